@@ -1,0 +1,71 @@
+"""The one table of error codes, and the exception that carries a refusal to the caller.
+
+Each fault has two names: `shape` is the `__type` of AWS JSON, `code` is what SDKs show and what the
+Query protocol sends (`x-amzn-query-error`). Source: botocore's SQS model (awsQueryCompatible) and
+answers recorded from AWS.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One way to refuse a request: names, HTTP status, and whether the sender is at fault."""
+
+    shape: str
+    code: str
+    status: int = 400
+    sender: bool = True
+
+
+class RefusedError(Exception):
+    """The request gets this fault and message as its answer; nothing was changed."""
+
+    def __init__(self, fault: Fault, message: str) -> None:
+        super().__init__(message)
+        self.fault = fault
+        self.message = message
+
+
+def _legacy(shape: str, status: int = 400) -> Fault:
+    return Fault(shape, f"AWS.SimpleQueueService.{shape}", status)
+
+
+QUEUE_DOES_NOT_EXIST: Final = Fault(
+    "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"
+)
+QUEUE_NAME_EXISTS: Final = Fault("QueueNameExists", "QueueAlreadyExists")
+QUEUE_DELETED_RECENTLY: Final = _legacy("QueueDeletedRecently")
+PURGE_QUEUE_IN_PROGRESS: Final = _legacy("PurgeQueueInProgress", 403)
+BATCH_REQUEST_TOO_LONG: Final = _legacy("BatchRequestTooLong")
+BATCH_ENTRY_IDS_NOT_DISTINCT: Final = _legacy("BatchEntryIdsNotDistinct")
+EMPTY_BATCH_REQUEST: Final = _legacy("EmptyBatchRequest")
+INVALID_BATCH_ENTRY_ID: Final = _legacy("InvalidBatchEntryId")
+TOO_MANY_ENTRIES: Final = _legacy("TooManyEntriesInBatchRequest")
+MESSAGE_NOT_INFLIGHT: Final = _legacy("MessageNotInflight")
+UNSUPPORTED_OPERATION: Final = _legacy("UnsupportedOperation")
+INVALID_ATTRIBUTE_NAME: Final = Fault("InvalidAttributeName", "InvalidAttributeName")
+INVALID_ATTRIBUTE_VALUE: Final = Fault("InvalidAttributeValue", "InvalidAttributeValue")
+INVALID_MESSAGE_CONTENTS: Final = Fault("InvalidMessageContents", "InvalidMessageContents")
+RECEIPT_HANDLE_IS_INVALID: Final = Fault("ReceiptHandleIsInvalid", "ReceiptHandleIsInvalid", 404)
+INVALID_ADDRESS: Final = Fault("InvalidAddress", "InvalidAddress", 404)
+OVER_LIMIT: Final = Fault("OverLimit", "OverLimit", 403)
+REQUEST_THROTTLED: Final = Fault("RequestThrottled", "RequestThrottled", 403)
+INVALID_PARAMETER_VALUE: Final = Fault("InvalidParameterValueException", "InvalidParameterValue")
+MISSING_PARAMETER: Final = Fault("MissingRequiredParameterException", "MissingParameter")
+RESOURCE_NOT_FOUND: Final = Fault(
+    "ResourceNotFoundException", "ResourceNotFoundException", 404
+)
+
+SERIALIZATION: Final = Fault("SerializationException", "SerializationException")
+MALFORMED_QUERY: Final = Fault("MalformedQueryString", "MalformedQueryString")
+UNKNOWN_OPERATION: Final = Fault("UnknownOperationException", "UnknownOperationException", 404)
+INVALID_ACTION: Final = Fault("InvalidAction", "InvalidAction")
+REQUEST_TOO_LARGE: Final = Fault("RequestEntityTooLarge", "RequestEntityTooLarge", 413)
+ACCESS_DENIED: Final = Fault("AccessDeniedException", "AccessDenied", 403)
+
+INTERNAL_FAILURE: Final = Fault("InternalFailure", "InternalFailure", 500, sender=False)
+SERVICE_UNAVAILABLE: Final = Fault(
+    "ServiceUnavailable", "ServiceUnavailable", 503, sender=False
+)

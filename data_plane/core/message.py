@@ -1,0 +1,67 @@
+"""Messages as values: what a sender hands in, what a receiver gets."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class MessageAttribute(NamedTuple):
+    """A typed value; `data_type` is `String`, `Number` or `Binary`, maybe with a custom label.
+
+    String and Number values are kept as their UTF-8 bytes.
+    """
+
+    data_type: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A validated message on its way into a queue.
+
+    `attributes` are sorted by name. `delay_s` is None where the sender leaves it to the queue.
+    `trace_header` is the one system attribute a sender may set (AWSTraceHeader), `group` the
+    message group id of a fair queue ("" for none). `size` is what limits and bills count, in bytes.
+    """
+
+    body: str
+    attributes: tuple[tuple[str, MessageAttribute], ...] = ()
+    delay_s: int | None = None
+    trace_header: str = ""
+    group: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A stored message. `id` has 16 bytes; SQS shows it as a UUID. `sender` is an account id."""
+
+    id: bytes
+    body: str
+    attributes: tuple[tuple[str, MessageAttribute], ...]
+    trace_header: str
+    group: str
+    sender: str
+    sent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message handed to a receiver.
+
+    `receive_count` includes this delivery; `first_received_ms` is the time of the first one.
+    """
+
+    message: Message
+    receipt_handle: str
+    receive_count: int
+    first_received_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Approximate numbers of messages of one queue, and when the oldest was sent (0: none)."""
+
+    visible: int
+    in_flight: int
+    delayed: int
+    oldest_sent_ms: int

@@ -1,0 +1,36 @@
+"""What the data plane must know of a queue; the control plane writes it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue's definition as of some version.
+
+    `uid` names this incarnation (a queue created again under the same name has another one) and is
+    16 hexadecimal digits. Messages sent at or before `purged_us` count as purged. `attributes` are
+    those that were set, as SQS spells them; the typed fields have their defaults applied.
+    """
+
+    account: str
+    region: str
+    name: str
+    uid: str
+    cell: str
+    version: int
+    created_s: int
+    modified_s: int
+    fifo: bool
+    visibility_timeout_s: int
+    delay_s: int
+    message_bytes_max: int
+    retention_s: int
+    receive_wait_s: int
+    purged_us: int
+    attributes: Mapping[str, str]
+
+    @property
+    def arn(self) -> str:
+        """Amazon Resource Name."""
+        return f"arn:aws:sqs:{self.region}:{self.account}:{self.name}"

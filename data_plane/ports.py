@@ -1,0 +1,278 @@
+"""The ports through which core code reaches the world: cells, clock, entropy, waiting.
+
+Core code awaits nothing but these (docs/architecture.md), so the same coroutines run under the
+server's event loop, under a blocking driver, and under the simulator. An item is a flat mapping of
+attribute names to values; docs/storage.md lists every item that exists.
+"""
+
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeVar
+
+Value = int | str | bytes | frozenset[int]
+Attributes = Mapping[str, Value]
+
+T = TypeVar("T")
+
+
+class Key(NamedTuple):
+    """Address of an item: items of one partition are ordered by `sort`, bytewise."""
+
+    partition: str
+    sort: bytes
+
+
+class Item(NamedTuple):
+    """A stored item as a query returns it."""
+
+    key: Key
+    attributes: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The item, or this attribute of it, does not exist."""
+
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """The attribute exists and has exactly this value."""
+
+    attribute: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class LessThan:
+    """The attribute exists and is below this value of the same type (bytes compare bytewise)."""
+
+    attribute: str
+    value: int | bytes | str
+
+
+@dataclass(frozen=True, slots=True)
+class Lacks:
+    """The attribute does not exist, or is a set without this member."""
+
+    attribute: str
+    member: int
+
+
+Clause = Absent | Equals | LessThan | Lacks
+AnyOf = tuple[Clause, ...]
+Condition = tuple[AnyOf, ...]
+"""Every element must hold; an element holds when any of its clauses does. `()` always holds."""
+
+ALWAYS: Condition = ()
+ITEM_ABSENT: Condition = ((Absent("v"),),)
+"""Every stored item carries its format version in `v`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Changes to single attributes of one item, which comes into being if it was absent.
+
+    `assign` sets values. `add` unites sets and sums integers (an absent one counts as empty or 0).
+    `remove` drops attributes. The three name disjoint attributes.
+    """
+
+    assign: Attributes = field(default_factory=dict)
+    add: Attributes = field(default_factory=dict)
+    remove: frozenset[str] = frozenset()
+
+
+class Tally(NamedTuple):
+    """An amount to add to the counter item `key` (attribute `n`).
+
+    Counters are approximate by contract: exact on cells that can add them in the transaction of
+    the write they belong to (memory, embedded), summed up and flushed within seconds on others. A
+    counter whose sum is 0 may be dropped.
+    """
+
+    key: Key
+    amount: int
+
+
+Tallies = Callable[[Attributes | None], Iterable[Tally]]
+"""From the item as it was before an applied write (None: absent) to the counters it moves. Pure."""
+
+
+def no_tallies(_before: Attributes | None) -> Iterable[Tally]:
+    """Count nothing."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a write.
+
+    `before` is the item as it was before the write; where the condition failed (`applied` is
+    False) it is the occupant that failed it. `time_ms` is the store's own time of the write.
+    """
+
+    applied: bool
+    before: Attributes | None
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """A new item for a time-ordered partition, under a key that no other write uses.
+
+    The sort key is `be64(stamp_us + delay_us) + suffix`, and the stamp is stored as attribute `t`.
+    Cells with one writer (memory, embedded) choose the stamp inside their write transaction:
+    `max(last stamp + 1, their clock)`, persisted, so that no key is ever below one that a reader
+    has passed. Others take `proposed_us`; then the caller compares `Appended.time_ms` with the
+    stamp and leaves a marker if the write came late.
+    """
+
+    partition: str
+    suffix: bytes
+    attributes: Attributes
+    proposed_us: int
+    delay_us: int = 0
+    tallies: Tallies = no_tallies
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The key under which an append was stored, its stamp, and the store's own time."""
+
+    key: Key
+    stamp_us: int
+    time_ms: int
+
+
+class CellUnavailableError(Exception):
+    """The cell did not answer, or not in time: the call may or may not have taken effect."""
+
+
+class CellFullError(CellUnavailableError):
+    """The cell has no room for more data: nothing was written. Reads and deletes still work."""
+
+
+class Cell(Protocol):
+    """One independent store. A write is durable when its call returns; reads see all of those.
+
+    Raises CellUnavailableError from any method.
+    """
+
+    async def append(self, record: Append) -> Appended:
+        """Store a new item under a key of its own."""
+        ...
+
+    async def put(
+        self,
+        key: Key,
+        attributes: Attributes,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """Replace the whole item if the condition holds."""
+        ...
+
+    async def update(
+        self,
+        key: Key,
+        change: Update,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """Change single attributes if the condition holds."""
+        ...
+
+    async def delete(
+        self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
+    ) -> Written:
+        """Remove the item if the condition holds. Removing an absent item is applied."""
+        ...
+
+    async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
+        """Read one item."""
+        ...
+
+    async def get_many(
+        self, keys: Sequence[Key], *, strong: bool = True
+    ) -> dict[Key, Attributes]:
+        """Read up to 100 items in one request; absent ones are missing from the answer."""
+        ...
+
+    async def query(  # noqa: PLR0913 - a range has that many sides
+        self,
+        partition: str,
+        *,
+        after: bytes = b"",
+        until: bytes | None = None,
+        limit: int,
+        reverse: bool = False,
+        strong: bool = True,
+    ) -> list[Item]:
+        """Read items with `after < sort <= until` in order of `sort`, at most `limit` of them.
+
+        A page also ends after the item that takes it past 1 MiB, so a short answer that is not
+        empty says nothing about what follows; an empty one says that the range is empty.
+        """
+        ...
+
+    def expire(self, keys: Sequence[Key]) -> None:
+        """Say that nobody needs these items any more.
+
+        The cell removes all of them together, soon, or leaves each to its time to live (`x`).
+        Costs no request and waits for nothing.
+        """
+        ...
+
+
+class Clock(Protocol):
+    """Wall-clock time. It may jump, and nothing exclusive may rest on it."""
+
+    def now_us(self) -> int:
+        """Microseconds since the epoch."""
+        ...
+
+
+class Entropy(Protocol):
+    """The only source of randomness."""
+
+    def random_bytes(self, count: int) -> bytes:
+        """Unpredictable bytes."""
+        ...
+
+
+class Waits(Protocol):
+    """What must overlap or wait."""
+
+    async def sleep_until(self, time_us: int) -> None:
+        """Return at this wall-clock time, or at once if it has passed."""
+        ...
+
+    async def all_of(self, calls: Sequence[Awaitable[T]]) -> list[T | Exception]:
+        """Run the calls side by side; an exception stands in its call's place."""
+        ...
+
+    async def coalesce(
+        self,
+        lane: Hashable,
+        entry: object,
+        flush: Callable[[list[object]], Awaitable[Sequence[object | Exception]]],
+    ) -> object:
+        """Hand the entry to `flush` together with all that arrive in the lane meanwhile.
+
+        One flush of a lane runs at a time; entries that arrive while it runs form the next.
+        `flush` answers an outcome for each entry in its order; an exception is raised to its owner.
+        """
+        ...
+
+    def signals(self, channel: Hashable) -> int:
+        """How often the channel was signalled so far: to be read before looking for work."""
+        ...
+
+    def signal(self, channel: Hashable, count: int = 1) -> None:
+        """Wake up to `count` waiters of the channel, those first that wait longest."""
+        ...
+
+    async def wait_for(self, channel: Hashable, seen: int, until_us: int) -> None:
+        """Return when the channel was signalled after `seen` was read, or at this time."""
+        ...

@@ -1,0 +1,47 @@
+"""An operation of the API as a value: its name, its shapes, and the coroutine that performs it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from data_plane.core.queue import Queue
+from data_plane.protocol.shapes import Structure
+
+Params = Mapping[str, Any]
+"""Input or output as the JSON protocol spells it, whichever protocol carried it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One authenticated request on its way to an operation.
+
+    `queue` is set for operations that name one. `base_url` is the scheme and host that the caller
+    used, for queue URLs. `invocation_id` and `attempt` (1: first) tell a repeated call of an SDK
+    apart from a new one; the id is "" where the client does not send it.
+    """
+
+    request_id: str
+    account: str
+    region: str
+    base_url: str
+    now_us: int
+    params: Params
+    queue: Queue | None = None
+    invocation_id: str = ""
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An action of the API.
+
+    `perform` validates the parameters, does the work and returns the output parameters (absent
+    members left out); it raises RefusedError, having changed nothing. `on_queue` operations have
+    their QueueUrl resolved to `Call.queue` before.
+    """
+
+    name: str
+    input: Structure
+    output: Structure
+    perform: Callable[[Call], Awaitable[Params]]
+    on_queue: bool = True
