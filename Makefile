@@ -1,0 +1,79 @@
+# What one does here, one target for each. `make` lists them.
+#
+# Needs Python 3.11 or later and make. The server's environment is .venv, that of tests and checks
+# .venvs/test; both are installed from hash-pinned lists and renewed when those change.
+
+# Options of `make serve`; empty ones leave it to `tidegate serve`.
+AUTH =
+HOST =
+PORT =
+DATA =
+ACCOUNT =
+REGION =
+BASE_URL =
+LOG_LEVEL =
+
+# Options of `make simulate`.
+SEEDS = 1000
+
+PYTHON = $(shell command -v python3.11 || command -v python3)
+SERVE_ENV = .venv
+TEST_ENV = .venvs/test
+SERVE_READY = $(SERVE_ENV)/.installed
+TEST_READY = $(TEST_ENV)/.installed
+INSTALL = -m pip --disable-pip-version-check install --quiet --require-hashes -r
+COMPILE = $(CURDIR)/$(TEST_ENV)/bin/uv pip compile --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-emit-index-url --no-header --no-annotate
+
+.DEFAULT_GOAL = help
+.PHONY: help serve test lint bench simulate lock clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
+
+serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST= PORT= DATA= ...)
+	@exec $(SERVE_ENV)/bin/python -m control_plane.cli serve \
+		$(if $(AUTH),--auth "$(AUTH)") $(if $(HOST),--host "$(HOST)") \
+		$(if $(PORT),--port "$(PORT)") $(if $(DATA),--data "$(DATA)") \
+		$(if $(ACCOUNT),--account "$(ACCOUNT)") $(if $(REGION),--region "$(REGION)") \
+		$(if $(BASE_URL),--base-url "$(BASE_URL)") \
+		$(if $(LOG_LEVEL),--log-level "$(LOG_LEVEL)")
+
+test: lint ## every check and every test
+	$(TEST_ENV)/bin/python -m pytest
+
+lint: $(TEST_READY) ## formatting, lint rules, types, import contracts
+	$(TEST_ENV)/bin/ruff format --check .
+	$(TEST_ENV)/bin/ruff check .
+	$(TEST_ENV)/bin/mypy
+	$(TEST_ENV)/bin/lint-imports
+
+bench: $(TEST_READY) ## measure throughput and latency of the server
+	$(TEST_ENV)/bin/python -m tests.benchmarks
+
+simulate: $(TEST_READY) ## run seeded simulations (SEEDS=...)
+	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(SEEDS)
+
+lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
+	cd requirements && $(COMPILE) --upgrade serve.in -o serve.txt
+	cd requirements && $(COMPILE) --upgrade -c serve.txt test.in -o test.txt
+
+clean: ## remove environments and caches; never data
+	rm -rf .venv .venvs .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+define make_env
+@$(if $(PYTHON),,echo "Tidegate needs Python 3.11 or later: none was found" >&2; exit 1;) \
+	"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	|| { echo "Tidegate needs Python 3.11 or later: $(PYTHON) is older" >&2; exit 1; }
+@test -x $(1)/bin/python || "$(PYTHON)" -m venv $(1)
+@echo "installing $(2)" >&2
+@$(1)/bin/python $(INSTALL) $(2)
+@touch $(1)/.installed
+endef
+
+$(SERVE_READY): requirements/serve.txt
+	$(call make_env,$(SERVE_ENV),$<)
+
+$(TEST_READY): requirements/test.txt
+	$(call make_env,$(TEST_ENV),$<)
