@@ -6,11 +6,40 @@ attribute names to values; docs/storage.md lists every item that exists.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
-Value = int | str | bytes | frozenset[int]
-Attributes = Mapping[str, Value]
+from data_plane.core.conditions import (
+    ALWAYS,
+    ITEM_ABSENT,
+    Absent,
+    AnyOf,
+    Attributes,
+    Clause,
+    Condition,
+    Equals,
+    Lacks,
+    LessThan,
+    Update,
+    Value,
+)
+from data_plane.core.queue import Queue
+
+# The language of conditions is a part of the Cell port: callers find all of it here.
+__all__ = [
+    "ALWAYS",
+    "ITEM_ABSENT",
+    "Absent",
+    "AnyOf",
+    "Attributes",
+    "Clause",
+    "Condition",
+    "Equals",
+    "Lacks",
+    "LessThan",
+    "Update",
+    "Value",
+]
 
 T = TypeVar("T")
 
@@ -29,60 +58,6 @@ class Item(NamedTuple):
     attributes: Attributes
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """The item, or this attribute of it, does not exist."""
-
-    attribute: str
-
-
-@dataclass(frozen=True, slots=True)
-class Equals:
-    """The attribute exists and has exactly this value."""
-
-    attribute: str
-    value: Value
-
-
-@dataclass(frozen=True, slots=True)
-class LessThan:
-    """The attribute exists and is below this value of the same type (bytes compare bytewise)."""
-
-    attribute: str
-    value: int | bytes | str
-
-
-@dataclass(frozen=True, slots=True)
-class Lacks:
-    """The attribute does not exist, or is a set without this member."""
-
-    attribute: str
-    member: int
-
-
-Clause = Absent | Equals | LessThan | Lacks
-AnyOf = tuple[Clause, ...]
-Condition = tuple[AnyOf, ...]
-"""Every element must hold; an element holds when any of its clauses does. `()` always holds."""
-
-ALWAYS: Condition = ()
-ITEM_ABSENT: Condition = ((Absent("v"),),)
-"""Every stored item carries its format version in `v`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """Changes to single attributes of one item, which comes into being if it was absent.
-
-    `assign` sets values. `add` unites sets and sums integers (an absent one counts as empty or 0).
-    `remove` drops attributes. The three name disjoint attributes.
-    """
-
-    assign: Attributes = field(default_factory=dict)
-    add: Attributes = field(default_factory=dict)
-    remove: frozenset[str] = frozenset()
-
-
 class Tally(NamedTuple):
     """An amount to add to the counter item `key` (attribute `n`).
 
@@ -99,7 +74,11 @@ Tallies = Callable[[Attributes | None], Iterable[Tally]]
 """From the item as it was before an applied write (None: absent) to the counters it moves. Pure."""
 
 
-def no_tallies(_before: Attributes | None) -> Iterable[Tally]:
+StampTallies = Callable[[int], Iterable[Tally]]
+"""The same for an append, from the stamp that it got."""
+
+
+def no_tallies(_write: Attributes | int | None) -> Iterable[Tally]:
     """Count nothing."""
     return ()
 
@@ -133,7 +112,7 @@ class Append:
     attributes: Attributes
     proposed_us: int
     delay_us: int = 0
-    tallies: Tallies = no_tallies
+    tallies: StampTallies = no_tallies
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +137,14 @@ class Cell(Protocol):
 
     Raises CellUnavailableError from any method.
     """
+
+    def now_us(self) -> int:
+        """The store's present as this process last knew it, in microseconds since the epoch.
+
+        Never below a stamp that the cell has given out, and never ahead of the store's own clock
+        otherwise: readers look no further, so that no later write lands behind them.
+        """
+        ...
 
     async def append(self, record: Append) -> Appended:
         """Store a new item under a key of its own."""
@@ -275,4 +262,12 @@ class Waits(Protocol):
 
     async def wait_for(self, channel: Hashable, seen: int, until_us: int) -> None:
         """Return when the channel was signalled after `seen` was read, or at this time."""
+        ...
+
+
+class Queues(Protocol):
+    """Where the data plane learns what a queue is; the control plane answers, from a cache."""
+
+    async def find(self, account: str, region: str, name: str) -> Queue | None:
+        """The queue's definition, or None where there is none."""
         ...
