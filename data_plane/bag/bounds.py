@@ -1,0 +1,54 @@
+"""What the bag engine keeps bounded, and why."""
+
+SEGMENT_MESSAGES_MAX = 64
+SEGMENT_BYTES_MAX = 256 * 1024
+"""A segment is read whole to deliver any of its messages."""
+
+BLOCK_FULL_MESSAGES = 64
+"""The segment that reaches this fills its block; so a block has at most 127 messages."""
+
+COMPRESS_BYTES_MIN = 512
+"""Below this, compression costs more than it saves."""
+
+FETCH_ITEMS_MAX = 10
+FETCH_ROUNDS_MAX = 20
+"""Pages that one receive reads at most before it answers with what it has."""
+
+LEASE_ATTEMPTS_MAX = 4
+"""How often a front end chooses again from a block that others changed under it."""
+
+WINDOW_ENTRIES_MAX = 2000
+WINDOW_MESSAGES_MAX = 4000
+"""Beyond these the oldest entries get a marker and leave the front end's memory."""
+
+DUE_ENTRIES_MAX = 4 * WINDOW_MESSAGES_MAX
+"""Live entries of the heap of visibility timeouts are at most one for a message in the window."""
+
+MARKERS_AT_ONCE_MAX = 16
+LOW_WATER_MESSAGES = 64
+"""The durable low-water mark follows after this many messages (or when the lane is empty)."""
+
+COLLECT_AFTER_US = 20_000_000
+COLLECT_BLOCKS_MAX = 64
+READY_AGE_US_MAX = 5_000_000
+"""Prefetched messages are looked at again after this time, well before blocks are collected."""
+
+CALLS_REMEMBERED_MAX = 100_000
+CALL_LOOKBACK_US = 300_000_000
+CALL_LOOKBACK_SEGMENTS_MAX = 2_000
+QUERY_PAGE = 100
+
+POLL_US = 1_000_000
+"""A waiting receive looks again after this time, for what other front ends have written."""
+
+FOREIGN_LEASE_GUARD_MS = 250
+"""Leases of other front ends are taken over this much later, for clocks that differ."""
+
+LANES_MAX = 10_000
+
+DATA_TTL_SLACK_S = 3_600
+STATE_TTL_SLACK_S = 7 * 86_400
+VISIBILITY_TOTAL_MS_MAX = 43_200_000
+
+assert READY_AGE_US_MAX * 2 < COLLECT_AFTER_US  # noqa: S101 - a relation between constants
+assert SEGMENT_MESSAGES_MAX + BLOCK_FULL_MESSAGES <= 128  # noqa: S101 - an index is below 128

@@ -1,0 +1,133 @@
+"""Approximate counts from counters by time, so that no count needs a scan (docs/storage.md)."""
+
+from collections.abc import Iterable
+
+from data_plane.bag import keys, lease
+from data_plane.bag.bounds import QUERY_PAGE
+from data_plane.bag.desk import Desk
+from data_plane.bag.segment import number
+from data_plane.core.message import Counts
+from data_plane.core.queue import Queue
+from data_plane.ports import Attributes, Cell, Item, Tally
+
+ALIVE = b"a"
+DELAYED = b"d"
+IN_FLIGHT = b"f"
+MINUTE_US = 60_000_000
+SECOND_US = 1_000_000
+
+
+def _seconds(time_ms: int) -> int:
+    return -(-time_ms // 1000)
+
+
+def sent(queue: Queue, stamp_us: int, delay_us: int, count: int) -> Iterable[Tally]:
+    """What a send adds."""
+    yield Tally(keys.counter(queue.uid, queue.purged_us, ALIVE, stamp_us // MINUTE_US), count)
+    if delay_us:
+        second = _seconds((stamp_us + delay_us) // 1000)
+        yield Tally(keys.counter(queue.uid, queue.purged_us, DELAYED, second), count)
+
+
+def leased(
+    queue: Queue, before: Attributes | None, indexes: Iterable[int], visible_ms: int, now_ms: int
+) -> Iterable[Tally]:
+    """What new leases, or changed ones, move."""
+    moved = 0
+    for index in indexes:
+        moved += 1
+        yield from _unleased(queue, before, index, now_ms)
+    if visible_ms > now_ms:
+        yield Tally(
+            keys.counter(queue.uid, queue.purged_us, IN_FLIGHT, _seconds(visible_ms)), moved
+        )
+
+
+def deleted(
+    queue: Queue, before: Attributes | None, sent_ms: dict[int, int], now_ms: int
+) -> Iterable[Tally]:
+    """What a delete takes away, each message once; `sent_ms` is by index."""
+    done = before.get("d", frozenset()) if before is not None else frozenset()
+    for index, time_ms in sent_ms.items():
+        if isinstance(done, frozenset) and index in done:
+            continue
+        if time_ms * 1000 <= queue.purged_us:
+            continue
+        minute = time_ms * 1000 // MINUTE_US
+        yield Tally(keys.counter(queue.uid, queue.purged_us, ALIVE, minute), -1)
+        yield from _unleased(queue, before, index, now_ms)
+
+
+def _unleased(queue: Queue, before: Attributes | None, index: int, now_ms: int) -> Iterable[Tally]:
+    stored = before.get(f"m{index}") if before is not None else None
+    if isinstance(stored, bytes):
+        visible_ms = lease.from_bytes(stored).visible_ms
+        if visible_ms > now_ms:
+            yield Tally(
+                keys.counter(queue.uid, queue.purged_us, IN_FLIGHT, _seconds(visible_ms)), -1
+            )
+
+
+async def counts(desk: Desk, queue: Queue) -> Counts:
+    """The queue's approximate numbers of messages."""
+    cell = desk.cells[queue.cell]
+    now_us = desk.clock.now_us()
+    oldest_minute = (now_us - queue.retention_s * SECOND_US) // MINUTE_US
+    alive = await _buckets(cell, queue, ALIVE, oldest_minute)
+    total = sum(number(item.attributes, "n") for item in alive)
+    delayed = await _total(cell, queue, DELAYED, now_us // SECOND_US + 1)
+    in_flight = await _total(cell, queue, IN_FLIGHT, now_us // SECOND_US + 1)
+    in_flight = min(max(0, in_flight), max(0, total))
+    delayed = min(max(0, delayed), max(0, total) - in_flight)
+    oldest_ms = next(
+        (
+            keys.slice_of(item.key.sort[9:]) * (MINUTE_US // 1000)
+            for item in alive
+            if number(item.attributes, "n") > 0
+        ),
+        0,
+    )
+    return Counts(
+        visible=max(0, total) - in_flight - delayed,
+        in_flight=in_flight,
+        delayed=delayed,
+        oldest_sent_ms=oldest_ms,
+    )
+
+
+async def _total(cell: Cell, queue: Queue, kind: bytes, first_bucket: int) -> int:
+    found = await _buckets(cell, queue, kind, first_bucket)
+    return sum(number(item.attributes, "n") for item in found)
+
+
+async def _buckets(cell: Cell, queue: Queue, kind: bytes, first_bucket: int) -> list[Item]:
+    partition = keys.counters(queue.uid)
+    until = keys.counter(queue.uid, queue.purged_us, kind, (1 << 64) - 1).sort
+    after = keys.counter(queue.uid, queue.purged_us, kind, max(0, first_bucket - 1)).sort
+    found: list[Item] = []
+    while True:
+        page = await cell.query(partition, after=after, until=until, limit=QUERY_PAGE)
+        if not page:
+            return found
+        found += page
+        after = page[-1].key.sort
+
+
+async def drop_past(desk: Desk, queue_uid: str, cell: Cell, purged_us: int) -> None:
+    """Let go of buckets that no count will look at again."""
+    now_us = desk.clock.now_us()
+    past: list[Item] = []
+    for kind in (DELAYED, IN_FLIGHT):
+        past += await cell.query(
+            keys.counters(queue_uid),
+            after=keys.counter(queue_uid, purged_us, kind, 0).sort[:-8],
+            until=keys.counter(queue_uid, purged_us, kind, now_us // SECOND_US - 60).sort,
+            limit=QUERY_PAGE,
+        )
+    past += await cell.query(
+        keys.counters(queue_uid),
+        until=keys.counter(queue_uid, purged_us, b"", 0).sort[:8],
+        limit=QUERY_PAGE,
+    )
+    if past:
+        cell.expire([item.key for item in past])

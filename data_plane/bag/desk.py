@@ -1,0 +1,68 @@
+"""What the operations of the bag share in one front end: ports, identity, lanes, recent calls."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from data_plane.bag.bounds import CALLS_REMEMBERED_MAX, LANES_MAX
+from data_plane.bag.lane import Lane
+from data_plane.bag.lease import TOKEN_BYTES, WRITER_BYTES
+from data_plane.core.errors import QUEUE_DOES_NOT_EXIST, RefusedError
+from data_plane.core.queue import Queue
+from data_plane.ports import Cell, Clock, Entropy, Key, Waits
+
+
+class Desk:
+    """One front end's side of the bag. `writer` names it in blocks and leases."""
+
+    def __init__(
+        self, cells: Mapping[str, Cell], clock: Clock, entropy: Entropy, waits: Waits
+    ) -> None:
+        self.cells = cells
+        self.clock = clock
+        self.entropy = entropy
+        self.waits = waits
+        self.writer = entropy.random_bytes(WRITER_BYTES)
+        self.lanes: OrderedDict[str, Lane] = OrderedDict()
+        self.calls: OrderedDict[bytes, Key] = OrderedDict()
+        self.calls_under_way: set[bytes] = set()
+        self.calls_awaited: dict[bytes, int] = {}
+        self._blocks_opened = 0
+        self._tokens_given = 0
+
+    def lane(self, queue: Queue) -> Lane:
+        """The queue's lane. Raises RefusedError where the queue was deleted meanwhile."""
+        lane = self.lanes.get(queue.uid)
+        if lane is None:
+            lane = self.lanes[queue.uid] = Lane(queue.uid, queue.cell, self.writer)
+            if len(self.lanes) > LANES_MAX:
+                self.lanes.popitem(last=False)
+        else:
+            self.lanes.move_to_end(queue.uid)
+        if lane.dropped:
+            raise RefusedError(QUEUE_DOES_NOT_EXIST, "The specified queue does not exist.")
+        return lane
+
+    def cell(self, lane: Lane) -> Cell:
+        """The cell that holds the lane."""
+        return self.cells[lane.cell]
+
+    def new_block(self) -> bytes:
+        """An id that no other block has."""
+        self._blocks_opened += 1
+        return self.writer + self._blocks_opened.to_bytes(4, "big")
+
+    def new_token(self) -> bytes:
+        """A nonce for one write of leases."""
+        self._tokens_given += 1
+        return self.writer + self._tokens_given.to_bytes(TOKEN_BYTES - WRITER_BYTES, "big")
+
+    def remember_call(self, call: bytes, segment: Key) -> None:
+        """Keep where the messages of an SDK call went, for its retries."""
+        self.calls[call] = segment
+        if len(self.calls) > CALLS_REMEMBERED_MAX:
+            self.calls.popitem(last=False)
+
+
+def channel(lane: Lane) -> tuple[str, str]:
+    """The channel on which receives of a lane wait."""
+    return ("bag", lane.uid)

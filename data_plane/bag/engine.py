@@ -1,0 +1,102 @@
+"""The bag engine as its callers see it. Each method is a module of this package."""
+
+from collections.abc import Mapping, Sequence
+
+from data_plane.bag import counting, deleting, keys, receiving, sending, upkeep, visibility
+from data_plane.bag.bounds import DATA_TTL_SLACK_S
+from data_plane.bag.desk import Desk, channel
+from data_plane.bag.segment import FORMAT_VERSION
+from data_plane.core.errors import RefusedError
+from data_plane.core.message import Counts, Delivery, Outgoing
+from data_plane.core.queue import Queue
+from data_plane.core.receipt_handle import ReceiptHandle
+from data_plane.ports import Append, Cell, Clock, Entropy, Waits
+
+EVERYONE = 1 << 30
+
+
+class Bag:
+    """Standard queues on cells. All methods raise CellUnavailableError where a cell fails them,
+
+    and RefusedError(QueueDoesNotExist) for a queue that was dropped.
+    """
+
+    def __init__(
+        self, cells: Mapping[str, Cell], clock: Clock, entropy: Entropy, waits: Waits
+    ) -> None:
+        self._desk = Desk(cells, clock, entropy, waits)
+
+    async def send(
+        self,
+        queue: Queue,
+        sender: str,
+        messages: Sequence[Outgoing],
+        *,
+        call: bytes = b"",
+        repeated: bool = False,
+    ) -> list[bytes]:
+        """Store the messages; durable when it returns. Their 16-byte ids, in order.
+
+        `call` (16 bytes, or none) names the SDK call; one that is `repeated` and was stored by an
+        earlier attempt is answered with the ids of then.
+        """
+        return await sending.send(self._desk, queue, sender, messages, call, repeated=repeated)
+
+    async def receive(
+        self, queue: Queue, *, count: int, visibility_s: int, until_us: int
+    ) -> list[Delivery]:
+        """Lease up to `count` messages for `visibility_s`; the leases are durable when it returns.
+
+        Waits for a first message until `until_us`.
+        """
+        return await receiving.receive(
+            self._desk, queue, count=count, visibility_s=visibility_s, until_us=until_us
+        )
+
+    async def delete(
+        self, queue: Queue, handles: Sequence[ReceiptHandle]
+    ) -> list[None | RefusedError]:
+        """Delete messages for good; old handles work too. One outcome for each handle."""
+        return await deleting.delete(self._desk, queue, handles)
+
+    async def change_visibility(
+        self, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]]
+    ) -> list[None | RefusedError]:
+        """Make leased messages visible again so many seconds from now (0: at once)."""
+        return await visibility.change_visibility(self._desk, queue, changes)
+
+    async def counts(self, queue: Queue) -> Counts:
+        """The queue's approximate numbers of messages."""
+        return await counting.counts(self._desk, queue)
+
+    async def purge(self, queue: Queue) -> int:
+        """A stamp above those of all messages sent before, and below those of all sent later.
+
+        The caller makes it the definition's `purged_us`; nothing is purged before.
+        """
+        lane = self._desk.lane(queue)
+        now_us = self._desk.clock.now_us()
+        appended = await self._desk.cell(lane).append(
+            Append(
+                lane.segments,
+                bytes(keys.BLOCK_BYTES) + b"\xfe",
+                {"v": FORMAT_VERSION, "k": "p", "x": now_us // 1_000_000 + DATA_TTL_SLACK_S},
+                now_us,
+            )
+        )
+        return appended.stamp_us
+
+    def dropped(self, queue: Queue) -> None:
+        """The queue was deleted: its waiting receives end, and what is remembered of it goes."""
+        lane = self._desk.lanes.get(queue.uid)
+        if lane is not None and not lane.dropped:
+            lane.dropped = True
+            self._desk.waits.signal(channel(lane), EVERYONE)
+
+    async def sweep(self) -> None:
+        """One bounded step of background upkeep; to be called every second or so."""
+        await upkeep.sweep(self._desk)
+
+    async def drop_past_counters(self, queue: Queue) -> None:
+        """Let go of counters that no count needs any more; now and then for each queue in use."""
+        await upkeep.drop_past_counters(self._desk, queue)

@@ -1,0 +1,58 @@
+"""Partitions and sort keys of the bag (docs/storage.md)."""
+
+from data_plane.ports import Key
+
+BLOCK_BYTES = 10
+MARKER_FIRST = b"\xff"
+AFTER_SLICE = b"\xff" * 12
+"""Sorts after every key of a slice."""
+
+
+def be64(number: int) -> bytes:
+    """8 bytes, big endian."""
+    return number.to_bytes(8, "big")
+
+
+def lane_name(lane: int, epoch: int) -> str:
+    """A lane's part of partition names."""
+    return f"{lane:02x}|{epoch}"
+
+
+def segments(uid: str, lane: int, epoch: int) -> str:
+    """The partition of segments and markers."""
+    return f"B|{uid}|{lane_name(lane, epoch)}"
+
+
+def states(uid: str, lane: int, epoch: int) -> str:
+    """The partition of block states."""
+    return f"S|{uid}|{lane_name(lane, epoch)}"
+
+
+def counters(uid: str) -> str:
+    """The partition of counters."""
+    return f"T|{uid}"
+
+
+def low_water(uid: str, lane: int, epoch: int) -> Key:
+    """The key of a lane's low-water mark."""
+    return Key(f"H|{uid}", lane_name(lane, epoch).encode())
+
+
+def segment_sort(slice_us: int, block: bytes, first: int) -> bytes:
+    """The sort key of the segment that begins with message `first` of a block."""
+    return be64(slice_us) + block + bytes((first,))
+
+
+def slice_of(sort: bytes) -> int:
+    """The time, in microseconds, at which what lies under this key becomes visible."""
+    return int.from_bytes(sort[:8], "big")
+
+
+def counter(uid: str, purged_us: int, kind: bytes, bucket: int) -> Key:
+    """The key of a counter; `kind` is b"a", b"d" or b"f"."""
+    return Key(counters(uid), be64(purged_us) + kind + be64(bucket))
+
+
+def partitions(uid: str) -> tuple[str, ...]:
+    """All partitions of a queue, for whoever removes it."""
+    return (segments(uid, 0, 0), states(uid, 0, 0), f"H|{uid}", counters(uid))

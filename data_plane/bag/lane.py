@@ -1,0 +1,387 @@
+"""What one front end remembers of a lane: a cursor, a bounded window behind it, and no more.
+
+Everything here is a cache of the cell's items (docs/storage.md); exclusivity rests on the
+conditions of writes alone. The window holds, in key order, the items that were read and are not
+*covered* yet. An item is covered when each of its messages is gone (deleted, expired, purged) or
+leased with a marker of its block ahead of the cursor; the low-water mark follows the covered ones.
+"""
+
+import heapq
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+
+from data_plane.bag import keys, lease
+from data_plane.bag.bounds import (
+    BLOCK_FULL_MESSAGES,
+    DUE_ENTRIES_MAX,
+    FOREIGN_LEASE_GUARD_MS,
+    WINDOW_ENTRIES_MAX,
+    WINDOW_MESSAGES_MAX,
+)
+from data_plane.bag.segment import number, octets, open_segment
+from data_plane.core.message import Message
+from data_plane.core.queue import Queue
+from data_plane.ports import Attributes, Item, Key
+
+READY, TAKEN, LEASED, GONE = range(4)
+"""A message as this front end sees it: to be handed out, being handed out, in flight, done."""
+
+IDLE_BLOCKS_MAX = 8
+NEVER_MS = 1 << 62
+
+
+class LoadedSegment:
+    """A segment in memory; its messages are opened when the first of them is needed."""
+
+    __slots__ = ("_messages", "count", "first", "item", "sent_us")
+
+    def __init__(self, item: Attributes) -> None:
+        self.item = item
+        self.first = number(item, "i")
+        self.count = number(item, "n")
+        self.sent_us = number(item, "t")
+        self._messages: list[Message] | None = None
+
+    def message(self, index: int) -> Message:
+        """The message with this index in the block."""
+        if self._messages is None:
+            self._messages = open_segment(self.item)
+        return self._messages[index - self.first]
+
+
+class Block:
+    """A block's state as last seen, and the status of those of its messages that were met."""
+
+    __slots__ = (
+        "checked_us",
+        "entries",
+        "first_of",
+        "id",
+        "leases",
+        "marked_ms",
+        "segments",
+        "slices",
+        "status",
+        "total",
+    )
+
+    def __init__(self, block_id: bytes) -> None:
+        self.id = block_id
+        self.status: dict[int, int] = {}
+        self.leases: dict[int, bytes] = {}
+        self.first_of: dict[int, int] = {}
+        self.slices: dict[int, int] = {}
+        self.segments: dict[int, LoadedSegment] = {}
+        self.total: int | None = None
+        self.entries = 0
+        self.marked_ms = NEVER_MS
+        self.checked_us = 0
+
+    def learn(self, state: Attributes | None, now_us: int) -> None:
+        """Take over a stored state; statuses are settled by `Lane.settle`."""
+        self.checked_us = now_us
+        self.leases.clear()
+        if state is None:
+            return
+        for name, value in state.items():
+            if name == "d" and isinstance(value, frozenset):
+                for index in value:
+                    self.status[index] = GONE
+            elif name[0] == "m" and isinstance(value, bytes):
+                index = int(name[1:])
+                self.leases[index] = value
+                self.first_of[index] = lease.from_bytes(value).first
+            elif name[0] == "s" and isinstance(value, bytes):
+                self.slices[int(name[1:])] = int.from_bytes(value, "big")
+            elif name == "f" and isinstance(value, int):
+                self.total = value
+
+
+class Entry:
+    """An item of the window: its key, and those of its messages that were not done when last seen."""
+
+    __slots__ = ("block", "open", "size", "sort")
+
+    def __init__(self, sort: bytes, block: Block | None, indexes: Iterable[int]) -> None:
+        self.sort = sort
+        self.block = block
+        self.open = set(indexes)
+        self.size = len(self.open)
+
+
+class Lane:
+    """See the module's docstring. No method awaits: each is one step for everyone else."""
+
+    def __init__(self, uid: str, cell: str, writer: bytes) -> None:
+        self.uid = uid
+        self.cell = cell
+        self.number = 0
+        self.epoch = 0
+        self.writer = writer
+        self.segments = keys.segments(uid, self.number, self.epoch)
+        self.states = keys.states(uid, self.number, self.epoch)
+        self.low_water_key = keys.low_water(uid, self.number, self.epoch)
+        self.dropped = False
+
+        self.open_block = b""
+        self.next_index = BLOCK_FULL_MESSAGES
+
+        self.low: bytes | None = None
+        self.low_written = b""
+        self.passed_messages = 0
+        self.cursor = b""
+        self.window: deque[Entry] = deque()
+        self.window_messages = 0
+        self.blocks: dict[bytes, Block] = {}
+        self.idle: OrderedDict[bytes, Block] = OrderedDict()
+        self.ready: deque[tuple[Block, int]] = deque()
+        self.due: list[tuple[int, bytes, int]] = []
+        self.finished: deque[tuple[int, bytes, tuple[Key, ...]]] = deque()
+        self.messages_per_item = 1.0
+
+    # Reading
+
+    def known(self, block_id: bytes) -> Block | None:
+        """The block, if this front end remembers it."""
+        return self.blocks.get(block_id) or self.idle.get(block_id)
+
+    def _block(self, block_id: bytes, state: Attributes | None, now_us: int) -> Block:
+        block = self.blocks.get(block_id)
+        if block is not None:
+            return block
+        block = self.idle.pop(block_id, None)
+        if block is None:
+            block = Block(block_id)
+            block.learn(state, now_us)
+        self.blocks[block_id] = block
+        return block
+
+    def absorb(
+        self, queue: Queue, items: list[Item], states: dict[Key, Attributes], now_us: int
+    ) -> None:
+        """Take over a page of the lane, read from the cursor on, with the states of new blocks."""
+        for item in items:
+            sort, attributes = item.key.sort, item.attributes
+            kind = attributes["k"]
+            if kind == "s":
+                block_id = octets(attributes, "b")
+                state = states.get(Key(self.states, block_id))
+                self._absorb_segment(
+                    queue, sort, attributes, self._block(block_id, state, now_us), now_us
+                )
+            elif kind == "m":
+                block_id = octets(attributes, "b")
+                state = states.get(Key(self.states, block_id))
+                self._absorb_marker(sort, self._block(block_id, state, now_us), state, now_us)
+            self.cursor = sort
+        self.advance()
+
+    def _absorb_segment(
+        self, queue: Queue, sort: bytes, item: Attributes, block: Block, now_us: int
+    ) -> None:
+        segment = LoadedSegment(item)
+        self.messages_per_item += (segment.count - self.messages_per_item) / 8
+        if is_over(queue, segment.sent_us, now_us):
+            self._enter(Entry(sort, block, ()))
+            return
+        block.segments[segment.first] = segment
+        block.slices[segment.first] = keys.slice_of(sort)
+        full = item.get("f")
+        if isinstance(full, int):
+            block.total = full
+        indexes = range(segment.first, segment.first + segment.count)
+        for index in indexes:
+            block.first_of[index] = segment.first
+            self.settle(block, index, now_us // 1000)
+        self._enter(Entry(sort, block, [i for i in indexes if block.status[i] != GONE]))
+
+    def _absorb_marker(
+        self, sort: bytes, block: Block, state: Attributes | None, now_us: int
+    ) -> None:
+        block.learn(state, now_us)
+        block.marked_ms = NEVER_MS
+        for index in block.leases:
+            self.settle(block, index, now_us // 1000)
+        self._enter(Entry(sort, block, [i for i in block.leases if block.status[i] != GONE]))
+
+    def _enter(self, entry: Entry) -> None:
+        self.window.append(entry)
+        self.window_messages += entry.size
+        if entry.block is not None:
+            entry.block.entries += 1
+
+    def settle(self, block: Block, index: int, now_ms: int) -> None:
+        """Bring the status of a message in line with its lease as last seen."""
+        status = block.status.get(index)
+        if status in (GONE, TAKEN):
+            return
+        stored = block.leases.get(index)
+        free_ms = 0
+        if stored is not None:
+            free_ms = lease.from_bytes(stored).free_ms(self.writer, FOREIGN_LEASE_GUARD_MS)
+        if free_ms > now_ms:
+            block.status[index] = LEASED
+            self._push_due(free_ms, block.id, index)
+        elif status != READY:
+            block.status[index] = READY
+            self.ready.append((block, index))
+
+    def _push_due(self, free_ms: int, block_id: bytes, index: int) -> None:
+        heapq.heappush(self.due, (free_ms, block_id, index))
+        if len(self.due) > DUE_ENTRIES_MAX:
+            # Long visibility timeouts and quick deletes leave mostly entries that mean nothing.
+            self.due = [
+                entry
+                for entry in set(self.due)
+                if (block := self.blocks.get(entry[1])) and block.status.get(entry[2]) == LEASED
+            ]
+            heapq.heapify(self.due)
+
+    def ripen(self, now_ms: int) -> None:
+        """Make ready what is due by now."""
+        while self.due and self.due[0][0] <= now_ms:
+            _, block_id, index = heapq.heappop(self.due)
+            block = self.blocks.get(block_id)
+            if block is not None and block.status.get(index) == LEASED:
+                self.settle(block, index, now_ms)
+
+    def next_due_ms(self) -> int:
+        """When the next message in the window may become visible again."""
+        return self.due[0][0] if self.due else NEVER_MS
+
+    def take(self, queue: Queue, count: int, now_us: int) -> list[tuple[Block, list[int]]]:
+        """Take up to `count` ready messages for a delivery, by block."""
+        self.ripen(now_us // 1000)
+        taken: dict[bytes, tuple[Block, list[int]]] = {}
+        while self.ready and count:
+            block, index = self.ready.popleft()
+            if block.status.get(index) != READY:
+                continue
+            segment = block.segments.get(block.first_of[index])
+            if segment is not None and is_over(queue, segment.sent_us, now_us):
+                self.gone(block, (index,))
+                continue
+            block.status[index] = TAKEN
+            taken.setdefault(block.id, (block, []))[1].append(index)
+            count -= 1
+        return list(taken.values())
+
+    def put_back(self, block: Block, indexes: Iterable[int], now_ms: int) -> None:
+        """Give up what was taken; what others lease meanwhile is seen as leased."""
+        for index in indexes:
+            if block.status.get(index) == TAKEN:
+                block.status[index] = LEASED
+                self.settle(block, index, now_ms)
+
+    def leased(self, block: Block, leases: dict[int, bytes], now_us: int) -> None:
+        """Leases that this front end wrote took effect."""
+        now_ms = now_us // 1000
+        block.checked_us = now_us
+        block.leases.update(leases)
+        for index in leases:
+            if block.status.get(index) != GONE:
+                block.status[index] = LEASED
+                self.settle(block, index, now_ms)
+        self._unload(block)
+
+    def _unload(self, block: Block) -> None:
+        needed = {
+            block.first_of.get(index)
+            for index, status in block.status.items()
+            if status in (READY, TAKEN)
+        }
+        if len(needed) < len(block.segments):
+            block.segments = {f: s for f, s in block.segments.items() if f in needed}
+
+    def gone(self, block: Block, indexes: Iterable[int]) -> None:
+        """These messages are done with: deleted, expired, purged."""
+        for index in indexes:
+            block.status[index] = GONE
+            block.leases.pop(index, None)
+
+    # The window
+
+    def advance(self) -> None:
+        """Let the covered items at the front of the window go, and move the low-water mark."""
+        while self.window:
+            entry = self.window[0]
+            self._prune(entry)
+            if entry.open:
+                return
+            self._pass_front()
+        self.low = self.cursor
+
+    def _prune(self, entry: Entry) -> None:
+        if entry.block is None:
+            entry.open.clear()
+            return
+        status = entry.block.status
+        while entry.open:
+            index = next(iter(entry.open))
+            if status.get(index, GONE) != GONE:
+                return
+            entry.open.discard(index)
+
+    def _pass_front(self) -> None:
+        entry = self.window.popleft()
+        self.low = entry.sort
+        self.passed_messages += entry.size
+        self.window_messages -= entry.size
+        block = entry.block
+        if block is None:
+            return
+        block.entries -= 1
+        if block.entries == 0:
+            del self.blocks[block.id]
+            self.idle[block.id] = block
+            if len(self.idle) > IDLE_BLOCKS_MAX:
+                self.idle.popitem(last=False)
+
+    def overflowing(self) -> bool:
+        """Whether the window is beyond its bounds."""
+        return len(self.window) > WINDOW_ENTRIES_MAX or self.window_messages > WINDOW_MESSAGES_MAX
+
+    def unmarked(self, most: int) -> dict[bytes, int]:
+        """Blocks at the front of an overflowing window that need a marker, and its time in ms."""
+        wanted: dict[bytes, int] = {}
+        for entry in self.window:
+            block = entry.block
+            if block is None or len(wanted) == most:
+                break
+            statuses = {block.status.get(index, GONE) for index in entry.open}
+            if statuses - {LEASED, GONE}:
+                break
+            due_ms = min(
+                (
+                    lease.from_bytes(stored).visible_ms
+                    for index, stored in block.leases.items()
+                    if block.status.get(index) == LEASED
+                ),
+                default=NEVER_MS,
+            )
+            if due_ms < block.marked_ms:
+                wanted[block.id] = due_ms
+        return wanted
+
+    def cover(self) -> None:
+        """Let go of items at the front that markers cover, while the window is beyond its bounds."""
+        while self.window and self.overflowing():
+            entry = self.window[0]
+            self._prune(entry)
+            block = entry.block
+            if block is not None and not all(
+                self._is_covered(block, index) for index in entry.open
+            ):
+                return
+            self._pass_front()
+
+    def _is_covered(self, block: Block, index: int) -> bool:
+        status = block.status.get(index, GONE)
+        if status == LEASED:
+            return lease.from_bytes(block.leases[index]).visible_ms >= block.marked_ms
+        return status == GONE
+
+
+def is_over(queue: Queue, sent_us: int, now_us: int) -> bool:
+    """Whether a message of this time is expired or purged."""
+    return sent_us <= queue.purged_us or sent_us + queue.retention_s * 1_000_000 <= now_us

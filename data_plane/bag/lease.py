@@ -1,0 +1,54 @@
+"""Leases: a message's visibility as bytes that a condition can compare (docs/storage.md)."""
+
+import struct
+from typing import NamedTuple
+
+WRITER_BYTES = 6
+TOKEN_BYTES = 13
+COUNT_MAX = 0xFFFF
+_LAYOUT = struct.Struct(">6sH6s6sB13s")
+
+
+class Lease(NamedTuple):
+    """Who holds a message and until when.
+
+    `visible_ms` is when it becomes visible again, 0 for at once. `receive_count` counts the
+    deliveries up to and with this one; `first` is the first message of its segment.
+    """
+
+    visible_ms: int
+    receive_count: int
+    leased_ms: int
+    first_received_ms: int
+    first: int
+    token: bytes
+
+    def to_bytes(self) -> bytes:
+        """As stored."""
+        return _LAYOUT.pack(
+            self.visible_ms.to_bytes(6, "big"),
+            min(self.receive_count, COUNT_MAX),
+            self.leased_ms.to_bytes(6, "big"),
+            self.first_received_ms.to_bytes(6, "big"),
+            self.first,
+            self.token,
+        )
+
+    def free_ms(self, writer: bytes, guard_ms: int) -> int:
+        """When this front end (`writer`) may take the message over; 0 for at once."""
+        if self.visible_ms == 0 or self.token[:WRITER_BYTES] == writer:
+            return self.visible_ms
+        return self.visible_ms + guard_ms
+
+
+def from_bytes(stored: bytes) -> Lease:
+    """Read a stored lease."""
+    visible, count, leased, first_received, first, token = _LAYOUT.unpack(stored)
+    return Lease(
+        int.from_bytes(visible, "big"),
+        count,
+        int.from_bytes(leased, "big"),
+        int.from_bytes(first_received, "big"),
+        first,
+        token,
+    )

@@ -1,0 +1,128 @@
+"""Segments: messages that were acknowledged together, as one item (docs/storage.md)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import zstandard
+
+from data_plane.bag.bounds import COMPRESS_BYTES_MIN
+from data_plane.core.message import Message, MessageAttribute, Outgoing
+from data_plane.ports import Attributes
+
+FORMAT_VERSION = 1
+PACKED = 0
+COMPRESSED = 1
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[list[Any]])
+_compressor = zstandard.ZstdCompressor(level=1)
+_decompressor = zstandard.ZstdDecompressor()
+
+PackedMessage = list[Any]
+
+
+class UnknownFormatError(Exception):
+    """A stored item has a version or an envelope that this code does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallInSegment:
+    """Messages `offset` to `offset + count` of a segment came with this SDK call."""
+
+    call: bytes
+    offset: int
+    count: int
+
+
+def pack_message(message_id: bytes, message: Outgoing, sender: str) -> PackedMessage:
+    """A message as it is stored."""
+    return [
+        message_id,
+        message.body,
+        [(name, value.data_type, value.value) for name, value in message.attributes],
+        message.trace_header,
+        message.group,
+        sender,
+        message.size,
+    ]
+
+
+def seal(messages: Sequence[PackedMessage]) -> tuple[int, bytes]:
+    """Pack and, where it pays, compress: the envelope and the bytes."""
+    packed = _encoder.encode(messages)
+    if len(packed) >= COMPRESS_BYTES_MIN:
+        compressed = _compressor.compress(packed)
+        if len(compressed) * 10 < len(packed) * 9:
+            return COMPRESSED, compressed
+    return PACKED, packed
+
+
+def _unseal(item: Attributes) -> list[PackedMessage]:
+    check_version(item)
+    envelope, sealed = item["e"], item["z"]
+    if not isinstance(sealed, bytes) or envelope not in (PACKED, COMPRESSED):
+        raise UnknownFormatError(f"segment with envelope {envelope!r}")
+    packed = _decompressor.decompress(sealed) if envelope == COMPRESSED else sealed
+    return _decoder.decode(packed)
+
+
+def check_version(item: Attributes) -> None:
+    """Raises UnknownFormatError for an item of a format that came after this code."""
+    if item["v"] != FORMAT_VERSION:
+        raise UnknownFormatError(f"stored item of version {item['v']!r}")
+
+
+def open_segment(item: Attributes) -> list[Message]:
+    """The messages of a segment, in order."""
+    sent_ms = number(item, "t") // 1000
+    return [
+        Message(
+            stored[0],
+            stored[1],
+            tuple((name, MessageAttribute(kind, value)) for name, kind, value in stored[2]),
+            stored[3],
+            stored[4],
+            stored[5],
+            sent_ms,
+        )
+        for stored in _unseal(item)
+    ]
+
+
+def message_ids(item: Attributes, offset: int, count: int) -> list[bytes]:
+    """The ids of some messages of a segment."""
+    return [stored[0] for stored in _unseal(item)[offset : offset + count]]
+
+
+def number(item: Attributes, name: str) -> int:
+    """An integer attribute that every item of this kind has."""
+    value = item[name]
+    if not isinstance(value, int):
+        raise UnknownFormatError(f"attribute {name} is {type(value).__name__}, not a number")
+    return value
+
+
+def octets(item: Attributes, name: str) -> bytes:
+    """A bytes attribute that every item of this kind has."""
+    value = item[name]
+    if not isinstance(value, bytes):
+        raise UnknownFormatError(f"attribute {name} is {type(value).__name__}, not bytes")
+    return value
+
+
+def pack_calls(calls: Sequence[CallInSegment]) -> bytes:
+    """The `c` attribute."""
+    return b"".join(call.call + bytes((call.offset, call.count)) for call in calls)
+
+
+def find_call(item: Attributes, call: bytes) -> CallInSegment | None:
+    """Where in this segment the messages of an SDK call are, if they are in it."""
+    packed = item.get("c", b"")
+    if not isinstance(packed, bytes):
+        raise UnknownFormatError("attribute c is not bytes")
+    for start in range(0, len(packed), 18):
+        if packed[start : start + 16] == call:
+            return CallInSegment(call, packed[start + 16], packed[start + 17])
+    return None

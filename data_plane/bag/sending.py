@@ -1,0 +1,263 @@
+"""Sending: messages that arrive while a write is under way share the next segment."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+from data_plane.bag import counting, keys
+from data_plane.bag.bounds import (
+    BLOCK_FULL_MESSAGES,
+    CALL_LOOKBACK_SEGMENTS_MAX,
+    CALL_LOOKBACK_US,
+    DATA_TTL_SLACK_S,
+    QUERY_PAGE,
+    SEGMENT_BYTES_MAX,
+    SEGMENT_MESSAGES_MAX,
+)
+from data_plane.bag.desk import Desk, channel
+from data_plane.bag.lane import Lane
+from data_plane.bag.segment import (
+    FORMAT_VERSION,
+    CallInSegment,
+    PackedMessage,
+    find_call,
+    message_ids,
+    pack_calls,
+    pack_message,
+    seal,
+)
+from data_plane.core.message import Outgoing
+from data_plane.core.queue import Queue
+from data_plane.ports import Append, Attributes, Key
+
+UNMARKED_CALL = b""
+MESSAGE_ID_BYTES = 16
+_UUID_VERSION, _UUID_VARIANT = 6, 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Parcel:
+    """Messages of one call with one delay; they stay together."""
+
+    queue: Queue
+    messages: list[PackedMessage]
+    size_bytes: int
+    call: bytes
+
+
+async def send(  # noqa: PLR0913 - the facts of a call
+    desk: Desk,
+    queue: Queue,
+    sender: str,
+    messages: Sequence[Outgoing],
+    call: bytes,
+    *,
+    repeated: bool,
+) -> list[bytes]:
+    """Store the messages durably: their 16-byte ids, in order. See `Bag.send`."""
+    lane = desk.lane(queue)
+    delays = [queue.delay_s if m.delay_s is None else m.delay_s for m in messages]
+    by_delay: dict[int, list[int]] = {}
+    for position, delay_s in enumerate(delays):
+        by_delay.setdefault(delay_s, []).append(position)
+    if len(by_delay) == 1:
+        return await _send_together(desk, lane, queue, sender, messages, delays[0], call, repeated)
+    ids: list[bytes] = [b""] * len(messages)
+    outcomes = await desk.waits.all_of(
+        [
+            _send_together(
+                desk,
+                lane,
+                queue,
+                sender,
+                [messages[p] for p in positions],
+                delay_s,
+                _part_of(call, delay_s),
+                repeated,
+            )
+            for delay_s, positions in by_delay.items()
+        ]
+    )
+    for positions, outcome in zip(by_delay.values(), outcomes, strict=True):
+        if isinstance(outcome, Exception):
+            raise outcome
+        for position, message_id in zip(positions, outcome, strict=True):
+            ids[position] = message_id
+    return ids
+
+
+def _part_of(call: bytes, delay_s: int) -> bytes:
+    """A name for the part of a call that has this delay."""
+    if call == UNMARKED_CALL:
+        return call
+    return (int.from_bytes(call, "big") ^ (delay_s + 1)).to_bytes(16, "big")
+
+
+async def _send_together(  # noqa: PLR0913 - the facts of a call
+    desk: Desk,
+    lane: Lane,
+    queue: Queue,
+    sender: str,
+    messages: Sequence[Outgoing],
+    delay_s: int,
+    call: bytes,
+    repeated: bool,  # noqa: FBT001 - passed on from a keyword
+) -> list[bytes]:
+    if call != UNMARKED_CALL:
+        if repeated or call in desk.calls_under_way:
+            found = await _earlier_attempt(desk, lane, delay_s * 1_000_000, call)
+            if found is not None:
+                return found
+        desk.calls_under_way.add(call)
+    ids = [_message_id(desk) for _ in messages]
+    parcel = _Parcel(
+        queue,
+        [pack_message(i, m, sender) for i, m in zip(ids, messages, strict=True)],
+        sum(m.size for m in messages),
+        call,
+    )
+    try:
+        await desk.waits.coalesce(
+            (lane.uid, delay_s), parcel, partial(_flush, desk, lane, delay_s * 1_000_000)
+        )
+    finally:
+        if call != UNMARKED_CALL:
+            desk.calls_under_way.discard(call)
+            if call in desk.calls_awaited:
+                desk.waits.signal(("call", call), desk.calls_awaited.pop(call))
+    return ids
+
+
+def _message_id(desk: Desk) -> bytes:
+    """Sixteen random bytes in the form of a version 4 UUID (RFC 9562)."""
+    raw = bytearray(desk.entropy.random_bytes(MESSAGE_ID_BYTES))
+    raw[_UUID_VERSION] = raw[_UUID_VERSION] & 0x0F | 0x40
+    raw[_UUID_VARIANT] = raw[_UUID_VARIANT] & 0x3F | 0x80
+    return bytes(raw)
+
+
+async def _flush(
+    desk: Desk, lane: Lane, delay_us: int, entries: list[object]
+) -> list[None | Exception]:
+    parcels = cast(list[_Parcel], entries)
+    chunks = _chunks(parcels)
+    written = await desk.waits.all_of([_append(desk, lane, delay_us, chunk) for chunk in chunks])
+    outcomes: list[None | Exception] = []
+    for chunk, outcome in zip(chunks, written, strict=True):
+        failed = outcome if isinstance(outcome, Exception) else None
+        outcomes += [failed] * len(chunk)
+    return outcomes
+
+
+def _chunks(parcels: list[_Parcel]) -> list[list[_Parcel]]:
+    """Share the parcels out over segments."""
+    chunks: list[list[_Parcel]] = []
+    room = room_bytes = 0
+    for parcel in parcels:
+        if not chunks or len(parcel.messages) > room or parcel.size_bytes > room_bytes:
+            chunks.append([])
+            room, room_bytes = SEGMENT_MESSAGES_MAX, SEGMENT_BYTES_MAX
+        chunks[-1].append(parcel)
+        room -= len(parcel.messages)
+        room_bytes -= parcel.size_bytes
+    return chunks
+
+
+async def _append(desk: Desk, lane: Lane, delay_us: int, parcels: list[_Parcel]) -> None:
+    messages = [message for parcel in parcels for message in parcel.messages]
+    attributes, suffix = _segment(desk, lane, delay_us, parcels, messages)
+    queue = parcels[-1].queue
+    appended = await desk.cell(lane).append(
+        Append(
+            lane.segments,
+            suffix,
+            attributes,
+            desk.clock.now_us(),
+            delay_us,
+            lambda stamp_us: counting.sent(queue, stamp_us, delay_us, len(messages)),
+        )
+    )
+    for parcel in parcels:
+        if parcel.call != UNMARKED_CALL:
+            desk.remember_call(parcel.call, appended.key)
+    desk.waits.signal(channel(lane), len(messages))
+
+
+def _segment(
+    desk: Desk,
+    lane: Lane,
+    delay_us: int,
+    parcels: list[_Parcel],
+    messages: list[PackedMessage],
+) -> tuple[Attributes, bytes]:
+    """The item and its key's suffix; takes the messages' places in the open block."""
+    if lane.next_index >= BLOCK_FULL_MESSAGES:
+        lane.open_block, lane.next_index = desk.new_block(), 0
+    first = lane.next_index
+    lane.next_index += len(messages)
+    envelope, sealed = seal(messages)
+    visible_s = (desk.clock.now_us() + delay_us) // 1_000_000
+    attributes: dict[str, int | str | bytes | frozenset[int]] = {
+        "v": FORMAT_VERSION,
+        "k": "s",
+        "b": lane.open_block,
+        "i": first,
+        "n": len(messages),
+        "y": sum(parcel.size_bytes for parcel in parcels),
+        "e": envelope,
+        "z": sealed,
+        "x": visible_s + parcels[-1].queue.retention_s + DATA_TTL_SLACK_S,
+    }
+    if lane.next_index >= BLOCK_FULL_MESSAGES:
+        attributes["f"] = lane.next_index
+    calls, offset = [], 0
+    for parcel in parcels:
+        if parcel.call != UNMARKED_CALL:
+            calls.append(CallInSegment(parcel.call, offset, len(parcel.messages)))
+        offset += len(parcel.messages)
+    if calls:
+        attributes["c"] = pack_calls(calls)
+    return attributes, lane.open_block + bytes((first,))
+
+
+async def _earlier_attempt(
+    desk: Desk, lane: Lane, delay_us: int, call: bytes
+) -> list[bytes] | None:
+    """The ids that an earlier attempt of the call was given, if one was stored."""
+    now_us = desk.clock.now_us()
+    while call in desk.calls_under_way:
+        desk.calls_awaited[call] = desk.calls_awaited.get(call, 0) + 1
+        seen = desk.waits.signals(("call", call))
+        await desk.waits.wait_for(("call", call), seen, now_us + CALL_LOOKBACK_US)
+    cell = desk.cell(lane)
+    key = desk.calls.get(call)
+    if key is not None:
+        item = await cell.get(key)
+        return _ids_of(item, call)
+    after = keys.be64(max(0, now_us + delay_us - CALL_LOOKBACK_US))
+    until: bytes | None = keys.be64(cell.now_us() + delay_us) + keys.AFTER_SLICE
+    for _ in range(CALL_LOOKBACK_SEGMENTS_MAX // QUERY_PAGE):
+        page = await cell.query(
+            lane.segments, after=after, until=until, limit=QUERY_PAGE, reverse=True
+        )
+        for found in page:
+            ids = _ids_of(found.attributes, call)
+            if ids is not None:
+                return ids
+        if not page:
+            return None
+        until = _before(page[-1].key)
+    return None
+
+
+def _before(key: Key) -> bytes:
+    """The greatest sort key below this one; keys of a lane are all of one length."""
+    return (int.from_bytes(key.sort, "big") - 1).to_bytes(len(key.sort), "big")
+
+
+def _ids_of(item: Attributes | None, call: bytes) -> list[bytes] | None:
+    if item is None or item["k"] != "s":
+        return None
+    place = find_call(item, call)
+    return None if place is None else message_ids(item, place.offset, place.count)
