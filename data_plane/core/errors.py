@@ -32,9 +32,7 @@ def _legacy(shape: str, status: int = 400) -> Fault:
     return Fault(shape, f"AWS.SimpleQueueService.{shape}", status)
 
 
-QUEUE_DOES_NOT_EXIST: Final = Fault(
-    "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"
-)
+QUEUE_DOES_NOT_EXIST: Final = Fault("QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue")
 QUEUE_NAME_EXISTS: Final = Fault("QueueNameExists", "QueueAlreadyExists")
 QUEUE_DELETED_RECENTLY: Final = _legacy("QueueDeletedRecently")
 PURGE_QUEUE_IN_PROGRESS: Final = _legacy("PurgeQueueInProgress", 403)
@@ -54,9 +52,7 @@ OVER_LIMIT: Final = Fault("OverLimit", "OverLimit", 403)
 REQUEST_THROTTLED: Final = Fault("RequestThrottled", "RequestThrottled", 403)
 INVALID_PARAMETER_VALUE: Final = Fault("InvalidParameterValueException", "InvalidParameterValue")
 MISSING_PARAMETER: Final = Fault("MissingRequiredParameterException", "MissingParameter")
-RESOURCE_NOT_FOUND: Final = Fault(
-    "ResourceNotFoundException", "ResourceNotFoundException", 404
-)
+RESOURCE_NOT_FOUND: Final = Fault("ResourceNotFoundException", "ResourceNotFoundException", 404)
 
 SERIALIZATION: Final = Fault("SerializationException", "SerializationException")
 MALFORMED_QUERY: Final = Fault("MalformedQueryString", "MalformedQueryString")
@@ -66,6 +62,28 @@ REQUEST_TOO_LARGE: Final = Fault("RequestEntityTooLarge", "RequestEntityTooLarge
 ACCESS_DENIED: Final = Fault("AccessDeniedException", "AccessDenied", 403)
 
 INTERNAL_FAILURE: Final = Fault("InternalFailure", "InternalFailure", 500, sender=False)
-SERVICE_UNAVAILABLE: Final = Fault(
-    "ServiceUnavailable", "ServiceUnavailable", 503, sender=False
-)
+SERVICE_UNAVAILABLE: Final = Fault("ServiceUnavailable", "ServiceUnavailable", 503, sender=False)
+
+
+def missing_parameter(name: str) -> RefusedError:
+    """A required parameter is absent or empty; entries of batches are named with their number."""
+    return RefusedError(MISSING_PARAMETER, f"The request must contain the parameter {name}.")
+
+
+def invalid_parameter(name: str, value: object, reason: str) -> RefusedError:
+    """A parameter's value breaks a rule."""
+    return RefusedError(
+        INVALID_PARAMETER_VALUE, f"Value {value} for parameter {name} is invalid. Reason: {reason}"
+    )
+
+
+def wrong_queue_type(name: str, value: object) -> RefusedError:
+    """The parameter belongs to the other type of queue (standard or FIFO)."""
+    return invalid_parameter(
+        name, value, "The request include parameter that is not valid for this queue type."
+    )
+
+
+def queue_does_not_exist() -> RefusedError:
+    """No queue has this name in the account and region."""
+    return RefusedError(QUEUE_DOES_NOT_EXIST, "The specified queue does not exist.")

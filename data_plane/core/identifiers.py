@@ -1,0 +1,32 @@
+"""How accounts, regions, queues, messages and requests are named."""
+
+import re
+from typing import Final
+
+from data_plane.core.limits import (
+    BATCH_ENTRY_ID_CHARS_MAX,
+    GROUP_ID_CHARS_MAX,
+    QUEUE_NAME_CHARS_MAX,
+)
+
+is_account: Final = re.compile(r"[0-9]{12}").fullmatch
+is_region: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}").fullmatch
+is_queue_name: Final = re.compile(
+    rf"(?=.{{1,{QUEUE_NAME_CHARS_MAX}}}\Z)[A-Za-z0-9_-]+(\.fifo)?"
+).fullmatch
+is_batch_entry_id: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{BATCH_ENTRY_ID_CHARS_MAX}}}").fullmatch
+is_group_id: Final = re.compile(rf"[!-~]{{1,{GROUP_ID_CHARS_MAX}}}").fullmatch
+"""Alphanumeric ASCII and punctuation, which is every printable character but the space."""
+
+
+def uuid_text(value: bytes) -> str:
+    """16 bytes in the form of a UUID, as SQS shows message and request ids."""
+    digits = value.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def random_uuid_text(random: bytes) -> str:
+    """16 random bytes as a UUID of version 4 (RFC 9562), which keeps 122 bits of them."""
+    digits = random.hex()
+    variant = "89ab"[random[8] >> 6]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"

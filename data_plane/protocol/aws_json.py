@@ -1,0 +1,191 @@
+"""AWS JSON 1.0: requests named by X-Amz-Target, JSON in, JSON out.
+
+Decoding is strict: what is not a JSON object of the operation's shape is refused with
+SerializationException before anything else looks at it. Unknown members are ignored and null means
+absent, as with AWS.
+"""
+
+import binascii
+import json
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from data_plane.core.errors import SERIALIZATION, Fault, RefusedError
+from data_plane.core.limits import INTEGER_MAX, INTEGER_MIN
+from data_plane.protocol.http import HttpResponse
+from data_plane.protocol.operation import Params
+from data_plane.protocol.shapes import ListOf, MapOf, Scalar, Shape, Structure
+
+CONTENT_TYPE: Final = "application/x-amz-json-1.0"
+TARGET_PREFIX: Final = "AmazonSQS."
+_SHAPE_NAMESPACE: Final = "com.amazonaws.sqs#"
+_CONTENT_TYPE_HEADER: Final = ("content-type", CONTENT_TYPE)
+
+Reader = Callable[[Any], Any]
+"""Checks a decoded JSON value against a shape and returns it in the shape's Python types."""
+
+
+def decode(body: bytes, read: Reader) -> Params:
+    """Parse a request's body; an empty one is an empty object.
+
+    Raises RefusedError(SERIALIZATION) for anything but an object of the reader's shape: malformed
+    JSON or UTF-8, NaN, repeated keys, lone surrogates, nesting past the interpreter's limit.
+    """
+    if not body:
+        return {}
+    try:
+        value = _parse(body.decode())
+        if b"\\u" in body:
+            _refuse_lone_surrogates(body)
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(SERIALIZATION, "The request body is not valid JSON.") from error
+    params: Params = read(value)
+    return params
+
+
+def encode(request_id: str, output: Params) -> HttpResponse:
+    """A successful answer."""
+    return HttpResponse(
+        200,
+        (("x-amzn-requestid", request_id), _CONTENT_TYPE_HEADER),
+        _encoder.encode(output),
+    )
+
+
+def encode_fault(request_id: str, fault: Fault, message: str) -> HttpResponse:
+    """A refusal: the shape in the body and a header, the legacy code in `x-amzn-query-error`."""
+    shape = _SHAPE_NAMESPACE + fault.shape
+    side = "Sender" if fault.sender else "Receiver"
+    return HttpResponse(
+        fault.status,
+        (
+            ("x-amzn-requestid", request_id),
+            _CONTENT_TYPE_HEADER,
+            ("x-amzn-errortype", shape),
+            ("x-amzn-query-error", f"{fault.code};{side}"),
+        ),
+        _encoder.encode({"__type": shape, "message": message}),
+    )
+
+
+def reader(shape: Shape) -> Reader:
+    """Build the reader of a shape, once; reading is on the path of every request."""
+    match shape:
+        case Structure():
+            return _structure_reader(shape)
+        case ListOf():
+            return _list_reader(shape)
+        case MapOf():
+            return _map_reader(shape)
+        case Scalar():
+            return _SCALAR_READERS[shape.kind]
+
+
+def _structure_reader(structure: Structure) -> Reader:
+    members = {name: reader(member) for name, member in structure.members.items()}
+
+    def read(value: Any) -> dict[str, Any]:
+        if type(value) is not dict:
+            _refuse(value)
+        result = {}
+        for name, member_value in value.items():
+            read_member = members.get(name)
+            if read_member is not None and member_value is not None:
+                result[name] = read_member(member_value)
+        return result
+
+    return read
+
+
+def _list_reader(shape: ListOf) -> Reader:
+    read_member = reader(shape.member)
+
+    def read(value: Any) -> list[Any]:
+        if type(value) is not list:
+            _refuse(value)
+        return [read_member(member) for member in value]
+
+    return read
+
+
+def _map_reader(shape: MapOf) -> Reader:
+    read_value = reader(shape.value)
+
+    def read(value: Any) -> dict[str, Any]:
+        if type(value) is not dict:
+            _refuse(value)
+        return {key: read_value(member) for key, member in value.items()}
+
+    return read
+
+
+def _read_string(value: Any) -> str:
+    if type(value) is not str:
+        _refuse(value, "a String")
+    return value
+
+
+def _read_integer(value: Any) -> int:
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is not int or not INTEGER_MIN <= value <= INTEGER_MAX:
+        _refuse(value, "an Integer")
+    return value
+
+
+def _read_boolean(value: Any) -> bool:
+    if type(value) is not bool:
+        _refuse(value, "a Boolean")
+    return value
+
+
+def _read_blob(value: Any) -> bytes:
+    try:
+        return binascii.a2b_base64(_read_string(value), strict_mode=True)
+    except ValueError as error:
+        raise RefusedError(SERIALIZATION, "A blob must be valid base64.") from error
+
+
+_SCALAR_READERS: Final[dict[str, Reader]] = {
+    "string": _read_string,
+    "integer": _read_integer,
+    "boolean": _read_boolean,
+    "blob": _read_blob,
+}
+
+
+def _refuse(value: Any, wanted: str = "") -> NoReturn:
+    match value:
+        case dict():
+            message = "Start of structure or map found where not expected."
+        case list():
+            message = "Start of list found where not expected."
+        case _ if not wanted:
+            message = "Unexpected field type"
+        case None:
+            message = f"NULL_VALUE can not be converted to {wanted}"
+        case bool():
+            message = f"{str(value).upper()}_VALUE can not be converted to {wanted}"
+        case str():
+            message = f"STRING_VALUE can not be converted to {wanted}"
+        case _:
+            message = f"NUMBER_VALUE can not be converted to {wanted}"
+    raise RefusedError(SERIALIZATION, message)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("an object repeats a key")
+    return members
+
+
+def _not_json(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_encoder: Final = msgspec.json.Encoder()  # writes bytes as base64, as the protocol wants
+_refuse_lone_surrogates: Final = msgspec.json.Decoder().decode
+_parse: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_json).decode
