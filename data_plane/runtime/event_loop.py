@@ -1,0 +1,189 @@
+"""The Waits port on asyncio, for one event loop.
+
+A channel's signals are told apart by one sequence over all channels: `signals` answers how far the
+sequence is, and a channel was signalled since then if its last signal has a higher number. So a
+channel needs memory only while somebody waits on it or its last signal is among the recent ones;
+of those that were forgotten it is only known that they had no signal after a certain number.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+from data_plane.ports import Clock
+
+T = TypeVar("T")
+
+Flush = Callable[[list[object]], Awaitable[Sequence[object | Exception]]]
+
+_REMEMBERED_SIGNALS_MAX = 16_384
+_NAP_S_MAX = 60.0
+"""A longer sleep looks at the clock again, which may have jumped meanwhile."""
+
+
+class _Lane:
+    """Entries that wait for the next flush of a lane, and the task that flushes."""
+
+    __slots__ = ("entries", "flush", "outcomes", "task")
+
+    def __init__(self, flush: Flush) -> None:
+        self.entries: list[object] = []
+        self.outcomes: list[asyncio.Future[object]] = []
+        self.flush = flush
+        self.task: asyncio.Task[None] | None = None
+
+
+class EventLoopWaits:
+    """Overlapping and waiting on the running event loop. Not thread-safe."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lanes: dict[Hashable, _Lane] = {}
+        self._sequence = 0
+        self._last_signal: dict[Hashable, int] = {}
+        self._forgotten_until = 0
+        self._waiters: dict[Hashable, deque[asyncio.Future[bool]]] = {}
+        self._stopping = False
+
+    async def sleep_until(self, time_us: int) -> None:
+        """Return at this wall-clock time, or at once if it has passed."""
+        while (left_us := time_us - self._clock.now_us()) > 0:  # noqa: ASYNC110 - time, no event
+            await asyncio.sleep(min(left_us / 1_000_000, _NAP_S_MAX))
+
+    async def all_of(self, calls: Sequence[Awaitable[T]]) -> list[T | Exception]:
+        """Run the calls side by side; an exception stands in its call's place."""
+        if len(calls) == 1:
+            try:
+                return [await calls[0]]
+            except Exception as error:  # noqa: BLE001 - handed to the caller as the outcome
+                return [error]
+        outcomes: list[T | Exception] = []
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
+                raise outcome
+            outcomes.append(outcome)
+        return outcomes
+
+    async def coalesce(self, lane: Hashable, entry: object, flush: Flush) -> object:
+        """Hand the entry to `flush` together with all that arrive in the lane meanwhile.
+
+        One flush of a lane runs at a time; entries that arrive while it runs form the next.
+        A caller that is cancelled leaves its entry behind: it may be flushed already.
+        """
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[object] = loop.create_future()
+        waiting = self._lanes.get(lane)
+        if waiting is None:
+            waiting = self._lanes[lane] = _Lane(flush)
+            waiting.task = loop.create_task(self._flush(lane, waiting))
+        waiting.entries.append(entry)
+        waiting.outcomes.append(outcome)
+        waiting.flush = flush
+        return await outcome
+
+    async def _flush(self, name: Hashable, lane: _Lane) -> None:
+        try:
+            while lane.entries:
+                entries, lane.entries = lane.entries, []
+                owners, lane.outcomes = lane.outcomes, []
+                try:
+                    outcomes = await lane.flush(entries)
+                    if len(outcomes) != len(entries):
+                        message = f"{len(outcomes)} outcomes for {len(entries)} entries of {name!r}"
+                        raise RuntimeError(message)
+                except Exception as error:  # noqa: BLE001 - raised to every owner
+                    outcomes = [error] * len(entries)
+                except BaseException:
+                    lane.outcomes = owners + lane.outcomes
+                    raise
+                _settle(owners, outcomes)
+        finally:
+            # Nothing awaits between the last look at the entries and this, so no entry is lost.
+            del self._lanes[name]
+            for outcome in lane.outcomes:
+                outcome.cancel()
+
+    def signals(self, channel: Hashable) -> int:  # noqa: ARG002 - one sequence serves all
+        """A mark to hand to `wait_for`: to be read before looking for work."""
+        return self._sequence
+
+    def signal(self, channel: Hashable, count: int = 1) -> None:
+        """Wake up to `count` waiters of the channel, those first that wait longest."""
+        self._sequence += 1
+        remembered = self._last_signal
+        remembered.pop(channel, None)
+        remembered[channel] = self._sequence
+        if len(remembered) > _REMEMBERED_SIGNALS_MAX:
+            self._forgotten_until = remembered.pop(next(iter(remembered)))
+        self._wake(channel, count)
+
+    def _wake(self, channel: Hashable, count: int) -> None:
+        waiters = self._waiters.get(channel)
+        if waiters is None:
+            return
+        while waiters and count > 0:
+            waiter = waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(True)
+                count -= 1
+        if not waiters:
+            del self._waiters[channel]
+
+    async def wait_for(self, channel: Hashable, seen: int, until_us: int) -> bool:
+        """Wait until the channel was signalled after `seen` was read, or until this time.
+
+        Returns whether it is worth to look again: False when the time is over, and as soon as
+        `stop_waiting` was called.
+        """
+        if self._last_signal.get(channel, self._forgotten_until) > seen:
+            return not self._stopping
+        left_us = until_us - self._clock.now_us()
+        if self._stopping or left_us <= 0:
+            return False
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        self._waiters.setdefault(channel, deque()).append(waiter)
+        timer = loop.call_later(left_us / 1_000_000, _expire, waiter)
+        woken = False
+        try:
+            woken = await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.result():
+                # The signal meant for this one goes to the next, or its message would lie there.
+                woken = True
+                self._wake(channel, 1)
+            raise
+        finally:
+            timer.cancel()
+            if not woken:
+                self._leave(channel, waiter)
+        return woken
+
+    def _leave(self, channel: Hashable, waiter: asyncio.Future[bool]) -> None:
+        waiters = self._waiters[channel]
+        waiters.remove(waiter)
+        if not waiters:
+            del self._waiters[channel]
+
+    def stop_waiting(self) -> None:
+        """The server stops: nobody waits on a channel any longer, now or later."""
+        self._stopping = True
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                _expire(waiter)
+
+
+def _expire(waiter: asyncio.Future[bool]) -> None:
+    if not waiter.done():
+        waiter.set_result(False)
+
+
+def _settle(owners: list[asyncio.Future[object]], outcomes: Sequence[Any]) -> None:
+    for owner, outcome in zip(owners, outcomes, strict=True):
+        if owner.done():
+            continue
+        if isinstance(outcome, Exception):
+            owner.set_exception(outcome)
+        else:
+            owner.set_result(outcome)
