@@ -1,0 +1,1 @@
+"""Cells in a directory of this machine."""

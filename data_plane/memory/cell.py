@@ -58,19 +58,22 @@ class MemoryCell:
         self.items_read = 0
         self._clock = clock
         self._stamps = stamps
-        self._last_stamp_us = 0
+        self._present_us = 0
         self._partitions: dict[str, _Partition] = {}
+
+    def now_us(self) -> int:
+        """The present, which no later stamp of this cell will be below (where it chooses them)."""
+        self._present_us = max(self._present_us, self._clock.now_us())
+        return self._present_us
 
     async def append(self, record: Append) -> Appended:
         """Store a new item under a key of its own."""
         self.requests["append"] += 1
-        stamp_us = record.proposed_us
-        if self._stamps:
-            stamp_us = self._free_stamp_us(record)
-            self._last_stamp_us = stamp_us
+        stamp_us = self._free_stamp_us(record) if self._stamps else record.proposed_us
+        self._present_us = max(self._present_us, stamp_us)
         key = _key_of(record, stamp_us)
         self._put(key, {**record.attributes, "t": stamp_us})
-        self._count(record.tallies(None))
+        self._count(record.tallies(stamp_us))
         return Appended(key, stamp_us, self._now_ms())
 
     async def put(
@@ -84,7 +87,7 @@ class MemoryCell:
         self.requests["put"] += 1
         before = self._find(key)
         if not holds(condition, before):
-            return Written(False, before, self._now_ms())
+            return Written(applied=False, before=before, time_ms=self._now_ms())
         return self._apply(key, before, dict(attributes), tallies)
 
     async def update(
@@ -98,7 +101,7 @@ class MemoryCell:
         self.requests["update"] += 1
         before = self._find(key)
         if not holds(condition, before):
-            return Written(False, before, self._now_ms())
+            return Written(applied=False, before=before, time_ms=self._now_ms())
         return self._apply(key, before, apply(change, before), tallies)
 
     async def delete(
@@ -108,10 +111,10 @@ class MemoryCell:
         self.requests["delete"] += 1
         before = self._find(key)
         if not holds(condition, before):
-            return Written(False, before, self._now_ms())
+            return Written(applied=False, before=before, time_ms=self._now_ms())
         return self._apply(key, before, None, tallies)
 
-    async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
+    async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:  # noqa: ARG002
         """Read one item."""
         self.requests["get"] += 1
         found = self._find(key)
@@ -119,7 +122,10 @@ class MemoryCell:
         return found
 
     async def get_many(
-        self, keys: Sequence[Key], *, strong: bool = True
+        self,
+        keys: Sequence[Key],
+        *,
+        strong: bool = True,  # noqa: ARG002
     ) -> dict[Key, Attributes]:
         """Read up to 100 items in one request; absent ones are missing from the answer."""
         if len(keys) > GET_MANY_KEYS_MAX:
@@ -137,7 +143,7 @@ class MemoryCell:
         until: bytes | None = None,
         limit: int,
         reverse: bool = False,
-        strong: bool = True,
+        strong: bool = True,  # noqa: ARG002
     ) -> list[Item]:
         """Read items with `after < sort <= until` in order of `sort`, at most `limit` of them."""
         if limit < 1:
@@ -179,7 +185,7 @@ class MemoryCell:
         return self._clock.now_us() // 1000
 
     def _free_stamp_us(self, record: Append) -> int:
-        stamp_us = max(self._last_stamp_us + 1, self._clock.now_us())
+        stamp_us = max(self._present_us + 1, self._clock.now_us())
         # A delayed item may hold the key already, if somebody uses one suffix twice.
         while self._find(_key_of(record, stamp_us)) is not None:
             stamp_us += 1
@@ -208,7 +214,7 @@ class MemoryCell:
         else:
             self._put(key, after)
         self._count(tallies(before))
-        return Written(True, before, self._now_ms())
+        return Written(applied=True, before=before, time_ms=self._now_ms())
 
     def _count(self, moved: Iterable[Tally]) -> None:
         for key, amount in moved:

@@ -1,0 +1,411 @@
+"""The embedded cell: one directory, one writer, one fsync for all writes that wait together.
+
+Writes are queued on the event loop. When no commit is under way, one turn of the loop takes all
+that wait, evaluates them in one LMDB transaction and hands it to the committing thread, which does
+nothing but commit; so the two threads never compete for the interpreter. All of them are answered
+by one callback, after which the readers' snapshot moves on.
+"""
+
+import asyncio
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Final, TypeVar
+
+import lmdb
+
+from data_plane.embedded.encoding import (
+    PRESENT_KEY,
+    decode_item,
+    encode_key,
+    time_to_live_s,
+)
+from data_plane.embedded.reads import read_range
+from data_plane.embedded.store import CellOpenError, Store, StoreSizes
+from data_plane.embedded.transaction import WriteTransaction
+from data_plane.ports import (
+    ALWAYS,
+    Append,
+    Appended,
+    Attributes,
+    CellFullError,
+    CellUnavailableError,
+    Clock,
+    Condition,
+    Item,
+    Key,
+    Tallies,
+    Update,
+    Written,
+    no_tallies,
+)
+
+EXPIRE_AFTER_S: Final = 1.0
+"""How long removals that nobody waits for may wait for a commit that they can share."""
+
+GET_MANY_KEYS_MAX: Final = 100
+
+WRITE_BYTES: Final = 16 * 1024
+"""What a write costs besides its value: copies of tree pages, generously."""
+
+LOG: Final = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class CellCounters:
+    """What the cell did since it was opened; `commit_s` is spent in commits, fsyncs included."""
+
+    commits: int = 0
+    writes: int = 0
+    bytes_written: int = 0
+    commit_s: float = 0.0
+    commit_s_last: float = 0.0
+    commit_s_max: float = 0.0
+    failed_commits: int = 0
+
+    def note(self, transaction: WriteTransaction, commit_s: float) -> None:
+        """Count a commit."""
+        self.commits += 1
+        self.writes += transaction.writes
+        self.bytes_written += transaction.bytes_written
+        self.commit_s += commit_s
+        self.commit_s_last = commit_s
+        self.commit_s_max = max(self.commit_s_max, commit_s)
+
+
+@dataclass(slots=True)
+class _Write:
+    """A queued write: what it does, whom it answers (nobody: None), and about how big it is."""
+
+    run: Callable[[WriteTransaction], object]
+    answer: asyncio.Future[object] | None
+    size_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Writes of one transaction and their outcomes, in order."""
+
+    transaction: WriteTransaction
+    writes: list[_Write]
+    outcomes: list[object] = field(default_factory=list)
+
+
+class EmbeddedCell:
+    """Implements `data_plane.ports.Cell`; belongs to the event loop that first uses it.
+
+    Raises CellOpenError where the directory is in use, damaged, or of another format.
+    """
+
+    def __init__(self, directory: Path, clock: Clock, sizes: StoreSizes | None = None) -> None:
+        self.counters = CellCounters()
+        self._clock = clock
+        self._sizes = sizes or StoreSizes()
+        self._store = Store(directory, self._sizes)
+        self._present_us = int.from_bytes(self._store.snapshot.get(PRESENT_KEY, b""), "big")
+        self._waiting: deque[_Write] = deque()
+        self._committing: _Batch | None = None
+        self._started = False
+        self._failure: str | None = None
+        self._closing: asyncio.Future[None] | None = None
+        self._collected_to = b""
+        self._commits: queue.SimpleQueue[tuple[lmdb.Transaction, asyncio.AbstractEventLoop] | None]
+        self._commits = queue.SimpleQueue()
+        self._committer = threading.Thread(
+            target=self._commit_all, name=f"commit {directory.name}", daemon=True
+        )
+        self._committer.start()
+
+    def now_us(self) -> int:
+        """The present, which no later stamp will be below and no visible item's stamp above.
+
+        It stands still while a commit is under way: what that commit holds is not visible yet.
+        """
+        if self._committing is None:
+            self._present_us = max(self._present_us, self._clock.now_us())
+        return self._present_us
+
+    @property
+    def disk_bytes(self) -> int:
+        """Size of the data file."""
+        return self._store.disk_bytes
+
+    @property
+    def used_bytes(self) -> int:
+        """How much of the data file holds items."""
+        self._check()
+        return self._store.used_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """Whether appends are refused because the disk has no room."""
+        return self._store.is_full
+
+    async def append(self, record: Append) -> Appended:
+        """Store a new item under a key of its own."""
+        size_bytes = sum(len(v) for v in record.attributes.values() if isinstance(v, bytes))
+        return await self._submit(lambda transaction: transaction.append(record), size_bytes)
+
+    async def put(
+        self,
+        key: Key,
+        attributes: Attributes,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """Replace the whole item if the condition holds."""
+        size_bytes = sum(len(v) for v in attributes.values() if isinstance(v, bytes))
+        return await self._submit(
+            lambda transaction: transaction.put(key, attributes, condition, tallies), size_bytes
+        )
+
+    async def update(
+        self,
+        key: Key,
+        change: Update,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """Change single attributes if the condition holds."""
+        return await self._submit(
+            lambda transaction: transaction.update(key, change, condition, tallies)
+        )
+
+    async def delete(
+        self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
+    ) -> Written:
+        """Remove the item if the condition holds. Removing an absent item is applied."""
+        return await self._submit(lambda transaction: transaction.delete(key, condition, tallies))
+
+    async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:  # noqa: ARG002
+        """Read one item."""
+        self._check()
+        stored = self._store.snapshot.get(encode_key(key))
+        return None if stored is None else decode_item(stored)
+
+    async def get_many(
+        self,
+        keys: Sequence[Key],
+        *,
+        strong: bool = True,  # noqa: ARG002
+    ) -> dict[Key, Attributes]:
+        """Read up to 100 items in one request; absent ones are missing from the answer."""
+        if len(keys) > GET_MANY_KEYS_MAX:
+            raise ValueError(f"get_many reads at most {GET_MANY_KEYS_MAX} items, not {len(keys)}")
+        self._check()
+        get = self._store.snapshot.get
+        return {
+            key: decode_item(stored) for key in keys if (stored := get(encode_key(key))) is not None
+        }
+
+    async def query(  # noqa: PLR0913 - a range has that many sides
+        self,
+        partition: str,
+        *,
+        after: bytes = b"",
+        until: bytes | None = None,
+        limit: int,
+        reverse: bool = False,
+        strong: bool = True,  # noqa: ARG002
+    ) -> list[Item]:
+        """Read items with `after < sort <= until` in order of `sort`, at most `limit` of them."""
+        if limit < 1:
+            raise ValueError(f"a query reads at least one item, not {limit}")
+        self._check()
+        return read_range(self._store.snapshot, partition, after, until, limit, reverse=reverse)
+
+    def expire(self, keys: Sequence[Key]) -> None:
+        """Remove items that nobody needs any more, all in one commit that others pay for."""
+        self._check()
+        stored_keys = [encode_key(key) for key in keys]
+        self._waiting.append(_Write(lambda transaction: transaction.expire(stored_keys), None))
+        asyncio.get_running_loop().call_later(EXPIRE_AFTER_S, self._start_soon)
+
+    async def collect(self, now_s: int, budget: int) -> int:
+        """Look at the next `budget` items and remove those whose time to live (`x`) is over.
+
+        Successive calls walk over all items, again and again; answers how many were removed.
+        """
+        self._check()
+        dead: list[bytes] = []
+        for seen, (key, value) in enumerate(self._store.scan(self._collected_to), start=1):
+            self._collected_to = key
+            if not key.startswith(b"\0") and 0 < time_to_live_s(value) < now_s:
+                dead.append(key)
+            if seen == budget:
+                break
+        else:
+            self._collected_to = b""
+        if not dead:
+            return 0
+        return await self._submit(lambda transaction: transaction.collect(dead, now_s))
+
+    async def drop(self, partition: str, budget: int) -> int:
+        """Remove up to `budget` items of a partition; answers how many there were."""
+        return await self._submit(lambda transaction: transaction.drop(partition, budget))
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of the directory. Later calls are refused."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_future()
+            self._start_soon()
+        await self._closing
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise CellUnavailableError(self._failure)
+
+    async def _submit(self, run: Callable[[WriteTransaction], T], size_bytes: int = 0) -> T:
+        self._check()
+        if self._closing is not None:
+            raise CellUnavailableError("the cell is closing")
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Write(run, answer, size_bytes))  # type: ignore[arg-type]
+        self._start_soon()
+        return await answer
+
+    def _start_soon(self) -> None:
+        # Not at once: what else this turn of the loop brings goes into the same commit.
+        if not self._started and self._committing is None:
+            self._started = True
+            asyncio.get_running_loop().call_soon(self._start)
+
+    def _start(self) -> None:
+        self._started = False
+        if self._committing is not None:
+            return
+        writes = self._take()
+        if not writes:
+            self._close_if_asked()
+            return
+        try:
+            batch = self._evaluate(writes)
+            if batch.transaction.writes:
+                txn = batch.transaction.finish()
+        except (lmdb.Error, OSError) as error:
+            self._recover(writes, error)
+            return
+        if batch.transaction.writes:
+            self._committing = batch
+            self._commits.put((txn, asyncio.get_running_loop()))
+        else:
+            batch.transaction.abort()
+            _answer(batch.writes, batch.outcomes)
+            self._start_soon()
+
+    def _take(self) -> list[_Write]:
+        """What waits, until it is enough for one transaction."""
+        writes: list[_Write] = []
+        size_bytes = 0
+        while self._waiting and size_bytes < self._sizes.batch:
+            write = self._waiting.popleft()
+            size_bytes += write.size_bytes + WRITE_BYTES
+            writes.append(write)
+        return writes
+
+    def _evaluate(self, writes: list[_Write]) -> _Batch:
+        """Run the writes in a transaction; one that the store has no room for is left out."""
+        self.now_us()
+        refused: dict[int, CellFullError] = {}
+        while True:
+            txn, room_bytes = self._store.begin()
+            transaction = WriteTransaction(
+                txn,
+                now_us=self._clock.now_us(),
+                present_us=self._present_us,
+                room_bytes=room_bytes,
+                reserve_bytes=self._sizes.reserve,
+            )
+            batch = _Batch(transaction, writes)
+            try:
+                for index, write in enumerate(writes):
+                    batch.outcomes.append(refused.get(index) or _outcome(write, transaction))
+                return batch
+            except lmdb.MapFullError:
+                # LMDB gives up the whole transaction: repeat it without the write too much.
+                transaction.abort()
+                refused[len(batch.outcomes)] = CellFullError("the cell is full")
+            except BaseException:
+                transaction.abort()
+                raise
+
+    def _commit_all(self) -> None:
+        """Commit what the event loop hands over: the whole life of the committing thread."""
+        while (handed_over := self._commits.get()) is not None:
+            txn, loop = handed_over
+            started_s = perf_counter()
+            error: lmdb.Error | None = None
+            try:
+                txn.commit()
+            except lmdb.Error as raised:
+                error = raised
+            del txn, handed_over
+            loop.call_soon_threadsafe(self._committed, error, perf_counter() - started_s)
+
+    def _committed(self, error: lmdb.Error | None, commit_s: float) -> None:
+        batch = self._committing
+        if batch is None:
+            raise AssertionError("a commit ended that nobody began")
+        self._committing = None
+        self._present_us = max(self._present_us, batch.transaction.present_us)
+        if error is not None:
+            self._recover(batch.writes, error)
+            return
+        self.counters.note(batch.transaction, commit_s)
+        self._store.renew()
+        _answer(batch.writes, batch.outcomes)
+        # The tasks just answered run first, so that what they write next shares the next commit.
+        self._start_soon()
+
+    def _recover(self, writes: list[_Write], error: Exception) -> None:
+        """After a failed write nothing on this handle can be trusted: begin with a new one."""
+        self.counters.failed_commits += 1
+        failed = CellUnavailableError(f"the commit failed: {error}")
+        try:
+            self._store.reopen()
+        except (CellOpenError, lmdb.Error, OSError) as reason:
+            self._failure = f"the cell cannot be opened again after a failed commit: {reason}"
+            writes = [*writes, *self._waiting]
+            self._waiting.clear()
+        _answer(writes, [failed] * len(writes))
+        self._start_soon()
+
+    def _close_if_asked(self) -> None:
+        if self._closing is None or self._closing.done():
+            return
+        self._commits.put(None)
+        self._committer.join()
+        if self._failure is None:
+            self._store.close()
+        self._failure = "the cell is closed"
+        self._closing.set_result(None)
+
+
+def _outcome(write: _Write, transaction: WriteTransaction) -> object:
+    """What the write answers; a refused write or a caller's mistake concerns nobody else."""
+    try:
+        return write.run(transaction)
+    except lmdb.Error:
+        raise
+    except Exception as error:  # noqa: BLE001 - raised again, to the one who waits for it
+        return error
+
+
+def _answer(writes: Sequence[_Write], outcomes: Sequence[object]) -> None:
+    for write, outcome in zip(writes, outcomes, strict=True):
+        if write.answer is None:
+            if isinstance(outcome, Exception):
+                LOG.warning("items that nobody needs were not removed: %s", outcome)
+        elif write.answer.done():
+            continue  # its caller was cancelled
+        elif isinstance(outcome, Exception):
+            write.answer.set_exception(outcome)
+        else:
+            write.answer.set_result(outcome)

@@ -1,0 +1,71 @@
+"""How keys and items become bytes.
+
+An item's key is its partition in UTF-8, a zero byte and its sort key, so the store's bytewise order
+is the port's, and no partition's items lie among those of another. Records of the cell itself begin
+with a zero byte, which no partition can. An item's value is a MessagePack map; sets are arrays.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from data_plane.ports import Attributes, Key, Value
+
+FORMAT_KEY: Final = b"\x00format"
+FORMAT: Final = b"tidegate cell 1"
+PRESENT_KEY: Final = b"\x00present"
+
+KEY_BYTES_MAX: Final = 511
+"""LMDB's limit."""
+
+ITEM_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Our own: far above any item of docs/storage.md, far below what would stall other writers."""
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(dict[str, Any])
+
+
+class _Mortal(msgspec.Struct):
+    """The one attribute that the collection of dead items reads."""
+
+    x: int = 0
+
+
+_mortal_decoder = msgspec.msgpack.Decoder(_Mortal)
+
+
+def partition_prefix(partition: str) -> bytes:
+    """What the partition's keys begin with. Raises ValueError for a name that cannot be one."""
+    if not partition or "\0" in partition:
+        raise ValueError(f"a partition's name is not empty and has no zero byte: {partition!r}")
+    return partition.encode() + b"\0"
+
+
+def encode_key(key: Key) -> bytes:
+    """The stored key. Raises ValueError if it is too long."""
+    encoded = partition_prefix(key.partition) + key.sort
+    if len(encoded) > KEY_BYTES_MAX:
+        raise ValueError(f"a key of {len(encoded)} bytes is above {KEY_BYTES_MAX}: {key}")
+    return encoded
+
+
+def encode_item(attributes: Attributes) -> bytes:
+    """The stored value. Raises ValueError if it is too big."""
+    encoded = _encoder.encode(attributes)
+    if len(encoded) > ITEM_BYTES_MAX:
+        raise ValueError(f"an item of {len(encoded)} bytes is above {ITEM_BYTES_MAX}")
+    return encoded
+
+
+def decode_item(encoded: bytes | memoryview) -> dict[str, Value]:
+    """The item. Raises msgspec.DecodeError if these bytes are none."""
+    item = _decoder.decode(encoded)
+    for name, value in item.items():
+        if type(value) is list:
+            item[name] = frozenset(value)
+    return item
+
+
+def time_to_live_s(encoded: bytes | memoryview) -> int:
+    """The item's attribute `x`, or 0 where it has none, without building the item."""
+    return _mortal_decoder.decode(encoded).x

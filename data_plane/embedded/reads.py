@@ -1,0 +1,59 @@
+"""Reads from a snapshot of the store: they take microseconds and run on the event loop's thread."""
+
+from typing import Final
+
+import lmdb
+
+from data_plane.embedded.encoding import decode_item, partition_prefix
+from data_plane.ports import Item, Key
+
+PAGE_BYTES: Final = 1024 * 1024
+
+
+def read_range(  # noqa: PLR0913 - a range has that many sides
+    snapshot: lmdb.Transaction,
+    partition: str,
+    after: bytes,
+    until: bytes | None,
+    limit: int,
+    *,
+    reverse: bool,
+) -> list[Item]:
+    """Items of the range in order, at most `limit`, ending after the one past 1 MiB."""
+    prefix = partition_prefix(partition)
+    low = prefix + after
+    page: list[Item] = []
+    size_bytes = 0
+    with snapshot.cursor() as cursor:
+        if reverse:
+            found = _seek_last(cursor, prefix, until)
+            step = cursor.prev
+        else:
+            found = cursor.set_range(low)
+            if found and cursor.key() == low:
+                found = cursor.next()
+            step = cursor.next
+        high = None if until is None else prefix + until
+        while found:
+            key, value = bytes(cursor.key()), cursor.value()
+            if not key.startswith(prefix) or key <= low or (high is not None and key > high):
+                break
+            page.append(Item(Key(partition, key[len(prefix) :]), decode_item(value)))
+            size_bytes += len(key) + len(value)
+            if len(page) == limit or size_bytes > PAGE_BYTES:
+                break
+            found = step()
+    return page
+
+
+def _seek_last(cursor: lmdb.Cursor, prefix: bytes, until: bytes | None) -> bool:
+    """Go to the last item at or below `until`, or of the whole partition."""
+    bound = prefix[:-1] + b"\x01" if until is None else prefix + until
+    found: bool
+    if not cursor.set_range(bound):
+        found = cursor.last()
+    elif until is not None and cursor.key() == bound:
+        found = True
+    else:
+        found = cursor.prev()
+    return found
