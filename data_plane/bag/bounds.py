@@ -5,6 +5,7 @@ SEGMENT_BYTES_MAX = 256 * 1024
 """A segment is read whole to deliver any of its messages."""
 
 BLOCK_FULL_MESSAGES = 64
+BLOCK_INDEXES = 128
 """The segment that reaches this fills its block; so a block has at most 127 messages."""
 
 COMPRESS_BYTES_MIN = 512
@@ -51,4 +52,4 @@ STATE_TTL_SLACK_S = 7 * 86_400
 VISIBILITY_TOTAL_MS_MAX = 43_200_000
 
 assert READY_AGE_US_MAX * 2 < COLLECT_AFTER_US  # noqa: S101 - a relation between constants
-assert SEGMENT_MESSAGES_MAX + BLOCK_FULL_MESSAGES <= 128  # noqa: S101 - an index is below 128
+assert SEGMENT_MESSAGES_MAX + BLOCK_FULL_MESSAGES <= BLOCK_INDEXES  # noqa: S101 - likewise

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from data_plane.bag import counting, keys
-from data_plane.bag.bounds import COLLECT_AFTER_US, DATA_TTL_SLACK_S, STATE_TTL_SLACK_S
-from data_plane.bag.desk import Desk
-from data_plane.bag.lane import Lane
+from data_plane.bag import counting
+from data_plane.bag.bounds import COLLECT_AFTER_US
+from data_plane.bag.desk import Access, Desk, open_lane
 from data_plane.bag.segment import FORMAT_VERSION
 from data_plane.core.errors import RefusedError
 from data_plane.core.queue import Queue
@@ -15,46 +14,40 @@ from data_plane.ports import Attributes, Key, Update
 
 async def delete(
     desk: Desk, queue: Queue, handles: Sequence[ReceiptHandle]
-) -> list[None | RefusedError]:
+) -> list[RefusedError | None]:
     """Delete the messages, whatever happened to their leases meanwhile. See `Bag.delete`."""
-    lane = desk.lane(queue)
-    blocks: dict[bytes, dict[int, int]] = {}
+    at = open_lane(desk, queue)
+    sent_ms: dict[bytes, dict[int, int]] = {}
     for handle in handles:
-        blocks.setdefault(handle.block, {})[handle.index] = handle.sent_ms
-    calls = [_delete_in(desk, queue, lane, block, sent) for block, sent in blocks.items()]
-    if len(calls) == 1:
-        await calls[0]
-    else:
-        for outcome in await desk.waits.all_of(calls):
-            if isinstance(outcome, Exception):
-                raise outcome
+        sent_ms.setdefault(handle.block, {})[handle.index] = handle.sent_ms
+    calls = [_delete_in(at, block_id, sent) for block_id, sent in sent_ms.items()]
+    for outcome in await desk.waits.all_of(calls):
+        if isinstance(outcome, Exception):
+            raise outcome
     return [None] * len(handles)
 
 
-async def _delete_in(
-    desk: Desk, queue: Queue, lane: Lane, block_id: bytes, sent_ms: dict[int, int]
-) -> None:
-    now_us = desk.clock.now_us()
-    ttl_s = now_us // 1_000_000 + queue.retention_s + DATA_TTL_SLACK_S + STATE_TTL_SLACK_S
-    written = await desk.cell(lane).update(
-        Key(lane.states, block_id),
+async def _delete_in(at: Access, block_id: bytes, sent_ms: dict[int, int]) -> None:
+    queue, now_ms = at.queue, at.now_ms()
+    written = await at.cell.update(
+        Key(at.lane.states, block_id),
         Update(
-            assign={"v": FORMAT_VERSION, "x": ttl_s},
+            assign={"v": FORMAT_VERSION, "x": at.state_ttl_s()},
             add={"d": frozenset(sent_ms)},
             remove=frozenset(f"m{index}" for index in sent_ms),
         ),
-        tallies=lambda before: counting.deleted(queue, before, sent_ms, now_us // 1000),
+        tallies=lambda before: counting.deleted(queue, before, sent_ms, now_ms),
     )
-    block = lane.known(block_id)
+    block = at.lane.known(block_id)
     if block is not None:
-        lane.gone(block, sent_ms)
-        lane.advance()
+        at.lane.gone(block, sent_ms)
+        at.lane.advance()
     if written.before is not None:
-        _collect_if_finished(lane, block_id, written.before, sent_ms, now_us)
+        _collect_if_finished(at, block_id, written.before, sent_ms)
 
 
 def _collect_if_finished(
-    lane: Lane, block_id: bytes, before: Attributes, sent_ms: dict[int, int], now_us: int
+    at: Access, block_id: bytes, before: Attributes, sent_ms: dict[int, int]
 ) -> None:
     """Where no message of the block is left, let its items be collected after a while.
 
@@ -65,10 +58,10 @@ def _collect_if_finished(
     if not isinstance(done, frozenset) or len(done | sent_ms.keys()) != before.get("f"):
         return
     segments = tuple(
-        Key(lane.segments, value + block_id + bytes((int(name[1:]),)))
+        Key(at.lane.segments, value + block_id + bytes((int(name[1:]),)))
         for name, value in before.items()
         if name[0] == "s" and isinstance(value, bytes)
     )
-    lane.finished.append(
-        (now_us + COLLECT_AFTER_US, block_id, (*segments, Key(lane.states, block_id)))
+    at.lane.finished.append(
+        (at.now_us() + COLLECT_AFTER_US, (*segments, Key(at.lane.states, block_id)))
     )

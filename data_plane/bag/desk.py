@@ -2,8 +2,14 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from data_plane.bag.bounds import CALLS_REMEMBERED_MAX, LANES_MAX
+from data_plane.bag.bounds import (
+    CALLS_REMEMBERED_MAX,
+    DATA_TTL_SLACK_S,
+    LANES_MAX,
+    STATE_TTL_SLACK_S,
+)
 from data_plane.bag.lane import Lane
 from data_plane.bag.lease import TOKEN_BYTES, WRITER_BYTES
 from data_plane.core.errors import QUEUE_DOES_NOT_EXIST, RefusedError
@@ -26,6 +32,7 @@ class Desk:
         self.calls: OrderedDict[bytes, Key] = OrderedDict()
         self.calls_under_way: set[bytes] = set()
         self.calls_awaited: dict[bytes, int] = {}
+        self.damaged_segments = 0
         self._blocks_opened = 0
         self._tokens_given = 0
 
@@ -42,10 +49,6 @@ class Desk:
             raise RefusedError(QUEUE_DOES_NOT_EXIST, "The specified queue does not exist.")
         return lane
 
-    def cell(self, lane: Lane) -> Cell:
-        """The cell that holds the lane."""
-        return self.cells[lane.cell]
-
     def new_block(self) -> bytes:
         """An id that no other block has."""
         self._blocks_opened += 1
@@ -61,6 +64,42 @@ class Desk:
         self.calls[call] = segment
         if len(self.calls) > CALLS_REMEMBERED_MAX:
             self.calls.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One operation's access to a queue's lane, through the front end's desk."""
+
+    desk: Desk
+    queue: Queue
+    lane: Lane
+
+    @property
+    def cell(self) -> Cell:
+        """The cell that holds the lane."""
+        return self.desk.cells[self.lane.cell]
+
+    def now_us(self) -> int:
+        """This front end's clock, in microseconds."""
+        return self.desk.clock.now_us()
+
+    def now_ms(self) -> int:
+        """This front end's clock, in milliseconds."""
+        return self.desk.clock.now_us() // 1000
+
+    def state_ttl_s(self) -> int:
+        """When a block state written now may be removed: after all of its messages."""
+        return (
+            self.now_us() // 1_000_000
+            + self.queue.retention_s
+            + DATA_TTL_SLACK_S
+            + STATE_TTL_SLACK_S
+        )
+
+
+def open_lane(desk: Desk, queue: Queue) -> Access:
+    """Access to the queue's lane. Raises RefusedError where the queue was deleted meanwhile."""
+    return Access(desk, queue, desk.lane(queue))
 
 
 def channel(lane: Lane) -> tuple[str, str]:

@@ -2,23 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 
-from data_plane.bag import counting, deleting, keys, receiving, sending, upkeep, visibility
-from data_plane.bag.bounds import DATA_TTL_SLACK_S
-from data_plane.bag.desk import Desk, channel
-from data_plane.bag.segment import FORMAT_VERSION
+from data_plane.bag import counting, deleting, receiving, sending, upkeep, visibility
+from data_plane.bag.desk import Desk, channel, open_lane
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts, Delivery, Outgoing
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
-from data_plane.ports import Append, Cell, Clock, Entropy, Waits
+from data_plane.ports import Cell, Clock, Entropy, Waits
 
 EVERYONE = 1 << 30
 
 
 class Bag:
-    """Standard queues on cells. All methods raise CellUnavailableError where a cell fails them,
+    """Standard queues on cells.
 
-    and RefusedError(QueueDoesNotExist) for a queue that was dropped.
+    All methods raise CellUnavailableError where a cell fails them, and
+    RefusedError(QueueDoesNotExist) for a queue that was dropped.
     """
 
     def __init__(
@@ -40,7 +39,8 @@ class Bag:
         `call` (16 bytes, or none) names the SDK call; one that is `repeated` and was stored by an
         earlier attempt is answered with the ids of then.
         """
-        return await sending.send(self._desk, queue, sender, messages, call, repeated=repeated)
+        submission = sending.Submission(sender, messages, call, repeated)
+        return await sending.send(self._desk, queue, submission)
 
     async def receive(
         self, queue: Queue, *, count: int, visibility_s: int, until_us: int
@@ -55,13 +55,13 @@ class Bag:
 
     async def delete(
         self, queue: Queue, handles: Sequence[ReceiptHandle]
-    ) -> list[None | RefusedError]:
+    ) -> list[RefusedError | None]:
         """Delete messages for good; old handles work too. One outcome for each handle."""
         return await deleting.delete(self._desk, queue, handles)
 
     async def change_visibility(
         self, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]]
-    ) -> list[None | RefusedError]:
+    ) -> list[RefusedError | None]:
         """Make leased messages visible again so many seconds from now (0: at once)."""
         return await visibility.change_visibility(self._desk, queue, changes)
 
@@ -74,17 +74,7 @@ class Bag:
 
         The caller makes it the definition's `purged_us`; nothing is purged before.
         """
-        lane = self._desk.lane(queue)
-        now_us = self._desk.clock.now_us()
-        appended = await self._desk.cell(lane).append(
-            Append(
-                lane.segments,
-                bytes(keys.BLOCK_BYTES) + b"\xfe",
-                {"v": FORMAT_VERSION, "k": "p", "x": now_us // 1_000_000 + DATA_TTL_SLACK_S},
-                now_us,
-            )
-        )
-        return appended.stamp_us
+        return await upkeep.mark_purge(open_lane(self._desk, queue))
 
     def dropped(self, queue: Queue) -> None:
         """The queue was deleted: its waiting receives end, and what is remembered of it goes."""
@@ -92,6 +82,11 @@ class Bag:
         if lane is not None and not lane.dropped:
             lane.dropped = True
             self._desk.waits.signal(channel(lane), EVERYONE)
+
+    @property
+    def damaged_segments(self) -> int:
+        """How many segments could not be read; their messages stay stored, undelivered."""
+        return self._desk.damaged_segments
 
     async def sweep(self) -> None:
         """One bounded step of background upkeep; to be called every second or so."""

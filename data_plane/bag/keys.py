@@ -4,6 +4,7 @@ from data_plane.ports import Key
 
 BLOCK_BYTES = 10
 MARKER_FIRST = b"\xff"
+PURGE_FIRST = b"\xfe"
 AFTER_SLICE = b"\xff" * 12
 """Sorts after every key of a slice."""
 

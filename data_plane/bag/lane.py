@@ -98,7 +98,7 @@ class Block:
 
 
 class Entry:
-    """An item of the window: its key, and those of its messages that were not done when last seen."""
+    """An item of the window: its key, and which of its messages were not done when last seen."""
 
     __slots__ = ("block", "open", "size", "sort")
 
@@ -136,7 +136,7 @@ class Lane:
         self.idle: OrderedDict[bytes, Block] = OrderedDict()
         self.ready: deque[tuple[Block, int]] = deque()
         self.due: list[tuple[int, bytes, int]] = []
-        self.finished: deque[tuple[int, bytes, tuple[Key, ...]]] = deque()
+        self.finished: deque[tuple[int, tuple[Key, ...]]] = deque()
         self.messages_per_item = 1.0
 
     # Reading
@@ -364,7 +364,7 @@ class Lane:
         return wanted
 
     def cover(self) -> None:
-        """Let go of items at the front that markers cover, while the window is beyond its bounds."""
+        """Let go of items at the front that markers cover, while the window overflows."""
         while self.window and self.overflowing():
             entry = self.window[0]
             self._prune(entry)

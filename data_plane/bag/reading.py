@@ -4,100 +4,106 @@ from functools import partial
 
 from data_plane.bag import keys
 from data_plane.bag.bounds import FETCH_ITEMS_MAX, READY_AGE_US_MAX
-from data_plane.bag.desk import Desk
-from data_plane.bag.lane import Block, Lane, LoadedSegment
-from data_plane.bag.segment import octets
-from data_plane.core.queue import Queue
-from data_plane.ports import Key
+from data_plane.bag.desk import Access
+from data_plane.bag.lane import Block, LoadedSegment
+from data_plane.bag.segment import DamagedSegmentError, octets
+from data_plane.ports import Attributes, Key
 
 
-async def fetch(desk: Desk, queue: Queue, lane: Lane) -> bool:
+async def fetch(at: Access) -> bool:
     """Read the next page of the lane; False where nothing more is visible now.
 
     Concurrent receives share one page.
     """
-    found = await desk.waits.coalesce(
-        ("fetch", lane.uid), queue, partial(_fetch_for_all, desk, lane)
-    )
+    found = await at.desk.waits.coalesce(("fetch", at.lane.uid), None, partial(_fetch_for_all, at))
     return bool(found)
 
 
-async def _fetch_for_all(desk: Desk, lane: Lane, queues: list[object]) -> list[object | Exception]:
-    queue = queues[-1]
-    if not isinstance(queue, Queue):
-        raise TypeError("a fetch is asked for with its queue")
-    found = await _fetch(desk, queue, lane)
-    return [found] * len(queues)
+async def _fetch_for_all(at: Access, receives: list[object]) -> list[object | Exception]:
+    found = await _fetch(at)
+    return [found] * len(receives)
 
 
-async def _fetch(desk: Desk, queue: Queue, lane: Lane) -> bool:
-    cell = desk.cell(lane)
-    if lane.low is None:
-        await _open(desk, lane)
-    page_size = min(FETCH_ITEMS_MAX, max(1, round(10 / lane.messages_per_item)))
-    items = await cell.query(
+async def _fetch(at: Access) -> bool:
+    lane = at.lane
+    await _open(at)
+    items = await at.cell.query(
         lane.segments,
-        after=max(lane.cursor, _floor(desk, queue)),
-        until=keys.be64(cell.now_us()) + keys.AFTER_SLICE,
-        limit=page_size,
+        after=max(lane.cursor, _floor(at)),
+        until=keys.be64(at.cell.now_us()) + keys.AFTER_SLICE,
+        limit=min(FETCH_ITEMS_MAX, max(1, round(FETCH_ITEMS_MAX / lane.messages_per_item))),
     )
     wanted: dict[Key, None] = {}
     for item in items:
         kind = item.attributes["k"]
-        if kind in ("s", "m"):
+        if kind in {"s", "m"}:
             block_id = octets(item.attributes, "b")
             if kind == "m" or lane.known(block_id) is None:
                 wanted[Key(lane.states, block_id)] = None
-    states = await cell.get_many(tuple(wanted)) if wanted else {}
-    lane.absorb(queue, items, states, desk.clock.now_us())
+    states = await at.cell.get_many(tuple(wanted)) if wanted else {}
+    lane.absorb(at.queue, items, states, at.now_us())
     return bool(items)
 
 
-async def _open(desk: Desk, lane: Lane) -> None:
+async def _open(at: Access) -> None:
     """Start from the durable low-water mark."""
-    mark = await desk.cell(lane).get(lane.low_water_key)
-    lane.low = lane.low_written = octets(mark, "w") if mark is not None else b""
-    lane.cursor = max(lane.cursor, lane.low)
+    if at.lane.low is not None:
+        return
+    mark = await at.cell.get(at.lane.low_water_key)
+    at.lane.low = at.lane.low_written = octets(mark, "w") if mark is not None else b""
+    at.lane.cursor = max(at.lane.cursor, at.lane.low)
 
 
-def _floor(desk: Desk, queue: Queue) -> bytes:
+def _floor(at: Access) -> bytes:
     """Everything at or below this key is expired or purged: it was sent before it was visible."""
-    expired_us = desk.clock.now_us() - queue.retention_s * 1_000_000
-    return keys.be64(max(0, expired_us, queue.purged_us)) + keys.AFTER_SLICE
+    expired_us = at.now_us() - at.queue.retention_s * 1_000_000
+    return keys.be64(max(0, expired_us, at.queue.purged_us)) + keys.AFTER_SLICE
 
 
-async def next_visible_us(desk: Desk, lane: Lane) -> int | None:
+async def next_visible_us(at: Access) -> int | None:
     """When the next item ahead of the cursor becomes visible, if there is one."""
-    if lane.low is None:
-        await _open(desk, lane)
-    ahead = await desk.cell(lane).query(lane.segments, after=lane.cursor, limit=1)
+    await _open(at)
+    ahead = await at.cell.query(at.lane.segments, after=max(at.lane.cursor, _floor(at)), limit=1)
     return keys.slice_of(ahead[0].key.sort) if ahead else None
 
 
-async def load(desk: Desk, lane: Lane, block: Block, indexes: list[int]) -> None:
+async def load(at: Access, block: Block, indexes: list[int]) -> None:
     """Bring the segments of these messages into memory, and the block's state if it is old.
 
-    Messages whose segment is no more are marked gone.
+    Messages whose segment is no more, or cannot be read, are marked gone.
     """
-    now_us = desk.clock.now_us()
-    stale = now_us - block.checked_us > READY_AGE_US_MAX
+    stale = at.now_us() - block.checked_us > READY_AGE_US_MAX
     firsts = {block.first_of[index] for index in indexes}
     missing = [f for f in sorted(firsts) if stale or f not in block.segments]
-    if not missing:
-        return
+    found: dict[Key, Attributes] = {}
     segment_keys = {
-        first: Key(lane.segments, keys.segment_sort(block.slices[first], block.id, first))
+        first: Key(at.lane.segments, keys.segment_sort(block.slices[first], block.id, first))
         for first in missing
     }
-    state_key = Key(lane.states, block.id)
-    wanted = [*segment_keys.values(), state_key] if stale else list(segment_keys.values())
-    found = await desk.cell(lane).get_many(wanted)
-    if stale:
-        block.learn(found.get(state_key), desk.clock.now_us())
+    if missing:
+        state_key = Key(at.lane.states, block.id)
+        found = await at.cell.get_many(
+            [*segment_keys.values(), state_key] if stale else list(segment_keys.values())
+        )
+        if stale:
+            block.learn(found.get(state_key), at.now_us())
     for first, key in segment_keys.items():
         item = found.get(key)
-        if item is not None:
+        if item is None:
+            block.segments.pop(first, None)
+        else:
             block.segments[first] = LoadedSegment(item)
-            continue
-        block.segments.pop(first, None)
-        lane.gone(block, [index for index in indexes if block.first_of[index] == first])
+    for first in firsts:
+        _drop_unreadable(at, block, first, indexes)
+
+
+def _drop_unreadable(at: Access, block: Block, first: int, indexes: list[int]) -> None:
+    segment = block.segments.get(first)
+    if segment is not None:
+        try:
+            segment.message(first)
+        except DamagedSegmentError:
+            at.desk.damaged_segments += 1
+        else:
+            return
+    at.lane.gone(block, [index for index in indexes if block.first_of[index] == first])

@@ -2,21 +2,22 @@
 
 from data_plane.bag import counting, keys, reading, upkeep
 from data_plane.bag.bounds import (
-    DATA_TTL_SLACK_S,
     FETCH_ROUNDS_MAX,
     FOREIGN_LEASE_GUARD_MS,
     LEASE_ATTEMPTS_MAX,
     POLL_US,
-    STATE_TTL_SLACK_S,
 )
-from data_plane.bag.desk import Desk, channel
-from data_plane.bag.lane import GONE, TAKEN, Block, Lane, is_over
+from data_plane.bag.desk import Access, Desk, channel, open_lane
+from data_plane.bag.lane import GONE, TAKEN, Block, is_over
 from data_plane.bag.lease import Lease, from_bytes
 from data_plane.bag.segment import FORMAT_VERSION
 from data_plane.core import receipt_handle
-from data_plane.core.message import Delivery
+from data_plane.core.message import Delivery, Message
 from data_plane.core.queue import Queue
 from data_plane.ports import Absent, AnyOf, Equals, Key, Lacks, Update, Value
+
+Taken = list[tuple[Block, list[int]]]
+"""Messages that a receive has taken for itself within this front end, by block."""
 
 
 async def receive(
@@ -24,41 +25,40 @@ async def receive(
 ) -> list[Delivery]:
     """Lease up to `count` messages, waiting for the first until `until_us`. See `Bag.receive`."""
     while True:
-        lane = desk.lane(queue)
-        seen = desk.waits.signals(channel(lane))
-        deliveries = await _receive_now(desk, queue, lane, count, visibility_s)
-        now_us = desk.clock.now_us()
+        at = open_lane(desk, queue)
+        seen = desk.waits.signals(channel(at.lane))
+        deliveries = await _receive_now(at, count, visibility_s)
+        now_us = at.now_us()
         if deliveries or now_us >= until_us:
             return deliveries
-        ahead_us = await reading.next_visible_us(desk, lane)
-        wake_us = min(until_us, now_us + POLL_US, lane.next_due_ms() * 1000)
+        wake_us = min(until_us, now_us + POLL_US, at.lane.next_due_ms() * 1000)
+        ahead_us = await reading.next_visible_us(at)
         if ahead_us is not None:
             wake_us = min(wake_us, max(ahead_us, now_us + 1000))
-        await desk.waits.wait_for(channel(lane), seen, wake_us)
+        await desk.waits.wait_for(channel(at.lane), seen, wake_us)
 
 
-async def _receive_now(
-    desk: Desk, queue: Queue, lane: Lane, count: int, visibility_s: int
-) -> list[Delivery]:
+async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delivery]:
     deliveries: list[Delivery] = []
     for _ in range(FETCH_ROUNDS_MAX):
-        taken = lane.take(queue, count, desk.clock.now_us())
+        taken = at.lane.take(at.queue, count, at.now_us())
         short = count - sum(len(indexes) for _, indexes in taken)
         try:
-            more = short > 0 and await reading.fetch(desk, queue, lane)
+            more = short > 0 and await reading.fetch(at)
         except BaseException:
-            _put_back(desk, lane, taken)
+            for block, indexes in taken:
+                at.lane.put_back(block, indexes, at.now_ms())
             raise
         if more:
-            _merge(taken, lane.take(queue, short, desk.clock.now_us()))
+            _merge(taken, at.lane.take(at.queue, short, at.now_us()))
         if taken:
-            deliveries = await _lease_all(desk, queue, lane, taken, visibility_s)
+            deliveries = await _lease_all(at, taken, visibility_s)
         if deliveries or not more:
-            return deliveries
+            break
     return deliveries
 
 
-def _merge(taken: list[tuple[Block, list[int]]], further: list[tuple[Block, list[int]]]) -> None:
+def _merge(taken: Taken, further: Taken) -> None:
     by_block = {block.id: indexes for block, indexes in taken}
     for block, indexes in further:
         if block.id in by_block:
@@ -67,138 +67,134 @@ def _merge(taken: list[tuple[Block, list[int]]], further: list[tuple[Block, list
             taken.append((block, indexes))
 
 
-def _put_back(desk: Desk, lane: Lane, taken: list[tuple[Block, list[int]]]) -> None:
-    for block, indexes in taken:
-        lane.put_back(block, indexes, desk.clock.now_us() // 1000)
+async def _lease_all(at: Access, taken: Taken, visibility_s: int) -> list[Delivery]:
+    """Lease in all blocks at once, and do the upkeep that is due in the same breath.
 
-
-async def _lease_all(
-    desk: Desk,
-    queue: Queue,
-    lane: Lane,
-    taken: list[tuple[Block, list[int]]],
-    visibility_s: int,
-) -> list[Delivery]:
-    calls = [_lease(desk, queue, lane, block, indexes, visibility_s) for block, indexes in taken]
-    due = upkeep.writes_due(desk, queue, lane)
-    if due is not None:
-        outcomes = await desk.waits.all_of([*calls, due])
-    elif len(calls) == 1:
+    What one block fails is not lost with it: it is raised only if no other delivered.
+    """
+    calls = [_lease(at, block, indexes, visibility_s) for block, indexes in taken]
+    due = upkeep.writes_due(at)
+    if due is None and len(calls) == 1:
         return await calls[0]
-    else:
-        outcomes = await desk.waits.all_of(calls)
+    outcomes = await at.desk.waits.all_of(calls if due is None else [*calls, due])
     deliveries: list[Delivery] = []
-    failures: list[Exception] = []
+    failure: Exception | None = None
     for outcome in outcomes:
         if isinstance(outcome, Exception):
-            failures.append(outcome)
+            failure = outcome
         else:
             deliveries += outcome
-    if failures and not deliveries:
-        raise failures[0]
+    if failure is not None and not deliveries:
+        raise failure
     return deliveries
 
 
-async def _lease(  # noqa: PLR0913 - the facts of a lease
-    desk: Desk, queue: Queue, lane: Lane, block: Block, indexes: list[int], visibility_s: int
-) -> list[Delivery]:
+async def _lease(at: Access, block: Block, indexes: list[int], visibility_s: int) -> list[Delivery]:
     """Lease what can be had of these messages, which this call has taken."""
     try:
         for _ in range(LEASE_ATTEMPTS_MAX):
-            await reading.load(desk, lane, block, indexes)
-            indexes = _still_wanted(desk, queue, lane, block, indexes)
-            if not indexes:
+            await reading.load(at, block, indexes)
+            messages = _open_wanted(at, block, indexes)
+            if not messages:
                 break
-            written = await _write_leases(desk, queue, lane, block, indexes, visibility_s)
+            written = await _write_leases(at, block, messages, visibility_s)
             if written is not None:
                 return written
     finally:
-        lane.put_back(block, indexes, desk.clock.now_us() // 1000)
-        lane.advance()
+        at.lane.put_back(block, indexes, at.now_ms())
+        at.lane.advance()
     return []
 
 
-def _still_wanted(
-    desk: Desk, queue: Queue, lane: Lane, block: Block, indexes: list[int]
-) -> list[int]:
+def _open_wanted(at: Access, block: Block, indexes: list[int]) -> dict[int, Message]:
     """Those of the taken messages that may be leased by what is known now."""
-    now_us = desk.clock.now_us()
-    wanted = []
+    now_us = at.now_us()
+    wanted: dict[int, Message] = {}
     for index in indexes:
         if block.status.get(index) != TAKEN:
             continue
-        stored = block.leases.get(index)
         segment = block.segments[block.first_of[index]]
-        if is_over(queue, segment.sent_us, now_us):
-            lane.gone(block, (index,))
+        stored = block.leases.get(index)
+        if is_over(at.queue, segment.sent_us, now_us):
+            at.lane.gone(block, (index,))
         elif stored is not None and (
-            from_bytes(stored).free_ms(desk.writer, FOREIGN_LEASE_GUARD_MS) > now_us // 1000
+            from_bytes(stored).free_ms(at.desk.writer, FOREIGN_LEASE_GUARD_MS) > now_us // 1000
         ):
-            lane.put_back(block, (index,), now_us // 1000)
+            at.lane.put_back(block, (index,), now_us // 1000)
         else:
-            wanted.append(index)
+            wanted[index] = segment.message(index)
     return wanted
 
 
-async def _write_leases(  # noqa: PLR0913 - the facts of a lease
-    desk: Desk, queue: Queue, lane: Lane, block: Block, indexes: list[int], visibility_s: int
+async def _write_leases(
+    at: Access, block: Block, messages: dict[int, Message], visibility_s: int
 ) -> list[Delivery] | None:
     """The deliveries, or None where the block was changed by others: then it was learnt anew."""
-    now_us = desk.clock.now_us()
-    now_ms = now_us // 1000
+    now_ms = at.now_ms()
     visible_ms = now_ms + visibility_s * 1000 if visibility_s else 0
-    token = desk.new_token()
-    assign: dict[str, Value] = {
-        "v": FORMAT_VERSION,
-        "x": now_us // 1_000_000 + queue.retention_s + DATA_TTL_SLACK_S + STATE_TTL_SLACK_S,
-    }
-    if block.total is not None:
-        assign["f"] = block.total
-    condition: list[AnyOf] = []
+    token = at.desk.new_token()
     leases: dict[int, Lease] = {}
-    for index in indexes:
+    for index in messages:
         stored = block.leases.get(index)
         first = block.first_of[index]
         if stored is None:
-            new = Lease(visible_ms, 1, now_ms, now_ms, first, token)
+            leases[index] = Lease(visible_ms, 1, now_ms, now_ms, first, token)
         else:
             prior = from_bytes(stored)
-            new = Lease(
+            leases[index] = Lease(
                 visible_ms, prior.receive_count + 1, now_ms, prior.first_received_ms, first, token
             )
-        leases[index] = new
-        name = f"m{index}"
-        assign[name] = as_bytes = new.to_bytes()
-        assign[f"s{first}"] = keys.be64(block.slices[first])
-        seen = Absent(name) if stored is None else Equals(name, stored)
-        condition += [(seen, Equals(name, as_bytes)), (Lacks("d", index),)]
-    segments = {index: block.segments[block.first_of[index]] for index in indexes}
-    written = await desk.cell(lane).update(
-        Key(lane.states, block.id),
-        Update(assign=assign),
-        tuple(condition),
-        lambda before: counting.leased(queue, before, indexes, visible_ms, now_ms),
+    stored_leases = {index: new.to_bytes() for index, new in leases.items()}
+    queue = at.queue
+    written = await at.cell.update(
+        Key(at.lane.states, block.id),
+        Update(assign=_assignments(at, block, stored_leases)),
+        _unchanged(block, stored_leases),
+        lambda before: counting.leased(queue, before, leases, visible_ms, now_ms),
     )
     if not written.applied:
-        block.learn(written.before, desk.clock.now_us())
+        block.learn(written.before, at.now_us())
         return None
-    messages = {index: segments[index].message(index) for index in indexes}
-    lane.leased(block, {i: new.to_bytes() for i, new in leases.items()}, desk.clock.now_us())
+    at.lane.leased(block, stored_leases, at.now_us())
     return [
-        Delivery(
-            messages[index],
-            receipt_handle.encode(
-                queue.uid,
-                lane.number,
-                lane.epoch,
-                block.id,
-                index,
-                messages[index].sent_ms,
-                token,
-            ),
-            new.receive_count,
-            new.first_received_ms,
-        )
+        _delivery(at, block, index, messages[index], new)
         for index, new in leases.items()
         if block.status.get(index) != GONE
     ]
+
+
+def _assignments(at: Access, block: Block, leases: dict[int, bytes]) -> dict[str, Value]:
+    assign: dict[str, Value] = {"v": FORMAT_VERSION, "x": at.state_ttl_s()}
+    if block.total is not None:
+        assign["f"] = block.total
+    for index, stored in leases.items():
+        first = block.first_of[index]
+        assign[f"m{index}"] = stored
+        assign[f"s{first}"] = keys.be64(block.slices[first])
+    return assign
+
+
+def _unchanged(block: Block, leases: dict[int, bytes]) -> tuple[AnyOf, ...]:
+    """Each message is leased as it was seen, or already by this write, and not deleted."""
+    condition: list[AnyOf] = []
+    for index, new in leases.items():
+        name = f"m{index}"
+        seen = block.leases.get(index)
+        condition += [
+            (Absent(name) if seen is None else Equals(name, seen), Equals(name, new)),
+            (Lacks("d", index),),
+        ]
+    return tuple(condition)
+
+
+def _delivery(at: Access, block: Block, index: int, message: Message, held: Lease) -> Delivery:
+    handle = receipt_handle.encode(
+        at.queue.uid,
+        at.lane.number,
+        at.lane.epoch,
+        block.id,
+        index,
+        message.sent_ms,
+        held.token,
+    )
+    return Delivery(message, handle, held.receive_count, held.first_received_ms)

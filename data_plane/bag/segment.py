@@ -59,13 +59,20 @@ def seal(messages: Sequence[PackedMessage]) -> tuple[int, bytes]:
     return PACKED, packed
 
 
+class DamagedSegmentError(Exception):
+    """A segment's bytes are not what was written."""
+
+
 def _unseal(item: Attributes) -> list[PackedMessage]:
     check_version(item)
     envelope, sealed = item["e"], item["z"]
     if not isinstance(sealed, bytes) or envelope not in (PACKED, COMPRESSED):
         raise UnknownFormatError(f"segment with envelope {envelope!r}")
-    packed = _decompressor.decompress(sealed) if envelope == COMPRESSED else sealed
-    return _decoder.decode(packed)
+    try:
+        packed = _decompressor.decompress(sealed) if envelope == COMPRESSED else sealed
+        return _decoder.decode(packed)
+    except (zstandard.ZstdError, msgspec.DecodeError) as damage:
+        raise DamagedSegmentError(str(damage)) from damage
 
 
 def check_version(item: Attributes) -> None:

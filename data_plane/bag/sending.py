@@ -1,7 +1,7 @@
 """Sending: messages that arrive while a write is under way share the next segment."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
@@ -15,8 +15,7 @@ from data_plane.bag.bounds import (
     SEGMENT_BYTES_MAX,
     SEGMENT_MESSAGES_MAX,
 )
-from data_plane.bag.desk import Desk, channel
-from data_plane.bag.lane import Lane
+from data_plane.bag.desk import Access, Desk, channel, open_lane
 from data_plane.bag.segment import (
     FORMAT_VERSION,
     CallInSegment,
@@ -46,35 +45,37 @@ class _Parcel:
     call: bytes
 
 
-async def send(  # noqa: PLR0913 - the facts of a call
-    desk: Desk,
-    queue: Queue,
-    sender: str,
-    messages: Sequence[Outgoing],
-    call: bytes,
-    *,
-    repeated: bool,
-) -> list[bytes]:
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a send call brings: see `Bag.send`."""
+
+    sender: str
+    messages: Sequence[Outgoing]
+    call: bytes
+    repeated: bool
+
+
+async def send(desk: Desk, queue: Queue, submission: Submission) -> list[bytes]:
     """Store the messages durably: their 16-byte ids, in order. See `Bag.send`."""
-    lane = desk.lane(queue)
+    at = open_lane(desk, queue)
+    messages, call = submission.messages, submission.call
     delays = [queue.delay_s if m.delay_s is None else m.delay_s for m in messages]
     by_delay: dict[int, list[int]] = {}
     for position, delay_s in enumerate(delays):
         by_delay.setdefault(delay_s, []).append(position)
     if len(by_delay) == 1:
-        return await _send_together(desk, lane, queue, sender, messages, delays[0], call, repeated)
+        return await _send_together(at, submission, delays[0])
     ids: list[bytes] = [b""] * len(messages)
     outcomes = await desk.waits.all_of(
         [
             _send_together(
-                desk,
-                lane,
-                queue,
-                sender,
-                [messages[p] for p in positions],
+                at,
+                replace(
+                    submission,
+                    messages=[messages[p] for p in positions],
+                    call=_part_of(call, delay_s),
+                ),
                 delay_s,
-                _part_of(call, delay_s),
-                repeated,
             )
             for delay_s, positions in by_delay.items()
         ]
@@ -94,32 +95,27 @@ def _part_of(call: bytes, delay_s: int) -> bytes:
     return (int.from_bytes(call, "big") ^ (delay_s + 1)).to_bytes(16, "big")
 
 
-async def _send_together(  # noqa: PLR0913 - the facts of a call
-    desk: Desk,
-    lane: Lane,
-    queue: Queue,
-    sender: str,
-    messages: Sequence[Outgoing],
-    delay_s: int,
-    call: bytes,
-    repeated: bool,  # noqa: FBT001 - passed on from a keyword
-) -> list[bytes]:
+async def _send_together(at: Access, submission: Submission, delay_s: int) -> list[bytes]:
+    desk, call = at.desk, submission.call
     if call != UNMARKED_CALL:
-        if repeated or call in desk.calls_under_way:
-            found = await _earlier_attempt(desk, lane, delay_s * 1_000_000, call)
+        if submission.repeated or call in desk.calls_under_way:
+            found = await _earlier_attempt(at, delay_s * 1_000_000, call)
             if found is not None:
                 return found
         desk.calls_under_way.add(call)
-    ids = [_message_id(desk) for _ in messages]
+    ids = [_message_id(desk) for _ in submission.messages]
     parcel = _Parcel(
-        queue,
-        [pack_message(i, m, sender) for i, m in zip(ids, messages, strict=True)],
-        sum(m.size for m in messages),
+        at.queue,
+        [
+            pack_message(message_id, message, submission.sender)
+            for message_id, message in zip(ids, submission.messages, strict=True)
+        ],
+        sum(message.size for message in submission.messages),
         call,
     )
     try:
         await desk.waits.coalesce(
-            (lane.uid, delay_s), parcel, partial(_flush, desk, lane, delay_s * 1_000_000)
+            (at.lane.uid, delay_s), parcel, partial(_flush, at, delay_s * 1_000_000)
         )
     finally:
         if call != UNMARKED_CALL:
@@ -137,13 +133,11 @@ def _message_id(desk: Desk) -> bytes:
     return bytes(raw)
 
 
-async def _flush(
-    desk: Desk, lane: Lane, delay_us: int, entries: list[object]
-) -> list[None | Exception]:
+async def _flush(at: Access, delay_us: int, entries: list[object]) -> list[Exception | None]:
     parcels = cast(list[_Parcel], entries)
     chunks = _chunks(parcels)
-    written = await desk.waits.all_of([_append(desk, lane, delay_us, chunk) for chunk in chunks])
-    outcomes: list[None | Exception] = []
+    written = await at.desk.waits.all_of([_append(at, delay_us, chunk) for chunk in chunks])
+    outcomes: list[Exception | None] = []
     for chunk, outcome in zip(chunks, written, strict=True):
         failed = outcome if isinstance(outcome, Exception) else None
         outcomes += [failed] * len(chunk)
@@ -164,40 +158,37 @@ def _chunks(parcels: list[_Parcel]) -> list[list[_Parcel]]:
     return chunks
 
 
-async def _append(desk: Desk, lane: Lane, delay_us: int, parcels: list[_Parcel]) -> None:
+async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     messages = [message for parcel in parcels for message in parcel.messages]
-    attributes, suffix = _segment(desk, lane, delay_us, parcels, messages)
+    attributes, suffix = _segment(at, delay_us, parcels, messages)
     queue = parcels[-1].queue
-    appended = await desk.cell(lane).append(
+    appended = await at.cell.append(
         Append(
-            lane.segments,
+            at.lane.segments,
             suffix,
             attributes,
-            desk.clock.now_us(),
+            at.now_us(),
             delay_us,
             lambda stamp_us: counting.sent(queue, stamp_us, delay_us, len(messages)),
         )
     )
     for parcel in parcels:
         if parcel.call != UNMARKED_CALL:
-            desk.remember_call(parcel.call, appended.key)
-    desk.waits.signal(channel(lane), len(messages))
+            at.desk.remember_call(parcel.call, appended.key)
+    at.desk.waits.signal(channel(at.lane), len(messages))
 
 
 def _segment(
-    desk: Desk,
-    lane: Lane,
-    delay_us: int,
-    parcels: list[_Parcel],
-    messages: list[PackedMessage],
+    at: Access, delay_us: int, parcels: list[_Parcel], messages: list[PackedMessage]
 ) -> tuple[Attributes, bytes]:
     """The item and its key's suffix; takes the messages' places in the open block."""
+    lane = at.lane
     if lane.next_index >= BLOCK_FULL_MESSAGES:
-        lane.open_block, lane.next_index = desk.new_block(), 0
+        lane.open_block, lane.next_index = at.desk.new_block(), 0
     first = lane.next_index
     lane.next_index += len(messages)
     envelope, sealed = seal(messages)
-    visible_s = (desk.clock.now_us() + delay_us) // 1_000_000
+    visible_s = (at.now_us() + delay_us) // 1_000_000
     attributes: dict[str, int | str | bytes | frozenset[int]] = {
         "v": FORMAT_VERSION,
         "k": "s",
@@ -221,25 +212,22 @@ def _segment(
     return attributes, lane.open_block + bytes((first,))
 
 
-async def _earlier_attempt(
-    desk: Desk, lane: Lane, delay_us: int, call: bytes
-) -> list[bytes] | None:
+async def _earlier_attempt(at: Access, delay_us: int, call: bytes) -> list[bytes] | None:
     """The ids that an earlier attempt of the call was given, if one was stored."""
-    now_us = desk.clock.now_us()
+    desk, now_us = at.desk, at.now_us()
     while call in desk.calls_under_way:
         desk.calls_awaited[call] = desk.calls_awaited.get(call, 0) + 1
         seen = desk.waits.signals(("call", call))
         await desk.waits.wait_for(("call", call), seen, now_us + CALL_LOOKBACK_US)
-    cell = desk.cell(lane)
     key = desk.calls.get(call)
     if key is not None:
-        item = await cell.get(key)
+        item = await at.cell.get(key)
         return _ids_of(item, call)
     after = keys.be64(max(0, now_us + delay_us - CALL_LOOKBACK_US))
-    until: bytes | None = keys.be64(cell.now_us() + delay_us) + keys.AFTER_SLICE
+    until: bytes | None = keys.be64(at.cell.now_us() + delay_us) + keys.AFTER_SLICE
     for _ in range(CALL_LOOKBACK_SEGMENTS_MAX // QUERY_PAGE):
-        page = await cell.query(
-            lane.segments, after=after, until=until, limit=QUERY_PAGE, reverse=True
+        page = await at.cell.query(
+            at.lane.segments, after=after, until=until, limit=QUERY_PAGE, reverse=True
         )
         for found in page:
             ids = _ids_of(found.attributes, call)
