@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from data_plane.core.queue import Queue
 from data_plane.protocol.shapes import Structure
@@ -31,13 +31,31 @@ class Call:
     attempt: int = 1
 
 
+class Work(NamedTuple):
+    """What a successful call did, for metering.
+
+    `messages` were sent, received or deleted; `size` is the bytes of those sent or received;
+    `failed_entries` of a batch were not.
+    """
+
+    messages: int = 0
+    size: int = 0
+    failed_entries: int = 0
+
+
+def no_work(_params: Params, _output: Params) -> Work:
+    """Nothing to meter but the call."""
+    return Work()
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """An action of the API.
 
     `perform` validates the parameters, does the work and returns the output parameters (absent
     members left out); it raises RefusedError, having changed nothing. `on_queue` operations have
-    their QueueUrl resolved to `Call.queue` before.
+    their QueueUrl resolved to `Call.queue` before. `measure` says from input and output what was
+    done.
     """
 
     name: str
@@ -45,3 +63,4 @@ class Operation:
     output: Structure
     perform: Callable[[Call], Awaitable[Params]]
     on_queue: bool = True
+    measure: Callable[[Params, Params], Work] = no_work

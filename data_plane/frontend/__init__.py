@@ -1,0 +1,1 @@
+"""From an HTTP request to an HTTP response: the stages that every request passes."""

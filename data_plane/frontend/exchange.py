@@ -1,0 +1,51 @@
+"""One request on its way through the stages."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from data_plane.core.queue import Queue
+from data_plane.protocol.http import HttpRequest, HttpResponse
+from data_plane.protocol.operation import Operation, Params, Work
+
+JSON = "json"
+QUERY = "query"
+LEGACY_JSON = "query-json"
+"""Query in, JSON out: for clients that say `Accept: application/json`."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What the stages learnt of a request so far; each fills in its own part.
+
+    `fields` are the form fields of a Query request. `path_queue` is the account and queue that
+    the path names, or None.
+    """
+
+    request: HttpRequest
+    request_id: str
+    started_us: int
+    protocol: str
+    path_queue: tuple[str, str] | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    operation: Operation | None = None
+    params: Params = field(default_factory=dict)
+    account: str = ""
+    region: str = ""
+    queue_name: str = ""
+    queue: Queue | None = None
+    invocation_id: str = ""
+    attempt: int = 1
+    output: Params = field(default_factory=dict)
+    work: Work = field(default_factory=Work)
+    response: HttpResponse | None = None
+
+    @property
+    def chosen(self) -> Operation:
+        """The operation, after the stage that finds it."""
+        if self.operation is None:
+            raise TypeError("no stage has found the operation yet")
+        return self.operation
+
+
+Stage = Callable[[Exchange], Awaitable[None]]
+"""Raises RefusedError where the request ends; fills `response` where it is answered early."""

@@ -1,0 +1,133 @@
+"""The front end: every request passes the same list of stages."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from data_plane.core.errors import (
+    INTERNAL_FAILURE,
+    SERVICE_UNAVAILABLE,
+    Fault,
+    RefusedError,
+)
+from data_plane.core.identifiers import random_uuid_text
+from data_plane.frontend.dispatch import encode_output, measure, perform
+from data_plane.frontend.exchange import JSON, LEGACY_JSON, Exchange, Stage
+from data_plane.frontend.identity import identify
+from data_plane.frontend.intake import check_size_and_syntax, protocol_of, read_request
+from data_plane.frontend.queue_address import find_queue
+from data_plane.frontend.repeats import recognise_repeats
+from data_plane.frontend.served import Served
+from data_plane.frontend.settings import FrontEndSettings
+from data_plane.frontend.validation import check_required
+from data_plane.ports import CellFullError, CellUnavailableError, Clock, Entropy, Queues
+from data_plane.protocol import aws_json, legacy_json, query_xml
+from data_plane.protocol.http import HttpRequest, HttpResponse
+from data_plane.protocol.operation import Operation
+
+_REQUEST_ID_BYTES: Final = 16
+
+
+class FrontEnd:
+    """Answers requests, whoever serves them.
+
+    `observe` is called once for each answer, also where it is a failure.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what an answer depends on
+        self,
+        operations: Iterable[Operation],
+        queues: Queues,
+        clock: Clock,
+        entropy: Entropy,
+        settings: FrontEndSettings,
+        observe: Callable[[Served], None],
+    ) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._settings = settings
+        self._observe = observe
+        self._stages: tuple[Stage, ...] = (
+            check_size_and_syntax(settings),
+            read_request(operations),
+            identify(settings),  # authenticate
+            # throttle: its place is here, before anything is looked up
+            find_queue(queues),  # metadata
+            # authorise: its place is here, where caller, action and queue are known
+            check_required,  # validate
+            recognise_repeats,  # deduplicate
+            perform(settings, clock),  # dispatch
+            measure,  # meter
+            encode_output,  # answer
+        )
+
+    async def answer(self, request: HttpRequest) -> HttpResponse:
+        """Answer one request. Raises nothing that a request or a store can cause."""
+        exchange = Exchange(
+            request,
+            random_uuid_text(self._entropy.random_bytes(_REQUEST_ID_BYTES)),
+            self._clock.now_us(),
+            protocol_of(request.headers),
+        )
+        code = ""
+        failure: Exception | None = None
+        try:
+            for stage in self._stages:
+                await stage(exchange)
+                if exchange.response is not None:
+                    break
+        except Exception as error:  # noqa: BLE001 - observed with its traceback, and answered 500
+            fault, message, unexpected = _explain(error)
+            code = fault.code
+            failure = error if unexpected else None
+            exchange.response = self._refuse(exchange, fault, message)
+        response = exchange.response
+        if response is None:
+            raise TypeError("the last stage makes the response")
+        self._observe(self._served(exchange, response.status, code, failure))
+        return response
+
+    def _refuse(self, exchange: Exchange, fault: Fault, message: str) -> HttpResponse:
+        if exchange.protocol == JSON:
+            response = aws_json.encode_fault(exchange.request_id, fault, message)
+        elif exchange.protocol == LEGACY_JSON:
+            response = legacy_json.encode_fault(exchange.request_id, fault, message)
+        else:
+            response = query_xml.encode_fault(exchange.request_id, fault, message)
+        if fault is not SERVICE_UNAVAILABLE:
+            return response
+        retry_after = ("retry-after", str(self._settings.retry_after_s))
+        return HttpResponse(response.status, (*response.headers, retry_after), response.body)
+
+    def _served(
+        self, exchange: Exchange, status: int, code: str, failure: Exception | None
+    ) -> Served:
+        return Served(
+            request_id=exchange.request_id,
+            operation=exchange.operation.name if exchange.operation else "",
+            account=exchange.account,
+            region=exchange.region,
+            queue=exchange.queue_name,
+            protocol=exchange.protocol,
+            status=status,
+            code=code,
+            started_us=exchange.started_us,
+            finished_us=self._clock.now_us(),
+            messages=exchange.work.messages,
+            bytes=exchange.work.size,
+            failed_entries=exchange.work.failed_entries,
+            client=exchange.request.client,
+            exception=failure,
+        )
+
+
+def _explain(error: Exception) -> tuple[Fault, str, bool]:
+    """The fault and message for an exception, and whether nobody expected it."""
+    match error:
+        case RefusedError():
+            return error.fault, error.message, False
+        case CellFullError():
+            return SERVICE_UNAVAILABLE, "The service has no room for more messages.", False
+        case CellUnavailableError():
+            return SERVICE_UNAVAILABLE, "The service is unavailable. Try again.", False
+        case _:
+            return INTERNAL_FAILURE, "The service encountered an internal error.", True

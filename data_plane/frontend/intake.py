@@ -1,0 +1,124 @@
+"""The first stages: size and syntax of the request, then its protocol, operation and parameters."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from data_plane.core.errors import (
+    INVALID_ACTION,
+    MALFORMED_QUERY,
+    REQUEST_TOO_LARGE,
+    SERIALIZATION,
+    UNKNOWN_OPERATION,
+    RefusedError,
+)
+from data_plane.core.limits import (
+    REQUEST_HEADER_BYTES_MAX,
+    REQUEST_HEADERS_MAX,
+    REQUEST_TARGET_BYTES_MAX,
+)
+from data_plane.frontend.exchange import JSON, LEGACY_JSON, QUERY, Exchange, Stage
+from data_plane.frontend.settings import FrontEndSettings
+from data_plane.protocol import aws_json, aws_query, query_xml
+from data_plane.protocol.http import HttpRequest
+from data_plane.protocol.operation import Operation
+
+_QUEUE_PATH_SEGMENTS: Final = 2
+_NOT_ON_A_QUEUE: Final = frozenset({"CreateQueue", "ListQueues"})
+
+
+def protocol_of(headers: Mapping[str, str]) -> str:
+    """The protocol in which a request is to be answered, whatever else is wrong with it."""
+    if "x-amz-target" in headers:
+        return JSON
+    if headers.get("content-type", "").startswith("application/x-amz-json"):
+        return JSON
+    if "application/json" in headers.get("accept", ""):
+        return LEGACY_JSON
+    return QUERY
+
+
+def check_size_and_syntax(settings: FrontEndSettings) -> Stage:
+    """Refuse what is too big to look at, before it is parsed, and read the path."""
+
+    async def stage(exchange: Exchange) -> None:
+        request = exchange.request
+        if len(request.body) > settings.body_bytes_max:
+            raise RefusedError(
+                REQUEST_TOO_LARGE,
+                f"Request bodies cannot be longer than {settings.body_bytes_max} bytes.",
+            )
+        if len(request.path) + len(request.query) > REQUEST_TARGET_BYTES_MAX:
+            raise RefusedError(MALFORMED_QUERY, "The request's address is too long.")
+        headers = request.headers
+        if (
+            len(headers) > REQUEST_HEADERS_MAX
+            or sum(map(len, headers.values())) > REQUEST_HEADER_BYTES_MAX
+        ):
+            raise RefusedError(REQUEST_TOO_LARGE, "The request's headers are too long.")
+        exchange.path_queue = _read_path(request.path)
+
+    return stage
+
+
+def read_request(operations: Iterable[Operation]) -> Stage:
+    """Find the operation that the request names and decode its parameters."""
+    by_name = {operation.name: operation for operation in operations}
+    readers = {name: aws_json.reader(operation.input) for name, operation in by_name.items()}
+
+    def read_json(exchange: Exchange) -> None:
+        request = exchange.request
+        name = request.headers.get("x-amz-target", "").removeprefix(aws_json.TARGET_PREFIX)
+        operation = by_name.get(name)
+        if operation is None or request.method != "POST":
+            raise RefusedError(UNKNOWN_OPERATION, "The operation is unknown.")
+        exchange.operation = operation
+        exchange.params = aws_json.decode(request.body, readers[name])
+
+    def read_query(exchange: Exchange) -> None:
+        if exchange.request.method not in ("GET", "POST"):
+            exchange.response = query_xml.UNKNOWN_OPERATION
+            return
+        exchange.fields = aws_query.parse_fields(exchange.request.query, _form(exchange.request))
+        action = exchange.fields.get("Action")
+        if action is None:
+            exchange.response = query_xml.UNKNOWN_OPERATION
+            return
+        operation = by_name.get(action)
+        if operation is None or (exchange.path_queue and action in _NOT_ON_A_QUEUE):
+            raise RefusedError(
+                INVALID_ACTION, f"The action {action} is not valid for this endpoint."
+            )
+        exchange.operation = operation
+        exchange.params = aws_query.decode(exchange.fields, operation.input)
+
+    async def stage(exchange: Exchange) -> None:
+        if exchange.path_queue is None and exchange.request.path not in ("/", ""):
+            if exchange.protocol == JSON:
+                raise RefusedError(UNKNOWN_OPERATION, "The path is unknown.")
+            exchange.response = query_xml.UNKNOWN_OPERATION
+        elif exchange.protocol == JSON:
+            read_json(exchange)
+        else:
+            read_query(exchange)
+
+    return stage
+
+
+def _read_path(path: str) -> tuple[str, str] | None:
+    """Account and name of `/<account>/<queue>`, not checked."""
+    if path in ("/", ""):
+        return None
+    segments = path.strip("/").split("/")
+    if len(segments) != _QUEUE_PATH_SEGMENTS:
+        return None
+    return segments[0], segments[1]
+
+
+def _form(request: HttpRequest) -> bytes:
+    """The body where it is a form; what else a GET or POST carries has no parameters."""
+    content_type = request.headers.get("content-type", "")
+    if request.method == "GET" or not request.body:
+        return b""
+    if content_type and not content_type.startswith("application/x-www-form-urlencoded"):
+        raise RefusedError(SERIALIZATION, f"The content type {content_type} is not supported.")
+    return request.body

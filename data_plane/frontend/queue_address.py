@@ -1,0 +1,67 @@
+"""Which queue a request means: the stage that resolves its address.
+
+Of a queue URL only account and name count, so that it works through every host, port and proxy. A
+bare name means the caller's own queue; a request on a queue's path need not repeat it.
+"""
+
+from urllib.parse import urlsplit
+
+from data_plane.core.errors import (
+    INVALID_ADDRESS,
+    RefusedError,
+    missing_parameter,
+    queue_does_not_exist,
+)
+from data_plane.core.identifiers import is_account, is_queue_name
+from data_plane.frontend.exchange import Exchange, Stage
+from data_plane.ports import Queues
+
+
+def find_queue(queues: Queues) -> Stage:
+    """Look up the queue that the request names. Raises RefusedError."""
+
+    async def stage(exchange: Exchange) -> None:
+        if not exchange.chosen.on_queue:
+            return
+        account, name = _address(exchange)
+        if not is_queue_name(name):
+            raise queue_does_not_exist()
+        exchange.queue_name = name
+        queue = await queues.find(account, exchange.region, name)
+        if queue is None:
+            raise queue_does_not_exist()
+        exchange.queue = queue
+
+    return stage
+
+
+def _address(exchange: Exchange) -> tuple[str, str]:
+    url = exchange.params.get("QueueUrl")
+    if url is None:
+        if exchange.path_queue is None:
+            raise missing_parameter("QueueUrl")
+        account, name = exchange.path_queue
+    elif url and "/" not in url:
+        return exchange.account, url
+    else:
+        url_account, url_name = _read_url(url)
+        account, name = url_account, url_name
+    if not is_account(account):
+        raise _not_an_address(url or exchange.request.path)
+    return account, name
+
+
+def _read_url(url: str) -> tuple[str, str]:
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise _not_an_address(url) from error
+    match parts.path.removesuffix("/").split("/"):
+        case ["", account, name] if parts.scheme in ("http", "https") and parts.netloc:
+            return account, name
+        case _:
+            raise _not_an_address(url)
+
+
+def _not_an_address(url: str) -> RefusedError:
+    return RefusedError(INVALID_ADDRESS, f"The address {url} is not valid for this endpoint.")

@@ -1,0 +1,30 @@
+"""What one request was and did, for logs, metrics and bills."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One answered request.
+
+    `operation` is "" where the request named none that exists, `queue` the name of the queue it
+    named ("" for none). `code` is "" or the code of the error it got. `messages` were sent,
+    received or deleted; `bytes` is the size of those sent or received; `failed_entries` of a batch
+    were not. `exception` is set where something broke that no client can cause.
+    """
+
+    request_id: str
+    operation: str
+    account: str
+    region: str
+    queue: str
+    protocol: str
+    status: int
+    code: str
+    started_us: int
+    finished_us: int
+    messages: int
+    bytes: int
+    failed_entries: int
+    client: str
+    exception: BaseException | None = None

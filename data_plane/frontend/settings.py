@@ -1,0 +1,20 @@
+"""What an operator can set about the front end."""
+
+from dataclasses import dataclass
+
+from data_plane.core.limits import REQUEST_BODY_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class FrontEndSettings:
+    """Settings of the front end.
+
+    The defaults name callers whose credentials name no account or region. `base_url` replaces the
+    scheme and host of queue URLs ("": those the caller used).
+    """
+
+    default_account: str = "000000000000"
+    default_region: str = "us-east-1"
+    base_url: str = ""
+    body_bytes_max: int = REQUEST_BODY_BYTES_MAX
+    retry_after_s: int = 1

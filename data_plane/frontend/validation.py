@@ -1,0 +1,16 @@
+"""The stage that refuses requests without their required parameters."""
+
+from data_plane.core.errors import missing_parameter
+from data_plane.frontend.exchange import Exchange
+
+
+async def check_required(exchange: Exchange) -> None:
+    """Raise RefusedError for the first required parameter that is absent or empty text.
+
+    What else holds of parameters is each operation's own to check. The queue's address is
+    resolved by now.
+    """
+    params = exchange.params
+    for name in exchange.chosen.input.required:
+        if params.get(name) in (None, "") and name != "QueueUrl":
+            raise missing_parameter(name)

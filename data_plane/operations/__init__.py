@@ -1,0 +1,1 @@
+"""The message operations: one file for an action and its batch."""

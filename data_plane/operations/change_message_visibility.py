@@ -1,0 +1,79 @@
+"""ChangeMessageVisibility and ChangeMessageVisibilityBatch."""
+
+from typing import Final
+
+from data_plane.core import receipt_handle
+from data_plane.core.errors import invalid_parameter
+from data_plane.core.limits import VISIBILITY_TIMEOUT_S_MAX
+from data_plane.core.queue import Queue
+from data_plane.core.receipt_handle import ReceiptHandle
+from data_plane.operations.batch import (
+    DONE,
+    Entry,
+    batch_output,
+    checked_entries,
+    entries_done,
+    outcomes_of,
+    queue_of,
+)
+from data_plane.operations.message_bag import MessageBag
+from data_plane.protocol.message_shapes import (
+    CHANGE_MESSAGE_VISIBILITY_BATCH_INPUT,
+    CHANGE_MESSAGE_VISIBILITY_BATCH_OUTPUT,
+    CHANGE_MESSAGE_VISIBILITY_INPUT,
+    NOTHING,
+)
+from data_plane.protocol.operation import Call, Operation, Params
+
+ENTRY_NAME: Final = "ChangeMessageVisibilityBatchRequestEntry"
+
+
+def check_visibility_timeout(timeout_s: int) -> None:
+    """Raise RefusedError unless a message may be hidden for so long."""
+    if not 0 <= timeout_s <= VISIBILITY_TIMEOUT_S_MAX:
+        raise invalid_parameter(
+            "VisibilityTimeout",
+            timeout_s,
+            f"Must be >= 0 and <= {VISIBILITY_TIMEOUT_S_MAX}, if provided.",
+        )
+
+
+def change_message_visibility(bag: MessageBag) -> Operation:
+    """ChangeMessageVisibility: hide a message for so long from now; 0 shows it at once."""
+
+    async def perform(call: Call) -> Params:
+        queue = queue_of(call)
+        (refusal,) = await bag.change_visibility(queue, [_read_change(call.params, queue)])
+        if refusal is not None:
+            raise refusal
+        return DONE
+
+    return Operation("ChangeMessageVisibility", CHANGE_MESSAGE_VISIBILITY_INPUT, NOTHING, perform)
+
+
+def change_message_visibility_batch(bag: MessageBag) -> Operation:
+    """ChangeMessageVisibilityBatch: an entry that breaks a rule fails alone."""
+
+    async def perform(call: Call) -> Params:
+        queue = queue_of(call)
+        entries = checked_entries(call.params, ENTRY_NAME, ("ReceiptHandle", "VisibilityTimeout"))
+        outcomes = await outcomes_of(
+            entries,
+            lambda entry: _read_change(entry, queue),
+            lambda changes: bag.change_visibility(queue, changes),
+        )
+        return batch_output(entries, outcomes)
+
+    return Operation(
+        "ChangeMessageVisibilityBatch",
+        CHANGE_MESSAGE_VISIBILITY_BATCH_INPUT,
+        CHANGE_MESSAGE_VISIBILITY_BATCH_OUTPUT,
+        perform,
+        measure=entries_done,
+    )
+
+
+def _read_change(params: Entry, queue: Queue) -> tuple[ReceiptHandle, int]:
+    timeout_s: int = params["VisibilityTimeout"]
+    check_visibility_timeout(timeout_s)
+    return receipt_handle.decode(params["ReceiptHandle"], queue), timeout_s

@@ -1,0 +1,47 @@
+"""What the message operations need of a store of messages; data_plane.bag.engine.Bag is one."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from data_plane.core.errors import RefusedError
+from data_plane.core.message import Delivery, Outgoing
+from data_plane.core.queue import Queue
+from data_plane.core.receipt_handle import ReceiptHandle
+
+
+class MessageBag(Protocol):
+    """Messages of standard queues. Every method may raise CellUnavailableError."""
+
+    async def send(
+        self,
+        queue: Queue,
+        sender: str,
+        messages: Sequence[Outgoing],
+        *,
+        call: bytes = b"",
+        repeated: bool = False,
+    ) -> list[bytes]:
+        """Store the messages durably; their 16-byte ids in order.
+
+        `call` names the SDK's call (b"": it has no name); a `repeated` one that took effect before
+        is answered with the ids it had.
+        """
+        ...
+
+    async def receive(
+        self, queue: Queue, *, count: int, visibility_s: int, until_us: int
+    ) -> list[Delivery]:
+        """Up to `count` messages, hidden for `visibility_s`; wait for one until `until_us`."""
+        ...
+
+    async def delete(
+        self, queue: Queue, handles: Sequence[ReceiptHandle]
+    ) -> list[RefusedError | None]:
+        """One outcome per handle."""
+        ...
+
+    async def change_visibility(
+        self, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]]
+    ) -> list[RefusedError | None]:
+        """One outcome per handle and new timeout in seconds, counted from now."""
+        ...

@@ -1,0 +1,176 @@
+"""ReceiveMessage."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from data_plane.core.checksum import md5_of_attributes, md5_of_body
+from data_plane.core.errors import (
+    INVALID_ATTRIBUTE_NAME,
+    INVALID_PARAMETER_VALUE,
+    RefusedError,
+    invalid_parameter,
+    wrong_queue_type,
+)
+from data_plane.core.identifiers import uuid_text
+from data_plane.core.limits import (
+    RECEIVE_ATTRIBUTE_NAMES_MAX,
+    RECEIVE_MESSAGES_MAX,
+    RECEIVE_WAIT_S_MAX,
+)
+from data_plane.core.message import Delivery, MessageAttribute
+from data_plane.core.message_rules import size_bytes
+from data_plane.operations.batch import queue_of
+from data_plane.operations.change_message_visibility import check_visibility_timeout
+from data_plane.operations.message_bag import MessageBag
+from data_plane.protocol.message_shapes import RECEIVE_MESSAGE_INPUT, RECEIVE_MESSAGE_OUTPUT
+from data_plane.protocol.operation import Call, Operation, Params, Work
+
+SYSTEM_ATTRIBUTES: Final = frozenset(
+    {
+        "SenderId",
+        "SentTimestamp",
+        "ApproximateReceiveCount",
+        "ApproximateFirstReceiveTimestamp",
+        "SequenceNumber",
+        "MessageDeduplicationId",
+        "MessageGroupId",
+        "AWSTraceHeader",
+        "DeadLetterQueueSourceArn",
+    }
+)
+_US_PER_S: Final = 1_000_000
+
+
+def receive_message(bag: MessageBag) -> Operation:
+    """ReceiveMessage: up to 10 messages, waiting for the first if asked to."""
+
+    async def perform(call: Call) -> Params:
+        queue = queue_of(call)
+        params = call.params
+        count = params.get("MaxNumberOfMessages", 1)
+        if not 1 <= count <= RECEIVE_MESSAGES_MAX:
+            raise invalid_parameter(
+                "MaxNumberOfMessages",
+                count,
+                f"Must be between 1 and {RECEIVE_MESSAGES_MAX}, if provided.",
+            )
+        wait_s = params.get("WaitTimeSeconds", queue.receive_wait_s)
+        if not 0 <= wait_s <= RECEIVE_WAIT_S_MAX:
+            raise invalid_parameter(
+                "WaitTimeSeconds",
+                wait_s,
+                f"Must be >= 0 and <= {RECEIVE_WAIT_S_MAX}, if provided.",
+            )
+        visibility_s = params.get("VisibilityTimeout", queue.visibility_timeout_s)
+        check_visibility_timeout(visibility_s)
+        if "ReceiveRequestAttemptId" in params:
+            raise wrong_queue_type("ReceiveRequestAttemptId", params["ReceiveRequestAttemptId"])
+        choice = _read_choice(params)
+        deliveries = await bag.receive(
+            queue,
+            count=count,
+            visibility_s=visibility_s,
+            until_us=call.now_us + wait_s * _US_PER_S,
+        )
+        if not deliveries:
+            return {}
+        return {"Messages": [_render(delivery, choice) for delivery in deliveries]}
+
+    return Operation(
+        "ReceiveMessage",
+        RECEIVE_MESSAGE_INPUT,
+        RECEIVE_MESSAGE_OUTPUT,
+        perform,
+        measure=_measure_receive,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Which attributes to return: nothing is returned unless asked for."""
+
+    system: Collection[str]
+    names: frozenset[str]
+    prefixes: tuple[str, ...]
+
+    def attributes(
+        self, attributes: tuple[tuple[str, MessageAttribute], ...]
+    ) -> Sequence[tuple[str, MessageAttribute]]:
+        """Those of a message's attributes that were asked for, still sorted by name."""
+        return [
+            attribute
+            for attribute in attributes
+            if attribute[0] in self.names or attribute[0].startswith(self.prefixes)
+        ]
+
+
+def _read_choice(params: Params) -> _Choice:
+    system: set[str] = set()
+    for name in (*params.get("AttributeNames", ()), *params.get("MessageSystemAttributeNames", ())):
+        if name == "All":
+            system |= SYSTEM_ATTRIBUTES
+        elif name in SYSTEM_ATTRIBUTES:
+            system.add(name)
+        else:
+            raise RefusedError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name}.")
+    names = frozenset(params.get("MessageAttributeNames", ()))
+    if len(names) > RECEIVE_ATTRIBUTE_NAMES_MAX:
+        raise RefusedError(
+            INVALID_PARAMETER_VALUE,
+            f"Number of message attribute names [{len(names)}] exceeds the allowed maximum "
+            f"[{RECEIVE_ATTRIBUTE_NAMES_MAX}].",
+        )
+    prefixes = [name[:-1] for name in names if name.endswith(".*")]
+    prefixes = ["" if prefix == "." else prefix for prefix in prefixes]
+    if "All" in names:
+        prefixes.append("")
+    return _Choice(system, names, tuple(prefixes))
+
+
+def _render(delivery: Delivery, choice: _Choice) -> Params:
+    message = delivery.message
+    answer: dict[str, Any] = {
+        "MessageId": uuid_text(message.id),
+        "ReceiptHandle": delivery.receipt_handle,
+        "MD5OfBody": md5_of_body(message.body),
+        "Body": message.body,
+    }
+    if choice.system:
+        system = _system_attributes(delivery)
+        wanted = {name: system[name] for name in system if name in choice.system}
+        if wanted:
+            answer["Attributes"] = wanted
+    attributes = choice.attributes(message.attributes)
+    if attributes:
+        answer["MD5OfMessageAttributes"] = md5_of_attributes(attributes)
+        answer["MessageAttributes"] = {
+            name: _render_attribute(attribute) for name, attribute in attributes
+        }
+    return answer
+
+
+def _system_attributes(delivery: Delivery) -> Mapping[str, str]:
+    message = delivery.message
+    system = {
+        "SenderId": message.sender,
+        "SentTimestamp": str(message.sent_ms),
+        "ApproximateReceiveCount": str(delivery.receive_count),
+        "ApproximateFirstReceiveTimestamp": str(delivery.first_received_ms),
+    }
+    if message.group:
+        system["MessageGroupId"] = message.group
+    if message.trace_header:
+        system["AWSTraceHeader"] = message.trace_header
+    return system
+
+
+def _render_attribute(attribute: MessageAttribute) -> Params:
+    if attribute.data_type.startswith("Binary"):
+        return {"BinaryValue": attribute.value, "DataType": attribute.data_type}
+    return {"StringValue": attribute.value.decode(), "DataType": attribute.data_type}
+
+
+def _measure_receive(_params: Params, output: Params) -> Work:
+    messages = output.get("Messages", ())
+    return Work(messages=len(messages), size=sum(size_bytes(m["Body"], ()) for m in messages))

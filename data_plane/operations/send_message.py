@@ -1,0 +1,158 @@
+"""SendMessage and SendMessageBatch."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+from data_plane.core.checksum import md5_of_attributes, md5_of_body, md5_of_trace_header
+from data_plane.core.errors import (
+    BATCH_REQUEST_TOO_LONG,
+    INVALID_PARAMETER_VALUE,
+    RefusedError,
+)
+from data_plane.core.identifiers import uuid_text
+from data_plane.core.limits import BATCH_SIZE_BYTES_MAX
+from data_plane.core.message import Outgoing
+from data_plane.core.message_rules import read_outgoing
+from data_plane.core.queue import Queue
+from data_plane.operations.batch import Outcome, batch_output, checked_entries, queue_of
+from data_plane.operations.message_bag import MessageBag
+from data_plane.protocol.message_shapes import (
+    SEND_MESSAGE_BATCH_INPUT,
+    SEND_MESSAGE_BATCH_OUTPUT,
+    SEND_MESSAGE_INPUT,
+    SEND_MESSAGE_OUTPUT,
+)
+from data_plane.protocol.operation import Call, Operation, Params, Work
+
+ENTRY_NAME: Final = "SendMessageBatchRequestEntry"
+
+
+def send_message(bag: MessageBag) -> Operation:
+    """SendMessage: one message, stored durably before the answer."""
+
+    async def perform(call: Call) -> Params:
+        queue = queue_of(call)
+        message = read_outgoing(call.params)
+        if message.size > queue.message_bytes_max:
+            raise _too_long(queue, "are invalid")
+        ids = await _send(bag, call, [message])
+        return _sent(message, ids[0])
+
+    return Operation(
+        "SendMessage", SEND_MESSAGE_INPUT, SEND_MESSAGE_OUTPUT, perform, measure=_measure_send
+    )
+
+
+def send_message_batch(bag: MessageBag) -> Operation:
+    """SendMessageBatch: entries that break a rule fail alone, the others are stored together."""
+
+    async def perform(call: Call) -> Params:
+        queue = queue_of(call)
+        entries = checked_entries(call.params, ENTRY_NAME, ("MessageBody",))
+        read: list[Outgoing | RefusedError] = []
+        size = 0
+        for entry in entries:
+            try:
+                message = read_outgoing(entry)
+            except RefusedError as refusal:
+                read.append(refusal)
+                continue
+            size += message.size
+            too_long = message.size > queue.message_bytes_max
+            read.append(_too_long(queue, "cannot be validated") if too_long else message)
+        if size > BATCH_SIZE_BYTES_MAX:
+            raise RefusedError(
+                BATCH_REQUEST_TOO_LONG,
+                f"Batch requests cannot be longer than {BATCH_SIZE_BYTES_MAX} bytes. "
+                f"You have sent {size} bytes.",
+            )
+        messages = [message for message in read if isinstance(message, Outgoing)]
+        ids = iter(await _send(bag, call, messages) if messages else ())
+        outcomes: list[Outcome] = [
+            message if isinstance(message, RefusedError) else _sent(message, next(ids))
+            for message in read
+        ]
+        return batch_output(entries, outcomes)
+
+    return Operation(
+        "SendMessageBatch",
+        SEND_MESSAGE_BATCH_INPUT,
+        SEND_MESSAGE_BATCH_OUTPUT,
+        perform,
+        measure=_measure_send_batch,
+    )
+
+
+async def _send(bag: MessageBag, call: Call, messages: Sequence[Outgoing]) -> list[bytes]:
+    queue = queue_of(call)
+    if not call.invocation_id:
+        return await bag.send(queue, call.account, messages)
+    return await bag.send(
+        queue,
+        call.account,
+        messages,
+        call=_call_hash(call, queue, messages),
+        repeated=call.attempt > 1,
+    )
+
+
+def _call_hash(call: Call, queue: Queue, messages: Sequence[Outgoing]) -> bytes:
+    """16 bytes that a repeated call has in common with the first attempt, and no other call has.
+
+    What is sent is part of it, so that a client that reuses an invocation id loses nothing.
+    """
+    parts = [call.account, queue.uid, call.invocation_id]
+    for message in messages:
+        parts += (
+            md5_of_body(message.body),
+            md5_of_attributes(message.attributes),
+            str(message.delay_s),
+            message.trace_header,
+            message.group,
+        )
+    # No part contains a line feed but the trace header, and that cannot pass for another part:
+    # the number of parts is fixed, and digests enclose it.
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).digest()
+
+
+def _sent(message: Outgoing, message_id: bytes) -> Params:
+    answer = {
+        "MessageId": uuid_text(message_id),
+        "MD5OfMessageBody": md5_of_body(message.body),
+    }
+    if message.attributes:
+        answer["MD5OfMessageAttributes"] = md5_of_attributes(message.attributes)
+    if message.trace_header:
+        answer["MD5OfMessageSystemAttributes"] = md5_of_trace_header(message.trace_header)
+    return answer
+
+
+def _too_long(queue: Queue, verdict: str) -> RefusedError:
+    return RefusedError(
+        INVALID_PARAMETER_VALUE,
+        f"One or more parameters {verdict}. Reason: Message must be shorter than "
+        f"{queue.message_bytes_max} bytes.",
+    )
+
+
+def _measure_send(params: Params, _output: Params) -> Work:
+    return Work(messages=1, size=_size_sent(params))
+
+
+def _measure_send_batch(params: Params, output: Params) -> Work:
+    sent = {entry["Id"] for entry in output.get("Successful", ())}
+    return Work(
+        messages=len(sent),
+        size=sum(_size_sent(entry) for entry in params["Entries"] if entry["Id"] in sent),
+        failed_entries=len(output.get("Failed", ())),
+    )
+
+
+def _size_sent(params: Params) -> int:
+    body: str = params["MessageBody"]
+    size = len(body) if body.isascii() else len(body.encode())
+    for name, value in (params.get("MessageAttributes") or {}).items():
+        text = value.get("BinaryValue") or value.get("StringValue", "").encode()
+        size += len(name) + len(value["DataType"].encode()) + len(text)
+    return size
