@@ -1,0 +1,173 @@
+"""The stored definition of a queue, and what stays of a deleted one.
+
+docs/storage.md names the attributes of the items. An item of a format or kind that is not known
+here is refused, never guessed at.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from control_plane.core.queue_attributes import default_of
+from data_plane.core.queue import Queue
+from data_plane.ports import Attributes
+
+FORMAT: Final = 1
+TOMBSTONE_KEPT_S: Final = 3_600
+"""A tombstone outlives the rule that reads it by far, in case clocks disagree."""
+
+_LIVE: Final = "q"
+_DELETED: Final = "d"
+
+
+class UnreadableDefinitionError(Exception):
+    """The stored item has a format that this version does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A queue as the control plane knows it.
+
+    `attributes` holds those that were set, in canonical form; `version` counts its changes, and
+    `nonce` (8 bytes) names the write that stored it.
+    """
+
+    account: str
+    region: str
+    name: str
+    uid: str
+    cell: str
+    created_s: int
+    modified_s: int
+    version: int = 1
+    purged_us: int = 0
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    nonce: bytes = b""
+
+    @property
+    def fifo(self) -> bool:
+        """Whether it is a FIFO queue."""
+        return self.attributes.get("FifoQueue") == "true"
+
+    def to_queue(self) -> Queue:
+        """What the data plane must know, with defaults applied."""
+        return Queue(
+            account=self.account,
+            region=self.region,
+            name=self.name,
+            uid=self.uid,
+            cell=self.cell,
+            version=self.version,
+            created_s=self.created_s,
+            modified_s=self.modified_s,
+            fifo=self.fifo,
+            visibility_timeout_s=self._number("VisibilityTimeout"),
+            delay_s=self._number("DelaySeconds"),
+            message_bytes_max=self._number("MaximumMessageSize"),
+            retention_s=self._number("MessageRetentionPeriod"),
+            receive_wait_s=self._number("ReceiveMessageWaitTimeSeconds"),
+            purged_us=self.purged_us,
+            attributes=self.attributes,
+        )
+
+    def _number(self, name: str) -> int:
+        return int(self.attributes.get(name, default_of(name)))
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """What stays of a deleted queue for as long as its name must not be used again."""
+
+    uid: str
+    deleted_us: int
+    version: int
+    nonce: bytes = b""
+
+
+def encode(definition: Definition) -> Attributes:
+    """The definition as the attributes of an item; account, region and name are in its key."""
+    return {
+        "v": FORMAT,
+        "k": _LIVE,
+        "w": definition.nonce,
+        "r": definition.version,
+        "u": definition.uid,
+        "c": definition.cell,
+        "b": definition.created_s,
+        "m": definition.modified_s,
+        "p": definition.purged_us,
+        "a": _canonical_json(definition.attributes),
+        "g": _canonical_json(definition.tags),
+    }
+
+
+def encode_tombstone(tombstone: Tombstone) -> Attributes:
+    """The tombstone as the attributes of the item that was the definition's."""
+    return {
+        "v": FORMAT,
+        "k": _DELETED,
+        "w": tombstone.nonce,
+        "r": tombstone.version,
+        "u": tombstone.uid,
+        "t": tombstone.deleted_us,
+        "x": tombstone.deleted_us // 1_000_000 + TOMBSTONE_KEPT_S,
+    }
+
+
+def decode(account: str, region: str, name: str, item: Attributes) -> Definition | Tombstone:
+    """Read what `encode` or `encode_tombstone` wrote.
+
+    Raises UnreadableDefinitionError for anything else.
+    """
+    if item.get("v") != FORMAT or item.get("k") not in (_LIVE, _DELETED):
+        raise UnreadableDefinitionError(
+            f"queue {account}/{region}/{name}: format {item.get('v')!r}, kind {item.get('k')!r}"
+        )
+    if item["k"] == _DELETED:
+        return Tombstone(
+            uid=_text(item, "u"),
+            deleted_us=_integer(item, "t"),
+            version=_integer(item, "r"),
+            nonce=_bytes(item, "w"),
+        )
+    return Definition(
+        account=account,
+        region=region,
+        name=name,
+        uid=_text(item, "u"),
+        cell=_text(item, "c"),
+        created_s=_integer(item, "b"),
+        modified_s=_integer(item, "m"),
+        version=_integer(item, "r"),
+        purged_us=_integer(item, "p"),
+        attributes=json.loads(_text(item, "a")),
+        tags=json.loads(_text(item, "g")),
+        nonce=_bytes(item, "w"),
+    )
+
+
+def _canonical_json(mapping: Mapping[str, str]) -> str:
+    return json.dumps(mapping, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+
+
+def _text(item: Attributes, name: str) -> str:
+    value = item.get(name)
+    if not isinstance(value, str):
+        raise UnreadableDefinitionError(f"attribute {name!r} is {value!r}, not a text")
+    return value
+
+
+def _integer(item: Attributes, name: str) -> int:
+    value = item.get(name)
+    if not isinstance(value, int):
+        raise UnreadableDefinitionError(f"attribute {name!r} is {value!r}, not a number")
+    return value
+
+
+def _bytes(item: Attributes, name: str) -> bytes:
+    value = item.get(name)
+    if not isinstance(value, bytes):
+        raise UnreadableDefinitionError(f"attribute {name!r} is {value!r}, not bytes")
+    return value

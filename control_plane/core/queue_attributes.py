@@ -1,0 +1,279 @@
+"""The attributes of a queue: what each may hold, who may set it, when it is shown.
+
+The table is the law; the functions below it only read it. Sources: SQS API reference
+(SetQueueAttributes, GetQueueAttributes), answers recorded from AWS.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from control_plane.core import attribute_documents
+from data_plane.core.errors import (
+    INVALID_ATTRIBUTE_NAME,
+    INVALID_ATTRIBUTE_VALUE,
+    INVALID_PARAMETER_VALUE,
+    RefusedError,
+)
+from data_plane.core.limits import (
+    DELAY_S_MAX,
+    KMS_DATA_KEY_REUSE_S_DEFAULT,
+    KMS_DATA_KEY_REUSE_S_MAX,
+    KMS_DATA_KEY_REUSE_S_MIN,
+    MESSAGE_SIZE_BYTES_MAX,
+    QUEUE_MESSAGE_SIZE_BYTES_DEFAULT,
+    QUEUE_MESSAGE_SIZE_BYTES_MIN,
+    RECEIVE_WAIT_S_MAX,
+    RETENTION_S_DEFAULT,
+    RETENTION_S_MAX,
+    RETENTION_S_MIN,
+    VISIBILITY_TIMEOUT_S_DEFAULT,
+    VISIBILITY_TIMEOUT_S_MAX,
+)
+
+Kind = Literal["integer", "boolean", "choice", "document", "text"]
+Setting = Literal["always", "on creation", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAttribute:
+    """One attribute.
+
+    `default` holds while it is not set ("": none). `shown` says whether GetQueueAttributes shows
+    it while it has its default. `minimum` and `maximum` bound an integer, `choices` a choice.
+    """
+
+    name: str
+    kind: Kind
+    default: str = ""
+    minimum: int = 0
+    maximum: int = 0
+    choices: tuple[str, ...] = ()
+    setting: Setting = "always"
+    shown: bool = True
+    fifo_only: bool = False
+
+
+_ROWS: Final = (
+    QueueAttribute(
+        "VisibilityTimeout",
+        "integer",
+        str(VISIBILITY_TIMEOUT_S_DEFAULT),
+        0,
+        VISIBILITY_TIMEOUT_S_MAX,
+    ),
+    QueueAttribute("DelaySeconds", "integer", "0", 0, DELAY_S_MAX),
+    QueueAttribute(
+        "MaximumMessageSize",
+        "integer",
+        str(QUEUE_MESSAGE_SIZE_BYTES_DEFAULT),
+        QUEUE_MESSAGE_SIZE_BYTES_MIN,
+        MESSAGE_SIZE_BYTES_MAX,
+    ),
+    QueueAttribute(
+        "MessageRetentionPeriod",
+        "integer",
+        str(RETENTION_S_DEFAULT),
+        RETENTION_S_MIN,
+        RETENTION_S_MAX,
+    ),
+    QueueAttribute("ReceiveMessageWaitTimeSeconds", "integer", "0", 0, RECEIVE_WAIT_S_MAX),
+    QueueAttribute("Policy", "document", shown=False),
+    QueueAttribute("RedrivePolicy", "document", shown=False),
+    QueueAttribute("RedriveAllowPolicy", "document", shown=False),
+    QueueAttribute("KmsMasterKeyId", "text", shown=False),
+    QueueAttribute(
+        "KmsDataKeyReusePeriodSeconds",
+        "integer",
+        str(KMS_DATA_KEY_REUSE_S_DEFAULT),
+        KMS_DATA_KEY_REUSE_S_MIN,
+        KMS_DATA_KEY_REUSE_S_MAX,
+        shown=False,
+    ),
+    QueueAttribute("SqsManagedSseEnabled", "boolean", "true"),
+    QueueAttribute("FifoQueue", "boolean", setting="on creation", fifo_only=True),
+    QueueAttribute("ContentBasedDeduplication", "boolean", "false", fifo_only=True),
+    QueueAttribute(
+        "DeduplicationScope",
+        "choice",
+        "queue",
+        choices=("queue", "messageGroup"),
+        fifo_only=True,
+    ),
+    QueueAttribute(
+        "FifoThroughputLimit",
+        "choice",
+        "perQueue",
+        choices=("perQueue", "perMessageGroupId"),
+        fifo_only=True,
+    ),
+    QueueAttribute("ApproximateNumberOfMessages", "integer", setting="never"),
+    QueueAttribute("ApproximateNumberOfMessagesNotVisible", "integer", setting="never"),
+    QueueAttribute("ApproximateNumberOfMessagesDelayed", "integer", setting="never"),
+    QueueAttribute("CreatedTimestamp", "integer", setting="never"),
+    QueueAttribute("LastModifiedTimestamp", "integer", setting="never"),
+    QueueAttribute("QueueArn", "text", setting="never"),
+)
+QUEUE_ATTRIBUTES: Final[Mapping[str, QueueAttribute]] = {row.name: row for row in _ROWS}
+
+ALL: Final = "All"
+COUNT_ATTRIBUTES: Final = frozenset(
+    name for name in QUEUE_ATTRIBUTES if name.startswith("ApproximateNumberOfMessages")
+)
+
+_KMS_ATTRIBUTES: Final = ("KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds")
+_INTEGER_DIGITS_MAX: Final = 10
+_SCOPED_BY_FIFO: Final = ("DeduplicationScope", "FifoThroughputLimit")
+
+
+def default_of(name: str) -> str:
+    """The value that holds while the attribute is not set ("": none)."""
+    return QUEUE_ATTRIBUTES[name].default
+
+
+def parse(given: Mapping[str, str | None], *, fifo: bool, creating: bool) -> dict[str, str]:
+    """Validate the attributes of a request and bring their values into canonical form.
+
+    A null value counts as not given. "" stands for the removal of a text or document.
+
+    Raises RefusedError: InvalidAttributeName, InvalidAttributeValue or InvalidParameterValue.
+    """
+    parsed = {
+        name: _parse_one(name, value, fifo=fifo, creating=creating)
+        for name, value in given.items()
+        if value is not None
+    }
+    if parsed.get("KmsMasterKeyId") and parsed.get("SqsManagedSseEnabled") == "true":
+        raise RefusedError(
+            INVALID_ATTRIBUTE_NAME,
+            "You can use one type of server-side encryption (SSE) at one time. "
+            "You can either enable KMS SSE or SQS SSE.",
+        )
+    return parsed
+
+
+def apply(current: Mapping[str, str], parsed: Mapping[str, str]) -> dict[str, str]:
+    """The attributes that are set after a change that `parse` has let pass.
+
+    The two ways of encryption exclude each other: naming a KMS key ends the managed one, choosing
+    the managed one removes the key and its period (recorded from AWS).
+
+    Raises RefusedError where the attributes do not fit together.
+    """
+    merged = {**current, **parsed}
+    if parsed.get("SqsManagedSseEnabled") == "true":
+        for name in _KMS_ATTRIBUTES:
+            merged.pop(name, None)
+    elif parsed.get("KmsMasterKeyId"):
+        merged["SqsManagedSseEnabled"] = "false"
+    kept = {name: value for name, value in merged.items() if value != ""}
+    if (
+        kept.get("FifoThroughputLimit") == "perMessageGroupId"
+        and kept.get("DeduplicationScope") != "messageGroup"
+    ):
+        raise RefusedError(
+            INVALID_PARAMETER_VALUE,
+            "The perMessageGroupId value is allowed only when the value for "
+            "DeduplicationScope is messageGroup",
+        )
+    return kept
+
+
+def first_difference(current: Mapping[str, str], parsed: Mapping[str, str]) -> str | None:
+    """The first of the parsed attributes whose value in force is another one.
+
+    This is how CreateQueue compares with a queue of the same name: by what the request gives.
+    """
+    for name, wanted in parsed.items():
+        held = current.get(name, default_of(name))
+        if wanted != held and not (wanted == "" and name not in current):
+            return name
+    return None
+
+
+def render(
+    attributes: Mapping[str, str], read_only: Mapping[str, str], names: Iterable[str], *, fifo: bool
+) -> dict[str, str]:
+    """What GetQueueAttributes answers to these attribute names (`All` among them or not).
+
+    `read_only` holds those that nobody sets. A name whose attribute has no value is left out.
+
+    Raises RefusedError: InvalidAttributeName for an unknown name.
+    """
+    asked = set(names)
+    for name in asked:
+        row = QUEUE_ATTRIBUTES.get(name)
+        if name != ALL and (row is None or (row.name == "FifoQueue" and not fifo)):
+            raise _unknown_attribute(name)
+    shown: dict[str, str] = {}
+    for name, row in QUEUE_ATTRIBUTES.items():
+        if ALL not in asked and name not in asked:
+            continue
+        value = read_only.get(name, "") if row.setting == "never" else attributes.get(name, "")
+        if row.setting != "never" and value in ("", row.default):
+            value = row.default if row.shown and (fifo or not row.fifo_only) else ""
+        if value:
+            shown[name] = value
+    return shown
+
+
+def _parse_one(name: str, value: str, *, fifo: bool, creating: bool) -> str:
+    row = QUEUE_ATTRIBUTES.get(name)
+    if row is None or row.setting == "never":
+        raise _unknown_attribute(name)
+    if name == "FifoQueue":
+        return _parse_fifo_queue(value, fifo=fifo, creating=creating)
+    if row.fifo_only and not fifo:
+        if name in _SCOPED_BY_FIFO:
+            raise RefusedError(
+                INVALID_ATTRIBUTE_NAME,
+                f"You can specify the {name} only when FifoQueue is set to true.",
+            )
+        raise _unknown_attribute(name)
+    match row.kind:
+        case "integer":
+            return _parse_integer(row, value)
+        case "boolean":
+            return _parse_choice(name, value, ("true", "false"))
+        case "choice":
+            return _parse_choice(name, value, row.choices)
+        case "document":
+            return attribute_documents.parse(name, value)
+        case "text":
+            return value
+
+
+def _parse_integer(row: QueueAttribute, value: str) -> str:
+    digits = value.isascii() and value.isdigit() and len(value) <= _INTEGER_DIGITS_MAX
+    if not digits or not row.minimum <= int(value) <= row.maximum:
+        raise _invalid_value(row.name)
+    return str(int(value))
+
+
+def _parse_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise _invalid_value(name)
+    return value
+
+
+def _parse_fifo_queue(value: str, *, fifo: bool, creating: bool) -> str:
+    """A queue's type is said on creation and never changed; standard queues lack the attribute."""
+    if creating and not fifo:
+        raise _unknown_attribute("FifoQueue")
+    if (value == "true") != fifo:
+        raise RefusedError(
+            INVALID_ATTRIBUTE_VALUE,
+            "Invalid value for the parameter FifoQueue. "
+            "Reason: Modifying queue type is not supported.",
+        )
+    if not fifo:
+        raise _unknown_attribute("FifoQueue")
+    return "true"
+
+
+def _unknown_attribute(name: str) -> RefusedError:
+    return RefusedError(INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name}.")
+
+
+def _invalid_value(name: str) -> RefusedError:
+    return RefusedError(INVALID_ATTRIBUTE_VALUE, f"Invalid value for the parameter {name}.")

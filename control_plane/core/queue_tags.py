@@ -1,0 +1,40 @@
+"""What tags of a queue may be. Source: SQS developer guide (cost allocation tags)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from data_plane.core.errors import INVALID_PARAMETER_VALUE, RefusedError
+from data_plane.core.limits import TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX, TAGS_MAX
+
+_RESERVED_PREFIX: Final = "aws:"
+
+
+def check_tags(tags: Mapping[str, Any]) -> None:
+    """Raise RefusedError (InvalidParameterValue) for a tag that AWS would refuse.
+
+    A value may be empty, but not null.
+    """
+    for key, value in tags.items():
+        if not 1 <= len(key) <= TAG_KEY_CHARS_MAX:
+            raise _refused("Tag keys must be between 1 and 128 characters in length.")
+        if key.lower().startswith(_RESERVED_PREFIX):
+            raise _refused("Tag keys cannot start with the reserved prefix aws:.")
+        if not isinstance(value, str):
+            raise _refused("Tag values cannot be null.")
+        if len(value) > TAG_VALUE_CHARS_MAX:
+            raise _refused("Tag values must be at most 256 characters in length.")
+
+
+def merged(current: Mapping[str, str], added: Mapping[str, str], queue: str) -> dict[str, str]:
+    """The tags of `queue` after adding some.
+
+    Raises RefusedError (InvalidParameterValue) when that makes too many.
+    """
+    tags = {**current, **added}
+    if len(tags) > TAGS_MAX:
+        raise _refused(f"Too many tags added for queue {queue}.")
+    return tags
+
+
+def _refused(message: str) -> RefusedError:
+    return RefusedError(INVALID_PARAMETER_VALUE, message)

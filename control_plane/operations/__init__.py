@@ -1,0 +1,1 @@
+"""The queue operations of the API, one file each."""

@@ -1,0 +1,29 @@
+"""The queue operations that a front end serves."""
+
+from control_plane.operations.create_queue import create_queue
+from control_plane.operations.delete_queue import delete_queue
+from control_plane.operations.get_queue_attributes import get_queue_attributes
+from control_plane.operations.get_queue_url import get_queue_url
+from control_plane.operations.list_queues import list_queues
+from control_plane.operations.purge_queue import purge_queue
+from control_plane.operations.queue_messages import QueueMessages
+from control_plane.operations.set_queue_attributes import set_queue_attributes
+from control_plane.operations.tag_queue import list_queue_tags, tag_queue, untag_queue
+from control_plane.registry import Registry
+from data_plane.protocol.operation import Operation
+
+
+def queue_operations(registry: Registry, messages: QueueMessages) -> tuple[Operation, ...]:
+    """All operations on queues as such, over this registry and these messages (the bag)."""
+    return (
+        create_queue(registry),
+        get_queue_url(registry),
+        list_queues(registry),
+        delete_queue(registry, messages),
+        get_queue_attributes(messages),
+        set_queue_attributes(registry),
+        purge_queue(registry, messages),
+        tag_queue(registry),
+        untag_queue(registry),
+        list_queue_tags(registry),
+    )

@@ -1,0 +1,44 @@
+"""CreateQueue: a new queue, or the URL of the one that is there already."""
+
+from control_plane.core import queue_attributes, queue_tags
+from control_plane.core.queue_lifecycle import check_name
+from control_plane.operations.addressing import queue_url
+from control_plane.operations.dead_letter_target import check_dead_letter_target
+from control_plane.queue_shapes import CREATE_QUEUE_INPUT, CREATE_QUEUE_OUTPUT
+from control_plane.registry import Registry
+from data_plane.core.errors import UNSUPPORTED_OPERATION, RefusedError
+from data_plane.protocol.operation import Call, Operation, Params
+
+
+def create_queue(registry: Registry) -> Operation:
+    """The operation on this registry."""
+
+    async def perform(call: Call) -> Params:
+        name = call.params["QueueName"]
+        given = call.params.get("Attributes") or {}
+        tags = call.params.get("tags") or {}
+        # An attribute says the type only for a name that can have it: AWS calls FifoQueue an
+        # unknown attribute of `orders`, and `orders.fifo` without it a bad name.
+        fifo = given.get("FifoQueue") is not None and name.endswith(".fifo")
+        parsed = queue_attributes.parse(given, fifo=fifo, creating=True)
+        check_name(name, fifo=fifo)
+        attributes = queue_attributes.apply({}, parsed)
+        queue_tags.check_tags(tags)
+        tags = queue_tags.merged({}, tags, name)
+        wanted = registry.define(
+            account=call.account,
+            region=call.region,
+            name=name,
+            attributes=attributes,
+            tags=tags,
+            now_us=call.now_us,
+        )
+        await check_dead_letter_target(registry, wanted.to_queue(), given, parsed)
+        if fifo:
+            raise RefusedError(UNSUPPORTED_OPERATION, "FIFO queues are not supported yet.")
+        await registry.create(wanted, parsed, call.now_us)
+        return {"QueueUrl": queue_url(call, call.account, name)}
+
+    return Operation(
+        "CreateQueue", CREATE_QUEUE_INPUT, CREATE_QUEUE_OUTPUT, perform, on_queue=False
+    )

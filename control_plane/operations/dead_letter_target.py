@@ -1,0 +1,30 @@
+"""The check of a RedrivePolicy that needs to know the other queues."""
+
+from collections.abc import Mapping
+
+from control_plane.core.attribute_documents import invalid_redrive_policy, redrive_policy
+from control_plane.registry import Registry
+from data_plane.core.queue import Queue
+
+
+async def check_dead_letter_target(
+    registry: Registry, source: Queue, given: Mapping[str, str], parsed: Mapping[str, str]
+) -> None:
+    """Raise RefusedError (InvalidParameterValue) unless `source` may name its dead-letter queue.
+
+    `given` holds the attributes as the caller wrote them, `parsed` their canonical form.
+    """
+    if not parsed.get("RedrivePolicy"):
+        return
+    text = given["RedrivePolicy"]
+    policy = redrive_policy(parsed["RedrivePolicy"])
+    if policy.dead_letter_queue.endswith(".fifo") != source.fifo:
+        raise invalid_redrive_policy(
+            text, "Dead-letter queue must be same type of queue as the source.."
+        )
+    if policy.account != source.account:
+        raise invalid_redrive_policy(text, "Dead-letter target owner should be same as the source.")
+    if policy.region != source.region or not await registry.read(
+        policy.account, policy.region, policy.dead_letter_queue
+    ):
+        raise invalid_redrive_policy(text, "Dead letter target does not exist.")

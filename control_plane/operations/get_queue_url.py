@@ -1,0 +1,22 @@
+"""GetQueueUrl: the URL of a queue by its name."""
+
+from control_plane.core.queue_lifecycle import no_such_queue
+from control_plane.operations.addressing import queue_url
+from control_plane.queue_shapes import GET_QUEUE_URL_INPUT, GET_QUEUE_URL_OUTPUT
+from control_plane.registry import Registry
+from data_plane.protocol.operation import Call, Operation, Params
+
+
+def get_queue_url(registry: Registry) -> Operation:
+    """The operation on this registry. Queues of other accounts are out of sight."""
+
+    async def perform(call: Call) -> Params:
+        name = call.params["QueueName"]
+        owner = call.params.get("QueueOwnerAWSAccountId") or call.account
+        if owner != call.account or not await registry.find(owner, call.region, name):
+            raise no_such_queue()
+        return {"QueueUrl": queue_url(call, owner, name)}
+
+    return Operation(
+        "GetQueueUrl", GET_QUEUE_URL_INPUT, GET_QUEUE_URL_OUTPUT, perform, on_queue=False
+    )

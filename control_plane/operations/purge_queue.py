@@ -1,0 +1,27 @@
+"""PurgeQueue: every message sent so far counts as gone, from the moment the stamp is stored."""
+
+from dataclasses import replace
+
+from control_plane.core.definition import Definition
+from control_plane.operations.addressing import queue_of
+from control_plane.operations.queue_messages import QueueMessages
+from control_plane.queue_shapes import NOTHING, ONLY_QUEUE_URL
+from control_plane.registry import Registry
+from data_plane.protocol.operation import Call, Operation, Params
+
+
+def purge_queue(registry: Registry, messages: QueueMessages) -> Operation:
+    """The operation on this registry and these messages."""
+
+    async def perform(call: Call) -> Params:
+        queue = queue_of(call)
+        await registry.check_purge(queue, call.now_us)
+        stamp_us = await messages.purge(queue)
+
+        def edit(definition: Definition) -> Definition:
+            return replace(definition, purged_us=max(definition.purged_us, stamp_us))
+
+        await registry.change(queue, edit)
+        return {}
+
+    return Operation("PurgeQueue", ONLY_QUEUE_URL, NOTHING, perform)

@@ -1,0 +1,22 @@
+"""What the queue operations need of the messages of a queue; the bag engine has it."""
+
+from typing import Protocol
+
+from data_plane.core.message import Counts
+from data_plane.core.queue import Queue
+
+
+class QueueMessages(Protocol):
+    """The messages of all queues. The coroutines raise CellUnavailableError."""
+
+    async def counts(self, queue: Queue) -> Counts:
+        """Approximate numbers of messages."""
+        ...
+
+    async def purge(self, queue: Queue) -> int:
+        """The stamp (us): messages sent at or before it count as purged once it is stored."""
+        ...
+
+    def dropped(self, queue: Queue) -> None:
+        """The queue was deleted: end its long polls, forget what is cached."""
+        ...

@@ -1,0 +1,35 @@
+"""SetQueueAttributes: all of the given attributes, or none."""
+
+from dataclasses import replace
+
+from control_plane.core import queue_attributes
+from control_plane.core.definition import Definition
+from control_plane.operations.addressing import queue_of
+from control_plane.operations.dead_letter_target import check_dead_letter_target
+from control_plane.queue_shapes import NOTHING, SET_QUEUE_ATTRIBUTES_INPUT
+from control_plane.registry import Registry
+from data_plane.core.errors import MISSING_PARAMETER, RefusedError
+from data_plane.protocol.operation import Call, Operation, Params
+
+
+def set_queue_attributes(registry: Registry) -> Operation:
+    """The operation on this registry."""
+
+    async def perform(call: Call) -> Params:
+        queue = queue_of(call)
+        given = call.params.get("Attributes") or {}
+        if not given:
+            raise RefusedError(
+                MISSING_PARAMETER, "The request must contain the parameter Attribute.Name."
+            )
+        parsed = queue_attributes.parse(given, fifo=queue.fifo, creating=False)
+        await check_dead_letter_target(registry, queue, given, parsed)
+
+        def edit(definition: Definition) -> Definition:
+            attributes = queue_attributes.apply(definition.attributes, parsed)
+            return replace(definition, attributes=attributes, modified_s=call.now_us // 1_000_000)
+
+        await registry.change(queue, edit)
+        return {}
+
+    return Operation("SetQueueAttributes", SET_QUEUE_ATTRIBUTES_INPUT, NOTHING, perform)

@@ -1,0 +1,49 @@
+"""Shapes of the queue operations, as botocore's SQS model has them, and their Query names."""
+
+from data_plane.protocol.shapes import INTEGER, STRING, ListOf, MapOf, Structure
+
+NOTHING = Structure()
+
+_ATTRIBUTES = MapOf(STRING, "Attribute")
+_TAGS = MapOf(STRING, "Tag", "Key", "Value")
+_QUEUE_URL = Structure({"QueueUrl": STRING})
+
+ONLY_QUEUE_URL = Structure({"QueueUrl": STRING}, required=("QueueUrl",))
+
+CREATE_QUEUE_INPUT = Structure(
+    {"QueueName": STRING, "Attributes": _ATTRIBUTES, "tags": _TAGS},
+    required=("QueueName",),
+)
+CREATE_QUEUE_OUTPUT = _QUEUE_URL
+
+GET_QUEUE_URL_INPUT = Structure(
+    {"QueueName": STRING, "QueueOwnerAWSAccountId": STRING},
+    required=("QueueName",),
+)
+GET_QUEUE_URL_OUTPUT = _QUEUE_URL
+
+LIST_QUEUES_INPUT = Structure(
+    {"QueueNamePrefix": STRING, "NextToken": STRING, "MaxResults": INTEGER}
+)
+LIST_QUEUES_OUTPUT = Structure({"QueueUrls": ListOf(STRING, "QueueUrl"), "NextToken": STRING})
+
+GET_QUEUE_ATTRIBUTES_INPUT = Structure(
+    {"QueueUrl": STRING, "AttributeNames": ListOf(STRING, "AttributeName")},
+    required=("QueueUrl",),
+)
+GET_QUEUE_ATTRIBUTES_OUTPUT = Structure({"Attributes": _ATTRIBUTES})
+
+SET_QUEUE_ATTRIBUTES_INPUT = Structure(
+    {"QueueUrl": STRING, "Attributes": _ATTRIBUTES},
+    required=("QueueUrl", "Attributes"),
+)
+
+TAG_QUEUE_INPUT = Structure(
+    {"QueueUrl": STRING, "Tags": _TAGS},
+    required=("QueueUrl", "Tags"),
+)
+UNTAG_QUEUE_INPUT = Structure(
+    {"QueueUrl": STRING, "TagKeys": ListOf(STRING, "TagKey")},
+    required=("QueueUrl", "TagKeys"),
+)
+LIST_QUEUE_TAGS_OUTPUT = Structure({"Tags": _TAGS})

@@ -1,0 +1,354 @@
+"""The registry: which queues exist, stored in a cell, answered from a bounded cache.
+
+Every write is a compare-and-set on the nonce of the write before it, so that several servers may
+change the same queue; a write whose reply was lost recognises itself by its own nonce. The items
+are described in docs/storage.md.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from control_plane.core.definition import (
+    FORMAT,
+    Definition,
+    Tombstone,
+    decode,
+    encode,
+    encode_tombstone,
+)
+from control_plane.core.queue_lifecycle import (
+    check_name_is_free,
+    check_purge,
+    check_same_queue,
+    no_such_queue,
+)
+from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError
+from data_plane.core.limits import QUEUE_NAME_CHARS_MAX
+from data_plane.core.queue import Queue
+from data_plane.ports import (
+    ITEM_ABSENT,
+    Attributes,
+    Cell,
+    CellUnavailableError,
+    Clock,
+    Condition,
+    Entropy,
+    Equals,
+    Key,
+)
+
+CACHED_QUEUES_MAX: Final = 10_000
+REFRESH_AFTER_US: Final = 4_000_000
+FRESH_US_MAX: Final = 5_000_000
+"""No answer from the cache is older while the registry's cell answers."""
+LAST_KNOWN_US_MAX: Final = 600_000_000
+"""For how long a definition still serves while the registry's cell does not answer."""
+ATTEMPTS_MAX: Final = 8
+
+DROPPED: Final = "X|"
+"""Partition of the deleted queues whose messages are still to be removed."""
+
+_NONCE_BYTES: Final = 8
+_UID_BYTES: Final = 8
+
+_CacheKey = tuple[str, str, str]
+_State = Definition | Tombstone | None
+
+
+@dataclass(slots=True)
+class _Cached:
+    queue: Queue
+    loaded_us: int
+    refresh_us: int
+    refreshing: bool = False
+
+
+class Registry:
+    """Definitions of queues in `cell`; new queues are placed in one of `cells`.
+
+    Without `sixty_second_rules` a deleted name is free at once, and purges may follow each other.
+    It implements the data plane's `Queues` port. Methods raise CellUnavailableError.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        cells: Sequence[str],
+        clock: Clock,
+        entropy: Entropy,
+        *,
+        sixty_second_rules: bool = True,
+    ) -> None:
+        if not cells:
+            raise ValueError("a registry needs the name of a cell to place queues in")
+        self._cell = cell
+        self._cells = tuple(cells)
+        self._clock = clock
+        self._entropy = entropy
+        self._sixty_second_rules = sixty_second_rules
+        self._cache: dict[_CacheKey, _Cached] = {}
+        self._own_changes = 0
+
+    # Reading
+
+    async def find(self, account: str, region: str, name: str) -> Queue | None:
+        """The queue as of at most 5 s ago, or None where there is none.
+
+        While the cell does not answer, the definition known last serves for 10 minutes.
+        """
+        cached = self._cache.get((account, region, name))
+        now_us = self._clock.now_us()
+        if cached is not None and cached.loaded_us <= now_us < cached.refresh_us:
+            return cached.queue
+        return await self._reload(account, region, name, cached, now_us)
+
+    def peek(self, account: str, region: str, name: str, now_us: int) -> Queue | None:
+        """The queue if the cache has it and it is fresh: `find` without awaiting anything."""
+        cached = self._cache.get((account, region, name))
+        if cached is not None and cached.loaded_us <= now_us < cached.refresh_us:
+            return cached.queue
+        return None
+
+    async def read(self, account: str, region: str, name: str) -> Definition | None:
+        """The definition as it is stored now, or None where there is no such queue."""
+        state = _decoded(account, region, name, await self._cell.get(_key(account, region, name)))
+        return state if isinstance(state, Definition) else None
+
+    async def names(
+        self, account: str, region: str, *, prefix: str, after: str, limit: int
+    ) -> list[str]:
+        """Names of queues with this prefix in order, those past `after`, at most `limit`."""
+        found: list[str] = []
+        position = max(_utf8(after), _before(prefix))
+        until = _utf8(prefix) + b"\xff"
+        while len(found) < limit:
+            items = await self._cell.query(
+                _partition(account, region), after=position, until=until, limit=limit
+            )
+            if not items:
+                break
+            position = items[-1].key.sort
+            for item in items:
+                name = item.key.sort.decode()
+                if isinstance(_decoded(account, region, name, item.attributes), Definition):
+                    found.append(name)
+        return found[:limit]
+
+    # Changing
+
+    def define(  # noqa: PLR0913 - what a request says of a new queue
+        self,
+        *,
+        account: str,
+        region: str,
+        name: str,
+        attributes: dict[str, str],
+        tags: dict[str, str],
+        now_us: int,
+    ) -> Definition:
+        """A definition with a new uid, placed in a cell; nothing is stored."""
+        uid = self._entropy.random_bytes(_UID_BYTES).hex()
+        now_s = now_us // 1_000_000
+        return Definition(
+            account=account,
+            region=region,
+            name=name,
+            uid=uid,
+            cell=self._cells[int(uid, 16) % len(self._cells)],
+            created_s=now_s,
+            modified_s=now_s,
+            attributes=attributes,
+            tags=tags,
+        )
+
+    async def create(self, wanted: Definition, given: dict[str, str], now_us: int) -> Definition:
+        """Store the new queue, or answer the existing one if it has the `given` attributes.
+
+        Raises RefusedError: QueueNameExists, QueueDeletedRecently.
+        """
+
+        def create(state: _State) -> Definition | None:
+            if isinstance(state, Definition):
+                check_same_queue(state, given)
+                return None
+            if state is None:
+                return wanted
+            if self._sixty_second_rules:
+                check_name_is_free(state, now_us)
+            return replace(wanted, version=state.version + 1)
+
+        stored = await self._compare_and_set(wanted.account, wanted.region, wanted.name, create)
+        assert isinstance(stored, Definition)  # noqa: S101 - `create` leaves nothing else
+        return stored
+
+    async def change(self, queue: Queue, edit: Callable[[Definition], Definition]) -> Definition:
+        """Replace the queue's definition by what `edit` makes of it; a no-op is not written.
+
+        `edit` may run several times, and its RefusedError goes to the caller. Raises RefusedError
+        (QueueDoesNotExist) if the queue is not there any more.
+        """
+
+        def changed(state: _State) -> Definition | None:
+            if not isinstance(state, Definition) or state.uid != queue.uid:
+                raise no_such_queue()
+            edited = edit(state)
+            if edited == state:
+                return None
+            return replace(edited, version=state.version + 1)
+
+        stored = await self._compare_and_set(queue.account, queue.region, queue.name, changed)
+        assert isinstance(stored, Definition)  # noqa: S101 - `changed` leaves nothing else
+        return stored
+
+    async def check_purge(self, queue: Queue, now_us: int) -> None:
+        """Raise RefusedError (PurgeQueueInProgress) if the queue must not be purged yet."""
+        definition = await self.read(queue.account, queue.region, queue.name)
+        if definition is None or definition.uid != queue.uid:
+            raise no_such_queue()
+        if self._sixty_second_rules:
+            check_purge(definition, now_us)
+
+    async def delete(self, queue: Queue, now_us: int) -> None:
+        """Leave a tombstone in the queue's place, and its uid to the sweep of messages.
+
+        The sweep's item comes first: it does nothing while the queue is there, so a crash between
+        the two writes neither loses a queue nor leaves messages behind.
+
+        Raises RefusedError (QueueDoesNotExist).
+        """
+        await self._cell.put(_dropped_key(queue.uid), _dropped_item(queue, now_us))
+
+        def deleted(state: _State) -> Tombstone:
+            if not isinstance(state, Definition) or state.uid != queue.uid:
+                raise no_such_queue()
+            return Tombstone(uid=state.uid, deleted_us=now_us, version=state.version + 1)
+
+        await self._compare_and_set(queue.account, queue.region, queue.name, deleted)
+
+    async def _compare_and_set(
+        self, account: str, region: str, name: str, decide: Callable[[_State], _State]
+    ) -> _State:
+        """Store what `decide` makes of the stored state (None: leave it), and answer the result.
+
+        Raises RefusedError (ServiceUnavailable) when others win the race every time.
+        """
+        key = _key(account, region, name)
+        nonce = self._entropy.random_bytes(_NONCE_BYTES)
+        occupant = await self._cell.get(key)
+        for _ in range(ATTEMPTS_MAX):
+            state = _decoded(account, region, name, occupant)
+            wanted = decide(state)
+            if wanted is None:
+                self._remember(account, region, name, state)
+                return state
+            stored = replace(wanted, nonce=nonce)
+            item = encode(stored) if isinstance(stored, Definition) else encode_tombstone(stored)
+            written = await self._cell.put(key, item, _unchanged_since(state))
+            if written.applied or (written.before or {}).get("w") == nonce:
+                self._remember(account, region, name, stored)
+                return stored
+            occupant = written.before
+        raise RefusedError(SERVICE_UNAVAILABLE, f"Too many concurrent changes of queue {name}.")
+
+    # The cache
+
+    async def _reload(
+        self, account: str, region: str, name: str, cached: _Cached | None, now_us: int
+    ) -> Queue | None:
+        if cached is not None and cached.loaded_us <= now_us:
+            age_us = now_us - cached.loaded_us
+            if cached.refreshing and age_us < FRESH_US_MAX:
+                return cached.queue
+        else:
+            age_us = LAST_KNOWN_US_MAX
+        if cached is not None:
+            cached.refreshing = True
+        own_changes = self._own_changes
+        try:
+            definition = await self.read(account, region, name)
+        except CellUnavailableError:
+            if cached is not None and age_us < LAST_KNOWN_US_MAX:
+                return cached.queue
+            raise
+        finally:
+            if cached is not None:
+                cached.refreshing = False
+        if own_changes == self._own_changes:
+            self._cache_state(account, region, name, definition)
+        return definition.to_queue() if definition is not None else None
+
+    def _remember(self, account: str, region: str, name: str, state: _State) -> None:
+        """Own changes show at once; a reload that began before them must not undo that."""
+        self._own_changes += 1
+        self._cache_state(account, region, name, state)
+
+    def _cache_state(self, account: str, region: str, name: str, state: _State) -> None:
+        """Only queues that exist are cached: one made by another server must be found at once.
+
+        An entry in use is re-inserted whenever it is refreshed, so the first one of the dict is
+        among those not used for longest.
+        """
+        key = (account, region, name)
+        self._cache.pop(key, None)
+        if not isinstance(state, Definition):
+            return
+        if len(self._cache) >= CACHED_QUEUES_MAX:
+            del self._cache[next(iter(self._cache))]
+        now_us = self._clock.now_us()
+        self._cache[key] = _Cached(state.to_queue(), now_us, now_us + REFRESH_AFTER_US)
+
+
+def dropped_queue(item: Attributes) -> tuple[str, str, str, str, int]:
+    """Account, region, name, cell and time of deletion (us) of a deleted queue's item."""
+    if item.get("v") != FORMAT:
+        raise ValueError(f"dropped queue of unknown format {item.get('v')!r}")
+    account, region, name, cell = (str(item[field]) for field in ("a", "e", "q", "c"))
+    deleted_us = item["t"]
+    if not isinstance(deleted_us, int):
+        raise TypeError(f"time of deletion is {deleted_us!r}")
+    return account, region, name, cell, deleted_us
+
+
+def _dropped_item(queue: Queue, now_us: int) -> Attributes:
+    return {
+        "v": FORMAT,
+        "a": queue.account,
+        "e": queue.region,
+        "q": queue.name,
+        "c": queue.cell,
+        "t": now_us,
+    }
+
+
+def _dropped_key(uid: str) -> Key:
+    return Key(DROPPED, uid.encode())
+
+
+def _partition(account: str, region: str) -> str:
+    return f"Q|{account}|{region}"
+
+
+def _key(account: str, region: str, name: str) -> Key:
+    return Key(_partition(account, region), name.encode())
+
+
+def _decoded(account: str, region: str, name: str, item: Attributes | None) -> _State:
+    return None if item is None else decode(account, region, name, item)
+
+
+def _unchanged_since(state: _State) -> Condition:
+    return ITEM_ABSENT if state is None else ((Equals("w", state.nonce),),)
+
+
+def _before(prefix: str) -> bytes:
+    """The greatest sort key below all names with this prefix (names have 80 bytes at most)."""
+    text = _utf8(prefix)
+    if not text or text[-1] == 0:
+        return text[:-1]
+    return text[:-1] + bytes([text[-1] - 1]) + b"\xff" * QUEUE_NAME_CHARS_MAX
+
+
+def _utf8(text: str) -> bytes:
+    """A caller's text may hold half a surrogate pair, which no queue's name does."""
+    return text.encode("utf-8", "surrogatepass")
