@@ -1,3 +1,4 @@
+# ruff: noqa: S101 - the table proves itself when it is imported
 """Every limit of the API in one table, with its unit last; bounds are inclusive.
 
 Source: the SQS developer guide, "Amazon SQS quotas", and the API reference of each action.

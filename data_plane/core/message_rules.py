@@ -85,6 +85,19 @@ def size_bytes(body: str, attributes: tuple[tuple[str, MessageAttribute], ...]) 
     return size
 
 
+def rendered_size_bytes(body: str, attributes: Mapping[str, Mapping[str, Any]] | None) -> int:
+    """`size_bytes` of a valid message as requests and answers have it."""
+    size = len(body) if body.isascii() else len(body.encode())
+    for name, value in (attributes or {}).items():
+        data_type: str = value["DataType"]
+        size += len(name) + len(data_type.encode())
+        if data_type.startswith("Binary"):
+            size += len(value["BinaryValue"])
+        else:
+            size += len(value["StringValue"].encode())
+    return size
+
+
 def read_attributes(
     given: Mapping[str, Mapping[str, Any]],
 ) -> tuple[tuple[str, MessageAttribute], ...]:

@@ -49,6 +49,8 @@ def check_size_and_syntax(settings: FrontEndSettings) -> Stage:
             )
         if len(request.path) + len(request.query) > REQUEST_TARGET_BYTES_MAX:
             raise RefusedError(MALFORMED_QUERY, "The request's address is too long.")
+        if not (request.path.isascii() and request.query.isascii()):
+            raise RefusedError(MALFORMED_QUERY, "The request's address is not percent-encoded.")
         headers = request.headers
         if (
             len(headers) > REQUEST_HEADERS_MAX
@@ -67,8 +69,8 @@ def read_request(operations: Iterable[Operation]) -> Stage:
 
     def read_json(exchange: Exchange) -> None:
         request = exchange.request
-        name = request.headers.get("x-amz-target", "").removeprefix(aws_json.TARGET_PREFIX)
-        operation = by_name.get(name)
+        prefix, _, name = request.headers.get("x-amz-target", "").rpartition(".")
+        operation = by_name.get(name) if prefix == aws_json.TARGET_PREFIX else None
         if operation is None or request.method != "POST":
             raise RefusedError(UNKNOWN_OPERATION, "The operation is unknown.")
         exchange.operation = operation
@@ -120,5 +122,5 @@ def _form(request: HttpRequest) -> bytes:
     if request.method == "GET" or not request.body:
         return b""
     if content_type and not content_type.startswith("application/x-www-form-urlencoded"):
-        raise RefusedError(SERIALIZATION, f"The content type {content_type} is not supported.")
+        raise RefusedError(SERIALIZATION, "The content type is not supported.")
     return request.body

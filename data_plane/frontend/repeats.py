@@ -16,7 +16,7 @@ async def recognise_repeats(exchange: Exchange) -> None:
     """Read the SDK's retry headers."""
     headers = exchange.request.headers
     invocation_id = headers.get("amz-sdk-invocation-id", "")
-    if not invocation_id or len(invocation_id) > _INVOCATION_ID_CHARS_MAX:
+    if not invocation_id.isascii() or not 0 < len(invocation_id) <= _INVOCATION_ID_CHARS_MAX:
         return
     exchange.invocation_id = invocation_id
     for part in headers.get("amz-sdk-request", "").split(";"):

@@ -19,7 +19,7 @@ from data_plane.core.limits import (
     RECEIVE_WAIT_S_MAX,
 )
 from data_plane.core.message import Delivery, MessageAttribute
-from data_plane.core.message_rules import size_bytes
+from data_plane.core.message_rules import rendered_size_bytes
 from data_plane.operations.batch import queue_of
 from data_plane.operations.change_message_visibility import check_visibility_timeout
 from data_plane.operations.message_bag import MessageBag
@@ -121,8 +121,7 @@ def _read_choice(params: Params) -> _Choice:
             f"Number of message attribute names [{len(names)}] exceeds the allowed maximum "
             f"[{RECEIVE_ATTRIBUTE_NAMES_MAX}].",
         )
-    prefixes = [name[:-1] for name in names if name.endswith(".*")]
-    prefixes = ["" if prefix == "." else prefix for prefix in prefixes]
+    prefixes = [name.removesuffix(".*") for name in names if name.endswith(".*")]
     if "All" in names:
         prefixes.append("")
     return _Choice(system, names, tuple(prefixes))
@@ -173,4 +172,8 @@ def _render_attribute(attribute: MessageAttribute) -> Params:
 
 def _measure_receive(_params: Params, output: Params) -> Work:
     messages = output.get("Messages", ())
-    return Work(messages=len(messages), size=sum(size_bytes(m["Body"], ()) for m in messages))
+    sizes = (
+        rendered_size_bytes(message["Body"], message.get("MessageAttributes"))
+        for message in messages
+    )
+    return Work(messages=len(messages), size=sum(sizes))

@@ -13,7 +13,7 @@ from data_plane.core.errors import (
 from data_plane.core.identifiers import uuid_text
 from data_plane.core.limits import BATCH_SIZE_BYTES_MAX
 from data_plane.core.message import Outgoing
-from data_plane.core.message_rules import read_outgoing
+from data_plane.core.message_rules import read_outgoing, rendered_size_bytes
 from data_plane.core.queue import Queue
 from data_plane.operations.batch import Outcome, batch_output, checked_entries, queue_of
 from data_plane.operations.message_bag import MessageBag
@@ -36,7 +36,7 @@ def send_message(bag: MessageBag) -> Operation:
         message = read_outgoing(call.params)
         if message.size > queue.message_bytes_max:
             raise _too_long(queue, "are invalid")
-        ids = await _send(bag, call, [message])
+        ids = await _send(bag, "SendMessage", call, [message])
         return _sent(message, ids[0])
 
     return Operation(
@@ -68,7 +68,7 @@ def send_message_batch(bag: MessageBag) -> Operation:
                 f"You have sent {size} bytes.",
             )
         messages = [message for message in read if isinstance(message, Outgoing)]
-        ids = iter(await _send(bag, call, messages) if messages else ())
+        ids = iter(await _send(bag, "SendMessageBatch", call, messages) if messages else ())
         outcomes: list[Outcome] = [
             message if isinstance(message, RefusedError) else _sent(message, next(ids))
             for message in read
@@ -84,7 +84,9 @@ def send_message_batch(bag: MessageBag) -> Operation:
     )
 
 
-async def _send(bag: MessageBag, call: Call, messages: Sequence[Outgoing]) -> list[bytes]:
+async def _send(
+    bag: MessageBag, operation: str, call: Call, messages: Sequence[Outgoing]
+) -> list[bytes]:
     queue = queue_of(call)
     if not call.invocation_id:
         return await bag.send(queue, call.account, messages)
@@ -92,28 +94,27 @@ async def _send(bag: MessageBag, call: Call, messages: Sequence[Outgoing]) -> li
         queue,
         call.account,
         messages,
-        call=_call_hash(call, queue, messages),
+        call=_call_hash(operation, call, queue, messages),
         repeated=call.attempt > 1,
     )
 
 
-def _call_hash(call: Call, queue: Queue, messages: Sequence[Outgoing]) -> bytes:
+def _call_hash(operation: str, call: Call, queue: Queue, messages: Sequence[Outgoing]) -> bytes:
     """16 bytes that a repeated call has in common with the first attempt, and no other call has.
 
     What is sent is part of it, so that a client that reuses an invocation id loses nothing.
     """
-    parts = [call.account, queue.uid, call.invocation_id]
+    parts = [operation, call.account, queue.uid, call.invocation_id]
     for message in messages:
         parts += (
             md5_of_body(message.body),
-            md5_of_attributes(message.attributes),
+            md5_of_attributes(message.attributes) if message.attributes else "",
             str(message.delay_s),
             message.trace_header,
             message.group,
         )
-    # No part contains a line feed but the trace header, and that cannot pass for another part:
-    # the number of parts is fixed, and digests enclose it.
-    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).digest()
+    # The representation of a list of texts is unambiguous, whatever the texts contain.
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
 def _sent(message: Outgoing, message_id: bytes) -> Params:
@@ -137,22 +138,15 @@ def _too_long(queue: Queue, verdict: str) -> RefusedError:
 
 
 def _measure_send(params: Params, _output: Params) -> Work:
-    return Work(messages=1, size=_size_sent(params))
+    size = rendered_size_bytes(params["MessageBody"], params.get("MessageAttributes"))
+    return Work(messages=1, size=size)
 
 
 def _measure_send_batch(params: Params, output: Params) -> Work:
     sent = {entry["Id"] for entry in output.get("Successful", ())}
-    return Work(
-        messages=len(sent),
-        size=sum(_size_sent(entry) for entry in params["Entries"] if entry["Id"] in sent),
-        failed_entries=len(output.get("Failed", ())),
+    sizes = (
+        rendered_size_bytes(entry["MessageBody"], entry.get("MessageAttributes"))
+        for entry in params["Entries"]
+        if entry["Id"] in sent
     )
-
-
-def _size_sent(params: Params) -> int:
-    body: str = params["MessageBody"]
-    size = len(body) if body.isascii() else len(body.encode())
-    for name, value in (params.get("MessageAttributes") or {}).items():
-        text = value.get("BinaryValue") or value.get("StringValue", "").encode()
-        size += len(name) + len(value["DataType"].encode()) + len(text)
-    return size
+    return Work(messages=len(sent), size=sum(sizes), failed_entries=len(output.get("Failed", ())))

@@ -19,7 +19,7 @@ from data_plane.protocol.operation import Params
 from data_plane.protocol.shapes import ListOf, MapOf, Scalar, Shape, Structure
 
 CONTENT_TYPE: Final = "application/x-amz-json-1.0"
-TARGET_PREFIX: Final = "AmazonSQS."
+TARGET_PREFIX: Final = "AmazonSQS"
 _SHAPE_NAMESPACE: Final = "com.amazonaws.sqs#"
 _CONTENT_TYPE_HEADER: Final = ("content-type", CONTENT_TYPE)
 

@@ -32,7 +32,7 @@ def parse_fields(query: str, body: bytes) -> Fields:
     """
     try:
         fields: Fields = {}
-        for text in (query, body.decode("ascii")):
+        for text in (query, body.decode()):
             if text:
                 fields.update(
                     parse_qsl(

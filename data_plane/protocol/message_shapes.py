@@ -2,7 +2,16 @@
 
 from typing import Final
 
-from data_plane.protocol.shapes import BLOB, BOOLEAN, INTEGER, STRING, ListOf, MapOf, Structure
+from data_plane.protocol.shapes import (
+    BLOB,
+    BOOLEAN,
+    INTEGER,
+    STRING,
+    ListOf,
+    MapOf,
+    Shape,
+    Structure,
+)
 
 ATTRIBUTE_VALUE: Final = Structure(
     {
@@ -15,7 +24,7 @@ ATTRIBUTE_VALUE: Final = Structure(
 )
 """Its DataType is required, but the message rules say so in SQS's own words."""
 
-_OUTGOING: Final = {
+_OUTGOING: Final[dict[str, Shape]] = {
     "MessageBody": STRING,
     "DelaySeconds": INTEGER,
     "MessageAttributes": MapOf(ATTRIBUTE_VALUE, "MessageAttribute"),
@@ -23,7 +32,7 @@ _OUTGOING: Final = {
     "MessageDeduplicationId": STRING,
     "MessageGroupId": STRING,
 }
-_SENT: Final = {
+_SENT: Final[dict[str, Shape]] = {
     "MessageId": STRING,
     "MD5OfMessageBody": STRING,
     "MD5OfMessageAttributes": STRING,
@@ -94,7 +103,7 @@ RECEIVE_MESSAGE_OUTPUT: Final = Structure(
     }
 )
 
-_DELETE: Final = {"ReceiptHandle": STRING}
+_DELETE: Final[dict[str, Shape]] = {"ReceiptHandle": STRING}
 DELETE_MESSAGE_INPUT: Final = Structure(
     {"QueueUrl": STRING, **_DELETE}, required=("QueueUrl", "ReceiptHandle")
 )
@@ -106,7 +115,7 @@ DELETE_MESSAGE_BATCH_OUTPUT: Final = _batch_result(
     Structure({"Id": STRING}), "DeleteMessageBatchResultEntry"
 )
 
-_CHANGE: Final = {"ReceiptHandle": STRING, "VisibilityTimeout": INTEGER}
+_CHANGE: Final[dict[str, Shape]] = {"ReceiptHandle": STRING, "VisibilityTimeout": INTEGER}
 CHANGE_MESSAGE_VISIBILITY_INPUT: Final = Structure(
     {"QueueUrl": STRING, **_CHANGE},
     required=("QueueUrl", "ReceiptHandle", "VisibilityTimeout"),
