@@ -13,6 +13,7 @@ from control_plane.core.definition import (
     FORMAT,
     Definition,
     Tombstone,
+    UnreadableDefinitionError,
     decode,
     encode,
     encode_tombstone,
@@ -21,9 +22,8 @@ from control_plane.core.queue_lifecycle import (
     check_name_is_free,
     check_purge,
     check_same_queue,
-    no_such_queue,
 )
-from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError
+from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError, queue_does_not_exist
 from data_plane.core.limits import QUEUE_NAME_CHARS_MAX
 from data_plane.core.queue import Queue
 from data_plane.ports import (
@@ -35,6 +35,7 @@ from data_plane.ports import (
     Condition,
     Entropy,
     Equals,
+    Item,
     Key,
 )
 
@@ -51,9 +52,23 @@ DROPPED: Final = "X|"
 
 _NONCE_BYTES: Final = 8
 _UID_BYTES: Final = 8
+_TIME_BYTES: Final = 8
 
 _CacheKey = tuple[str, str, str]
 _State = Definition | Tombstone | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A queue whose deletion was begun at `deleted_us`, and whose messages lie in `cell`."""
+
+    key: Key
+    account: str
+    region: str
+    name: str
+    uid: str
+    cell: str
+    deleted_us: int
 
 
 @dataclass(slots=True)
@@ -135,6 +150,15 @@ class Registry:
                     found.append(name)
         return found[:limit]
 
+    async def dropped(self, limit: int) -> list[Dropped]:
+        """Queues whose deletion was begun and not swept yet, the oldest first."""
+        items = await self._cell.query(DROPPED, limit=limit)
+        return [_read_dropped(item) for item in items]
+
+    async def swept(self, queue: Dropped) -> None:
+        """Forget the deleted queue: nothing of it is left."""
+        await self._cell.delete(queue.key)
+
     # Changing
 
     def define(  # noqa: PLR0913 - what a request says of a new queue
@@ -191,7 +215,7 @@ class Registry:
 
         def changed(state: _State) -> Definition | None:
             if not isinstance(state, Definition) or state.uid != queue.uid:
-                raise no_such_queue()
+                raise queue_does_not_exist()
             edited = edit(state)
             if edited == state:
                 return None
@@ -205,7 +229,7 @@ class Registry:
         """Raise RefusedError (PurgeQueueInProgress) if the queue must not be purged yet."""
         definition = await self.read(queue.account, queue.region, queue.name)
         if definition is None or definition.uid != queue.uid:
-            raise no_such_queue()
+            raise queue_does_not_exist()
         if self._sixty_second_rules:
             check_purge(definition, now_us)
 
@@ -217,11 +241,11 @@ class Registry:
 
         Raises RefusedError (QueueDoesNotExist).
         """
-        await self._cell.put(_dropped_key(queue.uid), _dropped_item(queue, now_us))
+        await self._cell.put(_dropped_key(queue.uid, now_us), _dropped_item(queue))
 
         def deleted(state: _State) -> Tombstone:
             if not isinstance(state, Definition) or state.uid != queue.uid:
-                raise no_such_queue()
+                raise queue_does_not_exist()
             return Tombstone(uid=state.uid, deleted_us=now_us, version=state.version + 1)
 
         await self._compare_and_set(queue.account, queue.region, queue.name, deleted)
@@ -299,30 +323,30 @@ class Registry:
         self._cache[key] = _Cached(state.to_queue(), now_us, now_us + REFRESH_AFTER_US)
 
 
-def dropped_queue(item: Attributes) -> tuple[str, str, str, str, int]:
-    """Account, region, name, cell and time of deletion (us) of a deleted queue's item."""
-    if item.get("v") != FORMAT:
-        raise ValueError(f"dropped queue of unknown format {item.get('v')!r}")
-    account, region, name, cell = (str(item[field]) for field in ("a", "e", "q", "c"))
-    deleted_us = item["t"]
-    if not isinstance(deleted_us, int):
-        raise TypeError(f"time of deletion is {deleted_us!r}")
-    return account, region, name, cell, deleted_us
+def _dropped_key(uid: str, now_us: int) -> Key:
+    """In order of deletion, so that a sweep finds first what is due first."""
+    return Key(DROPPED, now_us.to_bytes(_TIME_BYTES, "big") + uid.encode())
 
 
-def _dropped_item(queue: Queue, now_us: int) -> Attributes:
-    return {
-        "v": FORMAT,
-        "a": queue.account,
-        "e": queue.region,
-        "q": queue.name,
-        "c": queue.cell,
-        "t": now_us,
-    }
+def _dropped_item(queue: Queue) -> Attributes:
+    return {"v": FORMAT, "a": queue.account, "e": queue.region, "q": queue.name, "c": queue.cell}
 
 
-def _dropped_key(uid: str) -> Key:
-    return Key(DROPPED, uid.encode())
+def _read_dropped(item: Item) -> Dropped:
+    attributes = item.attributes
+    if attributes.get("v") != FORMAT:
+        raise UnreadableDefinitionError(f"deleted queue of format {attributes.get('v')!r}")
+    account, region, name, cell = (str(attributes[field]) for field in ("a", "e", "q", "c"))
+    sort = item.key.sort
+    return Dropped(
+        key=item.key,
+        account=account,
+        region=region,
+        name=name,
+        uid=sort[_TIME_BYTES:].decode(),
+        cell=cell,
+        deleted_us=int.from_bytes(sort[:_TIME_BYTES], "big"),
+    )
 
 
 def _partition(account: str, region: str) -> str:

@@ -12,6 +12,7 @@ from data_plane.core.errors import (
     INVALID_ATTRIBUTE_VALUE,
     INVALID_PARAMETER_VALUE,
     RefusedError,
+    invalid_parameter,
 )
 from data_plane.core.limits import MAX_RECEIVE_COUNT_MAX, REDRIVE_SOURCE_QUEUES_MAX
 
@@ -56,7 +57,7 @@ def redrive_policy(canonical: str) -> RedrivePolicy:
 
 def invalid_redrive_policy(value: str, reason: str) -> RefusedError:
     """The refusal of a RedrivePolicy."""
-    return _invalid("RedrivePolicy", value, reason)
+    return invalid_parameter("RedrivePolicy", value, reason)
 
 
 def _parse_policy(value: str) -> str:
@@ -158,16 +159,10 @@ def _unsupported_allow_policy() -> RefusedError:
 
 
 def _invalid_allow_policy(value: str, reason: str) -> RefusedError:
-    return _invalid(
+    return invalid_parameter(
         "RedriveAllowPolicy",
         value,
         f"Amazon SQS can't create the redrive allow policy. {reason}",
-    )
-
-
-def _invalid(name: str, value: str, reason: str) -> RefusedError:
-    return RefusedError(
-        INVALID_PARAMETER_VALUE, f"Value {value} for parameter {name} is invalid. Reason: {reason}"
     )
 
 

@@ -12,7 +12,6 @@ from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
     PURGE_QUEUE_IN_PROGRESS,
     QUEUE_DELETED_RECENTLY,
-    QUEUE_DOES_NOT_EXIST,
     QUEUE_NAME_EXISTS,
     RefusedError,
 )
@@ -72,8 +71,3 @@ def check_purge(definition: Definition, now_us: int) -> None:
             f"Only one PurgeQueue operation on {definition.name} is allowed every "
             f"{PURGE_INTERVAL_S} seconds.",
         )
-
-
-def no_such_queue() -> RefusedError:
-    """The refusal of a request that names a queue which is not there."""
-    return RefusedError(QUEUE_DOES_NOT_EXIST, "The specified queue does not exist.")

@@ -1,9 +1,9 @@
 """GetQueueUrl: the URL of a queue by its name."""
 
-from control_plane.core.queue_lifecycle import no_such_queue
 from control_plane.operations.addressing import queue_url
 from control_plane.queue_shapes import GET_QUEUE_URL_INPUT, GET_QUEUE_URL_OUTPUT
 from control_plane.registry import Registry
+from data_plane.core.errors import queue_does_not_exist
 from data_plane.protocol.operation import Call, Operation, Params
 
 
@@ -14,7 +14,7 @@ def get_queue_url(registry: Registry) -> Operation:
         name = call.params["QueueName"]
         owner = call.params.get("QueueOwnerAWSAccountId") or call.account
         if owner != call.account or not await registry.find(owner, call.region, name):
-            raise no_such_queue()
+            raise queue_does_not_exist()
         return {"QueueUrl": queue_url(call, owner, name)}
 
     return Operation(

@@ -8,7 +8,7 @@ from control_plane.operations.addressing import queue_of
 from control_plane.operations.dead_letter_target import check_dead_letter_target
 from control_plane.queue_shapes import NOTHING, SET_QUEUE_ATTRIBUTES_INPUT
 from control_plane.registry import Registry
-from data_plane.core.errors import MISSING_PARAMETER, RefusedError
+from data_plane.core.errors import missing_parameter
 from data_plane.protocol.operation import Call, Operation, Params
 
 
@@ -19,9 +19,7 @@ def set_queue_attributes(registry: Registry) -> Operation:
         queue = queue_of(call)
         given = call.params.get("Attributes") or {}
         if not given:
-            raise RefusedError(
-                MISSING_PARAMETER, "The request must contain the parameter Attribute.Name."
-            )
+            raise missing_parameter("Attribute.Name")
         parsed = queue_attributes.parse(given, fifo=queue.fifo, creating=False)
         await check_dead_letter_target(registry, queue, given, parsed)
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from control_plane.core import queue_tags
 from control_plane.core.definition import Definition
-from control_plane.core.queue_lifecycle import no_such_queue
 from control_plane.operations.addressing import queue_of
 from control_plane.queue_shapes import (
     LIST_QUEUE_TAGS_OUTPUT,
@@ -14,7 +13,12 @@ from control_plane.queue_shapes import (
     UNTAG_QUEUE_INPUT,
 )
 from control_plane.registry import Registry
-from data_plane.core.errors import INVALID_PARAMETER_VALUE, MISSING_PARAMETER, RefusedError
+from data_plane.core.errors import (
+    INVALID_PARAMETER_VALUE,
+    RefusedError,
+    missing_parameter,
+    queue_does_not_exist,
+)
 from data_plane.protocol.operation import Call, Operation, Params
 
 
@@ -25,7 +29,7 @@ def tag_queue(registry: Registry) -> Operation:
         queue = queue_of(call)
         added = call.params.get("Tags") or {}
         if not added:
-            raise RefusedError(MISSING_PARAMETER, "The request must contain the parameter Tags.")
+            raise missing_parameter("Tags")
         queue_tags.check_tags(added)
 
         def edit(definition: Definition) -> Definition:
@@ -67,7 +71,7 @@ def list_queue_tags(registry: Registry) -> Operation:
         queue = queue_of(call)
         definition = await registry.read(queue.account, queue.region, queue.name)
         if definition is None or definition.uid != queue.uid:
-            raise no_such_queue()
+            raise queue_does_not_exist()
         return {"Tags": dict(definition.tags)} if definition.tags else {}
 
     return Operation("ListQueueTags", ONLY_QUEUE_URL, LIST_QUEUE_TAGS_OUTPUT, perform)
