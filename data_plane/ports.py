@@ -253,15 +253,18 @@ class Waits(Protocol):
         ...
 
     def signals(self, channel: Hashable) -> int:
-        """How often the channel was signalled so far: to be read before looking for work."""
+        """A mark that says which signals were so far: to be read before looking for work."""
         ...
 
     def signal(self, channel: Hashable, count: int = 1) -> None:
         """Wake up to `count` waiters of the channel, those first that wait longest."""
         ...
 
-    async def wait_for(self, channel: Hashable, seen: int, until_us: int) -> None:
-        """Return when the channel was signalled after `seen` was read, or at this time."""
+    async def wait_for(self, channel: Hashable, seen: int, until_us: int) -> bool:
+        """Return when the channel was signalled after `seen` was read, or at this time.
+
+        False means that the process is about to stop: what merely waits for work ends now.
+        """
         ...
 
 

@@ -35,7 +35,8 @@ async def receive(
         ahead_us = await reading.next_visible_us(at)
         if ahead_us is not None:
             wake_us = min(wake_us, max(ahead_us, now_us + 1000))
-        await desk.waits.wait_for(channel(at.lane), seen, wake_us)
+        if not await desk.waits.wait_for(channel(at.lane), seen, wake_us):
+            return []
 
 
 async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delivery]:

@@ -20,6 +20,7 @@ Flush = Callable[[list[object]], Awaitable[Sequence[object | Exception]]]
 _REMEMBERED_SIGNALS_MAX = 16_384
 _NAP_S_MAX = 60.0
 """A longer sleep looks at the clock again, which may have jumped meanwhile."""
+_STOPPING_NAP_S = 0.02
 
 
 class _Lane:
@@ -131,20 +132,23 @@ class EventLoopWaits:
             del self._waiters[channel]
 
     async def wait_for(self, channel: Hashable, seen: int, until_us: int) -> bool:
-        """Wait until the channel was signalled after `seen` was read, or until this time.
+        """Return when the channel was signalled after `seen` was read, or at this time.
 
-        Returns whether it is worth to look again: False when the time is over, and as soon as
-        `stop_waiting` was called.
+        False means that `stop_waiting` was called: what merely waits for work ends now. What waits
+        for something else may call again, and does not spin.
         """
         if self._last_signal.get(channel, self._forgotten_until) > seen:
             return not self._stopping
         left_us = until_us - self._clock.now_us()
-        if self._stopping or left_us <= 0:
-            return False
+        if left_us <= 0:
+            return not self._stopping
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[bool] = loop.create_future()
         self._waiters.setdefault(channel, deque()).append(waiter)
-        timer = loop.call_later(left_us / 1_000_000, _expire, waiter)
+        delay_s = left_us / 1_000_000
+        if self._stopping:
+            delay_s = min(delay_s, _STOPPING_NAP_S)
+        timer = loop.call_later(delay_s, _expire, waiter)
         woken = False
         try:
             woken = await waiter
@@ -158,7 +162,7 @@ class EventLoopWaits:
             timer.cancel()
             if not woken:
                 self._leave(channel, waiter)
-        return woken
+        return not self._stopping
 
     def _leave(self, channel: Hashable, waiter: asyncio.Future[bool]) -> None:
         waiters = self._waiters[channel]
@@ -167,7 +171,7 @@ class EventLoopWaits:
             del self._waiters[channel]
 
     def stop_waiting(self) -> None:
-        """The server stops: nobody waits on a channel any longer, now or later."""
+        """The process stops: all that wait on a channel return now, later ones within moments."""
         self._stopping = True
         for waiters in self._waiters.values():
             for waiter in waiters:
