@@ -40,11 +40,12 @@ class Desk:
         """The queue's lane. Raises RefusedError where the queue was deleted meanwhile."""
         lane = self.lanes.get(queue.uid)
         if lane is None:
-            lane = self.lanes[queue.uid] = Lane(queue.uid, queue.cell, self.writer)
+            lane = self.lanes[queue.uid] = Lane(queue, self.writer)
             if len(self.lanes) > LANES_MAX:
                 self.lanes.popitem(last=False)
         else:
             self.lanes.move_to_end(queue.uid)
+            lane.queue = queue
         if lane.dropped:
             raise RefusedError(QUEUE_DOES_NOT_EXIST, "The specified queue does not exist.")
         return lane

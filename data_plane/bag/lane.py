@@ -15,6 +15,7 @@ from data_plane.bag.bounds import (
     BLOCK_FULL_MESSAGES,
     DUE_ENTRIES_MAX,
     FOREIGN_LEASE_GUARD_MS,
+    LOW_WATER_MESSAGES,
     WINDOW_ENTRIES_MAX,
     WINDOW_MESSAGES_MAX,
 )
@@ -102,7 +103,7 @@ class Entry:
 
     __slots__ = ("block", "open", "size", "sort")
 
-    def __init__(self, sort: bytes, block: Block | None, indexes: Iterable[int]) -> None:
+    def __init__(self, sort: bytes, block: Block, indexes: Iterable[int]) -> None:
         self.sort = sort
         self.block = block
         self.open = set(indexes)
@@ -112,9 +113,10 @@ class Entry:
 class Lane:
     """See the module's docstring. No method awaits: each is one step for everyone else."""
 
-    def __init__(self, uid: str, cell: str, writer: bytes) -> None:
-        self.uid = uid
-        self.cell = cell
+    def __init__(self, queue: Queue, writer: bytes) -> None:
+        self.queue = queue
+        self.uid = uid = queue.uid
+        self.cell = queue.cell
         self.number = 0
         self.epoch = 0
         self.writer = writer
@@ -132,6 +134,7 @@ class Lane:
         self.cursor = b""
         self.window: deque[Entry] = deque()
         self.window_messages = 0
+        self.window_gone = 0
         self.blocks: dict[bytes, Block] = {}
         self.idle: OrderedDict[bytes, Block] = OrderedDict()
         self.ready: deque[tuple[Block, int]] = deque()
@@ -207,8 +210,7 @@ class Lane:
     def _enter(self, entry: Entry) -> None:
         self.window.append(entry)
         self.window_messages += entry.size
-        if entry.block is not None:
-            entry.block.entries += 1
+        entry.block.entries += 1
 
     def settle(self, block: Block, index: int, now_ms: int) -> None:
         """Bring the status of a message in line with its lease as last seen."""
@@ -296,6 +298,8 @@ class Lane:
     def gone(self, block: Block, indexes: Iterable[int]) -> None:
         """These messages are done with: deleted, expired, purged."""
         for index in indexes:
+            if block.status.get(index, GONE) != GONE and block.entries:
+                self.window_gone += 1
             block.status[index] = GONE
             block.leases.pop(index, None)
 
@@ -312,9 +316,6 @@ class Lane:
         self.low = self.cursor
 
     def _prune(self, entry: Entry) -> None:
-        if entry.block is None:
-            entry.open.clear()
-            return
         status = entry.block.status
         while entry.open:
             index = next(iter(entry.open))
@@ -327,9 +328,8 @@ class Lane:
         self.low = entry.sort
         self.passed_messages += entry.size
         self.window_messages -= entry.size
+        self.window_gone -= entry.size - len(entry.open)
         block = entry.block
-        if block is None:
-            return
         block.entries -= 1
         if block.entries == 0:
             del self.blocks[block.id]
@@ -338,18 +338,26 @@ class Lane:
                 self.idle.popitem(last=False)
 
     def overflowing(self) -> bool:
-        """Whether the window is beyond its bounds."""
-        return len(self.window) > WINDOW_ENTRIES_MAX or self.window_messages > WINDOW_MESSAGES_MAX
+        """Whether items at the front of the window should leave it under a marker.
+
+        So that a message which stays in flight does not keep a reader that starts afresh among
+        those that were deleted behind it, nor the window growing.
+        """
+        return (
+            self.window_gone >= LOW_WATER_MESSAGES
+            or len(self.window) > WINDOW_ENTRIES_MAX
+            or self.window_messages > WINDOW_MESSAGES_MAX
+        )
 
     def unmarked(self, most: int) -> dict[bytes, int]:
-        """Blocks at the front of an overflowing window that need a marker, and its time in ms."""
+        """Blocks at the front of the window that need a marker to leave it, and its time in ms."""
         wanted: dict[bytes, int] = {}
+        gone = 0
         for entry in self.window:
+            self._prune_all(entry)
+            gone += entry.size - len(entry.open)
             block = entry.block
-            if block is None or len(wanted) == most:
-                break
-            statuses = {block.status.get(index, GONE) for index in entry.open}
-            if statuses - {LEASED, GONE}:
+            if any(block.status[index] != LEASED for index in entry.open):
                 break
             due_ms = min(
                 (
@@ -359,21 +367,28 @@ class Lane:
                 ),
                 default=NEVER_MS,
             )
-            if due_ms < block.marked_ms:
+            if entry.open and due_ms < block.marked_ms:
                 wanted[block.id] = due_ms
+            if len(wanted) == most or gone == self.window_gone > 0:
+                break
         return wanted
 
     def cover(self) -> None:
-        """Let go of items at the front that markers cover, while the window overflows."""
-        while self.window and self.overflowing():
+        """Let go of the items at the front that are gone or that markers cover.
+
+        Only as far as something gone lies behind them, or while the window overflows.
+        """
+        while self.window and (self.window_gone > 0 or self.overflowing()):
             entry = self.window[0]
-            self._prune(entry)
-            block = entry.block
-            if block is not None and not all(
-                self._is_covered(block, index) for index in entry.open
-            ):
+            self._prune_all(entry)
+            if not all(self._is_covered(entry.block, index) for index in entry.open):
                 return
             self._pass_front()
+        self.advance()
+
+    def _prune_all(self, entry: Entry) -> None:
+        status = entry.block.status
+        entry.open = {index for index in entry.open if status.get(index, GONE) != GONE}
 
     def _is_covered(self, block: Block, index: int) -> bool:
         status = block.status.get(index, GONE)

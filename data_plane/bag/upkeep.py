@@ -19,12 +19,13 @@ from data_plane.ports import Absent, Append, Cell, LessThan, Update
 def writes_due(at: Access) -> Coroutine[Any, Any, list[Delivery]] | None:
     """The upkeep that has become due, if any, as a call that delivers nothing."""
     if at.lane.passed_messages >= LOW_WATER_MESSAGES or at.lane.overflowing():
-        return _upkeep(at)
+        return _upkeep(at, settle=at.lane.overflowing())
     return None
 
 
-async def _upkeep(at: Access) -> list[Delivery]:
-    if at.lane.overflowing():
+async def _upkeep(at: Access, *, settle: bool) -> list[Delivery]:
+    """Move the durable low-water mark; `settle`: past what is in flight, too, with markers."""
+    if settle:
         wanted = at.lane.unmarked(MARKERS_AT_ONCE_MAX)
         outcomes = await at.desk.waits.all_of(
             [mark(at, block_id, due_ms) for block_id, due_ms in wanted.items()]
@@ -90,7 +91,8 @@ async def sweep(desk: Desk) -> None:
         if lane.dropped:
             continue
         cell = desk.cells[lane.cell]
-        await write_low_water(cell, lane)
+        if lane.window_gone or lane.low != lane.low_written:
+            await _upkeep(Access(desk, lane.queue, lane), settle=lane.window_gone > 0)
         collected = 0
         while lane.finished and lane.finished[0][0] <= now_us and collected < COLLECT_BLOCKS_MAX:
             _, unneeded = lane.finished.popleft()
