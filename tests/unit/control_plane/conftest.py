@@ -1,0 +1,147 @@
+"""A registry over one memory cell, in virtual time, and the messages of queues as a fake."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from control_plane.operations.catalog import queue_operations
+from control_plane.registry import Registry
+from data_plane.core.message import Counts
+from data_plane.core.queue import Queue
+from data_plane.memory.cell import MemoryCell
+from data_plane.ports import Attributes, CellUnavailableError, Key
+from data_plane.protocol.operation import Call, Params
+
+ACCOUNT = "111122223333"
+REGION = "eu-west-1"
+
+
+class HandClock:
+    """A clock that moves when a test says so."""
+
+    def __init__(self) -> None:
+        self.time_us = 1_790_000_000_000_000
+
+    def now_us(self) -> int:
+        return self.time_us
+
+    def advance(self, seconds: float) -> None:
+        self.time_us += round(seconds * 1_000_000)
+
+
+class SeededEntropy:
+    """The same bytes in every run."""
+
+    def __init__(self) -> None:
+        self._drawn = 0
+
+    def random_bytes(self, count: int) -> bytes:
+        self._drawn += 1
+        return hashlib.shake_128(str(self._drawn).encode()).digest(count)
+
+
+class RegistryCell(MemoryCell):
+    """A memory cell that can be made not to answer, and that lets a test in before a read ends."""
+
+    down = False
+    before_answer: Callable[[], Coroutine[Any, Any, object]] | None = None
+
+    async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
+        if self.down:
+            raise CellUnavailableError
+        item = await super().get(key, strong=strong)
+        interlude, self.before_answer = self.before_answer, None
+        if interlude is not None:
+            await interlude()
+        return item
+
+
+@dataclass
+class FakeMessages:
+    """Counts as a test sets them; purges and drops as they were asked for."""
+
+    clock: HandClock
+    known: Counts = field(default_factory=lambda: Counts(0, 0, 0, 0))
+    purged: list[str] = field(default_factory=list)
+    dropped_uids: list[str] = field(default_factory=list)
+    counted: list[str] = field(default_factory=list)
+
+    async def counts(self, queue: Queue) -> Counts:
+        self.counted.append(queue.name)
+        return self.known
+
+    async def purge(self, queue: Queue) -> int:
+        self.purged.append(queue.name)
+        return self.clock.now_us()
+
+    def dropped(self, queue: Queue) -> None:
+        self.dropped_uids.append(queue.uid)
+
+
+class ControlPlane:
+    """The queue operations as one caller uses them."""
+
+    def __init__(self, *, sixty_second_rules: bool = True) -> None:
+        self.clock = HandClock()
+        self.cell = RegistryCell(self.clock)
+        self.entropy = SeededEntropy()
+        self.messages = FakeMessages(self.clock)
+        self.registry = self.server(sixty_second_rules=sixty_second_rules)
+        operations = queue_operations(self.registry, self.messages)
+        self.operations = {operation.name: operation for operation in operations}
+
+    def server(self, *, sixty_second_rules: bool = True) -> Registry:
+        """Another server's registry over the same cell."""
+        return Registry(
+            self.cell,
+            ["a", "b"],
+            self.clock,
+            self.entropy,
+            sixty_second_rules=sixty_second_rules,
+        )
+
+    def call(
+        self, action: str, *, account: str = ACCOUNT, region: str = REGION, **params: Any
+    ) -> Params:
+        """Perform an action; `QueueUrl` may be a bare name."""
+        return asyncio.run(self.perform(action, account=account, region=region, **params))
+
+    async def perform(
+        self, action: str, *, account: str = ACCOUNT, region: str = REGION, **params: Any
+    ) -> Params:
+        queue = None
+        if "QueueUrl" in params:
+            queue = await self.registry.find(account, region, params["QueueUrl"])
+            assert queue is not None, "the front end answers that there is no such queue"
+        call = Call(
+            request_id="r",
+            account=account,
+            region=region,
+            base_url="http://localhost:9324",
+            now_us=self.clock.now_us(),
+            params=params,
+            queue=queue,
+        )
+        return await self.operations[action].perform(call)
+
+    def find(self, name: str) -> Queue | None:
+        return asyncio.run(self.registry.find(ACCOUNT, REGION, name))
+
+    def attributes(self, name: str, *names: str) -> dict[str, str]:
+        answer = self.call("GetQueueAttributes", QueueUrl=name, AttributeNames=list(names))
+        return dict(answer.get("Attributes", {}))
+
+
+@pytest.fixture
+def control() -> ControlPlane:
+    return ControlPlane()
+
+
+@pytest.fixture
+def lenient() -> ControlPlane:
+    """Without the 60 second rules."""
+    return ControlPlane(sixty_second_rules=False)

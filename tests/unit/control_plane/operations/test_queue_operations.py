@@ -1,0 +1,316 @@
+import json
+from typing import Any
+
+import pytest
+
+from data_plane.core.errors import RefusedError
+from data_plane.core.message import Counts
+
+ACCOUNT = "111122223333"
+URL = f"http://localhost:9324/{ACCOUNT}/"
+
+
+def refusal(control: Any, action: str, **params: Any) -> str:
+    """Code and message of the refusal, which must have changed nothing."""
+    before = control.cell.items()
+    with pytest.raises(RefusedError) as refused:
+        control.call(action, **params)
+    assert control.cell.items() == before
+    return f"{refused.value.fault.code}: {refused.value.message}"
+
+
+def test_the_catalog(control: Any) -> None:
+    assert list(control.operations) == [
+        "CreateQueue",
+        "GetQueueUrl",
+        "ListQueues",
+        "DeleteQueue",
+        "GetQueueAttributes",
+        "SetQueueAttributes",
+        "PurgeQueue",
+        "TagQueue",
+        "UntagQueue",
+        "ListQueueTags",
+    ]
+
+
+def test_create_is_idempotent_for_the_attributes_given(control: Any) -> None:
+    attributes = {"DelaySeconds": "5"}
+    first = control.call("CreateQueue", QueueName="orders", Attributes=attributes)
+    uid = control.find("orders").uid
+    assert first == {"QueueUrl": URL + "orders"}
+    for same in ({}, attributes, {"VisibilityTimeout": "30"}):
+        assert control.call("CreateQueue", QueueName="orders", Attributes=same) == first
+    assert control.call("CreateQueue", QueueName="orders", tags={"a": "b"}) == first
+    assert control.find("orders").uid == uid
+    assert refusal(
+        control, "CreateQueue", QueueName="orders", Attributes={"DelaySeconds": "6"}
+    ) == (
+        "QueueAlreadyExists: A queue already exists with the same name and a different value for "
+        "attribute DelaySeconds"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "expected"),
+    [
+        ("orders", {"FifoQueue": "true"}, "InvalidAttributeName: Unknown Attribute FifoQueue."),
+        ("orders", {"FifoQueue": "false"}, "InvalidAttributeName: Unknown Attribute FifoQueue."),
+        ("orders.fifo", {}, "InvalidParameterValue: Can only include alphanumeric characters,"),
+        ("orders.fifo", {"FifoQueue": "false"}, "InvalidAttributeValue: Invalid value for the"),
+        (
+            "orders.fifo",
+            {"FifoQueue": "true", "ContentBasedDeduplication": "true"},
+            "AWS.SimpleQueueService.UnsupportedOperation: FIFO queues are not supported yet.",
+        ),
+        (
+            "orders.fifo",
+            {"FifoQueue": "true", "DelaySeconds": "x"},
+            "InvalidAttributeValue: Invalid value for the parameter DelaySeconds.",
+        ),
+        ("or.fifo.fifo", {"FifoQueue": "true"}, "InvalidParameterValue: The name of a FIFO queue"),
+    ],
+)
+def test_types_of_queues(
+    control: Any, name: str, attributes: dict[str, str], expected: str
+) -> None:
+    answer = refusal(control, "CreateQueue", QueueName=name, Attributes=attributes)
+    assert answer.startswith(expected)
+
+
+def test_a_deleted_name_is_not_free_for_60_seconds(control: Any) -> None:
+    control.call("CreateQueue", QueueName="orders")
+    uid = control.find("orders").uid
+    assert control.call("DeleteQueue", QueueUrl="orders") == {}
+    assert control.messages.dropped_uids == [uid]
+    control.clock.advance(59)
+    assert refusal(control, "CreateQueue", QueueName="orders").startswith(
+        "AWS.SimpleQueueService.QueueDeletedRecently: You must wait 60 seconds"
+    )
+    control.clock.advance(1)
+    control.call("CreateQueue", QueueName="orders")
+    assert control.find("orders").uid != uid
+
+
+def test_the_rules_can_be_off(lenient: Any) -> None:
+    lenient.call("CreateQueue", QueueName="orders")
+    lenient.call("DeleteQueue", QueueUrl="orders")
+    lenient.call("CreateQueue", QueueName="orders")
+    for _ in range(2):
+        lenient.call("PurgeQueue", QueueUrl="orders")
+    assert lenient.messages.purged == ["orders"] * 2
+
+
+def test_queue_urls_are_for_the_callers_own_queues(control: Any) -> None:
+    control.call("CreateQueue", QueueName="orders")
+    assert control.call("GetQueueUrl", QueueName="orders") == {"QueueUrl": URL + "orders"}
+    own = control.call("GetQueueUrl", QueueName="orders", QueueOwnerAWSAccountId=ACCOUNT)
+    assert own == {"QueueUrl": URL + "orders"}
+    missing = "AWS.SimpleQueueService.NonExistentQueue: The specified queue does not exist."
+    assert refusal(control, "GetQueueUrl", QueueName="other") == missing
+    foreign = {"account": "9" * 12, "QueueName": "orders"}
+    assert refusal(control, "GetQueueUrl", **foreign) == missing
+    assert refusal(control, "GetQueueUrl", QueueOwnerAWSAccountId=ACCOUNT, **foreign) == missing
+    assert refusal(control, "GetQueueUrl", QueueName="orders", region="us-east-1") == missing
+
+
+def listed(control: Any, **params: Any) -> tuple[list[str], str]:
+    answer = control.call("ListQueues", **params)
+    names = [url.rpartition("/")[2] for url in answer.get("QueueUrls", [])]
+    return names, answer.get("NextToken", "")
+
+
+def test_lists_are_in_order_and_by_prefix(control: Any) -> None:
+    for name in ("b1", "a", "b", "b-2", "c", "B"):
+        control.call("CreateQueue", QueueName=name)
+    control.call("DeleteQueue", QueueUrl="b1")
+    control.call("CreateQueue", QueueName="b-foreign", account="9" * 12)
+    control.call("CreateQueue", QueueName="b-elsewhere", region="us-east-1")
+    assert listed(control) == (["B", "a", "b", "b-2", "c"], "")
+    assert listed(control, QueueNamePrefix="b") == (["b", "b-2"], "")
+    assert control.call("ListQueues", QueueNamePrefix="x") == {}
+
+
+def test_pages_follow_each_other(control: Any) -> None:
+    for number in range(7):
+        control.call("CreateQueue", QueueName=f"q{number}")
+    control.call("CreateQueue", QueueName="other")
+    names, token, pages = [], "", 0
+    while pages == 0 or token:
+        more = {"NextToken": token} if token else {}
+        page, token = listed(control, QueueNamePrefix="q", MaxResults=3, **more)
+        names += page
+        pages += 1
+    assert (names, pages) == ([f"q{number}" for number in range(7)], 3)
+
+
+def test_without_a_page_size_1000_are_listed_and_no_token(control: Any) -> None:
+    for number in range(1_001):
+        control.call("CreateQueue", QueueName=f"q{number}")
+    names, token = listed(control)
+    assert (len(names), token) == (1_000, "")
+    assert len(listed(control, MaxResults=1_000)[0]) == 1_000
+
+
+def test_a_token_is_bound_to_its_listing(control: Any) -> None:
+    for name in ("a1", "a2"):
+        control.call("CreateQueue", QueueName=name)
+    _, token = listed(control, QueueNamePrefix="a", MaxResults=1)
+    changed = "InvalidParameterValue: Invalid NextToken value. If you are passing in NextToken,"
+    for other in ({"account": "9" * 12}, {"region": "us-east-1"}, {"QueueNamePrefix": "a1"}):
+        params = {"QueueNamePrefix": "a", "NextToken": token, "MaxResults": 1} | other
+        assert refusal(control, "ListQueues", **params).startswith(changed)
+    for bad in ("x", "é", "e30=", "W10=", "WzEsMiwzLDRd", "=" * 9):
+        assert refusal(control, "ListQueues", NextToken=bad, MaxResults=1) == (
+            "InvalidParameterValue: Invalid or expired next token."
+        )
+
+
+@pytest.mark.parametrize("count", [0, -1, 1_001])
+def test_a_page_has_1_to_1000_queues(control: Any, count: int) -> None:
+    assert refusal(control, "ListQueues", MaxResults=count) == (
+        "InvalidParameterValue: Value for parameter MaxResults is invalid. "
+        "Reason: MaxResults must be an integer between 1 and 1000."
+    )
+
+
+def test_attributes_of_a_queue(control: Any) -> None:
+    control.call("CreateQueue", QueueName="orders", Attributes={"DelaySeconds": "5"})
+    created = str(control.clock.now_us() // 1_000_000)
+    control.messages.known = Counts(visible=3, in_flight=2, delayed=1, oldest_sent_ms=0)
+    assert control.attributes("orders", "All") == {
+        "VisibilityTimeout": "30",
+        "DelaySeconds": "5",
+        "MaximumMessageSize": "1048576",
+        "MessageRetentionPeriod": "345600",
+        "ReceiveMessageWaitTimeSeconds": "0",
+        "SqsManagedSseEnabled": "true",
+        "ApproximateNumberOfMessages": "3",
+        "ApproximateNumberOfMessagesNotVisible": "2",
+        "ApproximateNumberOfMessagesDelayed": "1",
+        "CreatedTimestamp": created,
+        "LastModifiedTimestamp": created,
+        "QueueArn": f"arn:aws:sqs:eu-west-1:{ACCOUNT}:orders",
+    }
+    assert control.messages.counted == ["orders"]
+    assert control.attributes("orders", "DelaySeconds") == {"DelaySeconds": "5"}
+    assert control.attributes("orders") == {}
+    assert control.messages.counted == ["orders"]
+    unknown = {"QueueUrl": "orders", "AttributeNames": ["All", "Nonsense"]}
+    assert refusal(control, "GetQueueAttributes", **unknown) == (
+        "InvalidAttributeName: Unknown Attribute Nonsense."
+    )
+
+
+def test_setting_attributes_is_all_or_nothing(control: Any) -> None:
+    control.call("CreateQueue", QueueName="orders", Attributes={"DelaySeconds": "5"})
+    control.clock.advance(10)
+    mixed = {"VisibilityTimeout": "60", "DelaySeconds": "901"}
+    assert refusal(control, "SetQueueAttributes", QueueUrl="orders", Attributes=mixed) == (
+        "InvalidAttributeValue: Invalid value for the parameter DelaySeconds."
+    )
+    assert refusal(control, "SetQueueAttributes", QueueUrl="orders", Attributes={}) == (
+        "MissingParameter: The request must contain the parameter Attribute.Name."
+    )
+    control.call("SetQueueAttributes", QueueUrl="orders", Attributes={"VisibilityTimeout": "60"})
+    shown = control.attributes("orders", "All")
+    assert (shown["VisibilityTimeout"], shown["DelaySeconds"]) == ("60", "5")
+    assert int(shown["LastModifiedTimestamp"]) == int(shown["CreatedTimestamp"]) + 10
+
+
+def redrive(target: str) -> dict[str, str]:
+    arn = f"arn:aws:sqs:{target}"
+    return {"RedrivePolicy": json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 3})}
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        (f"eu-west-1:{ACCOUNT}:missing", "Dead letter target does not exist."),
+        (f"us-east-1:{ACCOUNT}:dead", "Dead letter target does not exist."),
+        ("eu-west-1:999999999999:dead", "Dead-letter target owner should be same as the source."),
+        (
+            f"eu-west-1:{ACCOUNT}:dead.fifo",
+            "Dead-letter queue must be same type of queue as the source..",
+        ),
+    ],
+)
+def test_a_dead_letter_queue_must_fit(control: Any, target: str, reason: str) -> None:
+    for name in ("dead", "orders"):
+        control.call("CreateQueue", QueueName=name)
+    wanted = redrive(target)
+    expected = (
+        f"InvalidParameterValue: Value {wanted['RedrivePolicy']} for parameter RedrivePolicy is "
+        f"invalid. Reason: {reason}"
+    )
+    assert refusal(control, "CreateQueue", QueueName="new", Attributes=wanted) == expected
+    setting = {"QueueUrl": "orders", "Attributes": wanted}
+    assert refusal(control, "SetQueueAttributes", **setting) == expected
+
+
+def test_a_dead_letter_queue_that_fits(control: Any) -> None:
+    control.call("CreateQueue", QueueName="dead")
+    wanted = redrive(f"eu-west-1:{ACCOUNT}:dead")
+    control.call("CreateQueue", QueueName="orders", Attributes=wanted)
+    assert json.loads(control.attributes("orders", "RedrivePolicy")["RedrivePolicy"]) == {
+        "deadLetterTargetArn": f"arn:aws:sqs:eu-west-1:{ACCOUNT}:dead",
+        "maxReceiveCount": 3,
+    }
+    control.call("SetQueueAttributes", QueueUrl="orders", Attributes={"RedrivePolicy": ""})
+    assert control.attributes("orders", "RedrivePolicy") == {}
+
+
+def test_a_purge_is_stored_as_the_stamp_it_got(control: Any) -> None:
+    control.call("CreateQueue", QueueName="orders")
+    assert control.find("orders").purged_us == 0
+    assert control.call("PurgeQueue", QueueUrl="orders") == {}
+    assert control.find("orders").purged_us == control.clock.now_us()
+    control.clock.advance(59)
+    assert refusal(control, "PurgeQueue", QueueUrl="orders") == (
+        "AWS.SimpleQueueService.PurgeQueueInProgress: "
+        "Only one PurgeQueue operation on orders is allowed every 60 seconds."
+    )
+    assert control.messages.purged == ["orders"]
+    control.clock.advance(1)
+    control.call("PurgeQueue", QueueUrl="orders")
+    assert control.messages.purged == ["orders", "orders"]
+
+
+def test_tags(control: Any) -> None:
+    control.call("CreateQueue", QueueName="orders", tags={"a": "1", "b": ""})
+    assert control.call("ListQueueTags", QueueUrl="orders") == {"Tags": {"a": "1", "b": ""}}
+    control.call("TagQueue", QueueUrl="orders", Tags={"a": "2", "ü": "ß"})
+    control.call("UntagQueue", QueueUrl="orders", TagKeys=["b", "unknown"])
+    assert control.call("ListQueueTags", QueueUrl="orders") == {"Tags": {"a": "2", "ü": "ß"}}
+    control.call("UntagQueue", QueueUrl="orders", TagKeys=["a", "ü"])
+    assert control.call("ListQueueTags", QueueUrl="orders") == {}
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        {"": "x"},
+        {"k" * 129: "x"},
+        {"k": "v" * 257},
+        {"aws:k": "x"},
+        {"AWS:k": "x"},
+        {"k": None},
+        {f"k{number}": "" for number in range(51)},
+    ],
+    ids=lambda tags: f"{str(tags)[:12]}-{len(str(tags))}",
+)
+def test_wrong_tags_are_refused(control: Any, tags: dict[str, Any]) -> None:
+    control.call("CreateQueue", QueueName="orders")
+    answer = refusal(control, "TagQueue", QueueUrl="orders", Tags=tags)
+    assert answer.startswith("InvalidParameterValue: ")
+    answer = refusal(control, "CreateQueue", QueueName="new", tags=tags)
+    assert answer.startswith("InvalidParameterValue: ")
+
+
+def test_50_tags_at_their_limits_are_accepted(control: Any) -> None:
+    tags = {f"{number:0128}": "v" * 256 for number in range(50)}
+    control.call("CreateQueue", QueueName="orders", tags=tags)
+    assert control.call("ListQueueTags", QueueUrl="orders") == {"Tags": tags}
+    answer = refusal(control, "TagQueue", QueueUrl="orders", Tags={"one more": ""})
+    assert answer == "InvalidParameterValue: Too many tags added for queue orders."
+    control.call("TagQueue", QueueUrl="orders", Tags={f"{7:0128}": "new"})
