@@ -5,7 +5,7 @@ server's event loop, under a blocking driver, and under the simulator. An item i
 attribute names to values; docs/storage.md lists every item that exists.
 """
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 

@@ -1,5 +1,6 @@
 """Approximate counts from counters by time, so that no count needs a scan (docs/storage.md)."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from data_plane.bag import keys, lease
@@ -33,14 +34,11 @@ def leased(
     queue: Queue, before: Attributes | None, indexes: Iterable[int], visible_ms: int, now_ms: int
 ) -> Iterable[Tally]:
     """What new leases, or changed ones, move."""
-    moved = 0
+    moved: Counter[int] = Counter()
     for index in indexes:
-        moved += 1
-        yield from _unleased(queue, before, index, now_ms)
-    if visible_ms > now_ms:
-        yield Tally(
-            keys.counter(queue.uid, queue.purged_us, IN_FLIGHT, _seconds(visible_ms)), moved
-        )
+        moved[_seconds(visible_ms)] += visible_ms > now_ms
+        _unlease(moved, before, index, now_ms)
+    return _in_flight(queue, moved)
 
 
 def deleted(
@@ -48,24 +46,30 @@ def deleted(
 ) -> Iterable[Tally]:
     """What a delete takes away, each message once; `sent_ms` is by index."""
     done = before.get("d", frozenset()) if before is not None else frozenset()
+    minutes: Counter[int] = Counter()
+    moved: Counter[int] = Counter()
     for index, time_ms in sent_ms.items():
         if isinstance(done, frozenset) and index in done:
             continue
         if time_ms * 1000 <= queue.purged_us:
             continue
-        minute = time_ms * 1000 // MINUTE_US
-        yield Tally(keys.counter(queue.uid, queue.purged_us, ALIVE, minute), -1)
-        yield from _unleased(queue, before, index, now_ms)
+        minutes[time_ms * 1000 // MINUTE_US] -= 1
+        _unlease(moved, before, index, now_ms)
+    yield from _in_flight(queue, moved)
+    for minute, amount in minutes.items():
+        yield Tally(keys.counter(queue.uid, queue.purged_us, ALIVE, minute), amount)
 
 
-def _unleased(queue: Queue, before: Attributes | None, index: int, now_ms: int) -> Iterable[Tally]:
+def _unlease(moved: Counter[int], before: Attributes | None, index: int, now_ms: int) -> None:
     stored = before.get(f"m{index}") if before is not None else None
-    if isinstance(stored, bytes):
-        visible_ms = lease.from_bytes(stored).visible_ms
-        if visible_ms > now_ms:
-            yield Tally(
-                keys.counter(queue.uid, queue.purged_us, IN_FLIGHT, _seconds(visible_ms)), -1
-            )
+    if isinstance(stored, bytes) and (visible_ms := lease.visible_ms(stored)) > now_ms:
+        moved[_seconds(visible_ms)] -= 1
+
+
+def _in_flight(queue: Queue, moved: Counter[int]) -> Iterable[Tally]:
+    for second, amount in moved.items():
+        if amount:
+            yield Tally(keys.counter(queue.uid, queue.purged_us, IN_FLIGHT, second), amount)
 
 
 async def counts(desk: Desk, queue: Queue) -> Counts:

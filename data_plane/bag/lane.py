@@ -361,7 +361,7 @@ class Lane:
                 break
             due_ms = min(
                 (
-                    lease.from_bytes(stored).visible_ms
+                    lease.visible_ms(stored)
                     for index, stored in block.leases.items()
                     if block.status.get(index) == LEASED
                 ),
@@ -393,7 +393,7 @@ class Lane:
     def _is_covered(self, block: Block, index: int) -> bool:
         status = block.status.get(index, GONE)
         if status == LEASED:
-            return lease.from_bytes(block.leases[index]).visible_ms >= block.marked_ms
+            return lease.visible_ms(block.leases[index]) >= block.marked_ms
         return status == GONE
 
 
