@@ -1,0 +1,1 @@
+"""HTTP in front of the front end: the server, its metrics and its logs."""

@@ -1,0 +1,105 @@
+"""Logs: one JSON object a line on standard error.
+
+Lines are gathered for a moment and written together, so that a request pays for the making of its
+line alone. Nothing of a request's body, and no header, is ever logged.
+"""
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from data_plane.frontend.served import Served
+from data_plane.ports import Clock
+
+LEVELS: Final = {"error": 40, "warning": 30, "info": 20}
+"""A served request logs at info, a refused one at warning, one that we failed at error."""
+
+_GATHER_S: Final = 0.1
+_LINES_MAX: Final = 1000
+_REFUSED: Final = 400
+_FAILED: Final = 500
+
+
+class LogWriter:
+    """Writes events at or above a level. Belongs to one event loop once that runs."""
+
+    def __init__(self, write: Callable[[bytes], object], clock: Clock, level: str) -> None:
+        self._write = write
+        self._clock = clock
+        self._level = LEVELS[level]
+        self._lines: list[bytes] = []
+        self._encode = msgspec.json.Encoder().encode
+
+    def event(self, level: str, event: str, **fields: object) -> None:
+        """Log an event now."""
+        if LEVELS[level] >= self._level:
+            self._append(level, {"event": event, **fields})
+            self.flush()
+
+    def served(self, served: Served) -> None:
+        """Log a request that was answered."""
+        if served.status < _REFUSED:
+            level = "info"
+        else:
+            level = "warning" if served.status < _FAILED else "error"
+        if LEVELS[level] < self._level:
+            return
+        fields: dict[str, object] = {
+            "event": "request",
+            "request_id": served.request_id,
+            "operation": served.operation,
+            "account": served.account,
+            "region": served.region,
+            "queue": served.queue,
+            "protocol": served.protocol,
+            "status": served.status,
+            "code": served.code,
+            "duration_ms": (served.finished_us - served.started_us) / 1000,
+            "messages": served.messages,
+            "bytes": served.bytes,
+            "failed_entries": served.failed_entries,
+            "client": served.client,
+        }
+        if served.exception is not None:
+            fields["traceback"] = "".join(traceback.format_exception(served.exception))
+        self._append(level, fields)
+
+    def _append(self, level: str, fields: dict[str, object]) -> None:
+        line = {"time_us": self._clock.now_us(), "level": level, **fields}
+        self._lines.append(self._encode(line) + b"\n")
+        if len(self._lines) == 1:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                self.flush()
+            else:
+                loop.call_later(_GATHER_S, self.flush)
+        elif len(self._lines) >= _LINES_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        lines, self._lines = self._lines, []
+        if lines:
+            self._write(b"".join(lines))
+
+
+class LogHandler(logging.Handler):
+    """Hands what modules log by the standard library to a LogWriter."""
+
+    def __init__(self, writer: LogWriter, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._writer = writer
+        self._loop = loop
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log the record, whichever thread it comes from."""
+        fields: dict[str, object] = {"logger": record.name, "message": record.getMessage()}
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            fields["traceback"] = "".join(traceback.format_exception(record.exc_info[1]))
+        level = next((name for name, at in LEVELS.items() if record.levelno >= at), "info")
+        self._loop.call_soon_threadsafe(lambda: self._writer.event(level, "log", **fields))
