@@ -21,7 +21,7 @@ def queue_operations(registry: Registry, messages: QueueMessages) -> tuple[Opera
         list_queues(registry),
         delete_queue(registry, messages),
         get_queue_attributes(messages),
-        set_queue_attributes(registry),
+        set_queue_attributes(registry, messages),
         purge_queue(registry, messages),
         tag_queue(registry),
         untag_queue(registry),

@@ -17,6 +17,10 @@ class QueueMessages(Protocol):
         """The stamp (us): messages sent at or before it count as purged once it is stored."""
         ...
 
+    async def restamp(self, queue: Queue) -> None:
+        """Keep what is stored as long as this definition's retention, which is about to rise."""
+        ...
+
     def dropped(self, queue: Queue) -> None:
         """The queue was deleted: end its long polls, forget what is cached."""
         ...

@@ -6,14 +6,15 @@ from control_plane.core import queue_attributes
 from control_plane.core.definition import Definition
 from control_plane.operations.addressing import queue_of
 from control_plane.operations.dead_letter_target import check_dead_letter_target
+from control_plane.operations.queue_messages import QueueMessages
 from control_plane.queue_shapes import NOTHING, SET_QUEUE_ATTRIBUTES_INPUT
 from control_plane.registry import Registry
 from data_plane.core.errors import missing_parameter
 from data_plane.protocol.operation import Call, Operation, Params
 
 
-def set_queue_attributes(registry: Registry) -> Operation:
-    """The operation on this registry."""
+def set_queue_attributes(registry: Registry, messages: QueueMessages) -> Operation:
+    """The operation on this registry and these messages."""
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
@@ -27,6 +28,9 @@ def set_queue_attributes(registry: Registry) -> Operation:
             attributes = queue_attributes.apply(definition.attributes, parsed)
             return replace(definition, attributes=attributes, modified_s=call.now_us // 1_000_000)
 
+        retention_s = int(parsed.get("MessageRetentionPeriod") or queue.retention_s)
+        if retention_s > queue.retention_s:
+            await messages.restamp(replace(queue, retention_s=retention_s))
         await registry.change(queue, edit)
         return {}
 

@@ -76,6 +76,13 @@ class Bag:
         """
         return await upkeep.mark_purge(open_lane(self._desk, queue))
 
+    async def restamp(self, queue: Queue) -> None:
+        """Let what is stored live by this retention, before a raised one comes into force.
+
+        Reads the whole queue and writes it anew in part: takes time with the backlog.
+        """
+        await upkeep.restamp(open_lane(self._desk, queue))
+
     def dropped(self, queue: Queue) -> None:
         """The queue was deleted: its waiting receives end, and what is remembered of it goes."""
         lane = self._desk.lanes.get(queue.uid)

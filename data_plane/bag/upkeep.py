@@ -7,13 +7,18 @@ from collections.abc import Coroutine
 from typing import Any
 
 from data_plane.bag import counting, keys
-from data_plane.bag.bounds import COLLECT_BLOCKS_MAX, LOW_WATER_MESSAGES, MARKERS_AT_ONCE_MAX
+from data_plane.bag.bounds import (
+    COLLECT_BLOCKS_MAX,
+    LOW_WATER_MESSAGES,
+    MARKERS_AT_ONCE_MAX,
+    QUERY_PAGE,
+)
 from data_plane.bag.desk import Access, Desk
 from data_plane.bag.lane import Lane
-from data_plane.bag.segment import FORMAT_VERSION
+from data_plane.bag.segment import FORMAT_VERSION, number
 from data_plane.core.message import Delivery
 from data_plane.core.queue import Queue
-from data_plane.ports import Absent, Append, Cell, LessThan, Update
+from data_plane.ports import Absent, Append, Cell, Equals, LessThan, Update
 
 
 def writes_due(at: Access) -> Coroutine[Any, Any, list[Delivery]] | None:
@@ -65,6 +70,33 @@ async def mark_purge(at: Access) -> int:
         )
     )
     return appended.stamp_us
+
+
+async def restamp(at: Access) -> None:
+    """Let everything stored live as long as the queue's retention, which was raised, asks for.
+
+    To be called with the raised retention before it is in force: what is stored must not be
+    collected by the old one, and consumer state not before the messages.
+    """
+    for partition in (at.lane.segments, at.lane.states):
+        after = b""
+        while page := await at.cell.query(partition, after=after, limit=QUERY_PAGE):
+            after = page[-1].key.sort
+            outcomes = await at.desk.waits.all_of(
+                [
+                    at.cell.update(
+                        item.key,
+                        Update(assign={"x": at.state_ttl_s()}),
+                        # Not into being again where it was collected meanwhile.
+                        ((Equals("v", FORMAT_VERSION),),),
+                    )
+                    for item in page
+                    if number(item.attributes, "x") < at.state_ttl_s()
+                ]
+            )
+            for outcome in outcomes:
+                if isinstance(outcome, Exception):
+                    raise outcome
 
 
 async def write_low_water(cell: Cell, lane: Lane) -> None:

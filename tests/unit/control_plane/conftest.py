@@ -69,6 +69,7 @@ class FakeMessages:
     purged: list[str] = field(default_factory=list)
     dropped_uids: list[str] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
+    restamped: list[int] = field(default_factory=list)
 
     async def counts(self, queue: Queue) -> Counts:
         self.counted.append(queue.name)
@@ -77,6 +78,9 @@ class FakeMessages:
     async def purge(self, queue: Queue) -> int:
         self.purged.append(queue.name)
         return self.clock.now_us()
+
+    async def restamp(self, queue: Queue) -> None:
+        self.restamped.append(queue.retention_s)
 
     def dropped(self, queue: Queue) -> None:
         self.dropped_uids.append(queue.uid)

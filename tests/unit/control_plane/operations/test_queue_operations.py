@@ -314,3 +314,14 @@ def test_50_tags_at_their_limits_are_accepted(control: Any) -> None:
     answer = refusal(control, "TagQueue", QueueUrl="orders", Tags={"one more": ""})
     assert answer == "InvalidParameterValue: Too many tags added for queue orders."
     control.call("TagQueue", QueueUrl="orders", Tags={f"{7:0128}": "new"})
+
+
+def test_messages_are_kept_longer_before_a_raised_retention_is_in_force(control: Any) -> None:
+    control.call("CreateQueue", QueueName="orders", Attributes={"MessageRetentionPeriod": "600"})
+    for period in ("600", "60", "3600"):
+        control.call(
+            "SetQueueAttributes",
+            QueueUrl=URL + "orders",
+            Attributes={"MessageRetentionPeriod": period},
+        )
+    assert control.messages.restamped == [3600]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from data_plane.bag import keys
 from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
     MESSAGE_NOT_INFLIGHT,
@@ -212,5 +213,20 @@ def test_message_ids_are_version_4_uuids(bench: Bench) -> None:
         (message_id,) = await bench.send("a")
         assert message_id[6] >> 4 == 4
         assert message_id[8] >> 6 == 2
+
+    bench.run(story())
+
+
+def test_a_raised_retention_keeps_what_is_stored(bench: Bench) -> None:
+    async def story() -> None:
+        bench.queue = replace(QUEUE, retention_s=60)
+        await bench.send("kept", "deleted")
+        await bench.delete((await bench.receive())[1:])
+        raised = replace(QUEUE, retention_s=1_209_600)
+        await bench.bag.restamp(raised)
+        now_s = bench.clock.now_us() // 1_000_000
+        for partition in (keys.segments(QUEUE.uid, 0, 0), keys.states(QUEUE.uid, 0, 0)):
+            for item in await bench.cell.query(partition, limit=10):
+                assert int(item.attributes["x"]) > now_s + raised.retention_s  # type: ignore[arg-type]
 
     bench.run(story())
