@@ -89,8 +89,9 @@ def _read(node: Tree, shape: Shape, name: str) -> Any:
         case Structure():
             return _read_structure(node, shape)
         case ListOf():
-            if _VALUE in node:
-                return [_read({_VALUE: node[_VALUE]}, shape.member, name)]
+            if _VALUE in node:  # `Entry=`: how SDKs write a list without members
+                alone = {_VALUE: node[_VALUE]}
+                return [_read(alone, shape.member, name)] if node[_VALUE] else []
             values = [_read(member, shape.member, name) for member in _numbered(node)]
             return [value for value in values if value is not None] or None
         case MapOf():

@@ -41,8 +41,10 @@ def test_delays_inside_the_limits(delay_s: int) -> None:
 def test_delays_outside_the_limits(delay_s: int) -> None:
     assert refusal(DelaySeconds=delay_s) == (
         "InvalidParameterValue",
-        f"Value {delay_s} for parameter DelaySeconds is invalid. "
-        "Reason: DelaySeconds must be >= 0 and <= 900.",
+        (
+            f"Value {delay_s} for parameter DelaySeconds is invalid. "
+            "Reason: DelaySeconds must be >= 0 and <= 900."
+        ),
     )
 
 
@@ -128,8 +130,10 @@ def test_groups(group: str) -> None:
 def test_wrong_groups(group: str) -> None:
     assert refusal(MessageGroupId=group) == (
         "InvalidParameterValue",
-        f"Value {group} for parameter MessageGroupId is invalid. Reason: MessageGroupId can only "
-        "include alphanumeric and punctuation characters. 1 to 128 in length.",
+        (
+            f"Value {group} for parameter MessageGroupId is invalid. Reason: MessageGroupId can only "
+            "include alphanumeric and punctuation characters. 1 to 128 in length."
+        ),
     )
 
 
@@ -156,7 +160,7 @@ def test_the_trace_header_is_the_only_system_attribute() -> None:
 
 
 def test_rendered_messages_have_the_size_that_was_sent() -> None:
-    attributes = {
+    attributes: dict[str, dict[str, Any]] = {
         "s": {"DataType": "String", "StringValue": "\u00fc"},
         "b": {"DataType": "Binary.\u00fc", "BinaryValue": b"123", "StringValue": "ignored"},
     }

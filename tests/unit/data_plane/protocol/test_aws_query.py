@@ -30,8 +30,10 @@ def decode(text: str, shape: Structure = QUEUE) -> Any:
     [
         "Attribute.1.Name=a&Attribute.1.Value=1&Attribute.2.Name=b&Attribute.2.Value=2",
         "Attribute.7.Value=2&Attribute.7.Name=b&Attribute.03.Name=a&Attribute.03.Value=1",
-        "Attribute.member.1.Name=a&Attribute.member.1.Value=1"
-        "&Attribute.member.2.Name=b&Attribute.member.2.Value=2",
+        (
+            "Attribute.member.1.Name=a&Attribute.member.1.Value=1"
+            "&Attribute.member.2.Name=b&Attribute.member.2.Value=2"
+        ),
         "Attributes.1.Name=a&Attributes.1.Value=1&Attributes.2.Name=b&Attributes.2.Value=2",
     ],
 )
@@ -100,6 +102,7 @@ def test_batches() -> None:
         {"Id": "b", "MessageBody": "B"},
     ]
     assert decode("Action=x", SEND_MESSAGE_BATCH_INPUT) == {"Entries": []}
+    assert decode(f"{entry}=", SEND_MESSAGE_BATCH_INPUT) == {"Entries": []}
 
 
 def test_fields_that_belong_to_no_shape_are_ignored() -> None:
