@@ -40,6 +40,7 @@ def assert_same(ours: Shape, theirs: Any) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS, ids=[operation.name for operation in OPERATIONS])
 def test_shapes(service: model.ServiceModel, operation: Operation) -> None:
     theirs = service.operation_model(operation.name)
+    assert theirs.input_shape is not None
     assert_same(operation.input, theirs.input_shape)
     assert set(operation.input.required) == set(theirs.input_shape.required_members)
     if theirs.output_shape is None:

@@ -154,16 +154,16 @@ def good(number: int) -> dict[str, Any]:
             [{"Id": "a b", "MessageBody": "b"}],
             "InvalidBatchEntryId",
             (
-                "A batch entry id can only contain alphanumeric characters, hyphens and underscores. "
-                "It can be at most 80 letters long."
+                "A batch entry id can only contain alphanumeric characters, hyphens and "
+                "underscores. It can be at most 80 letters long."
             ),
         ),
         (
             [{"Id": "a" * 81, "MessageBody": "b"}],
             "InvalidBatchEntryId",
             (
-                "A batch entry id can only contain alphanumeric characters, hyphens and underscores. "
-                "It can be at most 80 letters long."
+                "A batch entry id can only contain alphanumeric characters, hyphens and "
+                "underscores. It can be at most 80 letters long."
             ),
         ),
         (
