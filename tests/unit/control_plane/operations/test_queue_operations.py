@@ -321,7 +321,7 @@ def test_messages_are_kept_longer_before_a_raised_retention_is_in_force(control:
     for period in ("600", "60", "3600"):
         control.call(
             "SetQueueAttributes",
-            QueueUrl=URL + "orders",
+            QueueUrl="orders",
             Attributes={"MessageRetentionPeriod": period},
         )
     assert control.messages.restamped == [3600]
