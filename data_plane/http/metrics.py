@@ -70,7 +70,7 @@ class Gauges:
     uptime_s: float
     now_ms: int
     cells: Mapping[str, Mapping[str, float]]
-    """By cell: `commits`, `writes`, `commit_seconds`, `available`, ... as the cell counts them."""
+    """By cell and name; a name that ends in `_total` only ever grows."""
 
 
 class Metrics:
@@ -209,12 +209,13 @@ def _of_backlogs(gauges: Gauges) -> Iterator[Metric]:
 
 
 def _of_cells(cells: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
-    families: dict[str, GaugeMetricFamily] = {}
+    families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
     for cell, values in cells.items():
         for name, value in values.items():
             family = families.get(name)
             if family is None:
-                family = families[name] = GaugeMetricFamily(
+                kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+                family = families[name] = kind(
                     f"tidegate_cell_{name}",
                     f"The cell's {name.replace('_', ' ')}",
                     labels=("cell",),

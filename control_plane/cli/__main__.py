@@ -1,0 +1,5 @@
+"""`python -m control_plane.cli` is `tidegate`."""
+
+from control_plane.cli.main import main
+
+main()

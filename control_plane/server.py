@@ -1,0 +1,273 @@
+"""A server put together: which adapter fills which port, what runs beside requests, how it ends."""
+
+import asyncio
+import errno
+import logging
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import uvloop
+
+from control_plane.operations.catalog import queue_operations
+from control_plane.registry import Registry
+from control_plane.sweep import sweep_dropped
+from data_plane import VERSION
+from data_plane.bag.engine import Bag
+from data_plane.core.message import Counts
+from data_plane.core.queue import Queue
+from data_plane.embedded.cell import EmbeddedCell
+from data_plane.frontend.front_end import FrontEnd
+from data_plane.frontend.served import Served
+from data_plane.frontend.settings import FrontEndSettings
+from data_plane.http.logs import LogHandler, LogWriter
+from data_plane.http.metrics import CONTENT_TYPE, QUEUES_MAX, Gauges, Metrics, QueueName
+from data_plane.http.server import HttpServer, HttpSettings
+from data_plane.operations.catalog import message_operations
+from data_plane.ports import CellUnavailableError, Key
+from data_plane.protocol.http import HttpResponse
+from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.settings import ServerSettings
+from data_plane.system import SystemClock, SystemEntropy
+
+CELL: Final = "local"
+"""Name of the embedded cell in definitions of queues; stored, so never to be changed."""
+
+_UPKEEP_PERIOD_S: Final = 1.0
+_COLLECTED_ITEMS_MAX: Final = 1000
+_COUNTED_QUEUES_MAX: Final = 20
+_PROBE: Final = Key("health", b"\0")
+
+
+class StartError(Exception):
+    """The server cannot start; the message is one line for the person who starts it."""
+
+
+class TidegateServer:
+    """Everything of one server process, wired up. Made inside the event loop that runs it.
+
+    Raises CellOpenError, OSError where the data directory cannot be used.
+    """
+
+    def __init__(self, settings: ServerSettings, log: LogWriter) -> None:
+        self.settings = settings
+        self.clock = SystemClock()
+        entropy = SystemEntropy()
+        self.waits = EventLoopWaits(self.clock)
+        self.cell = EmbeddedCell(settings.data, self.clock)
+        self.registry = Registry(
+            self.cell,
+            (CELL,),
+            self.clock,
+            entropy,
+            sixty_second_rules=settings.sixty_second_rules,
+        )
+        self.bag = Bag({CELL: self.cell}, self.clock, entropy, self.waits)
+        self.metrics = Metrics()
+        self.log = log
+        front_end_settings = FrontEndSettings(
+            default_account=settings.account,
+            default_region=settings.region,
+            base_url=settings.base_url.rstrip("/"),
+        )
+        front_end = FrontEnd(
+            (*message_operations(self.bag), *queue_operations(self.registry, self.bag)),
+            self.registry,
+            self.clock,
+            entropy,
+            front_end_settings,
+            self._served,
+        )
+        self.http = HttpServer(
+            front_end.answer,
+            {"/health": self._health, "/metrics": self._metrics},
+            HttpSettings(
+                settings.host,
+                settings.port,
+                front_end_settings.body_bytes_max,
+                settings.grace_s,
+            ),
+        )
+        self._started_us = self.clock.now_us()
+        self._next_counted = 0
+
+    def _served(self, served: Served) -> None:
+        self.metrics.served(served)
+        self.log.served(served)
+
+    async def serve(self, stop: asyncio.Event) -> bool:
+        """Serve until `stop` is set; whether all that was in flight then could finish."""
+        upkeep = asyncio.create_task(self._upkeep())
+        try:
+            return await self.http.serve(stop)
+        finally:
+            upkeep.cancel()
+            await asyncio.wait({upkeep})
+            await self.cell.close()
+
+    async def _upkeep(self) -> None:
+        while True:
+            await asyncio.sleep(_UPKEEP_PERIOD_S)
+            try:
+                await self._upkeep_step()
+            except CellUnavailableError as error:
+                self.log.event("warning", "upkeep", error=str(error))
+            except Exception as error:  # noqa: BLE001 - serving goes on, and the log says it all
+                trace = "".join(traceback.format_exception(error))
+                self.log.event("error", "upkeep", traceback=trace)
+
+    async def _upkeep_step(self) -> None:
+        await self.bag.sweep()
+        now_us = self.clock.now_us()
+        await self.cell.collect(now_us // 1_000_000, _COLLECTED_ITEMS_MAX)
+        await sweep_dropped(self.registry, {CELL: self.cell}, now_us)
+        names = list(self.metrics.queues)
+        if self._next_counted >= len(names):
+            self._next_counted = 0
+        chosen = names[self._next_counted : self._next_counted + _COUNTED_QUEUES_MAX]
+        self._next_counted += _COUNTED_QUEUES_MAX
+        for name in chosen:
+            queue = await self.registry.find(*name)
+            if queue is None:
+                self.metrics.forget(name)
+            else:
+                await self.bag.drop_past_counters(queue)
+
+    async def _health(self) -> HttpResponse:
+        try:
+            await self.cell.get(_PROBE)
+            state = "full" if self.cell.is_full else "available"
+        except CellUnavailableError:
+            state = "unavailable"
+        healthy = state != "unavailable"
+        body = {
+            "status": "ok" if healthy else "unavailable",
+            "version": VERSION,
+            "cells": {CELL: state},
+            "authentication": self.settings.auth,
+        }
+        return HttpResponse(
+            200 if healthy else 503,
+            (("content-type", "application/json"),),
+            msgspec.json.encode(body),
+        )
+
+    async def _metrics(self) -> HttpResponse:
+        counters = self.cell.counters
+        available = 1.0
+        queues: dict[QueueName, Counts] = {}
+        try:
+            for name, queue in (await self._known_queues()).items():
+                queues[name] = await self.bag.counts(queue)
+            used_bytes = float(self.cell.used_bytes)
+        except CellUnavailableError:
+            available, used_bytes = 0.0, float("nan")
+        now_us = self.clock.now_us()
+        cell = {
+            "available": available,
+            "commits_total": float(counters.commits),
+            "failed_commits_total": float(counters.failed_commits),
+            "writes_total": float(counters.writes),
+            "written_bytes_total": float(counters.bytes_written),
+            "commit_seconds_total": counters.commit_s,
+            "used_bytes": used_bytes,
+            "disk_bytes": float(self.cell.disk_bytes),
+        }
+        text = self.metrics.text(
+            Gauges(
+                queues,
+                self.http.in_flight,
+                (now_us - self._started_us) / 1_000_000,
+                now_us // 1000,
+                {CELL: cell},
+            )
+        )
+        return HttpResponse(200, (("content-type", CONTENT_TYPE),), text)
+
+    async def _known_queues(self) -> dict[QueueName, Queue]:
+        """Queues used since the start, then the default account's, QUEUES_MAX of them at most."""
+        settings = self.settings
+        own = await self.registry.names(
+            settings.account, settings.region, prefix="", after="", limit=QUEUES_MAX
+        )
+        names = [*self.metrics.queues, *((settings.account, settings.region, name) for name in own)]
+        queues: dict[QueueName, Queue] = {}
+        for name in dict.fromkeys(names):
+            queue = await self.registry.find(*name) if name[0] else None
+            if queue is not None:
+                queues[name] = queue
+            if len(queues) >= QUEUES_MAX:
+                break
+        return queues
+
+
+def run(settings: ServerSettings, announce: Callable[[str], None]) -> int:
+    """Serve until SIGINT or SIGTERM; a second one ends the process at once. The exit code.
+
+    Raises StartError, CellOpenError.
+    """
+    _check_port_is_free(settings.host, settings.port)
+    return uvloop.run(_run(settings, announce))
+
+
+async def _run(settings: ServerSettings, announce: Callable[[str], None]) -> int:
+    loop = asyncio.get_running_loop()
+    log = LogWriter(_write_to_stderr, SystemClock(), settings.log_level)
+    logging.basicConfig(handlers=[LogHandler(log, loop)], level=logging.INFO, force=True)
+    try:
+        server = TidegateServer(settings, log)
+    except OSError as error:
+        raise StartError(f"data: cannot use {settings.data}: {error.strerror}") from error
+    stop = asyncio.Event()
+
+    def on_signal(number: int) -> None:
+        if stop.is_set():
+            log.flush()
+            os._exit(128 + number)
+        log.event("info", "stopping", signal=signal.Signals(number).name)
+        server.waits.stop_waiting()
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)
+    url = f"http://{_in_url(settings.host)}:{settings.port}"
+    announce(
+        f"Tidegate {VERSION} serves SQS on {url}, data in {settings.data.resolve()}\n"
+        "AUTHENTICATION IS OFF: whoever reaches this address may do everything."
+    )
+    log.event("info", "started", version=VERSION, url=url, data=str(settings.data))
+    finished = await server.serve(stop)
+    if not finished:
+        log.event("warning", "cut off", in_flight=server.http.in_flight)
+    log.event("info", "stopped")
+    return 0
+
+
+def _check_port_is_free(host: str, port: int) -> None:
+    """The listener shares a port with others that share it: two servers would mix silently."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+            probe.listen()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise StartError(f"port: {port} on {host} is in use") from error
+        raise StartError(f"host: cannot listen on {host}:{port}: {error.strerror}") from error
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _write_to_stderr(lines: bytes) -> None:
+    sys.stderr.buffer.write(lines)
+    sys.stderr.buffer.flush()
