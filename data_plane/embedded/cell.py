@@ -112,6 +112,7 @@ class EmbeddedCell:
         self._present_us = int.from_bytes(self._store.snapshot.get(PRESENT_KEY, b""), "big")
         self._waiting: deque[_Write] = deque()
         self._committing: _Batch | None = None
+        self._commit_us = 0
         self._started = False
         self._failure: str | None = None
         self._closing: asyncio.Future[None] | None = None
@@ -128,8 +129,8 @@ class EmbeddedCell:
 
         It stands still while a commit is under way: what that commit holds is not visible yet.
         """
-        if self._committing is None:
-            self._present_us = max(self._present_us, self._clock.now_us())
+        known_us = self._clock.now_us() if self._committing is None else self._commit_us - 1
+        self._present_us = max(self._present_us, known_us)
         return self._present_us
 
     @property
@@ -312,13 +313,13 @@ class EmbeddedCell:
 
     def _evaluate(self, writes: list[_Write]) -> _Batch:
         """Run the writes in a transaction; one that the store has no room for is left out."""
-        self.now_us()
+        self._commit_us = self._clock.now_us()
         refused: dict[int, CellFullError] = {}
         while True:
             txn, room_bytes = self._store.begin()
             transaction = WriteTransaction(
                 txn,
-                now_us=self._clock.now_us(),
+                now_us=self._commit_us,
                 present_us=self._present_us,
                 room_bytes=room_bytes,
                 reserve_bytes=self._sizes.reserve,
