@@ -34,6 +34,7 @@ TRACE_HEADER: Final = "AWSTraceHeader"
 _find_invalid_character: Final = re.compile(
     "[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 ).search
+_ASCII_NOT_ALLOWED: Final = bytes(set(range(0x20)) - set(b"\t\n\r"))
 _find_invalid_name_character: Final = re.compile(r"[^A-Za-z0-9_.-]").search
 _is_reserved_name: Final = re.compile(r"(aws|amazon)\.", re.IGNORECASE).match
 _is_decimal: Final = re.compile(
@@ -220,7 +221,12 @@ def _read_trace_header(system: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _check_characters(text: str) -> None:
-    if _find_invalid_character(text):
+    if text.isascii():  # nearly all are, and bytes are checked several times as fast
+        encoded = text.encode()
+        wrong = len(encoded.translate(None, _ASCII_NOT_ALLOWED)) != len(encoded)
+    else:
+        wrong = _find_invalid_character(text) is not None
+    if wrong:
         raise RefusedError(
             INVALID_MESSAGE_CONTENTS,
             "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | "

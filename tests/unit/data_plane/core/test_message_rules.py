@@ -25,6 +25,16 @@ def test_allowed_characters(body: str) -> None:
     assert read_outgoing({"MessageBody": body}).size == len(body.encode())
 
 
+def test_every_ascii_character_is_allowed_or_refused_alike_beside_others() -> None:
+    for code in range(0x80):
+        allowed = code >= 0x20 or chr(code) in "\t\n\r"
+        for body in (chr(code), chr(code) + "\u00fc"):
+            if allowed:
+                assert read_outgoing({"MessageBody": body}).body == body
+            else:
+                assert refusal(MessageBody=body)[0] == "InvalidMessageContents"
+
+
 @pytest.mark.parametrize("body", ["\0", "a\x08", "\x0b", "\x1f", "\ufffe", "\uffff", "\ud800"])
 def test_other_characters_are_refused(body: str) -> None:
     code, message = refusal(MessageBody=body)
@@ -131,8 +141,8 @@ def test_wrong_groups(group: str) -> None:
     assert refusal(MessageGroupId=group) == (
         "InvalidParameterValue",
         (
-            f"Value {group} for parameter MessageGroupId is invalid. Reason: MessageGroupId can only "
-            "include alphanumeric and punctuation characters. 1 to 128 in length."
+            f"Value {group} for parameter MessageGroupId is invalid. Reason: MessageGroupId can "
+            "only include alphanumeric and punctuation characters. 1 to 128 in length."
         ),
     )
 
