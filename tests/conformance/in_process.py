@@ -1,0 +1,156 @@
+"""A whole front end behind unmodified botocore clients, without a socket.
+
+botocore signs and serialises a request as ever; where it would send it, the front end gets it. The
+event loop runs in a thread of its own, so that several clients may call at the same time.
+"""
+
+import asyncio
+import io
+import threading
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
+from botocore.config import Config
+
+from control_plane.operations.catalog import queue_operations
+from control_plane.registry import Registry
+from data_plane.bag.engine import Bag
+from data_plane.frontend.front_end import FrontEnd
+from data_plane.frontend.served import Served
+from data_plane.frontend.settings import FrontEndSettings
+from data_plane.memory.cell import MemoryCell
+from data_plane.operations.catalog import message_operations
+from data_plane.protocol.http import HttpRequest, HttpResponse
+from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.system import SystemClock, SystemEntropy
+from tests.conformance.query_model import query_loader
+
+ACCOUNT = "111122223333"
+REGION = "eu-west-1"
+ENDPOINT = "http://queues.example:9324"
+_ANSWER_WITHIN_S = 60
+
+
+class ShiftedClock:
+    """The machine's clock, which a test can put forward."""
+
+    def __init__(self) -> None:
+        self._machine = SystemClock()
+        self._ahead_us = 0
+
+    def now_us(self) -> int:
+        return self._machine.now_us() + self._ahead_us
+
+    def advance(self, seconds: float) -> None:
+        self._ahead_us += round(seconds * 1_000_000)
+
+
+class InProcessServer:
+    """Front end, bag and registry over one memory cell."""
+
+    def __init__(self, *, sixty_second_rules: bool = True) -> None:
+        self.clock = ShiftedClock()
+        self.cell = MemoryCell(self.clock)
+        self.served: list[Served] = []
+        entropy = SystemEntropy()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        waits = EventLoopWaits(self.clock)
+        self.bag = Bag({"a": self.cell}, self.clock, entropy, waits)
+        self.registry = Registry(
+            self.cell, ["a"], self.clock, entropy, sixty_second_rules=sixty_second_rules
+        )
+        self.operations = (
+            *queue_operations(self.registry, self.bag),
+            *message_operations(self.bag),
+        )
+        self._front_end = FrontEnd(
+            self.operations,
+            self.registry,
+            self.clock,
+            entropy,
+            FrontEndSettings(),
+            self.served.append,
+        )
+
+    def answer(self, request: HttpRequest) -> HttpResponse:
+        """Answer from any thread."""
+        future = asyncio.run_coroutine_threadsafe(self._front_end.answer(request), self._loop)
+        return future.result(_ANSWER_WITHIN_S)
+
+    def client(self, protocol: str = "json", account: str = ACCOUNT, region: str = REGION) -> Any:
+        """A client of one of the two protocols; its access key id names the account."""
+        client = _session(protocol).client(
+            "sqs",
+            aws_access_key_id=account,
+            aws_secret_access_key="unused",
+            region_name=region,
+            endpoint_url=ENDPOINT,
+            config=Config(retries={"total_max_attempts": 1}),
+        )
+        client.meta.events.register("before-send.sqs", self._send)
+        return client
+
+    def close(self) -> None:
+        """Stop the loop and what still runs on it."""
+        asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result(_ANSWER_WITHIN_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _send(self, request: AWSPreparedRequest, **_: object) -> AWSResponse:
+        response = self.answer(to_http_request(request))
+        return AWSResponse(
+            request.url,
+            response.status,
+            cast("Any", HeadersDict(response.headers)),
+            _RawBody(response.body),
+        )
+
+
+@cache
+def _session(protocol: str) -> boto3.session.Session:
+    """Reading the service model is what a client costs; a session keeps it."""
+    session = boto3.session.Session()
+    if protocol == "query":
+        session._session.register_component("data_loader", query_loader())
+    return session
+
+
+class _RawBody(io.BytesIO):
+    """What botocore reads a response's body from."""
+
+    def stream(self, **_: object) -> Iterator[bytes]:
+        yield self.read()
+
+
+async def _cancel_all() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+def to_http_request(request: AWSPreparedRequest) -> HttpRequest:
+    """The request as a server would have received it."""
+    parts = urlsplit(request.url)
+    headers = {name.lower(): _text(value) for name, value in request.headers.items()}
+    headers.setdefault("host", parts.netloc)
+    body: Any = request.body or b""
+    return HttpRequest(
+        method=request.method,
+        path=parts.path or "/",
+        query=parts.query,
+        headers=headers,
+        body=body.encode() if isinstance(body, str) else body,
+        client="127.0.0.1",
+    )
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
