@@ -62,8 +62,8 @@ def test_the_low_water_mark_costs_one_write_for_64_messages(bench: Bench) -> Non
 
 @pytest.mark.parametrize("front", ["nothing", "one undeleted", "one leased"])
 @pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
-def test_what_was_deleted_before_adds_no_reads(front: str, restarted: bool) -> None:
-    """An empty receive and a receive of 10 read as much after 4,970 deleted messages as after 70 (a block).
+def test_what_was_deleted_before_adds_no_reads(front: str, *, restarted: bool) -> None:
+    """Receives, empty or of 10, read as much after 4,970 deleted messages as after 70 (a block).
 
     State that grew with them would show at 71 blocks; the benchmark has the million.
     """

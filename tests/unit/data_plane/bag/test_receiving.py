@@ -1,10 +1,12 @@
 """Visibility, redelivery, receive counts, several front ends, waiting."""
 
 import asyncio
+from unittest.mock import AsyncMock, patch
 
 import pytest
 
 from data_plane.bag import bounds, keys
+from data_plane.bag.segment import octets
 from data_plane.core.errors import QUEUE_DOES_NOT_EXIST, RefusedError
 from data_plane.ports import CellUnavailableError, Key, Update
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
@@ -110,7 +112,7 @@ def test_a_message_in_flight_is_found_again_after_the_window_has_passed_it(
         await bench.bag.sweep()
         low = await bench.cell.get(keys.low_water(QUEUE.uid, 0, 0))
         assert low is not None
-        assert keys.slice_of(bytes(low["w"])) > held.message.sent_ms * 1000  # type: ignore[call-overload]
+        assert keys.slice_of(octets(low, "w")) > held.message.sent_ms * 1000
         restarted = bench.front_end()
         assert await bench.receive(bag=restarted) == []
         bench.clock.advance(601)
@@ -154,19 +156,10 @@ def test_delayed_messages_come_when_they_are_due(bench: Bench) -> None:
 def test_a_failed_lease_gives_the_messages_back(bench: Bench) -> None:
     async def story() -> None:
         await bench.send("a")
-        update = bench.cell.update
-        calls = 0
-
-        async def failing(*args: object, **options: object) -> object:
-            nonlocal calls
-            calls += 1
-            raise CellUnavailableError("gone")
-
-        bench.cell.update = failing  # type: ignore[method-assign,assignment]
-        with pytest.raises(CellUnavailableError):
+        failing = AsyncMock(side_effect=CellUnavailableError("gone"))
+        with patch.object(bench.cell, "update", failing), pytest.raises(CellUnavailableError):
             await bench.receive()
-        bench.cell.update = update  # type: ignore[method-assign]
-        assert calls == 1
+        assert failing.await_count == 1
         assert [d.message.body for d in await bench.receive()] == ["a"]
 
     bench.run(story())
