@@ -1,0 +1,9 @@
+"""What holds for all tests."""
+
+from hypothesis import settings
+
+# A busy machine must not fail a property by its clock. CI runs the same examples every time, so
+# that a red run can be repeated; `pytest --hypothesis-profile=search` looks further.
+settings.register_profile("check", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None, max_examples=2000)
+settings.load_profile("check")

@@ -1,0 +1,84 @@
+"""House rules about files, each a function from a file to its violations."""
+
+import ast
+import re
+from pathlib import Path
+from typing import Final
+
+LINES_MAX: Final = 500
+FUNCTION_LINES_MAX: Final = 70
+FILE_BYTES_MAX: Final = 512 * 1024
+
+BANNED_NAMES: Final = frozenset({"utils", "util", "helpers", "helper", "common", "misc"}) | {
+    "manager",
+    "base",
+}
+"""A name that says nothing about what is inside collects everything."""
+
+GENERATED: Final = re.compile(r"requirements/[a-z]+\.txt|tests/benchmarks/results/.*")
+"""Written by tools; long by nature."""
+
+# Spelled so that this file does not break its own rule.
+_LEFTOVER: Final = re.compile(r"\b(?:TOD[O]|FIXM[E]|XX[X]|HAC[K])\b")
+_MACHINE_PATH: Final = re.compile(r"(?<![\w.$/-])/(?:home|root|Users|work|opt|mnt|tmp)/[\w.-]+")
+_REGISTRY: Final = re.compile(
+    r"\b(?:[\w-]+\.)?(?:pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|(?<!emit-)index-url|artifactory|nexus)\b"
+)
+_CONFLICT: Final = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
+
+
+def too_long(path: Path, text: str) -> list[str]:
+    if GENERATED.fullmatch(path.as_posix()) or path.suffix == ".md":
+        return []
+    lines = text.count("\n") + 1
+    return [f"{lines} lines, {LINES_MAX} are allowed"] if lines > LINES_MAX else []
+
+
+def long_functions(path: Path, text: str) -> list[str]:
+    if path.suffix != ".py":
+        return []
+    return [
+        f"line {node.lineno}: {node.name} has {length} lines, {FUNCTION_LINES_MAX} are allowed"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
+    ]
+
+
+def banned_name(path: Path, _text: str) -> list[str]:
+    names = {part.partition(".")[0] for part in path.parts}
+    return [f"{name!r} says nothing about what is inside" for name in names & BANNED_NAMES]
+
+
+def leftovers(_path: Path, text: str) -> list[str]:
+    return [f"leftover {match.group()}" for match in _LEFTOVER.finditer(text)]
+
+
+def conflict_marks(_path: Path, text: str) -> list[str]:
+    return ["mark of a merge conflict" for _ in _CONFLICT.finditer(text)]
+
+
+def machine_paths(_path: Path, text: str) -> list[str]:
+    return [f"path of some machine: {match.group()}" for match in _MACHINE_PATH.finditer(text)]
+
+
+def registry_hosts(_path: Path, text: str) -> list[str]:
+    return [f"host of a registry: {match.group()}" for match in _REGISTRY.finditer(text)]
+
+
+def package_without_docstring(path: Path, text: str) -> list[str]:
+    if path.name != "__init__.py" or ast.get_docstring(ast.parse(text)):
+        return []
+    return ["a package says in a docstring what it is for"]
+
+
+RULES: Final = (
+    too_long,
+    long_functions,
+    banned_name,
+    leftovers,
+    conflict_marks,
+    machine_paths,
+    registry_hosts,
+    package_without_docstring,
+)
