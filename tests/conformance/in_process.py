@@ -7,9 +7,9 @@ event loop runs in a thread of its own, so that several clients may call at the 
 import asyncio
 import io
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from functools import cache
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import boto3
@@ -28,6 +28,8 @@ from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.system import SystemClock, SystemEntropy
 from tests.conformance.query_model import query_loader
+
+T = TypeVar("T")
 
 ACCOUNT = "111122223333"
 REGION = "eu-west-1"
@@ -53,6 +55,7 @@ class InProcessServer:
     """Front end, bag and registry over one memory cell."""
 
     def __init__(self, *, sixty_second_rules: bool = True) -> None:
+        self.endpoint = ENDPOINT
         self.clock = ShiftedClock()
         self.cell = MemoryCell(self.clock)
         self.served: list[Served] = []
@@ -69,7 +72,7 @@ class InProcessServer:
             *queue_operations(self.registry, self.bag),
             *message_operations(self.bag),
         )
-        self._front_end = FrontEnd(
+        self.front_end = FrontEnd(
             self.operations,
             self.registry,
             self.clock,
@@ -80,8 +83,11 @@ class InProcessServer:
 
     def answer(self, request: HttpRequest) -> HttpResponse:
         """Answer from any thread."""
-        future = asyncio.run_coroutine_threadsafe(self._front_end.answer(request), self._loop)
-        return future.result(_ANSWER_WITHIN_S)
+        return self.run(self.front_end.answer(request))
+
+    def run(self, call: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the server's loop."""
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result(_ANSWER_WITHIN_S)
 
     def client(self, protocol: str = "json", account: str = ACCOUNT, region: str = REGION) -> Any:
         """A client of one of the two protocols; its access key id names the account."""
@@ -90,18 +96,22 @@ class InProcessServer:
             aws_access_key_id=account,
             aws_secret_access_key="unused",
             region_name=region,
-            endpoint_url=ENDPOINT,
+            endpoint_url=self.endpoint,
             config=Config(retries={"total_max_attempts": 1}),
         )
-        client.meta.events.register("before-send.sqs", self._send)
+        self._connect(client)
         return client
 
     def close(self) -> None:
         """Stop the loop and what still runs on it."""
-        asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result(_ANSWER_WITHIN_S)
+        self.run(_cancel_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    def _connect(self, client: Any) -> None:
+        """Let the client's requests come here instead of to a socket."""
+        client.meta.events.register("before-send.sqs", self._send)
 
     def _send(self, request: AWSPreparedRequest, **_: object) -> AWSResponse:
         response = self.answer(to_http_request(request))

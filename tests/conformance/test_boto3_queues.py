@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.conformance.in_process import ACCOUNT, ENDPOINT, REGION, InProcessServer
+from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
 
 SETTABLE = {
     "VisibilityTimeout": "43200",
@@ -41,7 +41,7 @@ def error(call: Any, **params: Any) -> tuple[str, str, int]:
 
 def test_a_queue_from_birth_to_death(sqs: Any, server: InProcessServer) -> None:
     url = sqs.create_queue(QueueName="orders")["QueueUrl"]
-    assert url == f"{ENDPOINT}/{ACCOUNT}/orders"
+    assert url == f"{server.endpoint}/{ACCOUNT}/orders"
     assert sqs.get_queue_url(QueueName="orders")["QueueUrl"] == url
     assert sqs.list_queues()["QueueUrls"] == [url]
     assert sqs.delete_queue(QueueUrl=url)["ResponseMetadata"]["HTTPStatusCode"] == 200
@@ -56,7 +56,7 @@ def test_a_queue_from_birth_to_death(sqs: Any, server: InProcessServer) -> None:
 def test_a_queue_that_is_not_there(sqs: Any) -> None:
     for call, params in (
         (sqs.get_queue_url, {"QueueName": "missing"}),
-        (sqs.delete_queue, {"QueueUrl": f"{ENDPOINT}/{ACCOUNT}/missing"}),
+        (sqs.delete_queue, {"QueueUrl": f"http://localhost/{ACCOUNT}/missing"}),
         (sqs.purge_queue, {"QueueUrl": "missing"}),
         (sqs.list_queue_tags, {"QueueUrl": "missing"}),
         (sqs.receive_message, {"QueueUrl": "missing"}),

@@ -165,6 +165,8 @@ def test_a_write_whose_reply_was_lost_recognises_itself(
     control.call("TagQueue", QueueUrl="orders", Tags={"a": "1"})
     definition = asyncio.run(control.registry.read(ACCOUNT, REGION, "orders"))
     assert (definition.tags, definition.version) == ({"a": "1"}, 2)
+    control.call("DeleteQueue", QueueUrl="orders")
+    assert control.find("orders") is None
 
 
 def test_a_race_that_is_never_won_ends(control: Any, monkeypatch: pytest.MonkeyPatch) -> None:
