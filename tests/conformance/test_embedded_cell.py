@@ -221,6 +221,27 @@ def test_a_full_cell_takes_what_fits_of_a_batch(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
+def test_room_in_pieces_refuses_what_needs_it_in_one(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with embedded(tmp_path, ManualClock()) as cell:
+            with file_size_limit(16 * MIB):
+                stored = await append_until_full(cell, b"x" * 3_000)
+                for start in range(0, len(stored), 20):
+                    await asyncio.gather(*(cell.delete(k) for k in stored[start : start + 20 : 2]))
+                outcomes = await asyncio.gather(
+                    cell.delete(stored[1]),
+                    cell.append(entry("Q", b"big", body=b"x" * MIB)),
+                    cell.append(entry("Q", b"small", body=b"x" * 3_000)),
+                    return_exceptions=True,
+                )
+            refused = [isinstance(outcome, CellFullError) for outcome in outcomes]
+            assert refused == [False, True, False]
+            assert await cell.get(stored[1]) is None
+            assert cell.counters.failed_commits == 0
+
+    asyncio.run(play())
+
+
 def test_a_callers_mistake_concerns_nobody_else(tmp_path: Path) -> None:
     async def play() -> None:
         async with embedded(tmp_path, ManualClock()) as cell:
