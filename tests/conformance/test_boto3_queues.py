@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
+from tests.conformance.client_calls import error
 from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
 
 SETTABLE = {
@@ -25,18 +25,6 @@ SETTABLE = {
     "RedriveAllowPolicy": '{"redrivePermission":"denyAll"}',
 }
 NAMES = [*SETTABLE]
-
-
-def error(call: Any, **params: Any) -> tuple[str, str, int]:
-    """Code, message and status as the SDK shows them."""
-    with pytest.raises(ClientError) as failed:
-        call(**params)
-    answer = failed.value.response
-    return (
-        answer["Error"]["Code"],
-        answer["Error"]["Message"],
-        answer["ResponseMetadata"]["HTTPStatusCode"],
-    )
 
 
 def test_a_queue_from_birth_to_death(sqs: Any, server: InProcessServer) -> None:

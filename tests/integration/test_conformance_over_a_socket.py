@@ -9,6 +9,7 @@ import pytest
 
 from data_plane.http.server import HttpServer, HttpSettings
 from tests.conformance.in_process import InProcessServer
+from tests.conformance.test_boto3_message_errors import *  # noqa: F403 - its tests are run here
 from tests.conformance.test_boto3_messages import *  # noqa: F403 - its tests are run here
 from tests.conformance.test_boto3_queues import *  # noqa: F403 - its tests are run here
 
