@@ -1,5 +1,7 @@
 """The command `tidegate` and its subcommands."""
 
+import sys
+
 import click
 
 from control_plane.cli.queue import queue
@@ -25,5 +27,16 @@ tidegate.add_command(queue)
 
 
 def main() -> None:
-    """Run the command line of this process."""
-    tidegate(prog_name="tidegate")
+    """Run the command line of this process; what is wrong with it is said in one line."""
+    try:
+        code = tidegate(prog_name="tidegate", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "")
+        sys.exit(2)
+    except click.ClickException as error:
+        click.echo(f"tidegate: {' '.join(error.format_message().split())}", err=True)
+        sys.exit(error.exit_code)
+    except click.Abort:
+        click.echo("tidegate: nothing was done", err=True)
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)

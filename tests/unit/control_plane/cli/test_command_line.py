@@ -1,0 +1,156 @@
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from control_plane.cli import serve as serve_module
+from control_plane.cli.main import SETTINGS, main, tidegate
+from data_plane import VERSION
+from data_plane.settings import ServerSettings
+
+
+def invoke(*arguments: str, answer: str = "", **environment: str) -> Result:
+    return CliRunner().invoke(
+        tidegate, arguments, input=answer, env=environment, prog_name="tidegate"
+    )
+
+
+def commands(command: click.Command, path: str = "tidegate") -> Iterator[tuple[str, click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from commands(inner, f"{path} {name}")
+
+
+ALL_COMMANDS = dict(commands(tidegate))
+
+
+def test_version() -> None:
+    assert invoke("--version").output == f"tidegate, version {VERSION}\n"
+
+
+@pytest.mark.parametrize("path", ALL_COMMANDS)
+def test_help_explains_every_option(path: str) -> None:
+    command = ALL_COMMANDS[path]
+    assert command.help or command.callback is None
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{path} {parameter.opts} is not explained"
+    assert invoke(*path.split()[1:], "--help").exit_code == 0
+
+
+def test_help_of_serve_shows_defaults_and_variables() -> None:
+    text = " ".join(invoke("serve", "--help").output.split())
+    for expected in (
+        "TIDEGATE_PORT; default: 9324",
+        "TIDEGATE_HOST; default: 127.0.0.1",
+        "TIDEGATE_DATA; default: data",
+        "TIDEGATE_AUTH; default: off",
+        "TIDEGATE_LOG_LEVEL; default: info",
+    ):
+        assert expected in text
+    assert SETTINGS["show_default"] is True
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[ServerSettings]:
+    settings: list[ServerSettings] = []
+
+    def run(given: ServerSettings, _announce: object) -> int:
+        settings.append(given)
+        return 0
+
+    monkeypatch.setattr(serve_module, "run", run)
+    return settings
+
+
+def test_serve_takes_options_over_variables_over_defaults(started: list[ServerSettings]) -> None:
+    result = invoke(
+        "serve", "--port", "1234", "--no-sixty-second-rules",
+        TIDEGATE_PORT="99", TIDEGATE_DATA="elsewhere",
+    )  # fmt: skip
+    assert result.exit_code == 0
+    assert started == [ServerSettings(port=1234, data=Path("elsewhere"), sixty_second_rules=False)]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "line"),
+    [
+        ("--auth", "on", "tidegate: auth: authentication is not available yet; only 'off' is\n"),
+        ("--account", "12", "tidegate: account: '12' is not an account id of 12 digits\n"),
+        (
+            "--host",
+            "192.0.2.1",
+            "tidegate: host: without authentication only loopback addresses serve, not 192.0.2.1\n",
+        ),
+    ],
+)
+def test_a_wrong_value_ends_with_one_line(
+    started: list[ServerSettings], option: str, value: str, line: str
+) -> None:
+    result = invoke("serve", option, value)
+    assert (result.exit_code, result.stderr, result.stdout) == (2, line, "")
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [("serve", "--port", "many"), ("serve", "--what"), ("drink",), ("queue", "create")]
+)
+def test_misuse_ends_with_one_line(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["tidegate", *arguments])
+    with pytest.raises(SystemExit) as exited:
+        main()
+    assert exited.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("tidegate: ")
+    assert said.err.count("\n") == 1
+
+
+class FakeClient:
+    """Stands in for a boto3 client where no server is needed."""
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+
+    def get_queue_url(self, **names: str) -> dict[str, str]:
+        return {"QueueUrl": f"http://host/000000000000/{names['QueueName']}"}
+
+    def delete_queue(self, **names: str) -> None:
+        self.deleted.append(names["QueueUrl"])
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
+    fake = FakeClient()
+
+    def connect(*_names: Any, **_options: Any) -> FakeClient:
+        return fake
+
+    monkeypatch.setattr("boto3.client", connect)
+    return fake
+
+
+def test_delete_asks_first(client: FakeClient) -> None:
+    refused = invoke("queue", "delete", "orders", answer="n\n")
+    assert refused.exit_code == 1
+    assert "Delete queue orders and all messages in it?" in refused.output
+    assert client.deleted == []
+    assert invoke("queue", "delete", "orders", answer="y\n").exit_code == 0
+    assert client.deleted == ["http://host/000000000000/orders"]
+
+
+def test_delete_does_not_ask_when_told_so(client: FakeClient) -> None:
+    assert invoke("queue", "delete", "orders", "--yes").output == "Deleted orders.\n"
+    assert len(client.deleted) == 1
+
+
+def test_create_refuses_an_attribute_without_value() -> None:
+    result = invoke("queue", "create", "orders", "--attribute", "DelaySeconds")
+    assert result.exit_code == 2
+    assert "'DelaySeconds' is not NAME=VALUE" in result.stderr

@@ -1,0 +1,96 @@
+import asyncio
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from data_plane.http.logs import LogHandler, LogWriter
+from tests.unit.data_plane.http.test_metrics import served
+
+
+class Clock:
+    def now_us(self) -> int:
+        return 1_800_000_000_000_000
+
+
+def lines(written: list[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in b"".join(written).splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("level", "statuses"),
+    [("info", [200, 400, 503]), ("warning", [400, 503]), ("error", [503])],
+)
+def test_the_level_chooses_among_served_refused_and_failed(level: str, statuses: list[int]) -> None:
+    written: list[bytes] = []
+    writer = LogWriter(written.append, Clock(), level)
+    for status in (200, 400, 503):
+        writer.served(served("SendMessage", status=status))
+    writer.flush()
+    assert [line["status"] for line in lines(written)] == statuses
+
+
+def test_a_line_says_who_did_what_and_how_long_it_took() -> None:
+    written: list[bytes] = []
+    writer = LogWriter(written.append, Clock(), "info")
+    writer.served(served("SendMessage", messages=1, bytes=9, code="OverLimit", status=403))
+    (line,) = lines(written)
+    assert line == {
+        "time_us": 1_800_000_000_000_000,
+        "level": "warning",
+        "event": "request",
+        "request_id": "r",
+        "operation": "SendMessage",
+        "account": "111111111111",
+        "region": "us-east-1",
+        "queue": "orders",
+        "protocol": "json",
+        "status": 403,
+        "code": "OverLimit",
+        "duration_ms": 3.0,
+        "messages": 1,
+        "bytes": 9,
+        "failed_entries": 0,
+        "client": "127.0.0.1:1",
+    }
+
+
+def test_a_failure_brings_its_traceback_in_the_same_line() -> None:
+    written: list[bytes] = []
+    writer = LogWriter(written.append, Clock(), "error")
+    writer.served(served("SendMessage", status=500, exception=ZeroDivisionError("oh")))
+    (line,) = lines(written)
+    assert "ZeroDivisionError: oh" in line["traceback"]
+
+
+def test_lines_are_gathered_within_an_event_loop() -> None:
+    written: list[bytes] = []
+    writer = LogWriter(written.append, Clock(), "info")
+
+    async def main() -> None:
+        for _ in range(3):
+            writer.served(served("SendMessage"))
+        assert written == []
+        writer.event("info", "stopping")
+        assert len(written) == 1
+
+    asyncio.run(main())
+    assert [line["event"] for line in lines(written)] == ["request"] * 3 + ["stopping"]
+
+
+def test_what_modules_log_comes_out_as_lines() -> None:
+    written: list[bytes] = []
+
+    async def main() -> None:
+        writer = LogWriter(written.append, Clock(), "warning")
+        handler = LogHandler(writer, asyncio.get_running_loop())
+        for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.CRITICAL):
+            handler.emit(logging.LogRecord("cell", level, "", 0, "disk %s", ("full",), None))
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    found = lines(written)
+    assert [line["level"] for line in found] == ["warning", "error"]
+    assert found[0]["message"] == "disk full"
+    assert found[0]["logger"] == "cell"

@@ -1,0 +1,127 @@
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from data_plane.core.message import Counts
+from data_plane.frontend.served import Served
+from data_plane.http import metrics as module
+from data_plane.http.metrics import Gauges, Metrics, resident_bytes
+
+NOW_MS = 1_800_000_000_000
+
+
+def served(operation: str, **fields: Any) -> Served:
+    defaults: dict[str, Any] = {
+        "request_id": "r",
+        "operation": operation,
+        "account": "111111111111",
+        "region": "us-east-1",
+        "queue": "orders",
+        "protocol": "json",
+        "status": 200,
+        "code": "",
+        "started_us": 0,
+        "finished_us": 3000,
+        "messages": 0,
+        "bytes": 0,
+        "failed_entries": 0,
+        "client": "127.0.0.1:1",
+    }
+    return Served(**{**defaults, **fields})
+
+
+def values(metrics: Metrics, gauges: Gauges | None = None) -> dict[str, float]:
+    """Sample values by name, with the labels that matter here."""
+    gauges = gauges or Gauges({}, 0, 0.0, NOW_MS, {})
+    return {
+        sample.name
+        + "".join(
+            f",{sample.labels[label]}"
+            for label in ("queue", "operation", "status", "code", "le", "cell")
+            if label in sample.labels
+        ): sample.value
+        for family in text_string_to_metric_families(metrics.text(gauges).decode())
+        for sample in family.samples
+    }
+
+
+def test_messages_are_counted_per_queue_as_sqs_does() -> None:
+    metrics = Metrics()
+    metrics.served(served("SendMessage", messages=1, bytes=100))
+    metrics.served(served("SendMessageBatch", messages=9, bytes=900, failed_entries=1))
+    metrics.served(served("ReceiveMessage", messages=4, bytes=400))
+    metrics.served(served("ReceiveMessage"))
+    metrics.served(served("DeleteMessageBatch", messages=3))
+    metrics.served(served("DeleteMessage", messages=1, queue="other"))
+    found = values(metrics)
+    assert found["tidegate_sqs_number_of_messages_sent_total,orders"] == 10
+    assert found["tidegate_sqs_sent_message_size_bytes_sum,orders"] == 1000
+    assert found["tidegate_sqs_sent_message_size_bytes_count,orders"] == 10
+    assert found["tidegate_sqs_number_of_messages_received_total,orders"] == 4
+    assert found["tidegate_sqs_number_of_empty_receives_total,orders"] == 1
+    assert found["tidegate_sqs_number_of_messages_deleted_total,orders"] == 3
+    assert found["tidegate_sqs_number_of_messages_deleted_total,other"] == 1
+
+
+def test_a_refused_request_counts_as_request_and_moves_no_messages() -> None:
+    metrics = Metrics()
+    metrics.served(served("ReceiveMessage", status=400, code="OverLimit"))
+    found = values(metrics)
+    assert found["tidegate_requests_total,ReceiveMessage,400,OverLimit"] == 1
+    assert not any(name.startswith("tidegate_sqs_number_of_empty") for name in found)
+
+
+def test_latency_buckets_are_cumulative() -> None:
+    metrics = Metrics()
+    for took_us in (400, 500, 501, 30_000_000):
+        metrics.served(served("SendMessage", finished_us=took_us))
+    found = values(metrics)
+    bucket = "tidegate_request_duration_seconds_bucket,SendMessage"
+    assert found[f"{bucket},0.0005"] == 2
+    assert found[f"{bucket},0.001"] == 3
+    assert found[f"{bucket},20.0"] == 3
+    assert found[f"{bucket},+Inf"] == 4
+    assert found["tidegate_request_duration_seconds_sum,SendMessage"] == pytest.approx(30.001401)
+
+
+def test_queues_beyond_the_bound_share_one_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "QUEUES_MAX", 2)
+    metrics = Metrics()
+    for queue in ("a", "b", "c", "d", "a"):
+        metrics.served(served("SendMessage", queue=queue, messages=1))
+    found = values(metrics)
+    name = "tidegate_sqs_number_of_messages_sent_total"
+    assert found[f"{name},a"] == 2
+    assert found[f"{name},b"] == 1
+    assert found[f"{name},(other)"] == 2
+    assert f"{name},c" not in found
+
+
+def test_a_deleted_queue_leaves_no_series() -> None:
+    metrics = Metrics()
+    metrics.served(served("SendMessage", messages=1))
+    metrics.forget(("111111111111", "us-east-1", "orders"))
+    assert not any(",orders" in name for name in values(metrics))
+
+
+def test_gauges_are_those_of_the_scrape() -> None:
+    counts = Counts(visible=5, in_flight=3, delayed=2, oldest_sent_ms=NOW_MS - 1500)
+    empty = Counts(visible=0, in_flight=0, delayed=0, oldest_sent_ms=0)
+    queues = {("1" * 12, "us-east-1", "q"): counts, ("1" * 12, "us-east-1", "e"): empty}
+    cells = {"local": {"commits_total": 7.0, "available": 1.0}}
+    found = values(Metrics(), Gauges(queues, 4, 60.0, NOW_MS, cells))
+    prefix = "tidegate_sqs_approximate"
+    assert found[f"{prefix}_number_of_messages_visible,q"] == 5
+    assert found[f"{prefix}_number_of_messages_not_visible,q"] == 3
+    assert found[f"{prefix}_number_of_messages_delayed,q"] == 2
+    assert found[f"{prefix}_age_of_oldest_message_seconds,q"] == 1.5
+    assert found[f"{prefix}_age_of_oldest_message_seconds,e"] == 0
+    assert found["tidegate_requests_in_flight"] == 4
+    assert found["tidegate_uptime_seconds"] == 60
+    assert found["tidegate_cell_commits_total,local"] == 7
+    assert found["tidegate_cell_available,local"] == 1
+
+
+def test_resident_memory_is_that_of_a_python_process() -> None:
+    assert 5_000_000 < resident_bytes() < 100_000_000_000

@@ -1,0 +1,56 @@
+from typing import Any
+
+import pytest
+
+from data_plane.settings import ServerSettings, SettingError, is_loopback
+
+
+@pytest.mark.parametrize(
+    ("setting", "given"),
+    [
+        ("host", {"host": "a b"}),
+        ("host", {"host": ""}),
+        ("host", {"host": "0.0.0.0"}),  # noqa: S104 - what is to be refused
+        ("host", {"host": "example.com"}),
+        ("port", {"port": 0}),
+        ("port", {"port": 65536}),
+        ("auth", {"auth": "on"}),
+        ("auth", {"auth": "maybe"}),
+        ("account", {"account": "1234"}),
+        ("region", {"region": "Mars 1"}),
+        ("log-level", {"log_level": "loud"}),
+        ("grace", {"grace_s": -1.0}),
+        ("base-url", {"base_url": "ftp://host"}),
+        ("base-url", {"base_url": "http://"}),
+        ("base-url", {"base_url": "http://host/path"}),
+        ("base-url", {"base_url": "http://host:port"}),
+        ("base-url", {"base_url": "http://[half"}),
+    ],
+)
+def test_a_wrong_value_is_named_in_one_line(setting: str, given: dict[str, Any]) -> None:
+    with pytest.raises(SettingError) as caught:
+        ServerSettings(**given)
+    assert caught.value.setting == setting
+    assert str(caught.value).startswith(f"{setting}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_right_passes() -> None:
+    settings = ServerSettings(host="::1", port=65535, base_url="https://queues.example:8443/")
+    assert settings.host == "::1"
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("localhost", True),
+        ("10.0.0.1", False),
+        ("::", False),
+        ("localhost.example.com", False),
+    ],
+)
+def test_loopback_is_what_only_this_machine_reaches(host: str, *, loopback: bool) -> None:
+    assert is_loopback(host) is loopback
