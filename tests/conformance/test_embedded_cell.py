@@ -230,7 +230,7 @@ def test_room_in_pieces_refuses_what_needs_it_in_one(tmp_path: Path) -> None:
                     await asyncio.gather(*(cell.delete(k) for k in stored[start : start + 20 : 2]))
                 outcomes = await asyncio.gather(
                     cell.delete(stored[1]),
-                    cell.append(entry("Q", b"big", body=b"x" * MIB)),
+                    cell.append(entry("Q", b"big", body=b"x" * 3 * MIB)),
                     cell.append(entry("Q", b"small", body=b"x" * 3_000)),
                     return_exceptions=True,
                 )
