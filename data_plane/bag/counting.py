@@ -15,19 +15,20 @@ ALIVE = b"a"
 DELAYED = b"d"
 IN_FLIGHT = b"f"
 MINUTE_US = 60_000_000
-SECOND_US = 1_000_000
+TENTH_US = 100_000
 
 
-def _seconds(time_ms: int) -> int:
-    return -(-time_ms // 1000)
+def _tenth(time_ms: int) -> int:
+    """The tenth of a second at whose beginning this time has passed."""
+    return -(-time_ms * 1000 // TENTH_US)
 
 
 def sent(queue: Queue, stamp_us: int, delay_us: int, count: int) -> Iterable[Tally]:
     """What a send adds."""
     yield Tally(keys.counter(queue.uid, queue.purged_us, ALIVE, stamp_us // MINUTE_US), count)
     if delay_us:
-        second = _seconds((stamp_us + delay_us) // 1000)
-        yield Tally(keys.counter(queue.uid, queue.purged_us, DELAYED, second), count)
+        tenth = _tenth((stamp_us + delay_us) // 1000)
+        yield Tally(keys.counter(queue.uid, queue.purged_us, DELAYED, tenth), count)
 
 
 def leased(
@@ -36,7 +37,7 @@ def leased(
     """What new leases, or changed ones, move."""
     moved: Counter[int] = Counter()
     for index in indexes:
-        moved[_seconds(visible_ms)] += visible_ms > now_ms
+        moved[_tenth(visible_ms)] += visible_ms > now_ms
         _unlease(moved, before, index, now_ms)
     return _in_flight(queue, moved)
 
@@ -63,24 +64,24 @@ def deleted(
 def _unlease(moved: Counter[int], before: Attributes | None, index: int, now_ms: int) -> None:
     stored = before.get(f"m{index}") if before is not None else None
     if isinstance(stored, bytes) and (visible_ms := lease.visible_ms(stored)) > now_ms:
-        moved[_seconds(visible_ms)] -= 1
+        moved[_tenth(visible_ms)] -= 1
 
 
 def _in_flight(queue: Queue, moved: Counter[int]) -> Iterable[Tally]:
-    for second, amount in moved.items():
+    for tenth, amount in moved.items():
         if amount:
-            yield Tally(keys.counter(queue.uid, queue.purged_us, IN_FLIGHT, second), amount)
+            yield Tally(keys.counter(queue.uid, queue.purged_us, IN_FLIGHT, tenth), amount)
 
 
 async def counts(desk: Desk, queue: Queue) -> Counts:
     """The queue's approximate numbers of messages."""
     cell = desk.cells[queue.cell]
     now_us = desk.clock.now_us()
-    oldest_minute = (now_us - queue.retention_s * SECOND_US) // MINUTE_US
+    oldest_minute = (now_us - queue.retention_s * 1_000_000) // MINUTE_US
     alive = await _buckets(cell, queue, ALIVE, oldest_minute)
     total = sum(number(item.attributes, "n") for item in alive)
-    delayed = await _total(cell, queue, DELAYED, now_us // SECOND_US + 1)
-    in_flight = await _total(cell, queue, IN_FLIGHT, now_us // SECOND_US + 1)
+    delayed = await _total(cell, queue, DELAYED, now_us // TENTH_US + 1)
+    in_flight = await _total(cell, queue, IN_FLIGHT, now_us // TENTH_US + 1)
     in_flight = min(max(0, in_flight), max(0, total))
     delayed = min(max(0, delayed), max(0, total) - in_flight)
     oldest_ms = next(
@@ -125,7 +126,7 @@ async def drop_past(desk: Desk, queue_uid: str, cell: Cell, purged_us: int) -> N
         past += await cell.query(
             keys.counters(queue_uid),
             after=keys.counter(queue_uid, purged_us, kind, 0).sort[:-8],
-            until=keys.counter(queue_uid, purged_us, kind, now_us // SECOND_US - 60).sort,
+            until=keys.counter(queue_uid, purged_us, kind, now_us // TENTH_US - 600).sort,
             limit=QUERY_PAGE,
         )
     past += await cell.query(

@@ -51,10 +51,12 @@ def checked_entries(params: Params, entry_name: str, required: tuple[str, ...]) 
         )
     seen: set[str] = set()
     for number, entry in enumerate(entries, start=1):
-        for name in ("Id", *required):
+        entry_id = entry.get("Id")
+        if entry_id is None:
+            raise missing_parameter(f"{entry_name}.{number}.Id")
+        for name in required:
             if entry.get(name) in (None, ""):
                 raise missing_parameter(f"{entry_name}.{number}.{name}")
-        entry_id = entry["Id"]
         if not is_batch_entry_id(entry_id):
             raise RefusedError(
                 INVALID_BATCH_ENTRY_ID,
