@@ -31,7 +31,7 @@ def main() -> None:
     try:
         code = tidegate(prog_name="tidegate", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else "")
+        click.echo(error.ctx.get_help())
         sys.exit(2)
     except click.ClickException as error:
         click.echo(f"tidegate: {' '.join(error.format_message().split())}", err=True)

@@ -1,0 +1,116 @@
+"""A real server in a process of its own, and boto3 clients for it."""
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+ROOT = Path(__file__).parents[2]
+START_S_MAX = 30
+STOP_S_MAX = 30
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "control_plane.cli", *arguments]
+
+
+def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@dataclass
+class ServerProcess:
+    """Serves `data`; may be killed and started again, on the same port."""
+
+    data: Path
+    log: Path
+    port: int = field(default_factory=free_port)
+    options: tuple[str, ...] = ()
+    process: subprocess.Popen[str] | None = None
+    greeting: str = ""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it and return when it answers."""
+        arguments = ["serve", "--port", str(self.port), "--data", str(self.data), *self.options]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command(*arguments), cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        assert self.process.stdout is not None
+        # The greeting comes right before the listener opens.
+        self.greeting = "".join(self.process.stdout.readline() for _ in range(2))
+        self._await_health()
+
+    def _await_health(self) -> None:
+        assert self.process is not None
+        deadline = time.monotonic() + START_S_MAX
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                status, _ = self.get("/health")
+            except ConnectionError:
+                # Nothing tells when a listener opens but trying.
+                time.sleep(0.02)
+                continue
+            assert status == 200
+            return
+        raise AssertionError(f"the server does not answer: {self.log.read_text()}")
+
+    def get(self, path: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        finally:
+            connection.close()
+
+    def kill(self) -> None:
+        """As a crash does."""
+        self._end(signal.SIGKILL)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """As an operator does; the exit code."""
+        return self._end(number)
+
+    def _end(self, number: int) -> int:
+        assert self.process is not None
+        if self.process.poll() is None:
+            os.kill(self.process.pid, number)
+        code = self.process.wait(timeout=STOP_S_MAX)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
+
+    def client(self, *, attempts: int = 1) -> Any:
+        return boto3.client(
+            "sqs",
+            endpoint_url=self.url,
+            region_name="us-east-1",
+            aws_access_key_id="any",
+            aws_secret_access_key="any",
+            config=Config(
+                retries={"total_max_attempts": attempts}, connect_timeout=5, read_timeout=40
+            ),
+        )
