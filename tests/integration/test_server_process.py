@@ -1,8 +1,11 @@
 """A server process from the outside: what it says, serves, refuses, and how it ends."""
 
 import json
+import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server_process import ServerProcess, free_port, run_command
+from tests.integration.server_process import ROOT, ServerProcess, free_port, run_command
 
 
 def log_events(server: ServerProcess) -> Iterator[dict[str, Any]]:
@@ -203,3 +206,16 @@ def test_a_server_that_is_not_there_is_said_in_one_line() -> None:
     assert result.returncode == 1
     assert result.stderr.startswith("tidegate: Could not connect")
     assert result.stderr.count("\n") == 1
+
+
+def test_the_example_of_the_readme_works_as_pasted(server: ServerProcess) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (example,) = blocks
+    assert len(example.splitlines()) <= 20
+    assert "http://127.0.0.1:9324" in example
+    script = example.replace("http://127.0.0.1:9324", server.url)
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ran.stdout == "two coffees\n"
+    assert ran.stderr == ""
