@@ -21,7 +21,7 @@ SERVE_ENV = .venv
 TEST_ENV = .venvs/test
 SERVE_READY = $(SERVE_ENV)/.installed
 TEST_READY = $(TEST_ENV)/.installed
-INSTALL = -m pip --disable-pip-version-check install --quiet --require-hashes -r
+INSTALL = -m pip --disable-pip-version-check install -qq --require-hashes -r
 COMPILE = $(CURDIR)/$(TEST_ENV)/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-header --no-annotate
 

@@ -180,9 +180,7 @@ class Cell(Protocol):
         """Read one item."""
         ...
 
-    async def get_many(
-        self, keys: Sequence[Key], *, strong: bool = True
-    ) -> dict[Key, Attributes]:
+    async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
         """Read up to 100 items in one request; absent ones are missing from the answer."""
         ...
 
