@@ -13,8 +13,9 @@ REGION =
 BASE_URL =
 LOG_LEVEL =
 
-# Options of `make simulate`.
+# Options of `make simulate` and `make bench`.
 SEEDS = 1000
+BENCH =
 
 PYTHON = $(shell command -v python3.11 || command -v python3)
 SERVE_ENV = .venv
@@ -48,8 +49,8 @@ lint: $(TEST_READY) ## formatting, lint rules, types, import contracts
 	$(TEST_ENV)/bin/mypy
 	$(TEST_ENV)/bin/lint-imports
 
-bench: $(TEST_READY) ## measure throughput and latency of the server
-	$(TEST_ENV)/bin/python -m tests.benchmarks
+bench: $(TEST_READY) ## measure throughput and latency of the server (BENCH=options)
+	$(TEST_ENV)/bin/python -m tests.benchmarks $(BENCH)
 
 simulate: $(TEST_READY) ## run seeded simulations (SEEDS=...)
 	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(SEEDS)

@@ -22,7 +22,7 @@ GENERATED: Final = re.compile(r"requirements/[a-z]+\.txt|tests/benchmarks/result
 _LEFTOVER: Final = re.compile(r"\b(?:TOD[O]|FIXM[E]|XX[X]|HAC[K])\b")
 _MACHINE_PATH: Final = re.compile(r"(?<![\w.$/-])/(?:home|root|Users|work|opt|mnt|tmp)/[\w.-]+")
 _REGISTRY: Final = re.compile(
-    r"\b(?:[\w-]+\.)?(?:pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|(?<!emit-)index-ur[l]|artifactory|nexus)\b"
+    r"\b(?:[\w-]+\.)?(?:pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|(?<!emit-)index-ur[l]|artifactor[y]|nexu[s])\b"
 )
 _CONFLICT: Final = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
 
