@@ -1,0 +1,1 @@
+"""The deterministic simulator: the shipped modules under seeded faults, in virtual time."""

@@ -1,0 +1,67 @@
+"""Run many universes: `python -m tests.simulation --seeds 1000`."""
+
+import argparse
+import sys
+import time
+
+from tests.simulation.universe import Outcome, run
+
+PROGRESS_S = 2.0
+
+
+def main() -> int:
+    """Run seeds, print what fails; 1 if anything did."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to run")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed")
+    parser.add_argument("--seed", type=int, help="run this seed alone")
+    parser.add_argument("--verbose", action="store_true", help="print the whole history")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
+    options = parser.parse_args()
+    if options.seed is not None:
+        outcome = run(options.seed)
+        print(outcome.plan)
+        if options.verbose:
+            for index in range(len(outcome.history.events)):
+                print(outcome.history.line(index))
+        _report(options.seed, outcome)
+        return 1 if outcome.violations else 0
+    return _run_many(range(options.first, options.first + options.seeds), options.keep_going)
+
+
+def _run_many(seeds: range, keep_going: bool) -> int:  # noqa: FBT001 - an option
+    began_s = shown_s = time.monotonic()
+    failed: list[int] = []
+    requests = 0
+    for done, seed in enumerate(seeds, start=1):
+        outcome = run(seed)
+        requests += outcome.requests
+        if outcome.violations:
+            failed.append(seed)
+            _report(seed, outcome)
+            if not keep_going:
+                break
+        now_s = time.monotonic()
+        if now_s - shown_s > PROGRESS_S or done == len(seeds):
+            shown_s = now_s
+            rate = done / (now_s - began_s)
+            print(
+                f"{done} seeds, {len(failed)} failed, {rate:.1f} seeds/s,"
+                f" {requests / done:.0f} requests a seed",
+                file=sys.stderr,
+            )
+    print(f"failed seeds: {failed}" if failed else f"{len(seeds)} seeds, all well")
+    return 1 if failed else 0
+
+
+def _report(seed: int, outcome: Outcome) -> None:
+    for violation in outcome.violations[:3]:
+        print(f"\nseed {seed}: {violation.invariant}: {violation.text}")
+        for line in outcome.history.around(violation.words)[:60]:
+            print("   ", line[:400])
+    if outcome.violations:
+        print(f"\nreplay: python -m tests.simulation --seed {seed} --verbose")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+"""Cells that fail: the store itself, and the way of one front end to it."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, TypeVar
+
+from data_plane.bag.segment import open_segment
+from data_plane.memory.cell import MemoryCell
+from data_plane.ports import (
+    ALWAYS,
+    Append,
+    Appended,
+    Attributes,
+    CellFullError,
+    CellUnavailableError,
+    Condition,
+    Item,
+    Key,
+    Tallies,
+    Update,
+    Written,
+    no_tallies,
+)
+from tests.simulation.process import Process
+from tests.simulation.scheduler import Future, Scheduler
+from tests.simulation.weather import Weather
+
+T = TypeVar("T")
+
+DELAY_US_MAX = 120_000_000
+"""The longest that a request or a reply is under way: beyond the leases of most universes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A message as a cell took it: the truth against which deliveries are held."""
+
+    time_us: int
+    stamp_us: int
+    uid: str
+    message_id: bytes
+    body: str
+
+
+class Store:
+    """One cell: a shipped memory cell with a clock of its own, and a journal of what it took."""
+
+    def __init__(self, name: str, scheduler: Scheduler, offset_us: int) -> None:
+        self.name = name
+        self.offset_us = offset_us
+        self.down_until_us = 0
+        self.stored: list[Stored] = []
+        self.cell = MemoryCell(self, stamps=True)
+        self._scheduler = scheduler
+
+    def now_us(self) -> int:
+        """The store's own clock."""
+        return self._scheduler.now_us + self.offset_us
+
+    async def append(self, record: Append) -> Appended:
+        """Append, and note the messages."""
+        appended = await self.cell.append(record)
+        if record.attributes.get("k") == "s":
+            item = {**record.attributes, "t": appended.stamp_us}
+            uid = record.partition.split("|")[1]
+            now_us = self._scheduler.now_us
+            self.stored += [
+                Stored(now_us, appended.stamp_us, uid, message.id, message.body)
+                for message in open_segment(item)
+            ]
+        return appended
+
+    def expire_some(self, random: Random) -> int:
+        """Remove some of the items whose time to live has passed, in any order."""
+        now_s = self.now_us() // 1_000_000
+        past = [
+            item.key
+            for item in self.cell.items()
+            if isinstance(x := item.attributes.get("x"), int) and x <= now_s
+        ]
+        removed = random.sample(past, random.randint(0, len(past)))
+        self.cell.expire(removed)
+        return len(removed)
+
+
+class FaultyCell:
+    """Implements Cell for one front end. It crashes, freezes and is cut off with its process.
+
+    With `live_present` the front end sees the store's present itself (an embedded cell), without
+    it the present of the last answer.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what a way to a store depends on
+        self,
+        store: Store,
+        process: Process,
+        scheduler: Scheduler,
+        weather: Weather,
+        random: Random,
+        live_present: bool,  # noqa: FBT001 - one of the facts above
+    ) -> None:
+        self.cut_until_us = 0
+        self.replies_only = False
+        self._store = store
+        self._process = process
+        self._scheduler = scheduler
+        self._weather = weather
+        self._random = random
+        self._live_present = live_present
+        self._present_us = 0
+
+    def now_us(self) -> int:
+        """The store's present, as this front end knows it."""
+        if self._live_present:
+            return self._store.cell.now_us()
+        return self._present_us
+
+    async def append(self, record: Append) -> Appended:
+        """Never repeated by the way: the cell chooses the stamp, so no network lies between."""
+        return await self._call(lambda: self._store.append(record), repeatable=False, grows=True)
+
+    async def put(
+        self,
+        key: Key,
+        attributes: Attributes,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        return await self._call(lambda: self._store.cell.put(key, attributes, condition, tallies))
+
+    async def update(
+        self,
+        key: Key,
+        change: Update,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        return await self._call(lambda: self._store.cell.update(key, change, condition, tallies))
+
+    async def delete(
+        self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
+    ) -> Written:
+        return await self._call(lambda: self._store.cell.delete(key, condition, tallies))
+
+    async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
+        return await self._call(lambda: self._store.cell.get(key, strong=strong))
+
+    async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
+        return await self._call(lambda: self._store.cell.get_many(keys, strong=strong))
+
+    async def query(  # noqa: PLR0913 - a range has that many sides
+        self,
+        partition: str,
+        *,
+        after: bytes = b"",
+        until: bytes | None = None,
+        limit: int,
+        reverse: bool = False,
+        strong: bool = True,
+    ) -> list[Item]:
+        return await self._call(
+            lambda: self._store.cell.query(
+                partition, after=after, until=until, limit=limit, reverse=reverse, strong=strong
+            )
+        )
+
+    def expire(self, keys: Sequence[Key]) -> None:
+        """The cell removes all of them together, now or later, or leaves them to their time."""
+        kept = tuple(keys)
+        if self._random.random() < 0.8:
+            self._scheduler.after(
+                self._random.randrange(5_000_000), lambda: self._store.cell.expire(kept)
+            )
+
+    # The way there and back
+
+    async def _call(
+        self,
+        perform: Callable[[], Coroutine[Any, Any, T]],
+        *,
+        repeatable: bool = True,
+        grows: bool = False,
+    ) -> T:
+        reply: Future[T] = Future(self._scheduler)
+        weather, random = self._weather, self._random.random
+        there_us = self._latency_us()
+        if random() < weather.crash:
+            self._scheduler.after(self._random.randrange(2 * there_us + 1), self._process.crash)
+        if random() < weather.throttle:
+            self._fail_after(reply, there_us, "throttled")
+        elif grows and random() < weather.full:
+            self._scheduler.after(there_us, lambda: reply.fail(CellFullError("no room")))
+        elif random() < weather.lost_request:
+            self._fail_after(reply, self._patience_us(), "request lost")
+        else:
+            self._scheduler.after(there_us, lambda: self._arrive(perform, reply))
+            if repeatable and random() < weather.duplicate:
+                again_us = there_us + self._random.randrange(60_000_000)
+                ignored: Future[T] = Future(self._scheduler)
+                self._scheduler.after(again_us, lambda: self._arrive(perform, ignored))
+            if weather.delay:
+                self._fail_after(reply, there_us + self._patience_us(), "no answer in time")
+        return await reply
+
+    def _arrive(self, perform: Callable[[], Coroutine[Any, Any, T]], reply: Future[T]) -> None:
+        now_us = self._scheduler.now_us
+        cut = self.cut_until_us > now_us
+        if self._store.down_until_us > now_us or (cut and not self.replies_only):
+            self._fail_after(reply, self._patience_us(), "nobody there")
+            return
+        answer = _at_once(perform())
+        present_us = self._store.cell.now_us()
+        if cut or self._random.random() < self._weather.lost_reply:
+            self._fail_after(reply, self._patience_us(), "reply lost")
+            return
+
+        def arrive_back() -> None:
+            self._present_us = max(self._present_us, present_us)
+            reply.resolve(answer)
+
+        self._scheduler.after(self._latency_us(), arrive_back)
+
+    def _latency_us(self) -> int:
+        if self._random.random() < self._weather.delay:
+            return int(self._random.random() ** 3 * DELAY_US_MAX)
+        return self._random.randrange(200, 8_000)
+
+    def _patience_us(self) -> int:
+        """How long the front end waits for an answer that does not come."""
+        return self._random.choice((100_000, 2_000_000, 10_000_000))
+
+    def _fail_after(self, reply: Future[T], wait_us: int, why: str) -> None:
+        self._scheduler.after(
+            wait_us, lambda: reply.fail(CellUnavailableError(f"{self._store.name}: {why}"))
+        )
+
+
+def _at_once(call: Coroutine[Any, Any, T]) -> T:
+    """What the memory cell answers; it never suspends."""
+    try:
+        call.send(None)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    raise AssertionError("the memory cell suspends nobody")

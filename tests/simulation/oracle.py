@@ -1,0 +1,365 @@
+"""The invariants. Each looks once at every message of a history, on every seed.
+
+Times are true ones. What rests on a clock is held against the clocks that were involved: a
+decision of a front end at true time t was made between t + `offset_us_min` and t +
+`offset_us_max`. What a front end answered counts as promised even if the answer was lost.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from data_plane.core.identifiers import uuid_text
+from tests.simulation.faulty_cell import Stored
+from tests.simulation.ledger import (
+    NEVER_US,
+    Changed,
+    Delivered,
+    Ledger,
+    Sent,
+    attributes_of,
+    make_ledger,
+)
+from tests.simulation.plan import Plan, QueuePlan
+from tests.simulation.world import World
+
+SECOND_US = 1_000_000
+PURGE_SEEN_US = 60 * SECOND_US
+"""By then a purge has reached every front end (SQS's contract)."""
+LAST_KNOWN_US = 600 * SECOND_US
+"""For so long the definition known last serves while the registry's cell does not answer."""
+LOOKBACK_US = 290 * SECOND_US
+MILLISECOND_US = 1000
+
+
+class Violation(NamedTuple):
+    """An invariant that did not hold; `words` find the events that concern it in the history."""
+
+    invariant: str
+    text: str
+    words: list[str]
+
+
+class Case:
+    """A universe before the oracle."""
+
+    def __init__(self, plan: Plan, world: World) -> None:
+        self.plan = plan
+        self.world = world
+        self.history = world.history
+        self.ledger: Ledger = make_ledger(world.history)
+        self.queues: dict[str, QueuePlan] = {queue.name: queue for queue in plan.queues}
+        self.end_us = world.scheduler.now_us
+        self.early_us = world.offset_us_min
+        self.late_us = world.offset_us_max
+        self.stored_by_id: dict[str, Stored] = {}
+        self.stored_by_body: dict[str, list[Stored]] = defaultdict(list)
+        for store in world.stores:
+            for stored in store.stored:
+                self.stored_by_id[uuid_text(stored.message_id)] = stored
+                self.stored_by_body[stored.body].append(stored)
+
+
+def nothing_breaks(case: Case) -> Iterator[Violation]:
+    """No fault makes a front end fail internally, and everything comes to an end."""
+    for text in case.history.broken:
+        yield Violation("nothing breaks", text, [])
+
+
+def acknowledged_is_delivered(case: Case) -> Iterator[Violation]:
+    """What was acknowledged is delivered until it is deleted, unless it expired or was purged."""
+    drained_us = next((time for time, text in case.history.events if text == "drained"), NEVER_US)
+    ends_us = next((t for t, text in case.history.events if text == "the faults end"), NEVER_US)
+    for body, sent in case.ledger.sent.items():
+        if sent.acknowledged_us == NEVER_US:
+            continue
+        for message_id in sent.ids:
+            if message_id in case.ledger.deletes_asked:
+                continue
+            if _may_be_purged(case, sent) or _may_expire(case, message_id, sent, drained_us):
+                continue
+            delivered = case.ledger.deliveries.get(message_id, [])
+            if not any(d.answered_us > ends_us for d in delivered):
+                yield Violation(
+                    "acknowledged is delivered",
+                    f"{body[:40]!r} ({message_id}) was sent and is not delivered",
+                    [message_id, body.split("#")[0]],
+                )
+
+
+def _may_be_purged(case: Case, sent: Sent) -> bool:
+    first_us = sent.call.attempts[0].invoked_us
+    return any(
+        (purge.answered_us or NEVER_US) >= first_us - case.world.plan.skew_us_max
+        for purge in case.ledger.purges.get(sent.call.queue, ())
+    )
+
+
+def _may_expire(case: Case, message_id: str, sent: Sent, until_us: int) -> bool:
+    stored = case.stored_by_id.get(message_id)
+    if stored is None:
+        return False  # acknowledged and never stored: there is no excuse
+    retention_us = case.queues[sent.call.queue].retention_s * SECOND_US
+    return stored.stamp_us + retention_us <= until_us + case.late_us
+
+
+def deletes_last(case: Case) -> Iterator[Violation]:
+    """No receive that begins after a delete was acknowledged delivers the message."""
+    for message_id, deleted_us in case.ledger.deleted_us.items():
+        for delivered in case.ledger.deliveries[message_id]:
+            if delivered.attempt.invoked_us > deleted_us:
+                yield Violation(
+                    "deletes last",
+                    f"{message_id} came back {delivered.answered_us - deleted_us} us after its"
+                    " delete",
+                    [message_id, delivered.message["ReceiptHandle"]],
+                )
+
+
+def visibility_is_respected(case: Case) -> Iterator[Violation]:
+    """A message is delivered again only when its lease has ended, by the clocks involved."""
+    for message_id, deliveries in case.ledger.deliveries.items():
+        changes = case.ledger.changes.get(message_id, [])
+        for number, delivered in enumerate(deliveries):
+            if number == 0:
+                continue
+            ends_us = _earliest_end_us(case, deliveries[:number], changes, delivered)
+            if ends_us > delivered.answered_us + case.late_us + MILLISECOND_US:
+                yield Violation(
+                    "visibility is respected",
+                    f"{message_id} was delivered {ends_us - delivered.answered_us} us before its"
+                    " visibility ended",
+                    [message_id, *(d.message["ReceiptHandle"] for d in deliveries)],
+                )
+
+
+def _earliest_end_us(
+    case: Case, earlier: list[Delivered], changes: list[Changed], delivered: Delivered
+) -> int:
+    """The earliest time, by any clock, at which the lease before this delivery may have ended."""
+    began_us = delivered.attempt.invoked_us
+    leases: list[tuple[int, int, int]] = []
+    for before in earlier:
+        visibility_s = before.visibility_s
+        if visibility_s is None:
+            visibility_s = case.queues[before.attempt.call.queue].visibility_s
+        leases.append((before.attempt.invoked_us, before.answered_us, visibility_s))
+    for changed in changes:
+        if changed.attempt.invoked_us < delivered.answered_us:
+            known_us = changed.attempt.answered_us if changed.ok else None
+            leases.append((changed.attempt.invoked_us, known_us or NEVER_US, changed.visibility_s))
+    # A lease that was replaced for certain before this receive began does not count any more.
+    replaced_us = max((begin for begin, end, _ in leases if end < began_us), default=0)
+    return min(
+        (
+            begin + case.early_us + visibility_s * SECOND_US
+            for begin, end, visibility_s in leases
+            if end >= replaced_us
+        ),
+        default=0,
+    )
+
+
+def receive_counts_grow(case: Case) -> Iterator[Violation]:
+    """A receive count is above those of all deliveries answered before."""
+    for message_id, deliveries in case.ledger.deliveries.items():
+        seen: set[int] = set()
+        settled: list[tuple[int, int]] = []
+        highest = 0
+        for delivered in deliveries:
+            began_us, count = delivered.attempt.invoked_us, delivered.receive_count
+            while settled and settled[0][0] < began_us:
+                highest = max(highest, settled.pop(0)[1])
+            if count in seen or count <= highest or count < 1:
+                yield Violation(
+                    "receive counts grow",
+                    f"{message_id} was delivered with receive count {count} after {highest},"
+                    f" {sorted(seen)}",
+                    [message_id],
+                )
+            seen.add(count)
+            settled.append((delivered.answered_us, count))
+
+
+def repeats_are_stored_once(case: Case) -> Iterator[Violation]:
+    """An attempt that begins after an earlier one was stored does not store its messages again."""
+    for body, copies in case.stored_by_body.items():
+        if len(copies) == 1:
+            continue
+        sent = case.ledger.sent[body]
+        copies.sort(key=lambda stored: stored.time_us)
+        first = copies[0]
+        for copy in copies[1:]:
+            began_us = max(
+                attempt.invoked_us
+                for attempt in sent.call.attempts
+                if attempt.invoked_us < copy.time_us
+            )
+            late = copy.time_us - first.time_us + case.late_us - case.early_us > LOOKBACK_US
+            if _storing_attempt_began_after(case, sent, copy, first) and not late:
+                yield Violation(
+                    "repeats are stored once",
+                    f"{body[:40]!r} was stored at {first.time_us} and again at {copy.time_us},"
+                    f" by an attempt of {began_us}",
+                    [f"#{sent.call.number}."],
+                )
+
+
+def _storing_attempt_began_after(case: Case, sent: Sent, copy: Stored, first: Stored) -> bool:
+    """Whether the attempt that stored the copy is known, and began when the first was stored."""
+    copy_id = uuid_text(copy.message_id)
+    for attempt in sent.call.attempts:
+        if attempt.ok and copy_id in _ids_answered(case, attempt):
+            return attempt.invoked_us > first.time_us
+    # Its attempt was not answered: it may be any of them, so all must have begun too late.
+    return False
+
+
+def _ids_answered(_case: Case, attempt: "object") -> set[str]:
+    output = attempt.output  # type: ignore[attr-defined]
+    if "MessageId" in output:
+        return {output["MessageId"]}
+    return {entry["MessageId"] for entry in output.get("Successful", ())}
+
+
+def messages_are_intact(case: Case) -> Iterator[Violation]:
+    """What is delivered was sent: to this queue, with this body, these attributes, this id."""
+    for message_id, deliveries in case.ledger.deliveries.items():
+        for delivered in deliveries:
+            message = delivered.message
+            sent = case.ledger.sent.get(message["Body"])
+            stored = case.stored_by_id.get(message_id)
+            if sent is None or stored is None or stored.body != message["Body"]:
+                wrong = "was never sent like this"
+            elif sent.call.queue != delivered.attempt.call.queue:
+                wrong = f"belongs to {sent.call.queue}"
+            elif attributes_of(sent.entry) != attributes_of(message):
+                wrong = "has other attributes"
+            elif int(message["Attributes"]["SentTimestamp"]) != stored.stamp_us // 1000:
+                wrong = "has another time of sending"
+            else:
+                continue
+            yield Violation("messages are intact", f"{message_id} {wrong}", [message_id])
+
+
+def delays_are_respected(case: Case) -> Iterator[Violation]:
+    """No message is delivered before its delay is over."""
+    for message_id, deliveries in case.ledger.deliveries.items():
+        sent = case.ledger.sent.get(deliveries[0].message["Body"])
+        if sent is None:
+            continue
+        delay_s = sent.delay_s
+        if delay_s is None:
+            delay_s = case.queues[sent.call.queue].delay_s
+        early_us = (
+            sent.call.attempts[0].invoked_us + delay_s * SECOND_US - deliveries[0].answered_us
+        )
+        if early_us > 0:
+            yield Violation(
+                "delays are respected",
+                f"{message_id} was delivered {early_us} us before its delay was over",
+                [message_id, f"#{sent.call.number}."],
+            )
+
+
+def the_expired_stay_away(case: Case) -> Iterator[Violation]:
+    """Nothing is delivered by a receive that begins after the retention ended."""
+    for message_id, deliveries in case.ledger.deliveries.items():
+        stored = case.stored_by_id.get(message_id)
+        for delivered in deliveries:
+            retention_s = case.queues[delivered.attempt.call.queue].retention_s
+            if stored is None:
+                continue
+            began_us = delivered.attempt.invoked_us + case.early_us
+            late_us = began_us - stored.stamp_us - retention_s * SECOND_US
+            if late_us > 0:
+                yield Violation(
+                    "the expired stay away",
+                    f"{message_id} was delivered {late_us} us after its retention",
+                    [message_id],
+                )
+
+
+def the_purged_stay_away(case: Case) -> Iterator[Violation]:
+    """A message sent before a purge is not delivered once the purge has reached everybody."""
+    faulty = not case.plan.climate.calm
+    seen_us = PURGE_SEEN_US + (LAST_KNOWN_US if faulty else 0) + case.late_us - case.early_us
+    for message_id, deliveries in case.ledger.deliveries.items():
+        stored = case.stored_by_id.get(message_id)
+        for delivered in deliveries:
+            for purge in case.ledger.purges.get(delivered.attempt.call.queue, ()):
+                if not purge.ok or purge.answered_us is None or stored is None:
+                    continue
+                same = purge.front_end == delivered.attempt.front_end
+                allowed_us = 0 if same and not faulty else seen_us
+                if (
+                    stored.time_us < purge.invoked_us
+                    and delivered.attempt.invoked_us > purge.answered_us + allowed_us
+                ):
+                    yield Violation(
+                        "the purged stay away",
+                        f"{message_id} was delivered although purge #{purge.call.number} was"
+                        " answered before",
+                        [message_id, "PurgeQueue"],
+                    )
+
+
+def budgets_are_kept(case: Case) -> Iterator[Violation]:
+    """Requests to cells of a call that nothing disturbs (docs/storage.md, the table of writes)."""
+    if not case.plan.sequential or case.plan.bounds:
+        return
+    for attempt in case.history.attempts:
+        if attempt.number > 1 or not attempt.ok:
+            continue
+        spent, params = attempt.spent, attempt.call.params
+        writes = spent["append"] + spent["put"] + spent["update"] + spent["delete"]
+        reads = spent["get"] + spent["get_many"] + spent["query"]
+        match attempt.call.operation:
+            case "SendMessage":
+                allowed = (1, 0)
+            case "SendMessageBatch":
+                delays = {entry.get("DelaySeconds") for entry in params["Entries"]}
+                allowed = (len(delays), 0)
+            case "DeleteMessage":
+                allowed = (1, 0)
+            case "DeleteMessageBatch":
+                handles = [entry["ReceiptHandle"] for entry in params["Entries"]]
+                allowed = (_blocks(handles), 0)
+            case "ReceiveMessage" if attempt.output.get("Messages"):
+                handles = [message["ReceiptHandle"] for message in attempt.output["Messages"]]
+                # The low-water mark follows once for 64 messages.
+                allowed = (_blocks(handles) + 1, NEVER_US)
+            case _:
+                continue
+        if writes > allowed[0] or reads > allowed[1]:
+            yield Violation(
+                "budgets are kept",
+                f"{attempt.call.operation} #{attempt.call.number} spent {dict(spent)}",
+                [f"#{attempt.call.number}."],
+            )
+
+
+def _blocks(handles: list[str]) -> int:
+    """How many blocks the messages of these handles lie in: bytes 12 to 22 of each."""
+    return len({handle[16:29] for handle in handles})
+
+
+INVARIANTS: Final[tuple[Callable[[Case], Iterator[Violation]], ...]] = (
+    nothing_breaks,
+    acknowledged_is_delivered,
+    deletes_last,
+    visibility_is_respected,
+    receive_counts_grow,
+    repeats_are_stored_once,
+    messages_are_intact,
+    delays_are_respected,
+    the_expired_stay_away,
+    the_purged_stay_away,
+    budgets_are_kept,
+)
+
+
+def check(plan: Plan, world: World) -> list[Violation]:
+    """Everything that is wrong with a universe."""
+    case = Case(plan, world)
+    return [violation for invariant in INVARIANTS for violation in invariant(case)]

@@ -1,0 +1,123 @@
+"""What a seed means: the universe's size, its queues, its clients, its climate."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+
+import data_plane.bag
+from tests.simulation.weather import Climate, choose_climate
+
+SMALL_BOUNDS: Mapping[str, int] = {
+    "BLOCK_FULL_MESSAGES": 8,
+    "SEGMENT_MESSAGES_MAX": 12,
+    "FETCH_ITEMS_MAX": 3,
+    "WINDOW_ENTRIES_MAX": 4,
+    "WINDOW_MESSAGES_MAX": 12,
+    "DUE_ENTRIES_MAX": 48,
+    "LOW_WATER_MESSAGES": 4,
+    "MARKERS_AT_ONCE_MAX": 3,
+    "IDLE_BLOCKS_MAX": 1,
+    "CALLS_REMEMBERED_MAX": 4,
+    "LANES_MAX": 1,
+    "QUERY_PAGE": 4,
+}
+"""With these the overflow paths are reached within some hundred requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlan:
+    """A queue's attributes."""
+
+    name: str
+    visibility_s: int
+    delay_s: int
+    retention_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """See the module's docstring.
+
+    `sequential`: one front end and one client that does one thing after the other, so that what a
+    call spends can be counted. `drain` says through which front ends the queues are emptied at the
+    end. `leaps_us` are stretches of time in which nothing happens, before the last look.
+    """
+
+    seed: int
+    front_ends: int
+    cells: int
+    queues: tuple[QueuePlan, ...]
+    producers: int
+    consumers: int
+    sends_each: int
+    climate: Climate
+    skew_us_max: int
+    live_present: bool
+    bounds: Mapping[str, int]
+    sequential: bool
+    purges: bool
+    drain: str
+    leaps_us: tuple[int, ...]
+
+
+def make_plan(seed: int) -> Plan:
+    """The plan of a seed."""
+    random = Random(f"{seed}/plan")
+    sequential = random.random() < 0.12
+    climate = choose_climate(random)
+    while sequential and not climate.calm:
+        climate = choose_climate(random)
+    queues = tuple(
+        QueuePlan(
+            name=f"q{number}",
+            visibility_s=random.choice((1, 5, 30)),
+            delay_s=random.choice((0, 0, 0, 4)),
+            retention_s=random.choice((60, 120, 345_600, 345_600)),
+        )
+        for number in range(random.choice((1, 1, 2)))
+    )
+    return Plan(
+        seed=seed,
+        front_ends=1 if sequential else random.choice((1, 2, 2, 3)),
+        cells=random.choice((1, 1, 2)),
+        queues=queues,
+        producers=random.choice((1, 2, 3)),
+        consumers=random.choice((1, 2, 3)),
+        sends_each=random.choice((4, 8, 16)),
+        climate=climate,
+        skew_us_max=random.choice((0, 50_000, 50_000, 2_000_000)),
+        live_present=random.random() < 0.6,
+        bounds=SMALL_BOUNDS if random.random() < 0.4 else {},
+        sequential=sequential,
+        purges=not sequential and random.random() < 0.25,
+        drain=random.choice(("any", "one", "cold")),
+        leaps_us=tuple(
+            random.choice((3_600, 90_000, 400_000, 1_000_000)) * 1_000_000
+            for _ in range(random.choice((0, 0, 1, 3)))
+        ),
+    )
+
+
+@contextmanager
+def bounds_as(values: Mapping[str, int]) -> Iterator[None]:
+    """The bag engine with some of its bounds changed."""
+    modules = [
+        importlib.import_module(f"data_plane.bag.{found.name}")
+        for found in pkgutil.iter_modules(data_plane.bag.__path__)
+    ]
+    before = [
+        (module, name, getattr(module, name))
+        for module in modules
+        for name in values
+        if hasattr(module, name)
+    ]
+    for module, name, _ in before:
+        setattr(module, name, values[name])
+    try:
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)

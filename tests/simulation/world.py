@@ -1,0 +1,185 @@
+"""A universe's things: cells, front ends and the network between them and the clients."""
+
+import json
+import traceback
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from control_plane.operations.catalog import queue_operations
+from control_plane.registry import Registry
+from data_plane.bag.engine import Bag
+from data_plane.frontend.front_end import FrontEnd
+from data_plane.frontend.served import Served
+from data_plane.frontend.settings import FrontEndSettings
+from data_plane.operations.catalog import message_operations
+from data_plane.ports import CellUnavailableError
+from data_plane.protocol.http import HttpRequest, HttpResponse
+from tests.simulation.faulty_cell import FaultyCell, Store
+from tests.simulation.history import Attempt, History
+from tests.simulation.plan import Plan
+from tests.simulation.process import Process
+from tests.simulation.scheduler import Future, Scheduler
+from tests.simulation.weather import Weather
+
+START_US = 1_800_000_000_000_000
+ACCOUNT = "123456789012"
+JUMP_US_MAX = 300_000_000
+
+Answer = tuple[int, Mapping[str, Any]]
+"""Status and output as a client got them."""
+
+
+class Slot:
+    """A place where a front end runs; after a crash another incarnation takes it."""
+
+    def __init__(self, world: "World", number: int) -> None:
+        self.name = f"fe{number}"
+        self.bag: Bag
+        self.front_end: FrontEnd
+        self.process: Process
+        self.cells: dict[str, FaultyCell]
+        self._world = world
+        self._incarnations = 0
+        self.boot()
+
+    def boot(self) -> None:
+        """Start with cold caches."""
+        world, plan = self._world, self._world.plan
+        self._incarnations += 1
+        name = f"{self.name}.{self._incarnations}"
+        skew_us = world.random.randint(-plan.skew_us_max, plan.skew_us_max)
+        process = Process(name, world.scheduler, f"{plan.seed}/{name}", skew_us)
+        process.on_crash.append(self._crashed)
+        self.process = process
+        self.cells = {
+            store.name: FaultyCell(
+                store, process, world.scheduler, world.weather, world.random, plan.live_present
+            )
+            for store in world.stores
+        }
+        data_cells = {name: cell for name, cell in self.cells.items() if name != "meta"}
+        self.bag = Bag(data_cells, process, process, process)
+        registry = Registry(self.cells["meta"], tuple(data_cells), process, process)
+        self.front_end = FrontEnd(
+            (*message_operations(self.bag), *queue_operations(registry, self.bag)),
+            registry,
+            process,
+            process,
+            FrontEndSettings(),
+            world.observe,
+        )
+        world.note_clock(process)
+        if not plan.sequential:
+            process.start(self._sweep(process, self.bag))
+
+    async def _sweep(self, process: Process, bag: Bag) -> None:
+        while True:
+            await process.sleep_until(process.now_us() + 5_000_000)
+            try:
+                await bag.sweep()
+            except CellUnavailableError as error:
+                self._world.note(f"{process.name} sweep: {error}")
+
+    def _crashed(self) -> None:
+        world = self._world
+        world.note(f"{self.process.name} crashes")
+        world.scheduler.after(world.random.randrange(100_000, 8_000_000), self.boot)
+
+
+class World:
+    """Everything that exists, and the network. `random` decides about faults alone."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.random = Random(f"{plan.seed}/world")
+        self.scheduler = Scheduler(Random(f"{plan.seed}/scheduler"), START_US)
+        self.history = History()
+        self.weather = Weather()
+        self.offset_us_min = self.offset_us_max = 0
+        self.alive = True
+        self.frozen_until_us = 0
+        names = ["meta", *(f"cell{number}" for number in range(plan.cells))]
+        self.stores = [
+            Store(name, self.scheduler, self.random.randint(-plan.skew_us_max, plan.skew_us_max))
+            for name in names
+        ]
+        self.slots = [Slot(self, number) for number in range(plan.front_ends)]
+
+    def note(self, text: str) -> None:
+        """Write something into the history."""
+        self.history.note(self.scheduler.now_us, text)
+
+    def note_clock(self, process: Process) -> None:
+        """Remember how wrong clocks have been; the oracle allows no more than that."""
+        self.offset_us_min = min(self.offset_us_min, process.offset_us)
+        self.offset_us_max = max(self.offset_us_max, process.offset_us)
+
+    def observe(self, served: Served) -> None:
+        """No fault of a cell or a client may make the server break."""
+        if served.exception is not None:
+            trace = "".join(traceback.format_exception(served.exception))
+            self.history.broken.append(f"{served.operation} broke: {trace}")
+
+    def spent(self) -> Counter[str]:
+        """Requests that the cells of messages have served so far."""
+        return sum(
+            (store.cell.requests for store in self.stores if store.name != "meta"), Counter()
+        )
+
+    async def request(self, attempt: Attempt, slot: Slot, patience_us: int) -> Answer | None:
+        """Send an attempt to a front end: the answer, or None where none came in time."""
+        reply: Future[Answer | None] = Future(self.scheduler)
+        process = slot.process
+        await self.scheduler.pause(self.random.randrange(300, 3_000))
+        if not process.alive:
+            return None
+        process.on_crash.append(lambda: reply.resolve(None))
+        process.start(self._serve(attempt, process, slot.front_end, reply))
+        self.scheduler.after(patience_us, lambda: reply.resolve(None))
+        return await reply
+
+    async def _serve(
+        self,
+        attempt: Attempt,
+        process: Process,
+        front_end: FrontEnd,
+        reply: Future[Answer | None],
+    ) -> None:
+        before = self.spent() if self.plan.sequential else None
+        response = await front_end.answer(_http(attempt))
+        if before is not None:
+            attempt.spent = self.spent() - before
+        output = _output(response)
+        self.history.answer(self.scheduler.now_us, attempt, response.status, output)
+        if self.random.random() < self.weather.lost_answer:
+            self.note(f"{process.name} #{attempt.call.number}: the answer is lost")
+            return
+        self.scheduler.after(
+            self.random.randrange(300, 3_000), lambda: reply.resolve((response.status, output))
+        )
+
+
+def _http(attempt: Attempt) -> HttpRequest:
+    call = attempt.call
+    return HttpRequest(
+        method="POST",
+        path="/",
+        query="",
+        headers={
+            "content-type": "application/x-amz-json-1.0",
+            "x-amz-target": f"AmazonSQS.{call.operation}",
+            "authorization": f"AWS4-HMAC-SHA256 Credential={ACCOUNT}/20270115/eu-west-1/sqs/x",
+            "amz-sdk-invocation-id": call.invocation_id,
+            "amz-sdk-request": f"attempt={attempt.number}; max=4",
+        },
+        body=json.dumps(call.params).encode(),
+    )
+
+
+def _output(response: HttpResponse) -> Mapping[str, Any]:
+    if not response.body:
+        return {}
+    output: Mapping[str, Any] = json.loads(response.body)
+    return output
