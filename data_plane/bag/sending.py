@@ -214,11 +214,13 @@ def _segment(
 
 async def _earlier_attempt(at: Access, delay_us: int, call: bytes) -> list[bytes] | None:
     """The ids that an earlier attempt of the call was given, if one was stored."""
-    desk, now_us = at.desk, at.now_us()
+    desk = at.desk
     while call in desk.calls_under_way:
         desk.calls_awaited[call] = desk.calls_awaited.get(call, 0) + 1
         seen = desk.waits.signals(("call", call))
-        await desk.waits.wait_for(("call", call), seen, now_us + CALL_LOOKBACK_US)
+        # The deadline is set anew each time: past one, this would spin and hold up everybody.
+        await desk.waits.wait_for(("call", call), seen, at.now_us() + CALL_LOOKBACK_US)
+    now_us = at.now_us()
     key = desk.calls.get(call)
     if key is not None:
         item = await at.cell.get(key)
