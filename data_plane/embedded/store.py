@@ -154,7 +154,19 @@ class Store:
     def _grow(self) -> bool:
         present_bytes = max(self._allocated_bytes, os.fstat(self._data_fd).st_size)
         # An eighth more: a big store must not stop for this more often than a small one.
-        growth_bytes = self._sizes.growth + present_bytes // 8
+        for growth_bytes in (self._sizes.growth + present_bytes // 8, self._sizes.batch):
+            if self._allocate(present_bytes, growth_bytes):
+                self._allocated_bytes = present_bytes + growth_bytes
+                if self._full:
+                    self._limit_map(MAP_BYTES)
+                    self._full = False
+                return True
+        self._allocated_bytes = present_bytes
+        self._limit_map(present_bytes)
+        self._full = True
+        return False
+
+    def _allocate(self, present_bytes: int, growth_bytes: int) -> bool:
         try:
             os.posix_fallocate(self._data_fd, present_bytes, growth_bytes)
         except OSError as error:
@@ -162,14 +174,7 @@ class Store:
                 raise
             # Some file systems keep what they could get: give it back to the others on this disk.
             os.ftruncate(self._data_fd, present_bytes)
-            self._allocated_bytes = present_bytes
-            self._limit_map(present_bytes)
-            self._full = True
             return False
-        self._allocated_bytes = present_bytes + growth_bytes
-        if self._full:
-            self._limit_map(MAP_BYTES)
-            self._full = False
         return True
 
     def _limit_map(self, size_bytes: int) -> None:
