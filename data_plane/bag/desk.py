@@ -14,7 +14,7 @@ from data_plane.bag.lane import Lane
 from data_plane.bag.lease import TOKEN_BYTES, WRITER_BYTES
 from data_plane.core.errors import QUEUE_DOES_NOT_EXIST, RefusedError
 from data_plane.core.queue import Queue
-from data_plane.ports import Cell, Clock, Entropy, Key, Waits
+from data_plane.ports import Cell, Clock, Entropy, Waits
 
 
 class Desk:
@@ -29,7 +29,7 @@ class Desk:
         self.waits = waits
         self.writer = entropy.random_bytes(WRITER_BYTES)
         self.lanes: OrderedDict[str, Lane] = OrderedDict()
-        self.calls: OrderedDict[bytes, Key] = OrderedDict()
+        self.calls: OrderedDict[bytes, bytes] = OrderedDict()
         self.calls_under_way: set[bytes] = set()
         self.calls_awaited: dict[bytes, int] = {}
         self.damaged_segments = 0
@@ -60,9 +60,9 @@ class Desk:
         self._tokens_given += 1
         return self.writer + self._tokens_given.to_bytes(TOKEN_BYTES - WRITER_BYTES, "big")
 
-    def remember_call(self, call: bytes, segment: Key) -> None:
-        """Keep where the messages of an SDK call went, for its retries."""
-        self.calls[call] = segment
+    def remember_call(self, call: bytes, ids: bytes) -> None:
+        """Keep the message ids that an SDK call was given, one after the other, for its retries."""
+        self.calls[call] = ids
         if len(self.calls) > CALLS_REMEMBERED_MAX:
             self.calls.popitem(last=False)
 

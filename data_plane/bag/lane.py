@@ -276,12 +276,12 @@ class Lane:
                 self.settle(block, index, now_ms)
 
     def leased(self, block: Block, leases: dict[int, bytes], now_us: int) -> None:
-        """Leases that this front end wrote took effect."""
+        """Leases that this front end wrote took effect, also on messages it has not met yet."""
         now_ms = now_us // 1000
         block.checked_us = now_us
         block.leases.update(leases)
         for index in leases:
-            if block.status.get(index) != GONE:
+            if block.status.get(index, GONE) != GONE:
                 block.status[index] = LEASED
                 self.settle(block, index, now_ms)
         self._unload(block)

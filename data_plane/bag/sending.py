@@ -162,7 +162,7 @@ async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     messages = [message for parcel in parcels for message in parcel.messages]
     attributes, suffix = _segment(at, delay_us, parcels, messages)
     queue = parcels[-1].queue
-    appended = await at.cell.append(
+    await at.cell.append(
         Append(
             at.lane.segments,
             suffix,
@@ -174,7 +174,7 @@ async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     )
     for parcel in parcels:
         if parcel.call != UNMARKED_CALL:
-            at.desk.remember_call(parcel.call, appended.key)
+            at.desk.remember_call(parcel.call, b"".join(m[0] for m in parcel.messages))
     at.desk.waits.signal(channel(at.lane), len(messages))
 
 
@@ -220,21 +220,23 @@ async def _earlier_attempt(at: Access, delay_us: int, call: bytes) -> list[bytes
         seen = desk.waits.signals(("call", call))
         # The deadline is set anew each time: past one, this would spin and hold up everybody.
         await desk.waits.wait_for(("call", call), seen, at.now_us() + CALL_LOOKBACK_US)
-    now_us = at.now_us()
-    key = desk.calls.get(call)
-    if key is not None:
-        item = await at.cell.get(key)
-        return _ids_of(item, call)
-    after = keys.be64(max(0, now_us + delay_us - CALL_LOOKBACK_US))
-    until: bytes | None = keys.be64(at.cell.now_us() + delay_us) + keys.AFTER_SLICE
+    ids = desk.calls.get(call)
+    if ids is not None:
+        return [ids[i : i + MESSAGE_ID_BYTES] for i in range(0, len(ids), MESSAGE_ID_BYTES)]
+    # By the cell's time, which stamped what is looked for: this front end's clock may be off, and
+    # what it knows of the cell's time may be old until the cell answers.
+    await at.cell.get(at.lane.low_water_key)
+    visible_us = at.cell.now_us() + delay_us
+    after = keys.be64(max(0, visible_us - CALL_LOOKBACK_US))
+    until = keys.be64(visible_us) + keys.AFTER_SLICE
     for _ in range(CALL_LOOKBACK_SEGMENTS_MAX // QUERY_PAGE):
         page = await at.cell.query(
             at.lane.segments, after=after, until=until, limit=QUERY_PAGE, reverse=True
         )
         for found in page:
-            ids = _ids_of(found.attributes, call)
-            if ids is not None:
-                return ids
+            earlier = _ids_of(found.attributes, call)
+            if earlier is not None:
+                return earlier
         if not page:
             return None
         until = _before(page[-1].key)
@@ -246,8 +248,8 @@ def _before(key: Key) -> bytes:
     return (int.from_bytes(key.sort, "big") - 1).to_bytes(len(key.sort), "big")
 
 
-def _ids_of(item: Attributes | None, call: bytes) -> list[bytes] | None:
-    if item is None or item["k"] != "s":
+def _ids_of(item: Attributes, call: bytes) -> list[bytes] | None:
+    if item["k"] != "s":
         return None
     place = find_call(item, call)
     return None if place is None else message_ids(item, place.offset, place.count)
