@@ -302,13 +302,14 @@ class EmbeddedCell:
             self._start_soon()
 
     def _take(self) -> list[_Write]:
-        """What waits, until it is enough for one transaction."""
+        """What waits, as much of it as one transaction may write."""
         writes: list[_Write] = []
         size_bytes = 0
-        while self._waiting and size_bytes < self._sizes.batch:
-            write = self._waiting.popleft()
-            size_bytes += write.size_bytes + WRITE_BYTES
-            writes.append(write)
+        while self._waiting:
+            size_bytes += self._waiting[0].size_bytes + WRITE_BYTES
+            if writes and size_bytes > self._sizes.batch:
+                break
+            writes.append(self._waiting.popleft())
         return writes
 
     def _evaluate(self, writes: list[_Write]) -> _Batch:

@@ -36,10 +36,10 @@ class CellOpenError(Exception):
 class StoreSizes:
     """How the data file grows, in bytes.
 
-    It is allocated ahead, by `growth` at a time, so that a full disk shows before a transaction and
-    never inside of one. The last `reserve` is kept for what must go on when the disk is full.
-    A transaction takes
-    writes until it has `batch` of them; twice that, and the biggest item, fit into `growth`.
+    It is allocated ahead, by `growth` at a time (by `batch` when the disk has no more), so that a
+    full disk shows before a transaction and never inside of one. The last `reserve` is kept for
+    what must go on when the disk is full. `batch` bounds what one transaction writes; no item is
+    bigger.
     """
 
     growth: int = 64 * 1024 * 1024

@@ -40,7 +40,7 @@ from tests.conformance.cell_suite import (
 )
 
 MIB = 1024 * 1024
-SMALL = StoreSizes(growth=4 * MIB, reserve=2 * MIB, batch=MIB)
+SMALL = StoreSizes(growth=8 * MIB, reserve=2 * MIB, batch=4 * MIB)
 
 
 @asynccontextmanager
