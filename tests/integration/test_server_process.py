@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -138,8 +139,9 @@ def test_a_client_that_leaves_its_long_poll_takes_no_message_along(server: Serve
             + body
         )
         await_in_flight(server)
+    left_s = time.monotonic()
     while "tidegate_requests_in_flight 2.0" in server.get("/metrics")[1]:
-        pass
+        assert time.monotonic() - left_s < 15, "its long poll goes on without it"
     client.send_message(QueueUrl=queue, MessageBody="mine")
     (message,) = client.receive_message(QueueUrl=queue)["Messages"]
     assert message["Body"] == "mine"
