@@ -1,0 +1,151 @@
+"""`python -m tests.benchmarks`: start a server, measure it, print and save what was measured."""
+
+import argparse
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from tests.benchmarks.backlog import measure_backlog
+from tests.benchmarks.canned_server import canned_server
+from tests.benchmarks.plan import SCENARIOS, Plan, smoke
+from tests.benchmarks.profile_server import profile
+from tests.benchmarks.report import Fact, Report, heading, machine_facts
+from tests.benchmarks.server_process import ROOT, ServerProcess
+from tests.benchmarks.throughput import Bench
+from tests.benchmarks.wire import BATCH
+
+PROFILED = ("send", "send_batch", "receive_delete")
+P99_MS_MAX = 10
+HALF = 0.5
+TYPICAL_CONNECTIONS = 64
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    names = "\n".join(f"  {name:<22} {what}" for name, what in SCENARIOS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks",
+        description="Measure a server that is started for it.",
+        epilog=f"scenarios:\n{names}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--smoke", action="store_true", help="everything short and small: less than a minute")
+    add(
+        "--only",
+        metavar="NAME",
+        action="append",
+        choices=sorted(SCENARIOS),
+        default=[],
+        help="run this scenario; may be given several times (default: all)",
+    )
+    add("--seconds", type=float, metavar="S", help="how long each run measures (default: 3)")
+    add("--runs", type=int, metavar="N", help="runs, of which the median counts (default: 3)")
+    add("--backlog", type=int, metavar="N", help="messages of the long backlog (default: 1000000)")
+    add("--json", type=Path, metavar="FILE", help="save what was measured as JSON too")
+    add(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="folder on the disk to measure; what is made in it is removed (default: build)",
+    )
+    add(
+        "--log-level",
+        choices=("error", "warning", "info"),
+        default="info",
+        help="what the server logs, to a file (default: info, which is every request)",
+    )
+    add(
+        "--profile",
+        metavar="WORK",
+        nargs="?",
+        const="send",
+        choices=PROFILED,
+        help="instead of measuring, print which functions of the server take the time; of "
+        f"{', '.join(PROFILED)} (default: send); with py-spy if it is installed, else cProfile",
+    )
+    return parser.parse_args(arguments)
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    plan = smoke(Plan()) if options.smoke else Plan()
+    given = {name: getattr(options, name) for name in ("seconds", "runs", "backlog")}
+    return replace(plan, **{name: value for name, value in given.items() if value})
+
+
+def _measure_sends(bench: Bench, plan: Plan, chosen: list[str], report: Report) -> None:
+    connections = plan.send_connections if "send" in chosen else (TYPICAL_CONNECTIONS,)
+    best_hz = 0.0
+    for each in connections:
+        row = bench.sends("send", each)
+        report.add(row)
+        best_hz = max(best_hz, row.messages_hz)
+    if "half_peak" in chosen:
+        row = bench.paced_sends(best_hz * HALF)
+        report.add(row)
+        name = "single sends at half of the best rate: p99"
+        report.state(Fact(name, row.latency.p99_ms, "ms", P99_MS_MAX))
+
+
+def _measure_throughput(bench: Bench, plan: Plan, chosen: list[str], report: Report) -> None:
+    if {"send", "half_peak"} & set(chosen):
+        _measure_sends(bench, plan, chosen, report)
+    steps = (
+        ("send_batch", plan.batch_connections, lambda n: bench.sends("send_batch", n)),
+        (
+            "receive_delete",
+            plan.batch_connections,
+            lambda n: bench.receives("receive_delete", n, BATCH),
+        ),
+        (
+            "receive_delete_single",
+            plan.single_connections,
+            lambda n: bench.receives("receive_delete_single", n, 1),
+        ),
+        ("end_to_end", plan.end_to_end_hz, bench.end_to_end),
+    )
+    for name, sizes, measure in steps:
+        if name in chosen:
+            for size in sizes:
+                report.add(measure(size))
+
+
+def _measure(folder: Path, options: argparse.Namespace) -> Report:
+    plan = _plan(options)
+    chosen = options.only or list(SCENARIOS)
+    server_options = ["--log-level", options.log_level]
+    report = Report(machine_facts(folder))
+    report.say(heading(report.machine))
+    if set(chosen) - {"backlog"}:
+        server = ServerProcess(folder / "data", folder / "log", server_options)
+        with canned_server() as canned_port, server:
+            _measure_throughput(Bench(server, canned_port, plan), plan, chosen, report)
+    if "backlog" in chosen:
+        server = ServerProcess(folder / "backlog-data", folder / "backlog-log", server_options)
+        with server:
+            measure_backlog(server, plan, report)
+    return report
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run it; the exit code is 1 if a request failed, whether or not the targets are met."""
+    options = _options(arguments)
+    where = options.data or ROOT / "build"
+    where.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-data-", dir=where) as name:
+        folder = Path(name).resolve()
+        if options.profile:
+            level = ["--log-level", options.log_level]
+            print(profile(folder, level, options.profile, _plan(options)))
+            return 0
+        report = _measure(folder, options)
+    if options.json:
+        report.save(options.json)
+    if report.errors:
+        print(f"{report.errors} requests failed", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

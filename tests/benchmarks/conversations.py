@@ -1,0 +1,95 @@
+"""What a connection says: coroutines that yield the next request and are sent its response."""
+
+import itertools
+import time
+from collections.abc import Callable, Generator, Iterator
+from typing import Final
+
+from tests.benchmarks.load import Group, Tally
+from tests.benchmarks.wire import (
+    BATCH,
+    DeleteTemplate,
+    Request,
+    count_failed,
+    receipt_handles,
+    receive_request,
+    send_batch_requests,
+    send_requests,
+    stamps_ns,
+)
+
+Conversation = Generator[tuple[str, Request], bytes, None]
+"""Yields the operation and its request; the response that it is sent has status 200."""
+
+LONG_POLL_S: Final = 20
+VISIBILITY_S: Final = 600
+"""Long enough that nothing comes back while a benchmark runs."""
+
+
+def _sends(
+    tally: Tally, group: Group, operation: str, requests: Iterator[Request], each: int
+) -> Conversation:
+    while not group.messages_max or tally.offered < group.messages_max:
+        tally.offered += each
+        response = yield operation, next(requests)
+        if each > 1 and count_failed(response):
+            tally.errors["entries of a batch failed"] += 1
+        else:
+            tally.messages += each
+
+
+def _receives(
+    tally: Tally, group: Group, receive: Request, deletes: DeleteTemplate
+) -> Conversation:
+    while True:
+        response = yield "receive", receive
+        handles = receipt_handles(response)[: group.count]
+        if not handles:
+            tally.empty += 1
+            tally.empty_in_a_row += 1
+            continue
+        tally.empty_in_a_row = 0
+        if group.count == 1:
+            response = yield "delete", deletes.delete(handles[0])
+        else:
+            response = yield "delete_batch", deletes.delete_batch(handles)
+        if count_failed(response):
+            tally.errors["entries of a batch failed"] += 1
+        tally.messages += len(handles)
+        tally.useful_at_s = time.perf_counter()
+
+
+def _consumes(tally: Tally, receive: Request, deletes: DeleteTemplate) -> Conversation:
+    while True:
+        response = yield "long_poll", receive
+        now_ns = time.perf_counter_ns()
+        tally.deliveries_s.extend((now_ns - sent) / 1e9 for sent in stamps_ns(response))
+        handles = receipt_handles(response)
+        if not handles:
+            tally.empty += 1
+            continue
+        yield "delete_batch", deletes.delete_batch(handles)
+        tally.messages += len(handles)
+
+
+def conversations(port: int, group: Group, tally: Tally) -> Callable[[], Conversation]:
+    """Return what starts the conversation of one connection of a group.
+
+    Raises:
+        ValueError: no work has this name.
+    """
+    url = group.queue_url
+    if group.work == "send":
+        sends = itertools.cycle(send_requests(port, url))
+        return lambda: _sends(tally, group, "send", sends, 1)
+    if group.work == "send_batch":
+        batches = itertools.cycle(send_batch_requests(port, url))
+        return lambda: _sends(tally, group, "send_batch", batches, BATCH)
+    deletes = DeleteTemplate(port, url)
+    if group.work == "receive_delete":
+        receive = receive_request(port, url, count=group.count, visibility_s=VISIBILITY_S)
+        return lambda: _receives(tally, group, receive, deletes)
+    if group.work == "long_poll":
+        poll = receive_request(port, url, count=group.count, wait_s=LONG_POLL_S)
+        return lambda: _consumes(tally, poll, deletes)
+    raise ValueError(f"no such work: {group.work}")

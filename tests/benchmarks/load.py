@@ -1,0 +1,97 @@
+"""What a load generator is told and what it tells: plain data that crosses a process boundary."""
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Connections that do the same.
+
+    `work` names a conversation (conversations.py). With `rate_hz` 0 the loop is closed: a
+    connection sends as soon as it is answered. Else requests start at that rate whatever the
+    answers do, and their time counts from when they should have started. `messages_max` ends the
+    work of the group; 0 leaves the end to the clock.
+    """
+
+    work: str
+    queue_url: str
+    connections: int
+    rate_hz: float = 0
+    count: int = 10
+    messages_max: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One run against the server on a port of this machine.
+
+    `server_pid` is that of the process whose CPU time is charged to the run, with its children.
+    """
+
+    port: int
+    groups: tuple[Group, ...]
+    seconds: float
+    warm_up_s: float = 0
+    server_pid: int = 0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one group measured.
+
+    `times_s` are those of the requests by operation; `deliveries_s` the times from the sending of a
+    message until a consumer had it. `offered` counts the messages that were asked to be sent;
+    `messages` those sent, or received and deleted. `useful_at_s` is when the last one was.
+    """
+
+    times_s: dict[str, "array[float]"] = field(default_factory=dict)
+    deliveries_s: "array[float]" = field(default_factory=lambda: array("d"))
+    messages: int = 0
+    offered: int = 0
+    empty: int = 0
+    empty_in_a_row: int = 0
+    useful_at_s: float = 0
+    errors: Counter[str] = field(default_factory=Counter)
+
+    def record(self, operation: str, time_s: float) -> None:
+        """Add the time of a request."""
+        try:
+            self.times_s[operation].append(time_s)
+        except KeyError:
+            self.times_s[operation] = array("d", [time_s])
+
+    def forget(self) -> None:
+        """Start to measure: what was is warm-up. Errors stay, and what `messages_max` limits."""
+        self.times_s.clear()
+        del self.deliveries_s[:]
+        self.messages = 0
+        self.empty = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run measured: one tally per group, the time it took, and the CPU time it used."""
+
+    tallies: tuple[Tally, ...]
+    elapsed_s: float
+    generator_cpu_s: float
+    server_cpu_s: float
+
+    @property
+    def errors(self) -> Counter[str]:
+        """All errors, by their text."""
+        total: Counter[str] = Counter()
+        for tally in self.tallies:
+            total.update(tally.errors)
+        return total
+
+    @property
+    def messages(self) -> int:
+        """Messages of all groups."""
+        return sum(tally.messages for tally in self.tallies)
+
+    def rate(self) -> float:
+        """Messages a second, of all groups."""
+        return self.messages / self.elapsed_s if self.elapsed_s else 0.0

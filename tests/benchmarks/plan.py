@@ -1,0 +1,50 @@
+"""How long and how much is measured."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+SCENARIOS: Final = {
+    "send": "single sends of 1 KB",
+    "half_peak": "single sends at half of the best rate, arriving at a steady pace",
+    "send_batch": "batches of 10 x 1 KB",
+    "receive_delete": "receive(10), then delete those in a batch",
+    "receive_delete_single": "receive(1), then delete it",
+    "end_to_end": "from the start of a send until a long poll has the message",
+    "backlog": "cost of a receive, memory and restart with a long backlog",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `python -m tests.benchmarks` does; `smoke` is what it does with --smoke."""
+
+    seconds: float = 3.0
+    warm_up_s: float = 1.0
+    runs: int = 3
+    send_connections: tuple[int, ...] = (1, 32, 64, 128)
+    batch_connections: tuple[int, ...] = (1, 16, 64)
+    single_connections: tuple[int, ...] = (1, 64)
+    paced_connections: int = 128
+    end_to_end_hz: tuple[int, ...] = (100, 1_000)
+    consumers: int = 16
+    backlog: int = 1_000_000
+    small_backlog: int = 1_000
+    backlog_rounds: int = 20
+    ceiling_s: float = 1.0
+
+
+def smoke(plan: Plan) -> Plan:
+    """Return the plan with everything short and small."""
+    return replace(
+        plan,
+        seconds=0.5,
+        warm_up_s=0.2,
+        runs=1,
+        send_connections=(1, 32),
+        batch_connections=(16,),
+        single_connections=(16,),
+        end_to_end_hz=(100,),
+        backlog=20_000,
+        backlog_rounds=3,
+        ceiling_s=0.2,
+    )

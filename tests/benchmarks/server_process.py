@@ -1,0 +1,173 @@
+"""The server under test, in a process of its own, and one plain connection to it."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tests.benchmarks.generator import READ_BYTES
+from tests.benchmarks.wire import (
+    ACCOUNT,
+    Request,
+    ResponseError,
+    request,
+    response_body,
+    response_size,
+    response_status,
+)
+
+ROOT: Final = Path(__file__).parents[2]
+START_S_MAX: Final = 60.0
+STOP_S_MAX: Final = 60.0
+_RETRY_S: Final = 0.005
+_REPLY_S_MAX: Final = 60.0
+
+
+class ServerError(Exception):
+    """The server did not start, or it refused a request."""
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Line:
+    """One connection that waits for each answer."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=_REPLY_S_MAX)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._port = port
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def exchange(self, asked: Request) -> bytes:
+        """Send a request and return its whole response.
+
+        Raises:
+            ServerError: its status is not 200.
+            ResponseError: it is no response, or the connection was closed.
+        """
+        asked.name_call(time.perf_counter_ns() % (1 << 40))
+        self._socket.sendall(asked.raw)
+        received = b""
+        size = 0
+        while not size or len(received) < size:
+            more = self._socket.recv(READ_BYTES)
+            if not more:
+                raise ResponseError("the server closed the connection")
+            received += more
+            size = size or response_size(received)
+        if response_status(received) != 200:
+            raise ServerError(received.decode(errors="replace"))
+        return received
+
+    def call(self, operation: str, params: object) -> dict[str, Any]:
+        """Make a call and return its decoded answer; raises as `exchange` does."""
+        body = response_body(self.exchange(request(self._port, operation, params)))
+        answer: dict[str, Any] = json.loads(body) if body else {}
+        return answer
+
+    def create_queue(self, name: str) -> str:
+        """Create a standard queue and return its URL."""
+        url = self.call("CreateQueue", {"QueueName": name})["QueueUrl"]
+        assert isinstance(url, str)
+        return url
+
+
+@dataclass(slots=True)
+class ServerProcess:
+    """A server of the data in a folder; may be ended and started again, on the same port.
+
+    `wrapper` is put before the command, for profilers.
+    """
+
+    data: Path
+    log: Path
+    options: Sequence[str] = ()
+    wrapper: Sequence[str] = ()
+    port: int = field(default_factory=_free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process id; 0 when it does not run."""
+        return self.process.pid if self.process else 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None:
+            self.stop()
+
+    def queue_url(self, name: str) -> str:
+        """URL of a queue of this server."""
+        return f"http://127.0.0.1:{self.port}/{ACCOUNT}/{name}"
+
+    def start(self) -> None:
+        """Start it, and return when it accepts connections.
+
+        Raises:
+            ServerError: it ended, or takes too long.
+        """
+        command = [
+            *(self.wrapper or (sys.executable,)),
+            *("-m", "control_plane.cli", "serve", "--auth", "off"),
+            *("--port", str(self.port), "--data", str(self.data)),
+            *self.options,
+        ]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+        until_s = time.perf_counter() + START_S_MAX
+        while time.perf_counter() < until_s and self.process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+            except ConnectionRefusedError:
+                # Nothing tells when a listener opens but trying.
+                time.sleep(_RETRY_S)
+                continue
+            return
+        raise ServerError(f"the server did not start: {self.log.read_text()[-2000:]}")
+
+    def stop(self) -> float:
+        """End it as an operator does; how long it took, in seconds.
+
+        Raises:
+            ServerError: it did not exit with 0.
+        """
+        return self._end(signal.SIGTERM, 0)
+
+    def kill(self) -> float:
+        """End it as a crash does."""
+        return self._end(signal.SIGKILL, -signal.SIGKILL)
+
+    def _end(self, number: signal.Signals, expected: int) -> float:
+        assert self.process is not None
+        began_s = time.perf_counter()
+        self.process.send_signal(number)
+        try:
+            code = self.process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise ServerError(f"the server ignored {number.name}") from None
+        finally:
+            self.process = None
+        if code != expected:
+            tail = self.log.read_text()[-2000:]
+            raise ServerError(f"after {number.name} the server exited with {code}: {tail}")
+        return time.perf_counter() - began_s
