@@ -174,9 +174,10 @@ async def purge(client: Client, plan: Plan, until_us: int) -> None:
         await client.call("PurgeQueue", queue.name, {"QueueUrl": queue.name})
 
 
-async def drain(client: Client, queue: str, until_us: int) -> None:
-    """Receive and delete everything until this time."""
+async def drain(client: Client, queue: str, for_us: int) -> None:
+    """Receive and delete everything for this long."""
     scheduler = client.world.scheduler
+    until_us = scheduler.now_us + for_us
     while scheduler.now_us < until_us:
         output = await client.call(
             "ReceiveMessage",

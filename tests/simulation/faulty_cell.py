@@ -38,7 +38,7 @@ class Stored:
 
     time_us: int
     stamp_us: int
-    uid: str
+    front_end: str
     message_id: bytes
     body: str
 
@@ -58,15 +58,14 @@ class Store:
         """The store's own clock."""
         return self._scheduler.now_us + self.offset_us
 
-    async def append(self, record: Append) -> Appended:
+    async def append(self, record: Append, front_end: str) -> Appended:
         """Append, and note the messages."""
         appended = await self.cell.append(record)
         if record.attributes.get("k") == "s":
             item = {**record.attributes, "t": appended.stamp_us}
-            uid = record.partition.split("|")[1]
             now_us = self._scheduler.now_us
             self.stored += [
-                Stored(now_us, appended.stamp_us, uid, message.id, message.body)
+                Stored(now_us, appended.stamp_us, front_end, message.id, message.body)
                 for message in open_segment(item)
             ]
         return appended
@@ -118,7 +117,9 @@ class FaultyCell:
 
     async def append(self, record: Append) -> Appended:
         """Never repeated by the way: the cell chooses the stamp, so no network lies between."""
-        return await self._call(lambda: self._store.append(record), repeatable=False, grows=True)
+        return await self._call(
+            lambda: self._store.append(record, self._process.name), repeatable=False, grows=True
+        )
 
     async def put(
         self,

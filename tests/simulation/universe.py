@@ -63,14 +63,15 @@ async def _live(world: World) -> None:
             slot.process.crash()
         await scheduler.pause(10_000_000)
     only = world.random.choice(world.slots) if plan.drain == "one" else None
-    drained_us = scheduler.now_us + DRAIN_US
-    await _all(
-        world,
-        [
-            drain(Client(world, f"drain-{queue.name}", only=only), queue.name, drained_us)
-            for queue in plan.queues
-        ],
-    )
+    drains = [
+        drain(Client(world, f"drain-{queue.name}", only=only), queue.name, DRAIN_US)
+        for queue in plan.queues
+    ]
+    if plan.sequential:
+        for one in drains:
+            await one
+    else:
+        await _all(world, drains)
     await _look_again(world)
 
 
@@ -140,7 +141,7 @@ async def _look_once(world: World) -> None:
         client = Client(world, f"last-{slot.name}", only=slot)
         for queue in world.plan.queues:
             for _ in range(2):
-                await drain(client, queue.name, world.scheduler.now_us + 1)
+                await drain(client, queue.name, 1)
 
 
 async def _strike(world: World) -> None:
