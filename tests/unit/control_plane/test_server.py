@@ -1,0 +1,67 @@
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from control_plane.server import TidegateServer
+from data_plane.http.logs import LogWriter
+from data_plane.settings import ServerSettings
+from data_plane.system import SystemClock
+from tests.unit.data_plane.http.test_metrics import served
+
+Scenario = Callable[[TidegateServer, list[bytes]], Awaitable[None]]
+
+
+def play(scenario: Scenario, data: Path) -> None:
+    async def main() -> None:
+        written: list[bytes] = []
+        log = LogWriter(written.append, SystemClock(), "info")
+        server = TidegateServer(ServerSettings(data=data), log)
+        try:
+            await scenario(server, written)
+        finally:
+            server.cell._failure = None
+            await server.cell.close()
+
+    asyncio.run(main())
+
+
+async def health(server: TidegateServer) -> tuple[int, Any]:
+    response = await server._health()
+    return response.status, json.loads(response.body)
+
+
+def test_health_is_503_while_the_cell_does_not_answer(tmp_path: Path) -> None:
+    async def scenario(server: TidegateServer, _written: list[bytes]) -> None:
+        status, body = await health(server)
+        assert (status, body["status"], body["cells"]) == (200, "ok", {"local": "available"})
+        server.cell._failure = "the disk is gone"
+        status, body = await health(server)
+        assert (status, body["status"]) == (503, "unavailable")
+        assert body["cells"] == {"local": "unavailable"}
+
+    play(scenario, tmp_path)
+
+
+def test_metrics_are_there_while_the_cell_does_not_answer(tmp_path: Path) -> None:
+    async def scenario(server: TidegateServer, _written: list[bytes]) -> None:
+        assert b'tidegate_cell_available{cell="local"} 1.0' in (await server._metrics()).body
+        server.cell._failure = "the disk is gone"
+        assert b'tidegate_cell_available{cell="local"} 0.0' in (await server._metrics()).body
+
+    play(scenario, tmp_path)
+
+
+def test_upkeep_ends_the_series_of_deleted_queues(tmp_path: Path) -> None:
+    async def scenario(server: TidegateServer, _written: list[bytes]) -> None:
+        definition = server.registry.define(
+            account="1" * 12, region="us-east-1", name="kept", attributes={}, tags={}, now_us=1
+        )
+        await server.registry.create(definition, {}, 1)
+        for name in ("kept", "gone"):
+            server.metrics.served(served("SendMessage", queue=name, messages=1))
+        await server._upkeep_step()
+        assert [name for _, _, name in server.metrics.queues] == ["kept"]
+
+    play(scenario, tmp_path)
