@@ -108,7 +108,15 @@ class TidegateServer:
         finally:
             upkeep.cancel()
             await asyncio.wait({upkeep})
+            await self._last_sweep()
             await self.cell.close()
+
+    async def _last_sweep(self) -> None:
+        """Leave low-water marks where they are, so that the next start reads nothing twice."""
+        try:
+            await self.bag.sweep()
+        except CellUnavailableError as error:
+            self.log.event("warning", "upkeep", error=str(error))
 
     async def _upkeep(self) -> None:
         while True:
