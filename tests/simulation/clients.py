@@ -34,9 +34,7 @@ class Client:
         for number in range(ATTEMPTS_MAX):
             if number or self.random.random() < NEXT_FRONT_END_CHANCE:
                 self._slot = self._only or self.random.choice(world.slots)
-            attempt = world.history.invoke(
-                world.scheduler.now_us, call, self._slot.process.name
-            )
+            attempt = world.history.invoke(world.scheduler.now_us, call, self._slot.process.name)
             answer = await world.request(attempt, self._slot, patience_us)
             if answer is not None:
                 status, output = answer

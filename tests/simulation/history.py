@@ -76,9 +76,7 @@ class History:
         )
         return attempt
 
-    def answer(
-        self, now_us: int, attempt: Attempt, status: int, output: Mapping[str, Any]
-    ) -> None:
+    def answer(self, now_us: int, attempt: Attempt, status: int, output: Mapping[str, Any]) -> None:
         """A front end answered."""
         attempt.answered_us, attempt.status, attempt.output = now_us, status, output
         self.note(

@@ -163,8 +163,7 @@ class Scheduler:
             if self.steps > STEPS_MAX:
                 raise StuckError(f"not at its end after {STEPS_MAX} steps")
             time_us, _, _, action = heapq.heappop(heap)
-            if time_us > self.now_us:
-                self.now_us = time_us
+            self.now_us = max(self.now_us, time_us)
             action()
         return _outcome(until)
 

@@ -78,9 +78,7 @@ async def _live(world: World) -> None:
 async def _side_by_side(world: World, until_us: int) -> None:
     plan = world.plan
     calls = [produce(Client(world, f"producer{i}"), plan) for i in range(plan.producers)]
-    calls += [
-        consume(Client(world, f"consumer{i}"), plan, until_us) for i in range(plan.consumers)
-    ]
+    calls += [consume(Client(world, f"consumer{i}"), plan, until_us) for i in range(plan.consumers)]
     if plan.purges:
         calls.append(purge(Client(world, "purger"), plan, until_us))
     await _all(world, calls)
