@@ -1,0 +1,44 @@
+"""Bugs that are planted into the shipped code, to see the simulator find them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.simulation.oracle import Violation
+from tests.simulation.universe import run
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedBug:
+    """Shipped code made subtly wrong: what stands where, and which invariant breaks by it.
+
+    `patches` are an object (module or class), the name of its attribute, and the wrong value.
+    """
+
+    name: str
+    invariants: frozenset[str]
+    patches: tuple[tuple[Any, str, Any], ...]
+
+
+@contextmanager
+def planted(bug: PlantedBug) -> Iterator[None]:
+    """The shipped code with the bug in it."""
+    before = [(where, name, getattr(where, name)) for where, name, _ in bug.patches]
+    for where, name, wrong in bug.patches:
+        setattr(where, name, wrong)
+    try:
+        yield
+    finally:
+        for where, name, right in before:
+            setattr(where, name, right)
+
+
+def seeds_to_find(bug: PlantedBug, seeds_max: int) -> tuple[int, Violation] | None:
+    """How many seeds it takes until one of the bug's invariants is seen broken, and how."""
+    with planted(bug):
+        for seed in range(seeds_max):
+            for violation in run(seed).violations:
+                if violation.invariant in bug.invariants:
+                    return seed + 1, violation
+    return None
