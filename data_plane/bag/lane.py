@@ -64,6 +64,7 @@ class Block:
         "slices",
         "status",
         "total",
+        "touched",
     )
 
     def __init__(self, block_id: bytes) -> None:
@@ -74,6 +75,7 @@ class Block:
         self.slices: dict[int, int] = {}
         self.segments: dict[int, LoadedSegment] = {}
         self.total: int | None = None
+        self.touched = False
         self.entries = 0
         self.marked_ms = NEVER_MS
         self.checked_us = 0
@@ -83,7 +85,11 @@ class Block:
         self.checked_us = now_us
         self.leases.clear()
         if state is None:
+            if self.touched:
+                # It had a state, and was collected since: all of its messages were deleted.
+                self.status = dict.fromkeys(self.status, GONE)
             return
+        self.touched = True
         for name, value in state.items():
             if name == "d" and isinstance(value, frozenset):
                 for index in value:
@@ -279,6 +285,7 @@ class Lane:
         """Leases that this front end wrote took effect, also on messages it has not met yet."""
         now_ms = now_us // 1000
         block.checked_us = now_us
+        block.touched = True
         block.leases.update(leases)
         for index in leases:
             if block.status.get(index, GONE) != GONE:
