@@ -27,6 +27,8 @@ async def _fetch_for_all(at: Access, receives: list[object]) -> list[object | Ex
 async def _fetch(at: Access) -> bool:
     lane = at.lane
     await _open(at)
+    # What is read is as old as the request: blocks may be collected while an answer is under way.
+    asked_us = at.now_us()
     items = await at.cell.query(
         lane.segments,
         after=max(lane.cursor, _floor(at)),
@@ -41,7 +43,7 @@ async def _fetch(at: Access) -> bool:
             if kind == "m" or lane.known(block_id) is None:
                 wanted[Key(lane.states, block_id)] = None
     states = await at.cell.get_many(tuple(wanted)) if wanted else {}
-    lane.absorb(at.queue, items, states, at.now_us())
+    lane.absorb(at.queue, items, states, asked_us)
     return bool(items)
 
 
@@ -72,7 +74,8 @@ async def load(at: Access, block: Block, indexes: list[int]) -> None:
 
     Messages whose segment is no more, or cannot be read, are marked gone.
     """
-    stale = at.now_us() - block.checked_us > READY_AGE_US_MAX
+    asked_us = at.now_us()
+    stale = not 0 <= asked_us - block.checked_us <= READY_AGE_US_MAX
     firsts = {block.first_of[index] for index in indexes}
     missing = [f for f in sorted(firsts) if stale or f not in block.segments]
     found: dict[Key, Attributes] = {}
@@ -86,7 +89,7 @@ async def load(at: Access, block: Block, indexes: list[int]) -> None:
             [*segment_keys.values(), state_key] if stale else list(segment_keys.values())
         )
         if stale:
-            block.learn(found.get(state_key), at.now_us())
+            block.learn(found.get(state_key), asked_us)
     for first, key in segment_keys.items():
         item = found.get(key)
         if item is None:
