@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import signal
@@ -231,6 +232,9 @@ async def _run(settings: ServerSettings, announce: Callable[[str], None]) -> int
         server = TidegateServer(settings, log)
     except OSError as error:
         raise StartError(f"data: cannot use {settings.data}: {error.strerror}") from error
+    # What was imported stays: collections that walk over it would stop all requests for a while.
+    gc.collect()
+    gc.freeze()
     stop = asyncio.Event()
 
     def on_signal(number: int) -> None:

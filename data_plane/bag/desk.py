@@ -29,7 +29,8 @@ class Desk:
         self.waits = waits
         self.writer = entropy.random_bytes(WRITER_BYTES)
         self.lanes: OrderedDict[str, Lane] = OrderedDict()
-        self.calls: OrderedDict[bytes, bytes] = OrderedDict()
+        self._calls: dict[bytes, bytes] = {}
+        self._earlier_calls: dict[bytes, bytes] = {}
         self.calls_under_way: set[bytes] = set()
         self.calls_awaited: dict[bytes, int] = {}
         self.damaged_segments = 0
@@ -62,9 +63,14 @@ class Desk:
 
     def remember_call(self, call: bytes, ids: bytes) -> None:
         """Keep the message ids that an SDK call was given, one after the other, for its retries."""
-        self.calls[call] = ids
-        if len(self.calls) > CALLS_REMEMBERED_MAX:
-            self.calls.popitem(last=False)
+        self._calls[call] = ids
+        if len(self._calls) * 2 > CALLS_REMEMBERED_MAX:
+            # Two dicts of plain bytes: the garbage collector does not walk over those.
+            self._calls, self._earlier_calls = {}, self._calls
+
+    def ids_of_call(self, call: bytes) -> bytes | None:
+        """The ids that an SDK call was given, if it is remembered."""
+        return self._calls.get(call) or self._earlier_calls.get(call)
 
 
 @dataclass(frozen=True, slots=True)

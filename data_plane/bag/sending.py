@@ -220,7 +220,7 @@ async def _earlier_attempt(at: Access, delay_us: int, call: bytes) -> list[bytes
         seen = desk.waits.signals(("call", call))
         # The deadline is set anew each time: past one, this would spin and hold up everybody.
         await desk.waits.wait_for(("call", call), seen, at.now_us() + CALL_LOOKBACK_US)
-    ids = desk.calls.get(call)
+    ids = desk.ids_of_call(call)
     if ids is not None:
         return [ids[i : i + MESSAGE_ID_BYTES] for i in range(0, len(ids), MESSAGE_ID_BYTES)]
     # By the cell's time, which stamped what is looked for: this front end's clock may be off, and
