@@ -167,7 +167,7 @@ async def delete(
 async def purge(client: Client, plan: Plan, until_us: int) -> None:
     """Purge a queue now and then."""
     while client.world.scheduler.now_us < until_us:
-        await client.pause(5_000_000, 70_000_000)
+        await client.pause(2_000_000, 40_000_000)
         queue = client.random.choice(plan.queues)
         await client.call("PurgeQueue", queue.name, {"QueueUrl": queue.name})
 

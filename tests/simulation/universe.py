@@ -119,6 +119,8 @@ async def _look_again(world: World) -> None:
     """Whatever is delivered now had been deleted."""
     plan, scheduler = world.plan, world.scheduler
     world.note("drained")
+    await scheduler.pause(40_000_000)
+    await _look_once(world)
     await scheduler.pause(660_000_000)
     for leap_us in plan.leaps_us:
         scheduler.leap(leap_us)

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from data_plane.bag import (
     deleting,
-    engine,
     keys,
     lane,
     reading,
@@ -41,6 +40,7 @@ BREAKS = frozenset({"nothing breaks"})
 _absorb = Lane.absorb
 _delete = deleting.delete
 _flush = sending._flush
+_learn = Block.learn
 _collect_right = deleting._collect_if_finished
 _open_segment = segment.open_segment
 
@@ -71,9 +71,7 @@ async def _mark_in_memory(at: Access, block_id: bytes, due_ms: int) -> None:
         block.marked_ms = min(block.marked_ms, due_ms)
 
 
-def _absorb_past_now(
-    self: Lane, queue: Queue, items: Any, states: Any, now_us: int
-) -> None:
+def _absorb_past_now(self: Lane, queue: Queue, items: Any, states: Any, now_us: int) -> None:
     _absorb(self, queue, items, states, now_us)
     self.cursor = max(self.cursor, keys.segment_sort(now_us + 500_000, bytes(10), 0))
 
@@ -94,22 +92,20 @@ def _collect_too_much(
 
 
 async def _purge_ahead(at: Access) -> int:
-    return at.now_us() + 5_000_000
+    return at.now_us() + 30_000_000
 
 
 # Deletes last
 
 
-def _update_without_set(
-    assign: Attributes, add: Attributes, remove: frozenset[str]
-) -> Update:
+def _update_without_set(assign: Attributes, add: Attributes, remove: frozenset[str]) -> Update:
     del add
     return Update(assign=assign, remove=remove)
 
 
 async def _delete_in_memory(
     desk: Desk, queue: Queue, handles: Sequence[ReceiptHandle]
-) -> list[None | RefusedError]:
+) -> list[RefusedError | None]:
     lane_ = desk.lane(queue)
     for handle in handles:
         block = lane_.known(handle.block)
@@ -117,6 +113,11 @@ async def _delete_in_memory(
             return await _delete(desk, queue, handles)
         lane_.gone(block, [handle.index])
     return [None] * len(handles)
+
+
+def _learn_nothing_from_absence(self: Block, state: Attributes | None, now_us: int) -> None:
+    self.touched = False
+    _learn(self, state, now_us)
 
 
 # Visibility, receive counts
@@ -130,7 +131,7 @@ def _free_at_once(_lease: Lease, _writer: bytes, _guard_ms: int) -> int:
     return 0
 
 
-def _lease_without_count(  # noqa: PLR0913, PLR0917 - the fields of a lease
+def _lease_without_count(
     visible_ms: int, _count: int, leased_ms: int, first_ms: int, first: int, token: bytes
 ) -> Lease:
     return Lease(visible_ms, 1, leased_ms, first_ms, first, token)
@@ -160,7 +161,7 @@ def _open_without_attributes(item: Attributes) -> list[Message]:
 # Delays, expiry, purges
 
 
-def _append_without_delay(  # noqa: PLR0913, PLR0917 - the fields of an append
+def _append_without_delay(
     partition: str, suffix: bytes, attributes: Attributes, now_us: int, _delay_us: int, tallies: Any
 ) -> Append:
     return Append(partition, suffix, attributes, now_us, 0, tallies)
@@ -187,13 +188,11 @@ def _floor_of_retention(at: Access) -> bytes:
 
 async def _delete_one_by_one(
     desk: Desk, queue: Queue, handles: Sequence[ReceiptHandle]
-) -> list[None | RefusedError]:
+) -> list[RefusedError | None]:
     return [(await _delete(desk, queue, [handle]))[0] for handle in handles]
 
 
-def _leased_also_unmet(
-    self: Lane, block: Block, leases: dict[int, bytes], now_us: int
-) -> None:
+def _leased_also_unmet(self: Lane, block: Block, leases: dict[int, bytes], now_us: int) -> None:
     block.checked_us = now_us
     block.leases.update(leases)
     for index in leases:
@@ -225,9 +224,7 @@ BUGS: Final = (
         DELIVERED,
         ((Lane, "_is_covered", _covered_without_marker), (Lane, "unmarked", _nothing_unmarked)),
     ),
-    PlantedBug(
-        "low-water mark past every lease", DELIVERED, ((Lane, "_prune", _prune_leased),)
-    ),
+    PlantedBug("low-water mark past every lease", DELIVERED, ((Lane, "_prune", _prune_leased),)),
     PlantedBug("markers not written", DELIVERED, ((upkeep, "mark", _mark_in_memory),)),
     PlantedBug("cursor past the present", DELIVERED, ((Lane, "absorb", _absorb_past_now),)),
     PlantedBug(
@@ -238,11 +235,9 @@ BUGS: Final = (
     PlantedBug(
         "purge stamp ahead of the purge",
         DELIVERED,
-        ((upkeep, "mark_purge", _purge_ahead), (engine.upkeep, "mark_purge", _purge_ahead)),
+        ((upkeep, "mark_purge", _purge_ahead),),
     ),
-    PlantedBug(
-        "delete forgets the set", DELETED, ((deleting, "Update", _update_without_set),)
-    ),
+    PlantedBug("delete forgets the set", DELETED, ((deleting, "Update", _update_without_set),)),
     PlantedBug("delete in memory only", DELETED, ((deleting, "delete", _delete_in_memory),)),
     PlantedBug(
         "block collected at once, prefetched messages not looked at again",
@@ -250,12 +245,13 @@ BUGS: Final = (
         ((deleting, "COLLECT_AFTER_US", 0), (reading, "READY_AGE_US_MAX", 1 << 62)),
     ),
     PlantedBug(
-        "lease condition dropped", VISIBILITY, ((receiving, "_unchanged", _no_condition),)
+        "a collected block taken for a new one",
+        DELETED,
+        ((Block, "learn", _learn_nothing_from_absence),),
     ),
+    PlantedBug("lease condition dropped", VISIBILITY, ((receiving, "_unchanged", _no_condition),)),
     PlantedBug("leases end at once", VISIBILITY, ((Lease, "free_ms", _free_at_once),)),
-    PlantedBug(
-        "receive count not carried", COUNTS, ((receiving, "Lease", _lease_without_count),)
-    ),
+    PlantedBug("receive count not carried", COUNTS, ((receiving, "Lease", _lease_without_count),)),
     PlantedBug(
         "change of visibility without a condition",
         COUNTS,
@@ -266,15 +262,11 @@ BUGS: Final = (
         REPEATS,
         ((sending, "_earlier_attempt", _no_earlier_attempt),),
     ),
-    PlantedBug(
-        "lookback of one second", REPEATS, ((sending, "CALL_LOOKBACK_US", 1_000_000),)
-    ),
+    PlantedBug("lookback of one second", REPEATS, ((sending, "CALL_LOOKBACK_US", 1_000_000),)),
     PlantedBug(
         "one partition for all queues", INTACT, ((keys, "segments", _one_partition_for_all),)
     ),
-    PlantedBug(
-        "attributes lost", INTACT, ((lane, "open_segment", _open_without_attributes),)
-    ),
+    PlantedBug("attributes lost", INTACT, ((lane, "open_segment", _open_without_attributes),)),
     PlantedBug("delay dropped", DELAYS, ((sending, "Append", _append_without_delay),)),
     PlantedBug(
         "expiry unchecked",

@@ -1,0 +1,31 @@
+"""The simulator finds what it is there to find: a bug for each invariant, several for most."""
+
+import pytest
+
+from tests.simulation.oracle import INVARIANTS
+from tests.simulation.planted import PlantedBug, planted, seeds_to_find
+from tests.simulation.planted.bugs import BUGS
+
+SEEDS_MAX = 600
+"""Bound on the search; docs/simulation.md has how many it took."""
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
+def test_a_planted_bug_is_found(bug: PlantedBug) -> None:
+    found = seeds_to_find(bug, SEEDS_MAX)
+    assert found is not None, f"{SEEDS_MAX} seeds do not show it"
+    seeds, violation = found
+    print(f"{bug.name}: {seeds} seeds to find ({violation.invariant})")
+
+
+def test_every_invariant_has_a_planted_bug() -> None:
+    names = {invariant.__name__.replace("_", " ") for invariant in INVARIANTS}
+    assert set().union(*(bug.invariants for bug in BUGS)) == names
+
+
+def test_planting_leaves_nothing_behind() -> None:
+    for bug in BUGS:
+        before = [getattr(where, name) for where, name, _ in bug.patches]
+        with planted(bug):
+            pass
+        assert [getattr(where, name) for where, name, _ in bug.patches] == before

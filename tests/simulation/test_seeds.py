@@ -1,0 +1,42 @@
+"""A fixed set of universes; `make simulate` runs as many others as there is time for."""
+
+import pytest
+
+from tests.simulation.universe import run
+
+CHUNKS = 20
+SEEDS_PER_CHUNK = 40
+FOUND = (30, 70, 452, 1038, 1090, 1489, 1563, 3572)
+"""Seeds that once showed a bug of the engine, or of the oracle."""
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_nothing_is_wrong_with_the_universes_of_these_seeds(chunk: int) -> None:
+    first = chunk * SEEDS_PER_CHUNK
+    wrong = {
+        seed: [f"{v.invariant}: {v.text}" for v in violations]
+        for seed in range(first, first + SEEDS_PER_CHUNK)
+        if (violations := run(seed).violations)
+    }
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_what_was_found_stays_mended(seed: int) -> None:
+    assert [f"{v.invariant}: {v.text}" for v in run(seed).violations] == []
+
+
+def test_universes_are_of_a_size_that_means_something() -> None:
+    outcomes = [run(seed) for seed in range(40)]
+    assert sum(outcome.requests for outcome in outcomes) / len(outcomes) > 150
+    operations = {attempt.call.operation for o in outcomes for attempt in o.history.attempts}
+    assert operations >= {
+        "SendMessage",
+        "SendMessageBatch",
+        "ReceiveMessage",
+        "DeleteMessage",
+        "DeleteMessageBatch",
+        "ChangeMessageVisibility",
+        "ChangeMessageVisibilityBatch",
+        "PurgeQueue",
+    }
