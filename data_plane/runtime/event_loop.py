@@ -165,7 +165,9 @@ class EventLoopWaits:
         return not self._stopping
 
     def _leave(self, channel: Hashable, waiter: asyncio.Future[bool]) -> None:
-        waiters = self._waiters[channel]
+        waiters = self._waiters.get(channel)
+        if waiters is None or waiter not in waiters:
+            return  # a signal passed over it, because its time was up
         waiters.remove(waiter)
         if not waiters:
             del self._waiters[channel]

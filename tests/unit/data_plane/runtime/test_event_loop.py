@@ -224,6 +224,21 @@ def test_a_cancelled_waiter_is_forgotten() -> None:
     play(scenario)
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_signal_passes_over_one_whose_time_is_up(others: int) -> None:
+    async def scenario(waits: EventLoopWaits, loop: VirtualLoop) -> None:
+        soon_us, late_us = START_US + SECOND_US, START_US + 20 * SECOND_US
+        first = asyncio.create_task(waits.wait_for("channel", 0, soon_us))
+        # Due when the wait is, but made later: it runs before the wait has returned.
+        loop.call_soon(loop.call_later, 1.0, waits.signal, "channel")
+        rest = [asyncio.create_task(waits.wait_for("channel", 0, late_us)) for _ in range(others)]
+        assert await first
+        assert all(await asyncio.gather(*rest))
+        assert loop.now_us() == soon_us
+
+    play(scenario)
+
+
 def test_signals_are_kept_for_a_bounded_number_of_channels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
