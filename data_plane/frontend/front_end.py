@@ -104,7 +104,7 @@ class FrontEnd:
         return Served(
             request_id=exchange.request_id,
             operation=exchange.operation.name if exchange.operation else "",
-            account=exchange.account,
+            account=exchange.queue.account if exchange.queue else exchange.account,
             region=exchange.region,
             queue=exchange.queue_name,
             protocol=exchange.protocol,

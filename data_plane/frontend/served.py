@@ -8,9 +8,10 @@ class Served:
     """One answered request.
 
     `operation` is "" where the request named none that exists, `queue` the name of the queue it
-    named ("" for none). `code` is "" or the code of the error it got. `messages` were sent,
-    received or deleted; `bytes` is the size of those sent or received; `failed_entries` of a batch
-    were not. `exception` is set where something broke that no client can cause.
+    named ("" for none), `account` the queue's, else the caller's. `code` is "" or the code of the
+    error it got. `messages` were sent, received or deleted; `bytes` is the size of those sent or
+    received; `failed_entries` of a batch were not. `exception` is set where something broke that
+    no client can cause.
     """
 
     request_id: str

@@ -162,7 +162,7 @@ class Server:
 
     async def find(self, account: str, region: str, name: str) -> Queue | None:
         self.looked_up.append((account, region, name))
-        return self.queue if name == self.queue.name else None
+        return replace(self.queue, account=account) if name == self.queue.name else None
 
     def answer(self, request: HttpRequest) -> HttpResponse:
         return run(self.front_end.answer(request))

@@ -38,6 +38,12 @@ def test_what_was_served() -> None:
     assert (served.started_us, served.finished_us) == (NOW_US, NOW_US)
 
 
+def test_what_is_served_of_a_queue_counts_for_its_account() -> None:
+    server = Server()
+    server.json("SendMessage", {**SEND, "QueueUrl": "http://h/999999999999/orders"})
+    assert [served.account for served in server.served] == ["999999999999"]
+
+
 def test_refusals_are_served_too() -> None:
     server = Server()
     server.json("SendMessage", {"QueueUrl": URL})
