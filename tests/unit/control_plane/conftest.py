@@ -1,7 +1,6 @@
 """A registry over one memory cell, in virtual time, and the messages of queues as a fake."""
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,33 +14,10 @@ from data_plane.core.queue import Queue
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Attributes, CellUnavailableError, Key
 from data_plane.protocol.operation import Call, Params
+from tests.unit.repeatable import HandClock, SeededEntropy
 
 ACCOUNT = "111122223333"
 REGION = "eu-west-1"
-
-
-class HandClock:
-    """A clock that moves when a test says so."""
-
-    def __init__(self) -> None:
-        self.time_us = 1_790_000_000_000_000
-
-    def now_us(self) -> int:
-        return self.time_us
-
-    def advance(self, seconds: float) -> None:
-        self.time_us += round(seconds * 1_000_000)
-
-
-class SeededEntropy:
-    """The same bytes in every run."""
-
-    def __init__(self) -> None:
-        self._drawn = 0
-
-    def random_bytes(self, count: int) -> bytes:
-        self._drawn += 1
-        return hashlib.shake_128(str(self._drawn).encode()).digest(count)
 
 
 class RegistryCell(MemoryCell):

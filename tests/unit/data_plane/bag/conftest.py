@@ -1,7 +1,6 @@
 """Front ends over one counted memory cell, in virtual time."""
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle, decode
 from data_plane.memory.cell import MemoryCell
 from data_plane.runtime.event_loop import EventLoopWaits
+from tests.unit.repeatable import HandClock, SeededEntropy
 
 T = TypeVar("T")
 
@@ -35,30 +35,6 @@ QUEUE = Queue(
     purged_us=0,
     attributes={},
 )
-
-
-class HandClock:
-    """A clock that moves when a test says so."""
-
-    def __init__(self) -> None:
-        self.time_us = 1_790_000_000_000_000
-
-    def now_us(self) -> int:
-        return self.time_us
-
-    def advance(self, seconds: float) -> None:
-        self.time_us += round(seconds * 1_000_000)
-
-
-class SeededEntropy:
-    """The same bytes in every run."""
-
-    def __init__(self) -> None:
-        self._calls = 0
-
-    def random_bytes(self, count: int) -> bytes:
-        self._calls += 1
-        return hashlib.shake_128(self._calls.to_bytes(8, "big")).digest(count)
 
 
 @dataclass
