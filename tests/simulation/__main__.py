@@ -4,6 +4,8 @@ import argparse
 import sys
 import time
 
+from tests.simulation.planted import seeds_to_find
+from tests.simulation.planted.bugs import BUGS
 from tests.simulation.universe import Outcome, run
 
 PROGRESS_S = 2.0
@@ -17,7 +19,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="run this seed alone")
     parser.add_argument("--verbose", action="store_true", help="print the whole history")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
+    parser.add_argument("--planted", action="store_true", help="print seeds to find planted bugs")
     options = parser.parse_args()
+    if options.planted:
+        return _print_seeds_to_find(options.seeds)
     if options.seed is not None:
         outcome = run(options.seed)
         print(outcome.plan)
@@ -27,6 +32,15 @@ def main() -> int:
         _report(options.seed, outcome)
         return 1 if outcome.violations else 0
     return _run_many(range(options.first, options.first + options.seeds), options.keep_going)
+
+
+def _print_seeds_to_find(seeds_max: int) -> int:
+    missed = 0
+    for bug in BUGS:
+        found = seeds_to_find(bug, seeds_max)
+        missed += found is None
+        print(f"| {bug.name} | {', '.join(bug.invariants)} | {found[0] if found else 'missed'} |")
+    return 1 if missed else 0
 
 
 def _run_many(seeds: range, keep_going: bool) -> int:  # noqa: FBT001 - an option

@@ -34,13 +34,17 @@ DELAY_US_MAX = 120_000_000
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A message as a cell took it: the truth against which deliveries are held."""
+    """A message as a cell took it: the truth against which deliveries are held.
+
+    `again` is set where the cell still held a message with this body.
+    """
 
     time_us: int
     stamp_us: int
     front_end: str
     message_id: bytes
     body: str
+    again: bool
 
 
 class Store:
@@ -51,6 +55,7 @@ class Store:
         self.offset_us = offset_us
         self.down_until_us = 0
         self.stored: list[Stored] = []
+        self._segments: dict[str, list[Key]] = {}
         self.cell = MemoryCell(self, stamps=True)
         self._scheduler = scheduler
 
@@ -63,12 +68,23 @@ class Store:
         appended = await self.cell.append(record)
         if record.attributes.get("k") == "s":
             item = {**record.attributes, "t": appended.stamp_us}
-            now_us = self._scheduler.now_us
-            self.stored += [
-                Stored(now_us, appended.stamp_us, front_end, message.id, message.body)
-                for message in open_segment(item)
-            ]
+            for message in open_segment(item):
+                earlier = self._segments.setdefault(message.body, [])
+                self.stored.append(
+                    Stored(
+                        self._scheduler.now_us,
+                        appended.stamp_us,
+                        front_end,
+                        message.id,
+                        message.body,
+                        again=any(self._holds(key) for key in earlier),
+                    )
+                )
+                earlier.append(appended.key)
         return appended
+
+    def _holds(self, key: Key) -> bool:
+        return self.cell._find(key) is not None  # not a request that anybody counts
 
     def expire_some(self, random: Random) -> int:
         """Remove some of the items whose time to live has passed, in any order."""

@@ -4,7 +4,8 @@ import pytest
 
 from tests.simulation.oracle import INVARIANTS
 from tests.simulation.planted import PlantedBug, planted, seeds_to_find
-from tests.simulation.planted.bugs import BUGS
+from tests.simulation.planted.bugs import BUGS, RARE
+from tests.simulation.universe import run
 
 SEEDS_MAX = 600
 """Bound on the search; docs/simulation.md has how many it took."""
@@ -16,6 +17,12 @@ def test_a_planted_bug_is_found(bug: PlantedBug) -> None:
     assert found is not None, f"{SEEDS_MAX} seeds do not show it"
     seeds, violation = found
     print(f"{bug.name}: {seeds} seeds to find ({violation.invariant})")
+
+
+@pytest.mark.parametrize(("seed", "bug"), RARE, ids=lambda value: getattr(value, "name", value))
+def test_a_rare_bug_is_seen_by_the_seed_that_found_it(seed: int, bug: PlantedBug) -> None:
+    with planted(bug):
+        assert bug.invariants & {violation.invariant for violation in run(seed).violations}
 
 
 def test_every_invariant_has_a_planted_bug() -> None:

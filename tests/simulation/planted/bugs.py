@@ -244,11 +244,6 @@ BUGS: Final = (
         DELETED,
         ((deleting, "COLLECT_AFTER_US", 0), (reading, "READY_AGE_US_MAX", 1 << 62)),
     ),
-    PlantedBug(
-        "a collected block taken for a new one",
-        DELETED,
-        ((Block, "learn", _learn_nothing_from_absence),),
-    ),
     PlantedBug("lease condition dropped", VISIBILITY, ((receiving, "_unchanged", _no_condition),)),
     PlantedBug("leases end at once", VISIBILITY, ((Lease, "free_ms", _free_at_once),)),
     PlantedBug("receive count not carried", COUNTS, ((receiving, "Lease", _lease_without_count),)),
@@ -296,3 +291,15 @@ BUGS: Final = (
         ((sending, "_earlier_attempt", _wait_with_one_deadline),),
     ),
 )
+
+RARE: Final = (
+    (
+        1563,
+        PlantedBug(
+            "a collected block taken for a new one",
+            DELETED,
+            ((Block, "learn", _learn_nothing_from_absence),),
+        ),
+    ),
+)
+"""Bugs that the engine had and that are found too rarely: each with a seed that shows it."""
