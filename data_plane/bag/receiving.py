@@ -131,7 +131,8 @@ async def _write_leases(
     at: Access, block: Block, messages: dict[int, Message], visibility_s: int
 ) -> list[Delivery] | None:
     """The deliveries, or None where the block was changed by others: then it was learnt anew."""
-    now_ms = at.now_ms()
+    asked_us = at.now_us()
+    now_ms = asked_us // 1000
     visible_ms = now_ms + visibility_s * 1000 if visibility_s else 0
     token = at.desk.new_token()
     leases: dict[int, Lease] = {}
@@ -154,9 +155,9 @@ async def _write_leases(
         lambda before: counting.leased(queue, before, leases, visible_ms, now_ms),
     )
     if not written.applied:
-        block.learn(written.before, at.now_us())
+        block.learn(written.before, asked_us)
         return None
-    at.lane.leased(block, stored_leases, at.now_us())
+    at.lane.leased(block, stored_leases, asked_us)
     return [
         _delivery(at, block, index, messages[index], new)
         for index, new in leases.items()
