@@ -15,12 +15,15 @@ from typing import Final
 
 from tests.benchmarks.conversations import Conversation, conversations
 from tests.benchmarks.load import Group, Load, Outcome, Tally
-from tests.benchmarks.process import cpu_s
-from tests.benchmarks.wire import Request, ResponseError, response_size
+from tests.benchmarks.process import cpu_s, machine_cpu_s
+from tests.benchmarks.wire import Request, ResponseError, response_body, response_size
 
 READ_BYTES: Final = 262_144
 DRAIN_S: Final = 1.0
 """How long answers are awaited after the end; who is in a long poll then is cut off."""
+
+ERROR_BYTES: Final = 300
+"""How much of an error is kept: its code and message."""
 
 DRY_ROUNDS: Final = 3
 """A queue is empty when each connection got nothing so many times in a row."""
@@ -92,6 +95,7 @@ class Generator:
         self._loop(time.perf_counter() + load.warm_up_s)
         for crew in self._crews:
             crew.tally.forget()
+        machine_before_s = machine_cpu_s()
         server_cpu_s = cpu_s(load.server_pid)
         own_cpu_s = time.process_time()
         began_s = time.perf_counter()
@@ -102,6 +106,7 @@ class Generator:
             elapsed_s=elapsed_s,
             generator_cpu_s=time.process_time() - own_cpu_s,
             server_cpu_s=cpu_s(load.server_pid) - server_cpu_s,
+            machine_cpu_s=machine_cpu_s() - machine_before_s,
         )
         frozen = [(tally.messages, tally.empty) for tally in outcome.tallies]
         self._drain()
@@ -226,7 +231,7 @@ class Generator:
         if response[9:12] == b"200":
             tally.record(peer.operation, now_s - peer.started_s)
         else:
-            tally.errors[response[-200:].decode(errors="replace")] += 1
+            tally.errors[response_body(response)[:ERROR_BYTES].decode(errors="replace")] += 1
         peer.operation = ""
         try:
             peer.upcoming = peer.conversation.send(response)

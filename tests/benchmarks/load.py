@@ -72,12 +72,13 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run measured: one tally per group, the time it took, and the CPU time it used."""
+    """What a run measured: a tally per group, the time it took, the CPU time of all."""
 
     tallies: tuple[Tally, ...]
     elapsed_s: float
     generator_cpu_s: float
     server_cpu_s: float
+    machine_cpu_s: float
 
     @property
     def errors(self) -> Counter[str]:
@@ -91,6 +92,12 @@ class Outcome:
     def messages(self) -> int:
         """Messages of all groups."""
         return sum(tally.messages for tally in self.tallies)
+
+    @property
+    def other_cores(self) -> float:
+        """How many cores the machine was busy with anything else: what made the run noisy."""
+        other_s = self.machine_cpu_s - self.server_cpu_s - self.generator_cpu_s
+        return max(0.0, other_s) / self.elapsed_s if self.elapsed_s else 0.0
 
     def rate(self) -> float:
         """Messages a second, of all groups."""

@@ -45,6 +45,13 @@ def cpu_s(pid: int) -> float:
     return used_ns / _NS_PER_S
 
 
+def machine_cpu_s() -> float:
+    """CPU time that the whole machine used since its start, stolen time included."""
+    fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
+    user, nice, system, _idle, _io_wait, irq, soft_irq, steal = map(int, fields)
+    return (user + nice + system + irq + soft_irq + steal) / os.sysconf("SC_CLK_TCK")
+
+
 def anonymous_bytes(pid: int) -> int:
     """Return RssAnon of a process and its descendants: memory that no file backs."""
     total = 0

@@ -18,11 +18,11 @@ from tests.benchmarks.process import file_system, sync_s
 _MS_PER_S: Final = 1_000
 _COLUMNS: Final = (
     f"{'scenario':<30}{'conn':>5}{'msg/s':>9}{'calls/s':>9}  "
-    f"{'p50':>7}{'p90':>7}{'p99':>8}{'max':>8}{'server':>8}{'gen.':>6}{'ceiling':>9}"
+    f"{'p50':>7}{'p90':>7}{'p99':>8}{'max':>8}{'server':>8}{'gen.':>6}{'others':>7}{'ceiling':>9}"
 )
 _UNITS: Final = (
     f"{'':<30}{'':>5}{'':>9}{'':>9}  "
-    f"{'ms':>7}{'ms':>7}{'ms':>8}{'ms':>8}{'us/msg':>8}{'CPU':>6}{'calls/s':>9}"
+    f"{'ms':>7}{'ms':>7}{'ms':>8}{'ms':>8}{'us/msg':>8}{'CPU':>6}{'cores':>7}{'calls/s':>9}"
 )
 
 
@@ -31,7 +31,9 @@ class Row:
     """The median of the runs of one scenario.
 
     `server_us` is CPU time of the server per message; `generator_share` that of the load generator
-    per second; `ceiling_hz` the calls a second that it reaches against a server that does nothing.
+    per second; `other_cores` how busy the machine was with anything else; `ceiling_hz` the calls a
+    second that the generator reaches against a server that does nothing. `latency` is that of the
+    first operation, `also` those of the others.
     """
 
     scenario: str
@@ -41,9 +43,10 @@ class Row:
     latency: Latency
     server_us: float
     generator_share: float
+    other_cores: float
     ceiling_hz: float = math.nan
     runs_hz: tuple[float, ...] = ()
-    others: dict[str, Latency] = field(default_factory=dict)
+    also: dict[str, Latency] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
 
 
@@ -78,7 +81,7 @@ class Report:
             self._in_table = True
         self.rows.append(row)
         print(row_line(row), flush=True)
-        for name, latency in row.others.items():
+        for name, latency in row.also.items():
             print(f"    {name:<40} {latency_text(latency)}", flush=True)
         for text, count in row.errors.items():
             print(f"    {count} errors: {text}", flush=True)
@@ -116,7 +119,7 @@ def row_line(row: Row) -> str:
     return (
         f"{row.scenario:<30}{row.connections:>5}{row.messages_hz:>9,.0f}{row.calls_hz:>9,.0f}  "
         f"{latency.p50_ms:>7.2f}{latency.p90_ms:>7.2f}{latency.p99_ms:>8.2f}{latency.max_ms:>8.1f}"
-        f"{row.server_us:>8.0f}{row.generator_share:>6.0%}{ceiling:>9}"
+        f"{row.server_us:>8.0f}{row.generator_share:>6.0%}{row.other_cores:>7.1f}{ceiling:>9}"
     )
 
 

@@ -50,9 +50,10 @@ def row_of(
         latency=latencies.pop(first, Latency.of([])),
         server_us=median([_server_us(outcome) for outcome in outcomes]),
         generator_share=median([o.generator_cpu_s / o.elapsed_s for o in outcomes]),
+        other_cores=median([outcome.other_cores for outcome in outcomes]),
         ceiling_hz=ceiling_hz,
         runs_hz=tuple(outcome.rate() for outcome in outcomes),
-        others=latencies,
+        also=latencies,
         errors=dict(errors),
     )
 
@@ -152,7 +153,7 @@ class Bench:
                     for n, o in zip(received, outcomes, strict=True)
                 ]
             ),
-            others=_without_polls(row.others),
+            also=_without_polls(row.also),
         )
 
 

@@ -230,7 +230,7 @@ def test_a_signal_passes_over_one_whose_time_is_up(others: int) -> None:
         soon_us, late_us = START_US + SECOND_US, START_US + 20 * SECOND_US
         first = asyncio.create_task(waits.wait_for("channel", 0, soon_us))
         # Due when the wait is, but made later: it runs before the wait has returned.
-        loop.call_soon(loop.call_later, 1.0, waits.signal, "channel")
+        loop.call_soon(lambda: loop.call_later(1.0, waits.signal, "channel"))
         rest = [asyncio.create_task(waits.wait_for("channel", 0, late_us)) for _ in range(others)]
         assert await first
         assert all(await asyncio.gather(*rest))
