@@ -60,6 +60,7 @@ class Block:
         "id",
         "leases",
         "marked_ms",
+        "marked_us",
         "segments",
         "slices",
         "status",
@@ -78,6 +79,7 @@ class Block:
         self.touched = False
         self.entries = 0
         self.marked_ms = NEVER_MS
+        self.marked_us = 0
         self.checked_us = 0
 
     def learn(self, state: Attributes | None, now_us: int) -> None:
@@ -374,11 +376,24 @@ class Lane:
                 ),
                 default=NEVER_MS,
             )
-            if entry.open and due_ms < block.marked_ms:
+            if entry.open and due_ms < self._covered_from_ms(block):
                 wanted[block.id] = due_ms
             if len(wanted) == most or gone == self.window_gone > 0:
                 break
         return wanted
+
+    def marked(self, block: Block, due_ms: int, slice_us: int) -> None:
+        """A marker of the block for `due_ms` was stored at this slice."""
+        if due_ms < self._covered_from_ms(block):
+            block.marked_ms, block.marked_us = due_ms, slice_us
+
+    def _covered_from_ms(self, block: Block) -> int:
+        """Leases that end from then on are covered by a marker, which is still to be read.
+
+        One that a purge or an expiry has let this reader skip covers nothing.
+        """
+        ahead = block.marked_us > (keys.slice_of(self.cursor) if self.cursor else 0)
+        return block.marked_ms if ahead else NEVER_MS
 
     def cover(self) -> None:
         """Let go of the items at the front that are gone or that markers cover.
@@ -400,7 +415,7 @@ class Lane:
     def _is_covered(self, block: Block, index: int) -> bool:
         status = block.status.get(index, GONE)
         if status == LEASED:
-            return lease.visible_ms(block.leases[index]) >= block.marked_ms
+            return lease.visible_ms(block.leases[index]) >= self._covered_from_ms(block)
         return status == GONE
 
 

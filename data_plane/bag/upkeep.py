@@ -45,7 +45,7 @@ async def _upkeep(at: Access, *, settle: bool) -> list[Delivery]:
 
 async def mark(at: Access, block_id: bytes, due_ms: int) -> None:
     """Announce that a message of the block becomes visible at this time (0: now)."""
-    await at.cell.append(
+    appended = await at.cell.append(
         Append(
             at.lane.segments,
             block_id + keys.MARKER_FIRST,
@@ -56,7 +56,7 @@ async def mark(at: Access, block_id: bytes, due_ms: int) -> None:
     )
     block = at.lane.known(block_id)
     if block is not None:
-        block.marked_ms = min(block.marked_ms, due_ms)
+        at.lane.marked(block, due_ms, keys.slice_of(appended.key.sort))
 
 
 async def mark_purge(at: Access) -> int:

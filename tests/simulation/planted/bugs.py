@@ -68,7 +68,11 @@ def _nothing_unmarked(_lane: Lane, _most: int) -> dict[bytes, int]:
 async def _mark_in_memory(at: Access, block_id: bytes, due_ms: int) -> None:
     block = at.lane.known(block_id)
     if block is not None:
-        block.marked_ms = min(block.marked_ms, due_ms)
+        at.lane.marked(block, due_ms, at.cell.now_us() + 60_000_000)
+
+
+def _covered_by_any_marker(_lane: Lane, block: Block) -> int:
+    return block.marked_ms
 
 
 def _absorb_past_now(self: Lane, queue: Queue, items: Any, states: Any, now_us: int) -> None:
@@ -293,6 +297,14 @@ BUGS: Final = (
 )
 
 RARE: Final = (
+    (
+        11393,
+        PlantedBug(
+            "a marker that was skipped still covers",
+            DELIVERED,
+            ((Lane, "_covered_from_ms", _covered_by_any_marker),),
+        ),
+    ),
     (
         1563,
         PlantedBug(
