@@ -50,16 +50,12 @@ def decode(text: str, queue: Queue) -> ReceiptHandle:
 
     Raises RefusedError(ReceiptHandleIsInvalid) for anything else.
     """
-    refusal = RefusedError(
-        RECEIPT_HANDLE_IS_INVALID,
-        f'The input receipt handle "{text}" is not a valid receipt handle.',
-    )
     if len(text) != TEXT_LENGTH:
-        raise refusal
+        raise _refusal(text)
     try:
         sealed = base64.b64decode(text, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        raise refusal from None
+        raise _refusal(text) from None
     fields = sealed[:-CHECK_BYTES]
     version, uid, lane, epoch, block, index, sent, token = _LAYOUT.unpack(fields)
     if (
@@ -67,5 +63,12 @@ def decode(text: str, queue: Queue) -> ReceiptHandle:
         or uid.hex() != queue.uid
         or _check(queue.uid, fields) != sealed[-CHECK_BYTES:]
     ):
-        raise refusal
+        raise _refusal(text)
     return ReceiptHandle(lane, epoch, block, index, int.from_bytes(sent, "big"), token, text)
+
+
+def _refusal(text: str) -> RefusedError:
+    return RefusedError(
+        RECEIPT_HANDLE_IS_INVALID,
+        f'The input receipt handle "{text}" is not a valid receipt handle.',
+    )
