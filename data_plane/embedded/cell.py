@@ -41,6 +41,7 @@ from data_plane.ports import (
     Key,
     Tallies,
     Update,
+    Value,
     Written,
     no_tallies,
 )
@@ -189,7 +190,7 @@ class EmbeddedCell:
         """Read one item."""
         self._check()
         stored = self._store.snapshot.get(encode_key(key))
-        return None if stored is None else decode_item(stored)
+        return None if stored is None else self._decode(stored)
 
     async def get_many(
         self,
@@ -203,7 +204,9 @@ class EmbeddedCell:
         self._check()
         get = self._store.snapshot.get
         return {
-            key: decode_item(stored) for key in keys if (stored := get(encode_key(key))) is not None
+            key: self._decode(stored)
+            for key in keys
+            if (stored := get(encode_key(key))) is not None
         }
 
     async def query(  # noqa: PLR0913 - a range has that many sides
@@ -220,7 +223,7 @@ class EmbeddedCell:
         if limit < 1:
             raise ValueError(f"a query reads at least one item, not {limit}")
         self._check()
-        return read_range(self._store.snapshot, partition, after, until, limit, reverse=reverse)
+        return read_range(self._store, partition, after, until, limit, reverse=reverse)
 
     def expire(self, keys: Sequence[Key]) -> None:
         """Remove items that nobody needs any more, all in one commit that others pay for."""
@@ -236,9 +239,9 @@ class EmbeddedCell:
         """
         self._check()
         dead: list[bytes] = []
-        for seen, (key, value) in enumerate(self._store.scan(self._collected_to), start=1):
+        for seen, (key, stored) in enumerate(self._store.scan(self._collected_to), start=1):
             self._collected_to = key
-            if not key.startswith(b"\0") and 0 < time_to_live_s(value) < now_s:
+            if 0 < time_to_live_s(stored) < now_s:
                 dead.append(key)
             if seen == budget:
                 break
@@ -258,6 +261,9 @@ class EmbeddedCell:
             self._closing = asyncio.get_running_loop().create_future()
             self._start_soon()
         await self._closing
+
+    def _decode(self, stored: bytes | memoryview) -> dict[str, Value]:
+        return decode_item(self._store.bodies.join(self._store.snapshot, stored))
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -320,6 +326,7 @@ class EmbeddedCell:
             txn, room_bytes = self._store.begin()
             transaction = WriteTransaction(
                 txn,
+                self._store.bodies,
                 now_us=self._commit_us,
                 present_us=self._present_us,
                 room_bytes=room_bytes,

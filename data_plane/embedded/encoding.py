@@ -2,13 +2,15 @@
 
 An item's key is its partition in UTF-8, a zero byte and its sort key, so the store's bytewise order
 is the port's, and no partition's items lie among those of another. Records of the cell itself begin
-with a zero byte, which no partition can. An item's value is a MessagePack map; sets are arrays.
+with a zero byte, which no partition can. An item's value is a MessagePack map; sets are arrays;
+a big one is split (bodies.py).
 """
 
 from typing import Any, Final
 
 import msgspec
 
+from data_plane.embedded.bodies import head_time_to_live_s
 from data_plane.ports import Attributes, Key, Value
 
 FORMAT_KEY: Final = b"\x00format"
@@ -66,6 +68,7 @@ def decode_item(encoded: bytes | memoryview) -> dict[str, Value]:
     return item
 
 
-def time_to_live_s(encoded: bytes | memoryview) -> int:
+def time_to_live_s(stored: bytes | memoryview) -> int:
     """The item's attribute `x`, or 0 where it has none, without building the item."""
-    return _mortal_decoder.decode(encoded).x
+    in_head = head_time_to_live_s(stored)
+    return _mortal_decoder.decode(stored).x if in_head is None else in_head

@@ -5,13 +5,14 @@ from typing import Final
 import lmdb
 
 from data_plane.embedded.encoding import decode_item, partition_prefix
+from data_plane.embedded.store import Store
 from data_plane.ports import Item, Key
 
 PAGE_BYTES: Final = 1024 * 1024
 
 
 def read_range(  # noqa: PLR0913 - a range has that many sides
-    snapshot: lmdb.Transaction,
+    store: Store,
     partition: str,
     after: bytes,
     until: bytes | None,
@@ -24,7 +25,7 @@ def read_range(  # noqa: PLR0913 - a range has that many sides
     low = prefix + after
     page: list[Item] = []
     size_bytes = 0
-    with snapshot.cursor() as cursor:
+    with store.snapshot.cursor() as cursor:
         if reverse:
             found = _seek_last(cursor, prefix, until)
             step = cursor.prev
@@ -35,9 +36,10 @@ def read_range(  # noqa: PLR0913 - a range has that many sides
             step = cursor.next
         high = None if until is None else prefix + until
         while found:
-            key, value = bytes(cursor.key()), cursor.value()
+            key = bytes(cursor.key())
             if not key.startswith(prefix) or key <= low or (high is not None and key > high):
                 break
+            value = store.bodies.join(store.snapshot, cursor.value())
             page.append(Item(Key(partition, key[len(prefix) :]), decode_item(value)))
             size_bytes += len(key) + len(value)
             if len(page) == limit or size_bytes > PAGE_BYTES:

@@ -17,6 +17,7 @@ from typing import Final
 
 import lmdb
 
+from data_plane.embedded.bodies import Bodies
 from data_plane.embedded.encoding import FORMAT, FORMAT_KEY
 
 MAP_BYTES: Final = 1 << 40
@@ -26,6 +27,7 @@ UNLIMITED_BYTES: Final = 1 << 62
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DATA_FILE: Final = "data.mdb"
 _LOCK_FILE: Final = "lock"
+_BODIES_TREE: Final = b"\x01bodies"  # without the zero byte that every item's key has
 
 
 class CellOpenError(Exception):
@@ -67,13 +69,14 @@ class Store:
         is_new = not path.exists()
         try:
             self._env = lmdb.open(
-                str(self._directory), map_size=MAP_BYTES, lock=False, readahead=False, max_dbs=0
+                str(self._directory), map_size=MAP_BYTES, lock=False, readahead=False, max_dbs=1
             )
         except lmdb.Error as error:
             raise CellOpenError(f"{path} is not readable as a cell: {error}") from error
         try:
             self._page_bytes: int = self._env.stat()["psize"]
             self._check_format()
+            self.bodies = Bodies(self._env.open_db(_BODIES_TREE), self._page_bytes)
             self._data_fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except BaseException:
             self._env.close()
@@ -121,11 +124,12 @@ class Store:
         os.close(self._lock_fd)
 
     def scan(self, after: bytes) -> Iterator[tuple[bytes, memoryview]]:
-        """Keys and values behind this key; to be used up before the next write transaction."""
+        """Items' keys and what lies under them, behind this key, for use before the next write."""
         with self._env.begin(buffers=True) as txn, txn.cursor() as cursor:
             if cursor.set_range(after + b"\0"):
-                for key, value in cursor.iternext():
-                    yield bytes(key), value
+                for key, stored in cursor.iternext():
+                    if b"\0" in (name := bytes(key)) and not name.startswith(b"\0"):
+                        yield name, stored
 
     @property
     def is_full(self) -> bool:
@@ -140,9 +144,9 @@ class Store:
     @property
     def used_bytes(self) -> int:
         """How much of the data file holds items."""
-        pages = self._env.stat()
-        used: int = pages["branch_pages"] + pages["leaf_pages"] + pages["overflow_pages"]
-        return used * self._page_bytes
+        trees = (self._env.stat(), self.snapshot.stat(self.bodies.tree))
+        pages = sum(tree["branch_pages"] + tree["leaf_pages"] for tree in trees)
+        return pages * self._page_bytes
 
     def _room_bytes(self) -> int:
         end_bytes = (self._env.info()["last_pgno"] + 1) * self._page_bytes

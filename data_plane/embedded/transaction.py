@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import lmdb
 
 from data_plane.core.conditions import apply, holds
+from data_plane.embedded.bodies import Bodies
 from data_plane.embedded.encoding import (
     PRESENT_KEY,
     decode_item,
@@ -45,9 +46,10 @@ class WriteTransaction:
     puts and updates leave half of it, so that what is stored can still be received and deleted.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a transaction starts from
         self,
         txn: lmdb.Transaction,
+        bodies: Bodies,
         *,
         now_us: int,
         present_us: int,
@@ -58,6 +60,7 @@ class WriteTransaction:
         self.bytes_written = 0
         self.writes = 0
         self._txn = txn
+        self._bodies = bodies
         self._now_us = now_us
         self._room_bytes = room_bytes
         self._reserve_bytes = reserve_bytes
@@ -150,10 +153,10 @@ class WriteTransaction:
 
     def _read(self, stored_key: bytes) -> dict[str, Value] | None:
         stored = self._txn.get(stored_key)
-        return None if stored is None else decode_item(stored)
+        return None if stored is None else decode_item(self._bodies.join(self._txn, stored))
 
     def _spend(self, size_bytes: int, kept_bytes: int) -> None:
-        cost_bytes = size_bytes + _PAGES_PER_WRITE_BYTES
+        cost_bytes = size_bytes + size_bytes // 32 + _PAGES_PER_WRITE_BYTES
         if self._room_bytes - cost_bytes < kept_bytes:
             raise CellFullError("the disk that holds the cell is full")
         self._room_bytes -= cost_bytes
@@ -179,9 +182,10 @@ class WriteTransaction:
         self.writes += 1
         for key, value in ((stored_key, encoded), *counters):
             if value is None:
-                self._txn.delete(key)
+                self._bodies.drop(self._txn, self._txn.pop(key))
             else:
-                self._txn.put(key, value)
+                stored = self._bodies.split(self._txn, key, value, time_to_live_s(value))
+                self._bodies.drop(self._txn, self._txn.replace(key, stored))
                 self.bytes_written += len(key) + len(value)
 
 

@@ -16,7 +16,9 @@ import pytest
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.embedded.encoding import FORMAT_KEY
 from data_plane.embedded.store import CellOpenError, Store, StoreSizes
+from data_plane.embedded.transaction import WriteTransaction
 from data_plane.ports import (
+    Append,
     Appended,
     Attributes,
     Cell,
@@ -221,23 +223,45 @@ def test_a_full_cell_takes_what_fits_of_a_batch(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_room_in_pieces_refuses_what_needs_it_in_one(tmp_path: Path) -> None:
+def test_room_in_many_places_is_room_for_a_big_item(tmp_path: Path) -> None:
     async def play() -> None:
         async with embedded(tmp_path, ManualClock()) as cell:
             with file_size_limit(16 * MIB):
                 stored = await append_until_full(cell, b"x" * 3_000)
                 for start in range(0, len(stored), 20):
                     await asyncio.gather(*(cell.delete(k) for k in stored[start : start + 20 : 2]))
-                outcomes = await asyncio.gather(
-                    cell.delete(stored[1]),
-                    cell.append(entry("Q", b"big", body=b"x" * 3 * MIB)),
-                    cell.append(entry("Q", b"small", body=b"x" * 3_000)),
-                    return_exceptions=True,
-                )
+                big = await cell.append(entry("Q", b"big", body=b"x" * 3 * MIB))
+                found = await cell.get(big.key)
+            assert found is not None
+            assert found["z"] == b"x" * 3 * MIB
+            assert (cell.is_full, cell.counters.failed_commits) == (True, 0)
+
+    asyncio.run(play())
+
+
+def test_a_write_that_the_map_has_no_room_for_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = WriteTransaction.append
+
+    def full(transaction: WriteTransaction, record: Append) -> Appended:
+        appended = append(transaction, record)
+        if record.suffix == b"too much":
+            raise lmdb.MapFullError("mdb_put: Environment mapsize limit reached")
+        return appended
+
+    async def play() -> None:
+        async with embedded(tmp_path, ManualClock()) as cell:
+            monkeypatch.setattr(WriteTransaction, "append", full)
+            suffixes = (b"a", b"too much", b"b", b"too much", b"c")
+            outcomes = await asyncio.gather(
+                *(cell.append(entry("Q", suffix)) for suffix in suffixes), return_exceptions=True
+            )
             refused = [isinstance(outcome, CellFullError) for outcome in outcomes]
-            assert refused == [False, True, False]
-            assert await cell.get(stored[1]) is None
-            assert cell.counters.failed_commits == 0
+            assert refused == [False, True, False, True, False]
+            page = await cell.query("Q", limit=9)
+            assert [sort[8:] for sort in sorts_of(page)] == [b"a", b"b", b"c"]
+            assert cell.counters.commits == 1
 
     asyncio.run(play())
 
@@ -395,7 +419,8 @@ def test_the_dead_are_collected_in_bounded_steps(tmp_path: Path) -> None:
     async def play() -> None:
         async with embedded(tmp_path, ManualClock()) as cell:
             for number in range(40):
-                item: Attributes = {"v": 1, "x": 1000 + number}
+                body = b"z" * (5_000 if number % 2 else 50)
+                item: Attributes = {"v": 1, "x": 1000 + number, "z": body}
                 await cell.put(Key("Q", b"%02d" % number), item if number % 4 else {"v": 1})
             removed = [await cell.collect(1020, 15) for _ in range(4)]
             assert sum(removed) == 15

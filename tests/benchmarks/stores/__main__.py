@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.benchmarks.stores import cell_speed, disk_full, speed
 from tests.benchmarks.stores.candidates import CANDIDATES
 
-PARTS = ("commits", "full", "disk", "cell")
+PARTS = ("commits", "holes", "full", "disk", "cell")
 
 
 def report(what: str, figure: str) -> None:
@@ -27,6 +27,10 @@ def measure(part: str, name: str, directory: Path, arguments: argparse.Namespace
         store = CANDIDATES[name](directory)
         speed.measure_commits(store, arguments.commits, report)
         speed.measure_beside_busy_loop(store, arguments.commits // 10, report)
+        store.close()
+    elif part == "holes":
+        store = CANDIDATES[name](directory)
+        speed.measure_holes(store, arguments.items // 5, report)
         store.close()
     elif part == "load":
         store = CANDIDATES[name](directory)

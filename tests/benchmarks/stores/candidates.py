@@ -7,6 +7,8 @@ from typing import Protocol
 
 import lmdb
 
+from data_plane.embedded.bodies import Bodies
+
 Row = tuple[bytes, bytes]
 Failures = (lmdb.Error, sqlite3.Error)
 
@@ -81,6 +83,52 @@ class Lmdb:
         self._env.close()
 
 
+class LmdbPieces(Lmdb):
+    """LMDB with big values in pieces, as the embedded cell keeps them."""
+
+    def __init__(self, directory: Path, map_bytes: int = 1 << 36) -> None:
+        self._env = lmdb.open(
+            str(directory), map_size=map_bytes, lock=False, readahead=False, max_dbs=1
+        )
+        tree = self._env.open_db(b"\x01bodies")
+        self._bodies = Bodies(tree, self._env.stat()["psize"])
+
+    def put(self, rows: Sequence[Row]) -> None:
+        self.begin(rows)()
+
+    def begin(self, rows: Sequence[Row]) -> Callable[[], object]:
+        txn = self._env.begin(write=True)
+        for key, value in rows:
+            self._bodies.drop(txn, txn.replace(key, self._bodies.split(txn, key, value, 0)))
+        return txn.commit
+
+    def change(self, keys: Sequence[bytes], change: Callable[[bytes], bytes]) -> None:
+        with self._env.begin(write=True) as txn:
+            for key in keys:
+                value = change(bytes(self._bodies.join(txn, txn.get(key, b"?"))))
+                self._bodies.drop(txn, txn.replace(key, self._bodies.split(txn, key, value, 0)))
+
+    def delete(self, keys: Sequence[bytes]) -> None:
+        with self._env.begin(write=True) as txn:
+            for key in keys:
+                self._bodies.drop(txn, txn.pop(key))
+
+    def get(self, key: bytes) -> bytes | None:
+        with self._env.begin() as txn:
+            stored = txn.get(key)
+            return None if stored is None else bytes(self._bodies.join(txn, stored))
+
+    def read_range(self, after: bytes, count: int) -> list[Row]:
+        rows: list[Row] = []
+        with self._env.begin() as txn, txn.cursor() as cursor:
+            found = cursor.set_range(after)
+            while found and len(rows) < count:
+                value = self._bodies.join(txn, cursor.value())
+                rows.append((bytes(cursor.key()), bytes(value)))
+                found = cursor.next()
+        return rows
+
+
 class Sqlite:
     """SQLite with a write-ahead log and synchronous=FULL, its durable mode."""
 
@@ -149,6 +197,7 @@ class SqliteWithoutRowid(Sqlite):
 
 CANDIDATES: dict[str, Callable[[Path], Candidate]] = {
     "lmdb": Lmdb,
+    "lmdb in pieces": LmdbPieces,
     "sqlite": Sqlite,
     "sqlite without rowid": SqliteWithoutRowid,
 }

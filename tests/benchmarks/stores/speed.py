@@ -14,6 +14,7 @@ from tests.benchmarks.stores.candidates import CANDIDATES, Candidate, Row
 SMALL_BYTES = 1_000
 BIG_BYTES = 20_000
 BIG_ITEMS = 10_000
+HOLE_BYTES = 3_000
 Report = Callable[[str, str], None]
 
 
@@ -101,6 +102,21 @@ def _busy_commits(store: Candidate, commits: int, *, built_by_loop: bool) -> lis
     work.put(None)
     thread.join()
     return taken_s
+
+
+def measure_holes(store: Candidate, items: int, report: Report) -> None:
+    """Commits into a store where much was deleted here and there, and then everything."""
+    for first in range(0, items, 200):
+        store.put(rows_from(first, 200, HOLE_BYTES))
+    kept = [small_key(number) for number in range(0, items, 2)]
+    for first in range(1, items, 200):
+        store.delete([small_key(number) for number in range(first, first + 200, 2)])
+    put = timed(lambda n: store.put(rows_from((1 << 41) + n, 1, 30_000)), 200)
+    report(f"commit of 1 x 30000 B into {items // 2} holes", shown(put))
+    for first in range(0, len(kept), 100):
+        store.delete(kept[first : first + 100])
+    put = timed(lambda n: store.put(rows_from((1 << 42) + n, 1, 30_000)), 200)
+    report("commit of 1 x 30000 B after deleting all", shown(put))
 
 
 def load(store: Candidate, items: int) -> None:
