@@ -262,7 +262,7 @@ class Lane:
     def take(self, queue: Queue, count: int, now_us: int) -> list[tuple[Block, list[int]]]:
         """Take up to `count` ready messages for a delivery, by block."""
         self.ripen(now_us // 1000)
-        taken: dict[bytes, tuple[Block, list[int]]] = {}
+        taken: dict[Block, list[int]] = {}
         while self.ready and count:
             block, index = self.ready.popleft()
             if block.status.get(index) != READY:
@@ -272,9 +272,9 @@ class Lane:
                 self.gone(block, (index,))
                 continue
             block.status[index] = TAKEN
-            taken.setdefault(block.id, (block, []))[1].append(index)
+            taken.setdefault(block, []).append(index)
             count -= 1
-        return list(taken.values())
+        return list(taken.items())
 
     def put_back(self, block: Block, indexes: Iterable[int], now_ms: int) -> None:
         """Give up what was taken; what others lease meanwhile is seen as leased."""

@@ -60,10 +60,11 @@ async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delive
 
 
 def _merge(taken: Taken, further: Taken) -> None:
-    by_block = {block.id: indexes for block, indexes in taken}
+    # By the object: a block that was forgotten meanwhile and met again is another one.
+    by_block = {block: indexes for block, indexes in taken}
     for block, indexes in further:
-        if block.id in by_block:
-            by_block[block.id].extend(indexes)
+        if block in by_block:
+            by_block[block].extend(indexes)
         else:
             taken.append((block, indexes))
 
