@@ -21,11 +21,10 @@ import lmdb
 
 from data_plane.embedded.encoding import (
     PRESENT_KEY,
-    decode_item,
     encode_key,
     time_to_live_s,
 )
-from data_plane.embedded.reads import read_range
+from data_plane.embedded.reads import read_many, read_range
 from data_plane.embedded.store import CellOpenError, Store, StoreSizes
 from data_plane.embedded.transaction import WriteTransaction
 from data_plane.ports import (
@@ -41,7 +40,6 @@ from data_plane.ports import (
     Key,
     Tallies,
     Update,
-    Value,
     Written,
     no_tallies,
 )
@@ -189,8 +187,7 @@ class EmbeddedCell:
     async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:  # noqa: ARG002
         """Read one item."""
         self._check()
-        stored = self._store.snapshot.get(encode_key(key))
-        return None if stored is None else self._decode(stored)
+        return read_many(self._store, (key,)).get(key)
 
     async def get_many(
         self,
@@ -202,12 +199,7 @@ class EmbeddedCell:
         if len(keys) > GET_MANY_KEYS_MAX:
             raise ValueError(f"get_many reads at most {GET_MANY_KEYS_MAX} items, not {len(keys)}")
         self._check()
-        get = self._store.snapshot.get
-        return {
-            key: self._decode(stored)
-            for key in keys
-            if (stored := get(encode_key(key))) is not None
-        }
+        return read_many(self._store, keys)
 
     async def query(  # noqa: PLR0913 - a range has that many sides
         self,
@@ -261,9 +253,6 @@ class EmbeddedCell:
             self._closing = asyncio.get_running_loop().create_future()
             self._start_soon()
         await self._closing
-
-    def _decode(self, stored: bytes | memoryview) -> dict[str, Value]:
-        return decode_item(self._store.bodies.join(self._store.snapshot, stored))
 
     def _check(self) -> None:
         if self._failure is not None:

@@ -1,14 +1,28 @@
 """Reads from a snapshot of the store: they take microseconds and run on the event loop's thread."""
 
+from collections.abc import Iterable
 from typing import Final
 
 import lmdb
 
-from data_plane.embedded.encoding import decode_item, partition_prefix
+from data_plane.embedded.encoding import decode_item, encode_key, partition_prefix
 from data_plane.embedded.store import Store
-from data_plane.ports import Item, Key
+from data_plane.ports import Attributes, CellUnavailableError, Item, Key
 
 PAGE_BYTES: Final = 1024 * 1024
+
+
+def read_many(store: Store, keys: Iterable[Key]) -> dict[Key, Attributes]:
+    """Those of the items that exist. Raises CellUnavailableError where the store is damaged."""
+    found: dict[Key, Attributes] = {}
+    try:
+        for key in keys:
+            stored = store.snapshot.get(encode_key(key))
+            if stored is not None:
+                found[key] = decode_item(store.bodies.join(store.snapshot, stored))
+    except lmdb.Error as error:
+        raise CellUnavailableError(f"a read failed: {error}") from error
+    return found
 
 
 def read_range(  # noqa: PLR0913 - a range has that many sides
@@ -20,7 +34,25 @@ def read_range(  # noqa: PLR0913 - a range has that many sides
     *,
     reverse: bool,
 ) -> list[Item]:
-    """Items of the range in order, at most `limit`, ending after the one past 1 MiB."""
+    """Items of the range in order, at most `limit`, ending after the one past 1 MiB.
+
+    Raises CellUnavailableError where the store is damaged.
+    """
+    try:
+        return _read_range(store, partition, after, until, limit, reverse=reverse)
+    except lmdb.Error as error:
+        raise CellUnavailableError(f"a read failed: {error}") from error
+
+
+def _read_range(  # noqa: PLR0913 - as above
+    store: Store,
+    partition: str,
+    after: bytes,
+    until: bytes | None,
+    limit: int,
+    *,
+    reverse: bool,
+) -> list[Item]:
     prefix = partition_prefix(partition)
     low = prefix + after
     page: list[Item] = []

@@ -359,6 +359,22 @@ def test_a_store_that_cannot_be_opened_again_refuses_every_call(
     asyncio.run(play())
 
 
+def test_a_damaged_item_is_refused_when_read(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with embedded(tmp_path, ManualClock()) as cell:
+            appended = await cell.append(entry("Q", body=b"x" * 9_000))
+            txn, _room_bytes = cell._store.begin()
+            with txn, txn.cursor(cell._store.bodies.tree) as cursor:
+                assert cursor.last()
+                cursor.delete()
+            cell._store.renew()
+            for read in (cell.get(appended.key), cell.query("Q", limit=1)):
+                with pytest.raises(CellUnavailableError, match="a read failed"):
+                    await read
+
+    asyncio.run(play())
+
+
 def test_writes_that_wait_together_share_a_commit(tmp_path: Path) -> None:
     async def play() -> None:
         async with embedded(tmp_path, ManualClock()) as cell:
