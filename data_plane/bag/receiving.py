@@ -61,7 +61,7 @@ async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delive
 
 def _merge(taken: Taken, further: Taken) -> None:
     # By the object: a block that was forgotten meanwhile and met again is another one.
-    by_block = {block: indexes for block, indexes in taken}
+    by_block = dict(taken)
     for block, indexes in further:
         if block in by_block:
             by_block[block].extend(indexes)
