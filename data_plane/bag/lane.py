@@ -82,28 +82,37 @@ class Block:
         self.marked_us = 0
         self.checked_us = 0
 
-    def learn(self, state: Attributes | None, now_us: int) -> None:
-        """Take over a stored state; statuses are settled by `Lane.settle`."""
-        self.checked_us = now_us
-        self.leases.clear()
+    def learn(self, state: Attributes | None, asked_us: int) -> None:
+        """Take over a state that was asked for then; statuses are settled by `Lane.settle`.
+
+        Answers may overtake each other. A lease never vanishes but into `d`, and its count only
+        grows: what is known beyond the answer is newer and stays.
+        """
         if state is None:
-            if self.touched:
-                # It had a state, and was collected since: all of its messages were deleted.
-                self.status = dict.fromkeys(self.status, GONE)
+            # If it had one, the block was collected, or the answer is older than the first lease.
+            # The segments tell: they are read again before anything of it is delivered.
+            self.checked_us = 0 if self.touched else asked_us
             return
         self.touched = True
+        self.checked_us = asked_us
         for name, value in state.items():
             if name == "d" and isinstance(value, frozenset):
                 for index in value:
                     self.status[index] = GONE
+                    self.leases.pop(index, None)
             elif name[0] == "m" and isinstance(value, bytes):
-                index = int(name[1:])
-                self.leases[index] = value
-                self.first_of[index] = lease.from_bytes(value).first
+                self._learn_lease(int(name[1:]), value)
             elif name[0] == "s" and isinstance(value, bytes):
                 self.slices[int(name[1:])] = int.from_bytes(value, "big")
             elif name == "f" and isinstance(value, int):
                 self.total = value
+
+    def _learn_lease(self, index: int, stored: bytes) -> None:
+        held = lease.from_bytes(stored)
+        self.first_of[index] = held.first
+        known = self.leases.get(index)
+        if known is None or lease.from_bytes(known).receive_count <= held.receive_count:
+            self.leases[index] = stored
 
 
 class Entry:
@@ -211,9 +220,11 @@ class Lane:
     ) -> None:
         block.learn(state, now_us)
         block.marked_ms = NEVER_MS
-        for index in block.leases:
+        # A lease that was only changed from here says nothing of where its message lies.
+        leased = [index for index in block.leases if index in block.first_of]
+        for index in leased:
             self.settle(block, index, now_us // 1000)
-        self._enter(Entry(sort, block, [i for i in block.leases if block.status[i] != GONE]))
+        self._enter(Entry(sort, block, [i for i in leased if block.status[i] != GONE]))
 
     def _enter(self, entry: Entry) -> None:
         self.window.append(entry)

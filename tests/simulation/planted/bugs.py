@@ -120,7 +120,13 @@ async def _delete_in_memory(
 
 
 def _learn_nothing_from_absence(self: Block, state: Attributes | None, now_us: int) -> None:
+    self.leases.clear()
     self.touched = False
+    _learn(self, state, now_us)
+
+
+def _learn_what_was_overtaken(self: Block, state: Attributes | None, now_us: int) -> None:
+    self.leases.clear()
     _learn(self, state, now_us)
 
 
@@ -297,6 +303,14 @@ BUGS: Final = (
 )
 
 RARE: Final = (
+    (
+        42617,
+        PlantedBug(
+            "an answer that a write has overtaken is believed",
+            BREAKS,
+            ((Block, "learn", _learn_what_was_overtaken),),
+        ),
+    ),
     (
         11393,
         PlantedBug(
