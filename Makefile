@@ -23,6 +23,9 @@ TEST_ENV = .venvs/test
 SERVE_READY = $(SERVE_ENV)/.installed
 TEST_READY = $(TEST_ENV)/.installed
 INSTALL = -m pip --disable-pip-version-check install -qq --require-hashes -r
+# The command `tidegate`, which runs what is in this folder.
+INSTALL_COMMAND = -m pip --disable-pip-version-check install -qq --no-index --no-deps \
+	--no-build-isolation --editable .
 COMPILE = $(CURDIR)/$(TEST_ENV)/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-header --no-annotate
 
@@ -33,7 +36,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
 
 serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST= PORT= DATA= ...)
-	@exec $(SERVE_ENV)/bin/python -m control_plane.cli serve \
+	@exec $(SERVE_ENV)/bin/tidegate serve \
 		$(if $(AUTH),--auth "$(AUTH)") $(if $(HOST),--host "$(HOST)") \
 		$(if $(PORT),--port "$(PORT)") $(if $(DATA),--data "$(DATA)") \
 		$(if $(ACCOUNT),--account "$(ACCOUNT)") $(if $(REGION),--region "$(REGION)") \
@@ -70,6 +73,7 @@ define make_env
 @test -x $(1)/bin/python || "$(PYTHON)" -m venv $(1)
 @echo "installing $(2)" >&2
 @$(1)/bin/python $(INSTALL) $(2)
+@$(1)/bin/python $(INSTALL_COMMAND)
 @touch $(1)/.installed
 endef
 
