@@ -152,5 +152,5 @@ def _until_first_receive(server: ServerProcess, queue_url: str) -> float:
     server.start()
     with Line(server.port) as line:
         while not receipt_handles(line.exchange(receive)):
-            time.sleep(_RETRY_S)
+            time.sleep(_RETRY_S)  # between two looks at a server that starts
     return time.perf_counter() - began_s

@@ -138,7 +138,7 @@ class ServerProcess:
                 socket.create_connection(("127.0.0.1", self.port)).close()
             except ConnectionRefusedError:
                 # Nothing tells when a listener opens but trying.
-                time.sleep(_RETRY_S)
+                time.sleep(_RETRY_S)  # between two looks at a server that starts
                 continue
             return
         raise ServerError(f"the server did not start: {self.log.read_text()[-2000:]}")

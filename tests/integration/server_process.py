@@ -71,7 +71,7 @@ class ServerProcess:
                 status, _ = self.get("/health")
             except ConnectionError:
                 # Nothing tells when a listener opens but trying.
-                time.sleep(0.02)
+                time.sleep(0.02)  # between two looks at a process that starts
                 continue
             assert status == 200
             return

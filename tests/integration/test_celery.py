@@ -45,7 +45,7 @@ def test_a_celery_worker_does_a_thousand_tasks(server: ServerProcess, tmp_path: 
         while len(ran.read_text().splitlines()) < TASKS and time.monotonic() < deadline:
             assert worker.poll() is None, (tmp_path / "worker.log").read_text()
             # Celery has nothing to wait on that does not go through the queue itself.
-            time.sleep(0.1)
+            time.sleep(0.1)  # between two looks at what the worker has done
     finally:
         worker.send_signal(signal.SIGTERM)
         worker.wait(timeout=60)
