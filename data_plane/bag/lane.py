@@ -141,6 +141,7 @@ class Lane:
         self.states = keys.states(uid, self.number, self.epoch)
         self.low_water_key = keys.low_water(uid, self.number, self.epoch)
         self.dropped = False
+        self.upkeep_under_way = False
 
         self.open_block = b""
         self.next_index = BLOCK_FULL_MESSAGES
@@ -158,6 +159,7 @@ class Lane:
         self.due: list[tuple[int, bytes, int]] = []
         self.finished: deque[tuple[int, tuple[Key, ...]]] = deque()
         self.messages_per_item = 1.0
+        self.last_page_was_barren = False
 
     # Reading
 
@@ -180,6 +182,7 @@ class Lane:
         self, queue: Queue, items: list[Item], states: dict[Key, Attributes], now_us: int
     ) -> None:
         """Take over a page of the lane, read from the cursor on, with the states of new blocks."""
+        ready_before = len(self.ready)
         for item in items:
             sort, attributes = item.key.sort, item.attributes
             kind = attributes["k"]
@@ -194,6 +197,7 @@ class Lane:
                 state = states.get(Key(self.states, block_id))
                 self._absorb_marker(sort, self._block(block_id, state, now_us), state, now_us)
             self.cursor = sort
+        self.last_page_was_barren = bool(items) and len(self.ready) == ready_before
         self.advance()
 
     def _absorb_segment(

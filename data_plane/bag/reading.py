@@ -3,9 +3,9 @@
 from functools import partial
 
 from data_plane.bag import keys
-from data_plane.bag.bounds import FETCH_ITEMS_MAX, READY_AGE_US_MAX
+from data_plane.bag.bounds import FETCH_ITEMS_MAX, QUERY_PAGE, READY_AGE_US_MAX
 from data_plane.bag.desk import Access
-from data_plane.bag.lane import Block, LoadedSegment
+from data_plane.bag.lane import Block, Lane, LoadedSegment
 from data_plane.bag.segment import DamagedSegmentError, octets
 from data_plane.ports import Attributes, Key
 
@@ -33,7 +33,7 @@ async def _fetch(at: Access) -> bool:
         lane.segments,
         after=max(lane.cursor, _floor(at)),
         until=keys.be64(at.cell.now_us()) + keys.AFTER_SLICE,
-        limit=min(FETCH_ITEMS_MAX, max(1, round(FETCH_ITEMS_MAX / lane.messages_per_item))),
+        limit=_page_items(lane),
     )
     wanted: dict[Key, None] = {}
     for item in items:
@@ -45,6 +45,13 @@ async def _fetch(at: Access) -> bool:
     states = await at.cell.get_many(tuple(wanted)) if wanted else {}
     lane.absorb(at.queue, items, states, asked_us)
     return bool(items)
+
+
+def _page_items(lane: Lane) -> int:
+    """About ten messages; more where the last page held none to deliver, to get past such."""
+    if lane.last_page_was_barren:
+        return QUERY_PAGE
+    return min(FETCH_ITEMS_MAX, max(1, round(FETCH_ITEMS_MAX / lane.messages_per_item)))
 
 
 async def _open(at: Access) -> None:

@@ -23,13 +23,29 @@ from data_plane.ports import Absent, Append, Cell, Equals, LessThan, Update
 
 def writes_due(at: Access) -> Coroutine[Any, Any, list[Delivery]] | None:
     """The upkeep that has become due, if any, as a call that delivers nothing."""
-    if at.lane.passed_messages >= LOW_WATER_MESSAGES or at.lane.overflowing():
-        return _upkeep(at, settle=at.lane.overflowing())
-    return None
+    overflowing = at.lane.overflowing()
+    if at.lane.upkeep_under_way or not (
+        overflowing or at.lane.passed_messages >= LOW_WATER_MESSAGES
+    ):
+        return None
+    return _upkeep(at, settle=overflowing)
 
 
 async def _upkeep(at: Access, *, settle: bool) -> list[Delivery]:
-    """Move the durable low-water mark; `settle`: past what is in flight, too, with markers."""
+    """Move the durable low-water mark; `settle`: past what is in flight, too, with markers.
+
+    One at a time: others would write the same markers again.
+    """
+    if at.lane.upkeep_under_way:
+        return []
+    at.lane.upkeep_under_way = True
+    try:
+        return await _keep_up(at, settle=settle)
+    finally:
+        at.lane.upkeep_under_way = False
+
+
+async def _keep_up(at: Access, *, settle: bool) -> list[Delivery]:
     if settle:
         wanted = at.lane.unmarked(MARKERS_AT_ONCE_MAX)
         outcomes = await at.desk.waits.all_of(

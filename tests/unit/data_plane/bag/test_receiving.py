@@ -8,7 +8,7 @@ import pytest
 from data_plane.bag import bounds, keys
 from data_plane.bag.segment import octets
 from data_plane.core.errors import QUEUE_DOES_NOT_EXIST, RefusedError
-from data_plane.ports import CellUnavailableError, Key, Update
+from data_plane.ports import Append, Appended, CellUnavailableError, Key, Update
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 
 
@@ -240,5 +240,44 @@ def test_an_item_of_a_later_format_is_refused(bench: Bench) -> None:
         await bench.cell.update(Key(*item.key), Update(assign={"v": 2}))
         with pytest.raises(Exception, match="version 2"):
             await bench.receive()
+
+    bench.run(story())
+
+
+def test_concurrent_receives_write_each_marker_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("data_plane.bag.lane.WINDOW_ENTRIES_MAX", 4)
+    append = bench.cell.append
+
+    async def take_a_while(record: Append) -> Appended:
+        await asyncio.sleep(0)
+        return await append(record)
+
+    monkeypatch.setattr(bench.cell, "append", take_a_while)
+
+    async def story() -> None:
+        for _ in range(70):
+            await bench.send(*"abcdefghij")
+        before = bench.cell.requests["append"]
+        for _ in range(7):
+            await asyncio.gather(*(bench.receive(visibility_s=300) for _ in range(10)))
+        assert bench.cell.requests["append"] - before <= 700 // 64 + 1
+
+    bench.run(story())
+
+
+def test_a_receive_gets_past_items_that_hold_nothing_to_deliver(bench: Bench) -> None:
+    async def story() -> None:
+        other = bench.front_end()
+        await bench.send("held")
+        (held,) = await bench.receive(visibility_s=43_200)
+        for visibility_s in range(300, 0, -1):
+            # Each one shortens it, and leaves a marker.
+            await bench.bag.change_visibility(QUEUE, [(bench.handle(held), visibility_s)])
+        await bench.bag.change_visibility(QUEUE, [(bench.handle(held), 43_200)])
+        bench.clock.advance(301)
+        await bench.send("behind")
+        assert [d.message.body for d in await bench.receive(bag=other)] == ["behind"]
 
     bench.run(story())
