@@ -1,10 +1,9 @@
 """What one request was and did, for logs, metrics and bills."""
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(msgspec.Struct, frozen=True, gc=False):
     """One answered request.
 
     `operation` is "" where the request named none that exists, `queue` the name of the queue it

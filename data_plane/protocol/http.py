@@ -1,11 +1,11 @@
 """HTTP requests and responses as values; who serves them fills and sends them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     """A request, before anything in it is believed.
 
     `path` and `query` are as received, not decoded; header names are in lower case.
@@ -19,8 +19,7 @@ class HttpRequest:
     client: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpResponse:
+class HttpResponse(msgspec.Struct, frozen=True, gc=False):
     """A response: header names in lower case, the body complete."""
 
     status: int

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
+
 from data_plane.core.queue import Queue
 from data_plane.protocol.shapes import Structure
 
@@ -11,8 +13,7 @@ Params = Mapping[str, Any]
 """Input or output as the JSON protocol spells it, whichever protocol carried it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, gc=False):
     """One authenticated request on its way to an operation.
 
     `queue` is set for operations that name one. `base_url` is the scheme and host that the caller

@@ -1,7 +1,7 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.ports import CellFullError, CellUnavailableError
