@@ -7,7 +7,7 @@ from tests.simulation.planted import PlantedBug, planted, seeds_to_find
 from tests.simulation.planted.bugs import BUGS, RARE
 from tests.simulation.universe import run
 
-SEEDS_MAX = 600
+SEEDS_MAX = 1500
 """Bound on the search; docs/simulation.md has how many it took."""
 
 

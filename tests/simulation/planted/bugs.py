@@ -304,7 +304,7 @@ BUGS: Final = (
 
 RARE: Final = (
     (
-        42617,
+        42083,
         PlantedBug(
             "an answer that a write has overtaken is believed",
             BREAKS,
