@@ -41,8 +41,8 @@ CELL: Final = "local"
 
 _UPKEEP_PERIOD_S: Final = 1.0
 _GC_THRESHOLDS: Final = (50_000, 50, 100)
-"""Requests leave next to no cycles. At the default thresholds a full collection stopped everybody
-for 10 ms, several times a second under load, which was the p99 of a send."""
+"""Requests leave next to no cycles, and a full collection under load stops everybody for up to
+10 ms: seen a few times in ten seconds at the default thresholds."""
 
 _COLLECTED_ITEMS_MAX: Final = 1000
 _COUNTED_QUEUES_MAX: Final = 20
