@@ -135,8 +135,19 @@ class CellFullError(CellUnavailableError):
 class Cell(Protocol):
     """One independent store. A write is durable when its call returns; reads see all of those.
 
-    Raises CellUnavailableError from any method.
+    Raises CellUnavailableError from any method. Attribute names are not empty, and no attribute is
+    an empty set.
     """
+
+    @property
+    def settle_us(self) -> int:
+        """For how long after its slice an appended item may still come to light; 0: never late.
+
+        0 where the cell chooses stamps. Others take a proposed stamp, and what they store may land
+        behind what a reader has passed: readers look once more at slices that have become this
+        old (docs/storage.md, *Late writes*).
+        """
+        ...
 
     def now_us(self) -> int:
         """The store's present as this process last knew it, in microseconds since the epoch.
@@ -207,6 +218,48 @@ class Cell(Protocol):
         The cell removes all of them together, soon, or leaves each to its time to live (`x`).
         Costs no request and waits for nothing.
         """
+        ...
+
+
+class Blob(NamedTuple):
+    """A stored blob as a listing returns it: its name and when it was stored, by the store."""
+
+    name: str
+    stored_us: int
+
+
+class Blobs(Protocol):
+    """Bodies that are too big for a cell's items, under names that are never used twice.
+
+    Raises CellUnavailableError from any method.
+    """
+
+    async def put(self, name: str, body: bytes) -> None:
+        """Store a body; durable when it returns. To store the same again is harmless."""
+        ...
+
+    async def get(self, name: str) -> bytes | None:
+        """The body, or None where there is none under this name."""
+        ...
+
+    async def delete(self, names: Sequence[str]) -> None:
+        """Remove up to 1,000 blobs; those that do not exist are none to remove."""
+        ...
+
+    async def names(self, after: str = "", *, limit: int) -> list[Blob]:
+        """Up to `limit` blobs whose names are greater than `after`, in order of the names."""
+        ...
+
+
+class Offload(Protocol):
+    """Runs a call that blocks (an SDK's) so that nothing else waits for it.
+
+    What the adapters of remote stores are given: a bounded pool of threads beside an event loop, or
+    the blocking driver.
+    """
+
+    async def __call__(self, call: Callable[[], T]) -> T:
+        """Answer what `call` returns, or raise what it raises."""
         ...
 
 

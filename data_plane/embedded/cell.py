@@ -123,6 +123,11 @@ class EmbeddedCell:
         )
         self._committer.start()
 
+    @property
+    def settle_us(self) -> int:
+        """0: stamps are chosen in the transaction that stores them."""
+        return 0
+
     def now_us(self) -> int:
         """The present, which no later stamp will be below and no visible item's stamp above.
 

@@ -125,6 +125,11 @@ class FaultyCell:
         self._live_present = live_present
         self._present_us = 0
 
+    @property
+    def settle_us(self) -> int:
+        """As the store's."""
+        return self._store.cell.settle_us
+
     def now_us(self) -> int:
         """The store's present, as this front end knows it."""
         if self._live_present:
