@@ -43,6 +43,12 @@ __all__ = [
 
 T = TypeVar("T")
 
+LATE_US_MAX = 2_000_000
+"""An append that reaches its cell later than this after its slice is announced by a late marker."""
+
+SETTLE_US = 3_000_000
+"""LATE_US_MAX, and what the clocks within one store may differ by."""
+
 
 class Key(NamedTuple):
     """Address of an item: items of one partition are ordered by `sort`, bytewise."""
@@ -140,12 +146,15 @@ class Cell(Protocol):
     """
 
     @property
-    def settle_us(self) -> int:
-        """For how long after its slice an appended item may still come to light; 0: never late.
+    def chooses_stamps(self) -> bool:
+        """Whether the cell stamps appends in the write itself, so that no key is ever late."""
+        ...
 
-        0 where the cell chooses stamps. Others take a proposed stamp, and what they store may land
-        behind what a reader has passed: readers look once more at slices that have become this
-        old (docs/storage.md, *Late writes*).
+    def settled_us(self) -> int:
+        """Up to this slice, what was acknowledged is stored, or announced by a late marker.
+
+        `now_us()` on a cell that chooses stamps. On others SETTLE_US before the latest time of the
+        store that an answer has proved to be past, whatever this process's clock says.
         """
         ...
 

@@ -124,9 +124,13 @@ class EmbeddedCell:
         self._committer.start()
 
     @property
-    def settle_us(self) -> int:
-        """0: stamps are chosen in the transaction that stores them."""
-        return 0
+    def chooses_stamps(self) -> bool:
+        """Yes, in the transaction that stores what is stamped."""
+        return True
+
+    def settled_us(self) -> int:
+        """The present: nothing is late."""
+        return self.now_us()
 
     def now_us(self) -> int:
         """The present, which no later stamp will be below and no visible item's stamp above.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from data_plane.core.conditions import apply, holds
 from data_plane.ports import (
     ALWAYS,
+    SETTLE_US,
     Append,
     Appended,
     Attributes,
@@ -24,7 +25,6 @@ from data_plane.ports import (
 
 PAGE_BYTES = 1024 * 1024
 GET_MANY_KEYS_MAX = 100
-SETTLE_US = 4_000_000
 
 
 class _Partition:
@@ -63,9 +63,13 @@ class MemoryCell:
         self._partitions: dict[str, _Partition] = {}
 
     @property
-    def settle_us(self) -> int:
-        """Nothing is late where the cell chooses stamps."""
-        return 0 if self._stamps else SETTLE_US
+    def chooses_stamps(self) -> bool:
+        """As it was made."""
+        return self._stamps
+
+    def settled_us(self) -> int:
+        """The present, or as far before it as late writes reach."""
+        return self.now_us() if self._stamps else self._clock.now_us() - SETTLE_US
 
     def now_us(self) -> int:
         """The present, which no later stamp of this cell will be below (where it chooses them)."""

@@ -126,9 +126,11 @@ class FaultyCell:
         self._present_us = 0
 
     @property
-    def settle_us(self) -> int:
-        """As the store's."""
-        return self._store.cell.settle_us
+    def chooses_stamps(self) -> bool:
+        return self._store.cell.chooses_stamps
+
+    def settled_us(self) -> int:
+        return self.now_us()
 
     def now_us(self) -> int:
         """The store's present, as this front end knows it."""
