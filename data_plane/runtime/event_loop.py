@@ -1,10 +1,4 @@
-"""The Waits port on asyncio, for one event loop.
-
-A channel's signals are told apart by one sequence over all channels: `signals` answers how far the
-sequence is, and a channel was signalled since then if its last signal has a higher number. So a
-channel needs memory only while somebody waits on it or its last signal is among the recent ones;
-of those that were forgotten it is only known that they had no signal after a certain number.
-"""
+"""The Waits port on asyncio, for one event loop."""
 
 import asyncio
 from collections import deque
@@ -12,12 +6,12 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
 from data_plane.ports import Clock
+from data_plane.runtime.signals import SignalLog
 
 T = TypeVar("T")
 
 Flush = Callable[[list[object]], Awaitable[Sequence[object | Exception]]]
 
-_REMEMBERED_SIGNALS_MAX = 16_384
 _NAP_S_MAX = 60.0
 """A longer sleep looks at the clock again, which may have jumped meanwhile."""
 _STOPPING_NAP_S = 0.02
@@ -41,9 +35,7 @@ class EventLoopWaits:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lanes: dict[Hashable, _Lane] = {}
-        self._sequence = 0
-        self._last_signal: dict[Hashable, int] = {}
-        self._forgotten_until = 0
+        self._signals = SignalLog()
         self._waiters: dict[Hashable, deque[asyncio.Future[bool]]] = {}
         self._stopping = False
 
@@ -107,16 +99,11 @@ class EventLoopWaits:
 
     def signals(self, channel: Hashable) -> int:  # noqa: ARG002 - one sequence serves all
         """A mark to hand to `wait_for`: to be read before looking for work."""
-        return self._sequence
+        return self._signals.mark
 
     def signal(self, channel: Hashable, count: int = 1) -> None:
         """Wake up to `count` waiters of the channel, those first that wait longest."""
-        self._sequence += 1
-        remembered = self._last_signal
-        remembered.pop(channel, None)
-        remembered[channel] = self._sequence
-        if len(remembered) > _REMEMBERED_SIGNALS_MAX:
-            self._forgotten_until = remembered.pop(next(iter(remembered)))
+        self._signals.note(channel)
         self._wake(channel, count)
 
     def _wake(self, channel: Hashable, count: int) -> None:
@@ -137,7 +124,7 @@ class EventLoopWaits:
         False means that `stop_waiting` was called: what merely waits for work ends now. What waits
         for something else may call again, and does not spin.
         """
-        if self._last_signal.get(channel, self._forgotten_until) > seen:
+        if self._signals.has_passed(channel, seen):
             return not self._stopping
         left_us = until_us - self._clock.now_us()
         if left_us <= 0:

@@ -3,7 +3,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from data_plane.runtime import event_loop
+from data_plane.runtime import signals
 from data_plane.runtime.event_loop import EventLoopWaits
 from tests.unit.data_plane.runtime.virtual_loop import START_US, VirtualLoop, run
 
@@ -242,13 +242,13 @@ def test_a_signal_passes_over_one_whose_time_is_up(others: int) -> None:
 def test_signals_are_kept_for_a_bounded_number_of_channels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(event_loop, "_REMEMBERED_SIGNALS_MAX", 3)
+    monkeypatch.setattr(signals, "_REMEMBERED_SIGNALS_MAX", 3)
 
     async def scenario(waits: EventLoopWaits, loop: VirtualLoop) -> None:
         seen = waits.signals("channel")
         for channel in ("channel", *range(5)):
             waits.signal(channel)
-        assert len(waits._last_signal) == 3
+        assert len(waits._signals._last) == 3
         # Forgotten, yet not lost: at worst somebody looks once more for nothing.
         await waits.wait_for("channel", seen, START_US + SECOND_US)
         assert loop.now_us() == START_US
