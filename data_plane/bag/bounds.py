@@ -38,6 +38,11 @@ CALLS_REMEMBERED_MAX = 100_000
 CALL_LOOKBACK_US = 300_000_000
 CALL_LOOKBACK_SEGMENTS_MAX = 2_000
 QUERY_PAGE = 100
+GET_MANY_MAX = 100
+"""Items that a cell reads in one request (data_plane/ports.py)."""
+
+LATE_APPENDS_MAX = 4
+"""How often an item that must be found is appended again when it came late."""
 
 POLL_US = 1_000_000
 """A waiting receive looks again after this time, for what other front ends have written."""

@@ -86,6 +86,12 @@ class Access:
         """The cell that holds the lane."""
         return self.desk.cells[self.lane.cell]
 
+    def proposed_us(self) -> int:
+        """A stamp for what is appended now, above the purge; cells that choose stamps ignore it."""
+        if self.cell.chooses_stamps:
+            return self.now_us()
+        return max(self.cell.now_us(), self.queue.purged_us + 1)
+
     def now_us(self) -> int:
         """This front end's clock, in microseconds."""
         return self.desk.clock.now_us()

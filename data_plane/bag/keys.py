@@ -2,6 +2,7 @@
 
 from data_plane.ports import Key
 
+SLICE_BYTES = 8
 BLOCK_BYTES = 10
 MARKER_FIRST = b"\xff"
 PURGE_FIRST = b"\xfe"
@@ -46,7 +47,12 @@ def segment_sort(slice_us: int, block: bytes, first: int) -> bytes:
 
 def slice_of(sort: bytes) -> int:
     """The time, in microseconds, at which what lies under this key becomes visible."""
-    return int.from_bytes(sort[:8], "big")
+    return int.from_bytes(sort[:SLICE_BYTES], "big")
+
+
+def before(sort: bytes) -> bytes:
+    """The greatest sort key of the same length below this one."""
+    return (int.from_bytes(sort, "big") - 1).to_bytes(len(sort), "big")
 
 
 def counter(uid: str, purged_us: int, kind: bytes, bucket: int) -> Key:

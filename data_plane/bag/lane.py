@@ -7,6 +7,7 @@ leased with a marker of its block ahead of the cursor; the low-water mark follow
 """
 
 import heapq
+from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 
@@ -146,7 +147,11 @@ class Lane:
         self.open_block = b""
         self.next_index = BLOCK_FULL_MESSAGES
 
-        self.low: bytes | None = None
+        self.opened = False
+        self.passed = b""
+        self.settled = b""
+        self.unsettled: set[bytes] = set()
+        self.looked_again_at = b""
         self.low_written = b""
         self.passed_messages = 0
         self.cursor = b""
@@ -162,6 +167,22 @@ class Lane:
         self.last_page_was_barren = False
 
     # Reading
+
+    @property
+    def low(self) -> bytes:
+        """The low-water mark: what is passed, as far as it is settled."""
+        return min(self.passed, self.settled)
+
+    def start_at(self, low: bytes) -> None:
+        """Begin to read behind the durable low-water mark."""
+        self.opened = True
+        self.passed = self.settled = self.low_written = low
+        self.cursor = max(self.cursor, low)
+
+    def settle_to(self, settled: bytes) -> None:
+        """All that counts up to this key was read."""
+        self.settled = max(self.settled, settled)
+        self.unsettled = {sort for sort in self.unsettled if sort > self.settled}
 
     def known(self, block_id: bytes) -> Block | None:
         """The block, if this front end remembers it."""
@@ -179,38 +200,48 @@ class Lane:
         return block
 
     def absorb(
-        self, queue: Queue, items: list[Item], states: dict[Key, Attributes], now_us: int
+        self, queue: Queue, items: list[Item], found: dict[Key, Attributes], now_us: int
     ) -> None:
-        """Take over a page of the lane, read from the cursor on, with the states of new blocks."""
+        """Take over items that were not read before, with the states of their blocks.
+
+        `found` has the segments that late markers among them announce, too.
+        """
         ready_before = len(self.ready)
         for item in items:
             sort, attributes = item.key.sort, item.attributes
             kind = attributes["k"]
-            if kind == "s":
+            if kind in {"s", "m", "l"}:
                 block_id = octets(attributes, "b")
-                state = states.get(Key(self.states, block_id))
-                self._absorb_segment(
-                    queue, sort, attributes, self._block(block_id, state, now_us), now_us
-                )
-            elif kind == "m":
-                block_id = octets(attributes, "b")
-                state = states.get(Key(self.states, block_id))
-                self._absorb_marker(sort, self._block(block_id, state, now_us), state, now_us)
-            self.cursor = sort
+                state = found.get(Key(self.states, block_id))
+                block = self._block(block_id, state, now_us)
+                if kind == "s":
+                    self._absorb_segment(queue, item, sort, block, now_us)
+                elif kind == "m":
+                    self._absorb_marker(sort, block, state, now_us)
+                else:
+                    late = Key(self.segments, octets(attributes, "s"))
+                    announced = found.get(late)
+                    if announced is None:
+                        self._enter(Entry(sort, block, ()))
+                    else:
+                        self._absorb_segment(queue, Item(late, announced), sort, block, now_us)
+            self.unsettled.add(sort)
+            self.cursor = max(self.cursor, sort)
         self.last_page_was_barren = bool(items) and len(self.ready) == ready_before
         self.advance()
 
     def _absorb_segment(
-        self, queue: Queue, sort: bytes, item: Attributes, block: Block, now_us: int
+        self, queue: Queue, item: Item, sort: bytes, block: Block, now_us: int
     ) -> None:
-        segment = LoadedSegment(item)
+        """Take over a segment that was met under the key `sort`, its own or a late marker's."""
+        segment = LoadedSegment(item.attributes)
         self.messages_per_item += (segment.count - self.messages_per_item) / 8
         if is_over(queue, segment.sent_us, now_us):
             self._enter(Entry(sort, block, ()))
             return
         block.segments[segment.first] = segment
-        block.slices[segment.first] = keys.slice_of(sort)
-        full = item.get("f")
+        block.slices[segment.first] = keys.slice_of(item.key.sort)
+        full = item.attributes.get("f")
         if isinstance(full, int):
             block.total = full
         indexes = range(segment.first, segment.first + segment.count)
@@ -231,7 +262,12 @@ class Lane:
         self._enter(Entry(sort, block, [i for i in leased if block.status[i] != GONE]))
 
     def _enter(self, entry: Entry) -> None:
-        self.window.append(entry)
+        if self.window and entry.sort < self.window[-1].sort:
+            insort(self.window, entry, key=lambda known: known.sort)
+        else:
+            self.window.append(entry)
+        if entry.sort <= self.passed:
+            self.passed = keys.before(entry.sort)
         self.window_messages += entry.size
         entry.block.entries += 1
 
@@ -337,7 +373,7 @@ class Lane:
             if entry.open:
                 return
             self._pass_front()
-        self.low = self.cursor
+        self.passed = self.cursor
 
     def _prune(self, entry: Entry) -> None:
         status = entry.block.status
@@ -349,7 +385,7 @@ class Lane:
 
     def _pass_front(self) -> None:
         entry = self.window.popleft()
-        self.low = entry.sort
+        self.passed = entry.sort
         self.passed_messages += entry.size
         self.window_messages -= entry.size
         self.window_gone -= entry.size - len(entry.open)

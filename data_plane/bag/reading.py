@@ -3,11 +3,11 @@
 from functools import partial
 
 from data_plane.bag import keys
-from data_plane.bag.bounds import FETCH_ITEMS_MAX, QUERY_PAGE, READY_AGE_US_MAX
+from data_plane.bag.bounds import FETCH_ITEMS_MAX, GET_MANY_MAX, QUERY_PAGE, READY_AGE_US_MAX
 from data_plane.bag.desk import Access
 from data_plane.bag.lane import Block, Lane, LoadedSegment
 from data_plane.bag.segment import DamagedSegmentError, octets
-from data_plane.ports import Attributes, Key
+from data_plane.ports import Attributes, Item, Key
 
 
 async def fetch(at: Access) -> bool:
@@ -27,6 +27,20 @@ async def _fetch_for_all(at: Access, receives: list[object]) -> list[object | Ex
 async def _fetch(at: Access) -> bool:
     lane = at.lane
     await _open(at)
+    settled = keys.be64(at.cell.settled_us()) + keys.AFTER_SLICE
+    if (
+        lane.settled < lane.cursor
+        and max(lane.settled, lane.looked_again_at) < settled
+        and await _look_again(at, settled)
+    ):
+        return True
+    return await _look_ahead(at, settled)
+
+
+async def _look_ahead(at: Access, settled: bytes) -> bool:
+    """Read on from the cursor; what counts up to `settled` is stored by now."""
+    lane = at.lane
+    has_gap = lane.settled < lane.cursor
     # What is read is as old as the request: blocks may be collected while an answer is under way.
     asked_us = at.now_us()
     items = await at.cell.query(
@@ -35,16 +49,46 @@ async def _fetch(at: Access) -> bool:
         until=keys.be64(at.cell.now_us()) + keys.AFTER_SLICE,
         limit=_page_items(lane),
     )
+    await _take_over(at, items, asked_us)
+    if not has_gap:
+        lane.settle_to(min(settled, lane.cursor))
+    return bool(items)
+
+
+async def _look_again(at: Access, settled: bytes) -> bool:
+    """Read once more what has settled behind the cursor; whether anything came to light."""
+    lane = at.lane
+    asked_us = at.now_us()
+    limit = len(lane.unsettled) + FETCH_ITEMS_MAX
+    items = await at.cell.query(
+        lane.segments, after=max(lane.settled, _floor(at)), until=settled, limit=limit
+    )
+    late = [item for item in items if item.key.sort not in lane.unsettled]
+    await _take_over(at, late, asked_us)
+    lane.settle_to(min(items[-1].key.sort if items else settled, lane.cursor))
+    if len(items) < limit:
+        lane.looked_again_at = settled
+    return bool(late)
+
+
+async def _take_over(at: Access, items: list[Item], asked_us: int) -> None:
+    """Read what belongs to these items, and absorb all of it."""
+    lane = at.lane
+    present_us = at.cell.now_us()
     wanted: dict[Key, None] = {}
     for item in items:
         kind = item.attributes["k"]
-        if kind in {"s", "m"}:
-            block_id = octets(item.attributes, "b")
-            if kind == "m" or lane.known(block_id) is None:
-                wanted[Key(lane.states, block_id)] = None
-    states = await at.cell.get_many(tuple(wanted)) if wanted else {}
-    lane.absorb(at.queue, items, states, asked_us)
-    return bool(items)
+        if kind == "p":
+            continue
+        block_id = octets(item.attributes, "b")
+        if kind == "m" or lane.known(block_id) is None:
+            wanted[Key(lane.states, block_id)] = None
+        if kind == "l" and keys.slice_of(late := octets(item.attributes, "s")) <= present_us:
+            wanted[Key(lane.segments, late)] = None
+    found: dict[Key, Attributes] = {}
+    for start in range(0, len(wanted), GET_MANY_MAX):
+        found |= await at.cell.get_many(tuple(wanted)[start : start + GET_MANY_MAX])
+    lane.absorb(at.queue, items, found, asked_us)
 
 
 def _page_items(lane: Lane) -> int:
@@ -56,11 +100,10 @@ def _page_items(lane: Lane) -> int:
 
 async def _open(at: Access) -> None:
     """Start from the durable low-water mark."""
-    if at.lane.low is not None:
+    if at.lane.opened:
         return
     mark = await at.cell.get(at.lane.low_water_key)
-    at.lane.low = at.lane.low_written = octets(mark, "w") if mark is not None else b""
-    at.lane.cursor = max(at.lane.cursor, at.lane.low)
+    at.lane.start_at(octets(mark, "w") if mark is not None else b"")
 
 
 def _floor(at: Access) -> bytes:

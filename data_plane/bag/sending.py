@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
-from data_plane.bag import counting, keys
+from data_plane.bag import counting, keys, upkeep
 from data_plane.bag.bounds import (
     BLOCK_FULL_MESSAGES,
     CALL_LOOKBACK_SEGMENTS_MAX,
@@ -28,7 +28,7 @@ from data_plane.bag.segment import (
 )
 from data_plane.core.message import Outgoing
 from data_plane.core.queue import Queue
-from data_plane.ports import Append, Attributes, Key
+from data_plane.ports import Append, Attributes
 
 UNMARKED_CALL = b""
 MESSAGE_ID_BYTES = 16
@@ -162,16 +162,18 @@ async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     messages = [message for parcel in parcels for message in parcel.messages]
     attributes, suffix = _segment(at, delay_us, parcels, messages)
     queue = parcels[-1].queue
-    await at.cell.append(
+    appended = await at.cell.append(
         Append(
             at.lane.segments,
             suffix,
             attributes,
-            at.now_us(),
+            at.proposed_us(),
             delay_us,
             lambda stamp_us: counting.sent(queue, stamp_us, delay_us, len(messages)),
         )
     )
+    if upkeep.came_late(at, appended):
+        await upkeep.announce(at, appended.key, attributes)
     for parcel in parcels:
         if parcel.call != UNMARKED_CALL:
             at.desk.remember_call(parcel.call, b"".join(m[0] for m in parcel.messages))
@@ -236,16 +238,14 @@ async def _earlier_attempt(at: Access, delay_us: int, call: bytes) -> list[bytes
         for found in page:
             earlier = _ids_of(found.attributes, call)
             if earlier is not None:
+                if not at.cell.chooses_stamps:
+                    # Nobody knows when it arrived: an attempt that nobody answered stored it.
+                    await upkeep.announce(at, found.key, found.attributes)
                 return earlier
         if not page:
             return None
-        until = _before(page[-1].key)
+        until = keys.before(page[-1].key.sort)
     return None
-
-
-def _before(key: Key) -> bytes:
-    """The greatest sort key below this one; keys of a lane are all of one length."""
-    return (int.from_bytes(key.sort, "big") - 1).to_bytes(len(key.sort), "big")
 
 
 def _ids_of(item: Attributes, call: bytes) -> list[bytes] | None:

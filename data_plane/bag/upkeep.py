@@ -9,16 +9,29 @@ from typing import Any
 from data_plane.bag import counting, keys
 from data_plane.bag.bounds import (
     COLLECT_BLOCKS_MAX,
+    LATE_APPENDS_MAX,
     LOW_WATER_MESSAGES,
     MARKERS_AT_ONCE_MAX,
     QUERY_PAGE,
 )
 from data_plane.bag.desk import Access, Desk
 from data_plane.bag.lane import Lane
-from data_plane.bag.segment import FORMAT_VERSION, number
+from data_plane.bag.segment import FORMAT_VERSION, number, octets
 from data_plane.core.message import Delivery
 from data_plane.core.queue import Queue
-from data_plane.ports import Absent, Append, Cell, Equals, LessThan, Update
+from data_plane.ports import (
+    LATE_US_MAX,
+    Absent,
+    Append,
+    Appended,
+    Attributes,
+    Cell,
+    CellUnavailableError,
+    Equals,
+    Key,
+    LessThan,
+    Update,
+)
 
 
 def writes_due(at: Access) -> Coroutine[Any, Any, list[Delivery]] | None:
@@ -61,18 +74,45 @@ async def _keep_up(at: Access, *, settle: bool) -> list[Delivery]:
 
 async def mark(at: Access, block_id: bytes, due_ms: int) -> None:
     """Announce that a message of the block becomes visible at this time (0: now)."""
-    appended = await at.cell.append(
-        Append(
-            at.lane.segments,
-            block_id + keys.MARKER_FIRST,
-            {"v": FORMAT_VERSION, "k": "m", "b": block_id, "x": at.state_ttl_s()},
-            at.now_us(),
-            max(0, due_ms * 1000 - at.cell.now_us()),
-        )
+    appended = await append_in_time(
+        at,
+        block_id + keys.MARKER_FIRST,
+        {"v": FORMAT_VERSION, "k": "m", "b": block_id, "x": at.state_ttl_s()},
+        due_ms * 1000,
     )
     block = at.lane.known(block_id)
     if block is not None:
         at.lane.marked(block, due_ms, keys.slice_of(appended.key.sort))
+
+
+async def announce(at: Access, late: Key, segment: Attributes) -> None:
+    """Append a late marker, which leads readers to a segment that they may have passed."""
+    block_id = octets(segment, "b")
+    await append_in_time(
+        at,
+        late.sort[keys.SLICE_BYTES :],
+        {"v": FORMAT_VERSION, "k": "l", "b": block_id, "s": late.sort, "x": segment["x"]},
+    )
+
+
+def came_late(at: Access, appended: Appended) -> bool:
+    """Whether readers may have passed an item before it was stored."""
+    late_us = appended.time_ms * 1000 - keys.slice_of(appended.key.sort)
+    return late_us > LATE_US_MAX and not at.cell.chooses_stamps
+
+
+async def append_in_time(
+    at: Access, suffix: bytes, attributes: Attributes, visible_us: int = 0
+) -> Appended:
+    """Append an item that readers must find, under new keys until it does not come late."""
+    for _ in range(LATE_APPENDS_MAX):
+        delay_us = max(0, visible_us - at.cell.now_us())
+        appended = await at.cell.append(
+            Append(at.lane.segments, suffix, attributes, at.proposed_us(), delay_us)
+        )
+        if not came_late(at, appended):
+            return appended
+    raise CellUnavailableError("the cell takes writes too late for readers to find them")
 
 
 async def mark_purge(at: Access) -> int:
@@ -82,7 +122,7 @@ async def mark_purge(at: Access) -> int:
             at.lane.segments,
             bytes(keys.BLOCK_BYTES) + keys.PURGE_FIRST,
             {"v": FORMAT_VERSION, "k": "p", "x": at.state_ttl_s()},
-            at.now_us(),
+            at.proposed_us(),
         )
     )
     return appended.stamp_us
@@ -118,7 +158,7 @@ async def restamp(at: Access) -> None:
 async def write_low_water(cell: Cell, lane: Lane) -> None:
     """Make the low-water mark durable where it has moved."""
     low = lane.low
-    if low is None or low <= lane.low_written:
+    if low <= lane.low_written:
         return
     lane.passed_messages = 0
     await cell.update(
