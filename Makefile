@@ -13,15 +13,18 @@ REGION =
 BASE_URL =
 LOG_LEVEL =
 
-# Options of `make simulate` and `make bench`.
-SEEDS = 1000
+# Options of `make simulate`, `make bench` and `make rehearse`.
+SEEDS =
 BENCH =
+ONLY =
 
 PYTHON = $(shell command -v python3.11 || command -v python3)
 SERVE_ENV = .venv
 TEST_ENV = .venvs/test
 SERVE_READY = $(SERVE_ENV)/.installed
 TEST_READY = $(TEST_ENV)/.installed
+EMULATORS_READY = .venvs/emulators/.installed
+JAVA_READY = .venvs/java/.installed
 CLIENTS = .venvs/clients
 CLIENTS_READY = $(CLIENTS)/.installed
 INSTALL = -m pip --disable-pip-version-check install -qq --require-hashes -r
@@ -36,7 +39,7 @@ COMPILE = $(CURDIR)/$(TEST_ENV)/bin/uv pip compile --quiet --universal --python-
 	--generate-hashes --no-emit-index-url --no-header --no-annotate
 
 .DEFAULT_GOAL = help
-.PHONY: help serve test lint bench simulate lock clean
+.PHONY: help serve test lint bench simulate rehearse lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
@@ -62,11 +65,20 @@ bench: $(TEST_READY) ## measure throughput and latency of the server (BENCH=opti
 	$(TEST_ENV)/bin/python -m tests.benchmarks $(BENCH)
 
 simulate: $(TEST_READY) ## run seeded simulations (SEEDS=...)
-	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(SEEDS)
+	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000)
+
+rehearse: $(TEST_READY) ## run on AWS emulators, over bad networks too (SEEDS=... ONLY=expression)
+	@$(MAKE) --no-print-directory $(EMULATORS_READY)
+	@java -version 2>&1 | grep -Eq ' version "(1[7-9]|[2-9][0-9])' \
+		|| $(MAKE) --no-print-directory $(JAVA_READY)
+	@$(TEST_ENV)/bin/python -m tests.rehearsal $(if $(SEEDS),--seeds $(SEEDS)) \
+		$(if $(ONLY),--only "$(ONLY)")
 
 lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade serve.in -o serve.txt
 	cd requirements && $(COMPILE) --upgrade -c serve.txt test.in -o test.txt
+	cd requirements && $(COMPILE) --upgrade emulators.in -o emulators.txt
+	cd requirements && $(COMPILE) --upgrade java.in -o java.txt
 	cd tests/clients && $(NPM) install --save-exact --package-lock-only \
 		$(NPM_OPTIONS) @aws-sdk/client-sqs@latest
 
@@ -85,7 +97,14 @@ define make_env
 @touch $(1)/.installed
 endef
 
-# Without a registry this leaves nothing installed, which those who need it say themselves.
+# Without a registry the next two leave nothing installed, which those who need it say themselves.
+define install_optional
+@test -x $(1)/bin/python || "$(PYTHON)" -m venv $(1)
+@echo "installing $(2)" >&2
+@if $(1)/bin/python $(INSTALL) $(2); then touch $(1)/.installed; \
+	else echo "not installed: $(2)" >&2; fi
+endef
+
 define install_modules
 @mkdir -p $(1) && rm -f $(1)/.installed
 @cp $(2)/package.json $(2)/package-lock.json $(2)/.npmrc $(1)
@@ -102,3 +121,9 @@ $(TEST_READY): requirements/test.txt
 
 $(CLIENTS_READY): tests/clients/package-lock.json $(TEST_READY)
 	$(call install_modules,$(CLIENTS),tests/clients)
+
+$(EMULATORS_READY): requirements/emulators.txt
+	$(call install_optional,.venvs/emulators,$<)
+
+$(JAVA_READY): requirements/java.txt
+	$(call install_optional,.venvs/java,$<)

@@ -1,0 +1,61 @@
+"""`make rehearse`: say what can be had here, then run the rehearsals in a network of their own.
+
+DynamoDB Local listens on all interfaces, so everything runs where there is none but loopback, if
+this machine allows to make such a network.
+"""
+
+import argparse
+import subprocess
+import sys
+from typing import Final
+
+from tests.rehearsal import dynamodb_local as local
+from tests.rehearsal.processes import UnavailableError
+
+_IN_OWN_NETWORK: Final = (
+    ("unshare", "--net", "--"),
+    ("unshare", "--map-root-user", "--net", "--"),
+)
+_WITH_LOOPBACK: Final = ("sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+
+
+def own_network() -> tuple[str, ...]:
+    """What to put before a command so that it runs in a network of its own; empty: no way."""
+    for unshare in _IN_OWN_NETWORK:
+        prefix = (*unshare, *_WITH_LOOPBACK)
+        try:
+            tried = subprocess.run([*prefix, "true"], capture_output=True, check=False)
+        except FileNotFoundError:
+            return ()
+        if tried.returncode == 0:
+            return prefix
+    return ()
+
+
+def say(line: str) -> None:
+    print(f"rehearsal: {line}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """The exit code of the tests."""
+    parser = argparse.ArgumentParser(prog="python -m tests.rehearsal")
+    parser.add_argument("--seeds", type=int, help="seeds for each kind of fault")
+    parser.add_argument("--only", default="", metavar="EXPRESSION", help="as pytest's -k")
+    options = parser.parse_args()
+    prefix = own_network()
+    if prefix:
+        try:
+            local.engine()
+            local.java()
+        except UnavailableError as error:
+            say(f"DynamoDB Local is left out: {error}")
+    else:
+        say("DynamoDB Local is left out: no network of its own can be made here")
+    arguments = ["--seeds", str(options.seeds)] if options.seeds is not None else []
+    arguments += ["-k", options.only] if options.only else []
+    command = [sys.executable, "-m", "pytest", "tests/rehearsal", *arguments]
+    return subprocess.run([*prefix, *command], cwd=local.ROOT, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

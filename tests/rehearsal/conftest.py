@@ -1,0 +1,37 @@
+"""Engines for the rehearsals: one of each kind for a worker of pytest, kept until it ends."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.rehearsal import emulators
+from tests.rehearsal.processes import UnavailableError
+
+SEEDS_DEFAULT = 2
+
+EngineUrl = Callable[[str], str]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--seeds", type=int, default=SEEDS_DEFAULT, help="seeds for each kind of fault"
+    )
+
+
+@pytest.fixture(scope="session")
+def engine_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineUrl]:
+    """The URL of an engine by its name; the test is skipped where it cannot be had."""
+    urls: dict[str, str] = {}
+    with ExitStack() as engines:
+
+        def url_of(engine: str) -> str:
+            if engine not in urls:
+                folder = tmp_path_factory.mktemp(engine)
+                try:
+                    urls[engine] = engines.enter_context(emulators.running(engine, folder))
+                except UnavailableError as error:
+                    pytest.skip(str(error))
+            return urls[engine]
+
+        yield url_of
