@@ -1,0 +1,1 @@
+"""The DynamoDB cell: one table, single-item writes, every promise of the Cell port."""

@@ -1,0 +1,285 @@
+"""The cell on DynamoDB: one request to one item for each write, and no transactions or indexes.
+
+What it promises beyond the port:
+
+* A write that failed in a way that says nothing about its effect (timeout, reset, 5xx, a damaged
+  answer) is repeated until the deadline, so one that took effect may meet its own traces. An append
+  and an unconditional write then do the same again. A conditional write is *applied* if its
+  condition also holds after itself; else it is refused with its own item as the occupant, by whose
+  nonce the caller knows it. So every condition has to recognise its own write: leases are compared
+  with "as seen or already mine" (data_plane/bag), definitions by `w` (control_plane/registry.py).
+* `before` and the counters it moves are those of the last attempt: where that met its own traces,
+  counters miss what the first one moved.
+* CellUnavailableError leaves open whether a write took effect, as the port says; it is raised at
+  the latest when the deadline and the timeouts of one attempt have passed.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from data_plane.dynamodb.expressions import range_parameters, write_parameters
+from data_plane.dynamodb.items import (
+    TypedItem,
+    decode_attributes,
+    decode_item,
+    decode_key,
+    encode_item,
+    encode_key,
+)
+from data_plane.dynamodb.requests import Answer, RequestCounters, Requests
+from data_plane.dynamodb.store_time import StoreTime
+from data_plane.dynamodb.tables import PARTITION, SORT, TIME_TO_LIVE
+from data_plane.ports import (
+    ALWAYS,
+    Append,
+    Appended,
+    Attributes,
+    CellUnavailableError,
+    Clock,
+    Condition,
+    Item,
+    Key,
+    Offload,
+    Tallies,
+    Tally,
+    Update,
+    Written,
+    no_tallies,
+)
+
+DEADLINE_S: Final = 5.0
+GET_MANY_KEYS_MAX: Final = 100
+BATCH_WRITES_MAX: Final = 25
+COUNTER_TTL_S: Final = 15 * 86_400
+"""Counters outlive the messages they count, of which the oldest are 14 days old."""
+
+
+def _monotonic_us() -> int:
+    return time.monotonic_ns() // 1000
+
+
+class DynamoCell:
+    """Implements `data_plane.ports.Cell` on a table as tables.py describes it.
+
+    `client` is a boto3 client of DynamoDB that makes one attempt (opening.py makes it); its calls
+    run through `offload`, each at most for about `deadline_s`. Belongs to one event loop.
+    """
+
+    def __init__(  # noqa: PLR0913 - its ports, and the numbers that an operator may choose
+        self,
+        client: Any,
+        table: str,
+        clock: Clock,
+        offload: Offload,
+        *,
+        deadline_s: float = DEADLINE_S,
+        report_units: bool = False,
+        monotonic_us: Callable[[], int] = _monotonic_us,
+    ) -> None:
+        self._requests = Requests(
+            client, monotonic_us, deadline_s=deadline_s, report_units=report_units
+        )
+        self._table = table
+        self._offload = offload
+        self._time = StoreTime(clock, monotonic_us)
+        self._tallies: dict[Key, int] = {}
+
+    @property
+    def chooses_stamps(self) -> bool:
+        """No: writers propose them."""
+        return False
+
+    @property
+    def counters(self) -> RequestCounters:
+        """What was sent since the start."""
+        return self._requests.counters
+
+    def now_us(self) -> int:
+        """The present of the store, as its answers tell it."""
+        return self._time.now_us()
+
+    def settled_us(self) -> int:
+        """Up to this slice, what was acknowledged is stored, or announced by a late marker."""
+        return self._time.settled_us()
+
+    async def append(self, record: Append) -> Appended:
+        """Store a new item under the proposed stamp, without a condition."""
+        stamp_us = record.proposed_us
+        sort = (stamp_us + record.delay_us).to_bytes(8, "big") + record.suffix
+        key = Key(record.partition, sort)
+        answer = await self._send(
+            "put_item", {"Item": encode_item(key, {**record.attributes, "t": stamp_us})}
+        )
+        self._count(record.tallies(stamp_us))
+        return Appended(key, stamp_us, answer.exchange.store_ms_max)
+
+    async def put(
+        self,
+        key: Key,
+        attributes: Attributes,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """Replace the whole item if the condition holds. Raises ItemTooBigError."""
+        parameters = write_parameters(condition)
+        parameters["Item"] = encode_item(key, attributes)
+        return await self._write("put_item", parameters, tallies)
+
+    async def update(
+        self,
+        key: Key,
+        change: Update,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """Change single attributes if the condition holds. Raises ItemTooBigError."""
+        parameters = write_parameters(condition, change)
+        parameters["Key"] = encode_key(key)
+        return await self._write("update_item", parameters, tallies)
+
+    async def delete(
+        self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
+    ) -> Written:
+        """Remove the item if the condition holds. Removing an absent item is applied."""
+        parameters = write_parameters(condition)
+        parameters["Key"] = encode_key(key)
+        return await self._write("delete_item", parameters, tallies)
+
+    async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
+        """Read one item."""
+        answer = await self._send("get_item", {"Key": encode_key(key), "ConsistentRead": strong})
+        item = answer.body.get("Item")
+        return None if item is None else decode_attributes(item)
+
+    async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
+        """Read up to 100 items in one request; absent ones are missing from the answer."""
+        if len(keys) > GET_MANY_KEYS_MAX:
+            raise ValueError(f"get_many reads at most {GET_MANY_KEYS_MAX} items, not {len(keys)}")
+        if not keys:
+            return {}
+        wanted = [encode_key(key) for key in dict.fromkeys(keys)]
+        items = await self._send_batch(
+            "batch_get_item", {"Keys": wanted, "ConsistentRead": strong}, "UnprocessedKeys"
+        )
+        return dict(map(decode_item, items))
+
+    async def query(  # noqa: PLR0913 - a range has that many sides
+        self,
+        partition: str,
+        *,
+        after: bytes = b"",
+        until: bytes | None = None,
+        limit: int,
+        reverse: bool = False,
+        strong: bool = True,
+    ) -> list[Item]:
+        """Read items with `after < sort <= until` in order of `sort`, at most `limit` of them."""
+        if limit < 1:
+            raise ValueError(f"a query reads at least one item, not {limit}")
+        if until is not None and until <= after:
+            return []
+        parameters = range_parameters(partition, after, until)
+        parameters |= {
+            "Limit": limit,
+            "ScanIndexForward": not reverse,
+            "ConsistentRead": strong,
+        }
+        return [decode_item(item) for item in await self._page(parameters)]
+
+    def expire(self, keys: Sequence[Key]) -> None:
+        """Nothing: the items go when their time to live is over, which costs no writes."""
+
+    async def drop(self, partition: str, budget: int) -> int:
+        """Remove up to `budget` items of a partition; answers how many there were."""
+        removed = 0
+        while removed < budget:
+            found = await self._page(
+                {
+                    "KeyConditionExpression": f"{PARTITION} = :pk",
+                    "ExpressionAttributeValues": {":pk": {"S": partition}},
+                    "ProjectionExpression": f"{PARTITION}, {SORT}",
+                    "ConsistentRead": True,
+                    "Limit": budget - removed,
+                }
+            )
+            if not found:
+                break
+            for start in range(0, len(found), BATCH_WRITES_MAX):
+                chunk = found[start : start + BATCH_WRITES_MAX]
+                deletes = [
+                    {"DeleteRequest": {"Key": encode_key(decode_key(item))}} for item in chunk
+                ]
+                await self._send_batch("batch_write_item", deletes, "UnprocessedItems")
+                removed += len(chunk)
+        return removed
+
+    async def flush(self) -> None:
+        """Write the counters that were moved since the last time.
+
+        Those that could not be written are kept for the next time. Raises CellUnavailableError.
+        """
+        moved, self._tallies = self._tallies, {}
+        expires_s = self.now_us() // 1_000_000 + COUNTER_TTL_S
+        while moved:
+            key, amount = moved.popitem()
+            if amount == 0:
+                continue
+            try:
+                await self.update(key, Update({TIME_TO_LIVE: expires_s}, {"n": amount}))
+            except BaseException:
+                self._count([Tally(key, amount), *(Tally(*left) for left in moved.items())])
+                raise
+
+    def _count(self, moved: Iterable[Tally]) -> None:
+        for key, amount in moved:
+            self._tallies[key] = self._tallies.get(key, 0) + amount
+
+    async def _write(self, operation: str, parameters: dict[str, Any], tallies: Tallies) -> Written:
+        parameters["ReturnValues"] = "ALL_OLD"
+        answer = await self._send(operation, parameters)
+        stored = answer.body.get("Item" if answer.refused else "Attributes")
+        before = None if not stored else decode_attributes(stored)
+        if not answer.refused:
+            self._count(tallies(before))
+        return Written(not answer.refused, before, answer.exchange.store_ms_max)
+
+    async def _page(self, parameters: dict[str, Any]) -> list[TypedItem]:
+        """The first items of a range; none only where the range is empty.
+
+        DynamoDB may end a page anywhere, also before the first item.
+        """
+        while True:
+            answer = await self._send("query", parameters)
+            found: list[TypedItem] = _member(answer, "Items")
+            further = answer.body.get("LastEvaluatedKey")
+            if found or not further:
+                return found
+            parameters = {**parameters, "ExclusiveStartKey": further}
+
+    async def _send(self, operation: str, parameters: dict[str, Any]) -> Answer:
+        parameters["TableName"] = self._table
+        answer = await self._offload(lambda: self._requests.send(operation, parameters))
+        self._time.observe(answer.exchange)
+        return answer
+
+    async def _send_batch(self, operation: str, of_table: Any, unprocessed: str) -> list[TypedItem]:
+        """Send a batch whole; the items that it brought."""
+        parameters = {"RequestItems": {self._table: of_table}}
+        answers = await self._offload(
+            lambda: self._requests.send_batch(operation, parameters, unprocessed)
+        )
+        found: list[TypedItem] = []
+        for answer in answers:
+            self._time.observe(answer.exchange)
+            if operation == "batch_get_item":
+                found += _member(answer, "Responses").get(self._table, [])
+        return found
+
+
+def _member(answer: Answer, name: str) -> Any:
+    """A member that every answer of the operation has."""
+    try:
+        return answer.body[name]
+    except KeyError as error:
+        raise CellUnavailableError(f"DynamoDB's answer has no {name}") from error
