@@ -6,6 +6,7 @@ SLICE_BYTES = 8
 BLOCK_BYTES = 10
 MARKER_FIRST = b"\xff"
 PURGE_FIRST = b"\xfe"
+LATE_LAST = b"\xff"
 AFTER_SLICE = b"\xff" * 12
 """Sorts after every key of a slice."""
 
