@@ -34,6 +34,18 @@ COLLECT_BLOCKS_MAX = 64
 READY_AGE_US_MAX = 5_000_000
 """Prefetched messages are looked at again after this time, well before blocks are collected."""
 
+BLOB_THRESHOLD_BYTES = 8 * 1024
+"""Packed bodies that are bigger cost less in a blob store: see docs/cost.md."""
+
+BODY_BYTES_HELD_MAX = 8 * 1024 * 1024
+"""Bodies that a front end keeps after it has fetched them, in bytes of messages."""
+
+PUT_TO_APPEND_US_MAX = 1_800_000_000
+ORPHAN_AGE_US_MIN = 3_600_000_000
+"""A younger blob may be one whose segment is still to come: half an hour for clocks to differ."""
+
+SWEPT_NAMES_MAX = 500
+
 CALLS_REMEMBERED_MAX = 100_000
 CALL_LOOKBACK_US = 300_000_000
 CALL_LOOKBACK_SEGMENTS_MAX = 2_000
@@ -56,5 +68,6 @@ DATA_TTL_SLACK_S = 3_600
 STATE_TTL_SLACK_S = 7 * 86_400
 VISIBILITY_TOTAL_MS_MAX = 43_200_000
 
+assert PUT_TO_APPEND_US_MAX * 2 <= ORPHAN_AGE_US_MIN  # noqa: S101 - a relation between constants
 assert READY_AGE_US_MAX * 2 < COLLECT_AFTER_US  # noqa: S101 - a relation between constants
 assert SEGMENT_MESSAGES_MAX + BLOCK_FULL_MESSAGES <= BLOCK_INDEXES  # noqa: S101 - likewise

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from data_plane.bag import counting
 from data_plane.bag.bounds import COLLECT_AFTER_US
 from data_plane.bag.desk import Access, Desk, open_lane
+from data_plane.bag.lane import Finished
 from data_plane.bag.segment import FORMAT_VERSION
 from data_plane.core.errors import RefusedError
 from data_plane.core.queue import Queue
@@ -63,5 +64,9 @@ def _collect_if_finished(
         if name[0] == "s" and isinstance(value, bytes)
     )
     at.lane.finished.append(
-        (at.now_us() + COLLECT_AFTER_US, (*segments, Key(at.lane.states, block_id)))
+        Finished(
+            at.now_us() + COLLECT_AFTER_US,
+            (*segments, Key(at.lane.states, block_id)),
+            segments if "o" in before else (),
+        )
     )

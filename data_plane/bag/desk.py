@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from data_plane.bag.bodies import BodyStore
 from data_plane.bag.bounds import (
     CALLS_REMEMBERED_MAX,
     DATA_TTL_SLACK_S,
@@ -21,9 +22,15 @@ class Desk:
     """One front end's side of the bag. `writer` names it in blocks and leases."""
 
     def __init__(
-        self, cells: Mapping[str, Cell], clock: Clock, entropy: Entropy, waits: Waits
+        self,
+        cells: Mapping[str, Cell],
+        clock: Clock,
+        entropy: Entropy,
+        waits: Waits,
+        bodies: Mapping[str, BodyStore],
     ) -> None:
         self.cells = cells
+        self.bodies = bodies
         self.clock = clock
         self.entropy = entropy
         self.waits = waits
@@ -91,6 +98,11 @@ class Access:
         if self.cell.chooses_stamps:
             return self.now_us()
         return max(self.cell.now_us(), self.queue.purged_us + 1)
+
+    @property
+    def bodies(self) -> BodyStore | None:
+        """Where the lane's cell has bodies that are too big for it, if it has such a place."""
+        return self.desk.bodies.get(self.lane.cell)
 
     def now_us(self) -> int:
         """This front end's clock, in microseconds."""

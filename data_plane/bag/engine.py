@@ -1,8 +1,10 @@
 """The bag engine as its callers see it. Each method is a module of this package."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from data_plane.bag import counting, deleting, receiving, sending, upkeep, visibility
+from data_plane.bag.bodies import BodyStore
 from data_plane.bag.desk import Desk, channel, open_lane
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts, Delivery, Outgoing
@@ -14,16 +16,24 @@ EVERYONE = 1 << 30
 
 
 class Bag:
-    """Standard queues on cells.
+    """Standard queues on cells; `bodies` has, by cell, where those too big for its items go.
 
     All methods raise CellUnavailableError where a cell fails them, and
     RefusedError(QueueDoesNotExist) for a queue that was dropped.
     """
 
     def __init__(
-        self, cells: Mapping[str, Cell], clock: Clock, entropy: Entropy, waits: Waits
+        self,
+        cells: Mapping[str, Cell],
+        clock: Clock,
+        entropy: Entropy,
+        waits: Waits,
+        bodies: Mapping[str, BodyStore] = MappingProxyType({}),
     ) -> None:
-        self._desk = Desk(cells, clock, entropy, waits)
+        for name in bodies:
+            if cells[name].chooses_stamps:
+                raise ValueError(f"cell {name}: bodies lie apart only where stamps are proposed")
+        self._desk = Desk(cells, clock, entropy, waits, bodies)
 
     async def send(
         self,

@@ -10,6 +10,7 @@ import heapq
 from bisect import insort
 from collections import OrderedDict, deque
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from data_plane.bag import keys, lease
 from data_plane.bag.bounds import (
@@ -33,22 +34,26 @@ NEVER_MS = 1 << 62
 
 
 class LoadedSegment:
-    """A segment in memory; its messages are opened when the first of them is needed."""
+    """A segment in memory; its messages are opened when the first of them is needed.
 
-    __slots__ = ("_messages", "count", "first", "item", "sent_us")
+    `blob` names its body where that lies apart ("": it does not); then `messages` is not for it.
+    """
+
+    __slots__ = ("_messages", "blob", "count", "first", "item", "sent_us")
 
     def __init__(self, item: Attributes) -> None:
         self.item = item
         self.first = number(item, "i")
         self.count = number(item, "n")
         self.sent_us = number(item, "t")
+        self.blob = str(item.get("o", ""))
         self._messages: list[Message] | None = None
 
-    def message(self, index: int) -> Message:
-        """The message with this index in the block."""
+    def messages(self) -> list[Message]:
+        """All of them, in order."""
         if self._messages is None:
             self._messages = open_segment(self.item)
-        return self._messages[index - self.first]
+        return self._messages
 
 
 class Block:
@@ -128,6 +133,14 @@ class Entry:
         self.size = len(self.open)
 
 
+class Finished(NamedTuple):
+    """Items of a block that nobody needs from `due_us` on, and segments with their bodies apart."""
+
+    due_us: int
+    unneeded: tuple[Key, ...]
+    apart: tuple[Key, ...] = ()
+
+
 class Lane:
     """See the module's docstring. No method awaits: each is one step for everyone else."""
 
@@ -162,7 +175,7 @@ class Lane:
         self.idle: OrderedDict[bytes, Block] = OrderedDict()
         self.ready: deque[tuple[Block, int]] = deque()
         self.due: list[tuple[int, bytes, int]] = []
-        self.finished: deque[tuple[int, tuple[Key, ...]]] = deque()
+        self.finished: deque[Finished] = deque()
         self.messages_per_item = 1.0
         self.last_page_was_barren = False
 

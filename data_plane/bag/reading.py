@@ -5,9 +5,10 @@ from functools import partial
 from data_plane.bag import keys
 from data_plane.bag.bounds import FETCH_ITEMS_MAX, GET_MANY_MAX, QUERY_PAGE, READY_AGE_US_MAX
 from data_plane.bag.desk import Access
-from data_plane.bag.lane import Block, Lane, LoadedSegment
-from data_plane.bag.segment import DamagedSegmentError, octets
-from data_plane.ports import Attributes, Item, Key
+from data_plane.bag.lane import GONE, Block, Lane, LoadedSegment
+from data_plane.bag.segment import DamagedSegmentError, UnknownFormatError, octets
+from data_plane.core.message import Message
+from data_plane.ports import Attributes, CellUnavailableError, Item, Key
 
 
 async def fetch(at: Access) -> bool:
@@ -119,10 +120,14 @@ async def next_visible_us(at: Access) -> int | None:
     return keys.slice_of(ahead[0].key.sort) if ahead else None
 
 
-async def load(at: Access, block: Block, indexes: list[int]) -> None:
-    """Bring the segments of these messages into memory, and the block's state if it is old.
+Body = list[Message] | Exception | None
+"""The messages of a blob, or why they are not to be had; None: there is no such blob."""
 
-    Messages whose segment is no more, or cannot be read, are marked gone.
+
+async def load(at: Access, block: Block, indexes: list[int]) -> dict[int, Message]:
+    """These messages, with the block's state learnt anew if it is old.
+
+    Those whose segment is no more, or cannot be read, are marked gone.
     """
     asked_us = at.now_us()
     stale = not 0 <= asked_us - block.checked_us <= READY_AGE_US_MAX
@@ -146,17 +151,64 @@ async def load(at: Access, block: Block, indexes: list[int]) -> None:
             block.segments.pop(first, None)
         else:
             block.segments[first] = LoadedSegment(item)
-    for first in firsts:
-        _drop_unreadable(at, block, first, indexes)
+    # Held on to: the block may let go of segments while their bodies are under way.
+    segments = {first: block.segments.get(first) for first in sorted(firsts)}
+    bodies = await _bodies(at, block, [s for s in segments.values() if s is not None])
+    opened = {first: _opened(at, block, segment, bodies) for first, segment in segments.items()}
+    loaded: dict[int, Message] = {}
+    for index in indexes:
+        first = block.first_of[index]
+        messages = opened[first]
+        if messages is None:
+            at.lane.gone(block, (index,))
+        elif messages:
+            loaded[index] = messages[index - first]
+    return loaded
 
 
-def _drop_unreadable(at: Access, block: Block, first: int, indexes: list[int]) -> None:
-    segment = block.segments.get(first)
-    if segment is not None:
-        try:
-            segment.message(first)
-        except DamagedSegmentError:
-            at.desk.damaged_segments += 1
-        else:
-            return
-    at.lane.gone(block, [index for index in indexes if block.first_of[index] == first])
+async def _bodies(at: Access, block: Block, segments: list[LoadedSegment]) -> dict[int, Body]:
+    """What lies apart of these segments, fetched side by side, by their first messages.
+
+    Raises CellUnavailableError where nothing else is at hand and nothing could be fetched.
+    """
+    apart = [segment for segment in segments if segment.blob]
+    if not apart:
+        return {}
+    if at.bodies is None:
+        raise UnknownFormatError(f"cell {at.lane.cell} has no blobs, and a segment names one")
+    fetched = await at.desk.waits.all_of([at.bodies.fetch(segment) for segment in apart])
+    failures = [body for body in fetched if isinstance(body, CellUnavailableError)]
+    if len(failures) == len(segments):
+        raise failures[0]
+    if None in fetched:
+        # Deleted, if the block's state says so: what is known of it may be older than that.
+        asked_us = at.now_us()
+        block.learn(await at.cell.get(Key(at.lane.states, block.id)), asked_us)
+    return {segment.first: body for segment, body in zip(apart, fetched, strict=True)}
+
+
+def _opened(
+    at: Access, block: Block, segment: LoadedSegment | None, bodies: dict[int, Body]
+) -> list[Message] | None:
+    """A segment's messages; empty: not to be had at present; None: there are none any more."""
+    if segment is None:
+        return None
+    body: Body
+    try:
+        body = bodies[segment.first] if segment.blob else segment.messages()
+    except DamagedSegmentError as damage:
+        body = damage
+    if isinstance(body, list):
+        return body
+    if isinstance(body, CellUnavailableError):
+        return []
+    if body is not None and not isinstance(body, DamagedSegmentError):
+        raise body
+    if body is not None or not _is_gone(block, segment):
+        at.desk.damaged_segments += 1
+    return None
+
+
+def _is_gone(block: Block, segment: LoadedSegment) -> bool:
+    indexes = range(segment.first, segment.first + segment.count)
+    return all(block.status.get(index) == GONE for index in indexes)

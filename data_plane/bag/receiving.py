@@ -95,8 +95,8 @@ async def _lease(at: Access, block: Block, indexes: list[int], visibility_s: int
     """Lease what can be had of these messages, which this call has taken."""
     try:
         for _ in range(LEASE_ATTEMPTS_MAX):
-            await reading.load(at, block, indexes)
-            messages = _open_wanted(at, block, indexes)
+            loaded = await reading.load(at, block, indexes)
+            messages = _wanted(at, block, loaded)
             if not messages:
                 break
             written = await _write_leases(at, block, messages, visibility_s)
@@ -108,14 +108,16 @@ async def _lease(at: Access, block: Block, indexes: list[int], visibility_s: int
     return []
 
 
-def _open_wanted(at: Access, block: Block, indexes: list[int]) -> dict[int, Message]:
+def _wanted(at: Access, block: Block, loaded: dict[int, Message]) -> dict[int, Message]:
     """Those of the taken messages that may be leased by what is known now."""
     now_us = at.now_us()
     wanted: dict[int, Message] = {}
-    for index in indexes:
+    for index, message in loaded.items():
         if block.status.get(index) != TAKEN:
             continue
-        segment = block.segments[block.first_of[index]]
+        segment = block.segments.get(block.first_of[index])
+        if segment is None:
+            continue  # Given up and let go of while its body was under way.
         stored = block.leases.get(index)
         if is_over(at.queue, segment.sent_us, now_us):
             at.lane.gone(block, (index,))
@@ -124,7 +126,7 @@ def _open_wanted(at: Access, block: Block, indexes: list[int]) -> dict[int, Mess
         ):
             at.lane.put_back(block, (index,), now_us // 1000)
         else:
-            wanted[index] = segment.message(index)
+            wanted[index] = message
     return wanted
 
 
@@ -174,6 +176,8 @@ def _assignments(at: Access, block: Block, leases: dict[int, bytes]) -> dict[str
         first = block.first_of[index]
         assign[f"m{index}"] = stored
         assign[f"s{first}"] = keys.be64(block.slices[first])
+        if block.segments[first].blob:
+            assign["o"] = 1
     return assign
 
 

@@ -12,6 +12,7 @@ from data_plane.core.message import Message, MessageAttribute, Outgoing
 from data_plane.ports import Attributes
 
 FORMAT_VERSION = 1
+ID_BYTES = 16
 PACKED = 0
 COMPRESSED = 1
 
@@ -63,9 +64,9 @@ class DamagedSegmentError(Exception):
     """A segment's bytes are not what was written."""
 
 
-def _unseal(item: Attributes) -> list[PackedMessage]:
+def _unseal(item: Attributes, body: bytes | None) -> list[PackedMessage]:
     check_version(item)
-    envelope, sealed = item["e"], item["z"]
+    envelope, sealed = item["e"], item["z"] if body is None else body
     if not isinstance(sealed, bytes) or envelope not in (PACKED, COMPRESSED):
         raise UnknownFormatError(f"segment with envelope {envelope!r}")
     try:
@@ -81,8 +82,8 @@ def check_version(item: Attributes) -> None:
         raise UnknownFormatError(f"stored item of version {item['v']!r}")
 
 
-def open_segment(item: Attributes) -> list[Message]:
-    """The messages of a segment, in order."""
+def open_segment(item: Attributes, body: bytes | None = None) -> list[Message]:
+    """The messages of a segment, in order; `body` is what a blob holds in the item's stead."""
     sent_ms = number(item, "t") // 1000
     return [
         Message(
@@ -94,13 +95,17 @@ def open_segment(item: Attributes) -> list[Message]:
             stored[5],
             sent_ms,
         )
-        for stored in _unseal(item)
+        for stored in _unseal(item, body)
     ]
 
 
 def message_ids(item: Attributes, offset: int, count: int) -> list[bytes]:
     """The ids of some messages of a segment."""
-    return [stored[0] for stored in _unseal(item)[offset : offset + count]]
+    apart = item.get("a")
+    if isinstance(apart, bytes):
+        starts = range(offset * ID_BYTES, (offset + count) * ID_BYTES, ID_BYTES)
+        return [apart[start : start + ID_BYTES] for start in starts]
+    return [stored[0] for stored in _unseal(item, None)[offset : offset + count]]
 
 
 def number(item: Attributes, name: str) -> int:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import cast
 
 from data_plane.bag import counting, keys, upkeep
+from data_plane.bag.bodies import check_in_time
 from data_plane.bag.bounds import (
     BLOCK_FULL_MESSAGES,
     CALL_LOOKBACK_SEGMENTS_MAX,
@@ -162,16 +163,18 @@ async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     messages = [message for parcel in parcels for message in parcel.messages]
     attributes, suffix = _segment(at, delay_us, parcels, messages)
     queue = parcels[-1].queue
-    appended = await at.cell.append(
-        Append(
-            at.lane.segments,
-            suffix,
-            attributes,
-            at.proposed_us(),
-            delay_us,
-            lambda stamp_us: counting.sent(queue, stamp_us, delay_us, len(messages)),
-        )
+    record = Append(
+        at.lane.segments,
+        suffix,
+        attributes,
+        at.proposed_us(),
+        delay_us,
+        lambda stamp_us: counting.sent(queue, stamp_us, delay_us, len(messages)),
     )
+    if at.bodies is not None:
+        record = await at.bodies.put_apart(record, (message[0] for message in messages))
+    appended = await at.cell.append(record)
+    check_in_time(record, appended)
     if upkeep.came_late(at, appended):
         await upkeep.announce(at, appended.key, attributes)
     for parcel in parcels:

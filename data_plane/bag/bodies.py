@@ -1,0 +1,184 @@
+"""Bodies apart: what is too big for a segment's item lies in a blob (docs/storage.md).
+
+A blob is stored before its segment and fetched when a message of it is handed out. Its name follows
+from the segment's key, so that the sweep finds the segment of every blob.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from zlib import crc32
+
+from data_plane.bag import keys
+from data_plane.bag.bounds import (
+    BLOB_THRESHOLD_BYTES,
+    BODY_BYTES_HELD_MAX,
+    GET_MANY_MAX,
+    ORPHAN_AGE_US_MIN,
+    PUT_TO_APPEND_US_MAX,
+    SWEPT_NAMES_MAX,
+)
+from data_plane.bag.lane import LoadedSegment
+from data_plane.bag.segment import DamagedSegmentError, number, octets, open_segment
+from data_plane.core.message import Message
+from data_plane.ports import (
+    Append,
+    Appended,
+    Blob,
+    Blobs,
+    Cell,
+    CellUnavailableError,
+    Key,
+    Waits,
+)
+
+_NAME: Final = re.compile(r"([0-9a-f]{16})/([0-9a-f]{2})\.([0-9]+)/([0-9a-f]{8})/([0-9a-f]{30})")
+_BUCKET_DIGITS: Final = 8
+_DELETED_NAMES_MAX: Final = 1000
+
+
+def blob_name(segment: Key) -> str:
+    """The name of the blob that a segment under this key would have."""
+    _, uid, lane, epoch = segment.partition.split("|")
+    sort = segment.sort.hex()
+    return f"{uid}/{lane}.{epoch}/{sort[:_BUCKET_DIGITS]}/{sort[_BUCKET_DIGITS:]}"
+
+
+def segment_of(name: str) -> Key | None:
+    """The key of the segment whose blob has this name; None for what is no body."""
+    parts = _NAME.fullmatch(name)
+    if parts is None:
+        return None
+    uid, lane, epoch, bucket, rest = parts.groups()
+    return Key(keys.segments(uid, int(lane, 16), int(epoch)), bytes.fromhex(bucket + rest))
+
+
+@dataclass(slots=True)
+class _Pass:
+    """How far the sweep's walk over the names has come, and when the next one begins."""
+
+    after: str = ""
+    begins_us: int = 0
+
+
+class BodyStore:
+    """A cell's bodies apart, as one front end sees them: with those it has fetched last.
+
+    Packed bodies of more than `threshold_bytes` go to `blobs`, which serves this cell alone.
+    Methods raise CellUnavailableError.
+    """
+
+    def __init__(self, blobs: Blobs, threshold_bytes: int = BLOB_THRESHOLD_BYTES) -> None:
+        self.threshold_bytes = threshold_bytes
+        self._blobs = blobs
+        self._held: OrderedDict[str, tuple[int, list[Message]]] = OrderedDict()
+        self._held_bytes = 0
+        self._pass = _Pass()
+
+    # Sending
+
+    async def put_apart(self, record: Append, ids: Iterable[bytes]) -> Append:
+        """Store the segment's body where it is too big for the item: the segment without it.
+
+        For cells that take the proposed stamp: the body's name is made from it.
+        """
+        body = octets(record.attributes, "z")
+        if len(body) <= self.threshold_bytes:
+            return record
+        slice_us = record.proposed_us + record.delay_us
+        name = blob_name(Key(record.partition, keys.be64(slice_us) + record.suffix))
+        await self._blobs.put(name, body)
+        attributes = {key: value for key, value in record.attributes.items() if key != "z"}
+        attributes |= {"o": name, "g": crc32(body), "a": b"".join(ids)}
+        return replace(record, attributes=attributes)
+
+    # Receiving
+
+    async def fetch(self, segment: LoadedSegment) -> list[Message] | None:
+        """The messages of a segment whose body lies apart; None where there is no body.
+
+        Raises DamagedSegmentError where the body is not what was written.
+        """
+        name = segment.blob
+        held = self._held.get(name)
+        if held is not None:
+            self._held.move_to_end(name)
+            return held[1]
+        body = await self._blobs.get(name)
+        if body is None:
+            return None
+        if crc32(body) != number(segment.item, "g"):
+            raise DamagedSegmentError(f"blob {name} is not what was written")
+        messages = open_segment(segment.item, body)
+        self._hold(name, len(body), messages)
+        return messages
+
+    def _hold(self, name: str, size_bytes: int, messages: list[Message]) -> None:
+        """Keep a body for the next receives: its other messages are wanted soon."""
+        if name not in self._held:
+            self._held[name] = (size_bytes, messages)
+            self._held_bytes += size_bytes
+        while self._held_bytes > BODY_BYTES_HELD_MAX:
+            _, (freed_bytes, _) = self._held.popitem(last=False)
+            self._held_bytes -= freed_bytes
+
+    # Deleting
+
+    async def delete(self, segments: Sequence[Key]) -> None:
+        """Remove the bodies of these segments, those that have one apart."""
+        names = [blob_name(segment) for segment in segments]
+        for start in range(0, len(names), _DELETED_NAMES_MAX):
+            await self._blobs.delete(names[start : start + _DELETED_NAMES_MAX])
+
+    async def sweep(self, cell: Cell, waits: Waits, now_us: int) -> int:
+        """One bounded step of the walk over all names; how many orphans it has removed.
+
+        A walk begins an hour after the last one ended.
+        """
+        if now_us < self._pass.begins_us:
+            return 0
+        found = await self._blobs.names(self._pass.after, limit=SWEPT_NAMES_MAX)
+        # The cell's time and the own clock: a blob is old only if both say so.
+        orphans = await _orphans(cell, waits, found, min(now_us, cell.now_us()))
+        if orphans:
+            await self._blobs.delete(orphans)
+        if found:
+            self._pass.after = found[-1].name
+        else:
+            self._pass = _Pass(begins_us=now_us + ORPHAN_AGE_US_MIN)
+        return len(orphans)
+
+
+async def _orphans(cell: Cell, waits: Waits, found: list[Blob], now_us: int) -> list[str]:
+    """Names of blobs that are old enough, and whose segment is gone or may go."""
+    suspects = {
+        segment: blob.name
+        for blob in found
+        if blob.stored_us + ORPHAN_AGE_US_MIN <= now_us
+        and (segment := segment_of(blob.name)) is not None
+    }
+    wanted = list(suspects)
+    reads = await waits.all_of(
+        [
+            cell.get_many(wanted[start : start + GET_MANY_MAX])
+            for start in range(0, len(wanted), GET_MANY_MAX)
+        ]
+    )
+    orphans: list[str] = []
+    for segments in reads:
+        if isinstance(segments, Exception):
+            raise segments
+        for segment, item in segments.items():
+            if number(item, "x") * 1_000_000 > now_us:
+                del suspects[segment]
+    orphans += suspects.values()
+    return orphans
+
+
+def check_in_time(record: Append, appended: Appended) -> None:
+    """Raises CellUnavailableError where the blob may have been taken for an orphan meanwhile."""
+    took_us = appended.time_ms * 1000 - record.proposed_us
+    if "o" in record.attributes and took_us > PUT_TO_APPEND_US_MAX:
+        raise CellUnavailableError("the segment was stored too long after its body")
