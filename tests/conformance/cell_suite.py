@@ -4,7 +4,6 @@ A test module for an adapter derives a class from `CellSuite` and defines its fi
 Where the port leaves something open, attributes of the class say how the adapter takes it.
 """
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -30,6 +29,7 @@ from data_plane.ports import (
     Value,
 )
 from tests.conformance.condition_cases import CONDITIONS, ITEM
+from tests.conformance.on_driver import run_as, side_by_side
 
 NOON_US = 1_700_000_000_000_000
 STORE_CLOCK_MS_MAX = 60_000
@@ -58,7 +58,7 @@ def run(opened: Opened, scenario: Scenario) -> None:
         async with opened(clock) as cell:
             await scenario(cell, clock)
 
-    asyncio.run(play())
+    run_as(opened, play())
 
 
 def entry(partition: str, suffix: bytes = b"s", *, delay_us: int = 0, body: bytes = b"") -> Append:
@@ -229,7 +229,7 @@ class CellSuite:
     def test_concurrent_appends_have_keys_of_their_own(self, opened: Opened) -> None:
         async def scenario(cell: Cell, _clock: ManualClock) -> None:
             suffixes = [b"%03d" % number for number in range(100)]
-            appended = await asyncio.gather(*(cell.append(entry("Q", s)) for s in suffixes))
+            appended = await side_by_side(opened, [cell.append(entry("Q", s)) for s in suffixes])
             check_appended(cell, appended, *suffixes)
             assert len(await cell.query("Q", limit=1000)) == 100
 
@@ -441,8 +441,9 @@ class CellSuite:
         async def scenario(cell: Cell, _clock: ManualClock) -> None:
             await cell.put(KEY, {"v": 1})
             free: Condition = ((Absent("owner"),),)
-            written = await asyncio.gather(
-                *(cell.update(KEY, Update(assign={"owner": n}), free) for n in range(100))
+            written = await side_by_side(
+                opened,
+                [cell.update(KEY, Update(assign={"owner": n}), free) for n in range(100)],
             )
             winners = [n for n, answer in enumerate(written) if answer.applied]
             assert len(winners) == 1
@@ -455,7 +456,7 @@ class CellSuite:
     def test_concurrent_additions_all_count(self, opened: Opened) -> None:
         async def scenario(cell: Cell, _clock: ManualClock) -> None:
             changes = [Update(add={"n": 1, "d": frozenset({n})}) for n in range(100)]
-            await asyncio.gather(*(cell.update(KEY, change) for change in changes))
+            await side_by_side(opened, [cell.update(KEY, change) for change in changes])
             assert await cell.get(KEY) == {"n": 100, "d": frozenset(range(100))}
 
         run(opened, scenario)

@@ -1,6 +1,7 @@
 """The memory cell against the contract of cells, and what only it promises."""
 
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Append, Cell, Key
 from tests.conformance.cell_suite import KEY, NOON_US, CellSuite, ManualClock, Opened, run
+from tests.conformance.on_driver import OffloadedCell, OnDriver, a_driver
 
 
 @asynccontextmanager
@@ -19,6 +21,17 @@ class TestMemoryCell(CellSuite):
     @pytest.fixture
     def opened(self) -> Opened:
         return open_memory_cell
+
+
+class TestMemoryCellOnTheBlockingDriver(CellSuite):
+    @pytest.fixture
+    def opened(self) -> Iterator[Opened]:
+        @asynccontextmanager
+        async def open_cell(clock: ManualClock) -> AsyncIterator[Cell]:
+            yield OffloadedCell(MemoryCell(clock), driver.offload, threading.Lock())
+
+        with a_driver() as driver:
+            yield OnDriver(driver, open_cell)
 
 
 def test_expired_items_are_gone_at_once() -> None:
