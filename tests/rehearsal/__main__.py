@@ -53,8 +53,8 @@ def main() -> int:
         say("DynamoDB Local is left out: no network of its own can be made here")
     arguments = ["--seeds", str(options.seeds)] if options.seeds is not None else []
     arguments += ["-k", options.only] if options.only else []
-    command = [sys.executable, "-m", "pytest", "tests/rehearsal", *arguments]
-    return subprocess.run([*prefix, *command], cwd=local.ROOT, check=False).returncode
+    command = [sys.executable, "-m", "pytest", "--dist", "loadgroup", "tests/rehearsal"]
+    return subprocess.run([*prefix, *command, *arguments], cwd=local.ROOT, check=False).returncode
 
 
 if __name__ == "__main__":

