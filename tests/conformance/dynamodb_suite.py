@@ -4,7 +4,8 @@ A test module derives a class from `DynamoCellSuite` and defines its fixture `cl
 opening.connect() made, or one that is mocked.
 """
 
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 from os import getpid
@@ -14,8 +15,9 @@ import pytest
 
 from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import make_table
-from data_plane.ports import Cell, Clock, Key
+from data_plane.ports import Cell, Clock, Key, Offload
 from tests.conformance.cell_suite import CellSuite, ManualClock, Opened
+from tests.conformance.on_driver import OnDriver, a_driver
 
 T = TypeVar("T")
 
@@ -33,18 +35,20 @@ async def inline(call: Callable[[], T]) -> T:
 
 
 @asynccontextmanager
-async def on_a_table_of_its_own(client: Any, clock: Clock) -> AsyncIterator[DynamoCell]:
-    """A cell on a new table, which goes with it. Calls follow each other, without threads."""
+async def on_a_table_of_its_own(
+    client: Any, clock: Clock, offload: Offload = inline
+) -> AsyncIterator[DynamoCell]:
+    """A cell on a new table, which goes with it."""
     table = new_table_name()
     make_table(client, table)
     try:
-        yield DynamoCell(client, table, clock, inline)
+        yield DynamoCell(client, table, clock, offload)
     finally:
         client.delete_table(TableName=table)
 
 
 class DynamoCellSuite(CellSuite):
-    """What is particular about DynamoDB cells.
+    """What is particular about DynamoDB cells. Here, calls follow each other, without threads.
 
     The store has a clock, items are small, and engines count the megabyte of a page differently.
     """
@@ -66,3 +70,31 @@ class DynamoCellSuite(CellSuite):
         assert isinstance(cell, DynamoCell)
         await cell.flush()
         return await super().count(cell, counter)
+
+
+class DynamoCellOnTheBlockingDriver(DynamoCellSuite):
+    """The same under the blocking driver: calls side by side come from several threads."""
+
+    takes_one_call_at_a_time = False
+    """Whether what is mocked would mix up calls from several threads."""
+
+    @pytest.fixture
+    def opened(self, client: Any) -> Iterator[Opened]:
+        turn = threading.Lock()
+
+        def in_turn(call: Callable[[], T]) -> T:
+            with turn:
+                return call()
+
+        async def offload(call: Callable[[], T]) -> T:
+            if self.takes_one_call_at_a_time:
+                return await driver.offload(lambda: in_turn(call))
+            return await driver.offload(call)
+
+        @asynccontextmanager
+        async def open_cell(clock: ManualClock) -> AsyncIterator[Cell]:
+            async with on_a_table_of_its_own(client, clock, offload) as cell:
+                yield cell
+
+        with a_driver() as driver:
+            yield OnDriver(driver, open_cell)
