@@ -29,7 +29,7 @@ from data_plane.bag.segment import (
 )
 from data_plane.core.message import Outgoing
 from data_plane.core.queue import Queue
-from data_plane.ports import Append, Attributes
+from data_plane.ports import SETTLE_US, Append, Attributes
 
 UNMARKED_CALL = b""
 MESSAGE_ID_BYTES = 16
@@ -232,6 +232,8 @@ async def _earlier_attempt(at: Access, delay_us: int, call: bytes) -> list[bytes
     # what it knows of the cell's time may be old until the cell answers.
     await at.cell.get(at.lane.low_water_key)
     visible_us = at.cell.now_us() + delay_us
+    if not at.cell.chooses_stamps:
+        visible_us += SETTLE_US  # the stamp may be ahead of what this front end takes for now
     after = keys.be64(max(0, visible_us - CALL_LOOKBACK_US))
     until = keys.be64(visible_us) + keys.AFTER_SLICE
     for _ in range(CALL_LOOKBACK_SEGMENTS_MAX // QUERY_PAGE):
