@@ -1,4 +1,4 @@
-"""The machine's clock and randomness: the only module that reads them."""
+"""The machine's clock and randomness: the only module that reads them, or waits for time."""
 
 import os
 import time
@@ -12,6 +12,11 @@ class SystemClock:
     def now_us(self) -> int:
         """Microseconds since the epoch."""
         return time.time_ns() // 1000
+
+
+def sleep(seconds: float) -> None:
+    """Hold up this thread for so long."""
+    time.sleep(seconds)
 
 
 class SystemEntropy:

@@ -1,4 +1,4 @@
-"""One server per test, and clients of both protocols."""
+"""One server per test, on an event loop and on the blocking driver; clients of both protocols."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from tests.conformance.in_process import InProcessServer
+from tests.conformance.runners import RUNNERS
 
 
-@pytest.fixture
-def server() -> Iterator[InProcessServer]:
-    started = InProcessServer()
+@pytest.fixture(params=RUNNERS)
+def server(request: pytest.FixtureRequest) -> Iterator[InProcessServer]:
+    started = InProcessServer(RUNNERS[request.param])
     yield started
     started.close()
     failures = [served.exception for served in started.served if served.exception]

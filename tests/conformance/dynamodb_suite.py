@@ -17,7 +17,7 @@ from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import make_table
 from data_plane.ports import Cell, Clock, Key, Offload
 from tests.conformance.cell_suite import CellSuite, ManualClock, Opened
-from tests.conformance.on_driver import OnDriver, a_driver
+from tests.conformance.on_driver import OnDriver, a_driver, inline
 
 T = TypeVar("T")
 
@@ -27,11 +27,6 @@ _NUMBERS = count()
 def new_table_name() -> str:
     """A name that no other test uses."""
     return f"cell-{getpid()}-{next(_NUMBERS)}"
-
-
-async def inline(call: Callable[[], T]) -> T:
-    """Offload to nowhere."""
-    return call()
 
 
 @asynccontextmanager

@@ -1,10 +1,8 @@
 """A whole front end behind unmodified botocore clients, without a socket.
 
-botocore signs and serialises a request as ever; where it would send it, the front end gets it. The
-event loop runs in a thread of its own, so that several clients may call at the same time.
+botocore signs and serialises a request as ever; where it would send it, the front end gets it.
 """
 
-import asyncio
 import io
 import threading
 from collections.abc import Coroutine, Iterator
@@ -25,16 +23,16 @@ from data_plane.frontend.settings import FrontEndSettings
 from data_plane.memory.cell import MemoryCell
 from data_plane.operations.catalog import message_operations
 from data_plane.protocol.http import HttpRequest, HttpResponse
-from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.system import SystemClock, SystemEntropy
+from tests.conformance.on_driver import OffloadedCell
 from tests.conformance.query_model import query_loader
+from tests.conformance.runners import LoopInAThread, NewRunner
 
 T = TypeVar("T")
 
 ACCOUNT = "111122223333"
 REGION = "eu-west-1"
 ENDPOINT = "http://queues.example:9324"
-_ANSWER_WITHIN_S = 60
 
 
 class ShiftedClock:
@@ -52,21 +50,31 @@ class ShiftedClock:
 
 
 class InProcessServer:
-    """Front end, bag and registry over one memory cell."""
+    """Front end, bag and registry over one memory cell, run by one of the drivers.
 
-    def __init__(self, *, sixty_second_rules: bool = True) -> None:
+    Several threads may call it at the same time; `runner` says whether they take turns.
+    """
+
+    def __init__(
+        self,
+        new_runner: NewRunner = LoopInAThread,
+        *,
+        sixty_second_rules: bool = True,
+        neighbour: "InProcessServer | None" = None,
+    ) -> None:
         self.endpoint = ENDPOINT
-        self.clock = ShiftedClock()
-        self.cell = MemoryCell(self.clock)
-        self.served: list[Served] = []
+        self.clock: ShiftedClock = neighbour.clock if neighbour else ShiftedClock()
+        self.cell: MemoryCell = neighbour.cell if neighbour else MemoryCell(self.clock)
+        self.served: list[Served] = neighbour.served if neighbour else []
+        self._lock: threading.Lock = neighbour._lock if neighbour else threading.Lock()
+        self._beside: list[InProcessServer] = []
+        self._new_runner = new_runner
+        self._runner = new_runner(self.clock)
         entropy = SystemEntropy()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        waits = EventLoopWaits(self.clock)
-        self.bag = Bag({"a": self.cell}, self.clock, entropy, waits)
+        cell = OffloadedCell(self.cell, self._runner.offload, self._lock)
+        self.bag = Bag({"a": cell}, self.clock, entropy, self._runner.waits)
         self.registry = Registry(
-            self.cell, ["a"], self.clock, entropy, sixty_second_rules=sixty_second_rules
+            cell, ["a"], self.clock, entropy, sixty_second_rules=sixty_second_rules
         )
         self.operations = (
             *queue_operations(self.registry, self.bag),
@@ -86,8 +94,17 @@ class InProcessServer:
         return self.run(self.front_end.answer(request))
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the server's loop."""
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result(_ANSWER_WITHIN_S)
+        """Run a coroutine as the front end's are run."""
+        return self._runner.run(call)
+
+    def another(self) -> "InProcessServer":
+        """One more front end on the same cell, with the same clock; closed together with this."""
+        self._beside.append(InProcessServer(self._new_runner, neighbour=self))
+        return self._beside[-1]
+
+    def free(self) -> "InProcessServer":
+        """A front end that answers while this one serves a call: this one, if it can."""
+        return self.another() if self._runner.serves_one_at_a_time else self
 
     def client(self, protocol: str = "json", account: str = ACCOUNT, region: str = REGION) -> Any:
         """A client of one of the two protocols; its access key id names the account."""
@@ -103,11 +120,10 @@ class InProcessServer:
         return client
 
     def close(self) -> None:
-        """Stop the loop and what still runs on it."""
-        self.run(_cancel_all())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        """Stop what still runs."""
+        for server in self._beside:
+            server.close()
+        self._runner.close()
 
     def _connect(self, client: Any) -> None:
         """Let the client's requests come here instead of to a socket."""
@@ -137,13 +153,6 @@ class _RawBody(io.BytesIO):
 
     def stream(self, **_: object) -> Iterator[bytes]:
         yield self.read()
-
-
-async def _cancel_all() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
 
 
 def to_http_request(request: AWSPreparedRequest) -> HttpRequest:

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Appended, Attributes, Cell, Clock, Item, Key, Offload, Written
 from data_plane.runtime.blocking import BlockingDriver, BlockingWaits
-from data_plane.system import SystemClock
+from data_plane.system import SystemClock, sleep
 
 T = TypeVar("T")
 
@@ -33,7 +32,7 @@ class OnDriver:
 @contextmanager
 def a_driver() -> Iterator[BlockingDriver]:
     """A driver of its own, in real time."""
-    driver = BlockingDriver(SystemClock(), time.sleep, threads_max=THREADS_MAX)
+    driver = BlockingDriver(SystemClock(), sleep, threads_max=THREADS_MAX)
     yield driver
     driver.close()
 
@@ -55,10 +54,15 @@ async def side_by_side(opened: object, calls: Iterable[Coroutine[Any, Any, T]]) 
     return results
 
 
+async def inline(call: Callable[[], T]) -> T:
+    """Offload to nowhere."""
+    return call()
+
+
 class OffloadedCell:
     """A memory cell whose calls block, as those of an SDK do: each goes through `offload`.
 
-    Cells over one memory cell share the lock: it is a store, and takes one call at a time.
+    The lock is shared by all that reach one memory cell: it takes one call at a time.
     """
 
     def __init__(self, cell: MemoryCell, offload: Offload, lock: threading.Lock) -> None:

@@ -277,7 +277,7 @@ def test_a_long_poll_ends_with_the_first_message(server: InProcessServer, protoc
     poller = threading.Thread(target=poll)
     poller.start()
     assert looked.wait(10)
-    sender = server.client(protocol)
+    sender = server.free().client(protocol)
     sender.send_message(QueueUrl=url, MessageBody="x")
     poller.join(30)
     assert [message["Body"] for message in received[0]["Messages"]] == ["x"]
@@ -292,6 +292,8 @@ def test_a_long_poll_without_messages_waits(sqs: Any) -> None:
     assert time.monotonic() - started_s >= 0.99
 
 
+# Another front end's poll goes on to its end: test_two_front_ends.py.
+@pytest.mark.parametrize("server", ["event loop"], indirect=True)
 def test_a_long_poll_ends_with_its_queue(server: InProcessServer) -> None:
     sqs = server.client()
     url = sqs.create_queue(QueueName="orders")["QueueUrl"]
