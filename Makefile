@@ -8,6 +8,9 @@ AUTH =
 HOST =
 PORT =
 DATA =
+CELL =
+ENDPOINT =
+TABLE =
 ACCOUNT =
 REGION =
 BASE_URL =
@@ -48,6 +51,8 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 	@exec $(SERVE_ENV)/bin/tidegate serve \
 		$(if $(AUTH),--auth "$(AUTH)") $(if $(HOST),--host "$(HOST)") \
 		$(if $(PORT),--port "$(PORT)") $(if $(DATA),--data "$(DATA)") \
+		$(if $(CELL),--cell "$(CELL)") $(if $(ENDPOINT),--endpoint "$(ENDPOINT)") \
+		$(if $(TABLE),--table "$(TABLE)") \
 		$(if $(ACCOUNT),--account "$(ACCOUNT)") $(if $(REGION),--region "$(REGION)") \
 		$(if $(BASE_URL),--base-url "$(BASE_URL)") \
 		$(if $(LOG_LEVEL),--log-level "$(LOG_LEVEL)")

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 import uvloop
 
+from control_plane.cells import PROBE, OpenedCell, StartError, open_cell
 from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
 from control_plane.sweep import sweep_dropped
@@ -22,7 +23,6 @@ from data_plane import VERSION
 from data_plane.bag.engine import Bag
 from data_plane.core.message import Counts
 from data_plane.core.queue import Queue
-from data_plane.embedded.cell import EmbeddedCell
 from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
@@ -30,49 +30,40 @@ from data_plane.http.logs import LogHandler, LogWriter
 from data_plane.http.metrics import CONTENT_TYPE, QUEUES_MAX, Gauges, Metrics, QueueName
 from data_plane.http.server import HttpServer, HttpSettings
 from data_plane.operations.catalog import message_operations
-from data_plane.ports import CellUnavailableError, Key
+from data_plane.ports import CellUnavailableError, Clock
 from data_plane.protocol.http import HttpResponse
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock, SystemEntropy
-
-CELL: Final = "local"
-"""Name of the embedded cell in definitions of queues; stored, so never to be changed."""
 
 _UPKEEP_PERIOD_S: Final = 1.0
 _GC_THRESHOLDS: Final = (50_000, 50, 100)
 """Requests leave next to no cycles, and a full collection under load stops everybody for up to
 10 ms: seen a few times in ten seconds at the default thresholds."""
 
-_COLLECTED_ITEMS_MAX: Final = 1000
 _COUNTED_QUEUES_MAX: Final = 20
-_PROBE: Final = Key("health", b"\0")
-
-
-class StartError(Exception):
-    """The server cannot start; the message is one line for the person who starts it."""
 
 
 class TidegateServer:
-    """Everything of one server process, wired up. Made inside the event loop that runs it.
+    """Everything of one server process, wired up. Made inside the event loop that runs it."""
 
-    Raises CellOpenError, OSError where the data directory cannot be used.
-    """
-
-    def __init__(self, settings: ServerSettings, log: LogWriter) -> None:
+    def __init__(
+        self, settings: ServerSettings, opened: OpenedCell, clock: Clock, log: LogWriter
+    ) -> None:
         self.settings = settings
-        self.clock = SystemClock()
+        self.opened = opened
+        self.clock = clock
         entropy = SystemEntropy()
         self.waits = EventLoopWaits(self.clock)
-        self.cell = EmbeddedCell(settings.data, self.clock)
+        cells = {opened.name: opened.cell}
         self.registry = Registry(
-            self.cell,
-            (CELL,),
+            opened.cell,
+            tuple(cells),
             self.clock,
             entropy,
             sixty_second_rules=settings.sixty_second_rules,
         )
-        self.bag = Bag({CELL: self.cell}, self.clock, entropy, self.waits)
+        self.bag = Bag(cells, self.clock, entropy, self.waits)
         self.metrics = Metrics()
         self.log = log
         front_end_settings = FrontEndSettings(
@@ -114,7 +105,7 @@ class TidegateServer:
             upkeep.cancel()
             await asyncio.wait({upkeep})
             await self._last_sweep()
-            await self.cell.close()
+            await self.opened.close()
 
     async def _last_sweep(self) -> None:
         """Leave low-water marks where they are, so that the next start reads nothing twice."""
@@ -137,8 +128,8 @@ class TidegateServer:
     async def _upkeep_step(self) -> None:
         await self.bag.sweep()
         now_us = self.clock.now_us()
-        await self.cell.collect(now_us // 1_000_000, _COLLECTED_ITEMS_MAX)
-        await sweep_dropped(self.registry, {CELL: self.cell}, now_us)
+        await self.opened.upkeep(now_us)
+        await sweep_dropped(self.registry, {self.opened.name: self.opened.cell}, now_us)
         names = list(self.metrics.queues)
         if self._next_counted >= len(names):
             self._next_counted = 0
@@ -148,20 +139,20 @@ class TidegateServer:
             queue = await self.registry.find(*name)
             if queue is None:
                 self.metrics.forget(name)
-            else:
+            elif self.opened.forgets:
                 await self.bag.drop_past_counters(queue)
 
     async def _health(self) -> HttpResponse:
         try:
-            await self.cell.get(_PROBE)
-            state = "full" if self.cell.is_full else "available"
+            await self.opened.cell.get(PROBE)
+            state = "full" if self.opened.is_full() else "available"
         except CellUnavailableError:
             state = "unavailable"
         healthy = state != "unavailable"
         body = {
             "status": "ok" if healthy else "unavailable",
             "version": VERSION,
-            "cells": {CELL: state},
+            "cells": {self.opened.name: state},
             "authentication": self.settings.auth,
         }
         return HttpResponse(
@@ -171,33 +162,22 @@ class TidegateServer:
         )
 
     async def _metrics(self) -> HttpResponse:
-        counters = self.cell.counters
         available = 1.0
         queues: dict[QueueName, Counts] = {}
         try:
             for name, queue in (await self._known_queues()).items():
                 queues[name] = await self.bag.counts(queue)
-            used_bytes = float(self.cell.used_bytes)
+            await self.opened.cell.get(PROBE)
         except CellUnavailableError:
-            available, used_bytes = 0.0, float("nan")
+            available = 0.0
         now_us = self.clock.now_us()
-        cell = {
-            "available": available,
-            "commits_total": float(counters.commits),
-            "failed_commits_total": float(counters.failed_commits),
-            "writes_total": float(counters.writes),
-            "written_bytes_total": float(counters.bytes_written),
-            "commit_seconds_total": counters.commit_s,
-            "used_bytes": used_bytes,
-            "disk_bytes": float(self.cell.disk_bytes),
-        }
         text = self.metrics.text(
             Gauges(
                 queues,
                 self.http.in_flight,
                 (now_us - self._started_us) / 1_000_000,
                 now_us // 1000,
-                {CELL: cell},
+                {self.opened.name: {"available": available, **self.opened.gauges()}},
             )
         )
         return HttpResponse(200, (("content-type", CONTENT_TYPE),), text)
@@ -222,7 +202,7 @@ class TidegateServer:
 def run(settings: ServerSettings, announce: Callable[[str], None]) -> int:
     """Serve until SIGINT or SIGTERM; a second one ends the process at once. The exit code.
 
-    Raises StartError, CellOpenError.
+    Raises StartError.
     """
     _check_port_is_free(settings.host, settings.port)
     return uvloop.run(_run(settings, announce))
@@ -230,12 +210,11 @@ def run(settings: ServerSettings, announce: Callable[[str], None]) -> int:
 
 async def _run(settings: ServerSettings, announce: Callable[[str], None]) -> int:
     loop = asyncio.get_running_loop()
-    log = LogWriter(_write_to_stderr, SystemClock(), settings.log_level)
+    clock = SystemClock()
+    log = LogWriter(_write_to_stderr, clock, settings.log_level)
     logging.basicConfig(handlers=[LogHandler(log, loop)], level=logging.INFO, force=True)
-    try:
-        server = TidegateServer(settings, log)
-    except OSError as error:
-        raise StartError(f"data: cannot use {settings.data}: {error.strerror}") from error
+    opened = await open_cell(settings, clock)
+    server = TidegateServer(settings, opened, clock, log)
     # What was imported stays: collections that walk over it would stop all requests for a while.
     gc.collect()
     gc.freeze()
@@ -254,10 +233,10 @@ async def _run(settings: ServerSettings, announce: Callable[[str], None]) -> int
         loop.add_signal_handler(number, on_signal, number)
     url = f"http://{_in_url(settings.host)}:{settings.port}"
     announce(
-        f"Tidegate {VERSION} serves SQS on {url}, data in {settings.data.resolve()}\n"
+        f"Tidegate {VERSION} serves SQS on {url}, {opened.where}\n"
         "AUTHENTICATION IS OFF: whoever reaches this address may do everything."
     )
-    log.event("info", "started", version=VERSION, url=url, data=str(settings.data))
+    log.event("info", "started", version=VERSION, url=url, cell=opened.where)
     finished = await server.serve(stop)
     if not finished:
         log.event("warning", "cut off", in_flight=server.http.in_flight)

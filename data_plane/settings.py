@@ -10,7 +10,11 @@ from urllib.parse import urlsplit
 from data_plane.core.identifiers import is_account, is_region
 
 LOG_LEVELS: Final = ("error", "warning", "info")
+CELLS: Final = ("embedded", "dynamodb")
 _PORT_MAX: Final = 65535
+_ORIGIN: Final = "http(s)://host[:port]"
+_CONNECTIONS_MAX: Final = 1024
+_TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _HOST: Final = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
 
 
@@ -29,11 +33,19 @@ class ServerSettings:
     `account` and `region` are for callers whose credentials name none. `base_url` replaces scheme
     and host in queue URLs ("": those that the caller used). Without `sixty_second_rules` a queue
     may be purged again, and made again after its deletion, at once.
+
+    `data` is for an embedded cell. For one on DynamoDB there are `table`, `endpoint` ("": AWS's own
+    in `region`), `connections` at most, and `cell_deadline_s` for a call with all its repetitions.
     """
 
     host: str = "127.0.0.1"
     port: int = 9324
+    cell: str = "embedded"
     data: Path = Path("data")
+    endpoint: str = ""
+    table: str = "tidegate"
+    connections: int = 32
+    cell_deadline_s: float = 5.0
     auth: str = "off"
     account: str = "000000000000"
     region: str = "us-east-1"
@@ -65,7 +77,25 @@ class ServerSettings:
             )
         if self.grace_s < 0:
             raise SettingError("grace", f"{self.grace_s} is below 0")
-        _check_base_url(self.base_url)
+        if self.base_url and not _is_origin(self.base_url):
+            raise SettingError("base-url", f"{self.base_url!r} is not of the form {_ORIGIN}")
+        self._check_cell()
+
+    def _check_cell(self) -> None:
+        if self.cell not in CELLS:
+            raise SettingError("cell", f"{self.cell!r} is none of {', '.join(CELLS)}")
+        if self.endpoint and self.cell != "dynamodb":
+            raise SettingError("endpoint", f"the cell {self.cell!r} has none; did you mean --cell?")
+        if self.endpoint and not _is_origin(self.endpoint):
+            raise SettingError("endpoint", f"{self.endpoint!r} is not of the form {_ORIGIN}")
+        if _TABLE.fullmatch(self.table) is None:
+            raise SettingError("table", f"{self.table!r} is no name of a DynamoDB table")
+        if not 1 <= self.connections <= _CONNECTIONS_MAX:
+            raise SettingError(
+                "connections", f"{self.connections} is not within 1 and {_CONNECTIONS_MAX}"
+            )
+        if not self.cell_deadline_s > 0:
+            raise SettingError("cell-deadline", f"{self.cell_deadline_s} is not above 0")
 
 
 def is_loopback(host: str) -> bool:
@@ -78,13 +108,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _check_base_url(base_url: str) -> None:
-    if not base_url:
-        return
+def _is_origin(url: str) -> bool:
+    """Whether it names a scheme, a host and no more but a port."""
     try:
-        parts = urlsplit(base_url)
+        parts = urlsplit(url)
         wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
     except ValueError:
-        wrong = True
-    if wrong or parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise SettingError("base-url", f"{base_url!r} is not of the form http(s)://host[:port]")
+        return False
+    return not wrong and parts.path in ("", "/") and not parts.query and not parts.fragment

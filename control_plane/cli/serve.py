@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from control_plane.server import StartError, run
-from data_plane.embedded.store import CellOpenError
-from data_plane.settings import LOG_LEVELS, ServerSettings, SettingError
+from control_plane.cells import StartError
+from control_plane.server import run
+from data_plane.settings import CELLS, LOG_LEVELS, ServerSettings, SettingError
 
 _WRONG_VALUE = 2
 _DEFAULTS = ServerSettings()
@@ -36,6 +36,48 @@ _DEFAULTS = ServerSettings()
     default=_DEFAULTS.data,
     show_envvar=True,
     help="Directory of the embedded cell; it is made if it does not exist.",
+)
+@click.option(
+    "--cell",
+    envvar="TIDEGATE_CELL",
+    metavar=f"[{'|'.join(CELLS)}]",
+    default=_DEFAULTS.cell,
+    show_envvar=True,
+    help="Where messages are stored: in a directory, or in a DynamoDB table.",
+)
+@click.option(
+    "--endpoint",
+    envvar="TIDEGATE_CELL_ENDPOINT",
+    metavar="URL",
+    default=_DEFAULTS.endpoint,
+    show_envvar=True,
+    show_default="AWS's, in the region",
+    help="Where DynamoDB's API is served.",
+)
+@click.option(
+    "--table",
+    envvar="TIDEGATE_TABLE",
+    default=_DEFAULTS.table,
+    show_envvar=True,
+    help="Table of the DynamoDB cell, and the cell's name; it is made if it does not exist.",
+)
+@click.option(
+    "--connections",
+    envvar="TIDEGATE_CONNECTIONS",
+    type=int,
+    default=_DEFAULTS.connections,
+    show_envvar=True,
+    help="How many requests to DynamoDB may be under way.",
+)
+@click.option(
+    "--cell-deadline",
+    "cell_deadline_s",
+    envvar="TIDEGATE_CELL_DEADLINE",
+    metavar="SECONDS",
+    type=float,
+    default=_DEFAULTS.cell_deadline_s,
+    show_envvar=True,
+    help="For how long a request to DynamoDB is repeated.",
 )
 @click.option(
     "--auth",
@@ -98,6 +140,11 @@ def serve(  # noqa: PLR0913 - one for each option
     host: str,
     port: int,
     data: Path,
+    cell: str,
+    endpoint: str,
+    table: str,
+    connections: int,
+    cell_deadline_s: float,
     auth: str,
     account: str,
     region: str,
@@ -112,6 +159,11 @@ def serve(  # noqa: PLR0913 - one for each option
             host=host,
             port=port,
             data=data,
+            cell=cell,
+            endpoint=endpoint,
+            table=table,
+            connections=connections,
+            cell_deadline_s=cell_deadline_s,
             auth=auth,
             account=account,
             region=region,
@@ -125,6 +177,6 @@ def serve(  # noqa: PLR0913 - one for each option
         sys.exit(_WRONG_VALUE)
     try:
         sys.exit(run(settings, click.echo))
-    except (StartError, CellOpenError) as error:
+    except StartError as error:
         click.echo(f"tidegate: {error}", err=True)
         sys.exit(1)

@@ -62,7 +62,7 @@ def _monotonic_us() -> int:
 class DynamoCell:
     """Implements `data_plane.ports.Cell` on a table as tables.py describes it.
 
-    `client` is a boto3 client of DynamoDB that makes one attempt (opening.py makes it); its calls
+    `client` is one that opening.connect() made: it makes one attempt, and checks answers. Its calls
     run through `offload`, each at most for about `deadline_s`. Belongs to one event loop.
     """
 

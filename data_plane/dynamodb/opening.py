@@ -19,7 +19,9 @@ from botocore.exceptions import (
     PartialCredentialsError,
     WaiterError,
 )
+from botocore.exceptions import ConnectionError as NoConnectionError
 
+from data_plane.dynamodb.requests import DamagedAnswerError, check_answer
 from data_plane.dynamodb.tables import PARTITION, SORT, cell_table, time_to_live
 
 CONNECT_TIMEOUT_S: Final = 1.0
@@ -54,18 +56,18 @@ def connect(
     attempts: int = 1,
     read_timeout_s: float = READ_TIMEOUT_S,
 ) -> Any:
-    """A client of DynamoDB at the endpoint ("": AWS's own in the region).
+    """A client of DynamoDB at the endpoint ("": AWS's own in the region), which checks answers.
 
     Credentials are found where SDKs look for them. Emulators take any: for an endpoint on this
     machine placeholders do where there are none. Raises OpenError.
     """
-    session = boto3.session.Session(region_name=region)
     try:
+        session = boto3.session.Session(region_name=region)
         if session.get_credentials() is None:
             if not _is_on_this_machine(endpoint):
                 raise OpenError("cell", "no AWS credentials were found for dynamodb")
             session = boto3.session.Session(_PLACEHOLDER, _PLACEHOLDER, region_name=region)
-        return session.client(
+        client = session.client(
             "dynamodb",
             endpoint_url=endpoint or None,
             config=Config(
@@ -79,20 +81,26 @@ def connect(
         )
     except (BotoCoreError, ValueError) as error:
         raise OpenError("endpoint", f"cannot use {endpoint!r}: {error}") from error
+    client.meta.events.register("before-parse.dynamodb", check_answer)
+    return client
 
 
 def open_table(endpoint: str, region: str, table: str) -> None:
     """See that the table is there and usable; make it if it is missing. Raises OpenError."""
     client = connect(endpoint, region, connections_max=1, attempts=_START_ATTEMPTS)
+    where = client.meta.endpoint_url
     try:
-        _check(_find_or_make(client, table, endpoint or f"AWS, {region}"), table)
+        _check(_find_or_make(client, table, where), table)
     except (NoCredentialsError, PartialCredentialsError) as error:
         raise OpenError("cell", f"no AWS credentials for dynamodb: {error}") from error
-    except HTTPClientError as error:
-        where = endpoint or client.meta.endpoint_url
+    except (NoConnectionError, HTTPClientError) as error:
         raise OpenError("endpoint", f"no DynamoDB answers at {where}: {error}") from error
+    except DamagedAnswerError as error:
+        raise OpenError("endpoint", f"{where} is no DynamoDB: {error}") from error
     except ClientError as error:
         code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+        if code.isdecimal():
+            raise OpenError("endpoint", f"{where} is no DynamoDB: it answers {code}") from error
         raise OpenError("table", f"cannot use {table!r}: {code}: {message}") from error
     except (BotoCoreError, WaiterError) as error:
         raise OpenError("table", f"cannot use {table!r}: {error}") from error

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from botocore.exceptions import ConnectionError as NoConnectionError
 from botocore.parsers import ResponseParserError
 from tenacity import (
     RetryCallState,
@@ -62,6 +63,15 @@ class _UnprocessedError(Exception):
     """DynamoDB left out a part of a batch."""
 
 
+_TRANSIENT: Final = (
+    NoConnectionError,
+    HTTPClientError,
+    ResponseParserError,
+    DamagedAnswerError,
+    _UnprocessedError,
+)
+
+
 class Answer(NamedTuple):
     """What a request brought.
 
@@ -84,7 +94,7 @@ class RequestCounters:
 
 
 class Requests:
-    """Sends requests of one client, each until `deadline_s` after its first attempt.
+    """Sends requests of a client (opening.connect makes it) until `deadline_s` after the first.
 
     The last attempt begins before the deadline, so a call takes that long and the client's timeouts
     at most. May be used by several threads; counters are then approximate. `send` and `send_batch`
@@ -105,9 +115,6 @@ class Requests:
         self._monotonic_us = monotonic_us
         self._deadline_s = deadline_s
         self._report_units = report_units
-        client.meta.events.register(
-            "before-parse.dynamodb", check_answer, unique_id="tidegate-check-answer"
-        )
 
     def send(self, operation: str, parameters: Mapping[str, Any]) -> Answer:
         """The answer to one request; `operation` is the client's method."""
@@ -203,13 +210,10 @@ def check_answer(response_dict: Mapping[str, Any], **_: object) -> None:
 
 def _is_transient(error: BaseException) -> bool:
     """Whether the same request may succeed a moment later."""
-    match error:
-        case ClientError():
-            status = error.response["ResponseMetadata"].get("HTTPStatusCode", 0)
-            return error.response["Error"].get("Code") in _THROTTLES or status >= _SERVER_ERRORS
-        case HTTPClientError() | ResponseParserError() | DamagedAnswerError():
-            return True
-    return isinstance(error, _UnprocessedError)
+    if isinstance(error, ClientError):
+        status = error.response["ResponseMetadata"].get("HTTPStatusCode", 0)
+        return error.response["Error"].get("Code") in _THROTTLES or status >= _SERVER_ERRORS
+    return isinstance(error, _TRANSIENT)
 
 
 def _translated(operation: str, error: Exception) -> Exception | None:

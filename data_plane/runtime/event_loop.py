@@ -1,8 +1,9 @@
-"""The Waits port on asyncio, for one event loop."""
+"""The ports Waits and Offload on asyncio, for one event loop."""
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from data_plane.ports import Clock
@@ -180,3 +181,21 @@ def _settle(owners: list[asyncio.Future[object]], outcomes: Sequence[Any]) -> No
             owner.set_exception(outcome)
         else:
             owner.set_result(outcome)
+
+
+class EventLoopOffload:
+    """Calls that block, on at most `threads_max` threads beside the event loop.
+
+    What more there is waits for a thread. A caller that is cancelled does not end its call.
+    """
+
+    def __init__(self, threads_max: int, name: str) -> None:
+        self._pool = ThreadPoolExecutor(threads_max, name)
+
+    async def __call__(self, call: Callable[[], T]) -> T:
+        """Answer what `call` returns, or raise what it raises."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    def close(self) -> None:
+        """End the threads, when the calls that have one have returned; the others are not made."""
+        self._pool.shutdown(cancel_futures=True)

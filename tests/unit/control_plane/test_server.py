@@ -4,7 +4,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from control_plane.cells import open_cell
 from control_plane.server import TidegateServer
+from data_plane.embedded.cell import EmbeddedCell
 from data_plane.http.logs import LogWriter
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock
@@ -16,15 +18,23 @@ Scenario = Callable[[TidegateServer, list[bytes]], Awaitable[None]]
 def play(scenario: Scenario, data: Path) -> None:
     async def main() -> None:
         written: list[bytes] = []
-        log = LogWriter(written.append, SystemClock(), "info")
-        server = TidegateServer(ServerSettings(data=data), log)
+        clock = SystemClock()
+        log = LogWriter(written.append, clock, "info")
+        settings = ServerSettings(data=data)
+        server = TidegateServer(settings, await open_cell(settings, clock), clock, log)
         try:
             await scenario(server, written)
         finally:
-            server.cell._failure = None
-            await server.cell.close()
+            fail(server, None)
+            await server.opened.close()
 
     asyncio.run(main())
+
+
+def fail(server: TidegateServer, reason: str | None) -> None:
+    """Let the cell fail from now on, or recover."""
+    assert isinstance(server.opened.cell, EmbeddedCell)
+    server.opened.cell._failure = reason
 
 
 async def health(server: TidegateServer) -> tuple[int, Any]:
@@ -36,7 +46,7 @@ def test_health_is_503_while_the_cell_does_not_answer(tmp_path: Path) -> None:
     async def scenario(server: TidegateServer, _written: list[bytes]) -> None:
         status, body = await health(server)
         assert (status, body["status"], body["cells"]) == (200, "ok", {"local": "available"})
-        server.cell._failure = "the disk is gone"
+        fail(server, "the disk is gone")
         status, body = await health(server)
         assert (status, body["status"]) == (503, "unavailable")
         assert body["cells"] == {"local": "unavailable"}
@@ -47,7 +57,7 @@ def test_health_is_503_while_the_cell_does_not_answer(tmp_path: Path) -> None:
 def test_metrics_are_there_while_the_cell_does_not_answer(tmp_path: Path) -> None:
     async def scenario(server: TidegateServer, _written: list[bytes]) -> None:
         assert b'tidegate_cell_available{cell="local"} 1.0' in (await server._metrics()).body
-        server.cell._failure = "the disk is gone"
+        fail(server, "the disk is gone")
         assert b'tidegate_cell_available{cell="local"} 0.0' in (await server._metrics()).body
 
     play(scenario, tmp_path)

@@ -1,0 +1,142 @@
+"""The cell that the settings name, opened: the one place that knows which kinds there are."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from data_plane.dynamodb.cell import DynamoCell
+from data_plane.dynamodb.opening import OpenError, connect, open_table
+from data_plane.embedded.cell import EmbeddedCell
+from data_plane.embedded.store import CellOpenError
+from data_plane.ports import Cell, CellUnavailableError, Clock, Key
+from data_plane.runtime.event_loop import EventLoopOffload
+from data_plane.settings import ServerSettings
+
+LOCAL: Final = "local"
+"""Name of the embedded cell in definitions of queues; stored, so never to be changed."""
+
+PROBE: Final = Key("health", b"\0")
+"""What is read to see whether a cell answers; there need not be such an item."""
+
+_COLLECTED_ITEMS_MAX: Final = 1000
+_DYNAMODB_OPERATIONS: Final = (
+    *("put_item", "update_item", "delete_item", "get_item", "query"),
+    *("batch_get_item", "batch_write_item"),
+)
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """The server cannot start; the message is one line for the person who starts it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedCell:
+    """A cell, and what a server has to do for it.
+
+    `name` stands in definitions of queues, `where` in the greeting. `upkeep` is a bounded step, due
+    every second; it is given the time. `forgets` says that items which nobody needs any more go
+    when they are told to expire. `is_full`: whether it takes no more data. `gauges` are its own
+    metrics. `upkeep` raises CellUnavailableError; `close` writes what is pending.
+    """
+
+    name: str
+    where: str
+    cell: Cell
+    forgets: bool
+    upkeep: Callable[[int], Awaitable[object]]
+    is_full: Callable[[], bool]
+    gauges: Callable[[], Mapping[str, float]]
+    close: Callable[[], Awaitable[None]]
+
+
+async def open_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
+    """Open it in the running event loop. Raises StartError."""
+    return await _OPENERS[settings.cell](settings, clock)
+
+
+async def _open_embedded(settings: ServerSettings, clock: Clock) -> OpenedCell:
+    try:
+        cell = EmbeddedCell(settings.data, clock)
+    except CellOpenError as error:
+        raise StartError(str(error)) from error
+    except OSError as error:
+        raise StartError(f"data: cannot use {settings.data}: {error.strerror}") from error
+
+    def gauges() -> Mapping[str, float]:
+        counters = cell.counters
+        try:
+            used_bytes = float(cell.used_bytes)
+        except CellUnavailableError:
+            used_bytes = float("nan")
+        return {
+            "commits_total": counters.commits,
+            "failed_commits_total": counters.failed_commits,
+            "writes_total": counters.writes,
+            "written_bytes_total": counters.bytes_written,
+            "commit_seconds_total": counters.commit_s,
+            "used_bytes": used_bytes,
+            "disk_bytes": cell.disk_bytes,
+        }
+
+    return OpenedCell(
+        name=LOCAL,
+        where=f"data in {settings.data.resolve()}",
+        cell=cell,
+        forgets=True,
+        upkeep=lambda now_us: cell.collect(now_us // 1_000_000, _COLLECTED_ITEMS_MAX),
+        is_full=lambda: cell.is_full,
+        gauges=gauges,
+        close=cell.close,
+    )
+
+
+async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
+    endpoint, region, table = settings.endpoint, settings.region, settings.table
+    try:
+        open_table(endpoint, region, table)
+        client = connect(endpoint, region, connections_max=settings.connections)
+    except OpenError as error:
+        raise StartError(str(error)) from error
+    offload = EventLoopOffload(settings.connections, "dynamodb")
+    cell = DynamoCell(
+        client, table, clock, offload, deadline_s=settings.cell_deadline_s, report_units=True
+    )
+    try:
+        # The store's time is known from its first answer on.
+        await cell.get(PROBE)
+    except CellUnavailableError as error:
+        offload.close()
+        raise StartError(f"table: cannot read {table!r}: {error}") from error
+
+    async def close() -> None:
+        try:
+            await cell.flush()
+        except CellUnavailableError as error:
+            LOG.warning("counters of the last second are lost: %s", error)
+        offload.close()
+        client.close()
+
+    def gauges() -> Mapping[str, float]:
+        counters = cell.counters
+        named: dict[str, float] = {"retries_total": counters.retries}
+        for operation in _DYNAMODB_OPERATIONS:
+            named[f"{operation}_requests_total"] = counters.requests[operation]
+            named[f"{operation}_units_total"] = counters.units[operation]
+        return named
+
+    return OpenedCell(
+        name=table,
+        where=f"data in the DynamoDB table {table} at {client.meta.endpoint_url}",
+        cell=cell,
+        forgets=False,
+        upkeep=lambda _now_us: cell.flush(),
+        is_full=lambda: False,
+        gauges=gauges,
+        close=close,
+    )
+
+
+_OPENERS: Final = {"embedded": _open_embedded, "dynamodb": _open_dynamodb}
