@@ -5,7 +5,7 @@ botocore signs and serialises a request as ever; where it would send it, the fro
 
 import io
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import cache
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.memory.cell import MemoryCell
 from data_plane.operations.catalog import message_operations
+from data_plane.ports import Cell, Offload
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.system import SystemClock, SystemEntropy
 from tests.conformance.on_driver import OffloadedCell
@@ -40,38 +41,50 @@ class ShiftedClock:
 
     def __init__(self) -> None:
         self._machine = SystemClock()
-        self._ahead_us = 0
+        self.ahead_us = 0
 
     def now_us(self) -> int:
-        return self._machine.now_us() + self._ahead_us
+        return self._machine.now_us() + self.ahead_us
 
     def advance(self, seconds: float) -> None:
-        self._ahead_us += round(seconds * 1_000_000)
+        self.ahead_us += round(seconds * 1_000_000)
+
+
+NewCell = Callable[[ShiftedClock, Offload], Cell]
 
 
 class InProcessServer:
     """Front end, bag and registry over one memory cell, run by one of the drivers.
 
-    Several threads may call it at the same time; `runner` says whether they take turns.
+    Several threads may call it at the same time; `runner` says whether they take turns. `new_cell`
+    opens another cell than one in memory, for each front end anew.
     """
 
     def __init__(
         self,
         new_runner: NewRunner = LoopInAThread,
         *,
+        new_cell: NewCell | None = None,
         sixty_second_rules: bool = True,
         neighbour: "InProcessServer | None" = None,
     ) -> None:
         self.endpoint = ENDPOINT
         self.clock: ShiftedClock = neighbour.clock if neighbour else ShiftedClock()
-        self.cell: MemoryCell = neighbour.cell if neighbour else MemoryCell(self.clock)
         self.served: list[Served] = neighbour.served if neighbour else []
         self._lock: threading.Lock = neighbour._lock if neighbour else threading.Lock()
         self._beside: list[InProcessServer] = []
         self._new_runner = new_runner
+        self._new_cell = new_cell
         self._runner = new_runner(self.clock)
         entropy = SystemEntropy()
-        cell = OffloadedCell(self.cell, self._runner.offload, self._lock)
+        self.cell: Cell
+        cell: Cell
+        if new_cell is not None:
+            self.cell = cell = new_cell(self.clock, self._runner.offload)
+        else:
+            memory = neighbour.cell if neighbour else MemoryCell(self.clock)
+            assert isinstance(memory, MemoryCell)
+            self.cell, cell = memory, OffloadedCell(memory, self._runner.offload, self._lock)
         self.bag = Bag({"a": cell}, self.clock, entropy, self._runner.waits)
         self.registry = Registry(
             cell, ["a"], self.clock, entropy, sixty_second_rules=sixty_second_rules
@@ -99,7 +112,9 @@ class InProcessServer:
 
     def another(self) -> "InProcessServer":
         """One more front end on the same cell, with the same clock; closed together with this."""
-        self._beside.append(InProcessServer(self._new_runner, neighbour=self))
+        self._beside.append(
+            InProcessServer(self._new_runner, new_cell=self._new_cell, neighbour=self)
+        )
         return self._beside[-1]
 
     def free(self) -> "InProcessServer":

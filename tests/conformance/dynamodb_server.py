@@ -1,0 +1,60 @@
+"""A front end on a DynamoDB cell, in this process, for clients without a socket."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.utils import formatdate
+from typing import Any
+
+from data_plane.dynamodb.cell import DynamoCell
+from data_plane.dynamodb.opening import make_table
+from data_plane.dynamodb.store_time import SECOND_US, read_date_us
+from data_plane.ports import Offload
+from data_plane.protocol.http import HttpRequest, HttpResponse
+from tests.conformance.dynamodb_suite import new_table_name
+from tests.conformance.in_process import InProcessServer, ShiftedClock
+
+
+class DynamoServer(InProcessServer):
+    """Counters are written after each request, and not every second."""
+
+    def answer(self, request: HttpRequest) -> HttpResponse:
+        response = super().answer(request)
+        assert isinstance(self.cell, DynamoCell)
+        self.run(self.cell.flush())
+        return response
+
+
+@contextmanager
+def serving_on_dynamodb(client: Any) -> Iterator[DynamoServer]:
+    """A server on a new table, which goes with it.
+
+    When the server's clock is put forward, all clocks are: also that of the store, and the one that
+    only runs.
+    """
+    table = new_table_name()
+    make_table(client, table)
+
+    def open_cell(clock: ShiftedClock, offload: Offload) -> DynamoCell:
+        return DynamoCell(
+            client,
+            table,
+            clock,
+            offload,
+            monotonic_us=lambda: time.monotonic_ns() // 1000 + clock.ahead_us,
+        )
+
+    server = DynamoServer(new_cell=open_cell)
+
+    def put_forward(response_dict: Any, **_: object) -> None:
+        headers = response_dict["headers"]
+        date_us = read_date_us(headers["date"]) + server.clock.ahead_us
+        headers["date"] = formatdate(date_us // SECOND_US, usegmt=True)
+
+    client.meta.events.register("before-parse.dynamodb", put_forward)
+    try:
+        yield server
+    finally:
+        server.close()
+        client.meta.events.unregister("before-parse.dynamodb", put_forward)
+        client.delete_table(TableName=table)
