@@ -1,0 +1,1 @@
+"""Blob stores for bodies that are too big for a cell's items: a directory, or S3."""

@@ -1,0 +1,137 @@
+"""Blob stores from an operator's setting: `s3://bucket[/prefix]`, or a directory.
+
+These calls block; they are for the start of a process.
+"""
+
+import logging
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from data_plane.blobs.files import FileBlobs
+from data_plane.blobs.s3 import S3Blobs
+from data_plane.ports import Blobs, Clock, Offload
+
+CONNECT_TIMEOUT_S: Final = 1.0
+READ_TIMEOUT_S: Final = 5.0
+
+_START_ATTEMPTS: Final = 3
+_PLACEHOLDER: Final = "placeholder"
+_SCHEME: Final = "s3://"
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_PREFIX: Final = re.compile(r"[A-Za-z0-9!_.*'()-]+(/[A-Za-z0-9!_.*'()-]+)*")
+_DEFAULT_REGION: Final = "us-east-1"
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class BlobsOpenError(Exception):
+    """The blob store cannot be opened; the reason is one line that names the setting."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"blobs: {' '.join(reason.split())}")
+
+
+@dataclass(frozen=True, slots=True)
+class S3Place:
+    """A prefix in a bucket; the prefix is empty or ends with a slash.
+
+    `endpoint` is where S3's API is served, "" for AWS's own in the region.
+    """
+
+    bucket: str
+    prefix: str
+    endpoint: str
+    region: str
+
+
+def read_place(setting: str, cell: str, *, endpoint: str, region: str) -> S3Place | Path:
+    """Where the blobs of this cell lie, each cell's apart. Raises BlobsOpenError."""
+    if "://" not in setting:
+        return Path(setting) / cell
+    bucket, _, prefix = setting.removeprefix(_SCHEME).partition("/")
+    prefix = prefix.rstrip("/")
+    if (
+        not setting.startswith(_SCHEME)
+        or _BUCKET.fullmatch(bucket) is None
+        or (prefix and _PREFIX.fullmatch(prefix) is None)
+    ):
+        raise BlobsOpenError(f"{setting!r} is neither s3://bucket[/prefix] nor a directory")
+    return S3Place(bucket, f"{prefix}/{cell}/" if prefix else f"{cell}/", endpoint, region)
+
+
+def open_blobs(
+    place: S3Place | Path, clock: Clock, offload: Offload, *, connections_max: int
+) -> Blobs:
+    """The store at this place; a directory or a bucket that is missing is made.
+
+    Raises BlobsOpenError.
+    """
+    if isinstance(place, S3Place):
+        open_bucket(place)
+        client = connect(place, connections_max=connections_max)
+        return S3Blobs(client, place.bucket, place.prefix, offload)
+    try:
+        return FileBlobs(place, clock, offload)
+    except OSError as error:
+        raise BlobsOpenError(f"cannot use {place}: {error.strerror}") from error
+
+
+def connect(place: S3Place, *, connections_max: int, attempts: int = 1) -> Any:
+    """A client of S3. Raises BlobsOpenError.
+
+    Credentials are found where SDKs look for them; an endpoint that is not AWS's is given
+    placeholders where there are none.
+    """
+    session = boto3.session.Session(region_name=place.region)
+    try:
+        if session.get_credentials() is None:
+            if not place.endpoint:
+                raise BlobsOpenError("no AWS credentials were found for s3")
+            session = boto3.session.Session(_PLACEHOLDER, _PLACEHOLDER, region_name=place.region)
+        return session.client(
+            "s3",
+            endpoint_url=place.endpoint or None,
+            config=Config(
+                retries={"mode": "standard", "total_max_attempts": attempts},
+                connect_timeout=CONNECT_TIMEOUT_S,
+                read_timeout=READ_TIMEOUT_S,
+                max_pool_connections=connections_max,
+                tcp_keepalive=True,
+                # Names of buckets are no host names where there is no DNS for them.
+                s3={"addressing_style": "path" if place.endpoint else "auto"},
+            ),
+        )
+    except (BotoCoreError, ValueError) as error:
+        raise BlobsOpenError(f"cannot use {place.endpoint!r}: {error}") from error
+
+
+def open_bucket(place: S3Place) -> None:
+    """See that the bucket is there and usable; make it if it is missing. Raises BlobsOpenError."""
+    client = connect(place, connections_max=1, attempts=_START_ATTEMPTS)
+    try:
+        client.list_objects_v2(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=1)
+    except client.exceptions.NoSuchBucket:
+        LOG.info("making the bucket %s", place.bucket)
+        _make_bucket(client, place)
+    except (BotoCoreError, ClientError) as error:
+        raise BlobsOpenError(f"cannot use the bucket {place.bucket}: {error}") from error
+    finally:
+        client.close()
+
+
+def _make_bucket(client: Any, place: S3Place) -> None:
+    where: dict[str, Any] = {}
+    if place.region != _DEFAULT_REGION:
+        where["CreateBucketConfiguration"] = {"LocationConstraint": place.region}
+    try:
+        client.create_bucket(Bucket=place.bucket, **where)
+    except client.exceptions.BucketAlreadyOwnedByYou:
+        LOG.info("another process makes the bucket %s", place.bucket)
+    except (BotoCoreError, ClientError) as error:
+        raise BlobsOpenError(f"cannot make the bucket {place.bucket}: {error}") from error

@@ -1,0 +1,168 @@
+"""Blobs in a bucket, under a prefix: one object each.
+
+S3 has checksums of its own, and boto3 compares them; what speaks S3's API elsewhere may have none.
+So each object carries the length and the CRC-32 of its body as metadata, and a body that does not
+have them was not received: it is asked for again, never handed out, never taken for an absent one.
+botocore makes one attempt of each request: its own retries are counted and not timed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+from zlib import crc32
+
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+from tenacity import Retrying, retry_if_exception, stop_before_delay, wait_random_exponential
+
+from data_plane.ports import Blob, CellUnavailableError, Offload
+
+T = TypeVar("T")
+
+DEADLINE_S: Final = 10.0
+"""The last attempt begins before it."""
+
+CRC32: Final = "crc32"
+LENGTH: Final = "length"
+DELETED_AT_ONCE_MAX: Final = 1000
+
+_WAIT_S_FIRST: Final = 0.05
+_WAIT_S_MAX: Final = 1.0
+_ABSENT: Final = "NoSuchKey"
+_THROTTLES: Final = frozenset(
+    {"SlowDown", "RequestLimitExceeded", "Throttling", "ThrottlingException", "RequestTimeout"}
+)
+_SERVER_ERRORS: Final = 500
+
+
+class DamagedAnswerError(Exception):
+    """An answer that did not arrive as it was sent: what it says, or does not say, is unknown."""
+
+
+class S3Blobs:
+    """Implements `data_plane.ports.Blobs` on `bucket`, whose listings are in order of the names.
+
+    `client` is a boto3 client of S3 that makes one attempt (opening.py makes it); its calls run
+    through `offload`, each at most for about `deadline_s` and one timeout of the client. The names
+    of objects are `prefix` and the blob's name.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        bucket: str,
+        prefix: str,
+        offload: Offload,
+        *,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
+        self._client = client
+        self._bucket = bucket
+        self._prefix = prefix
+        self._offload = offload
+        self._deadline_s = deadline_s
+
+    async def put(self, name: str, body: bytes) -> None:
+        """Store a body; durable when it returns."""
+        metadata = {CRC32: f"{crc32(body):08x}", LENGTH: str(len(body))}
+
+        def put() -> None:
+            answer = self._client.put_object(
+                Bucket=self._bucket, Key=self._prefix + name, Body=body, Metadata=metadata
+            )
+            if not answer.get("ETag"):
+                raise DamagedAnswerError("the answer does not say that the object is stored")
+
+        await self._run(f"put {name}", put)
+
+    async def get(self, name: str) -> bytes | None:
+        """The body, or None where there is none under this name."""
+
+        def get() -> bytes | None:
+            try:
+                answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + name)
+            except ClientError as error:
+                if error.response["Error"].get("Code") == _ABSENT:
+                    return None
+                raise
+            with answer["Body"] as stream:
+                body: bytes = stream.read()
+            _check(body, answer.get("Metadata", {}))
+            return body
+
+        return await self._run(f"get {name}", get)
+
+    async def delete(self, names: Sequence[str]) -> None:
+        """Remove up to 1,000 blobs; those that do not exist are none to remove."""
+        if len(names) > DELETED_AT_ONCE_MAX:
+            raise ValueError(f"{len(names)} blobs are more than {DELETED_AT_ONCE_MAX}")
+        if not names:
+            return
+        objects = [{"Key": self._prefix + name} for name in names]
+
+        def delete() -> None:
+            answer = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects})
+            kept = [error for error in answer.get("Errors", ()) if error.get("Code") != _ABSENT]
+            if kept:
+                raise DamagedAnswerError(
+                    f"{len(kept)} objects are still there, {kept[0].get('Key')} because of"
+                    f" {kept[0].get('Code')}: {kept[0].get('Message')}"
+                )
+            told = {
+                entry["Key"] for entry in (*answer.get("Deleted", ()), *answer.get("Errors", ()))
+            }
+            if any(entry["Key"] not in told for entry in objects):
+                raise DamagedAnswerError("the answer does not tell of each object")
+
+        await self._run(f"delete {len(names)} blobs", delete)
+
+    async def names(self, after: str = "", *, limit: int) -> list[Blob]:
+        """Up to `limit` blobs whose names are greater than `after`, in order of the names."""
+        start = {"StartAfter": self._prefix + after} if self._prefix + after else {}
+
+        def names() -> list[Blob]:
+            answer = self._client.list_objects_v2(
+                Bucket=self._bucket, Prefix=self._prefix, MaxKeys=limit, **start
+            )
+            if "IsTruncated" not in answer:
+                raise DamagedAnswerError("the answer does not say where the list ends")
+            return [
+                Blob(
+                    entry["Key"].removeprefix(self._prefix),
+                    int(entry["LastModified"].timestamp()) * 1_000_000,
+                )
+                for entry in answer.get("Contents", ())
+            ]
+
+        return await self._run(f"list after {after!r}", names)
+
+    async def _run(self, what: str, attempt: Callable[[], T]) -> T:
+        retrying = Retrying(
+            retry=retry_if_exception(_is_transient),
+            stop=stop_before_delay(self._deadline_s),
+            wait=wait_random_exponential(multiplier=_WAIT_S_FIRST, max=_WAIT_S_MAX),
+            reraise=True,
+        )
+        try:
+            return await self._offload(lambda: retrying(attempt))
+        except _FAILURES as error:
+            raise CellUnavailableError(
+                f"{what} in s3://{self._bucket}/{self._prefix}: {' '.join(str(error).split())}"
+            ) from error
+
+
+_FAILURES: Final = (ClientError, BotoCoreError, ResponseParserError, DamagedAnswerError)
+
+
+def _check(body: bytes, metadata: Mapping[str, str]) -> None:
+    if metadata.get(LENGTH) != str(len(body)) or metadata.get(CRC32) != f"{crc32(body):08x}":
+        raise DamagedAnswerError(
+            f"{len(body)} bytes came of {metadata.get(LENGTH)}, or they are not those"
+        )
+
+
+def _is_transient(error: BaseException) -> bool:
+    """Whether the same request may succeed a moment later."""
+    if isinstance(error, ClientError):
+        status = error.response["ResponseMetadata"].get("HTTPStatusCode", 0)
+        return error.response["Error"].get("Code") in _THROTTLES or status >= _SERVER_ERRORS
+    return isinstance(error, _FAILURES)
