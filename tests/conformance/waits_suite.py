@@ -4,6 +4,7 @@ A test module for an adapter derives a class from `WaitsSuite` and defines its f
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -203,6 +204,20 @@ class WaitsSuite:
         with pytest.raises(KeyboardInterrupt):
             play(scenario)
 
+    def test_entries_are_flushed_as_the_last_of_them_says(self, play: Play) -> None:
+        async def scenario(waits: Waits, clock: Clock) -> None:
+            half_us = clock.now_us() + SECOND_US // 2
+            flushes = [Flusher(waits, clock) for _ in range(3)]
+
+            def entry(number: int) -> Awaitable[object]:
+                return waits.coalesce("lane", number, flushes[number])
+
+            later = [after(waits, half_us + number, partial(entry, number)) for number in (1, 2)]
+            assert await waits.all_of([entry(0), *later]) == [0, 10, 20]
+            assert [flush.flushed for flush in flushes] == [[[0]], [], [[1, 2]]]
+
+        play(scenario)
+
     def test_lanes_do_not_wait_for_each_other(self, play: Play) -> None:
         async def scenario(waits: Waits, clock: Clock) -> None:
             start_us = clock.now_us()
@@ -278,5 +293,23 @@ class WaitsSuite:
 
             woken_us = await waits.all_of([wait(soon_us), wait(late_us), signal()])
             assert woken_us == [soon_us, soon_us + SECOND_US, soon_us + SECOND_US]
+
+        play(scenario)
+
+    def test_a_signal_passes_over_one_whose_time_is_just_up(self, play: Play) -> None:
+        async def scenario(waits: Waits, clock: Clock) -> None:
+            start_us = clock.now_us()
+            soon_us, late_us = start_us + SECOND_US, start_us + 20 * SECOND_US
+
+            async def signal() -> None:
+                await waits.sleep_until(soon_us)
+                waits.signal("channel")
+
+            async def wait(until_us: int) -> int:
+                await waits.wait_for("channel", waits.signals("channel"), until_us)
+                return clock.now_us()
+
+            _, *woken_us = await waits.all_of([signal(), wait(soon_us), wait(late_us)])
+            assert woken_us == [soon_us, soon_us]
 
         play(scenario)

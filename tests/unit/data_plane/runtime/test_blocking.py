@@ -193,6 +193,22 @@ def test_coroutines_run_in_one_thread_and_one_at_a_time(rig: Rig) -> None:
     assert rig.run(rig.waits.all_of([step(number) for number in range(10)])) == [None] * 10
 
 
+def test_a_run_lasts_until_everything_has_ended(rig: Rig) -> None:
+    ended: list[str] = []
+
+    async def part() -> None:
+        await rig.driver.offload(here)
+        await rig.waits.sleep_until(rig.clock.now_us() + SECOND_US)
+        ended.append("part")
+
+    async def main() -> str:
+        rig.driver.drive.start(part())
+        return "main"
+
+    assert rig.run(main()) == "main"
+    assert ended == ["part"]
+
+
 # Time
 
 
@@ -488,7 +504,10 @@ def test_a_run_within_a_run_is_refused(rig: Rig) -> None:
         rig.run(main())
 
 
-def test_nothing_is_awaited_outside_of_a_run(rig: Rig) -> None:
+@pytest.mark.parametrize("runs_before", [0, 1])
+def test_nothing_is_awaited_outside_of_a_run(rig: Rig, runs_before: int) -> None:
+    for _ in range(runs_before):
+        rig.run(rig.threads_of(here))
     call = rig.driver.offload(here)
     with pytest.raises(DriverError, match="does not run this"):
         call.send(None)
