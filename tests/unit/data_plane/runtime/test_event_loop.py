@@ -1,10 +1,13 @@
+"""What only the waits of an event loop promise; the port has a suite in tests/conformance."""
+
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from data_plane.runtime import signals
 from data_plane.runtime.event_loop import EventLoopWaits
+from tests.conformance.waits_suite import Flusher
 from tests.unit.data_plane.runtime.virtual_loop import START_US, VirtualLoop, run
 
 Scenario = Callable[[EventLoopWaits, VirtualLoop], Awaitable[None]]
@@ -29,34 +32,6 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_sleep_until_returns_at_the_time_and_not_before() -> None:
-    async def scenario(waits: EventLoopWaits, loop: VirtualLoop) -> None:
-        await waits.sleep_until(START_US + 200 * SECOND_US)
-        assert loop.now_us() == START_US + 200 * SECOND_US
-        await waits.sleep_until(START_US)
-        assert loop.now_us() == START_US + 200 * SECOND_US
-
-    play(scenario)
-
-
-def test_all_of_overlaps_and_puts_errors_in_place() -> None:
-    async def scenario(waits: EventLoopWaits, loop: VirtualLoop) -> None:
-        error = ValueError("no")
-
-        async def call(result: int) -> int:
-            await waits.sleep_until(START_US + SECOND_US)
-            if result == 2:
-                raise error
-            return result
-
-        assert await waits.all_of([call(1), call(2), call(3)]) == [1, error, 3]
-        assert loop.now_us() == START_US + SECOND_US
-        assert await waits.all_of([call(2)]) == [error]
-        assert await waits.all_of([]) == []
-
-    play(scenario)
-
-
 def test_all_of_lets_cancellation_through() -> None:
     async def scenario(waits: EventLoopWaits, _loop: VirtualLoop) -> None:
         async def cancelled() -> None:
@@ -67,69 +42,6 @@ def test_all_of_lets_cancellation_through() -> None:
 
         with pytest.raises(asyncio.CancelledError):
             await waits.all_of([cancelled(), fine()])
-
-    play(scenario)
-
-
-class Flusher:
-    """Answers the entries times ten, a second after it was asked."""
-
-    def __init__(self, waits: EventLoopWaits, loop: VirtualLoop) -> None:
-        self.flushed: list[list[object]] = []
-        self.running = 0
-        self._waits = waits
-        self._loop = loop
-
-    async def __call__(self, entries: list[object]) -> Sequence[object | Exception]:
-        self.running += 1
-        assert self.running == 1, "two flushes of a lane at a time"
-        self.flushed.append(entries)
-        await self._waits.sleep_until(self._loop.now_us() + SECOND_US)
-        self.running -= 1
-        return [entry * 10 if isinstance(entry, int) else ValueError(entry) for entry in entries]
-
-
-def test_coalesce_flushes_the_first_at_once_and_the_rest_together() -> None:
-    async def scenario(waits: EventLoopWaits, loop: VirtualLoop) -> None:
-        flush = Flusher(waits, loop)
-        first = asyncio.create_task(waits.coalesce("lane", 1, flush))
-        await settle()
-        assert flush.flushed == [[1]]
-        rest = [asyncio.create_task(waits.coalesce("lane", n, flush)) for n in (2, 3, 4)]
-        assert [await first, *(await asyncio.gather(*rest))] == [10, 20, 30, 40]
-        assert flush.flushed == [[1], [2, 3, 4]]
-        assert loop.now_us() == START_US + 2 * SECOND_US
-
-    play(scenario)
-
-
-def test_coalesce_raises_an_outcome_to_its_owner_alone() -> None:
-    async def scenario(waits: EventLoopWaits, loop: VirtualLoop) -> None:
-        flush = Flusher(waits, loop)
-        calls = [waits.coalesce("lane", entry, flush) for entry in (1, "bad", 3)]
-        outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        assert outcomes[0] == 10
-        assert isinstance(outcomes[1], ValueError)
-        assert outcomes[2] == 30
-
-    play(scenario)
-
-
-def test_coalesce_tells_everyone_of_a_flush_that_fails_and_goes_on() -> None:
-    async def scenario(waits: EventLoopWaits, loop: VirtualLoop) -> None:
-        async def fail(_entries: list[object]) -> Sequence[object]:
-            raise OSError("disk")
-
-        async def miscount(_entries: list[object]) -> Sequence[object]:
-            return []
-
-        outcomes = await asyncio.gather(
-            *(waits.coalesce("lane", n, fail) for n in range(2)), return_exceptions=True
-        )
-        assert [type(outcome) for outcome in outcomes] == [OSError, OSError]
-        with pytest.raises(RuntimeError, match="0 outcomes for 1 entries"):
-            await waits.coalesce("lane", 1, miscount)
-        assert await waits.coalesce("lane", 1, Flusher(waits, loop)) == 10
 
     play(scenario)
 
@@ -147,54 +59,12 @@ def test_a_cancelled_owner_takes_nobody_along() -> None:
     play(scenario)
 
 
-def test_lanes_do_not_wait_for_each_other() -> None:
-    async def scenario(waits: EventLoopWaits, loop: VirtualLoop) -> None:
-        flushes = [Flusher(waits, loop) for _ in range(3)]
-        calls = [waits.coalesce(n, n, flush) for n, flush in enumerate(flushes)]
-        await asyncio.gather(*calls)
-        assert loop.now_us() == START_US + SECOND_US
-
-    play(scenario)
-
-
 def waiting(waits: EventLoopWaits, names: str, woken: list[str]) -> list[asyncio.Task[None]]:
     async def wait(name: str) -> None:
         await waits.wait_for("channel", waits.signals("channel"), START_US + 20 * SECOND_US)
         woken.append(name)
 
     return [asyncio.create_task(wait(name)) for name in names]
-
-
-def test_signal_wakes_as_many_as_said_and_the_longest_waiting_first() -> None:
-    async def scenario(waits: EventLoopWaits, loop: VirtualLoop) -> None:
-        woken: list[str] = []
-        tasks = waiting(waits, "abcd", woken)
-        await settle()
-        waits.signal("other", 4)
-        await settle()
-        assert woken == []
-        waits.signal("channel")
-        await settle()
-        assert woken == ["a"]
-        waits.signal("channel", 2)
-        await settle()
-        assert woken == ["a", "b", "c"]
-        await asyncio.gather(*tasks)
-        assert loop.now_us() == START_US + 20 * SECOND_US
-
-    play(scenario)
-
-
-def test_a_signal_between_looking_and_waiting_is_not_lost() -> None:
-    async def scenario(waits: EventLoopWaits, loop: VirtualLoop) -> None:
-        seen = waits.signals("channel")
-        waits.signal("channel")
-        await waits.wait_for("channel", seen, START_US + 20 * SECOND_US)
-        assert loop.now_us() == START_US
-        await waits.wait_for("channel", waits.signals("channel"), START_US + SECOND_US)
-        assert loop.now_us() == START_US + SECOND_US
-
-    play(scenario)
 
 
 def test_a_signal_to_one_who_was_cancelled_goes_to_the_next() -> None:
