@@ -112,7 +112,7 @@ class BodyStore:
         if crc32(body) != number(segment.item, "g"):
             raise DamagedSegmentError(f"blob {name} is not what was written")
         messages = open_segment(segment.item, body)
-        self._hold(name, len(body), messages)
+        self._hold(name, number(segment.item, "y"), messages)
         return messages
 
     def _hold(self, name: str, size_bytes: int, messages: list[Message]) -> None:
@@ -166,15 +166,13 @@ async def _orphans(cell: Cell, waits: Waits, found: list[Blob], now_us: int) -> 
             for start in range(0, len(wanted), GET_MANY_MAX)
         ]
     )
-    orphans: list[str] = []
     for segments in reads:
         if isinstance(segments, Exception):
             raise segments
         for segment, item in segments.items():
             if number(item, "x") * 1_000_000 > now_us:
                 del suspects[segment]
-    orphans += suspects.values()
-    return orphans
+    return list(suspects.values())
 
 
 def check_in_time(record: Append, appended: Appended) -> None:

@@ -1,0 +1,568 @@
+"""Bodies that are too big for a cell's items: laid apart, fetched, let go, swept."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from data_plane.bag import bodies, bounds, keys
+from data_plane.bag.bodies import BodyStore, blob_name, segment_of
+from data_plane.bag.engine import Bag
+from data_plane.bag.segment import UnknownFormatError
+from data_plane.core.message import Delivery
+from data_plane.memory.blobs import MemoryBlobs
+from data_plane.memory.cell import MemoryCell
+from data_plane.ports import Append, Appended, CellUnavailableError, Item, Key
+from data_plane.runtime.event_loop import EventLoopWaits
+from tests.unit.data_plane.bag.conftest import QUEUE, Bench
+from tests.unit.repeatable import HandClock, SeededEntropy
+
+CALL = b"c" * 16
+ITEM_BYTES_MAX = 400 * 1024
+HOUR_S = 3600
+entropy = SeededEntropy()
+
+
+def text(size: int) -> str:
+    """A body that does not compress to less than half of it."""
+    return entropy.random_bytes(size // 2).hex()
+
+
+class NarrowCell(MemoryCell):
+    """As DynamoDB: takes proposed stamps and no item above 400 KB, and leaves all to its time."""
+
+    def __init__(self, clock: HandClock) -> None:
+        super().__init__(clock, stamps=False)
+        self.append_takes_s: list[float] = []
+        self.failing = 0
+        self.hand = clock
+
+    async def append(self, record: Append) -> Appended:
+        sizes = [len(v) for v in record.attributes.values() if isinstance(v, str | bytes)]
+        assert sum(sizes) < ITEM_BYTES_MAX
+        if self.failing:
+            self.failing -= 1
+            raise CellUnavailableError("lost")
+        if self.append_takes_s:
+            self.hand.advance(self.append_takes_s.pop())
+        return await super().append(record)
+
+    def expire(self, keys: Sequence[Key]) -> None:
+        del keys
+
+
+class FailingBlobs(MemoryBlobs):
+    """Fails while it is told to, by the name of the call."""
+
+    def __init__(self, clock: HandClock) -> None:
+        super().__init__(clock)
+        self.failing: set[str] = set()
+        self.failing_names: set[str] = set()
+
+    def _fail(self, call: str, name: str = "") -> None:
+        if call in self.failing or name in self.failing_names:
+            raise CellUnavailableError(f"no {call}")
+
+    async def put(self, name: str, body: bytes) -> None:
+        self._fail("put")
+        await super().put(name, body)
+
+    async def get(self, name: str) -> bytes | None:
+        self._fail("get", name)
+        return await super().get(name)
+
+    async def delete(self, names: Sequence[str]) -> None:
+        self._fail("delete")
+        await super().delete(names)
+
+
+@dataclass
+class ApartBench(Bench):
+    cell: NarrowCell = field(init=False)
+    threshold_bytes: int = bounds.BLOB_THRESHOLD_BYTES
+
+    def __post_init__(self) -> None:
+        self.cell = NarrowCell(self.clock)
+        self.blobs = FailingBlobs(self.clock)
+        self.bag = self.front_end()
+
+    def front_end(self) -> Bag:
+        return Bag(
+            {"a": self.cell},
+            self.clock,
+            self.entropy,
+            EventLoopWaits(self.clock),
+            {"a": BodyStore(self.blobs, self.threshold_bytes)},
+        )
+
+    async def names(self) -> list[str]:
+        return [blob.name for blob in await self.blobs.names(limit=1000)]
+
+    def segments(self) -> list[Item]:
+        partition = keys.segments(QUEUE.uid, 0, 0)
+        return [i for i in self.cell.items() if i.key.partition == partition]
+
+    async def blob_cost_of(self, call: Callable[[], Coroutine[Any, Any, Any]]) -> dict[str, int]:
+        before = self.blobs.requests.copy()
+        await call()
+        return dict(self.blobs.requests - before)
+
+
+@pytest.fixture
+def bench() -> ApartBench:
+    return ApartBench()
+
+
+def bodies_of(deliveries: list[Delivery]) -> list[str]:
+    return [delivery.message.body for delivery in deliveries]
+
+
+# Sending and receiving
+
+
+@pytest.mark.parametrize("sizes", [[1 << 20], [104_857] * 10], ids=["one of 1 MiB", "ten of 0.1"])
+def test_the_greatest_calls_go_through_a_cell_of_small_items(
+    bench: ApartBench, sizes: list[int]
+) -> None:
+    async def story() -> None:
+        sent = [text(size) for size in sizes]
+        assert await bench.blob_cost_of(lambda: bench.send(*sent)) == {"put": 1}
+        assert bench.cell.requests == {"append": 1}
+        got = await bench.receive()
+        assert bodies_of(got) == sent
+        await bench.delete(got)
+        bench.clock.advance(40)
+        assert await bench.receive(bag=bench.front_end()) == []
+
+    bench.run(story())
+
+
+def test_a_receive_costs_one_get_for_a_segment_and_as_much_of_the_cell_as_ever(
+    bench: ApartBench,
+) -> None:
+    async def story() -> None:
+        await bench.receive()
+        sent = [text(100_000) for _ in range(9)]
+        await bench.send(*sent[:8])
+        await bench.send(sent[8])
+        before = bench.blobs.requests.copy()
+        requests, _ = await bench.cost_of(bench.receive)
+        assert requests == {"query": 1, "get_many": 1, "update": 1}
+        assert dict(bench.blobs.requests - before) == {"get": 2}
+
+    bench.run(story())
+
+
+def test_bodies_are_fetched_side_by_side(bench: ApartBench) -> None:
+    async def story() -> None:
+        for _ in range(3):
+            await bench.send(text(20_000))
+        under_way, most = 0, 0
+        get = bench.blobs.get
+
+        async def slowly(name: str) -> bytes | None:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0)
+            under_way -= 1
+            return await get(name)
+
+        bench.blobs.get = slowly  # type: ignore[method-assign]
+        assert len(await bench.receive()) == 3
+        assert most == 3
+
+    bench.run(story())
+
+
+def test_a_body_is_fetched_once_for_receives_that_follow_each_other(bench: ApartBench) -> None:
+    async def story() -> None:
+        sent = [text(100_000) for _ in range(10)]
+        await bench.send(*sent)
+        before = bench.blobs.requests.copy()
+        got = [await bench.receive(count=1) for _ in range(10)]
+        assert [bodies_of(one)[0] for one in got] == sent
+        assert dict(bench.blobs.requests - before) == {"get": 1}
+
+    bench.run(story())
+
+
+def test_bodies_kept_in_memory_are_bounded_by_what_they_are_unpacked(
+    bench: ApartBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "BODY_BYTES_HELD_MAX", 2_500_000)
+    bench.threshold_bytes = 0
+
+    async def story() -> None:
+        bag = bench.front_end()
+        for letter in "abcdefgh":
+            await bench.send(letter * 1_000_000, bag=bag)
+        got = await bench.receive(bag=bag)
+        assert len(got) == 8
+        (store,) = bag._desk.bodies.values()
+        assert len(store._held) == 2
+        (lane,) = bag._desk.lanes.values()
+        assert all("z" not in s.item for b in lane.blocks.values() for s in b.segments.values())
+        bench.clock.advance(31)
+        assert sorted(bodies_of(await bench.receive(bag=bag))) == sorted(bodies_of(got))
+
+    bench.run(story())
+
+
+def test_small_bodies_stay_in_the_item(bench: ApartBench) -> None:
+    async def story() -> None:
+        await bench.send(*"abcdefghij")
+        await bench.send("compresses well" * 10_000)
+        assert len(await bench.drain()) == 11
+        assert bench.blobs.requests == {}
+
+    bench.run(story())
+
+
+@pytest.mark.parametrize(("size", "apart"), [(1000, False), (1001, True)])
+def test_the_threshold_is_the_greatest_body_in_an_item(
+    bench: ApartBench, size: int, *, apart: bool
+) -> None:
+    async def story() -> None:
+        store = BodyStore(bench.blobs, threshold_bytes=1000)
+        partition = keys.segments(QUEUE.uid, 0, 0)
+        record = Append(partition, bytes(11), {"z": bytes(size)}, 1_000_000, 5)
+        stored = await store.put_apart(record, [b"i" * 16])
+        assert ("o" in stored.attributes, "z" in stored.attributes) == (apart, not apart)
+        assert len(await bench.names()) == apart
+
+    bench.run(story())
+
+
+def test_delayed_bodies_have_the_names_of_their_segments(bench: ApartBench) -> None:
+    async def story() -> None:
+        body = text(20_000)
+        await bench.send(body, delay_s=60)
+        (segment,) = bench.segments()
+        assert await bench.names() == [blob_name(segment.key)]
+        assert segment_of(blob_name(segment.key)) == segment.key
+        assert await bench.receive() == []
+        bench.clock.advance(61)
+        assert bodies_of(await bench.receive()) == [body]
+
+    bench.run(story())
+
+
+def test_visibility_and_redelivery_work_with_bodies_apart(bench: ApartBench) -> None:
+    async def story() -> None:
+        body = text(20_000)
+        await bench.send(body)
+        (first,) = await bench.receive(visibility_s=30)
+        await bench.bag.change_visibility(QUEUE, [(bench.handle(first), 0)])
+        (second,) = await bench.receive(bag=bench.front_end())
+        assert (second.message.body, second.receive_count) == (body, 2)
+        bench.clock.advance(31)
+        (third,) = await bench.receive()
+        assert (third.message.body, third.receive_count) == (body, 3)
+
+    bench.run(story())
+
+
+def test_a_repeated_call_is_answered_without_the_body(bench: ApartBench) -> None:
+    async def story() -> None:
+        sent = [text(50_000) for _ in range(3)]
+        ids = await bench.send(*sent, call=CALL)
+        other = bench.front_end()
+        costs = bench.blobs.requests.copy()
+        assert await bench.send(*sent, call=CALL, repeated=True, bag=other) == ids
+        assert bench.blobs.requests == costs
+        bench.clock.advance(5)
+        assert [d.message.id for d in await bench.receive()] == ids
+
+    bench.run(story())
+
+
+def test_purge_and_restamp_take_bodies_apart_as_any(bench: ApartBench) -> None:
+    async def story() -> None:
+        await bench.send(text(20_000))
+        purged_us = await bench.bag.purge(bench.queue)
+        bench.queue = replace(bench.queue, purged_us=purged_us)
+        bench.clock.advance(1)
+        body = text(20_000)
+        await bench.send(body)
+        before = [item.attributes["x"] for item in bench.segments()]
+        bench.queue = replace(bench.queue, retention_s=1_209_600)
+        await bench.bag.restamp(bench.queue)
+        after = [item.attributes["x"] for item in bench.segments()]
+        assert all(a > b for a, b in zip(after, before, strict=True))  # type: ignore[operator]
+        bench.clock.advance(5)
+        assert await bench.drain() == [body]
+
+    bench.run(story())
+
+
+# What fails
+
+
+def test_a_lost_append_leaves_an_orphan_that_the_sweep_removes_in_time(bench: ApartBench) -> None:
+    async def story() -> None:
+        body = text(20_000)
+        bench.cell.failing = 1
+        with pytest.raises(CellUnavailableError):
+            await bench.send(body)
+        (orphan,) = await bench.names()
+        assert await bench.receive() == []
+        await bench.send(body)
+        bench.clock.advance(HOUR_S - 1)
+        await sweep(bench, bag=bench.front_end())
+        assert len(await bench.names()) == 2
+        bench.clock.advance(2)
+        await sweep(bench, bag=bench.front_end())
+        (left,) = await bench.names()
+        assert left != orphan
+        assert await bench.drain() == [body]
+
+    bench.run(story())
+
+
+def test_no_segment_without_its_body(bench: ApartBench) -> None:
+    async def story() -> None:
+        bench.blobs.failing = {"put"}
+        with pytest.raises(CellUnavailableError):
+            await bench.send(text(20_000))
+        assert bench.segments() == []
+
+    bench.run(story())
+
+
+@pytest.mark.parametrize(("minutes", "acknowledged"), [(29, True), (31, False)])
+def test_a_send_whose_body_may_have_been_swept_is_not_acknowledged(
+    bench: ApartBench, minutes: int, *, acknowledged: bool
+) -> None:
+    async def story() -> None:
+        bench.cell.append_takes_s = [minutes * 60]
+        body = text(20_000)
+        if acknowledged:
+            await bench.send(body)
+            assert await bench.drain() == [body]
+        else:
+            with pytest.raises(CellUnavailableError, match="too long after its body"):
+                await bench.send(body)
+
+    bench.run(story())
+
+
+SPOILT: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "truncated": lambda body: body[:-1],
+    "flipped": lambda body: body[:500] + bytes((body[500] ^ 1,)) + body[501:],
+    "another": lambda _: b"another",
+}
+
+
+@pytest.mark.parametrize("kind", SPOILT)
+def test_a_damaged_body_is_never_delivered_and_costs_no_other(bench: ApartBench, kind: str) -> None:
+    async def story() -> None:
+        await bench.send(text(20_000))
+        (name,) = await bench.names()
+        body = await bench.blobs.get(name)
+        assert body is not None
+        await bench.blobs.put(name, SPOILT[kind](body))
+        others = [text(20_000), "small"]
+        for other in others:
+            await bench.send(other)
+        assert await bench.drain() == others
+        assert bench.bag.damaged_segments == 1
+        assert name in await bench.names()
+
+    bench.run(story())
+
+
+def test_a_missing_body_is_a_damage_where_it_was_not_deleted(bench: ApartBench) -> None:
+    async def story() -> None:
+        await bench.send(text(20_000))
+        await bench.blobs.delete(await bench.names())
+        await bench.send("other")
+        assert await bench.drain() == ["other"]
+        assert bench.bag.damaged_segments == 1
+        assert len(bench.segments()) == 2
+
+    bench.run(story())
+
+
+def test_a_missing_body_is_none_where_others_have_deleted_it(bench: ApartBench) -> None:
+    async def story() -> None:
+        other = bench.front_end()
+        await bench.send(text(20_000), text(20_000))
+        (first,) = await bench.receive(count=1)
+        bench.clock.advance(31)
+        got = await bench.receive(bag=other)
+        await bench.delete([*got, first], bag=other)
+        await bench.blobs.delete(await bench.names())
+        # As after a long freeze between the look at the block and the fetch.
+        (lane,) = bench.bag._desk.lanes.values()
+        (block,) = lane.blocks.values()
+        block.checked_us = bench.clock.now_us()
+        (store,) = bench.bag._desk.bodies.values()
+        store._held.clear()
+        assert await bench.receive() == []
+        assert bench.bag.damaged_segments == 0
+
+    bench.run(story())
+
+
+def test_a_body_that_cannot_be_fetched_now_is_delivered_later(bench: ApartBench) -> None:
+    async def story() -> None:
+        sent = [text(20_000), text(20_000)]
+        await bench.send(sent[0])
+        bench.blobs.failing_names = set(await bench.names())
+        await bench.send(sent[1])
+        await bench.send("small")
+        assert bodies_of(await bench.receive()) == [sent[1], "small"]
+        with pytest.raises(CellUnavailableError):
+            await bench.receive()
+        bench.blobs.failing_names = set()
+        (got,) = await bench.receive()
+        assert (got.message.body, got.receive_count) == (sent[0], 1)
+        assert bench.bag.damaged_segments == 0
+
+    bench.run(story())
+
+
+def test_a_cell_without_blobs_refuses_to_guess(bench: ApartBench) -> None:
+    async def story() -> None:
+        await bench.send(text(20_000))
+        plain = Bag({"a": bench.cell}, bench.clock, bench.entropy, EventLoopWaits(bench.clock))
+        with pytest.raises(UnknownFormatError, match="no blobs"):
+            await bench.receive(bag=plain)
+
+    bench.run(story())
+
+
+def test_bodies_do_not_lie_apart_where_the_cell_chooses_stamps(bench: ApartBench) -> None:
+    with pytest.raises(ValueError, match="cell a"):
+        Bag(
+            {"a": MemoryCell(bench.clock)},
+            bench.clock,
+            bench.entropy,
+            EventLoopWaits(bench.clock),
+            {"a": BodyStore(bench.blobs)},
+        )
+
+
+# What goes again
+
+
+async def sweep(bench: ApartBench, times: int = 8, bag: Bag | None = None) -> None:
+    for _ in range(times):
+        await (bag or bench.bag).sweep()
+
+
+async def finish_a_block(bench: ApartBench) -> None:
+    """Send and delete as many messages as fill a block, a part of them big."""
+    for _ in range(6):
+        await bench.send(*"abcdefghij")
+    await bench.send(*(text(20_000) for _ in range(4)))
+    while got := await bench.receive():
+        await bench.delete(got)
+
+
+def test_the_bodies_of_a_finished_block_go_with_it(bench: ApartBench) -> None:
+    async def story() -> None:
+        await finish_a_block(bench)
+        await bench.send(text(20_000))
+        assert len(await bench.names()) == 2
+        await sweep(bench)
+        assert len(await bench.names()) == 2
+        bench.clock.advance(bounds.COLLECT_AFTER_US / 1_000_000 + 1)
+        await sweep(bench)
+        assert await bench.names() == [blob_name(bench.segments()[-1].key)]
+
+    bench.run(story())
+
+
+def test_a_block_without_big_bodies_costs_the_blob_store_nothing(bench: ApartBench) -> None:
+    async def story() -> None:
+        for _ in range(7):
+            await bench.send(*"abcdefghij")
+        await bench.drain()
+        await sweep(bench)
+        bench.clock.advance(bounds.COLLECT_AFTER_US / 1_000_000 + 1)
+        assert await bench.blob_cost_of(lambda: sweep(bench)) == {}
+
+    bench.run(story())
+
+
+def test_bodies_that_could_not_be_deleted_stay_due(bench: ApartBench) -> None:
+    async def story() -> None:
+        await finish_a_block(bench)
+        bench.clock.advance(bounds.COLLECT_AFTER_US / 1_000_000 + 1)
+        bench.blobs.failing = {"delete"}
+        with pytest.raises(CellUnavailableError):
+            await bench.bag.sweep()
+        bench.blobs.failing = set()
+        await sweep(bench)
+        assert await bench.names() == []
+
+    bench.run(story())
+
+
+def test_the_sweep_takes_what_has_expired_and_what_has_no_segment_alone(bench: ApartBench) -> None:
+    async def story() -> None:
+        bench.queue = replace(bench.queue, retention_s=7_200)
+        await bench.send(text(20_000))
+        (expiring,) = await bench.names()
+        bench.queue = replace(bench.queue, retention_s=345_600)
+        for _ in range(5):
+            await bench.send(text(20_000))
+        (dropped, *kept) = [n for n in await bench.names() if n != expiring]
+        segment = segment_of(dropped)
+        assert segment is not None
+        await bench.cell.delete(segment)
+        foreign = ["cell", "elsewhere/a", f"{QUEUE.uid}/00.0/x"]
+        for name in foreign:
+            await bench.blobs.put(name, b"?")
+        bench.clock.advance(7_200 + HOUR_S - 1)
+        await sweep(bench, bag=bench.front_end())
+        assert await bench.names() == sorted([expiring, *kept, *foreign])
+        bench.clock.advance(2)
+        await sweep(bench, bag=bench.front_end())
+        assert await bench.names() == sorted([*kept, *foreign])
+
+    bench.run(story())
+
+
+def test_a_sweep_goes_page_by_page_and_rests_for_an_hour(
+    bench: ApartBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "SWEPT_NAMES_MAX", 3)
+    monkeypatch.setattr(bodies, "GET_MANY_MAX", 2)
+
+    async def story() -> None:
+        for _ in range(7):
+            await bench.send(text(20_000))
+        bench.clock.advance(HOUR_S + 1)
+        requests, _ = await bench.cost_of(lambda: sweep(bench, 1))
+        assert requests["get_many"] == 2
+        costs = await bench.blob_cost_of(lambda: sweep(bench, 20))
+        assert costs == {"names": 3}
+        bench.clock.advance(HOUR_S)
+        assert await bench.blob_cost_of(lambda: sweep(bench, 20)) == {"names": 4}
+        assert len(await bench.names()) == 7
+
+    bench.run(story())
+
+
+@pytest.mark.parametrize("ahead", ["own clock", "cell's time"])
+def test_a_clock_that_is_ahead_makes_no_orphans(ahead: str) -> None:
+    async def story() -> None:
+        right, wrong = HandClock(), HandClock()
+        wrong.advance(10 * HOUR_S)
+        blobs = MemoryBlobs(right)
+        name = blob_name(Key(keys.segments(QUEUE.uid, 0, 0), bytes(19)))
+        await blobs.put(name, b"body")
+        cell = MemoryCell(wrong if ahead == "cell's time" else right, stamps=False)
+        own = wrong if ahead == "own clock" else right
+        store = BodyStore(blobs)
+        assert await store.sweep(cell, EventLoopWaits(own), own.now_us()) == 0
+        right.advance(HOUR_S + 1)
+        assert await BodyStore(blobs).sweep(cell, EventLoopWaits(own), own.now_us()) == 1
+
+    asyncio.run(story())
