@@ -35,7 +35,6 @@ from data_plane.ports import (
     Append,
     Appended,
     Attributes,
-    CellUnavailableError,
     Clock,
     Condition,
     Item,
@@ -251,7 +250,7 @@ class DynamoCell:
         """
         while True:
             answer = await self._send("query", parameters)
-            found: list[TypedItem] = _member(answer, "Items")
+            found: list[TypedItem] = answer.body["Items"]
             further = answer.body.get("LastEvaluatedKey")
             if found or not further:
                 return found
@@ -273,13 +272,5 @@ class DynamoCell:
         for answer in answers:
             self._time.observe(answer.exchange)
             if operation == "batch_get_item":
-                found += _member(answer, "Responses").get(self._table, [])
+                found += answer.body["Responses"].get(self._table, [])
         return found
-
-
-def _member(answer: Answer, name: str) -> Any:
-    """A member that every answer of the operation has."""
-    try:
-        return answer.body[name]
-    except KeyError as error:
-        raise CellUnavailableError(f"DynamoDB's answer has no {name}") from error

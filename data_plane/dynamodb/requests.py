@@ -46,7 +46,10 @@ _THROTTLES: Final = frozenset(
 _MISTAKES: Final = frozenset({"ValidationException", "SerializationException"})
 """What only a change of this code cures."""
 
-_TOO_BIG: Final = "size has exceeded"
+_ALWAYS_THERE: Final = {"query": "Items", "batch_get_item": "Responses"}
+"""Members without which an answer would read as if there was nothing."""
+
+_TOO_BIG: Final = "exceeded the maximum allowed size"
 _OK: Final = 200
 _SERVER_ERRORS: Final = 500
 
@@ -170,6 +173,9 @@ class Requests:
                 raise
             body, refused = error.response, True
         received_us = self._monotonic_us()
+        member = _ALWAYS_THERE.get(operation)
+        if member is not None and member not in body:
+            raise DamagedAnswerError(f"the answer to a {operation} has no {member}")
         self._count_units(operation, body.get("ConsumedCapacity"))
         date = body["ResponseMetadata"]["HTTPHeaders"].get("date", "")
         try:
