@@ -8,21 +8,41 @@ import pytest
 
 from data_plane.dynamodb.opening import connect
 from tests.conformance.cell_suite import Opened
-from tests.conformance.dynamodb_suite import DynamoCellSuite
+from tests.conformance.dynamodb_suite import DynamoCellOnTheBlockingDriver, DynamoCellSuite
+from tests.conformance.on_driver import THREADS_MAX
 from tests.rehearsal.conftest import EngineUrl
 from tests.rehearsal.emulators import REGION
 
 ClientOf = Callable[[str], Any]
 
+READ_TIMEOUT_S = 30.0
+"""An engine on a busy machine is slow; how long a front end would wait is no matter here."""
+
 
 @pytest.fixture(scope="module")
 def client_of(engine_url: EngineUrl) -> ClientOf:
     """The cell's client of an engine: one for all tests, for it is dear to make."""
-    return cache(lambda engine: connect(engine_url(engine), REGION, connections_max=1))
+
+    def client(engine: str) -> Any:
+        return connect(
+            engine_url(engine),
+            REGION,
+            connections_max=THREADS_MAX,
+            read_timeout_s=READ_TIMEOUT_S,
+        )
+
+    return cache(client)
 
 
 @pytest.mark.xdist_group("ministack")
 class TestOnMiniStack(DynamoCellSuite):
+    @pytest.fixture
+    def client(self, client_of: ClientOf) -> Any:
+        return client_of("ministack")
+
+
+@pytest.mark.xdist_group("ministack")
+class TestOnMiniStackByTheBlockingDriver(DynamoCellOnTheBlockingDriver):
     @pytest.fixture
     def client(self, client_of: ClientOf) -> Any:
         return client_of("ministack")
@@ -41,6 +61,13 @@ class TestOnMoto(DynamoCellSuite):
 
 @pytest.mark.xdist_group("dynamodb-local")
 class TestOnDynamoDbLocal(DynamoCellSuite):
+    @pytest.fixture
+    def client(self, client_of: ClientOf) -> Any:
+        return client_of("dynamodb-local")
+
+
+@pytest.mark.xdist_group("dynamodb-local")
+class TestOnDynamoDbLocalByTheBlockingDriver(DynamoCellOnTheBlockingDriver):
     @pytest.fixture
     def client(self, client_of: ClientOf) -> Any:
         return client_of("dynamodb-local")
