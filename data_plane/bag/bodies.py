@@ -5,8 +5,8 @@ from the segment's key, so that the sweep finds the segment of every blob.
 """
 
 import re
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 from zlib import crc32
@@ -15,10 +15,12 @@ from data_plane.bag import keys
 from data_plane.bag.bounds import (
     BLOB_THRESHOLD_BYTES,
     BODY_BYTES_HELD_MAX,
+    DELETED_NAMES_MAX,
     GET_MANY_MAX,
     ORPHAN_AGE_US_MIN,
     PUT_TO_APPEND_US_MAX,
     SWEPT_NAMES_MAX,
+    UNNEEDED_BODIES_MAX,
 )
 from data_plane.bag.lane import LoadedSegment
 from data_plane.bag.segment import DamagedSegmentError, number, octets, open_segment
@@ -36,7 +38,6 @@ from data_plane.ports import (
 
 _NAME: Final = re.compile(r"([0-9a-f]{16})/([0-9a-f]{2})\.([0-9]+)/([0-9a-f]{8})/([0-9a-f]{30})")
 _BUCKET_DIGITS: Final = 8
-_DELETED_NAMES_MAX: Final = 1000
 
 
 def blob_name(segment: Key) -> str:
@@ -75,6 +76,7 @@ class BodyStore:
         self._blobs = blobs
         self._held: OrderedDict[str, tuple[int, list[Message]]] = OrderedDict()
         self._held_bytes = 0
+        self._unneeded: deque[Key] = deque(maxlen=UNNEEDED_BODIES_MAX)
         self._pass = _Pass()
 
     # Sending
@@ -126,17 +128,29 @@ class BodyStore:
 
     # Deleting
 
-    async def delete(self, segments: Sequence[Key]) -> None:
-        """Remove the bodies of these segments, those that have one apart."""
-        names = [blob_name(segment) for segment in segments]
-        for start in range(0, len(names), _DELETED_NAMES_MAX):
-            await self._blobs.delete(names[start : start + _DELETED_NAMES_MAX])
+    def unneeded(self, segments: Iterable[Key]) -> None:
+        """Let the next sweeps remove the bodies of these segments, those that have one apart."""
+        self._unneeded.extend(segments)
 
     async def sweep(self, cell: Cell, waits: Waits, now_us: int) -> int:
-        """One bounded step of the walk over all names; how many orphans it has removed.
+        """Remove what is unneeded, and take a step of the walk over all names: a bounded part each.
 
-        A walk begins an hour after the last one ended.
+        How many orphans it has removed. A walk begins an hour after the last one ended.
         """
+        await self._delete_unneeded()
+        return await self._walk_on(cell, waits, now_us)
+
+    async def _delete_unneeded(self) -> None:
+        waiting = self._unneeded
+        segments = [waiting.popleft() for _ in range(min(len(waiting), DELETED_NAMES_MAX))]
+        if segments:
+            try:
+                await self._blobs.delete([blob_name(segment) for segment in segments])
+            except CellUnavailableError:
+                waiting.extendleft(reversed(segments))
+                raise
+
+    async def _walk_on(self, cell: Cell, waits: Waits, now_us: int) -> int:
         if now_us < self._pass.begins_us:
             return 0
         found = await self._blobs.names(self._pass.after, limit=SWEPT_NAMES_MAX)

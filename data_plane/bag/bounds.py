@@ -45,6 +45,9 @@ ORPHAN_AGE_US_MIN = 3_600_000_000
 """A younger blob may be one whose segment is still to come: half an hour for clocks to differ."""
 
 SWEPT_NAMES_MAX = 500
+DELETED_NAMES_MAX = 1_000
+UNNEEDED_BODIES_MAX = 100_000
+"""Beyond these, bodies of deleted messages stay until the sweep finds their segments expired."""
 
 CALLS_REMEMBERED_MAX = 100_000
 CALL_LOOKBACK_US = 300_000_000

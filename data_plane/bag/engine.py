@@ -109,6 +109,10 @@ class Bag:
         """One bounded step of background upkeep; to be called every second or so."""
         await upkeep.sweep(self._desk)
 
+    async def sweep_bodies(self) -> None:
+        """As `sweep`, for bodies apart: by itself, because it waits for the blob store."""
+        await upkeep.sweep_bodies(self._desk)
+
     async def drop_past_counters(self, queue: Queue) -> None:
         """Let go of counters that no count needs any more; now and then for each queue in use."""
         await upkeep.drop_past_counters(self._desk, queue)

@@ -15,7 +15,7 @@ from data_plane.bag.bounds import (
     QUERY_PAGE,
 )
 from data_plane.bag.desk import Access, Desk
-from data_plane.bag.lane import Finished, Lane
+from data_plane.bag.lane import Lane
 from data_plane.bag.segment import FORMAT_VERSION, number, octets
 from data_plane.core.message import Delivery
 from data_plane.core.queue import Queue
@@ -181,28 +181,24 @@ async def sweep(desk: Desk) -> None:
         cell = desk.cells[lane.cell]
         if lane.window_gone or lane.low != lane.low_written:
             await _upkeep(Access(desk, lane.queue, lane), settle=lane.window_gone > 0)
-        collected, apart = 0, list[Key]()
+        collected = 0
         while (
             lane.finished and lane.finished[0].due_us <= now_us and collected < COLLECT_BLOCKS_MAX
         ):
             finished = lane.finished.popleft()
             cell.expire(finished.unneeded)
-            apart += finished.apart
+            if finished.apart and lane.cell in desk.bodies:
+                desk.bodies[lane.cell].unneeded(finished.apart)
             collected += 1
-        await _delete_bodies(desk, lane, apart)
+
+
+async def sweep_bodies(desk: Desk) -> None:
+    """One bounded step of letting go of bodies apart that nobody needs, in every cell.
+
+    Raises CellUnavailableError; what was not done stays due.
+    """
     for name, bodies in desk.bodies.items():
-        await bodies.sweep(desk.cells[name], desk.waits, now_us)
-
-
-async def _delete_bodies(desk: Desk, lane: Lane, apart: list[Key]) -> None:
-    bodies = desk.bodies.get(lane.cell)
-    if bodies is None or not apart:
-        return
-    try:
-        await bodies.delete(apart)
-    except CellUnavailableError:
-        lane.finished.appendleft(Finished(0, (), tuple(apart)))
-        raise
+        await bodies.sweep(desk.cells[name], desk.waits, desk.clock.now_us())
 
 
 async def drop_past_counters(desk: Desk, queue: Queue) -> None:

@@ -453,6 +453,7 @@ def test_bodies_do_not_lie_apart_where_the_cell_chooses_stamps(bench: ApartBench
 async def sweep(bench: ApartBench, times: int = 8, bag: Bag | None = None) -> None:
     for _ in range(times):
         await (bag or bench.bag).sweep()
+        await (bag or bench.bag).sweep_bodies()
 
 
 async def finish_a_block(bench: ApartBench) -> None:
@@ -496,7 +497,7 @@ def test_bodies_that_could_not_be_deleted_stay_due(bench: ApartBench) -> None:
         bench.clock.advance(bounds.COLLECT_AFTER_US / 1_000_000 + 1)
         bench.blobs.failing = {"delete"}
         with pytest.raises(CellUnavailableError):
-            await bench.bag.sweep()
+            await sweep(bench)
         bench.blobs.failing = set()
         await sweep(bench)
         assert await bench.names() == []
