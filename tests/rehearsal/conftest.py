@@ -19,6 +19,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture
+def seeds(pytestconfig: pytest.Config) -> int:
+    """How many seeds to try for each kind of fault."""
+    return int(pytestconfig.getoption("--seeds"))
+
+
 @pytest.fixture(scope="session")
 def engine_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineUrl]:
     """The URL of an engine by its name; the test is skipped where it cannot be had."""

@@ -89,8 +89,9 @@ def client(
     *,
     timeout_s: float = 30,
     mode: Literal["legacy", "standard"] = "standard",
+    attempts: int = 1,
 ) -> Any:
-    """A plain SDK client of an engine, which repeats nothing."""
+    """A plain SDK client; it makes so many attempts of each call."""
     connect: Any = boto3.client  # the overloads want the service spelled out
     return connect(
         service,
@@ -99,7 +100,7 @@ def client(
         config=Config(
             connect_timeout=timeout_s,
             read_timeout=timeout_s,
-            retries={"mode": mode, "total_max_attempts": 1},
+            retries={"mode": mode, "total_max_attempts": attempts},
             s3={"addressing_style": "path"},
         ),
         **CREDENTIALS,

@@ -58,14 +58,22 @@ LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _OPERATION: Final = re.compile(rb"\r\nx-amz-target: *DynamoDB_\d+\.(\w+)", re.IGNORECASE)
 _DAMAGED_BYTES: Final = 3
 
+_GUST_REQUESTS: Final = 30
+_GUST_PERIOD: Final = 3
+_GUST_SHARE: Final = 0.95
+
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """Each request of a storm suffers one of the faults, with the probability `share`."""
+    """Each request of a storm suffers one of the faults, with the probability `share`.
+
+    With `gusts`, next to nothing passes from time to time.
+    """
 
     seed: int
     faults: tuple[Fault, ...]
     share: float
+    gusts: bool = False
     patience_s: float = 2.0
     """How long a client waits for an answer, at most; what comes late comes later than this."""
 
@@ -76,7 +84,9 @@ class Storm:
     def fault_of(self, number: int) -> Fault | None:
         """What happens to the storm's request of this number."""
         random = Random(f"{self.seed} {number}")
-        return random.choice(self.faults) if random.random() < self.share else None
+        in_gust = self.gusts and number // _GUST_REQUESTS % _GUST_PERIOD == _GUST_PERIOD - 1
+        share = _GUST_SHARE if in_gust else self.share
+        return random.choice(self.faults) if random.random() < share else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ def test_a_fault_is_what_it_says(
 ) -> None:
     fault, expected, applied = case
     through = client("dynamodb", proxy.url, timeout_s=PATIENCE_S)
-    proxy.storm = Storm(1, (fault,), 1.0, PATIENCE_S)
+    proxy.storm = Storm(1, (fault,), 1.0, patience_s=PATIENCE_S)
     happened: object = None
     try:
         through.update_item(TableName=table, **ADD_ONE)

@@ -1,0 +1,72 @@
+"""A storm over some queues of one server: rage, calm, and what was wrong then."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from tests.rehearsal.fault_proxy import FaultProxy
+from tests.rehearsal.faults import Fault, Storm
+from tests.rehearsal.ledger import Failure, violations
+from tests.rehearsal.workload import Workload
+
+CELL_DEADLINE_S: Final = 1.0
+"""Short, so that clients see failures, too."""
+
+ANSWER_S_MAX: Final = 20.0
+"""A call makes a few requests, one after the other, each repeated for the deadline and a bit."""
+
+_SEEN_MIN: Final = 3
+_REQUESTS_MIN: Final = 150
+_STORM_S_MAX: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """What a storm did. `wrong` is what must never be."""
+
+    wrong: list[str]
+    seen: dict[Fault, int]
+    failures: Counter[Failure]
+    messages: int
+    slowest_s: float
+
+
+def storm_over(url: str, proxy: FaultProxy, storm: Storm, seeds: Sequence[int]) -> Aftermath:
+    """Let clients work on a queue for each seed until all faults were seen; then look."""
+    before, from_request = proxy.seen.copy(), proxy.requests
+    workloads = [Workload(url, seed) for seed in seeds]
+
+    def seen() -> dict[Fault, int]:
+        counts = dict.fromkeys(storm.faults, 0)
+        for (fault, _), count in (proxy.seen - before).items():
+            counts[fault] += count
+        return counts
+
+    proxy.storm = storm
+    for workload in workloads:
+        workload.begin()
+    give_up_s = time.monotonic() + _STORM_S_MAX
+    while min(seen().values()) < _SEEN_MIN or proxy.requests < from_request + _REQUESTS_MIN:
+        assert time.monotonic() < give_up_s, f"not every fault was seen: {seen()}"
+        time.sleep(0.05)  # between two looks at what has happened
+    proxy.storm = None
+    for workload in workloads:
+        workload.end()
+    proxy.settle()
+    with ThreadPoolExecutor() as pool:
+        finals_s = list(pool.map(Workload.drain, workloads))
+    ledgers = [workload.ledger for workload in workloads]
+    return Aftermath(
+        wrong=[
+            f"seed {seed}: {line}"
+            for seed, ledger, final_s in zip(seeds, ledgers, finals_s, strict=True)
+            for line in violations(ledger, final_s, ANSWER_S_MAX)
+        ],
+        seen=seen(),
+        failures=sum((ledger.failures for ledger in ledgers), Counter()),
+        messages=sum(len(ledger.sent) for ledger in ledgers),
+        slowest_s=max(ledger.slowest_s for ledger in ledgers),
+    )
