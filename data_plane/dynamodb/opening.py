@@ -17,6 +17,7 @@ from botocore.exceptions import (
     HTTPClientError,
     NoCredentialsError,
     PartialCredentialsError,
+    ProfileNotFound,
     WaiterError,
 )
 from botocore.exceptions import ConnectionError as NoConnectionError
@@ -79,6 +80,8 @@ def connect(
                 parameter_validation=False,
             ),
         )
+    except ProfileNotFound as error:
+        raise OpenError("cell", str(error)) from error
     except (BotoCoreError, ValueError) as error:
         raise OpenError("endpoint", f"cannot use {endpoint!r}: {error}") from error
     client.meta.events.register("before-parse.dynamodb", check_answer)

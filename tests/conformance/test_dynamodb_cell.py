@@ -1,14 +1,21 @@
 """The DynamoDB cell against the contract of cells, on moto in this process."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 from moto import mock_aws
 
+from data_plane.dynamodb.cell import COUNTER_TTL_S, DynamoCell
 from data_plane.dynamodb.opening import connect
-from tests.conformance.cell_suite import Opened
-from tests.conformance.dynamodb_suite import DynamoCellOnTheBlockingDriver, DynamoCellSuite
+from data_plane.dynamodb.requests import ItemTooBigError
+from data_plane.ports import Attributes, CellUnavailableError, Key, Tally, Update
+from tests.conformance.cell_suite import KEY, ManualClock, Opened, fill, run, sorts_of
+from tests.conformance.dynamodb_suite import (
+    DynamoCellOnTheBlockingDriver,
+    DynamoCellSuite,
+    on_a_table_of_its_own,
+)
 
 
 @pytest.fixture(scope="module")
@@ -29,3 +36,116 @@ class TestDynamoCellOnTheBlockingDriver(DynamoCellOnTheBlockingDriver):
     def test_values_of_different_types_have_no_order(self, opened: Opened) -> None:
         del opened
         pytest.skip("moto fails to compare values of different types; other engines are asked")
+
+
+def play(client: Any, scenario: Callable[[DynamoCell], Awaitable[None]]) -> None:
+    async def on_a_cell(cell: Any, _clock: ManualClock) -> None:
+        await scenario(cell)
+
+    run(lambda clock: on_a_table_of_its_own(client, clock), on_a_cell)
+
+
+def test_drop_removes_a_partition_step_by_step(client: Any) -> None:
+    async def scenario(cell: DynamoCell) -> None:
+        sorts = [b"", *(b"%02d" % number for number in range(59))]
+        await fill(cell, "Q", sorts)
+        await fill(cell, "Q2", [b"a"])
+        assert await cell.drop("Q", 40) == 40
+        assert sorts_of(await cell.query("Q", limit=99)) == sorts[40:]
+        assert await cell.drop("Q", 40) == 20
+        assert await cell.drop("Q", 40) == 0
+        assert len(await cell.query("Q2", limit=9)) == 1
+        # 2 and 1 batches of 25 and less, and no request for each item.
+        assert cell.counters.requests["batch_write_item"] == 3
+
+    play(client, scenario)
+
+
+def test_counters_are_summed_up_before_they_are_written(client: Any) -> None:
+    counter, other = Key("T", b"a"), Key("T", b"b")
+
+    async def scenario(cell: DynamoCell) -> None:
+        def moved(before: Attributes | None) -> list[Tally]:
+            amount = 5 if before is None else -2
+            return [Tally(counter, amount), Tally(other, 1 if before is None else -1)]
+
+        for _ in range(2):
+            await cell.put(KEY, {"v": 1}, tallies=moved)
+        writes = cell.counters.requests["update_item"]
+        await cell.flush()
+        await cell.flush()
+        assert cell.counters.requests["update_item"] == writes + 1, (
+            "what sums up to 0 costs nothing"
+        )
+        item = await cell.get(counter)
+        assert item is not None
+        assert item["n"] == 3
+        assert item["x"] == cell.now_us() // 1_000_000 + COUNTER_TTL_S
+        assert await cell.get(other) is None
+
+    play(client, scenario)
+
+
+def test_counters_that_could_not_be_written_are_kept(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters = [Key("T", b"%d" % number) for number in range(3)]
+
+    async def scenario(cell: DynamoCell) -> None:
+        await cell.put(KEY, {"v": 1}, tallies=lambda _before: [Tally(key, 1) for key in counters])
+        update = cell.update
+        calls = 0
+
+        async def fail_second(key: Key, change: Update) -> object:
+            nonlocal calls
+            calls += 1
+            if calls == 2:
+                raise CellUnavailableError("down")
+            return await update(key, change)
+
+        monkeypatch.setattr(cell, "update", fail_second)
+        with pytest.raises(CellUnavailableError):
+            await cell.flush()
+        await cell.flush()
+        for key in counters:
+            item = await cell.get(key)
+            assert item is not None
+            assert item["n"] == 1
+
+    play(client, scenario)
+
+
+def test_items_that_nobody_needs_cost_no_request(client: Any) -> None:
+    async def scenario(cell: DynamoCell) -> None:
+        await cell.put(KEY, {"v": 1})
+        requests = cell.counters.requests.total()
+        cell.expire([KEY])
+        assert await cell.get_many([]) == {}
+        assert await cell.query("P", after=b"b", until=b"b", limit=1) == []
+        assert cell.counters.requests.total() == requests
+        assert await cell.get(KEY) == {"v": 1}
+
+    play(client, scenario)
+
+
+def test_an_item_that_dynamodb_does_not_take(client: Any) -> None:
+    async def scenario(cell: DynamoCell) -> None:
+        with pytest.raises(ItemTooBigError, match="maximum allowed size"):
+            await cell.put(KEY, {"v": 1, "z": bytes(410_000)})
+        await cell.put(KEY, {"v": 1, "z": bytes(390_000)})
+        with pytest.raises(ItemTooBigError, match="maximum allowed size"):
+            await cell.update(KEY, Update({"y": bytes(20_000)}))
+        assert (await cell.get(KEY) or {}).keys() == {"v", "z"}
+
+    play(client, scenario)
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_query_without_a_limit_is_a_mistake(client: Any, limit: int) -> None:
+    async def scenario(cell: DynamoCell) -> None:
+        with pytest.raises(ValueError, match="at least one item"):
+            await cell.query("Q", limit=limit)
+        with pytest.raises(ValueError, match="at most 100 items"):
+            await cell.get_many([KEY] * 101)
+
+    play(client, scenario)

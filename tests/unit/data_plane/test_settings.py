@@ -25,6 +25,16 @@ from data_plane.settings import ServerSettings, SettingError, is_loopback
         ("base-url", {"base_url": "http://host/path"}),
         ("base-url", {"base_url": "http://host:port"}),
         ("base-url", {"base_url": "http://[half"}),
+        ("cell", {"cell": "mongodb"}),
+        ("endpoint", {"endpoint": "http://127.0.0.1:4566"}),
+        ("endpoint", {"cell": "dynamodb", "endpoint": "127.0.0.1:4566"}),
+        ("endpoint", {"cell": "dynamodb", "endpoint": "http://127.0.0.1/path"}),
+        ("table", {"cell": "dynamodb", "table": "a/b"}),
+        ("table", {"cell": "dynamodb", "table": ""}),
+        ("connections", {"cell": "dynamodb", "connections": 0}),
+        ("connections", {"cell": "dynamodb", "connections": 1025}),
+        ("cell-deadline", {"cell": "dynamodb", "cell_deadline_s": 0.0}),
+        ("cell-deadline", {"cell": "dynamodb", "cell_deadline_s": float("nan")}),
     ],
 )
 def test_a_wrong_value_is_named_in_one_line(setting: str, given: dict[str, Any]) -> None:
@@ -38,6 +48,8 @@ def test_a_wrong_value_is_named_in_one_line(setting: str, given: dict[str, Any])
 def test_what_is_right_passes() -> None:
     settings = ServerSettings(host="::1", port=65535, base_url="https://queues.example:8443/")
     assert settings.host == "::1"
+    on_dynamodb = ServerSettings(cell="dynamodb", endpoint="http://127.0.0.1:4566", table="a.b-c")
+    assert on_dynamodb.table == "a.b-c"
 
 
 @pytest.mark.parametrize(

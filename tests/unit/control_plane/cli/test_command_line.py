@@ -50,6 +50,9 @@ def test_help_of_serve_shows_defaults_and_variables() -> None:
         "TIDEGATE_DATA; default: data",
         "TIDEGATE_AUTH; default: off",
         "TIDEGATE_LOG_LEVEL; default: info",
+        "TIDEGATE_CELL; default: embedded",
+        "TIDEGATE_CELL_ENDPOINT; default: (AWS's, in the region)",
+        "TIDEGATE_TABLE; default: tidegate",
     ):
         assert expected in text
     assert SETTINGS["show_default"] is True
@@ -67,6 +70,24 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[ServerSettings]:
     return settings
 
 
+def test_serve_passes_on_what_is_said_of_the_cell(started: list[ServerSettings]) -> None:
+    endpoint = "http://127.0.0.1:4566"
+    result = invoke(
+        "serve", "--cell", "dynamodb", "--endpoint", endpoint, "--table", "messages",
+        "--connections", "9", "--cell-deadline", "2.5",
+    )  # fmt: skip
+    assert result.exit_code == 0
+    assert started == [
+        ServerSettings(
+            cell="dynamodb",
+            endpoint=endpoint,
+            table="messages",
+            connections=9,
+            cell_deadline_s=2.5,
+        )
+    ]
+
+
 def test_serve_takes_options_over_variables_over_defaults(started: list[ServerSettings]) -> None:
     result = invoke(
         "serve", "--port", "1234", "--no-sixty-second-rules",
@@ -80,6 +101,7 @@ def test_serve_takes_options_over_variables_over_defaults(started: list[ServerSe
     ("option", "value", "line"),
     [
         ("--auth", "on", "tidegate: auth: authentication is not available yet; only 'off' is\n"),
+        ("--cell", "x", "tidegate: cell: 'x' is none of embedded, dynamodb\n"),
         ("--account", "12", "tidegate: account: '12' is not an account id of 12 digits\n"),
         (
             "--host",

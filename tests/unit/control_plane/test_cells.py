@@ -1,0 +1,87 @@
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from control_plane.cells import PROBE, StartError, open_cell
+from data_plane.ports import Key, Tally
+from data_plane.settings import ServerSettings
+from data_plane.system import SystemClock
+
+COUNTER = Key("T", b"a")
+
+
+@pytest.fixture
+def dynamodb() -> Iterator[Any]:
+    with mock_aws():
+        yield boto3.client("dynamodb", region_name="us-east-1")
+
+
+def test_the_embedded_cell(tmp_path: Path) -> None:
+    async def main() -> None:
+        opened = await open_cell(ServerSettings(data=tmp_path / "data"), SystemClock())
+        assert opened.name == "local"
+        assert opened.where == f"data in {tmp_path / 'data'}"
+        await opened.cell.put(PROBE, {"v": 1, "x": 1})
+        await opened.upkeep(SystemClock().now_us())
+        assert await opened.cell.get(PROBE) is None
+        assert opened.gauges()["commits_total"] == 2
+        assert not opened.is_full()
+        await opened.close()
+
+    asyncio.run(main())
+
+
+def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(StartError, match=f"^data: cannot use {file}"):
+        asyncio.run(open_cell(ServerSettings(data=file), SystemClock()))
+
+
+def test_the_cell_on_dynamodb(dynamodb: Any, tmp_path: Path) -> None:
+    settings = ServerSettings(cell="dynamodb", table="messages", data=tmp_path)
+
+    def stored() -> Any:
+        key = {"pk": {"S": "T"}, "sk": {"B": b"\0a"}}
+        return dynamodb.get_item(TableName="messages", Key=key)["Item"]
+
+    async def main() -> None:
+        opened = await open_cell(settings, SystemClock())
+        assert opened.name == "messages"
+        assert opened.where.startswith(
+            "data in the DynamoDB table messages at https://dynamodb.us-east-1.amazonaws.com"
+        )
+        cell = opened.cell
+        assert cell.settled_us() > 0, "the store's time is known from the start"
+        at_first = opened.gauges()
+        await cell.put(PROBE, {"v": 1}, tallies=lambda _before: [Tally(COUNTER, 3)])
+        await opened.upkeep(SystemClock().now_us())
+        assert stored()["n"] == {"N": "3"}
+        await cell.put(PROBE, {"v": 1}, tallies=lambda _before: [Tally(COUNTER, 4)])
+        gauges = opened.gauges()
+        assert gauges["put_item_requests_total"] == at_first["put_item_requests_total"] + 2
+        assert gauges["update_item_requests_total"] == at_first["update_item_requests_total"] + 1
+        assert gauges["put_item_units_total"] > at_first["put_item_units_total"]
+        assert gauges["retries_total"] == 0
+        assert not opened.is_full()
+        await opened.close()
+        assert stored()["n"] == {"N": "7"}
+
+    asyncio.run(main())
+
+
+def test_a_table_of_somebody_else(dynamodb: Any, tmp_path: Path) -> None:
+    dynamodb.create_table(
+        TableName="orders",
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    settings = ServerSettings(cell="dynamodb", table="orders", data=tmp_path)
+    with pytest.raises(StartError, match=r"^table: .orders. is another table"):
+        asyncio.run(open_cell(settings, SystemClock()))
