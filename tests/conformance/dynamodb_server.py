@@ -1,5 +1,6 @@
 """A front end on a DynamoDB cell, in this process, for clients without a socket."""
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from data_plane.ports import Offload
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from tests.conformance.dynamodb_suite import new_table_name
 from tests.conformance.in_process import InProcessServer, ShiftedClock
+from tests.conformance.on_driver import in_turn
+from tests.conformance.runners import LoopInAThread, NewRunner
 
 
 class DynamoServer(InProcessServer):
@@ -26,13 +29,15 @@ class DynamoServer(InProcessServer):
 
 
 @contextmanager
-def serving_on_dynamodb(client: Any) -> Iterator[DynamoServer]:
-    """A server on a new table, which goes with it.
+def serving_on_dynamodb(
+    client: Any, new_runner: NewRunner = LoopInAThread
+) -> Iterator[DynamoServer]:
+    """A server on a new table, which goes with it. The engine gets one request at a time.
 
     When the server's clock is put forward, all clocks are: also that of the store, and the one that
     only runs.
     """
-    table = new_table_name()
+    table, lock = new_table_name(), threading.Lock()
     make_table(client, table)
 
     def open_cell(clock: ShiftedClock, offload: Offload) -> DynamoCell:
@@ -40,11 +45,11 @@ def serving_on_dynamodb(client: Any) -> Iterator[DynamoServer]:
             client,
             table,
             clock,
-            offload,
+            in_turn(offload, lock),
             monotonic_us=lambda: time.monotonic_ns() // 1000 + clock.ahead_us,
         )
 
-    server = DynamoServer(new_cell=open_cell)
+    server = DynamoServer(new_runner, new_cell=open_cell)
 
     def put_forward(response_dict: Any, **_: object) -> None:
         headers = response_dict["headers"]

@@ -5,7 +5,7 @@ opening.connect() made, or one that is mocked.
 """
 
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 from os import getpid
@@ -17,7 +17,7 @@ from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import make_table
 from data_plane.ports import Cell, Clock, Key, Offload
 from tests.conformance.cell_suite import CellSuite, ManualClock, Opened
-from tests.conformance.on_driver import OnDriver, a_driver, inline
+from tests.conformance.on_driver import OnDriver, a_driver, in_turn, inline
 
 T = TypeVar("T")
 
@@ -75,19 +75,11 @@ class DynamoCellOnTheBlockingDriver(DynamoCellSuite):
 
     @pytest.fixture
     def opened(self, client: Any) -> Iterator[Opened]:
-        turn = threading.Lock()
-
-        def in_turn(call: Callable[[], T]) -> T:
-            with turn:
-                return call()
-
-        async def offload(call: Callable[[], T]) -> T:
-            if self.takes_one_call_at_a_time:
-                return await driver.offload(lambda: in_turn(call))
-            return await driver.offload(call)
-
         @asynccontextmanager
         async def open_cell(clock: ManualClock) -> AsyncIterator[Cell]:
+            offload: Offload = driver.offload
+            if self.takes_one_call_at_a_time:
+                offload = in_turn(offload, threading.Lock())
             async with on_a_table_of_its_own(client, clock, offload) as cell:
                 yield cell
 

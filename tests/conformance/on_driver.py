@@ -59,6 +59,19 @@ async def inline(call: Callable[[], T]) -> T:
     return call()
 
 
+def in_turn(offload: Offload, lock: threading.Lock) -> Offload:
+    """The same, for calls to what would mix them up: one at a time."""
+
+    def locked(call: Callable[[], T]) -> T:
+        with lock:
+            return call()
+
+    async def offload_in_turn(call: Callable[[], T]) -> T:
+        return await offload(lambda: locked(call))
+
+    return offload_in_turn
+
+
 class OffloadedCell:
     """A memory cell whose calls block, as those of an SDK do: each goes through `offload`.
 
