@@ -5,6 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from control_plane.bodies import open_bodies
+from data_plane.bag.bodies import BodyStore
+from data_plane.blobs.opening import BlobsOpenError
 from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import OpenError, connect, open_table
 from data_plane.embedded.cell import EmbeddedCell
@@ -12,6 +15,7 @@ from data_plane.embedded.store import CellOpenError
 from data_plane.ports import Cell, CellUnavailableError, Clock, Key
 from data_plane.runtime.event_loop import EventLoopOffload
 from data_plane.settings import ServerSettings
+from data_plane.system import SystemEntropy
 
 LOCAL: Final = "local"
 """Name of the embedded cell in definitions of queues; stored, so never to be changed."""
@@ -39,7 +43,8 @@ class OpenedCell:
     `name` stands in definitions of queues, `where` in the greeting. `upkeep` is a bounded step, due
     every second; it is given the time. `forgets` says that items which nobody needs any more go
     when they are told to expire. `is_full`: whether it takes no more data. `gauges` are its own
-    metrics. `upkeep` raises CellUnavailableError; `close` writes what is pending.
+    metrics. `upkeep` raises CellUnavailableError; `close` writes what is pending. `bodies` has what
+    is too big for the cell's items.
     """
 
     name: str
@@ -50,6 +55,7 @@ class OpenedCell:
     is_full: Callable[[], bool]
     gauges: Callable[[], Mapping[str, float]]
     close: Callable[[], Awaitable[None]]
+    bodies: BodyStore | None = None
 
 
 async def open_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
@@ -107,11 +113,16 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
     try:
         # The store's time is known from its first answer on.
         await cell.get(PROBE)
+        bodies = await open_bodies(settings, table, cell, clock, SystemEntropy())
     except CellUnavailableError as error:
         offload.close()
         raise StartError(f"table: cannot read {table!r}: {error}") from error
+    except BlobsOpenError as error:
+        offload.close()
+        raise StartError(str(error)) from error
 
     async def close() -> None:
+        bodies.close()
         try:
             await cell.flush()
         except CellUnavailableError as error:
@@ -129,13 +140,14 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
 
     return OpenedCell(
         name=table,
-        where=f"data in the DynamoDB table {table} at {client.meta.endpoint_url}",
+        where=f"data in the DynamoDB table {table} at {client.meta.endpoint_url}, {bodies.where}",
         cell=cell,
         forgets=False,
         upkeep=lambda _now_us: cell.flush(),
         is_full=lambda: False,
         gauges=gauges,
         close=close,
+        bodies=bodies.store,
     )
 
 

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -63,7 +63,8 @@ class TidegateServer:
             entropy,
             sixty_second_rules=settings.sixty_second_rules,
         )
-        self.bag = Bag(cells, self.clock, entropy, self.waits)
+        bodies = {opened.name: opened.bodies} if opened.bodies is not None else {}
+        self.bag = Bag(cells, self.clock, entropy, self.waits, bodies)
         self.metrics = Metrics()
         self.log = log
         front_end_settings = FrontEndSettings(
@@ -98,12 +99,15 @@ class TidegateServer:
 
     async def serve(self, stop: asyncio.Event) -> bool:
         """Serve until `stop` is set; whether all that was in flight then could finish."""
-        upkeep = asyncio.create_task(self._upkeep())
+        # Bodies by themselves: a blob store that does not answer holds up nothing else.
+        steps = (self._upkeep_step, self.bag.sweep_bodies)
+        upkeep = {asyncio.create_task(self._upkeep(step)) for step in steps}
         try:
             return await self.http.serve(stop)
         finally:
-            upkeep.cancel()
-            await asyncio.wait({upkeep})
+            for task in upkeep:
+                task.cancel()
+            await asyncio.wait(upkeep)
             await self._last_sweep()
             await self.opened.close()
 
@@ -114,11 +118,11 @@ class TidegateServer:
         except CellUnavailableError as error:
             self.log.event("warning", "upkeep", error=str(error))
 
-    async def _upkeep(self) -> None:
+    async def _upkeep(self, step: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(_UPKEEP_PERIOD_S)
             try:
-                await self._upkeep_step()
+                await step()
             except CellUnavailableError as error:
                 self.log.event("warning", "upkeep", error=str(error))
             except Exception as error:  # noqa: BLE001 - serving goes on, and the log says it all

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from data_plane.bag.bounds import BLOB_THRESHOLD_BYTES
 from data_plane.core.identifiers import is_account, is_region
 
 LOG_LEVELS: Final = ("error", "warning", "info")
@@ -14,6 +15,10 @@ CELLS: Final = ("embedded", "dynamodb")
 _PORT_MAX: Final = 65535
 _ORIGIN: Final = "http(s)://host[:port]"
 _CONNECTIONS_MAX: Final = 1024
+_BLOB_THRESHOLD_BYTES_MAX: Final = 384 * 1024
+"""DynamoDB takes items of 400 KB; a segment has up to 2.5 KB beside its body."""
+
+_PLACE: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()-]+)*/?")
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _HOST: Final = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
 
@@ -36,6 +41,8 @@ class ServerSettings:
 
     `data` is for an embedded cell. For one on DynamoDB there are `table`, `endpoint` ("": AWS's own
     in `region`), `connections` at most, and `cell_deadline_s` for a call with all its repetitions.
+    Its packed bodies of more than `blob_threshold_bytes` go to `blobs`: `s3://bucket[/prefix]` at
+    `blobs_endpoint` ("": the cell's), or a directory ("": `blobs` in `data`).
     """
 
     host: str = "127.0.0.1"
@@ -46,6 +53,9 @@ class ServerSettings:
     table: str = "tidegate"
     connections: int = 32
     cell_deadline_s: float = 5.0
+    blobs: str = ""
+    blobs_endpoint: str = ""
+    blob_threshold_bytes: int = BLOB_THRESHOLD_BYTES
     auth: str = "off"
     account: str = "000000000000"
     region: str = "us-east-1"
@@ -96,6 +106,26 @@ class ServerSettings:
             )
         if not self.cell_deadline_s > 0:
             raise SettingError("cell-deadline", f"{self.cell_deadline_s} is not above 0")
+        self._check_blobs()
+
+    def _check_blobs(self) -> None:
+        if self.blobs and self.cell == "embedded":
+            raise SettingError("blobs", "the embedded cell keeps bodies of every size itself")
+        if "://" in self.blobs and _PLACE.fullmatch(self.blobs) is None:
+            raise SettingError(
+                "blobs", f"{self.blobs!r} is neither s3://bucket[/prefix] nor a directory"
+            )
+        if self.blobs_endpoint and not _is_origin(self.blobs_endpoint):
+            raise SettingError(
+                "blobs-endpoint", f"{self.blobs_endpoint!r} is not of the form {_ORIGIN}"
+            )
+        if self.blobs_endpoint and "://" not in self.blobs:
+            raise SettingError("blobs-endpoint", "it is for blobs in S3: --blobs s3://bucket")
+        if not 0 <= self.blob_threshold_bytes <= _BLOB_THRESHOLD_BYTES_MAX:
+            raise SettingError(
+                "blob-threshold",
+                f"{self.blob_threshold_bytes} is not within 0 and {_BLOB_THRESHOLD_BYTES_MAX}",
+            )
 
 
 def is_loopback(host: str) -> bool:

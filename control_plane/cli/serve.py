@@ -80,6 +80,34 @@ _DEFAULTS = ServerSettings()
     help="For how long a request to DynamoDB is repeated.",
 )
 @click.option(
+    "--blobs",
+    envvar="TIDEGATE_BLOBS",
+    metavar="s3://BUCKET[/PREFIX]|DIRECTORY",
+    default=_DEFAULTS.blobs,
+    show_envvar=True,
+    show_default="blobs in --data",
+    help="Where bodies lie that are too big for DynamoDB; several servers need one in S3.",
+)
+@click.option(
+    "--blobs-endpoint",
+    envvar="TIDEGATE_BLOBS_ENDPOINT",
+    metavar="URL",
+    default=_DEFAULTS.blobs_endpoint,
+    show_envvar=True,
+    show_default="that of --endpoint",
+    help="Where S3's API is served.",
+)
+@click.option(
+    "--blob-threshold",
+    "blob_threshold_bytes",
+    envvar="TIDEGATE_BLOB_THRESHOLD",
+    metavar="BYTES",
+    type=int,
+    default=_DEFAULTS.blob_threshold_bytes,
+    show_envvar=True,
+    help="How big a packed body may be that lies in DynamoDB.",
+)
+@click.option(
     "--auth",
     envvar="TIDEGATE_AUTH",
     metavar="[on|off]",
@@ -145,6 +173,9 @@ def serve(  # noqa: PLR0913 - one for each option
     table: str,
     connections: int,
     cell_deadline_s: float,
+    blobs: str,
+    blobs_endpoint: str,
+    blob_threshold_bytes: int,
     auth: str,
     account: str,
     region: str,
@@ -164,6 +195,9 @@ def serve(  # noqa: PLR0913 - one for each option
             table=table,
             connections=connections,
             cell_deadline_s=cell_deadline_s,
+            blobs=blobs,
+            blobs_endpoint=blobs_endpoint,
+            blob_threshold_bytes=blob_threshold_bytes,
             auth=auth,
             account=account,
             region=region,

@@ -4,7 +4,6 @@ These calls block; they are for the start of a process.
 """
 
 import logging
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,8 +22,6 @@ READ_TIMEOUT_S: Final = 5.0
 _START_ATTEMPTS: Final = 3
 _PLACEHOLDER: Final = "placeholder"
 _SCHEME: Final = "s3://"
-_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_PREFIX: Final = re.compile(r"[A-Za-z0-9!_.*'()-]+(/[A-Za-z0-9!_.*'()-]+)*")
 _DEFAULT_REGION: Final = "us-east-1"
 
 LOG: Final = logging.getLogger(__name__)
@@ -49,25 +46,23 @@ class S3Place:
     endpoint: str
     region: str
 
+    def __str__(self) -> str:
+        return f"{_SCHEME}{self.bucket}/{self.prefix}"
 
-def read_place(setting: str, cell: str, *, endpoint: str, region: str) -> S3Place | Path:
-    """Where the blobs of this cell lie, each cell's apart. Raises BlobsOpenError."""
-    if "://" not in setting:
-        return Path(setting) / cell
+
+Place = S3Place | Path
+
+
+def place_of(setting: str, folder: str, *, endpoint: str, region: str) -> Place:
+    """The folder in what the setting names: `s3://bucket[/prefix]`, or a directory."""
+    if not setting.startswith(_SCHEME):
+        return Path(setting) / folder
     bucket, _, prefix = setting.removeprefix(_SCHEME).partition("/")
-    prefix = prefix.rstrip("/")
-    if (
-        not setting.startswith(_SCHEME)
-        or _BUCKET.fullmatch(bucket) is None
-        or (prefix and _PREFIX.fullmatch(prefix) is None)
-    ):
-        raise BlobsOpenError(f"{setting!r} is neither s3://bucket[/prefix] nor a directory")
-    return S3Place(bucket, f"{prefix}/{cell}/" if prefix else f"{cell}/", endpoint, region)
+    path = f"{prefix.rstrip('/')}/{folder}/".lstrip("/")
+    return S3Place(bucket, path, endpoint, region)
 
 
-def open_blobs(
-    place: S3Place | Path, clock: Clock, offload: Offload, *, connections_max: int
-) -> Blobs:
+def open_blobs(place: Place, clock: Clock, offload: Offload, *, connections_max: int) -> Blobs:
     """The store at this place; a directory or a bucket that is missing is made.
 
     Raises BlobsOpenError.

@@ -8,6 +8,7 @@ from data_plane.bag.binding import ITEM, MARK, Binding, MissingBlobsError, confi
 from data_plane.bag.segment import UnknownFormatError
 from data_plane.memory.blobs import MemoryBlobs
 from data_plane.memory.cell import MemoryCell
+from data_plane.ports import Attributes
 from tests.unit.repeatable import HandClock, SeededEntropy
 
 
@@ -35,11 +36,12 @@ def test_two_first_starts_agree() -> None:
         cell, blobs, entropy = open_store()
         get = cell.get
 
-        async def get_before_the_other(*_: object, **__: object) -> None:
+        async def get_before_the_other(*_: object, **__: object) -> Attributes | None:
             cell.get = get  # type: ignore[method-assign]
             await confirm(cell, blobs, await read_binding(cell, entropy))
+            return None
 
-        cell.get = get_before_the_other  # type: ignore[method-assign, assignment]
+        cell.get = get_before_the_other  # type: ignore[method-assign]
         second = await read_binding(cell, entropy)
         await confirm(cell, blobs, second)
         item = await cell.get(ITEM)

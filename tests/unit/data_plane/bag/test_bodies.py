@@ -1,122 +1,27 @@
-"""Bodies that are too big for a cell's items: laid apart, fetched, let go, swept."""
+"""Bodies that are too big for a cell's items: laid apart, fetched, let go."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from data_plane.bag import bodies, bounds, keys
+from data_plane.bag import bodies, keys
 from data_plane.bag.bodies import BodyStore, blob_name, segment_of
 from data_plane.bag.engine import Bag
 from data_plane.bag.segment import UnknownFormatError
-from data_plane.core.message import Delivery
-from data_plane.memory.blobs import MemoryBlobs
 from data_plane.memory.cell import MemoryCell
-from data_plane.ports import Append, Appended, CellUnavailableError, Item, Key
+from data_plane.ports import Append, CellUnavailableError
 from data_plane.runtime.event_loop import EventLoopWaits
-from tests.unit.data_plane.bag.conftest import QUEUE, Bench
-from tests.unit.repeatable import HandClock, SeededEntropy
+from tests.unit.data_plane.bag.apart import HOUR_S, ApartBench, bodies_of, sweep, text
+from tests.unit.data_plane.bag.conftest import QUEUE
 
 CALL = b"c" * 16
-ITEM_BYTES_MAX = 400 * 1024
-HOUR_S = 3600
-entropy = SeededEntropy()
-
-
-def text(size: int) -> str:
-    """A body that does not compress to less than half of it."""
-    return entropy.random_bytes(size // 2).hex()
-
-
-class NarrowCell(MemoryCell):
-    """As DynamoDB: takes proposed stamps and no item above 400 KB, and leaves all to its time."""
-
-    def __init__(self, clock: HandClock) -> None:
-        super().__init__(clock, stamps=False)
-        self.append_takes_s: list[float] = []
-        self.failing = 0
-        self.hand = clock
-
-    async def append(self, record: Append) -> Appended:
-        sizes = [len(v) for v in record.attributes.values() if isinstance(v, str | bytes)]
-        assert sum(sizes) < ITEM_BYTES_MAX
-        if self.failing:
-            self.failing -= 1
-            raise CellUnavailableError("lost")
-        if self.append_takes_s:
-            self.hand.advance(self.append_takes_s.pop())
-        return await super().append(record)
-
-    def expire(self, keys: Sequence[Key]) -> None:
-        del keys
-
-
-class FailingBlobs(MemoryBlobs):
-    """Fails while it is told to, by the name of the call."""
-
-    def __init__(self, clock: HandClock) -> None:
-        super().__init__(clock)
-        self.failing: set[str] = set()
-        self.failing_names: set[str] = set()
-
-    def _fail(self, call: str, name: str = "") -> None:
-        if call in self.failing or name in self.failing_names:
-            raise CellUnavailableError(f"no {call}")
-
-    async def put(self, name: str, body: bytes) -> None:
-        self._fail("put")
-        await super().put(name, body)
-
-    async def get(self, name: str) -> bytes | None:
-        self._fail("get", name)
-        return await super().get(name)
-
-    async def delete(self, names: Sequence[str]) -> None:
-        self._fail("delete")
-        await super().delete(names)
-
-
-@dataclass
-class ApartBench(Bench):
-    cell: NarrowCell = field(init=False)
-    threshold_bytes: int = bounds.BLOB_THRESHOLD_BYTES
-
-    def __post_init__(self) -> None:
-        self.cell = NarrowCell(self.clock)
-        self.blobs = FailingBlobs(self.clock)
-        self.bag = self.front_end()
-
-    def front_end(self) -> Bag:
-        return Bag(
-            {"a": self.cell},
-            self.clock,
-            self.entropy,
-            EventLoopWaits(self.clock),
-            {"a": BodyStore(self.blobs, self.threshold_bytes)},
-        )
-
-    async def names(self) -> list[str]:
-        return [blob.name for blob in await self.blobs.names(limit=1000)]
-
-    def segments(self) -> list[Item]:
-        partition = keys.segments(QUEUE.uid, 0, 0)
-        return [i for i in self.cell.items() if i.key.partition == partition]
-
-    async def blob_cost_of(self, call: Callable[[], Coroutine[Any, Any, Any]]) -> dict[str, int]:
-        before = self.blobs.requests.copy()
-        await call()
-        return dict(self.blobs.requests - before)
 
 
 @pytest.fixture
 def bench() -> ApartBench:
     return ApartBench()
-
-
-def bodies_of(deliveries: list[Delivery]) -> list[str]:
-    return [delivery.message.body for delivery in deliveries]
 
 
 # Sending and receiving
@@ -445,125 +350,3 @@ def test_bodies_do_not_lie_apart_where_the_cell_chooses_stamps(bench: ApartBench
             EventLoopWaits(bench.clock),
             {"a": BodyStore(bench.blobs)},
         )
-
-
-# What goes again
-
-
-async def sweep(bench: ApartBench, times: int = 8, bag: Bag | None = None) -> None:
-    for _ in range(times):
-        await (bag or bench.bag).sweep()
-        await (bag or bench.bag).sweep_bodies()
-
-
-async def finish_a_block(bench: ApartBench) -> None:
-    """Send and delete as many messages as fill a block, a part of them big."""
-    for _ in range(6):
-        await bench.send(*"abcdefghij")
-    await bench.send(*(text(20_000) for _ in range(4)))
-    while got := await bench.receive():
-        await bench.delete(got)
-
-
-def test_the_bodies_of_a_finished_block_go_with_it(bench: ApartBench) -> None:
-    async def story() -> None:
-        await finish_a_block(bench)
-        await bench.send(text(20_000))
-        assert len(await bench.names()) == 2
-        await sweep(bench)
-        assert len(await bench.names()) == 2
-        bench.clock.advance(bounds.COLLECT_AFTER_US / 1_000_000 + 1)
-        await sweep(bench)
-        assert await bench.names() == [blob_name(bench.segments()[-1].key)]
-
-    bench.run(story())
-
-
-def test_a_block_without_big_bodies_costs_the_blob_store_nothing(bench: ApartBench) -> None:
-    async def story() -> None:
-        for _ in range(7):
-            await bench.send(*"abcdefghij")
-        await bench.drain()
-        await sweep(bench)
-        bench.clock.advance(bounds.COLLECT_AFTER_US / 1_000_000 + 1)
-        assert await bench.blob_cost_of(lambda: sweep(bench)) == {}
-
-    bench.run(story())
-
-
-def test_bodies_that_could_not_be_deleted_stay_due(bench: ApartBench) -> None:
-    async def story() -> None:
-        await finish_a_block(bench)
-        bench.clock.advance(bounds.COLLECT_AFTER_US / 1_000_000 + 1)
-        bench.blobs.failing = {"delete"}
-        with pytest.raises(CellUnavailableError):
-            await sweep(bench)
-        bench.blobs.failing = set()
-        await sweep(bench)
-        assert await bench.names() == []
-
-    bench.run(story())
-
-
-def test_the_sweep_takes_what_has_expired_and_what_has_no_segment_alone(bench: ApartBench) -> None:
-    async def story() -> None:
-        bench.queue = replace(bench.queue, retention_s=7_200)
-        await bench.send(text(20_000))
-        (expiring,) = await bench.names()
-        bench.queue = replace(bench.queue, retention_s=345_600)
-        for _ in range(5):
-            await bench.send(text(20_000))
-        (dropped, *kept) = [n for n in await bench.names() if n != expiring]
-        segment = segment_of(dropped)
-        assert segment is not None
-        await bench.cell.delete(segment)
-        foreign = ["cell", "elsewhere/a", f"{QUEUE.uid}/00.0/x"]
-        for name in foreign:
-            await bench.blobs.put(name, b"?")
-        bench.clock.advance(7_200 + HOUR_S - 1)
-        await sweep(bench, bag=bench.front_end())
-        assert await bench.names() == sorted([expiring, *kept, *foreign])
-        bench.clock.advance(2)
-        await sweep(bench, bag=bench.front_end())
-        assert await bench.names() == sorted([*kept, *foreign])
-
-    bench.run(story())
-
-
-def test_a_sweep_goes_page_by_page_and_rests_for_an_hour(
-    bench: ApartBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bodies, "SWEPT_NAMES_MAX", 3)
-    monkeypatch.setattr(bodies, "GET_MANY_MAX", 2)
-
-    async def story() -> None:
-        for _ in range(7):
-            await bench.send(text(20_000))
-        bench.clock.advance(HOUR_S + 1)
-        requests, _ = await bench.cost_of(lambda: sweep(bench, 1))
-        assert requests["get_many"] == 2
-        costs = await bench.blob_cost_of(lambda: sweep(bench, 20))
-        assert costs == {"names": 3}
-        bench.clock.advance(HOUR_S)
-        assert await bench.blob_cost_of(lambda: sweep(bench, 20)) == {"names": 4}
-        assert len(await bench.names()) == 7
-
-    bench.run(story())
-
-
-@pytest.mark.parametrize("ahead", ["own clock", "cell's time"])
-def test_a_clock_that_is_ahead_makes_no_orphans(ahead: str) -> None:
-    async def story() -> None:
-        right, wrong = HandClock(), HandClock()
-        wrong.advance(10 * HOUR_S)
-        blobs = MemoryBlobs(right)
-        name = blob_name(Key(keys.segments(QUEUE.uid, 0, 0), bytes(19)))
-        await blobs.put(name, b"body")
-        cell = MemoryCell(wrong if ahead == "cell's time" else right, stamps=False)
-        own = wrong if ahead == "own clock" else right
-        store = BodyStore(blobs)
-        assert await store.sweep(cell, EventLoopWaits(own), own.now_us()) == 0
-        right.advance(HOUR_S + 1)
-        assert await BodyStore(blobs).sweep(cell, EventLoopWaits(own), own.now_us()) == 1
-
-    asyncio.run(story())
