@@ -5,7 +5,6 @@ These calls block; they are for the start of a process.
 
 import ipaddress
 import logging
-import re
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -31,7 +30,7 @@ READ_TIMEOUT_S: Final = 2.0
 _START_ATTEMPTS: Final = 3
 _ACTIVE_WITHIN_S: Final = 120
 _PLACEHOLDER: Final = "placeholder"
-_TABLE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_OF_OTHER_SERVICES: Final = frozenset({"UnknownOperationException", "InvalidAction"})
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -42,11 +41,6 @@ class OpenError(Exception):
     def __init__(self, setting: str, reason: str) -> None:
         super().__init__(f"{setting}: {' '.join(reason.split())}")
         self.setting = setting
-
-
-def is_table_name(name: str) -> bool:
-    """Whether DynamoDB takes the name for a table."""
-    return _TABLE_NAME.fullmatch(name) is not None
 
 
 def connect(
@@ -93,7 +87,7 @@ def open_table(endpoint: str, region: str, table: str) -> None:
     client = connect(endpoint, region, connections_max=1, attempts=_START_ATTEMPTS)
     where = client.meta.endpoint_url
     try:
-        _check(_find_or_make(client, table, where), table)
+        _complete(client, table)
     except (NoCredentialsError, PartialCredentialsError) as error:
         raise OpenError("cell", f"no AWS credentials for dynamodb: {error}") from error
     except (NoConnectionError, HTTPClientError) as error:
@@ -102,7 +96,7 @@ def open_table(endpoint: str, region: str, table: str) -> None:
         raise OpenError("endpoint", f"{where} is no DynamoDB: {error}") from error
     except ClientError as error:
         code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
-        if code.isdecimal():
+        if code.isdecimal() or code in _OF_OTHER_SERVICES:
             raise OpenError("endpoint", f"{where} is no DynamoDB: it answers {code}") from error
         raise OpenError("table", f"cannot use {table!r}: {code}: {message}") from error
     except (BotoCoreError, WaiterError) as error:
@@ -123,25 +117,42 @@ def make_table(client: Any, table: str) -> None:
     client.get_waiter("table_exists").wait(
         TableName=table, WaiterConfig={"Delay": 1, "MaxAttempts": _ACTIVE_WITHIN_S}
     )
-    described = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
-    if described["TimeToLiveStatus"] == "DISABLED":
-        client.update_time_to_live(**time_to_live(table))
+    _enable_time_to_live(client, table)
 
 
-def _find_or_make(client: Any, table: str, where: str) -> dict[str, Any]:
-    """The table's description, once it is active."""
+def _complete(client: Any, table: str) -> None:
+    """Make what is missing of the table. Raises OpenError for a table of somebody else."""
     try:
-        described: dict[str, Any] = client.describe_table(TableName=table)["Table"]
-        if described["TableStatus"] == "ACTIVE":
-            return described
+        described = client.describe_table(TableName=table)["Table"]
     except client.exceptions.ResourceNotFoundException:
+        where = client.meta.endpoint_url
         LOG.info("making the table %s, billed on demand, at %s", table, where)
-    make_table(client, table)
-    made: dict[str, Any] = client.describe_table(TableName=table)["Table"]
-    return made
+        make_table(client, table)
+        return
+    _check(described, table)
+    if described["TableStatus"] in ("ACTIVE", "UPDATING"):
+        # Who made it may have ended before this.
+        _enable_time_to_live(client, table)
+    else:
+        make_table(client, table)
 
 
-def _check(described: dict[str, Any], table: str) -> None:
+def _enable_time_to_live(client: Any, table: str) -> None:
+    if _lives_forever(client, table):
+        try:
+            client.update_time_to_live(**time_to_live(table))
+        except ClientError:
+            # Another process may have been faster, which is refused, too.
+            if _lives_forever(client, table):
+                raise
+
+
+def _lives_forever(client: Any, table: str) -> bool:
+    described = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+    return bool(described["TimeToLiveStatus"] == "DISABLED")
+
+
+def _check(described: Any, table: str) -> None:
     """Refuse a table that was made for something else."""
     wanted = cell_table(table)
     keys = {key["AttributeName"]: key["KeyType"] for key in described["KeySchema"]}

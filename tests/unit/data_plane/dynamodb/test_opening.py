@@ -6,6 +6,7 @@ import pytest
 from moto import mock_aws
 
 from data_plane.dynamodb.opening import OpenError, connect, make_table, open_table
+from data_plane.dynamodb.tables import cell_table
 
 REGION = "us-east-1"
 
@@ -35,6 +36,13 @@ def test_a_missing_table_is_made(dynamodb: Any) -> None:
     assert [key["AttributeName"] for key in table["KeySchema"]] == ["pk", "sk"]
     live = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
     assert live == {"TimeToLiveStatus": "ENABLED", "AttributeName": "x"}
+
+
+def test_a_table_whose_maker_ended_too_early_is_completed(dynamodb: Any) -> None:
+    dynamodb.create_table(**cell_table("tidegate"))
+    open_table("", REGION, "tidegate")
+    live = dynamodb.describe_time_to_live(TableName="tidegate")["TimeToLiveDescription"]
+    assert live["TimeToLiveStatus"] == "ENABLED"
 
 
 def test_two_that_make_a_table_at_once_do_no_harm(dynamodb: Any) -> None:

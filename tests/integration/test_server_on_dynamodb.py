@@ -1,0 +1,90 @@
+"""A server process whose messages lie in DynamoDB, played by moto's server in this process."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from tests.integration.server_process import ServerProcess, free_port, run_command
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    port = free_port()
+    engine = ThreadedMotoServer("127.0.0.1", port, verbose=False)
+    engine.start()
+    yield f"http://127.0.0.1:{port}"
+    engine.stop()
+
+
+@pytest.fixture
+def on_dynamodb(tmp_path: Path, endpoint: str) -> Iterator[ServerProcess]:
+    options = ("--cell", "dynamodb", "--endpoint", endpoint, "--table", "messages")
+    server = ServerProcess(tmp_path / "data", tmp_path / "log", options=options)
+    server.start()
+    yield server
+    server.kill()
+
+
+def test_what_was_acknowledged_is_there_after_a_crash(
+    on_dynamodb: ServerProcess, endpoint: str
+) -> None:
+    server = on_dynamodb
+    assert f"data in the DynamoDB table messages at {endpoint}" in server.greeting
+    sqs = server.client(attempts=3)
+    url = sqs.create_queue(QueueName="orders")["QueueUrl"]
+    bodies = {f"message {number}" for number in range(10)}
+    for body in sorted(bodies):
+        sqs.send_message(QueueUrl=url, MessageBody=body)
+    first = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=1)["Messages"][0]
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=first["ReceiptHandle"])
+    server.kill()
+    server.start()
+    left: set[str] = set()
+    while len(left) < 9:
+        answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=5)
+        left |= {message["Body"] for message in answer["Messages"]}
+    assert left == bodies - {first["Body"]}
+    status, health = server.get("/health")
+    assert (status, json.loads(health)["cells"]) == (200, {"messages": "available"})
+    _, metrics = server.get("/metrics")
+    assert 'tidegate_cell_retries_total{cell="messages"} 0.0' in metrics
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "line"),
+    [
+        (
+            ("--cell", "dynamodb", "--endpoint", "http://127.0.0.1:1"),
+            1,
+            "tidegate: endpoint: no DynamoDB answers at http://127.0.0.1:1: ",
+        ),
+        (("--cell", "floppy"), 2, "tidegate: cell: 'floppy' is none of "),
+        (("--endpoint", "http://127.0.0.1:1"), 2, "tidegate: endpoint: the cell 'embedded' has"),
+    ],
+)
+def test_a_wrong_setting_ends_the_start_with_one_line(
+    options: tuple[str, ...], code: int, line: str, tmp_path: Path
+) -> None:
+    port, data = str(free_port()), str(tmp_path / "data")
+    ended = run_command("serve", "--port", port, "--data", data, *options)
+    assert_one_line(ended, code, line)
+
+
+def test_an_endpoint_of_something_else_is_named(server: ServerProcess, tmp_path: Path) -> None:
+    ended = run_command(
+        *("serve", "--port", str(free_port()), "--data", str(tmp_path / "other")),
+        *("--cell", "dynamodb", "--endpoint", server.url),
+    )
+    assert_one_line(ended, 1, f"tidegate: endpoint: {server.url} is no DynamoDB: ")
+
+
+def assert_one_line(ended: subprocess.CompletedProcess[str], code: int, line: str) -> None:
+    said = [said for said in ended.stderr.splitlines() if not said.startswith("{")]
+    assert ended.returncode == code
+    assert len(said) == 1
+    assert said[0].startswith(line)
