@@ -26,8 +26,8 @@ def free_port() -> int:
         return port
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "control_plane.cli", *arguments]
+def command(*arguments: str, module: str = "control_plane.cli") -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
 
 
 def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -44,6 +44,7 @@ class ServerProcess:
     log: Path
     port: int = field(default_factory=free_port)
     options: tuple[str, ...] = ()
+    module: str = "control_plane.cli"
     process: subprocess.Popen[str] | None = None
     greeting: str = ""
 
@@ -56,7 +57,11 @@ class ServerProcess:
         arguments = ["serve", "--port", str(self.port), "--data", str(self.data), *self.options]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command(*arguments), cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
+                command(*arguments, module=self.module),
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
             )
         assert self.process.stdout is not None
         # The greeting comes right before the listener opens.

@@ -12,6 +12,11 @@ SEEDS_DEFAULT = 2
 
 EngineUrl = Callable[[str], str]
 
+EACH_ENGINE = [
+    pytest.param(engine, marks=pytest.mark.xdist_group(engine)) for engine in emulators.ENGINES
+]
+"""Parameters for a fixture; tests of one engine run in one worker."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

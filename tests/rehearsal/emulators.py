@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import boto3
 from botocore.config import Config
 
+from data_plane.dynamodb.opening import make_table
 from tests.rehearsal import dynamodb_local as local
 from tests.rehearsal.processes import HOST, Program, UnavailableError, a_way_out_exists, free_port
 from tests.rehearsal.processes import running as running_program
@@ -30,7 +31,19 @@ def running(engine: str, folder: Path) -> Iterator[str]:
     """The URL of a fresh engine, which logs into the folder. Raises UnavailableError."""
     program = {"ministack": ministack, "moto": moto, "dynamodb-local": dynamodb_local}[engine]()
     with running_program(program, folder / f"{engine}.log") as url:
+        _warm_up(url)
         yield url
+
+
+def _warm_up(url: str) -> None:
+    """Take the first requests, for which engines read their code: a cell would not wait so long."""
+    engine = client("dynamodb", url, timeout_s=60)
+    make_table(engine, "warm-up")
+    key = {"pk": {"S": "warm"}, "sk": {"B": b"up"}}
+    engine.put_item(TableName="warm-up", Item=key)
+    engine.get_item(TableName="warm-up", Key=key)
+    engine.delete_table(TableName="warm-up")
+    engine.close()
 
 
 def ministack() -> Program:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from tests.integration.server_process import ServerProcess
 from tests.rehearsal.conftest import EngineUrl
 from tests.rehearsal.fault_proxy import FaultProxy, fault_proxy
 from tests.rehearsal.faults import Fault, Storm
@@ -29,7 +30,7 @@ SEEDS_AT_ONCE: Final = 4
 class Scene(NamedTuple):
     """A server, and the bad network behind it."""
 
-    url: str
+    server: ServerProcess
     proxy: FaultProxy
 
 
@@ -39,9 +40,9 @@ def scene(engine_url: EngineUrl, tmp_path_factory: pytest.TempPathFactory) -> It
     options = ("--cell-deadline", str(CELL_DEADLINE_S))
     with (
         fault_proxy(engine_url("ministack")) as proxy,
-        serving(proxy.url, folder, *options) as url,
+        serving(proxy.url, folder, *options) as server,
     ):
-        yield Scene(url, proxy)
+        yield Scene(server, proxy)
 
 
 @pytest.mark.parametrize("kind", STORMS)
@@ -49,7 +50,6 @@ def test_nothing_that_was_told_is_untrue(scene: Scene, kind: str, seeds: int) ->
     for first in range(0, seeds, SEEDS_AT_ONCE):
         chosen = range(first, min(seeds, first + SEEDS_AT_ONCE))
         storm = Storm(first, STORMS[kind], SHARE, gusts=True)
-        aftermath = storm_over(scene.url, scene.proxy, storm, chosen)
-        print(kind, aftermath)
+        aftermath = storm_over(scene.server.url, scene.proxy, storm, chosen)
         assert aftermath.wrong == []
-    assert internal_failures(scene.url) == []
+    assert internal_failures(scene.server) == []
