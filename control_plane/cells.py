@@ -133,6 +133,9 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
     def gauges() -> Mapping[str, float]:
         counters = cell.counters
         named: dict[str, float] = {"retries_total": counters.retries}
+        stored = bodies.store.counters
+        named["blob_puts_total"], named["blob_gets_total"] = stored.puts, stored.gets
+        named["blob_orphans_removed_total"] = stored.orphans
         for operation in _DYNAMODB_OPERATIONS:
             named[f"{operation}_requests_total"] = counters.requests[operation]
             named[f"{operation}_units_total"] = counters.units[operation]

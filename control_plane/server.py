@@ -175,13 +175,14 @@ class TidegateServer:
         except CellUnavailableError:
             available = 0.0
         now_us = self.clock.now_us()
+        own = {"available": available, "damaged_segments_total": self.bag.damaged_segments}
         text = self.metrics.text(
             Gauges(
                 queues,
                 self.http.in_flight,
                 (now_us - self._started_us) / 1_000_000,
                 now_us // 1000,
-                {self.opened.name: {"available": available, **self.opened.gauges()}},
+                {self.opened.name: {**own, **self.opened.gauges()}},
             )
         )
         return HttpResponse(200, (("content-type", CONTENT_TYPE),), text)

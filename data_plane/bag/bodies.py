@@ -21,6 +21,7 @@ from data_plane.bag.bounds import (
     PUT_TO_APPEND_US_MAX,
     SWEPT_NAMES_MAX,
     UNNEEDED_BODIES_MAX,
+    WALK_EVERY_US,
 )
 from data_plane.bag.lane import LoadedSegment
 from data_plane.bag.segment import DamagedSegmentError, number, octets, open_segment
@@ -57,6 +58,15 @@ def segment_of(name: str) -> Key | None:
 
 
 @dataclass(slots=True)
+class BodyCounters:
+    """What was asked of the blob store since the start, and how many orphans were removed."""
+
+    puts: int = 0
+    gets: int = 0
+    orphans: int = 0
+
+
+@dataclass(slots=True)
 class _Pass:
     """How far the sweep's walk over the names has come, and when the next one begins."""
 
@@ -73,6 +83,7 @@ class BodyStore:
 
     def __init__(self, blobs: Blobs, threshold_bytes: int = BLOB_THRESHOLD_BYTES) -> None:
         self.threshold_bytes = threshold_bytes
+        self.counters = BodyCounters()
         self._blobs = blobs
         self._held: OrderedDict[str, tuple[int, list[Message]]] = OrderedDict()
         self._held_bytes = 0
@@ -91,6 +102,7 @@ class BodyStore:
             return record
         slice_us = record.proposed_us + record.delay_us
         name = blob_name(Key(record.partition, keys.be64(slice_us) + record.suffix))
+        self.counters.puts += 1
         await self._blobs.put(name, body)
         attributes = {key: value for key, value in record.attributes.items() if key != "z"}
         attributes |= {"o": name, "g": crc32(body), "a": b"".join(ids)}
@@ -108,6 +120,7 @@ class BodyStore:
         if held is not None:
             self._held.move_to_end(name)
             return held[1]
+        self.counters.gets += 1
         body = await self._blobs.get(name)
         if body is None:
             return None
@@ -135,7 +148,7 @@ class BodyStore:
     async def sweep(self, cell: Cell, waits: Waits, now_us: int) -> int:
         """Remove what is unneeded, and take a step of the walk over all names: a bounded part each.
 
-        How many orphans it has removed. A walk begins an hour after the last one ended.
+        How many orphans it has removed. A walk begins six hours after the last one ended.
         """
         await self._delete_unneeded()
         return await self._walk_on(cell, waits, now_us)
@@ -158,10 +171,11 @@ class BodyStore:
         orphans = await _orphans(cell, waits, found, min(now_us, cell.now_us()))
         if orphans:
             await self._blobs.delete(orphans)
+            self.counters.orphans += len(orphans)
         if found:
             self._pass.after = found[-1].name
         else:
-            self._pass = _Pass(begins_us=now_us + ORPHAN_AGE_US_MIN)
+            self._pass = _Pass(begins_us=now_us + WALK_EVERY_US)
         return len(orphans)
 
 

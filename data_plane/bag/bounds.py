@@ -44,6 +44,7 @@ PUT_TO_APPEND_US_MAX = 1_800_000_000
 ORPHAN_AGE_US_MIN = 3_600_000_000
 """A younger blob may be one whose segment is still to come: half an hour for clocks to differ."""
 
+WALK_EVERY_US = 21_600_000_000
 SWEPT_NAMES_MAX = 500
 DELETED_NAMES_MAX = 1_000
 UNNEEDED_BODIES_MAX = 100_000
