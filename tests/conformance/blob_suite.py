@@ -4,12 +4,13 @@ A test module for an adapter derives a class from `BlobSuite` and defines its fi
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 import pytest
 
 from data_plane.ports import Blobs
+from data_plane.runtime.blocking import BlockingDriver, BlockingWaits
 
 T = TypeVar("T")
 
@@ -36,12 +37,20 @@ async def listed(blobs: Blobs, after: str = "", limit: int = 1000) -> list[str]:
 class BlobSuite:
     """The contract, as tests. The store is empty when a test begins."""
 
+    def run(self, story: Coroutine[Any, Any, None]) -> None:
+        """Play it on an event loop."""
+        asyncio.run(story)
+
+    async def side_by_side(self, calls: list[Coroutine[Any, Any, T]]) -> Sequence[T | Exception]:
+        """Make the calls at the same time."""
+        return await asyncio.gather(*calls)
+
     def test_what_was_put_is_there_byte_by_byte(self, blobs: Blobs) -> None:
         async def story() -> None:
             await blobs.put("a/b", BODY)
             assert await blobs.get("a/b") == BODY
 
-        run(story())
+        self.run(story())
 
     @pytest.mark.parametrize("size", [1, 8192, 1_048_576 + 50_000])
     def test_bodies_of_all_sizes(self, blobs: Blobs, size: int) -> None:
@@ -50,7 +59,7 @@ class BlobSuite:
             await blobs.put("a/b", body)
             assert await blobs.get("a/b") == body
 
-        run(story())
+        self.run(story())
 
     def test_no_body_under_other_names(self, blobs: Blobs) -> None:
         async def story() -> None:
@@ -59,7 +68,7 @@ class BlobSuite:
             for name in ("a/a", "a/bb", "a/b/c", "b"):
                 assert await blobs.get(name) is None
 
-        run(story())
+        self.run(story())
 
     def test_the_same_again_is_harmless(self, blobs: Blobs) -> None:
         async def story() -> None:
@@ -68,7 +77,7 @@ class BlobSuite:
             assert await blobs.get("a/b") == BODY
             assert await listed(blobs) == ["a/b"]
 
-        run(story())
+        self.run(story())
 
     def test_names_come_in_order_page_by_page(self, blobs: Blobs) -> None:
         async def story() -> None:
@@ -84,7 +93,7 @@ class BlobSuite:
             assert await listed(blobs, "00112233445566aa/00.0") == expected
             assert await listed(blobs, "00112233445566aa/00.0/zz") == expected[3:]
 
-        run(story())
+        self.run(story())
 
     def test_a_listing_says_when_each_was_stored(self, blobs: Blobs) -> None:
         async def story() -> None:
@@ -94,7 +103,7 @@ class BlobSuite:
             assert 0 <= second.stored_us - first.stored_us < 60_000_000
             assert first.stored_us > 1_600_000_000_000_000
 
-        run(story())
+        self.run(story())
 
     def test_what_was_deleted_is_gone_and_nothing_else(self, blobs: Blobs) -> None:
         async def story() -> None:
@@ -111,7 +120,7 @@ class BlobSuite:
             await blobs.put(NAMES[0], BODY)
             assert await blobs.get(NAMES[0]) == BODY
 
-        run(story())
+        self.run(story())
 
     def test_a_thousand_are_deleted_at_once(self, blobs: Blobs) -> None:
         async def story() -> None:
@@ -121,13 +130,28 @@ class BlobSuite:
             await blobs.delete([f"u/1{number:03}" for number in range(1000)])
             assert await listed(blobs) == kept
 
-        run(story())
+        self.run(story())
 
     def test_many_at_once(self, blobs: Blobs) -> None:
         async def story() -> None:
             names = [f"u/{number:02}/x" for number in range(40)]
-            await asyncio.gather(*(blobs.put(name, name.encode()) for name in names))
-            found = await asyncio.gather(*(blobs.get(name) for name in names))
-            assert found == [name.encode() for name in names]
+            puts = [blobs.put(name, name.encode()) for name in names]
+            assert list(await self.side_by_side(puts)) == [None] * 40
+            found = await self.side_by_side([blobs.get(name) for name in names])
+            assert list(found) == [name.encode() for name in names]
 
-        run(story())
+        self.run(story())
+
+
+class BlobSuiteOnTheBlockingDriver(BlobSuite):
+    """The same under the blocking driver; `blobs` offload to the fixture `driver`."""
+
+    @pytest.fixture(autouse=True)
+    def _use(self, driver: BlockingDriver) -> None:
+        self._driver = driver
+
+    def run(self, story: Coroutine[Any, Any, None]) -> None:
+        self._driver.run(story)
+
+    async def side_by_side(self, calls: list[Coroutine[Any, Any, T]]) -> Sequence[T | Exception]:
+        return await BlockingWaits(self._driver).all_of(calls)

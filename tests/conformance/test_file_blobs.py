@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,8 +11,16 @@ import pytest
 
 from data_plane.blobs.files import INCOMING, FileBlobs
 from data_plane.ports import Blobs, CellFullError, CellUnavailableError
+from data_plane.runtime.blocking import BlockingDriver
 from data_plane.system import SystemClock
-from tests.conformance.blob_suite import BODY, BlobSuite, listed, run
+from tests.conformance.blob_suite import (
+    BODY,
+    BlobSuite,
+    BlobSuiteOnTheBlockingDriver,
+    listed,
+    run,
+)
+from tests.conformance.on_driver import a_driver
 
 T = TypeVar("T")
 
@@ -29,6 +37,17 @@ class TestFileBlobs(BlobSuite):
     @pytest.fixture
     def blobs(self, tmp_path: Path) -> Blobs:
         return open_blobs(tmp_path / "blobs")
+
+
+class TestFileBlobsByTheBlockingDriver(BlobSuiteOnTheBlockingDriver):
+    @pytest.fixture
+    def driver(self) -> Iterator[BlockingDriver]:
+        with a_driver() as driver:
+            yield driver
+
+    @pytest.fixture
+    def blobs(self, tmp_path: Path, driver: BlockingDriver) -> Blobs:
+        return FileBlobs(tmp_path / "blobs", SystemClock(), driver.offload)
 
 
 def files(directory: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """Blobs in a bucket, on moto, against the contract of blob stores; and damaged answers."""
 
 import io
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -13,7 +14,15 @@ from moto import mock_aws
 from data_plane.blobs.opening import S3Place, connect, open_bucket
 from data_plane.blobs.s3 import S3Blobs
 from data_plane.ports import Blobs, CellUnavailableError
-from tests.conformance.blob_suite import BODY, BlobSuite, listed, run
+from data_plane.runtime.blocking import BlockingDriver
+from tests.conformance.blob_suite import (
+    BODY,
+    BlobSuite,
+    BlobSuiteOnTheBlockingDriver,
+    listed,
+    run,
+)
+from tests.conformance.on_driver import a_driver, in_turn
 
 T = TypeVar("T")
 
@@ -48,6 +57,18 @@ class TestS3Blobs(BlobSuite):
     @pytest.fixture
     def blobs(self, client: Any, prefix: str) -> Blobs:
         return open_blobs(client, prefix)
+
+
+class TestS3BlobsByTheBlockingDriver(BlobSuiteOnTheBlockingDriver):
+    @pytest.fixture
+    def driver(self) -> Iterator[BlockingDriver]:
+        with a_driver() as driver:
+            yield driver
+
+    @pytest.fixture
+    def blobs(self, client: Any, prefix: str, driver: BlockingDriver) -> Blobs:
+        # moto is no server: it takes one call at a time.
+        return S3Blobs(client, BUCKET, prefix, in_turn(driver.offload, threading.Lock()))
 
 
 def test_objects_lie_under_the_prefix_and_others_are_not_seen(client: Any, prefix: str) -> None:
