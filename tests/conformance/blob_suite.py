@@ -41,9 +41,10 @@ class BlobSuite:
         """Play it on an event loop."""
         asyncio.run(story)
 
-    async def side_by_side(self, calls: list[Coroutine[Any, Any, T]]) -> Sequence[T | Exception]:
+    async def side_by_side(self, calls: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T | Exception]:
         """Make the calls at the same time."""
-        return await asyncio.gather(*calls)
+        results: Sequence[T | Exception] = await asyncio.gather(*calls)
+        return results
 
     def test_what_was_put_is_there_byte_by_byte(self, blobs: Blobs) -> None:
         async def story() -> None:
@@ -153,5 +154,5 @@ class BlobSuiteOnTheBlockingDriver(BlobSuite):
     def run(self, story: Coroutine[Any, Any, None]) -> None:
         self._driver.run(story)
 
-    async def side_by_side(self, calls: list[Coroutine[Any, Any, T]]) -> Sequence[T | Exception]:
+    async def side_by_side(self, calls: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T | Exception]:
         return await BlockingWaits(self._driver).all_of(calls)
