@@ -21,6 +21,7 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as NoConnectionError
 
+from data_plane import VERSION
 from data_plane.dynamodb.requests import DamagedAnswerError, check_answer
 from data_plane.dynamodb.tables import PARTITION, SORT, cell_table, time_to_live
 
@@ -72,6 +73,8 @@ def connect(
                 max_pool_connections=connections_max,
                 tcp_keepalive=True,
                 parameter_validation=False,
+                # botocore composes its own for each request, a fifth of what that costs.
+                user_agent=f"tidegate/{VERSION}",
             ),
         )
     except ProfileNotFound as error:
