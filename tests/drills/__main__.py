@@ -1,0 +1,126 @@
+"""Let power, disk and process fail under a real server: `python -m tests.drills --rounds 20`."""
+
+import argparse
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tests.drills.crashes import kill, power_cut
+from tests.drills.disk import DiskError, remove_leftovers, work_folder
+from tests.drills.drill import Findings, Plan
+from tests.drills.failing_writes import failing_writes
+from tests.drills.full_disk import full_disk
+from tests.drills.planted.faults import FAULTS, Fault
+
+ROOT: Final = Path(__file__).parents[2]
+DRILLS: Final[dict[str, Callable[[Plan], Findings]]] = {
+    "power-cut": power_cut,
+    "failing-writes": failing_writes,
+    "full-disk": full_disk,
+    "kill": kill,
+}
+SHOWN_MAX: Final = 5
+LOG_BYTES_KEPT: Final = 20_000
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.drills", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20, help="rounds of each drill")
+    parser.add_argument("--seconds", type=float, default=86_400, help="of each drill, at most")
+    parser.add_argument("--only", choices=DRILLS, action="append", help="this drill alone")
+    parser.add_argument("--cells", type=int, default=1, help="servers that crash at once")
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 100_000)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build", help="where to work")
+    parser.add_argument("--unattended", action="store_true", help="go on after a violation")
+    parser.add_argument("--planted", action="store_true", help="see planted faults be found")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run drills; 1 if a promise was broken (the evidence is kept) or a planted fault missed."""
+    options = _options(arguments)
+    parent: Path = options.folder.resolve()
+    parent.mkdir(exist_ok=True)
+    # Whoever ends a drill wants its servers ended and its file systems unmounted.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        remove_leftovers(parent)
+        work = _run_planted if options.planted else _run
+        return work(options, parent)
+    except DiskError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _run(options: argparse.Namespace, parent: Path) -> int:
+    failed = False
+    for name in options.only or DRILLS:
+        findings = _drill(name, options, parent)
+        print(findings.line(), flush=True)
+        failed = failed or bool(findings.violations)
+    return 1 if failed else 0
+
+
+def _run_planted(options: argparse.Namespace, parent: Path) -> int:
+    """Run each fault's drill until it finds the fault."""
+    missed = False
+    for fault in FAULTS.values():
+        if fault.drill not in (options.only or DRILLS):
+            continue
+        findings = _drill(fault.drill, options, parent, fault)
+        found = Counter(violation.kind for violation in findings.violations)
+        if findings.skipped:
+            print(findings.line(), flush=True)
+            continue
+        caught = bool(fault.kinds & set(found))
+        missed = missed or not caught
+        counts = ", ".join(f"{kind} {count:,}" for kind, count in found.items()) or "nothing found"
+        verdict = f"{'caught' if caught else 'MISSED'} in round {findings.rounds}"
+        print(f"{fault.drill} with {fault.name}: {verdict}: {counts}", flush=True)
+        if findings.violations:
+            print("   ", findings.violations[0].text)
+    return 1 if missed else 0
+
+
+def _drill(
+    name: str, options: argparse.Namespace, parent: Path, fault: Fault | None = None
+) -> Findings:
+    folder = work_folder(parent)
+    plan = Plan(folder, options.rounds, options.seconds, options.cells, options.seed)
+    try:
+        if fault is not None:
+            return DRILLS[name](replace(plan, fault=fault.name))
+        plan = replace(
+            plan,
+            keep_going=options.unattended,
+            progress=lambda line: print(line, file=sys.stderr, flush=True),
+        )
+        findings = DRILLS[name](plan)
+        if findings.violations:
+            _keep_evidence(findings, plan, parent / f"drill-evidence-{name}-{plan.seed}.txt")
+        return findings
+    finally:
+        shutil.rmtree(folder)
+
+
+def _keep_evidence(findings: Findings, plan: Plan, path: Path) -> None:
+    """Write down what was violated, and the ends of the servers' logs."""
+    texts = [violation.text for violation in findings.violations]
+    with path.open("w") as file:
+        print(findings.line(), f"seed {plan.seed}, {plan.cells} cells", *texts, sep="\n", file=file)
+        for log in sorted(plan.folder.glob("*.log")):
+            tail = log.read_text(errors="replace")[-LOG_BYTES_KEPT:]
+            print(f"\n{log.name}:", tail, sep="\n", file=file)
+    for text in texts[:SHOWN_MAX]:
+        print("   ", text)
+    print(f"    evidence: {path}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""Power cuts and kills under load, again and again over the same data."""
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from random import Random
+from typing import Final
+
+from tests.benchmarks.server_process import ServerError
+from tests.drills.audit import audit, settled_audit
+from tests.drills.disk import reason_to_skip
+from tests.drills.drill import Findings, Plan
+from tests.drills.ground import Ground, Kills, power_cuts
+from tests.drills.load import Load
+from tests.drills.subject import Subject, for_each
+
+_NOTED_BEFORE: Final = (20, 600)
+"""How much is noted by each server's clients before it crashes."""
+
+_NOTED_S_MAX: Final = 60.0
+_SETTLED_EVERY: Final = 25
+"""After so many rounds an audit waits until every lease has ended, and then excuses nothing."""
+
+_PROGRESS_S: Final = 30.0
+
+
+def power_cut(plan: Plan) -> Findings:
+    """Cut the power of a file system that holds the data of all servers."""
+    reason = reason_to_skip(plan.folder)
+    if reason:
+        return Findings("power-cut", skipped=reason)
+    with power_cuts(plan.folder, plan.cells) as ground:
+        return _crashes("power-cut", plan, ground)
+
+
+def kill(plan: Plan) -> Findings:
+    """End servers with kill -9, which needs no rights."""
+    return _crashes("kill", plan, Kills(plan.folder / "killed"))
+
+
+def _crashes(drill: str, plan: Plan, ground: Ground) -> Findings:
+    findings = Findings(drill)
+    if plan.cells > 1:
+        findings.facts.append(f"{plan.cells} cells at once")
+    subjects = [Subject.of(plan, drill, f"cell-{at}", ground.folder) for at in range(plan.cells)]
+    began_s = time.monotonic()
+    with ExitStack() as stack:
+        for subject in subjects:
+            stack.enter_context(subject)
+        try:
+            for_each(subjects, Subject.start)
+            _rounds(plan, subjects, ground, findings)
+        except ServerError as error:
+            subjects[0].ledger.accuse("answer", str(error))
+    findings.seconds = time.monotonic() - began_s
+    findings.add(subject.ledger for subject in subjects)
+    return findings
+
+
+def _rounds(plan: Plan, subjects: Sequence[Subject], ground: Ground, findings: Findings) -> None:
+    random = Random(f"{findings.drill} {plan.seed}")
+    shown_s = time.monotonic()
+    until_s = shown_s + plan.seconds
+    going = True
+    while going:
+        findings.rounds += 1
+        _work_until_crash(plan, subjects, ground, random, findings.rounds)
+        ground.recover()
+        for_each(subjects, Subject.start)
+        going = findings.rounds < plan.rounds and time.monotonic() < until_s
+        look = audit if going and findings.rounds % _SETTLED_EVERY else settled_audit
+        for_each(subjects, partial(look, seed=f"{plan.seed} {findings.rounds}"))
+        if not plan.keep_going and any(subject.ledger.violations for subject in subjects):
+            return
+        if time.monotonic() > shown_s + _PROGRESS_S:
+            shown_s = time.monotonic()
+            plan.progress(f"{findings.drill}: {findings.rounds} rounds")
+
+
+def _work_until_crash(
+    plan: Plan, subjects: Sequence[Subject], ground: Ground, random: Random, number: int
+) -> None:
+    """Load on all servers until enough was noted by the clients of each; then the crash."""
+    loads = []
+    for subject in subjects:
+        subject.ledger.round = number
+        seed = f"{plan.seed} {number} {subject.name}"
+        loads.append(Load(subject, seed, plan.connections))
+    for subject in subjects:
+        enough = subject.ledger.tally["noted"] + random.randint(*_NOTED_BEFORE)
+        if not subject.ledger.wait_for("noted", enough, _NOTED_S_MAX):
+            subject.ledger.accuse("answer", f"no progress in {_NOTED_S_MAX:.0f} s")
+    ground.crash(subjects, random)
+    for load in loads:
+        load.join()

@@ -1,0 +1,63 @@
+"""What drills are told, and what they tell."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.drills.ledger import KINDS, Ledger, Violation
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long, how much and with which luck to drill; `fault` is planted into the servers.
+
+    A drill ends after its rounds, after so many seconds, and when something was violated unless it
+    is to keep going.
+    """
+
+    folder: Path
+    rounds: int
+    seconds: float
+    cells: int
+    seed: int
+    connections: int = 6
+    fault: str = ""
+    keep_going: bool = False
+    progress: Callable[[str], None] = lambda _line: None
+
+
+@dataclass(slots=True)
+class Findings:
+    """What came of a drill. `skipped` says why it did not happen; `facts` are worth a mention."""
+
+    drill: str
+    skipped: str = ""
+    rounds: int = 0
+    seconds: float = 0.0
+    tally: Counter[str] = field(default_factory=Counter)
+    violations: list[Violation] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
+
+    def add(self, ledgers: Iterable[Ledger]) -> None:
+        """Take over what books say at the end."""
+        for ledger in ledgers:
+            self.tally.update(ledger.tally)
+            self.violations += ledger.violations
+
+    def line(self) -> str:
+        """All of it in one line."""
+        if self.skipped:
+            return f"skipped: {self.drill}: {self.skipped}"
+        found = Counter(violation.kind for violation in self.violations)
+        kinds = [kind for kind in KINDS if kind in ("lost", "resurrected") or found[kind]]
+        sends, deletes = self.tally["sends"], self.tally["deletes"]
+        return ", ".join(
+            (
+                f"{self.drill}: {self.rounds:,} rounds",
+                *self.facts,
+                f"{sends:,} acknowledged sends and {deletes:,} deletes checked",
+                *(f"{kind} {found[kind]:,}" for kind in kinds),
+                f"{self.seconds:.1f} s",
+            )
+        )

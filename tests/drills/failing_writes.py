@@ -1,0 +1,175 @@
+"""A disk that fails some or all writes for a while, under a server that stays up.
+
+strace attaches to the server and fails system calls on its data file: they are not made, and
+return the error.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from tests.benchmarks.server_process import ServerError
+from tests.drills.audit import audit, settled_audit
+from tests.drills.caller import Caller
+from tests.drills.disk import DiskError, reason_to_skip, run
+from tests.drills.drill import Findings, Plan
+from tests.drills.ground import Ground, Kills, power_cuts
+from tests.drills.load import Load
+from tests.drills.subject import QUEUE, Subject
+
+_DRILL: Final = "failing-writes"
+_FAILED: Final = 5
+"""So many calls have to fail before the disk is well again."""
+
+_FACT_S_MAX: Final = 20.0
+_RECOVERED: Final = 10
+_CRASH_EVERY: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """System calls, what becomes of them, and which of them (in strace's words)."""
+
+    calls: str
+    outcome: str
+    when: str
+
+    def __str__(self) -> str:
+        return f"{self.calls}:{self.outcome}:when={self.when}"
+
+
+FAILURES: Final = (
+    Failure("fdatasync", "error=EIO", "2+3"),
+    Failure("pwrite64", "error=EIO", "3+5"),
+    Failure("pwrite64", "error=ENOSPC", "2+7"),
+    Failure("writev", "error=EIO", "1+2"),
+    Failure("pwrite64,writev", "retval=100", "1+4"),  # a write that is cut short
+    Failure("fdatasync", "error=ENOSPC", "1+"),
+    Failure("fdatasync,fsync,pwrite64,writev", "error=EIO", "1+"),
+)
+
+
+def failing_writes(plan: Plan) -> Findings:
+    """Fail writes in all these ways, one after the other; crash every third time."""
+    reason = _reason_to_skip()
+    if reason:
+        return Findings(_DRILL, skipped=reason)
+    with ExitStack() as stack:
+        ground: Ground
+        if reason_to_skip(plan.folder):
+            ground = Kills(plan.folder / "failing")
+        else:
+            ground = stack.enter_context(power_cuts(plan.folder, 1))
+        subject = stack.enter_context(Subject.of(plan, _DRILL, "cell-0", ground.folder))
+        findings = Findings(_DRILL)
+        began_s = time.monotonic()
+        try:
+            subject.start()
+            _rounds(plan, subject, ground, findings)
+        except ServerError as error:
+            subject.ledger.accuse("answer", str(error))
+        findings.seconds = time.monotonic() - began_s
+        findings.add([subject.ledger])
+        findings.facts.append(f"{findings.tally['failed calls']:,} calls failed")
+        return findings
+
+
+def _rounds(plan: Plan, subject: Subject, ground: Ground, findings: Findings) -> None:
+    random = Random(f"{_DRILL} {plan.seed}")
+    until_s = time.monotonic() + plan.seconds
+    going = True
+    while going:
+        failure = FAILURES[findings.rounds % len(FAILURES)]
+        findings.rounds += 1
+        subject.ledger.round = findings.rounds
+        seed = f"{plan.seed} {findings.rounds}"
+        load = Load(subject, seed, plan.connections)
+        _fail_for_a_while(plan, subject, failure)
+        going = findings.rounds < plan.rounds and time.monotonic() < until_s
+        if going and findings.rounds % _CRASH_EVERY:
+            load.stop()
+            audit(subject, seed)
+        else:
+            ground.crash([subject], random)
+            load.join()
+            ground.recover()
+            subject.start()
+            (audit if going else settled_audit)(subject, seed)
+        if subject.ledger.violations and not plan.keep_going:
+            return
+
+
+def _fail_for_a_while(plan: Plan, subject: Subject, failure: Failure) -> None:
+    """Look at what goes on while writes fail, and whether all does once they do not."""
+    ledger = subject.ledger
+    ledger.wait_for("sends", ledger.tally["sends"] + _RECOVERED, _FACT_S_MAX)
+    trace = plan.folder / "trace"
+    with _failing(subject, failure, trace), Caller(subject.server.port) as caller:
+        until_s = time.monotonic() + _FACT_S_MAX
+        while (failed := trace.read_text().count("(INJECTED)")) < _FAILED:
+            # Each look is a read, which has to be answered.
+            caller.call(
+                "GetQueueAttributes",
+                QueueUrl=subject.queue_url,
+                AttributeNames=["ApproximateNumberOfMessages"],
+            )
+            caller.page("/health")
+            caller.call("GetQueueUrl", QueueName=QUEUE)
+            if time.monotonic() > until_s:
+                ledger.accuse("answer", f"{failure}: only {failed} calls failed")
+                break
+    ledger.tally["failed calls"] += trace.read_text().count("(INJECTED)")
+    if not ledger.wait_for("sends", ledger.tally["sends"] + _RECOVERED, _FACT_S_MAX):
+        ledger.accuse("answer", f"{failure}: no sends {_FACT_S_MAX:.0f} s after the disk was well")
+
+
+@contextmanager
+def _failing(subject: Subject, failure: Failure, trace: Path) -> Iterator[None]:
+    """Let writes of the server fail for as long as this lasts."""
+    trace.write_text("")
+    command = [
+        *(["sudo", "-n"] if os.geteuid() else []),
+        *("strace", "-f", "-p", str(subject.server.pid), "-o", str(trace)),
+        *("-P", str(subject.data / "data.mdb")),
+        *("-e", f"trace={failure.calls}", "-e", f"inject={failure}"),
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
+        assert tracer.stderr is not None
+        said = tracer.stderr.readline()
+        if "attached" not in said:
+            raise DiskError(f"strace does not attach: {said}")
+        try:
+            yield
+        finally:
+            tracer.send_signal(signal.SIGINT)
+            tracer.stderr.read()
+
+
+def _reason_to_skip() -> str:
+    """Why writes cannot be failed here; empty if they can."""
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        try:
+            run("strace", "-V")
+            return _reason_not_to_attach(sleeper.pid)
+        except DiskError as error:
+            return f"needs strace ({error})"
+        finally:
+            sleeper.kill()
+
+
+def _reason_not_to_attach(pid: int) -> str:
+    prefix = ["sudo", "-n"] if os.geteuid() else []
+    with subprocess.Popen(
+        [*prefix, "strace", "-p", str(pid)], stderr=subprocess.PIPE, text=True
+    ) as tracer:
+        assert tracer.stderr is not None
+        said = tracer.stderr.readline()
+        tracer.send_signal(signal.SIGINT)
+    return "" if "attached" in said else f"needs the right to attach to processes ({said.strip()})"

@@ -1,0 +1,107 @@
+"""The faults: each makes the embedded cell of this process break a promise."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import lmdb
+
+from data_plane.embedded import cell, store
+from data_plane.ports import Appended
+
+_COMMIT_LATER_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong, which drill finds it, and as which kinds of violations."""
+
+    name: str
+    drill: str
+    kinds: frozenset[str]
+    plant: Callable[[], None]
+
+
+def _never_sync() -> None:
+    lmdb.open = partial(lmdb.open, sync=False)  # type: ignore[assignment]
+
+
+def _answer_sends_before_commit() -> None:
+    start = cell.EmbeddedCell._start
+    commit_all = cell.EmbeddedCell._commit_all
+
+    def start_and_answer(self: cell.EmbeddedCell) -> None:
+        start(self)
+        batch = self._committing
+        for write, outcome in zip(batch.writes, batch.outcomes, strict=True) if batch else ():
+            if isinstance(outcome, Appended):
+                cell._answer([write], [outcome])
+
+    class LateTransactions:
+        """Hands transactions to the committing thread a while after they were answered."""
+
+        def __init__(self, commits: Any) -> None:
+            self._commits = commits
+
+        def put(self, handed_over: Any) -> None:
+            self._commits.put(handed_over)
+
+        def get(self) -> Any:
+            handed_over = self._commits.get()
+            time.sleep(_COMMIT_LATER_S)
+            return handed_over
+
+    def commit_later(self: cell.EmbeddedCell) -> None:
+        commits = self._commits
+        self._commits = LateTransactions(commits)  # type: ignore[assignment]
+        commit_all(self)
+
+    cell.EmbeddedCell._start = start_and_answer  # type: ignore[method-assign]
+    cell.EmbeddedCell._commit_all = commit_later  # type: ignore[method-assign]
+
+
+def _believe_failed_commits() -> None:
+    committed = cell.EmbeddedCell._committed
+
+    def believe(self: cell.EmbeddedCell, error: lmdb.Error | None, commit_s: float) -> None:
+        if error is not None and self._committing is not None:
+            cell._answer(self._committing.writes, self._committing.outcomes)
+        committed(self, error, commit_s)
+
+    cell.EmbeddedCell._committed = believe  # type: ignore[method-assign]
+
+
+def _keep_no_reserve() -> None:
+    def sizes() -> store.StoreSizes:
+        return store.StoreSizes(reserve=0)
+
+    cell.StoreSizes = sizes  # type: ignore[attr-defined, assignment]
+
+
+FAULTS: Final = {
+    fault.name: fault
+    for fault in (
+        Fault("never-sync", "power-cut", frozenset({"lost", "resurrected"}), _never_sync),
+        Fault(
+            "answer-before-commit",
+            "power-cut",
+            frozenset({"lost", "resurrected"}),
+            _answer_sends_before_commit,
+        ),
+        Fault(
+            "answer-before-commit-killed",
+            "kill",
+            frozenset({"lost", "resurrected"}),
+            _answer_sends_before_commit,
+        ),
+        Fault(
+            "believe-failed-commits",
+            "failing-writes",
+            frozenset({"lost", "resurrected"}),
+            _believe_failed_commits,
+        ),
+        Fault("keep-no-reserve", "full-disk", frozenset({"answer"}), _keep_no_reserve),
+    )
+}
