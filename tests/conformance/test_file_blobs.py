@@ -87,6 +87,24 @@ def test_puts_and_deletes_in_one_folder_do_not_disturb_each_other(tmp_path: Path
     run(story())
 
 
+def test_a_folder_that_was_removed_on_the_way_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace, removed = Path.replace, list[Path]()
+
+    def remove_first(self: Path, target: Path) -> Path:
+        if not removed:
+            removed.append(target.parent)
+            target.parent.rmdir()
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", remove_first)
+    blobs = open_blobs(tmp_path)
+    run(blobs.put("a/b/c", BODY))
+    assert removed == [tmp_path / "a" / "b"]
+    assert run(blobs.get("a/b/c")) == BODY
+
+
 def test_what_is_renamed_was_made_durable_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
