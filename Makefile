@@ -19,6 +19,7 @@ LOG_LEVEL =
 # Options of `make simulate`, `make bench` and `make rehearse`.
 SEEDS =
 BENCH =
+PEERS =
 ONLY =
 
 PYTHON = $(shell command -v python3.11 || command -v python3)
@@ -30,6 +31,8 @@ EMULATORS_READY = .venvs/emulators/.installed
 JAVA_READY = .venvs/java/.installed
 CLIENTS = .venvs/clients
 CLIENTS_READY = $(CLIENTS)/.installed
+PEERS_ENV = .venvs/peers
+PEERS_READY = $(PEERS_ENV)/.installed
 INSTALL = -m pip --disable-pip-version-check install -qq --require-hashes -r
 # The command `tidegate`, which runs what is in this folder.
 INSTALL_COMMAND = -m pip --disable-pip-version-check install -qq --no-index --no-deps \
@@ -66,8 +69,9 @@ lint: $(TEST_READY) ## formatting, lint rules, types, import contracts
 	$(TEST_ENV)/bin/mypy
 	$(TEST_ENV)/bin/lint-imports
 
-bench: $(TEST_READY) ## measure throughput and latency of the server (BENCH=options)
-	$(TEST_ENV)/bin/python -m tests.benchmarks $(BENCH)
+bench: $(TEST_READY) $(if $(PEERS),$(PEERS_READY) $(EMULATORS_READY))
+bench: ## measure throughput and latency of the server, or beside peers (BENCH=options PEERS=1)
+	$(TEST_ENV)/bin/python -m tests.benchmarks $(if $(PEERS),--peers) $(BENCH)
 
 simulate: $(TEST_READY) ## run seeded simulations (SEEDS=...)
 	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000)
@@ -86,6 +90,8 @@ lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade java.in -o java.txt
 	cd tests/clients && $(NPM) install --save-exact --package-lock-only \
 		$(NPM_OPTIONS) @aws-sdk/client-sqs@latest
+	cd tests/benchmarks/peers && $(NPM) install --save-exact --package-lock-only \
+		$(NPM_OPTIONS) fauxqs@latest
 
 clean: ## remove environments and caches; never data
 	rm -rf .venv .venvs .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -126,6 +132,9 @@ $(TEST_READY): requirements/test.txt
 
 $(CLIENTS_READY): tests/clients/package-lock.json $(TEST_READY)
 	$(call install_modules,$(CLIENTS),tests/clients)
+
+$(PEERS_READY): tests/benchmarks/peers/package-lock.json $(TEST_READY)
+	$(call install_modules,$(PEERS_ENV),tests/benchmarks/peers)
 
 $(EMULATORS_READY): requirements/emulators.txt
 	$(call install_optional,.venvs/emulators,$<)

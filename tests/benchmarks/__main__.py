@@ -8,12 +8,15 @@ from pathlib import Path
 
 from tests.benchmarks.backlog import measure_backlog
 from tests.benchmarks.canned_server import canned_server
+from tests.benchmarks.peers.contest import compare
+from tests.benchmarks.peers.contestants import PEERS
 from tests.benchmarks.plan import SCENARIOS, Plan, smoke
 from tests.benchmarks.profile_server import profile
 from tests.benchmarks.report import Fact, Report, heading, machine_facts
 from tests.benchmarks.server_process import ROOT, ServerProcess
 from tests.benchmarks.throughput import Bench
 from tests.benchmarks.wire import BATCH
+from tests.rehearsal.processes import UnavailableError
 
 PROFILED = ("send", "send_batch", "receive_delete")
 P99_MS_MAX = 10
@@ -39,9 +42,21 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         default=[],
         help="run this scenario; may be given several times (default: all)",
     )
+    add(
+        "--peers",
+        metavar="NAME",
+        nargs="*",
+        help="instead of the scenarios, put peers to the same work in the same run and print "
+        f"ratios; of {', '.join(PEERS)} (default: all)",
+    )
     add("--seconds", type=float, metavar="S", help="how long each run measures (default: 3)")
     add("--runs", type=int, metavar="N", help="runs, of which the median counts (default: 3)")
-    add("--backlog", type=int, metavar="N", help="messages of the long backlog (default: 1000000)")
+    add(
+        "--backlog",
+        type=int,
+        metavar="N",
+        help="messages of the long backlog (default: 1000000; with --peers 100000)",
+    )
     add("--json", type=Path, metavar="FILE", help="save what was measured as JSON too")
     add(
         "--data",
@@ -64,12 +79,18 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         help="instead of measuring, print which functions of the server take the time; of "
         f"{', '.join(PROFILED)} (default: send); with py-spy if it is installed, else cProfile",
     )
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if unknown := set(options.peers or ()) - set(PEERS):
+        parser.error(f"--peers: unknown: {', '.join(sorted(unknown))}")
+    if options.peers is not None and (options.only or options.profile):
+        parser.error("--peers does not go with --only or --profile")
+    return options
 
 
 def _plan(options: argparse.Namespace) -> Plan:
     plan = smoke(Plan()) if options.smoke else Plan()
     given = {name: getattr(options, name) for name in ("seconds", "runs", "backlog")}
+    given["peer_backlog"] = options.backlog
     return replace(plan, **{name: value for name, value in given.items() if value})
 
 
@@ -127,6 +148,14 @@ def _measure(folder: Path, options: argparse.Namespace) -> Report:
     return report
 
 
+def _compare(folder: Path, options: argparse.Namespace) -> int:
+    peers = options.peers or PEERS
+    try:
+        return compare(folder, peers, _plan(options), options.json)
+    except UnavailableError as missing:
+        sys.exit(str(missing))
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run it; the exit code is 1 if a request failed, whether or not the targets are met."""
     options = _options(arguments)
@@ -138,11 +167,15 @@ def main(arguments: list[str] | None = None) -> int:
             level = ["--log-level", options.log_level]
             print(profile(folder, level, options.profile, _plan(options)))
             return 0
-        report = _measure(folder, options)
-    if options.json:
-        report.save(options.json)
-    if report.errors:
-        print(f"{report.errors} requests failed", file=sys.stderr)
+        if options.peers is not None:
+            errors = _compare(folder, options)
+        else:
+            report = _measure(folder, options)
+            errors = report.errors
+            if options.json:
+                report.save(options.json)
+    if errors:
+        print(f"{errors} requests failed", file=sys.stderr)
         return 1
     return 0
 

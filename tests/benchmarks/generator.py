@@ -19,14 +19,22 @@ from tests.benchmarks.process import cpu_s, machine_cpu_s
 from tests.benchmarks.wire import Request, ResponseError, response_body, response_size
 
 READ_BYTES: Final = 262_144
-DRAIN_S: Final = 1.0
-"""How long answers are awaited after the end; who is in a long poll then is cut off."""
-
 ERROR_BYTES: Final = 300
 """How much of an error is kept: its code and message."""
 
 DRY_ROUNDS: Final = 3
 """A queue is empty when each connection got nothing so many times in a row."""
+
+
+CUT_OFF: Final = "a connection ended without an answer"
+
+
+def connect(port: int) -> socket.socket:
+    """A connection that never blocks."""
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.settimeout(0)
+    return connection
 
 
 class Peer:
@@ -45,9 +53,7 @@ class Peer:
     )
 
     def __init__(self, port: int, crew: "Crew", conversation: Conversation) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.settimeout(0)
+        self.socket = connect(port)
         self.crew = crew
         self.conversation = conversation
         self.upcoming: tuple[str, Request] | None = None
@@ -69,8 +75,8 @@ class Crew:
         self.due_s = 0.0
         self.dry_after = DRY_ROUNDS * group.connections
         self.stamped = group.rate_hz > 0
-        start = conversations(port, group, self.tally)
-        self.peers = [Peer(port, self, start()) for _ in range(group.connections)]
+        self.start = conversations(port, group, self.tally)
+        self.peers = [Peer(port, self, self.start()) for _ in range(group.connections)]
         self.index = index
 
 
@@ -159,7 +165,7 @@ class Generator:
 
     def _drain(self) -> None:
         self._stopping = True
-        until_s = time.perf_counter() + DRAIN_S
+        until_s = time.perf_counter() + self._load.drain_s
         while self._busy and time.perf_counter() < until_s:
             for fd, event in self._poll.poll(0.05):
                 self._serve(self._peers[fd], event)
@@ -203,9 +209,13 @@ class Generator:
             self._send_rest(peer)
         if not event & ~select.EPOLLOUT:
             return
-        received = peer.socket.recv(READ_BYTES)
+        try:
+            received = peer.socket.recv(READ_BYTES)
+        except ConnectionResetError:
+            received = b""
         if not received:
-            raise ResponseError("the server closed a connection")
+            self._cut_off(peer)
+            return
         if peer.received:
             received = peer.received + received
         if not peer.size:
@@ -219,6 +229,21 @@ class Generator:
         peer.size = 0
         self._answered(peer, received)
 
+    def _cut_off(self, peer: Peer) -> None:
+        self._reconnect(peer)
+        if peer.operation:
+            self._failed(peer, CUT_OFF)
+
+    def _reconnect(self, peer: Peer) -> None:
+        """A new connection for the next request. Raises OSError: the server is gone."""
+        del self._peers[peer.socket.fileno()]
+        peer.socket.close()
+        peer.socket = connect(self._load.port)
+        self._peers[peer.socket.fileno()] = peer
+        self._poll.register(peer.socket.fileno(), select.EPOLLIN)
+        peer.received = peer.unsent = b""
+        peer.size = 0
+
     def _send_rest(self, peer: Peer) -> None:
         peer.unsent = peer.unsent[peer.socket.send(peer.unsent) :]
         if not peer.unsent:
@@ -226,18 +251,31 @@ class Generator:
 
     def _answered(self, peer: Peer, response: bytes) -> None:
         now_s = time.perf_counter()
-        tally = peer.crew.tally
+        if not self._load.keeps_alive:
+            self._reconnect(peer)
+        if response[9:12] != b"200":
+            self._failed(peer, response_body(response)[:ERROR_BYTES].decode(errors="replace"))
+            return
         self._busy -= 1
-        if response[9:12] == b"200":
-            tally.record(peer.operation, now_s - peer.started_s)
-        else:
-            tally.errors[response_body(response)[:ERROR_BYTES].decode(errors="replace")] += 1
+        peer.crew.tally.record(peer.operation, now_s - peer.started_s)
         peer.operation = ""
         try:
             peer.upcoming = peer.conversation.send(response)
         except StopIteration:
             peer.upcoming = None
             return
+        self._go_on(peer, now_s)
+
+    def _failed(self, peer: Peer, error: str) -> None:
+        """Count it, and begin the conversation again: this one was to hear of success."""
+        self._busy -= 1
+        peer.crew.tally.errors[error] += 1
+        peer.operation = ""
+        peer.conversation = peer.crew.start()
+        peer.upcoming = next(peer.conversation, None)
+        self._go_on(peer, time.perf_counter())
+
+    def _go_on(self, peer: Peer, now_s: float) -> None:
         if self._stopping:
             return
         crew = peer.crew
@@ -264,7 +302,7 @@ def run(load: Load) -> Outcome:
     """Run a load in a process of its own.
 
     Raises:
-        ResponseError: the server answered with what is no response, or closed a connection.
+        ResponseError: the server answered with what is no response.
         OSError: it is not there.
     """
     context = multiprocessing.get_context("fork")

@@ -31,6 +31,11 @@ class Plan:
     small_backlog: int = 1_000
     backlog_rounds: int = 20
     ceiling_s: float = 1.0
+    peer_connections: tuple[int, ...] = (1, 64)
+    peer_backlog: int = 100_000
+    peer_backlog_connections: int = 1
+    peer_fill_s_max: float = 120.0
+    """Who cannot take the backlog in this time is measured with what it took."""
 
 
 def smoke(plan: Plan) -> Plan:
@@ -47,4 +52,7 @@ def smoke(plan: Plan) -> Plan:
         backlog=20_000,
         backlog_rounds=3,
         ceiling_s=0.2,
+        peer_connections=(1, 16),
+        peer_backlog=5_000,
+        peer_fill_s_max=5.0,
     )

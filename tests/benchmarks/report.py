@@ -109,7 +109,7 @@ class Report:
             "rows": [dataclasses.asdict(row) for row in self.rows],
             "facts": [dataclasses.asdict(fact) | {"met": fact.is_met} for fact in self.facts],
         }
-        path.write_text(json.dumps(_without_nan(content), indent=1) + "\n")
+        path.write_text(json.dumps(without_nan(content), indent=1) + "\n")
 
 
 def row_line(row: Row) -> str:
@@ -183,11 +183,12 @@ def _cpu_model() -> str:
     return platform.machine()
 
 
-def _without_nan(value: Any) -> Any:
+def without_nan(value: Any) -> Any:
+    """Return JSON content with null for what was not measured."""
     if isinstance(value, dict):
-        return {key: _without_nan(each) for key, each in value.items()}
+        return {key: without_nan(each) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_without_nan(each) for each in value]
+        return [without_nan(each) for each in value]
     if isinstance(value, float) and math.isnan(value):
         return None
     return value

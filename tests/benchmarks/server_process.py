@@ -20,6 +20,7 @@ from tests.benchmarks.wire import (
     response_body,
     response_size,
     response_status,
+    says_close,
 )
 
 ROOT: Final = Path(__file__).parents[2]
@@ -33,19 +34,44 @@ class ServerError(Exception):
     """The server did not start, or it refused a request."""
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on now."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
         return port
+
+
+def await_listener(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """Return when a process that was started accepts connections.
+
+    Raises:
+        ServerError: it ended, or takes too long.
+    """
+    until_s = time.perf_counter() + START_S_MAX
+    while time.perf_counter() < until_s and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionError:
+            # Nothing tells when a listener opens but trying.
+            time.sleep(_RETRY_S)  # between two looks at a server that starts
+            continue
+        return
+    raise ServerError(f"the server did not start: {log.read_text()[-2000:]}")
 
 
 class Line:
     """One connection that waits for each answer."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=_REPLY_S_MAX)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._port = port
+        self._socket = self._connect()
+        self.keeps_alive = True
+        """Whether the server let the connection open after its last answer."""
+
+    def _connect(self) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", self._port), timeout=_REPLY_S_MAX)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
 
     def __enter__(self) -> Self:
         return self
@@ -70,6 +96,10 @@ class Line:
                 raise ResponseError("the server closed the connection")
             received += more
             size = size or response_size(received)
+        self.keeps_alive = not says_close(received)
+        if not self.keeps_alive:
+            self._socket.close()
+            self._socket = self._connect()
         if response_status(received) != 200:
             raise ServerError(received.decode(errors="replace"))
         return received
@@ -98,8 +128,10 @@ class ServerProcess:
     log: Path
     options: Sequence[str] = ()
     wrapper: Sequence[str] = ()
-    port: int = field(default_factory=_free_port)
+    port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    keeps_alive: bool = True
+    drain_s: float = 1.0
 
     @property
     def pid(self) -> int:
@@ -132,16 +164,7 @@ class ServerProcess:
         ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
-        until_s = time.perf_counter() + START_S_MAX
-        while time.perf_counter() < until_s and self.process.poll() is None:
-            try:
-                socket.create_connection(("127.0.0.1", self.port)).close()
-            except ConnectionRefusedError:
-                # Nothing tells when a listener opens but trying.
-                time.sleep(_RETRY_S)  # between two looks at a server that starts
-                continue
-            return
-        raise ServerError(f"the server did not start: {self.log.read_text()[-2000:]}")
+        await_listener(self.process, self.port, self.log)
 
     def stop(self) -> float:
         """End it as an operator does; how long it took, in seconds.

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from tests.benchmarks import generator
 from tests.benchmarks.latency import Latency, median
@@ -21,11 +21,88 @@ TRIAL_MESSAGES: Final = 2_000
 _US_PER_S: Final = 1e6
 
 
-def fill(server: ServerProcess, queue_url: str, messages: int) -> Outcome:
+class Target(Protocol):
+    """A server of this machine that is measured."""
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+
+    @property
+    def pid(self) -> int:
+        """Process that is charged with its CPU time, with its children."""
+
+    @property
+    def keeps_alive(self) -> bool:
+        """Whether connections outlive an answer."""
+
+    @property
+    def drain_s(self) -> float:
+        """How long answers are awaited after a run."""
+
+
+def run_load(
+    target: Target, groups: Sequence[Group], seconds: float, warm_up_s: float = 0
+) -> Outcome:
+    """Run groups of connections against a server; raises as `generator.run` does."""
+    return generator.run(
+        Load(
+            target.port,
+            tuple(groups),
+            seconds,
+            warm_up_s,
+            target.pid,
+            keeps_alive=target.keeps_alive,
+            drain_s=target.drain_s,
+        )
+    )
+
+
+def fill(target: Target, queue_url: str, messages: int, seconds_max: float = FILL_S_MAX) -> Outcome:
     """Send so many messages, in batches, as fast as possible."""
     connections = max(1, min(FILL_CONNECTIONS, messages // BATCH))
     group = Group("send_batch", queue_url, connections, messages_max=messages)
-    return generator.run(Load(server.port, (group,), FILL_S_MAX, server_pid=server.pid))
+    return run_load(target, [group], seconds_max)
+
+
+class ReceiveRuns:
+    """Runs that receive and delete, each from a queue that holds more than the run can take."""
+
+    def __init__(
+        self,
+        target: Target,
+        group: Group,
+        seconds: float,
+        trial: int = TRIAL_MESSAGES,
+        fill_s_max: float = FILL_S_MAX,
+    ) -> None:
+        """Find out in a trial, with so many messages, how much that is."""
+        self._target = target
+        self._group = group
+        self._seconds = seconds
+        self._trial = trial
+        self._fill_s_max = fill_s_max
+        self._stored = 0
+        self._rate_hz = 0.0
+        self._fill_up(trial)
+        self.run()
+
+    def fill(self) -> None:
+        """Store what the next run needs."""
+        self._fill_up(int(self._rate_hz * self._seconds * PREFILL_MARGIN) + self._trial)
+
+    def run(self) -> Outcome:
+        """Receive and delete."""
+        outcome = run_load(self._target, [self._group], self._seconds)
+        self._stored = max(0, self._stored - outcome.messages)
+        self._rate_hz = max(self._rate_hz, outcome.rate())
+        return outcome
+
+    def _fill_up(self, wanted: int) -> None:
+        if self._stored < wanted:
+            missing = wanted - self._stored
+            filled = fill(self._target, self._group.queue_url, missing, self._fill_s_max)
+            self._stored += filled.messages
 
 
 def row_of(
@@ -66,6 +143,13 @@ def _server_us(outcome: Outcome) -> float:
     return outcome.server_cpu_s / outcome.messages * _US_PER_S if outcome.messages else math.nan
 
 
+def ceiling_hz(canned_port: int, group: Group, plan: Plan) -> float:
+    """Calls a second that the generator reaches against the canned server."""
+    load = Load(canned_port, (group,), plan.ceiling_s, plan.ceiling_s / 5)
+    outcome = generator.run(load)
+    return _calls(outcome) / outcome.elapsed_s
+
+
 class Bench:
     """Runs scenarios against one server; a canned server shows what the generator could do."""
 
@@ -78,22 +162,14 @@ class Bench:
         with Line(self._server.port) as line:
             return line.create_queue(name)
 
-    def _run(self, *groups: Group, seconds: float = 0, warm_up_s: float | None = None) -> Outcome:
+    def _run(self, *groups: Group, warm_up_s: float | None = None) -> Outcome:
         plan = self._plan
-        load = Load(
-            self._server.port,
-            groups,
-            seconds or plan.seconds,
-            plan.warm_up_s if warm_up_s is None else warm_up_s,
-            self._server.pid,
-        )
-        return generator.run(load)
+        warm_up_s = plan.warm_up_s if warm_up_s is None else warm_up_s
+        return run_load(self._server, groups, plan.seconds, warm_up_s)
 
     def ceiling_hz(self, group: Group) -> float:
         """Calls a second that the generator reaches against the canned server."""
-        load = Load(self._canned_port, (group,), self._plan.ceiling_s, self._plan.ceiling_s / 5)
-        outcome = generator.run(load)
-        return _calls(outcome) / outcome.elapsed_s
+        return ceiling_hz(self._canned_port, group, self._plan)
 
     def sends(self, work: str, connections: int) -> Row:
         """Send as fast as the answers come."""
@@ -114,21 +190,11 @@ class Bench:
         """Receive and delete, from a queue that holds more than the run can take."""
         queue_url = self._queue(f"{scenario}-{connections}")
         group = Group("receive_delete", queue_url, connections, count=count)
-        stored = TRIAL_MESSAGES
-        fill(self._server, queue_url, stored)
-        trial = self._run(group, warm_up_s=0)
-        stored = max(0, stored - trial.messages)
-        rate_hz = trial.rate()
+        runs = ReceiveRuns(self._server, group, self._plan.seconds)
         outcomes = []
         for _ in range(self._plan.runs):
-            wanted = int(rate_hz * self._plan.seconds * PREFILL_MARGIN) + TRIAL_MESSAGES
-            if stored < wanted:
-                fill(self._server, queue_url, wanted - stored)
-                stored = wanted
-            outcome = self._run(group, warm_up_s=0)
-            stored = max(0, stored - outcome.messages)
-            rate_hz = max(rate_hz, outcome.rate())
-            outcomes.append(outcome)
+            runs.fill()
+            outcomes.append(runs.run())
         return row_of(scenario, group, outcomes, self.ceiling_hz(group))
 
     def end_to_end(self, rate_hz: int) -> Row:

@@ -188,6 +188,12 @@ def response_size(received: bytes | bytearray) -> int:
     return end + 4 + int(length)
 
 
+def says_close(received: bytes | bytearray) -> bool:
+    """Whether the connection ends with this response, whose head is complete."""
+    head = received[: received.index(b"\r\n\r\n")].lower()
+    return b"\r\nconnection: close" in head
+
+
 def response_status(received: bytes | bytearray) -> int:
     """Return the status code."""
     return int(received[9:12])

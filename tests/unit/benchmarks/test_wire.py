@@ -77,6 +77,14 @@ def test_response_is_taken_apart() -> None:
     assert wire.response_body(response) == b"abc"
 
 
+@pytest.mark.parametrize(
+    ("head", "closes"), [("Connection: close", True), ("Connection: x", False)]
+)
+def test_a_response_may_end_its_connection(head: str, closes: bool) -> None:  # noqa: FBT001
+    response = f"HTTP/1.1 200 OK\r\nContent-Length: 19\r\n{head}\r\n\r\n".encode()
+    assert wire.says_close(response + b"\r\nconnection: close") is closes
+
+
 @pytest.mark.parametrize("wrong", [b"junk\r\n\r\n", b"HTTP/1.1 200 OK\r\nx: y\r\n\r\n"])
 def test_what_is_no_response_is_an_error(wrong: bytes) -> None:
     with pytest.raises(wire.ResponseError):
