@@ -56,6 +56,7 @@ class Store:
         self._directory = directory
         self._sizes = sizes
         self._full = False
+        self._in_doubt = False
         directory.mkdir(parents=True, exist_ok=True)
         self._lock_fd = _lock(directory / _LOCK_FILE)
         try:
@@ -101,7 +102,13 @@ class Store:
             )
 
     def begin(self) -> tuple[lmdb.Transaction, int]:
-        """A write transaction, and how many bytes it has room for, the reserve included."""
+        """A write transaction, and how many bytes it has room for, the reserve included.
+
+        Raises lmdb.Error, OSError.
+        """
+        if self._in_doubt:
+            os.fdatasync(self._data_fd)
+            self._in_doubt = False
         room_bytes = self._room_bytes()
         return self._env.begin(write=True), room_bytes
 
@@ -113,8 +120,13 @@ class Store:
     def reopen(self) -> None:
         """Leave a handle on which a write failed, and look at what is really there.
 
+        A commit that failed at its very end may have reached the disk nevertheless, while the file
+        shows the one before again. Before its pages are used anew, that has to be on disk, too: a
+        power cut between the two would leave a commit whose pages hold something else.
+
         Raises CellOpenError or lmdb.Error where that fails.
         """
+        self._in_doubt = True
         self._close_handles()
         self._open()
 

@@ -1,6 +1,8 @@
 """The embedded cell against the contract of cells, and what only it promises."""
 
 import asyncio
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -333,6 +335,32 @@ def test_after_a_failed_commit_the_store_is_opened_again(
             assert (await cell.put(KEY, {"v": 3})).before == {"v": 1}
             assert (await cell.append(entry("Q"))).stamp_us > NOON_US
             assert cell.counters.failed_commits == 1
+
+    asyncio.run(play())
+
+
+def test_after_a_failed_commit_nothing_is_written_before_the_file_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+
+    def sync(data_fd: int) -> None:
+        synced.append(data_fd)
+        if len(synced) == 1:
+            raise OSError(errno.EIO, "Input/output error")
+
+    async def play() -> None:
+        async with embedded(tmp_path, ManualClock()) as cell:
+            await cell.put(KEY, {"v": 1})
+            monkeypatch.setattr(os, "fdatasync", sync)
+            fail_next_commit(monkeypatch)
+            for _ in range(2):
+                with pytest.raises(CellUnavailableError):
+                    await cell.put(KEY, {"v": 2})
+                assert await cell.get(KEY) == {"v": 1}
+            for _ in range(2):
+                await cell.put(KEY, {"v": 3})
+            assert len(synced) == 2
 
     asyncio.run(play())
 

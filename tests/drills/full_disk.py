@@ -65,7 +65,7 @@ def _round(subject: Subject, ground: PowerCuts, random: Random, findings: Findin
     seed = f"{random.random()}"
     foreign = ground.folder / "foreign"
     by_deleting = findings.rounds % 2 == 0
-    steps: tuple[Callable[[], None | float], ...] = (
+    steps: tuple[Callable[[], float | None], ...] = (
         subject.start,
         lambda: _take_all_room(foreign),
         lambda: _fill(subject, seed),
