@@ -26,8 +26,11 @@ def free_port() -> int:
         return port
 
 
-def command(*arguments: str, module: str = "control_plane.cli") -> list[str]:
-    return [sys.executable, "-m", module, *arguments]
+PROGRAM = ("-m", "control_plane.cli")
+
+
+def command(*arguments: str, program: tuple[str, ...] = PROGRAM) -> list[str]:
+    return [sys.executable, *program, *arguments]
 
 
 def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -44,7 +47,7 @@ class ServerProcess:
     log: Path
     port: int = field(default_factory=free_port)
     options: tuple[str, ...] = ()
-    module: str = "control_plane.cli"
+    program: tuple[str, ...] = PROGRAM
     process: subprocess.Popen[str] | None = None
     greeting: str = ""
 
@@ -57,7 +60,7 @@ class ServerProcess:
         arguments = ["serve", "--port", str(self.port), "--data", str(self.data), *self.options]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command(*arguments, module=self.module),
+                command(*arguments, program=self.program),
                 cwd=ROOT,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -3,30 +3,42 @@
 import re
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import PROGRAM, ServerProcess
 
 _FAILED: Final = re.compile(r'^tidegate_requests_total\{.*status="500".*', re.MULTILINE)
 
 
 @contextmanager
 def serving(
-    endpoint: str, folder: Path, *options: str, module: str = "control_plane.cli"
-) -> Iterator[ServerProcess]:
-    """A server with a new table at the endpoint; `module` is what is run in its process."""
+    endpoint: str, folder: Path, *options: str, count: int = 1, program: tuple[str, ...] = PROGRAM
+) -> Iterator[list[ServerProcess]]:
+    """Servers that share a new table at the endpoint; `program` is what Python runs."""
     table = f"tidegate-{uuid.uuid4().hex[:8]}"
     cell = ("--cell", "dynamodb", "--endpoint", endpoint, "--table", table)
+    bodies = ("--blobs", str(folder / f"{table}-bodies"))
     quiet = ("--log-level", "warning", "--no-sixty-second-rules")
-    data, log = folder / table, folder / f"{table}.log"
-    server = ServerProcess(data, log, options=(*cell, *quiet, *options), module=module)
+    servers = [
+        ServerProcess(
+            folder / f"{table}-{number}",
+            folder / f"{table}-{number}.log",
+            options=(*cell, *bodies, *quiet, *options),
+            program=program,
+        )
+        for number in range(count)
+    ]
     try:
-        server.start()
-        yield server
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(ServerProcess.start, servers))
+        yield servers
     finally:
-        server.kill()
+        for server in servers:
+            if server.process is not None:
+                server.kill()
 
 
 def internal_failures(server: ServerProcess) -> list[str]:

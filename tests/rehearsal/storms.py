@@ -1,4 +1,4 @@
-"""A storm over some queues of one server: rage, calm, and what was wrong then."""
+"""A storm over some queues of some servers: rage, calm, and what was wrong then."""
 
 import time
 from collections import Counter
@@ -19,7 +19,7 @@ ANSWER_S_MAX: Final = 20.0
 """A call makes a few requests, one after the other, each repeated for the deadline and a bit."""
 
 _SEEN_MIN: Final = 3
-_REQUESTS_MIN: Final = 150
+REQUESTS_MIN: Final = 150
 _STORM_S_MAX: Final = 60
 
 
@@ -34,10 +34,16 @@ class Aftermath:
     slowest_s: float
 
 
-def storm_over(url: str, proxy: FaultProxy, storm: Storm, seeds: Sequence[int]) -> Aftermath:
+def storm_over(
+    urls: Sequence[str],
+    proxy: FaultProxy,
+    storm: Storm,
+    seeds: Sequence[int],
+    requests_min: int = REQUESTS_MIN,
+) -> Aftermath:
     """Let clients work on a queue for each seed until all faults were seen; then look."""
     before, from_request = proxy.seen.copy(), proxy.requests
-    workloads = [Workload(url, seed) for seed in seeds]
+    workloads = [Workload(urls, seed) for seed in seeds]
 
     def seen() -> dict[Fault, int]:
         counts = dict.fromkeys(storm.faults, 0)
@@ -49,7 +55,7 @@ def storm_over(url: str, proxy: FaultProxy, storm: Storm, seeds: Sequence[int]) 
     for workload in workloads:
         workload.begin()
     give_up_s = time.monotonic() + _STORM_S_MAX
-    while min(seen().values()) < _SEEN_MIN or proxy.requests < from_request + _REQUESTS_MIN:
+    while min(seen().values()) < _SEEN_MIN or proxy.requests < from_request + requests_min:
         assert time.monotonic() < give_up_s, f"not every fault was seen: {seen()}"
         time.sleep(0.05)  # between two looks at what has happened
     proxy.storm = None
@@ -57,7 +63,7 @@ def storm_over(url: str, proxy: FaultProxy, storm: Storm, seeds: Sequence[int]) 
         workload.end()
     proxy.settle()
     with ThreadPoolExecutor() as pool:
-        finals_s = list(pool.map(Workload.drain, workloads))
+        finals_s = list(pool.map(lambda workload: workload.drain(len(urls)), workloads))
     ledgers = [workload.ledger for workload in workloads]
     return Aftermath(
         wrong=[

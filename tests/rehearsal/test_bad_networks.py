@@ -1,9 +1,10 @@
-"""A server whose way to DynamoDB fails, and its clients: what they were told stays true.
+"""Servers whose way to DynamoDB fails, and their clients: what those were told stays true.
 
 `make rehearse SEEDS=n` looks further than the few seeds of each change.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
@@ -23,14 +24,21 @@ STORMS: Final = {
     "echoes": (Fault.REPEATED, Fault.LATE, Fault.LOST),
     "everything": tuple(Fault),
 }
+SERVERS: Final = 2
 SHARE: Final = 0.3
+
+PLANTED_SHARE: Final = 0.4
+REPEATING_S: Final = 1.0
+AT_ONCE_S: Final = 0.02
+"""Deadlines of cells: with requests repeated, and with hardly any."""
+PLANTED_REQUESTS: Final = 500
 SEEDS_AT_ONCE: Final = 4
 
 
 class Scene(NamedTuple):
-    """A server, and the bad network behind it."""
+    """Servers that share a table, and the bad network behind them."""
 
-    server: ServerProcess
+    servers: list[ServerProcess]
     proxy: FaultProxy
 
 
@@ -40,16 +48,43 @@ def scene(engine_url: EngineUrl, tmp_path_factory: pytest.TempPathFactory) -> It
     options = ("--cell-deadline", str(CELL_DEADLINE_S))
     with (
         fault_proxy(engine_url("ministack")) as proxy,
-        serving(proxy.url, folder, *options) as server,
+        serving(proxy.url, folder, *options, count=SERVERS) as servers,
     ):
-        yield Scene(server, proxy)
+        yield Scene(servers, proxy)
+
+
+PLANTED: Final = {
+    "take damage for absence": ("damage", AT_ONCE_S, {"failure", "lost"}),
+    "repeat appends under new keys": ("breaks", REPEATING_S, {"receive counts", "undeleted"}),
+    "believe in sends": ("refusals", AT_ONCE_S, {"lost"}),
+    "believe in deletes": ("refusals", AT_ONCE_S, {"undeleted"}),
+    "believe in leases": ("refusals", AT_ONCE_S, {"receive counts", "lost"}),
+    "tell what happened": ("breaks", AT_ONCE_S, {"failure"}),
+}
+"""In which storm a planted bug is found, by servers with which deadline, and as what."""
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_planted_bugs_are_found(bug: str, engine_url: EngineUrl, tmp_path: Path) -> None:
+    kind, deadline_s, expected = PLANTED[bug]
+    options = ("--cell-deadline", str(deadline_s))
+    program = ("-m", "tests.rehearsal.planted", bug)
+    with (
+        fault_proxy(engine_url("ministack")) as proxy,
+        serving(proxy.url, tmp_path, *options, count=SERVERS, program=program) as servers,
+    ):
+        storm = Storm(1, STORMS[kind], PLANTED_SHARE)
+        urls, seeds = [server.url for server in servers], range(SEEDS_AT_ONCE)
+        wrong = storm_over(urls, proxy, storm, seeds, PLANTED_REQUESTS).wrong
+    assert expected & {line.split(": ")[1] for line in wrong}, wrong
 
 
 @pytest.mark.parametrize("kind", STORMS)
 def test_nothing_that_was_told_is_untrue(scene: Scene, kind: str, seeds: int) -> None:
+    urls = [server.url for server in scene.servers]
     for first in range(0, seeds, SEEDS_AT_ONCE):
         chosen = range(first, min(seeds, first + SEEDS_AT_ONCE))
         storm = Storm(first, STORMS[kind], SHARE, gusts=True)
-        aftermath = storm_over(scene.server.url, scene.proxy, storm, chosen)
+        aftermath = storm_over(urls, scene.proxy, storm, chosen)
         assert aftermath.wrong == []
-    assert internal_failures(scene.server) == []
+    assert [internal_failures(server) for server in scene.servers] == [[]] * SERVERS

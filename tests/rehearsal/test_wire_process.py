@@ -38,7 +38,7 @@ def server(
     request: pytest.FixtureRequest, engine_url: EngineUrl, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("server")
-    with serving(engine_url(request.param), folder) as started:
+    with serving(engine_url(request.param), folder) as (started,):
         yield started
 
 

@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from random import Random
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ _PROMPT_S: Final = 1.5
 _BATCH_MAX: Final = 5
 _RECEIVED_MAX: Final = 4
 _ANSWER_S_MAX: Final = 60
+_LAST_S_MAX: Final = 8
 _BIG_BYTES: Final = 20_000
 
 
@@ -149,25 +151,27 @@ class Client:
 
 
 class Workload:
-    """Senders and workers of one queue, each a thread; half of them repeat what failed."""
+    """Senders and workers of one queue, each a thread; half of them repeat what failed.
 
-    def __init__(self, url: str, seed: int) -> None:
+    They share the servers, which share the queue.
+    """
+
+    def __init__(self, urls: Sequence[str], seed: int) -> None:
         self.ledger = Ledger()
-        self.queue = emulators.client("sqs", url).create_queue(
+        self.queue = emulators.client("sqs", urls[0]).create_queue(
             QueueName=f"storm-{seed}-{time.monotonic_ns()}",
             Attributes={"VisibilityTimeout": str(VISIBILITY_S)},
         )["QueueUrl"]
         self._stop = threading.Event()
-        self._url, self.seed = url, seed
+        self._urls, self.seed = cycle(urls), seed
         self._threads: list[threading.Thread] = []
         self._raised: list[BaseException] = []
 
     def begin(self) -> None:
         for name, attempts in (("once", 1), ("again", _REPEATING_ATTEMPTS)):
-            sender = self._client(f"sender {name} {self.seed}", attempts)
-            worker = self._client(f"worker {name} {self.seed}", attempts)
-            self._run(sender.send)
-            self._run(worker.work)
+            self._run(self._client(f"sender {name} {self.seed}", attempts).send)
+        for name, attempts in (("once", 1), ("again", _REPEATING_ATTEMPTS)):
+            self._run(self._client(f"worker {name} {self.seed}", attempts).work)
 
     def end(self) -> None:
         """No further calls; those under way are answered."""
@@ -177,23 +181,24 @@ class Workload:
         if self._raised:
             raise self._raised[0]
 
-    def drain(self) -> float:
+    def drain(self, servers: int) -> float:
         """In calm: receive all there is, show what was hidden, receive that. When it began."""
-        client, ledger = self._client(f"drain {self.seed}", 1), self.ledger
+        ledger = self.ledger
+        clients = [self._client(f"drain {number} {self.seed}", 1) for number in range(servers)]
         began_s = time.monotonic()
         # Leases whose answers got lost have ended then; what comes back wrongly has come, too.
         leases_end_s = began_s + VISIBILITY_S + 1
-        _receive_until(client, lambda: time.monotonic() > leases_end_s)
+        _receive_until(clients, lambda: time.monotonic() > leases_end_s)
         ledger.released_s = time.monotonic()
         for message_id, held in ledger.held.items():
             if message_id not in ledger.deletes_tried:
-                client.release(held.handle)
-        give_up_s = time.monotonic() + _ANSWER_S_MAX
-        _receive_until(client, lambda: not ledger.missing(began_s) or time.monotonic() > give_up_s)
+                clients[0].release(held.handle)
+        give_up_s = time.monotonic() + _LAST_S_MAX
+        _receive_until(clients, lambda: not ledger.missing(began_s) or time.monotonic() > give_up_s)
         return began_s
 
     def _client(self, name: str, attempts: int) -> Client:
-        return Client(self._url, self.queue, self.ledger, name, attempts=attempts)
+        return Client(next(self._urls), self.queue, self.ledger, name, attempts=attempts)
 
     def _run(self, step: Callable[[], None]) -> None:
         def steps() -> None:
@@ -208,9 +213,13 @@ class Workload:
         thread.start()
 
 
-def _receive_until(client: Client, is_enough: Callable[[], bool]) -> None:
-    """Receive everything, each message once, until there is nothing and that is enough."""
+def _receive_until(clients: Sequence[Client], is_enough: Callable[[], bool]) -> None:
+    """Receive everything, each message once, until no client gets any more and that is enough."""
     while True:
-        came = client.receive(10, wait_s=1, visibility_s=HELD_VISIBILITY_S)
+        came = [
+            message
+            for client in clients
+            for message in client.receive(10, wait_s=1, visibility_s=HELD_VISIBILITY_S)
+        ]
         if not came and is_enough():
             return
