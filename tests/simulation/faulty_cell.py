@@ -1,11 +1,13 @@
 """Cells that fail: the store itself, and the way of one front end to it."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, TypeVar
 
+from data_plane.bag.keys import be64
 from data_plane.bag.segment import open_segment
+from data_plane.dynamodb.store_time import Exchange, StoreTime
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import (
     ALWAYS,
@@ -22,11 +24,14 @@ from data_plane.ports import (
     Written,
     no_tallies,
 )
+from tests.simulation.plan import Plan
 from tests.simulation.process import Process
 from tests.simulation.scheduler import Future, Scheduler
 from tests.simulation.weather import Weather
 
 T = TypeVar("T")
+
+SLOW_US_MAX = 4_000_000
 
 DELAY_US_MAX = 120_000_000
 """The longest that a request or a reply is under way: beyond the leases of most universes."""
@@ -50,13 +55,14 @@ class Stored:
 class Store:
     """One cell: a shipped memory cell with a clock of its own, and a journal of what it took."""
 
-    def __init__(self, name: str, scheduler: Scheduler, offset_us: int) -> None:
+    def __init__(self, name: str, scheduler: Scheduler, offset_us: int, *, stamps: bool) -> None:
         self.name = name
+        self.estimate_error_us_max = 0
         self.offset_us = offset_us
         self.down_until_us = 0
         self.stored: list[Stored] = []
         self._segments: dict[str, list[Key]] = {}
-        self.cell = MemoryCell(self, stamps=True)
+        self.cell = MemoryCell(self, stamps=stamps)
         self._scheduler = scheduler
 
     def now_us(self) -> int:
@@ -64,9 +70,10 @@ class Store:
         return self._scheduler.now_us + self.offset_us
 
     async def append(self, record: Append, front_end: str) -> Appended:
-        """Append, and note the messages."""
+        """Append, and note the messages; where it was appended before, that changes nothing."""
+        known = None if self.cell.chooses_stamps else self._find_proposed(record)
         appended = await self.cell.append(record)
-        if record.attributes.get("k") == "s":
+        if known is None and record.attributes.get("k") == "s":
             item = {**record.attributes, "t": appended.stamp_us}
             for message in open_segment(item):
                 earlier = self._segments.setdefault(message.body, [])
@@ -82,6 +89,10 @@ class Store:
                 )
                 earlier.append(appended.key)
         return appended
+
+    def _find_proposed(self, record: Append) -> Attributes | None:
+        slice_us = record.proposed_us + record.delay_us
+        return self.cell._find(Key(record.partition, be64(slice_us) + record.suffix))
 
     def _holds(self, key: Key) -> bool:
         return self.cell._find(key) is not None  # not a request that anybody counts
@@ -102,8 +113,9 @@ class Store:
 class FaultyCell:
     """Implements Cell for one front end. It crashes, freezes and is cut off with its process.
 
-    With `live_present` the front end sees the store's present itself (an embedded cell), without
-    it the present of the last answer.
+    With a plan's `live_present` the front end sees the store's present itself (an embedded cell),
+    without it the present of the last answer. Where cells choose no stamps, it is what the DynamoDB
+    adapter makes of the seconds in answers.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what a way to a store depends on
@@ -113,7 +125,7 @@ class FaultyCell:
         scheduler: Scheduler,
         weather: Weather,
         random: Random,
-        live_present: bool,  # noqa: FBT001 - one of the facts above
+        plan: Plan,
     ) -> None:
         self.cut_until_us = 0
         self.replies_only = False
@@ -122,27 +134,40 @@ class FaultyCell:
         self._scheduler = scheduler
         self._weather = weather
         self._random = random
-        self._live_present = live_present
+        self._live_present = plan.live_present
+        self._slowness = Random(f"{plan.seed}/{process.name}/{store.name}/slow")
         self._present_us = 0
+        self._time = StoreTime(process, lambda: scheduler.now_us)
+        self._observe(scheduler.now_us, self._second_us())
 
     @property
     def chooses_stamps(self) -> bool:
         return self._store.cell.chooses_stamps
 
     def settled_us(self) -> int:
-        return self.now_us()
+        return self.now_us() if self.chooses_stamps else self._time.settled_us()
 
     def now_us(self) -> int:
         """The store's present, as this front end knows it."""
+        if not self.chooses_stamps:
+            known_us = self._time.now_us()
+            error_us = abs(known_us - self._store.now_us())
+            self._store.estimate_error_us_max = max(self._store.estimate_error_us_max, error_us)
+            return known_us
         if self._live_present:
             return self._store.cell.now_us()
         return self._present_us
 
     async def append(self, record: Append) -> Appended:
-        """Never repeated by the way: the cell chooses the stamp, so no network lies between."""
-        return await self._call(
-            lambda: self._store.append(record, self._process.name), repeatable=False, grows=True
-        )
+        """Where the cell chooses stamps, no network lies between that could repeat it."""
+
+        async def perform() -> Appended:
+            appended = await self._store.append(record, self._process.name)
+            if self.chooses_stamps:
+                return appended
+            return replace(appended, time_ms=self._second_us() // 1000 + 999)
+
+        return await self._call(perform, repeatable=not self.chooses_stamps, grows=True)
 
     async def put(
         self,
@@ -192,6 +217,8 @@ class FaultyCell:
     def expire(self, keys: Sequence[Key]) -> None:
         """The cell removes all of them together, now or later, or leaves them to their time."""
         kept = tuple(keys)
+        if not self.chooses_stamps:
+            return
         if self._random.random() < 0.8:
             self._scheduler.after(
                 self._random.randrange(5_000_000), lambda: self._store.cell.expire(kept)
@@ -207,6 +234,7 @@ class FaultyCell:
         grows: bool = False,
     ) -> T:
         reply: Future[T] = Future(self._scheduler)
+        sent_us = self._scheduler.now_us
         weather, random = self._weather, self._random.random
         there_us = self._latency_us()
         if random() < weather.crash:
@@ -218,34 +246,46 @@ class FaultyCell:
         elif random() < weather.lost_request:
             self._fail_after(reply, self._patience_us(), "request lost")
         else:
-            self._scheduler.after(there_us, lambda: self._arrive(perform, reply))
+            self._scheduler.after(there_us, lambda: self._arrive(perform, reply, sent_us))
             if repeatable and random() < weather.duplicate:
                 again_us = there_us + self._random.randrange(60_000_000)
                 ignored: Future[T] = Future(self._scheduler)
-                self._scheduler.after(again_us, lambda: self._arrive(perform, ignored))
+                self._scheduler.after(again_us, lambda: self._arrive(perform, ignored, sent_us))
             if weather.delay:
                 self._fail_after(reply, there_us + self._patience_us(), "no answer in time")
         return await reply
 
-    def _arrive(self, perform: Callable[[], Coroutine[Any, Any, T]], reply: Future[T]) -> None:
+    def _arrive(
+        self, perform: Callable[[], Coroutine[Any, Any, T]], reply: Future[T], sent_us: int
+    ) -> None:
         now_us = self._scheduler.now_us
         cut = self.cut_until_us > now_us
         if self._store.down_until_us > now_us or (cut and not self.replies_only):
             self._fail_after(reply, self._patience_us(), "nobody there")
             return
         answer = _at_once(perform())
-        present_us = self._store.cell.now_us()
+        present_us, second_us = self._store.cell.now_us(), self._second_us()
         if cut or self._random.random() < self._weather.lost_reply:
             self._fail_after(reply, self._patience_us(), "reply lost")
             return
 
         def arrive_back() -> None:
             self._present_us = max(self._present_us, present_us)
+            self._observe(sent_us, second_us)
             reply.resolve(answer)
 
         self._scheduler.after(self._latency_us(), arrive_back)
 
+    def _second_us(self) -> int:
+        """The second of the store's clock, which is all that an answer says of it."""
+        return self._store.now_us() // 1_000_000 * 1_000_000
+
+    def _observe(self, sent_us: int, second_us: int) -> None:
+        self._time.observe(Exchange(sent_us, self._scheduler.now_us, second_us))
+
     def _latency_us(self) -> int:
+        if self._weather.slow and self._slowness.random() < self._weather.slow:
+            return self._slowness.randrange(SLOW_US_MAX)
         if self._random.random() < self._weather.delay:
             return int(self._random.random() ** 3 * DELAY_US_MAX)
         return self._random.randrange(200, 8_000)

@@ -55,6 +55,8 @@ class Case:
         self.end_us = world.scheduler.now_us
         self.early_us = world.offset_us_min
         self.late_us = world.offset_us_max
+        # By how much front ends were wrong about the time of a cell that chooses no stamps.
+        self.estimate_error_us = max(store.estimate_error_us_max for store in world.stores)
         self.stored_by_id: dict[str, Stored] = {}
         self.stored_by_body: dict[str, list[Stored]] = defaultdict(list)
         for store in world.stores:
@@ -93,7 +95,7 @@ def acknowledged_is_delivered(case: Case) -> Iterator[Violation]:
 def _may_be_purged(case: Case, sent: Sent) -> bool:
     first_us = sent.call.attempts[0].invoked_us
     return any(
-        (purge.answered_us or NEVER_US) >= first_us
+        (purge.answered_us or NEVER_US) + case.estimate_error_us >= first_us
         for purge in case.ledger.purges.get(sent.call.queue, ())
         if purge.status != REFUSED
     )
@@ -104,7 +106,7 @@ def _may_expire(case: Case, message_id: str, sent: Sent, until_us: int) -> bool:
     if stored is None:
         return False  # acknowledged and never stored: there is no excuse
     retention_us = case.queues[sent.call.queue].retention_s * SECOND_US
-    return stored.stamp_us + retention_us <= until_us + case.late_us
+    return stored.stamp_us + retention_us <= until_us + case.late_us + case.estimate_error_us
 
 
 def deletes_last(case: Case) -> Iterator[Violation]:
@@ -215,7 +217,9 @@ def repeats_are_stored_once(case: Case) -> Iterator[Violation]:
                 for attempt in call.attempts
                 if attempt.front_end == copy.front_end and attempt.invoked_us < copy.time_us
             )
-            looked_back_us = copy.time_us - first.time_us + case.late_us - case.early_us
+            # A cell that chooses no stamps may have stored it long after its stamp.
+            stored_us = min(first.time_us, first.stamp_us)
+            looked_back_us = copy.time_us - stored_us + case.late_us - case.early_us
             if copy.again and began_us > first.time_us and looked_back_us < LOOKBACK_US:
                 yield Violation(
                     "repeats are stored once",
@@ -256,7 +260,7 @@ def delays_are_respected(case: Case) -> Iterator[Violation]:
         early_us = (
             sent.call.attempts[0].invoked_us + delay_s * SECOND_US - deliveries[0].answered_us
         )
-        if early_us > 0:
+        if early_us > 2 * case.estimate_error_us:
             yield Violation(
                 "delays are respected",
                 f"{message_id} was delivered {early_us} us before its delay was over",
@@ -295,7 +299,7 @@ def the_purged_stay_away(case: Case) -> Iterator[Violation]:
                 same = purge.front_end == delivered.attempt.front_end
                 allowed_us = 0 if same and not faulty else seen_us
                 if (
-                    stored.time_us < purge.invoked_us
+                    stored.time_us + 2 * case.estimate_error_us < purge.invoked_us
                     and delivered.attempt.invoked_us > purge.answered_us + allowed_us
                 ):
                     yield Violation(

@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 import data_plane.bag
@@ -43,7 +43,8 @@ class Plan:
 
     `sequential`: one front end and one client that does one thing after the other, so that what a
     call spends can be counted. `drain` says through which front ends the queues are emptied at the
-    end. `leaps_us` are stretches of time in which nothing happens, before the last look.
+    end. `stamps`: cells choose the stamps of appends. `leaps_us` are stretches of time in which
+    nothing happens, before the last look.
     """
 
     seed: int
@@ -56,6 +57,7 @@ class Plan:
     climate: Climate
     skew_us_max: int
     live_present: bool
+    stamps: bool
     bounds: Mapping[str, int]
     sequential: bool
     purges: bool
@@ -70,6 +72,12 @@ def make_plan(seed: int) -> Plan:
     climate = choose_climate(random)
     while sequential and not climate.calm:
         climate = choose_climate(random)
+    # Chances of their own, so that the other universes stay what they were.
+    late = Random(f"{seed}/stamping")
+    stamps = late.random() < 0.6
+    if not stamps and not climate.calm:
+        slow = late.choice((0.0, 0.1, 0.4))
+        climate = replace(climate, weather=replace(climate.weather, slow=slow))
     queues = tuple(
         QueuePlan(
             name=f"q{number}",
@@ -90,6 +98,7 @@ def make_plan(seed: int) -> Plan:
         climate=climate,
         skew_us_max=random.choice((0, 50_000, 50_000, 2_000_000)),
         live_present=random.random() < 0.6,
+        stamps=stamps,
         bounds=SMALL_BOUNDS if random.random() < 0.4 else {},
         sequential=sequential,
         purges=not sequential and random.random() < 0.25,

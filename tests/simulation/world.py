@@ -55,7 +55,12 @@ class Slot:
         self.process = process
         self.cells = {
             store.name: FaultyCell(
-                store, process, world.scheduler, world.weather, world.random, plan.live_present
+                store,
+                process,
+                world.scheduler,
+                world.weather,
+                world.random,
+                plan,
             )
             for store in world.stores
         }
@@ -102,7 +107,12 @@ class World:
         self.frozen_until_us = 0
         names = ["meta", *(f"cell{number}" for number in range(plan.cells))]
         self.stores = [
-            Store(name, self.scheduler, self.random.randint(-plan.skew_us_max, plan.skew_us_max))
+            Store(
+                name,
+                self.scheduler,
+                self.random.randint(-plan.skew_us_max, plan.skew_us_max),
+                stamps=plan.stamps,
+            )
             for name in names
         ]
         self.slots = [Slot(self, number) for number in range(plan.front_ends)]

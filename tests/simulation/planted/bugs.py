@@ -22,7 +22,7 @@ from data_plane.core.message import Message
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.memory.cell import MemoryCell
-from data_plane.ports import Append, Attributes, Update
+from data_plane.ports import Append, Appended, Attributes, Update
 from tests.simulation.planted import PlantedBug
 
 DELIVERED = frozenset({"acknowledged is delivered"})
@@ -55,6 +55,15 @@ async def _flush_without_outcomes(at: Access, delay_us: int, entries: list[objec
 
 def _stamp_of_the_sender(_cell: MemoryCell, record: Append) -> int:
     return record.proposed_us
+
+
+def _never_late(_at: Access, _appended: Appended) -> bool:
+    return False
+
+
+async def _settle_unseen(at: Access, settled: bytes) -> bool:
+    at.lane.settle_to(min(settled, at.lane.cursor))
+    return False
 
 
 def _covered_without_marker(_lane: Lane, _block: Block, _index: int) -> bool:
@@ -236,6 +245,7 @@ BUGS: Final = (
     ),
     PlantedBug("low-water mark past every lease", DELIVERED, ((Lane, "_prune", _prune_leased),)),
     PlantedBug("markers not written", DELIVERED, ((upkeep, "mark", _mark_in_memory),)),
+    PlantedBug("late writes not announced", DELIVERED, ((upkeep, "came_late", _never_late),)),
     PlantedBug("cursor past the present", DELIVERED, ((Lane, "absorb", _absorb_past_now),)),
     PlantedBug(
         "block collected with messages left",
@@ -317,6 +327,14 @@ RARE: Final = (
             "a marker that was skipped still covers",
             DELIVERED,
             ((Lane, "_covered_from_ms", _covered_by_any_marker),),
+        ),
+    ),
+    (
+        5956,
+        PlantedBug(
+            "what has settled is not looked at again",
+            DELIVERED,
+            ((reading, "_look_again", _settle_unseen),),
         ),
     ),
     (
