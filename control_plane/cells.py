@@ -24,6 +24,9 @@ PROBE: Final = Key("health", b"\0")
 """What is read to see whether a cell answers; there need not be such an item."""
 
 _COLLECTED_ITEMS_MAX: Final = 1000
+_FLUSH_PERIOD_US: Final = 10_000_000
+"""Counters are written so often: what comes and goes within it costs no write."""
+
 _DYNAMODB_OPERATIONS: Final = (
     *("put_item", "update_item", "delete_item", "get_item", "query"),
     *("batch_get_item", "batch_write_item"),
@@ -121,12 +124,20 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
         offload.close()
         raise StartError(str(error)) from error
 
+    flush_due_us = 0
+
+    async def upkeep(now_us: int) -> None:
+        nonlocal flush_due_us
+        if not now_us < flush_due_us <= now_us + _FLUSH_PERIOD_US:  # due, or the clock was set
+            flush_due_us = now_us + _FLUSH_PERIOD_US
+            await cell.flush()
+
     async def close() -> None:
         bodies.close()
         try:
             await cell.flush()
         except CellUnavailableError as error:
-            LOG.warning("counters of the last second are lost: %s", error)
+            LOG.warning("counters of the last seconds are lost: %s", error)
         offload.close()
         client.close()
 
@@ -146,7 +157,7 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
         where=f"data in the DynamoDB table {table} at {client.meta.endpoint_url}, {bodies.where}",
         cell=cell,
         forgets=False,
-        upkeep=lambda _now_us: cell.flush(),
+        upkeep=upkeep,
         is_full=lambda: False,
         gauges=gauges,
         close=close,

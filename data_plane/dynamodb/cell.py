@@ -82,7 +82,7 @@ class DynamoCell:
         self._table = table
         self._offload = offload
         self._time = StoreTime(clock, monotonic_us)
-        self._tallies: dict[Key, int] = {}
+        self._tallies: dict[str, dict[Key, int]] = {}
 
     @property
     def chooses_stamps(self) -> bool:
@@ -178,6 +178,8 @@ class DynamoCell:
             raise ValueError(f"a query reads at least one item, not {limit}")
         if until is not None and until <= after:
             return []
+        if partition in self._tallies:
+            await self._flush(partition)
         parameters = range_parameters(partition, after, until)
         parameters |= {
             "Limit": limit,
@@ -216,9 +218,15 @@ class DynamoCell:
     async def flush(self) -> None:
         """Write the counters that were moved since the last time.
 
-        Those that could not be written are kept for the next time. Raises CellUnavailableError.
+        What was moved to and fro meanwhile costs nothing. Counters are written before a query of
+        theirs, too, so that whoever moved them reads them. Those that could not be written are kept
+        for the next time. Raises CellUnavailableError.
         """
-        moved, self._tallies = self._tallies, {}
+        for partition in list(self._tallies):
+            await self._flush(partition)
+
+    async def _flush(self, partition: str) -> None:
+        moved = self._tallies.pop(partition, {})
         expires_s = self.now_us() // 1_000_000 + COUNTER_TTL_S
         while moved:
             key, amount = moved.popitem()
@@ -232,7 +240,8 @@ class DynamoCell:
 
     def _count(self, moved: Iterable[Tally]) -> None:
         for key, amount in moved:
-            self._tallies[key] = self._tallies.get(key, 0) + amount
+            counters = self._tallies.setdefault(key.partition, {})
+            counters[key] = counters.get(key, 0) + amount
 
     async def _write(self, operation: str, parameters: dict[str, Any], tallies: Tallies) -> Written:
         parameters["ReturnValues"] = "ALL_OLD"

@@ -86,6 +86,22 @@ def test_counters_are_summed_up_before_they_are_written(client: Any) -> None:
     play(client, scenario)
 
 
+def test_whoever_asks_for_counters_sees_what_was_moved(client: Any) -> None:
+    counter, other = Key("T", b"a"), Key("U", b"a")
+
+    async def scenario(cell: DynamoCell) -> None:
+        moved = [Tally(counter, 2), Tally(other, 1)]
+        await cell.put(KEY, {"v": 1}, tallies=lambda _before: moved)
+        (item,) = await cell.query("T", limit=9)
+        assert item.attributes["n"] == 2
+        assert await cell.get(other) is None
+        writes = cell.counters.requests["update_item"]
+        await cell.query("T", limit=9)
+        assert cell.counters.requests["update_item"] == writes
+
+    play(client, scenario)
+
+
 def test_counters_that_could_not_be_written_are_kept(
     client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
