@@ -16,8 +16,10 @@ REGION =
 BASE_URL =
 LOG_LEVEL =
 
-# Options of `make simulate`, `make bench` and `make rehearse`.
+# Options of `make simulate`, `make bench`, `make drill` and `make rehearse`.
 SEEDS =
+ROUNDS =
+DRILL =
 BENCH =
 PEERS =
 ONLY =
@@ -45,7 +47,7 @@ COMPILE = $(CURDIR)/$(TEST_ENV)/bin/uv pip compile --quiet --universal --python-
 	--generate-hashes --no-emit-index-url --no-header --no-annotate
 
 .DEFAULT_GOAL = help
-.PHONY: help serve test lint bench simulate rehearse lock clean
+.PHONY: help serve test lint bench simulate drill rehearse lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
@@ -75,6 +77,9 @@ bench: ## measure throughput and latency of the server, or beside peers (BENCH=o
 
 simulate: $(TEST_READY) ## run seeded simulations (SEEDS=...)
 	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000)
+
+drill: $(TEST_READY) ## cut power, fail writes, fill disks under a server (ROUNDS=... DRILL=options)
+	@$(TEST_ENV)/bin/python -m tests.drills $(if $(ROUNDS),--rounds $(ROUNDS)) $(DRILL)
 
 rehearse: $(TEST_READY) ## run on AWS emulators, over bad networks too (SEEDS=... ONLY=expression)
 	@$(MAKE) --no-print-directory $(EMULATORS_READY)

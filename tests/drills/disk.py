@@ -17,25 +17,30 @@ from tests.drills.cut import FLAGS, cut
 IMAGE_PROBE_BYTES: Final = 4 * 1024 * 1024
 _FOLDER: Final = re.compile(r"drill-(\d+)-\w+")
 _COMMAND_S_MAX: Final = 60
+_SAID_CHARS_MAX: Final = 200
 
 
 class DiskError(Exception):
     """A file system cannot be made, mounted or cut; the message is one line."""
 
 
-def run(*command: str | Path, as_root: bool = False) -> str:
+def as_root() -> tuple[str, ...]:
+    """What to put before a command that needs root."""
+    return ("sudo", "-n") if os.geteuid() else ()
+
+
+def run(*command: str | Path, needs_root: bool = False) -> str:
     """Run a command and return what it printed. Raises DiskError."""
-    prefix = ["sudo", "-n"] if as_root and os.geteuid() else []
-    words = [*prefix, *map(str, command)]
+    words = [*(as_root() if needs_root else ()), *map(str, command)]
     try:
         done = subprocess.run(
             words, capture_output=True, text=True, timeout=_COMMAND_S_MAX, check=False
         )
-    except FileNotFoundError:
-        raise DiskError(f"{words[0]} is missing") from None
+    except OSError as error:
+        raise DiskError(f"{words[0]}: {error.strerror}") from error
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise DiskError(f"{command[0]}: {said[-1] if said else done.returncode}")
+        said = " ".join((done.stderr + done.stdout).split())
+        raise DiskError(f"{command[0]} ended with {done.returncode}: {said[:_SAID_CHARS_MAX]}")
     return done.stdout
 
 
@@ -66,16 +71,16 @@ class Disk:
 
     def mount(self) -> None:
         """Mount it; what power was cut from is recovered by that."""
-        run("mount", "-o", "loop", self._image, self.mount_point, as_root=True)
+        run("mount", "-o", "loop", self._image, self.mount_point, needs_root=True)
 
     def unmount(self) -> None:
         """Let go of it."""
-        run("umount", self.mount_point, as_root=True)
+        run("umount", self.mount_point, needs_root=True)
 
     def cut(self, how: str) -> None:
         """From now on nothing reaches the disk: see `FLAGS`. Raises DiskError."""
         if os.geteuid():
-            run(sys.executable, "-m", "tests.drills.cut", self.mount_point, how, as_root=True)
+            run(sys.executable, "-m", "tests.drills.cut", self.mount_point, how, needs_root=True)
         else:
             cut(self.mount_point, FLAGS[how])
 
@@ -86,7 +91,7 @@ class Disk:
     def close(self) -> None:
         """Unmount it, whoever still uses it, and remove it."""
         if self.mount_point.is_mount():
-            run("umount", "--lazy", self.mount_point, as_root=True)
+            run("umount", "--lazy", self.mount_point, needs_root=True)
         self.mount_point.rmdir()
         self._image.unlink()
 
@@ -117,7 +122,7 @@ def remove_leftovers(parent: Path) -> None:
             continue
         for mounted in folder.rglob("mounted"):
             if mounted.is_mount():
-                run("umount", "--lazy", mounted, as_root=True)
+                run("umount", "--lazy", mounted, needs_root=True)
         shutil.rmtree(folder)
 
 

@@ -4,8 +4,6 @@ strace attaches to the server and fails system calls on its data file: they are 
 return the error.
 """
 
-import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ from typing import Final
 from tests.benchmarks.server_process import ServerError
 from tests.drills.audit import audit, settled_audit
 from tests.drills.caller import Caller
-from tests.drills.disk import DiskError, reason_to_skip, run
+from tests.drills.disk import DiskError, as_root, reason_to_skip, run
 from tests.drills.drill import Findings, Plan
 from tests.drills.ground import Ground, Kills, power_cuts
 from tests.drills.load import Load
@@ -134,21 +132,31 @@ def _fail_for_a_while(plan: Plan, subject: Subject, failure: Failure) -> None:
 def _failing(subject: Subject, failure: Failure, trace: Path) -> Iterator[None]:
     """Let writes of the server fail for as long as this lasts."""
     trace.write_text("")
-    command = [
-        *(["sudo", "-n"] if os.geteuid() else []),
-        *("strace", "-f", "-p", str(subject.server.pid), "-o", str(trace)),
-        *("-P", str(subject.data / "data.mdb")),
+    options = (
+        *("-f", "-o", str(trace), "-P", str(subject.data / "data.mdb")),
         *("-e", f"trace={failure.calls}", "-e", f"inject={failure}"),
-    ]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
+    )
+    with _attached(subject.server.pid, *options):
+        yield
+
+
+@contextmanager
+def _attached(pid: int, *options: str) -> Iterator[None]:
+    """Have strace at a process. Raises DiskError where that is not possible."""
+    command = [*as_root(), "strace", "-p", str(pid), *options]
+    try:
+        tracer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    except OSError as error:
+        raise DiskError(f"{command[0]}: {error.strerror}") from error
+    with tracer:
         assert tracer.stderr is not None
-        said = tracer.stderr.readline()
+        said = tracer.stderr.readline().strip()
         if "attached" not in said:
             raise DiskError(f"strace does not attach: {said}")
         try:
             yield
         finally:
-            tracer.send_signal(signal.SIGINT)
+            run("kill", "-INT", str(tracer.pid), needs_root=True)
             tracer.stderr.read()
 
 
@@ -156,20 +164,9 @@ def _reason_to_skip() -> str:
     """Why writes cannot be failed here; empty if they can."""
     with subprocess.Popen(["sleep", "60"]) as sleeper:
         try:
-            run("strace", "-V")
-            return _reason_not_to_attach(sleeper.pid)
+            with _attached(sleeper.pid):
+                return ""
         except DiskError as error:
-            return f"needs strace ({error})"
+            return f"needs strace, and root or sudo without a password ({error})"
         finally:
             sleeper.kill()
-
-
-def _reason_not_to_attach(pid: int) -> str:
-    prefix = ["sudo", "-n"] if os.geteuid() else []
-    with subprocess.Popen(
-        [*prefix, "strace", "-p", str(pid)], stderr=subprocess.PIPE, text=True
-    ) as tracer:
-        assert tracer.stderr is not None
-        said = tracer.stderr.readline()
-        tracer.send_signal(signal.SIGINT)
-    return "" if "attached" in said else f"needs the right to attach to processes ({said.strip()})"
