@@ -5,7 +5,7 @@ from functools import partial
 from data_plane.bag import keys
 from data_plane.bag.bounds import FETCH_ITEMS_MAX, GET_MANY_MAX, QUERY_PAGE, READY_AGE_US_MAX
 from data_plane.bag.desk import Access
-from data_plane.bag.lane import GONE, Block, Lane, LoadedSegment
+from data_plane.bag.lane import GONE, Block, Lane, LoadedSegment, is_over
 from data_plane.bag.segment import DamagedSegmentError, UnknownFormatError, octets
 from data_plane.core.message import Message
 from data_plane.ports import Attributes, CellUnavailableError, Item, Key
@@ -152,7 +152,7 @@ async def load(at: Access, block: Block, indexes: list[int]) -> dict[int, Messag
         else:
             block.segments[first] = LoadedSegment(item)
     # Held on to: the block may let go of segments while their bodies are under way.
-    segments = {first: block.segments.get(first) for first in sorted(firsts)}
+    segments = {first: _still_wanted(at, block.segments.get(first)) for first in sorted(firsts)}
     bodies = await _bodies(at, block, [s for s in segments.values() if s is not None])
     opened = {first: _opened(at, block, segment, bodies) for first, segment in segments.items()}
     loaded: dict[int, Message] = {}
@@ -164,6 +164,13 @@ async def load(at: Access, block: Block, indexes: list[int]) -> dict[int, Messag
         elif messages:
             loaded[index] = messages[index - first]
     return loaded
+
+
+def _still_wanted(at: Access, segment: LoadedSegment | None) -> LoadedSegment | None:
+    """The segment, unless its body lies apart and may have been swept: its time is over."""
+    if segment is not None and segment.blob and is_over(at.queue, segment.sent_us, at.now_us()):
+        return None
+    return segment
 
 
 async def _bodies(at: Access, block: Block, segments: list[LoadedSegment]) -> dict[int, Body]:

@@ -95,6 +95,21 @@ def test_the_sweep_takes_what_has_expired_and_what_has_no_segment_alone(bench: A
     bench.run(story())
 
 
+def test_a_swept_body_of_an_expired_message_is_no_damage(bench: ApartBench) -> None:
+    async def story() -> None:
+        await bench.send(text(20_000))
+        assert len(await bench.receive(visibility_s=30)) == 1
+        bench.clock.advance(bench.queue.retention_s + HOUR_S + 1)
+        await sweep(bench)
+        assert await bench.names() == []
+        # The segment is still there, and its message comes back in memory: its lease has ended.
+        assert len(bench.segments()) == 1
+        assert await bench.blob_cost_of(bench.receive) == {}
+        assert bench.bag.damaged_segments == 0
+
+    bench.run(story())
+
+
 def test_a_sweep_goes_page_by_page_and_rests_for_hours(
     bench: ApartBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
