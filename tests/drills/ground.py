@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, Protocol
 
+from tests.drills.caller import UNAVAILABLE, Caller, RefusedError
 from tests.drills.disk import Disk
 from tests.drills.subject import Subject
 
@@ -59,7 +60,8 @@ class PowerCuts:
             # Let the servers meet a dead disk, and the clients what is answered then.
             for subject in subjects:
                 refused = subject.ledger.tally["refused"]
-                subject.ledger.wait_for("refused", refused + 1, _DEAD_DISK_S_MAX)
+                if subject.ledger.wait_for("refused", refused + 1, _DEAD_DISK_S_MAX):
+                    _expect_unavailable(subject)
         for subject in subjects:
             subject.server.kill()
 
@@ -67,6 +69,18 @@ class PowerCuts:
         """Mount what is on the disk."""
         self._disk.unmount()
         self._disk.mount()
+
+
+def _expect_unavailable(subject: Subject) -> None:
+    """A server that cannot go on says so to whoever watches over it."""
+    try:
+        with Caller(subject.server.port) as caller:
+            said = caller.page("/health")
+    except RefusedError as error:
+        if error.status == UNAVAILABLE:
+            return
+        said = str(error)
+    subject.ledger.accuse("answer", f"/health of a server without a disk says {said}")
 
 
 @contextmanager
