@@ -16,7 +16,13 @@ from typing import Final
 from tests.benchmarks.conversations import Conversation, conversations
 from tests.benchmarks.load import Group, Load, Outcome, Tally
 from tests.benchmarks.process import cpu_s, machine_cpu_s
-from tests.benchmarks.wire import Request, ResponseError, response_body, response_size
+from tests.benchmarks.wire import (
+    Request,
+    ResponseError,
+    response_body,
+    response_size,
+    says_close,
+)
 
 READ_BYTES: Final = 262_144
 ERROR_BYTES: Final = 300
@@ -251,7 +257,7 @@ class Generator:
 
     def _answered(self, peer: Peer, response: bytes) -> None:
         now_s = time.perf_counter()
-        if not self._load.keeps_alive:
+        if says_close(response):
             self._reconnect(peer)
         if response[9:12] != b"200":
             self._failed(peer, response_body(response)[:ERROR_BYTES].decode(errors="replace"))

@@ -27,10 +27,9 @@ class Group:
 class Load:
     """One run against the server on a port of this machine.
 
-    `server_pid` is that of the process whose CPU time is charged to the run, with its children. A
-    server that does not keep connections alive gets a new one for each request, as a client would
-    do it. Requests under way at the end are awaited for `drain_s`, so that they do not burden what
-    is measured next.
+    `server_pid` is that of the process whose CPU time is charged to the run, with its children.
+    Requests under way at the end are awaited for `drain_s`, so that they do not burden what is
+    measured next.
     """
 
     port: int
@@ -38,7 +37,6 @@ class Load:
     seconds: float
     warm_up_s: float = 0
     server_pid: int = 0
-    keeps_alive: bool = True
     drain_s: float = 1.0
 
 

@@ -65,8 +65,6 @@ class Line:
     def __init__(self, port: int) -> None:
         self._port = port
         self._socket = self._connect()
-        self.keeps_alive = True
-        """Whether the server let the connection open after its last answer."""
 
     def _connect(self) -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", self._port), timeout=_REPLY_S_MAX)
@@ -96,8 +94,7 @@ class Line:
                 raise ResponseError("the server closed the connection")
             received += more
             size = size or response_size(received)
-        self.keeps_alive = not says_close(received)
-        if not self.keeps_alive:
+        if says_close(received):
             self._socket.close()
             self._socket = self._connect()
         if response_status(received) != 200:
@@ -130,7 +127,6 @@ class ServerProcess:
     wrapper: Sequence[str] = ()
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
-    keeps_alive: bool = True
     drain_s: float = 1.0
 
     @property

@@ -33,10 +33,6 @@ class Target(Protocol):
         """Process that is charged with its CPU time, with its children."""
 
     @property
-    def keeps_alive(self) -> bool:
-        """Whether connections outlive an answer."""
-
-    @property
     def drain_s(self) -> float:
         """How long answers are awaited after a run."""
 
@@ -52,7 +48,6 @@ def run_load(
             seconds,
             warm_up_s,
             target.pid,
-            keeps_alive=target.keeps_alive,
             drain_s=target.drain_s,
         )
     )

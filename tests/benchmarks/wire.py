@@ -190,8 +190,7 @@ def response_size(received: bytes | bytearray) -> int:
 
 def says_close(received: bytes | bytearray) -> bool:
     """Whether the connection ends with this response, whose head is complete."""
-    head = received[: received.index(b"\r\n\r\n")].lower()
-    return b"\r\nconnection: close" in head
+    return received.find(b"onnection: close", 0, received.index(b"\r\n\r\n")) >= 0
 
 
 def response_status(received: bytes | bytearray) -> int:

@@ -22,7 +22,7 @@ def response(status: int, body: bytes, *headers: bytes) -> bytes:
 
 
 @contextmanager
-def server(answer: Answer, *, keeps_alive: bool = True) -> Iterator[int]:
+def server(answer: Answer) -> Iterator[int]:
     numbers = itertools.count()
 
     class Handler(socketserver.StreamRequestHandler):
@@ -32,7 +32,7 @@ def server(answer: Answer, *, keeps_alive: bool = True) -> Iterator[int]:
                 if answered is None:
                     return
                 self.wfile.write(answered)
-                if not keeps_alive:
+                if b"close" in answered:
                     return
 
         def read_request(self) -> bool:
@@ -53,9 +53,9 @@ def server(answer: Answer, *, keeps_alive: bool = True) -> Iterator[int]:
             thread.join()
 
 
-def sends(port: int, *, keeps_alive: bool = True) -> Outcome:
+def sends(port: int) -> Outcome:
     group = Group("send", f"http://127.0.0.1:{port}/0/q", 2, messages_max=MESSAGES)
-    return Generator(Load(port, (group,), 60, keeps_alive=keeps_alive)).run()
+    return Generator(Load(port, (group,), 60)).run()
 
 
 def test_all_is_counted_of_a_server_that_keeps_connections() -> None:
@@ -65,9 +65,9 @@ def test_all_is_counted_of_a_server_that_keeps_connections() -> None:
 
 
 def test_a_server_that_ends_connections_gets_new_ones() -> None:
-    answer = response(200, SENT, b"Connection: close")
-    with server(lambda _: answer, keeps_alive=False) as port:
-        outcome = sends(port, keeps_alive=False)
+    last = response(200, SENT, b"Connection: close")
+    with server(lambda n: last if n % 3 == 0 else response(200, SENT)) as port:
+        outcome = sends(port)
     assert (outcome.messages, dict(outcome.errors)) == (MESSAGES, {})
 
 

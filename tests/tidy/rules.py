@@ -15,7 +15,9 @@ BANNED_NAMES: Final = frozenset({"utils", "util", "helpers", "helper", "common",
 }
 """A name that says nothing about what is inside collects everything."""
 
-GENERATED: Final = re.compile(r"requirements/[a-z]+\.txt|tests/benchmarks/results/.*|.*/package-lock\.json")
+GENERATED: Final = re.compile(
+    r"requirements/[a-z]+\.txt|tests/benchmarks/results/.*|.*/package-lock\.json"
+)
 """Written by tools; long by nature."""
 
 # Spelled so that this file does not break its own rule.

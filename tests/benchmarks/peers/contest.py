@@ -13,7 +13,7 @@ from typing import Any, Final
 from tests.benchmarks.canned_server import canned_server
 from tests.benchmarks.load import Group, Outcome
 from tests.benchmarks.peers.contestants import OURS, Contestant, contestants
-from tests.benchmarks.peers.table import Comparison, aim, markdown, text
+from tests.benchmarks.peers.table import Comparison, aims, markdown, text
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.report import Row, heading, machine_facts, without_nan
 from tests.benchmarks.server_process import ServerError
@@ -170,8 +170,7 @@ def compare(folder: Path, peers: Sequence[str], plan: Plan, json_path: Path | No
             compared.append(step())
             print(f"\n{text(compared[-1], labels)}", flush=True)
     print(f"\n{markdown(compared, labels)}\n")
-    if verdict := aim(compared):
-        print(verdict)
+    print("\n".join(aims(compared)))
     if json_path is not None:
         json_path.write_text(json.dumps(_as_json(machine, labels, compared), indent=1) + "\n")
     return sum(sum(each.rows[OURS].errors.values()) for each in compared)

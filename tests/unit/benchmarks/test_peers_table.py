@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from tests.benchmarks.latency import Latency
-from tests.benchmarks.peers.table import Comparison, aim, markdown, ratio_text, text
+from tests.benchmarks.peers.table import Comparison, aims, markdown, ratio_text, text
 from tests.benchmarks.report import Row
 
 LABELS = {"Tidegate": "Tidegate 1, on disk", "fauxqs": "fauxqs 2, in memory"}
@@ -61,6 +61,12 @@ def test_a_backlog_that_is_the_same_for_all_is_not_repeated() -> None:
     assert "waiting" not in markdown([compared], LABELS)
 
 
+def test_who_could_not_begin_has_no_backlog() -> None:
+    compared = replace(comparison(3000, math.nan), waiting={"Tidegate": 9})
+    assert "9 messages were waiting" in text(compared, LABELS)
+    assert "| 3,000 | none |" in markdown([compared], LABELS)
+
+
 def test_errors_are_shown_in_both() -> None:
     compared = comparison(3000, 1000)
     broken = replace(compared.rows["fauxqs"], errors={"InternalFailure": 2, "cut": 1})
@@ -75,10 +81,9 @@ def test_the_text_shows_what_the_generator_could_do() -> None:
 
 @pytest.mark.parametrize(("ours", "verdict"), [(2000, "met"), (1990, "MISSED")])
 def test_the_aim(ours: float, verdict: str) -> None:
-    said = aim([comparison(9, 9, connections=1), comparison(ours, 1000)])
-    assert said is not None
+    (said,) = aims([comparison(9, 9, connections=1), comparison(ours, 1000)])
     assert verdict in said
 
 
 def test_without_its_row_nothing_is_said_of_the_aim() -> None:
-    assert aim([comparison(2000, 1000, connections=1)]) is None
+    assert aims([comparison(2000, 1000, connections=1)]) == []
