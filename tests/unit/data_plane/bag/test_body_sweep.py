@@ -95,7 +95,11 @@ def test_the_sweep_takes_what_has_expired_and_what_has_no_segment_alone(bench: A
     bench.run(story())
 
 
-def test_a_swept_body_of_an_expired_message_is_no_damage(bench: ApartBench) -> None:
+def test_a_swept_body_of_an_expired_message_is_no_damage(
+    bench: ApartBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "BODY_BYTES_HELD_MAX", 0)
+
     async def story() -> None:
         await bench.send(text(20_000))
         assert len(await bench.receive(visibility_s=30)) == 1
