@@ -99,7 +99,9 @@ class ServerSettings:
         if self.endpoint and not _is_origin(self.endpoint):
             raise SettingError("endpoint", f"{self.endpoint!r} is not of the form {_ORIGIN}")
         if _TABLE.fullmatch(self.table) is None:
-            raise SettingError("table", f"{self.table!r} is no name of a DynamoDB table")
+            raise SettingError(
+                "table", f"{self.table!r} is no table's name: 3 to 255 of a-z A-Z 0-9 _ . -"
+            )
         if not 1 <= self.connections <= _CONNECTIONS_MAX:
             raise SettingError(
                 "connections", f"{self.connections} is not within 1 and {_CONNECTIONS_MAX}"

@@ -62,7 +62,8 @@ class DynamoCell:
     """Implements `data_plane.ports.Cell` on a table as tables.py describes it.
 
     `client` is one that opening.connect() made: it makes one attempt, and checks answers. Its calls
-    run through `offload`, each at most for about `deadline_s`. Belongs to one event loop.
+    run through `offload`, each at most for about `deadline_s` with what it waits there. Belongs to
+    one event loop or driver.
     """
 
     def __init__(  # noqa: PLR0913 - its ports, and the numbers that an operator may choose
@@ -79,6 +80,7 @@ class DynamoCell:
         self._requests = Requests(
             client, monotonic_us, deadline_s=deadline_s, report_units=report_units
         )
+        self._monotonic_us = monotonic_us
         self._table = table
         self._offload = offload
         self._time = StoreTime(clock, monotonic_us)
@@ -267,15 +269,17 @@ class DynamoCell:
 
     async def _send(self, operation: str, parameters: dict[str, Any]) -> Answer:
         parameters["TableName"] = self._table
-        answer = await self._offload(lambda: self._requests.send(operation, parameters))
+        asked_us = self._monotonic_us()
+        answer = await self._offload(lambda: self._requests.send(operation, parameters, asked_us))
         self._time.observe(answer.exchange)
         return answer
 
     async def _send_batch(self, operation: str, of_table: Any, unprocessed: str) -> list[TypedItem]:
         """Send a batch whole; the items that it brought."""
         parameters = {"RequestItems": {self._table: of_table}}
+        asked_us = self._monotonic_us()
         answers = await self._offload(
-            lambda: self._requests.send_batch(operation, parameters, unprocessed)
+            lambda: self._requests.send_batch(operation, parameters, asked_us, unprocessed)
         )
         found: list[TypedItem] = []
         for answer in answers:

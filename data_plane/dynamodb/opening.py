@@ -22,7 +22,7 @@ from botocore.exceptions import (
 from botocore.exceptions import ConnectionError as NoConnectionError
 
 from data_plane import VERSION
-from data_plane.dynamodb.requests import DamagedAnswerError, check_answer
+from data_plane.dynamodb.requests import DamagedAnswerError, check_answers
 from data_plane.dynamodb.tables import PARTITION, SORT, cell_table, time_to_live
 
 CONNECT_TIMEOUT_S: Final = 1.0
@@ -81,7 +81,7 @@ def connect(
         raise OpenError("cell", str(error)) from error
     except (BotoCoreError, ValueError) as error:
         raise OpenError("endpoint", f"cannot use {endpoint!r}: {error}") from error
-    client.meta.events.register("before-parse.dynamodb", check_answer)
+    check_answers(client)
     return client
 
 

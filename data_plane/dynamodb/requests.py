@@ -97,12 +97,13 @@ class RequestCounters:
 
 
 class Requests:
-    """Sends requests of a client (opening.connect makes it) until `deadline_s` after the first.
+    """Sends requests of a client (opening.connect makes it) until `deadline_s` after it was asked.
 
-    The last attempt begins before the deadline, so a call takes that long and the client's timeouts
-    at most. May be used by several threads; counters are then approximate. `send` and `send_batch`
-    raise CellUnavailableError, and ItemTooBigError; what is a mistake of this code is raised as it
-    comes.
+    `asked_us` is when that was (`monotonic_us`): a request may have waited for its thread. The last
+    attempt begins before the deadline, so a call takes that long and the client's timeouts at most.
+
+    May be used by several threads; counters are then approximate. `send` and `send_batch` raise
+    CellUnavailableError, and ItemTooBigError; what is a mistake of this code is raised as it comes.
     """
 
     def __init__(
@@ -118,13 +119,14 @@ class Requests:
         self._monotonic_us = monotonic_us
         self._deadline_s = deadline_s
         self._report_units = report_units
+        check_answers(client)
 
-    def send(self, operation: str, parameters: Mapping[str, Any]) -> Answer:
+    def send(self, operation: str, parameters: Mapping[str, Any], asked_us: int) -> Answer:
         """The answer to one request; `operation` is the client's method."""
-        return self._repeat(operation, lambda: self._attempt(operation, parameters))
+        return self._repeat(operation, asked_us, lambda: self._attempt(operation, parameters))
 
     def send_batch(
-        self, operation: str, parameters: Mapping[str, Any], unprocessed: str
+        self, operation: str, parameters: Mapping[str, Any], asked_us: int, unprocessed: str
     ) -> list[Answer]:
         """The answers to a batch, repeated until nothing is left under the member `unprocessed`."""
         answers: list[Answer] = []
@@ -137,13 +139,17 @@ class Requests:
                 left["RequestItems"] = rest
                 raise _UnprocessedError(f"DynamoDB did not get to a part of a {operation}")
 
-        self._repeat(operation, attempt)
+        self._repeat(operation, asked_us, attempt)
         return answers
 
-    def _repeat(self, operation: str, attempt: Callable[[], T]) -> T:
+    def _repeat(self, operation: str, asked_us: int, attempt: Callable[[], T]) -> T:
+        left_s = self._deadline_s - (self._monotonic_us() - asked_us) / 1_000_000
+        if left_s <= 0:
+            # Whoever asked has waited long enough, and those behind it need the thread.
+            raise CellUnavailableError(f"{operation}: no thread was free for it in time")
         retrying = Retrying(
             retry=retry_if_exception(_is_transient),
-            stop=stop_before_delay(self._deadline_s),
+            stop=stop_before_delay(left_s),
             wait=wait_random_exponential(multiplier=WAIT_S_FIRST, max=WAIT_S_MAX),
             before_sleep=self._count_retry,
             reraise=True,
@@ -190,6 +196,11 @@ class Requests:
         for one in consumed if isinstance(consumed, list) else [consumed]:
             if one is not None:
                 self.counters.units[operation] += one.get("CapacityUnits", 0)
+
+
+def check_answers(client: Any) -> None:
+    """Let the client raise DamagedAnswerError for answers that are not whole."""
+    client.meta.events.register("before-parse.dynamodb", check_answer, unique_id="check-answer")
 
 
 def check_answer(response_dict: Mapping[str, Any], **_: object) -> None:

@@ -176,6 +176,23 @@ def test_a_batch_that_never_ends_is_unavailable() -> None:
         run(cell_on(script, deadline_s=0.05).get_many([KEY]))
 
 
+def test_what_waited_too_long_for_a_thread_is_not_sent() -> None:
+    running_us = [0]
+
+    async def late(call: Callable[[], T]) -> T:
+        running_us[0] += 2_000_000
+        return call()
+
+    script = Script(FOUND)
+    cell = DynamoCell(
+        script.client, "t", HandClock(), late, deadline_s=2, monotonic_us=lambda: running_us[0]
+    )
+    for call in (cell.get(KEY), cell.get_many([KEY])):
+        with pytest.raises(CellUnavailableError, match="no thread was free"):
+            run(call)
+    assert script.requests == []
+
+
 def test_units_are_counted_by_operation() -> None:
     script = Script(
         Reply({"Item": STORED, "ConsumedCapacity": {"TableName": "t", "CapacityUnits": 1.5}}),
