@@ -51,6 +51,9 @@ UNNEEDED_BODIES_MAX = 100_000
 """Beyond these, bodies of deleted messages stay until the sweep finds their segments expired."""
 
 CALLS_REMEMBERED_MAX = 100_000
+UNSURE_CALLS_MAX = 1_000
+"""Failed sends that a front end keeps, up to a segment each, for the seconds until SDKs retry."""
+
 CALL_LOOKBACK_US = 300_000_000
 CALL_LOOKBACK_SEGMENTS_MAX = 2_000
 QUERY_PAGE = 100

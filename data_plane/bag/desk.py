@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from data_plane.bag.bodies import BodyStore
 from data_plane.bag.bounds import (
@@ -10,12 +11,20 @@ from data_plane.bag.bounds import (
     DATA_TTL_SLACK_S,
     LANES_MAX,
     STATE_TTL_SLACK_S,
+    UNSURE_CALLS_MAX,
 )
 from data_plane.bag.lane import Lane
 from data_plane.bag.lease import TOKEN_BYTES, WRITER_BYTES
 from data_plane.core.errors import QUEUE_DOES_NOT_EXIST, RefusedError
 from data_plane.core.queue import Queue
-from data_plane.ports import Cell, Clock, Entropy, Waits
+from data_plane.ports import Append, Cell, Clock, Entropy, Waits
+
+
+class Attempt(NamedTuple):
+    """A segment to append, and the message ids of each SDK call in it, one after the other."""
+
+    record: Append
+    ids: Mapping[bytes, bytes]
 
 
 class Desk:
@@ -38,6 +47,7 @@ class Desk:
         self.lanes: OrderedDict[str, Lane] = OrderedDict()
         self._calls: dict[bytes, bytes] = {}
         self._earlier_calls: dict[bytes, bytes] = {}
+        self._unsure: dict[bytes, Attempt] = {}
         self.calls_under_way: set[bytes] = set()
         self.calls_awaited: dict[bytes, int] = {}
         self.damaged_segments = 0
@@ -78,6 +88,22 @@ class Desk:
     def ids_of_call(self, call: bytes) -> bytes | None:
         """The ids that an SDK call was given, if it is remembered."""
         return self._calls.get(call) or self._earlier_calls.get(call)
+
+    def keep_unsure(self, attempt: Attempt) -> None:
+        """Keep an attempt for its calls' retries: it may be stored, or be stored at any time."""
+        for call in attempt.ids:
+            self._unsure[call] = attempt
+        while len(self._unsure) > UNSURE_CALLS_MAX:
+            del self._unsure[next(iter(self._unsure))]
+
+    def forget_unsure(self, attempt: Attempt) -> None:
+        """It is stored now."""
+        for call in attempt.ids:
+            self._unsure.pop(call, None)
+
+    def unsure_attempt(self, call: bytes) -> Attempt | None:
+        """The attempt of an SDK call of which nobody knows whether it was stored."""
+        return self._unsure.get(call)
 
 
 @dataclass(frozen=True, slots=True)

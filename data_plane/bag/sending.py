@@ -16,7 +16,7 @@ from data_plane.bag.bounds import (
     SEGMENT_BYTES_MAX,
     SEGMENT_MESSAGES_MAX,
 )
-from data_plane.bag.desk import Access, Desk, channel, open_lane
+from data_plane.bag.desk import Access, Attempt, Desk, channel, open_lane
 from data_plane.bag.segment import (
     FORMAT_VERSION,
     CallInSegment,
@@ -29,7 +29,13 @@ from data_plane.bag.segment import (
 )
 from data_plane.core.message import Outgoing
 from data_plane.core.queue import Queue
-from data_plane.ports import SETTLE_US, Append, Attributes
+from data_plane.ports import (
+    SETTLE_US,
+    Append,
+    Attributes,
+    CellFullError,
+    CellUnavailableError,
+)
 
 UNMARKED_CALL = b""
 MESSAGE_ID_BYTES = 16
@@ -173,14 +179,32 @@ async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     )
     if at.bodies is not None:
         record = await at.bodies.put_apart(record, (message[0] for message in messages))
-    appended = await at.cell.append(record)
+    ids = {p.call: b"".join(m[0] for m in p.messages) for p in parcels if p.call != UNMARKED_CALL}
+    await _store(at, Attempt(record, ids))
+    at.desk.waits.signal(channel(at.lane), len(messages))
+
+
+async def _store(at: Access, attempt: Attempt) -> None:
+    """Append a segment, also one of which nobody knows whether it was stored before.
+
+    Stamps that the writer proposes make that the same item under the same key; a request that the
+    store gets after its sender has given up then changes nothing either.
+    """
+    desk, record = at.desk, attempt.record
+    try:
+        appended = await at.cell.append(record)
+    except CellFullError:
+        raise
+    except CellUnavailableError:
+        if not at.cell.chooses_stamps:
+            desk.keep_unsure(attempt)
+        raise
+    desk.forget_unsure(attempt)
     check_in_time(record, appended)
     if upkeep.came_late(at, appended):
-        await upkeep.announce(at, appended.key, attributes)
-    for parcel in parcels:
-        if parcel.call != UNMARKED_CALL:
-            at.desk.remember_call(parcel.call, b"".join(m[0] for m in parcel.messages))
-    at.desk.waits.signal(channel(at.lane), len(messages))
+        await upkeep.announce(at, appended.key, record.attributes)
+    for call, ids in attempt.ids.items():
+        desk.remember_call(call, ids)
 
 
 def _segment(
@@ -225,6 +249,9 @@ async def _earlier_attempt(at: Access, delay_us: int, call: bytes) -> list[bytes
         seen = desk.waits.signals(("call", call))
         # The deadline is set anew each time: past one, this would spin and hold up everybody.
         await desk.waits.wait_for(("call", call), seen, at.now_us() + CALL_LOOKBACK_US)
+    unsure = desk.unsure_attempt(call)
+    if unsure is not None:
+        await _store(at, unsure)
     ids = desk.ids_of_call(call)
     if ids is not None:
         return [ids[i : i + MESSAGE_ID_BYTES] for i in range(0, len(ids), MESSAGE_ID_BYTES)]

@@ -11,7 +11,7 @@ from data_plane.memory.cell import MemoryCell
 from data_plane.ports import SETTLE_US, Append, Appended, CellUnavailableError
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 
-CALL = b"c" * 16
+CALL, OTHER_CALL = b"c" * 16, b"d" * 16
 
 
 class SlowCell(MemoryCell):
@@ -22,8 +22,14 @@ class SlowCell(MemoryCell):
         self.held: list[asyncio.Event] = []
         self.holding = asyncio.Event()
         self.lost_replies = 0
+        self.late_requests = 0
+        self.under_way: list[Append] = []
 
     async def append(self, record: Append) -> Appended:
+        if self.late_requests:
+            self.late_requests -= 1
+            self.under_way.append(record)
+            raise CellUnavailableError("no answer in time")
         if self.held:
             self.holding.set()
             await self.held.pop().wait()
@@ -144,6 +150,29 @@ def test_what_a_repeated_call_finds_is_announced(bench: LateBench) -> None:
         assert bench.cell.kinds() == ["s", "l"]
         (delivery,) = await bench.receive()
         assert [delivery.message.id] == found
+
+    bench.run(story())
+
+
+@pytest.mark.parametrize("attempts_late", [1, 2])
+def test_a_request_that_arrives_after_its_call_was_repeated_changes_nothing(
+    bench: LateBench, attempts_late: int
+) -> None:
+    async def story() -> None:
+        bench.cell.late_requests = attempts_late
+        with pytest.raises(CellUnavailableError):
+            await asyncio.gather(bench.send("a", call=CALL), bench.send("b", call=OTHER_CALL))
+        bench.clock.advance(3)
+        for _ in range(attempts_late - 1):
+            with pytest.raises(CellUnavailableError):
+                await bench.send("a", call=CALL, repeated=True)
+        (first,) = await bench.send("a", call=CALL, repeated=True)
+        assert await bench.send("a", call=CALL, repeated=True) == [first]
+        for record in bench.cell.under_way:
+            await bench.cell.append(record)
+        assert await bench.send("b", call=OTHER_CALL, repeated=True) != [first]
+        assert bench.cell.kinds() == ["s", "l"]
+        assert sorted(await bench.drain(bench.front_end())) == ["a", "b"]
 
     bench.run(story())
 
