@@ -6,23 +6,41 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 from moto.server import ThreadedMotoServer
 
 from tests.integration.server_process import ServerProcess, free_port, run_command
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    port = free_port()
-    engine = ThreadedMotoServer("127.0.0.1", port, verbose=False)
-    engine.start()
-    yield f"http://127.0.0.1:{port}"
-    engine.stop()
+class Engine:
+    """Serves on one port; what is stored outlives its stops."""
+
+    def __init__(self) -> None:
+        self._port = free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+        self.start()
+
+    def start(self) -> None:
+        self._server = ThreadedMotoServer("127.0.0.1", self._port, verbose=False)
+        self._server.start()
+
+    def stop(self) -> None:
+        self._server.stop()
 
 
 @pytest.fixture
-def on_dynamodb(tmp_path: Path, endpoint: str) -> Iterator[ServerProcess]:
-    options = ("--cell", "dynamodb", "--endpoint", endpoint, "--table", "messages")
+def engine() -> Iterator[Engine]:
+    started = Engine()
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def on_dynamodb(tmp_path: Path, engine: Engine) -> Iterator[ServerProcess]:
+    options = (
+        *("--cell", "dynamodb", "--endpoint", engine.url, "--table", "messages"),
+        *("--cell-deadline", "0.5"),
+    )
     server = ServerProcess(tmp_path / "data", tmp_path / "log", options=options)
     server.start()
     yield server
@@ -30,10 +48,10 @@ def on_dynamodb(tmp_path: Path, endpoint: str) -> Iterator[ServerProcess]:
 
 
 def test_what_was_acknowledged_is_there_after_a_crash(
-    on_dynamodb: ServerProcess, endpoint: str
+    on_dynamodb: ServerProcess, engine: Engine
 ) -> None:
     server = on_dynamodb
-    assert f"data in the DynamoDB table messages at {endpoint}" in server.greeting
+    assert f"data in the DynamoDB table messages at {engine.url}" in server.greeting
     sqs = server.client(attempts=3)
     url = sqs.create_queue(QueueName="orders")["QueueUrl"]
     bodies = {f"message {number}" for number in range(10)}
@@ -52,6 +70,31 @@ def test_what_was_acknowledged_is_there_after_a_crash(
     assert (status, json.loads(health)["cells"]) == (200, {"messages": "available"})
     _, metrics = server.get("/metrics")
     assert 'tidegate_cell_retries_total{cell="messages"} 0.0' in metrics
+    assert server.stop() == 0
+
+
+def test_a_server_outlives_an_outage_of_dynamodb(
+    on_dynamodb: ServerProcess, engine: Engine
+) -> None:
+    server = on_dynamodb
+    sqs = server.client()
+    url = sqs.create_queue(QueueName="outage")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="before")
+    engine.stop()
+    with pytest.raises(ClientError) as failed:
+        sqs.send_message(QueueUrl=url, MessageBody="during")
+    assert failed.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+    status, health = server.get("/health")
+    assert (status, json.loads(health)["cells"]) == (503, {"messages": "unavailable"})
+    assert server.get("/metrics")[0] == 200
+    engine.start()
+    sqs.send_message(QueueUrl=url, MessageBody="after")
+    received: set[str] = set()
+    while not {"before", "after"} <= received:
+        answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=5)
+        received |= {message["Body"] for message in answer["Messages"]}
+    assert received == {"before", "after"}
+    assert server.get("/health")[0] == 200
     assert server.stop() == 0
 
 
