@@ -159,6 +159,26 @@ def test_a_change_without_an_answer_leaves_the_longer_time_open() -> None:
     assert ledger.settled_s() == 3601.6 + LATE_S_MAX
 
 
+def test_a_change_without_an_answer_may_have_made_a_message_visible() -> None:
+    ledger = Ledger("cell")
+    number = sent(ledger)
+    ledger.delivered(message_of(number, 1), 30, 1.0, 1.0)
+    ledger.change_asked(number, 0, 2.0)
+    ledger.change_failed(number, 0, 2.1)
+    ledger.delivered(message_of(number, 2), 30, 3.0, 3.0)
+    assert kinds(ledger) == []
+
+
+def test_deliveries_may_be_noted_in_another_order_than_they_happened() -> None:
+    ledger = Ledger("cell")
+    number = sent(ledger)
+    ledger.delivered(message_of(number, 2), 30, 5.0, 5.0)
+    ledger.delivered(message_of(number, 1), 1, 3.0, 3.0)
+    with audit(ledger, 10.0):
+        pass
+    assert kinds(ledger) == []
+
+
 def test_a_receive_without_an_answer_excuses_what_it_may_have_leased_and_no_more() -> None:
     ledger = Ledger("cell")
     for _ in range(11):
