@@ -1,10 +1,9 @@
-"""Blobs in a bucket against the contract of blob stores, on every engine that has S3."""
+"""Blobs in a bucket against the contract of blob stores, on engines that speak S3's API."""
 
-import asyncio
 import zlib
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -12,50 +11,31 @@ from data_plane.blobs.opening import S3Place, connect, open_bucket
 from data_plane.blobs.s3 import S3Blobs
 from data_plane.ports import Blobs
 from tests.conformance.blob_suite import BlobSuite
+from tests.conformance.on_driver import inline
 from tests.rehearsal.conftest import EngineUrl
-from tests.rehearsal.emulators import REGION
-
-T = TypeVar("T")
-ClientOf = Callable[[str], Any]
+from tests.rehearsal.emulators import REGION, S3_ENGINES
 
 BUCKET = "bodies"
-CONNECTIONS_MAX = 8
-
-
-async def in_thread(call: Callable[[], T]) -> T:
-    return await asyncio.to_thread(call)
 
 
 @pytest.fixture(scope="module")
-def client_of(engine_url: EngineUrl) -> ClientOf:
-    """The blob store's client of an engine, with the bucket made: one for all tests."""
+def client_of(engine_url: EngineUrl) -> Callable[[str], Any]:
+    """The blob store's client of an engine, where the bucket is."""
 
-    @cache
     def client(engine: str) -> Any:
         place = S3Place(BUCKET, "", engine_url(engine), REGION)
         open_bucket(place)
-        open_bucket(place)
-        return connect(place, connections_max=CONNECTIONS_MAX)
+        return connect(place, connections_max=4)
 
-    return client
-
-
-class OnEngine(BlobSuite):
-    """`engine` is its name; each test has a prefix of its own."""
-
-    engine: str
-
-    @pytest.fixture
-    def blobs(self, client_of: ClientOf, request: pytest.FixtureRequest) -> Blobs:
-        prefix = f"tidegate/{zlib.crc32(request.node.nodeid.encode())}/"
-        return S3Blobs(client_of(self.engine), BUCKET, prefix, in_thread)
+    return cache(client)
 
 
-@pytest.mark.xdist_group("ministack")
-class TestOnMiniStack(OnEngine):
-    engine = "ministack"
+@pytest.fixture(params=[pytest.param(e, marks=pytest.mark.xdist_group(e)) for e in S3_ENGINES])
+def blobs(request: pytest.FixtureRequest, client_of: Callable[[str], Any]) -> Blobs:
+    """A store under a prefix of its own."""
+    prefix = f"tidegate/{zlib.crc32(request.node.nodeid.encode())}/"
+    return S3Blobs(client_of(request.param), BUCKET, prefix, inline)
 
 
-@pytest.mark.xdist_group("moto")
-class TestOnMoto(OnEngine):
-    engine = "moto"
+class TestS3Blobs(BlobSuite):
+    """The whole suite, by the fixture above."""
