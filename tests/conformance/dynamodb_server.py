@@ -11,27 +11,16 @@ from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import make_table
 from data_plane.dynamodb.store_time import SECOND_US, read_date_us
 from data_plane.ports import Offload
-from data_plane.protocol.http import HttpRequest, HttpResponse
 from tests.conformance.dynamodb_suite import new_table_name
 from tests.conformance.in_process import InProcessServer, ShiftedClock
 from tests.conformance.on_driver import in_turn
 from tests.conformance.runners import LoopInAThread, NewRunner
 
 
-class DynamoServer(InProcessServer):
-    """Counters are written after each request, and not every second."""
-
-    def answer(self, request: HttpRequest) -> HttpResponse:
-        response = super().answer(request)
-        assert isinstance(self.cell, DynamoCell)
-        self.run(self.cell.flush())
-        return response
-
-
 @contextmanager
 def serving_on_dynamodb(
     client: Any, new_runner: NewRunner = LoopInAThread
-) -> Iterator[DynamoServer]:
+) -> Iterator[InProcessServer]:
     """A server on a new table, which goes with it. The engine gets one request at a time.
 
     When the server's clock is put forward, all clocks are: also that of the store, and the one that
@@ -49,7 +38,7 @@ def serving_on_dynamodb(
             monotonic_us=lambda: time.monotonic_ns() // 1000 + clock.ahead_us,
         )
 
-    server = DynamoServer(new_runner, new_cell=open_cell)
+    server = InProcessServer(new_runner, new_cell=open_cell)
 
     def put_forward(response_dict: Any, **_: object) -> None:
         headers = response_dict["headers"]
