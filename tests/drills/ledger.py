@@ -41,13 +41,14 @@ KINDS: Final = ("lost", "resurrected", "early", "altered", "duplicate", "count",
 class Entry:
     """A message that may be stored.
 
-    It may not be delivered before `hidden_until_s`, and must be found by audits from `due_s` on.
-    `counts` are the receive counts that were answered with it.
+    It may not be delivered from `hidden_from_s` to `hidden_until_s`, and audits must find it from
+    `due_s` on. `counts` are the receive counts that were answered with it.
     """
 
     round: int
     acknowledged: bool = False
     message_id: str = ""
+    hidden_from_s: float = 0.0
     hidden_until_s: float = 0.0
     due_s: float = NEVER_S
     counts: set[int] = field(default_factory=set)
@@ -158,13 +159,14 @@ class Ledger:
             if wrong:
                 self.accuse("altered", f"{self._shown(number)} came with another {wrong}")
             self._identify(number, entry, message["MessageId"])
-            if answered_s < entry.hidden_until_s - EARLY_S_MAX:
+            if entry.hidden_from_s <= answered_s < entry.hidden_until_s - EARLY_S_MAX:
                 left_s = entry.hidden_until_s - answered_s
                 self.accuse("early", f"{self._shown(number)} came {left_s:.3f} s too early")
             # Of two deliveries the older one may be noted last.
             known_s = entry.due_s if entry.counts else 0.0
             entry.due_s = max(known_s, answered_s + visibility_s)
-            entry.hidden_until_s = max(entry.hidden_until_s, asked_s + visibility_s)
+            if asked_s > entry.hidden_from_s:
+                entry.hidden_from_s, entry.hidden_until_s = asked_s, asked_s + visibility_s
             self._judge_count(number, entry, message, auditing=auditing)
             if auditing:
                 entry.audit = self._audits
@@ -206,7 +208,7 @@ class Ledger:
         with self.changed:
             entry = self.entries.get(number)
             if entry is not None:
-                entry.hidden_until_s = asked_s + visibility_s
+                entry.hidden_from_s, entry.hidden_until_s = asked_s, asked_s + visibility_s
                 entry.due_s = answered_s + visibility_s
             self.note("changes")
 
