@@ -13,6 +13,7 @@ AIM_CONNECTIONS: Final = 64
 AIM_RATIO_MIN: Final = 2.0
 
 LARGE: Final = 100
+_MS_PER_S: Final = 1_000
 _WIDTH: Final = 60
 _COLUMNS: Final = (
     f"{'msg/s':>9}{'ratio':>8}{'p50 ms':>9}{'p99 ms':>10}{'us/msg':>9}{'gen.':>6}{'others':>8}"
@@ -86,6 +87,8 @@ def markdown(comparisons: Sequence[Comparison], labels: Mapping[str, str]) -> st
 def _cell(comparison: Comparison, name: str) -> str:
     row = comparison.rows[name]
     cell = f"{row.messages_hz:,.0f}" if row.messages_hz > 0 else "none"
+    if cell == "none" and row.latency.count:
+        cell += f", a call took {row.latency.p50_ms / _MS_PER_S:.1f} s"
     if row.messages_hz > 0 and name != next(iter(comparison.rows)):
         cell += f" ({ratio_text(comparison.ratio(name))})"
     if name in comparison.waiting and len(set(comparison.waiting.values())) > 1:

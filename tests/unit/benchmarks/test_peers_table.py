@@ -11,7 +11,9 @@ LABELS = {"Tidegate": "Tidegate 1, on disk", "fauxqs": "fauxqs 2, in memory"}
 
 
 def row(name: str, messages_hz: float) -> Row:
-    return Row(name, 64, messages_hz, messages_hz, Latency(9, 1, 2, 3, 4), 50, 0.1, 0.2, 20_000)
+    calls = 9 if messages_hz > 0 else 0
+    latency = Latency(calls, 1, 2, 3, 4)
+    return Row(name, 64, messages_hz, messages_hz, latency, 50, 0.1, 0.2, 20_000)
 
 
 def comparison(ours: float, theirs: float, work: str = "send", connections: int = 64) -> Comparison:
@@ -29,6 +31,13 @@ def test_there_is_no_ratio_to_nothing(nothing: float) -> None:
     compared = comparison(3000, nothing)
     assert math.isnan(compared.ratio("fauxqs"))
     assert "| send | 64 | 3,000 | none |" in markdown([compared], LABELS)
+
+
+def test_who_finished_nothing_is_shown_with_the_time_of_what_it_was_at() -> None:
+    compared = comparison(3000, 0)
+    slow = replace(compared.rows["fauxqs"], latency=Latency.of([4.36]))
+    compared = replace(compared, rows={**compared.rows, "fauxqs": slow})
+    assert "| 3,000 | none, a call took 4.4 s |" in markdown([compared], LABELS)
 
 
 @pytest.mark.parametrize(
