@@ -6,9 +6,11 @@ Needs root, or `sudo` without a password, which is used for mounting and for cut
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
@@ -115,15 +117,28 @@ def work_folder(parent: Path) -> Path:
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Unmount and remove what drills left behind that were killed. Raises DiskError."""
+    """End, unmount and remove what drills left behind that were killed. Raises DiskError."""
     for folder in parent.glob("drill-*"):
         owner = _FOLDER.fullmatch(folder.name)
         if owner is None or Path(f"/proc/{owner.group(1)}").exists():
             continue
-        for mounted in folder.rglob("mounted"):
-            if mounted.is_mount():
-                run("umount", "--lazy", mounted, needs_root=True)
+        for pid in _users_of(folder):
+            os.kill(pid, signal.SIGKILL)
+        mounted = folder / "mounted"
+        if mounted.is_mount():
+            run("umount", "--lazy", mounted, needs_root=True)
         shutil.rmtree(folder)
+
+
+def _users_of(folder: Path) -> Iterator[int]:
+    """Processes that were started with this folder in their arguments."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (process / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if os.fsencode(folder) in arguments:
+            yield int(process.name)
 
 
 def _tool(name: str) -> str:
