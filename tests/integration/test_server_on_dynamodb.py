@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,14 @@ from moto.server import ThreadedMotoServer
 
 from tests.integration.server_process import ServerProcess, free_port, run_command
 
+_NUMBERS = count()
+
 
 class Engine:
-    """Serves on one port; what is stored outlives its stops."""
+    """Serves on one port; what is stored outlives its stops, so each has a table of its own."""
 
     def __init__(self) -> None:
+        self.table = f"messages-{next(_NUMBERS)}"
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self.start()
@@ -38,7 +42,7 @@ def engine() -> Iterator[Engine]:
 @pytest.fixture
 def on_dynamodb(tmp_path: Path, engine: Engine) -> Iterator[ServerProcess]:
     options = (
-        *("--cell", "dynamodb", "--endpoint", engine.url, "--table", "messages"),
+        *("--cell", "dynamodb", "--endpoint", engine.url, "--table", engine.table),
         *("--cell-deadline", "0.5"),
     )
     server = ServerProcess(tmp_path / "data", tmp_path / "log", options=options)
@@ -51,7 +55,7 @@ def test_what_was_acknowledged_is_there_after_a_crash(
     on_dynamodb: ServerProcess, engine: Engine
 ) -> None:
     server = on_dynamodb
-    assert f"data in the DynamoDB table messages at {engine.url}" in server.greeting
+    assert f"data in the DynamoDB table {engine.table} at {engine.url}" in server.greeting
     sqs = server.client(attempts=3)
     url = sqs.create_queue(QueueName="orders")["QueueUrl"]
     bodies = {f"message {number}" for number in range(10)}
@@ -67,9 +71,9 @@ def test_what_was_acknowledged_is_there_after_a_crash(
         left |= {message["Body"] for message in answer["Messages"]}
     assert left == bodies - {first["Body"]}
     status, health = server.get("/health")
-    assert (status, json.loads(health)["cells"]) == (200, {"messages": "available"})
+    assert (status, json.loads(health)["cells"]) == (200, {engine.table: "available"})
     _, metrics = server.get("/metrics")
-    assert 'tidegate_cell_retries_total{cell="messages"} 0.0' in metrics
+    assert f'tidegate_cell_retries_total{{cell="{engine.table}"}} 0.0' in metrics
     assert server.stop() == 0
 
 
@@ -85,7 +89,7 @@ def test_a_server_outlives_an_outage_of_dynamodb(
         sqs.send_message(QueueUrl=url, MessageBody="during")
     assert failed.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
     status, health = server.get("/health")
-    assert (status, json.loads(health)["cells"]) == (503, {"messages": "unavailable"})
+    assert (status, json.loads(health)["cells"]) == (503, {engine.table: "unavailable"})
     assert server.get("/metrics")[0] == 200
     engine.start()
     sqs.send_message(QueueUrl=url, MessageBody="after")
