@@ -55,6 +55,10 @@ class Ledger:
     held: dict[str, Held] = field(default_factory=dict)
     """Messages that nobody may be given until `released_s`."""
     released_s: float = float("inf")
+    tags: set[str] = field(default_factory=set)
+    """Of the queue: those whose setting was acknowledged, each by a call of its own."""
+    tags_found: set[str] = field(default_factory=set)
+    """What the queue had in the end."""
     failures: Counter[Failure] = field(default_factory=Counter)
     slowest_s: float = 0.0
     """The longest that an attempt of a client took that makes one attempt of each call."""
@@ -88,6 +92,8 @@ def violations(ledger: Ledger, final_s: float, answer_s_max: float) -> Iterator[
             count < number for number, count in enumerate(counts, start=1)
         ):
             yield f"receive counts: {message_id} was delivered {len(counts)} times, as {counts}"
+    for tag in ledger.tags - ledger.tags_found:
+        yield f"forgotten: the queue does not have the tag {tag!r}"
     for failure in ledger.failures:
         if not _is_fair(failure):
             yield f"failure: {failure}"

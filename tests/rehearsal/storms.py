@@ -19,7 +19,7 @@ ANSWER_S_MAX: Final = 20.0
 """A call makes a few requests, one after the other, each repeated for the deadline and a bit."""
 
 _SEEN_MIN: Final = 3
-REQUESTS_MIN: Final = 150
+REQUESTS_MIN: Final = 100
 _STORM_S_MAX: Final = 60
 
 

@@ -15,7 +15,7 @@ def delivery(body: str, count: int, asked_s: float) -> Delivery:
 
 
 def well() -> Ledger:
-    """Three messages: one was deleted, one was hidden for a while, one waited."""
+    """Three messages: one was deleted, one was hidden for a while, one waited. And a tag."""
     ledger = Ledger(
         sent={"a": "id-a", "b": "id-b", "c": "id-c"},
         tried={"a", "b", "c", "unsure"},
@@ -23,6 +23,8 @@ def well() -> Ledger:
         deletes_tried={"id-a"},
         held={"id-b": Held("handle", 20.0)},
         released_s=110.0,
+        tags={"tag"},
+        tags_found={"tag", "unsure"},
         slowest_s=9.0,
     )
     ledger.failures[Failure("send_message", *UNAVAILABLE)] = 3
@@ -50,6 +52,7 @@ SPOILT: dict[str, Callable[[Ledger], object]] = {
     "twice": lambda ledger: ledger.deliveries["id-d"].append(delivery("c", 1, 101.0)),
     "garbage": lambda ledger: ledger.deliveries["id-d"].append(delivery("\x00", 1, 101.0)),
     "receive counts": lambda ledger: ledger.deliveries["id-c"].append(delivery("c", 1, 105.0)),
+    "forgotten": lambda ledger: ledger.tags_found.clear(),
     "failure": lambda ledger: ledger.failures.update(
         [Failure("send_message", "InternalFailure", 500)]
     ),

@@ -20,6 +20,9 @@ _REPEATING_ATTEMPTS: Final = 4
 _PROMPT_S: Final = 1.5
 _BATCH_MAX: Final = 5
 _RECEIVED_MAX: Final = 4
+_TAGS_MAX: Final = 20
+"""Of one client; a queue may have 50."""
+
 _ANSWER_S_MAX: Final = 60
 _LAST_S_MAX: Final = 8
 _BIG_BYTES: Final = 20_000
@@ -37,7 +40,7 @@ class Client:
         self._ledger = ledger
         self._random = Random(name)
         self._repeats = attempts > 1
-        self._bodies = 0
+        self._bodies = self._tags = 0
 
     def send(self) -> None:
         """One message, or a batch."""
@@ -54,7 +57,9 @@ class Client:
             self._ledger.sent[bodies[int(entry["Id"])]] = entry["MessageId"]
 
     def work(self) -> None:
-        """Receive some, and delete, hide or give back what came."""
+        """Receive some, and delete, hide or give back what came; now and then tag the queue."""
+        if self._tags < _TAGS_MAX and self._random.random() < 0.2:
+            self._tag()
         messages = self.receive(_RECEIVED_MAX, wait_s=1)
         to_delete: list[tuple[str, str]] = []
         for message_id, handle, asked_s in messages:
@@ -88,6 +93,16 @@ class Client:
     def release(self, handle: str) -> None:
         """Show a message again that was hidden."""
         self._call("change_message_visibility", ReceiptHandle=handle, VisibilityTimeout=0)
+
+    def tags(self) -> set[str]:
+        """Those that the queue has."""
+        return set((self._call("list_queue_tags") or {}).get("Tags", {}))
+
+    def _tag(self) -> None:
+        self._tags += 1
+        tag = f"{self.name} {self._tags}"
+        if self._call("tag_queue", Tags={tag: "set"}) is not None:
+            self._ledger.tags.add(tag)
 
     def _hold(self, message_id: str, handle: str, asked_s: float) -> None:
         """Hide it for good; what comes too late for the lease may have no effect."""
@@ -195,6 +210,7 @@ class Workload:
                 clients[0].release(held.handle)
         give_up_s = time.monotonic() + _LAST_S_MAX
         _receive_until(clients, lambda: not ledger.missing(began_s) or time.monotonic() > give_up_s)
+        ledger.tags_found = clients[0].tags()
         return began_s
 
     def _client(self, name: str, attempts: int) -> Client:
