@@ -5,6 +5,7 @@ import sys
 import time
 
 from tests.simulation.planted import seeds_to_find
+from tests.simulation.planted.body_bugs import BODY_BUGS
 from tests.simulation.planted.bugs import BUGS
 from tests.simulation.universe import Outcome, run
 
@@ -36,7 +37,7 @@ def main() -> int:
 
 def _print_seeds_to_find(seeds_max: int) -> int:
     missed = 0
-    for bug in BUGS:
+    for bug in (*BUGS, *BODY_BUGS):
         found = seeds_to_find(bug, seeds_max)
         missed += found is None
         print(f"| {bug.name} | {', '.join(bug.invariants)} | {found[0] if found else 'missed'} |")

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
 from data_plane.bag.keys import be64
-from data_plane.bag.segment import open_segment
+from data_plane.bag.segment import number, open_segment
 from data_plane.dynamodb.store_time import Exchange, StoreTime
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import (
@@ -61,6 +62,7 @@ class Store:
         self.offset_us = offset_us
         self.down_until_us = 0
         self.stored: list[Stored] = []
+        self.tell_body: Callable[[str, Callable[[bytes], None]], None] | None = None
         self._segments: dict[str, list[Key]] = {}
         self.cell = MemoryCell(self, stamps=stamps)
         self._scheduler = scheduler
@@ -75,20 +77,24 @@ class Store:
         appended = await self.cell.append(record)
         if known is None and record.attributes.get("k") == "s":
             item = {**record.attributes, "t": appended.stamp_us}
-            for message in open_segment(item):
-                earlier = self._segments.setdefault(message.body, [])
-                self.stored.append(
-                    Stored(
-                        self._scheduler.now_us,
-                        appended.stamp_us,
-                        front_end,
-                        message.id,
-                        message.body,
-                        again=any(self._holds(key) for key in earlier),
-                    )
-                )
-                earlier.append(appended.key)
+            note = partial(self._note, self._scheduler.now_us, front_end, appended.key, item)
+            if "o" not in item:
+                note(None)
+            elif self.tell_body is not None:
+                self.tell_body(str(item["o"]), note)
         return appended
+
+    def _note(
+        self, time_us: int, front_end: str, key: Key, item: Attributes, body: bytes | None
+    ) -> None:
+        stamp_us = number(item, "t")
+        for message in open_segment(item, body):
+            earlier = self._segments.setdefault(message.body, [])
+            again = any(self._holds(known) for known in earlier)
+            self.stored.append(
+                Stored(time_us, stamp_us, front_end, message.id, message.body, again=again)
+            )
+            earlier.append(key)
 
     def _find_proposed(self, record: Append) -> Attributes | None:
         slice_us = record.proposed_us + record.delay_us
@@ -167,7 +173,7 @@ class FaultyCell:
                 return appended
             return replace(appended, time_ms=self._second_us() // 1000 + 999)
 
-        return await self._call(perform, repeatable=not self.chooses_stamps, grows=True)
+        return await self.call(perform, repeatable=not self.chooses_stamps, grows=True)
 
     async def put(
         self,
@@ -176,7 +182,7 @@ class FaultyCell:
         condition: Condition = ALWAYS,
         tallies: Tallies = no_tallies,
     ) -> Written:
-        return await self._call(lambda: self._store.cell.put(key, attributes, condition, tallies))
+        return await self.call(lambda: self._store.cell.put(key, attributes, condition, tallies))
 
     async def update(
         self,
@@ -185,18 +191,18 @@ class FaultyCell:
         condition: Condition = ALWAYS,
         tallies: Tallies = no_tallies,
     ) -> Written:
-        return await self._call(lambda: self._store.cell.update(key, change, condition, tallies))
+        return await self.call(lambda: self._store.cell.update(key, change, condition, tallies))
 
     async def delete(
         self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
     ) -> Written:
-        return await self._call(lambda: self._store.cell.delete(key, condition, tallies))
+        return await self.call(lambda: self._store.cell.delete(key, condition, tallies))
 
     async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
-        return await self._call(lambda: self._store.cell.get(key, strong=strong))
+        return await self.call(lambda: self._store.cell.get(key, strong=strong))
 
     async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
-        return await self._call(lambda: self._store.cell.get_many(keys, strong=strong))
+        return await self.call(lambda: self._store.cell.get_many(keys, strong=strong))
 
     async def query(  # noqa: PLR0913 - a range has that many sides
         self,
@@ -208,7 +214,7 @@ class FaultyCell:
         reverse: bool = False,
         strong: bool = True,
     ) -> list[Item]:
-        return await self._call(
+        return await self.call(
             lambda: self._store.cell.query(
                 partition, after=after, until=until, limit=limit, reverse=reverse, strong=strong
             )
@@ -224,9 +230,9 @@ class FaultyCell:
                 self._random.randrange(5_000_000), lambda: self._store.cell.expire(kept)
             )
 
-    # The way there and back
+    # The way there and back, for blob stores too
 
-    async def _call(
+    async def call(
         self,
         perform: Callable[[], Coroutine[Any, Any, T]],
         *,

@@ -27,6 +27,16 @@ SMALL_BOUNDS: Mapping[str, int] = {
 """With these the overflow paths are reached within some hundred requests."""
 
 
+BLOB_BOUNDS: Mapping[str, int] = {
+    "BODY_BYTES_HELD_MAX": 60,
+    "PUT_TO_APPEND_US_MAX": 300_000_000,
+    "ORPHAN_AGE_US_MIN": 600_000_000,
+    "WALK_EVERY_US": 60_000_000,
+    "SWEPT_NAMES_MAX": 3,
+}
+"""With these orphans are swept within a universe, and bodies are fetched more than once."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueuePlan:
     """A queue's attributes."""
@@ -43,8 +53,9 @@ class Plan:
 
     `sequential`: one front end and one client that does one thing after the other, so that what a
     call spends can be counted. `drain` says through which front ends the queues are emptied at the
-    end. `stamps`: cells choose the stamps of appends. `leaps_us` are stretches of time in which
-    nothing happens, before the last look.
+    end. `stamps`: cells choose the stamps of appends. Where they do not, bodies above
+    `blob_threshold_bytes` may lie apart. `leaps_us` are stretches of time in which nothing happens,
+    before the last look.
     """
 
     seed: int
@@ -58,6 +69,7 @@ class Plan:
     skew_us_max: int
     live_present: bool
     stamps: bool
+    blob_threshold_bytes: int | None
     bounds: Mapping[str, int]
     sequential: bool
     purges: bool
@@ -75,6 +87,8 @@ def make_plan(seed: int) -> Plan:
     # Chances of their own, so that the other universes stay what they were.
     late = Random(f"{seed}/stamping")
     stamps = late.random() < 0.6
+    apart = Random(f"{seed}/apart")
+    has_blobs = not stamps and apart.random() < 0.4
     if not stamps and not climate.calm:
         slow = late.choice((0.0, 0.1, 0.4))
         climate = replace(climate, weather=replace(climate.weather, slow=slow))
@@ -99,7 +113,11 @@ def make_plan(seed: int) -> Plan:
         skew_us_max=random.choice((0, 50_000, 50_000, 2_000_000)),
         live_present=random.random() < 0.6,
         stamps=stamps,
-        bounds=SMALL_BOUNDS if random.random() < 0.4 else {},
+        blob_threshold_bytes=apart.choice((0, 90, 150)) if has_blobs else None,
+        bounds={
+            **(SMALL_BOUNDS if random.random() < 0.4 else {}),
+            **(BLOB_BOUNDS if has_blobs else {}),
+        },
         sequential=sequential,
         purges=not sequential and random.random() < 0.25,
         drain=random.choice(("any", "one", "cold")),

@@ -4,6 +4,7 @@ import pytest
 
 from tests.simulation.oracle import INVARIANTS
 from tests.simulation.planted import PlantedBug, planted, seeds_to_find
+from tests.simulation.planted.body_bugs import BODY_BUGS
 from tests.simulation.planted.bugs import BUGS, RARE
 from tests.simulation.universe import run
 
@@ -11,7 +12,7 @@ SEEDS_MAX = 1500
 """Bound on the search; docs/simulation.md has how many it took."""
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
+@pytest.mark.parametrize("bug", [*BUGS, *BODY_BUGS], ids=lambda bug: bug.name.replace(" ", "-"))
 def test_a_planted_bug_is_found(bug: PlantedBug) -> None:
     found = seeds_to_find(bug, SEEDS_MAX)
     assert found is not None, f"{SEEDS_MAX} seeds do not show it"
@@ -31,7 +32,7 @@ def test_every_invariant_has_a_planted_bug() -> None:
 
 
 def test_planting_leaves_nothing_behind() -> None:
-    for bug in BUGS:
+    for bug in (*BUGS, *BODY_BUGS):
         before = [getattr(where, name) for where, name, _ in bug.patches]
         with planted(bug):
             pass

@@ -3,12 +3,13 @@
 import json
 import traceback
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any
 
 from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
+from data_plane.bag.bodies import BodyStore
 from data_plane.bag.engine import Bag
 from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.served import Served
@@ -16,6 +17,7 @@ from data_plane.frontend.settings import FrontEndSettings
 from data_plane.operations.catalog import message_operations
 from data_plane.ports import CellUnavailableError
 from data_plane.protocol.http import HttpRequest, HttpResponse
+from tests.simulation.faulty_blobs import BlobStore, FaultyBlobs
 from tests.simulation.faulty_cell import FaultyCell, Store
 from tests.simulation.history import Attempt, History
 from tests.simulation.plan import Plan
@@ -64,8 +66,9 @@ class Slot:
             )
             for store in world.stores
         }
-        data_cells = {name: cell for name, cell in self.cells.items() if name != "meta"}
-        self.bag = Bag(data_cells, process, process, process)
+        data_cells = {name: self.cells[name] for name in world.cell_names}
+        bodies = {name: self._bodies(place) for name, place in world.places.items()}
+        self.bag = Bag(data_cells, process, process, process, bodies)
         registry = Registry(self.cells["meta"], tuple(data_cells), process, process)
         self.front_end = FrontEnd(
             (*message_operations(self.bag), *queue_operations(registry, self.bag)),
@@ -77,19 +80,28 @@ class Slot:
         )
         world.note_clock(process)
         if not plan.sequential:
-            process.start(self._sweep(process, self.bag))
+            process.start(self._sweep(process, self.bag.sweep))
+            if bodies:
+                process.start(self._sweep(process, self.bag.sweep_bodies))
 
-    async def _sweep(self, process: Process, bag: Bag) -> None:
+    def _bodies(self, place: BlobStore) -> BodyStore:
+        threshold_bytes = self._world.plan.blob_threshold_bytes
+        assert threshold_bytes is not None
+        return BodyStore(FaultyBlobs(place, self.cells[place.name]), threshold_bytes)
+
+    async def _sweep(self, process: Process, sweep: Callable[[], Awaitable[None]]) -> None:
         while True:
             await process.sleep_until(process.now_us() + 5_000_000)
             try:
-                await bag.sweep()
+                await sweep()
             except CellUnavailableError as error:
                 self._world.note(f"{process.name} sweep: {error}")
 
     def _crashed(self) -> None:
         world = self._world
         world.note(f"{self.process.name} crashes")
+        if self.bag.damaged_segments:
+            world.history.broken.append(f"{self.process.name} met segments it could not read")
         world.scheduler.after(world.random.randrange(100_000, 8_000_000), self.boot)
 
 
@@ -115,6 +127,14 @@ class World:
             )
             for name in names
         ]
+        self.cell_names = names[1:]
+        self.places: dict[str, BlobStore] = {}
+        if plan.blob_threshold_bytes is not None:
+            for store in self.stores[1:]:
+                place = BlobStore(f"blobs of {store.name}", self.scheduler, store.offset_us)
+                store.tell_body = place.when_stored
+                self.places[store.name] = place
+        self.stores += self.places.values()
         self.slots = [Slot(self, number) for number in range(plan.front_ends)]
 
     def note(self, text: str) -> None:

@@ -1,11 +1,12 @@
 """Bugs that are planted into the shipped code, to see the simulator find them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from tests.simulation.oracle import Violation
+from tests.simulation.plan import Plan, make_plan
 from tests.simulation.universe import run
 
 
@@ -13,12 +14,14 @@ from tests.simulation.universe import run
 class PlantedBug:
     """Shipped code made subtly wrong: what stands where, and which invariant breaks by it.
 
-    `patches` are an object (module or class), the name of its attribute, and the wrong value.
+    `patches` are an object (module or class), the name of its attribute, and the wrong value. Only
+    universes that are `fit` can show it.
     """
 
     name: str
     invariants: frozenset[str]
     patches: tuple[tuple[Any, str, Any], ...]
+    fit: Callable[[Plan], bool] = lambda _plan: True
 
 
 @contextmanager
@@ -38,6 +41,8 @@ def seeds_to_find(bug: PlantedBug, seeds_max: int) -> tuple[int, Violation] | No
     """How many seeds it takes until one of the bug's invariants is seen broken, and how."""
     with planted(bug):
         for seed in range(seeds_max):
+            if not bug.fit(make_plan(seed)):
+                continue
             for violation in run(seed).violations:
                 if violation.invariant in bug.invariants:
                     return seed + 1, violation

@@ -1,0 +1,94 @@
+"""Planted bugs of bodies that lie apart; see bugs.py."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from data_plane.bag import bodies, counting, sending
+from data_plane.bag.bodies import BodyStore
+from data_plane.bag.desk import Access, channel
+from data_plane.ports import Append, Blob, Cell, CellUnavailableError, Waits
+from tests.simulation.plan import Plan
+from tests.simulation.planted import PlantedBug
+from tests.simulation.planted.bugs import DELIVERED
+
+_append = sending._append
+_put_apart = BodyStore.put_apart
+_orphans = bodies._orphans
+
+
+class _Held:
+    """Takes bodies, and stores them nowhere."""
+
+    def __init__(self) -> None:
+        self.put_so_far: list[tuple[str, bytes]] = []
+
+    async def put(self, name: str, body: bytes) -> None:
+        self.put_so_far.append((name, body))
+
+
+async def _append_before_its_body(at: Access, delay_us: int, parcels: list[Any]) -> None:
+    store = at.bodies
+    if store is None:
+        await _append(at, delay_us, parcels)
+        return
+    messages = [message for parcel in parcels for message in parcel.messages]
+    attributes, suffix = sending._segment(at, delay_us, parcels, messages)
+    queue = parcels[-1].queue
+    record = Append(
+        at.lane.segments,
+        suffix,
+        attributes,
+        at.proposed_us(),
+        delay_us,
+        lambda stamp_us: counting.sent(queue, stamp_us, delay_us, len(messages)),
+    )
+    held: Any = _Held()
+    record = await BodyStore(held, store.threshold_bytes).put_apart(
+        record, [m[0] for m in messages]
+    )
+    await at.cell.append(record)
+    at.desk.waits.signal(channel(at.lane), len(messages))
+    for name, body in held.put_so_far:
+        await store._blobs.put(name, body)
+
+
+async def _put_with_luck(self: BodyStore, record: Append, ids: Iterable[bytes]) -> Append:
+    held: Any = _Held()
+    record = await _put_apart(BodyStore(held, self.threshold_bytes), record, ids)
+    for name, body in held.put_so_far:
+        try:
+            await self._blobs.put(name, body)
+        except CellUnavailableError:
+            continue
+    return record
+
+
+async def _orphans_of_any_age(
+    cell: Cell, waits: Waits, found: list[Blob], now_us: int
+) -> list[str]:
+    old = [Blob(blob.name, 0) for blob in found]
+    return await _orphans(cell, waits, old, now_us)
+
+
+async def _all_are_orphans(
+    _cell: Cell, _waits: Waits, found: list[Blob], _now_us: int
+) -> list[str]:
+    return [blob.name for blob in found]
+
+
+def _has_blobs(plan: Plan) -> bool:
+    return plan.blob_threshold_bytes is not None
+
+
+BODY_BUGS: Final = tuple(
+    PlantedBug(name, DELIVERED, patches, _has_blobs)
+    for name, patches in (
+        ("segment before its body", ((sending, "_append", _append_before_its_body),)),
+        ("a body that failed is taken for stored", ((BodyStore, "put_apart", _put_with_luck),)),
+        ("young bodies are swept", ((bodies, "_orphans", _orphans_of_any_age),)),
+        (
+            "bodies are swept without a look at their segments",
+            ((bodies, "_orphans", _all_are_orphans),),
+        ),
+    )
+)
