@@ -41,7 +41,9 @@ class BlobSuite:
         """Play it on an event loop."""
         asyncio.run(story)
 
-    async def side_by_side(self, calls: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T | Exception]:
+    async def side_by_side(
+        self, calls: Sequence[Coroutine[Any, Any, T]]
+    ) -> Sequence[T | Exception]:
         """Make the calls at the same time."""
         results: Sequence[T | Exception] = await asyncio.gather(*calls)
         return results
@@ -154,5 +156,7 @@ class BlobSuiteOnTheBlockingDriver(BlobSuite):
     def run(self, story: Coroutine[Any, Any, None]) -> None:
         self._driver.run(story)
 
-    async def side_by_side(self, calls: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T | Exception]:
+    async def side_by_side(
+        self, calls: Sequence[Coroutine[Any, Any, T]]
+    ) -> Sequence[T | Exception]:
         return await BlockingWaits(self._driver).all_of(calls)
