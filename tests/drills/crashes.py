@@ -15,7 +15,7 @@ from tests.drills.ground import Ground, Kills, power_cuts
 from tests.drills.load import Load
 from tests.drills.subject import Subject, for_each
 
-_NOTED_BEFORE: Final = (20, 600)
+_NOTED_BEFORE: Final = (20, 1_000)
 """How much is noted by each server's clients before it crashes."""
 
 _NOTED_S_MAX: Final = 60.0

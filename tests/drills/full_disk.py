@@ -24,7 +24,6 @@ _DISK_BYTES: Final = 160 * 1024 * 1024
 _ROUNDS_PER_ROUND: Final = 20
 """A round takes as long as so many of other drills."""
 
-_AUDIT_VISIBILITY_S: Final = 5
 _NO_ROOM_IN_A_ROW: Final = 30
 _KEPT: Final = 100
 """Messages that are left when half of a drain is done."""
@@ -82,7 +81,7 @@ def _round(subject: Subject, ground: PowerCuts, random: Random, findings: Findin
         lambda: foreign.unlink() if not by_deleting else None,
         lambda: _send_again(subject, seed),
         lambda: _expect_health(subject, "full" if by_deleting else "available"),
-        lambda: settled_audit(subject, seed, _AUDIT_VISIBILITY_S),
+        lambda: settled_audit(subject, seed),
     )
     for step in steps:
         step()

@@ -236,27 +236,38 @@ class Ledger:
         with self.changed:
             self._audits += 1
 
+    def missing(self, began_s: float) -> list[int]:
+        """What this audit, which began then, should have found, and nothing excuses."""
+        with self.changed:
+            missing = [number for number in self._absent(began_s) if self.entries[number].stored]
+            return missing if len(missing) > self._hidden_max(began_s) else []
+
     def end_audit(self, began_s: float) -> None:
         """Everything visible was received since `began_s`: judge what was not."""
         with self.changed:
-            self.unanswered = [
-                lease for lease in self.unanswered if lease.until_s + LATE_S_MAX > began_s
-            ]
-            hidden_max = sum(lease.count for lease in self.unanswered)
-            absent = [
-                number
-                for number, entry in self.entries.items()
-                if entry.due_s + LATE_S_MAX <= began_s and entry.audit != self._audits
-            ]
-            missing = [number for number in absent if self.entries[number].stored]
-            if len(missing) > hidden_max:
-                for number in missing:
-                    self.accuse("lost", f"{self._shown(number)} ({hidden_max} may be leased)")
-            if hidden_max == 0 or len(missing) > hidden_max:
+            hidden_max = self._hidden_max(began_s)
+            missing = self.missing(began_s)
+            for number in missing:
+                self.accuse("lost", f"{self._shown(number)} ({hidden_max} may be leased)")
+            if missing or hidden_max == 0:
                 # Either lost, or it was never stored, or its delete took effect.
-                for number in absent:
+                for number in self._absent(began_s):
                     del self.entries[number]
                     self.gone[number] = began_s
+
+    def _hidden_max(self, began_s: float) -> int:
+        """How many messages receives may have leased whose answers were lost."""
+        self.unanswered = [
+            lease for lease in self.unanswered if lease.until_s + LATE_S_MAX > began_s
+        ]
+        return sum(lease.count for lease in self.unanswered)
+
+    def _absent(self, began_s: float) -> list[int]:
+        return [
+            number
+            for number, entry in self.entries.items()
+            if entry.due_s + LATE_S_MAX <= began_s and entry.audit != self._audits
+        ]
 
     def queue_lost(self) -> None:
         """The queue is not there any more."""

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -12,7 +12,7 @@ from tests.drills.content import Content
 from tests.drills.ledger import Ledger
 from tests.drills.subject import Subject
 
-STORED_MAX: Final = 600
+STORED_MAX: Final = 300
 """With more messages stored, clients delete more than they send."""
 
 NO_ROOM: Final = "The service has no room for more messages."
@@ -141,6 +141,27 @@ class Client:
             self._ledger.change_failed(number, visibility_s, answered_s)
         else:
             self._ledger.change_answered(number, visibility_s, asked_s, answered_s)
+
+    def release(self, handles: dict[int, str], visibilities_s: Sequence[int]) -> None:
+        """Change the visibility of many messages, in batches, each to one of these."""
+        numbers = list(handles)
+        for start in range(0, len(numbers), _BATCH_MAX):
+            batch = numbers[start : start + _BATCH_MAX]
+            visibility_s = self._random.choice(visibilities_s)
+            asked_s = time.time()
+            for number in batch:
+                self._ledger.change_asked(number, visibility_s, asked_s)
+            entries = {
+                str(number): {"ReceiptHandle": handles[number], "VisibilityTimeout": visibility_s}
+                for number in batch
+            }
+            answers = self._batch("ChangeMessageVisibilityBatch", entries)
+            answered_s = time.time()
+            for number in batch:
+                if number in answers:
+                    self._ledger.change_answered(number, visibility_s, asked_s, answered_s)
+                else:
+                    self._ledger.change_failed(number, visibility_s, answered_s)
 
     def _delete(self, number: int, handle: str) -> None:
         self._ledger.delete_asked(number)
