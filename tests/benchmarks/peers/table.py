@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.benchmarks.report import Row
 
-AIM_PEERS: Final = ("fauxqs", "fauxqs-quiet")
+AIM_PEERS: Final = ("fauxqs", "fauxqs-quiet", "fauxqs-disk")
 AIM_WORK: Final = "send"
 AIM_CONNECTIONS: Final = 64
 AIM_RATIO_MIN: Final = 2.0
