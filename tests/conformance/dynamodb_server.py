@@ -7,14 +7,19 @@ from contextlib import contextmanager
 from email.utils import formatdate
 from typing import Any
 
+from data_plane.bag.bodies import BodyStore
 from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import make_table
 from data_plane.dynamodb.store_time import SECOND_US, read_date_us
+from data_plane.memory.blobs import MemoryBlobs
 from data_plane.ports import Offload
+from data_plane.system import SystemClock
 from tests.conformance.dynamodb_suite import new_table_name
 from tests.conformance.in_process import InProcessServer, ShiftedClock
 from tests.conformance.on_driver import in_turn
 from tests.conformance.runners import LoopInAThread, NewRunner
+
+THRESHOLD_BYTES = 200
 
 
 @contextmanager
@@ -22,6 +27,8 @@ def serving_on_dynamodb(
     client: Any, new_runner: NewRunner = LoopInAThread
 ) -> Iterator[InProcessServer]:
     """A server on a new table, which goes with it. The engine gets one request at a time.
+
+    Bodies of more than 200 bytes packed lie apart, in memory.
 
     When the server's clock is put forward, all clocks are: also that of the store, and the one that
     only runs.
@@ -38,7 +45,12 @@ def serving_on_dynamodb(
             monotonic_us=lambda: time.monotonic_ns() // 1000 + clock.ahead_us,
         )
 
-    server = InProcessServer(new_runner, new_cell=open_cell)
+    blobs = MemoryBlobs(SystemClock())
+    server = InProcessServer(
+        new_runner,
+        new_cell=open_cell,
+        new_bodies=lambda: BodyStore(blobs, THRESHOLD_BYTES),
+    )
 
     def put_forward(response_dict: Any, **_: object) -> None:
         headers = response_dict["headers"]

@@ -16,6 +16,7 @@ from botocore.config import Config
 
 from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
+from data_plane.bag.bodies import BodyStore
 from data_plane.bag.engine import Bag
 from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.served import Served
@@ -51,13 +52,15 @@ class ShiftedClock:
 
 
 NewCell = Callable[[ShiftedClock, Offload], Cell]
+NewBodies = Callable[[], BodyStore]
 
 
 class InProcessServer:
     """Front end, bag and registry over one memory cell, run by one of the drivers.
 
     Several threads may call it at the same time; `runner` says whether they take turns. `new_cell`
-    opens another cell than one in memory, for each front end anew.
+    opens another cell than one in memory, and `new_bodies` the place for what is too big for it,
+    for each front end anew.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class InProcessServer:
         new_runner: NewRunner = LoopInAThread,
         *,
         new_cell: NewCell | None = None,
+        new_bodies: NewBodies | None = None,
         sixty_second_rules: bool = True,
         neighbour: "InProcessServer | None" = None,
     ) -> None:
@@ -75,6 +79,7 @@ class InProcessServer:
         self._beside: list[InProcessServer] = []
         self._new_runner = new_runner
         self._new_cell = new_cell
+        self._new_bodies = new_bodies
         self._runner = new_runner(self.clock)
         entropy = SystemEntropy()
         self.cell: Cell
@@ -85,7 +90,8 @@ class InProcessServer:
             memory = neighbour.cell if neighbour else MemoryCell(self.clock)
             assert isinstance(memory, MemoryCell)
             self.cell, cell = memory, OffloadedCell(memory, self._runner.offload, self._lock)
-        self.bag = Bag({"a": cell}, self.clock, entropy, self._runner.waits)
+        bodies = {"a": new_bodies()} if new_bodies is not None else {}
+        self.bag = Bag({"a": cell}, self.clock, entropy, self._runner.waits, bodies)
         self.registry = Registry(
             cell, ["a"], self.clock, entropy, sixty_second_rules=sixty_second_rules
         )
@@ -113,7 +119,12 @@ class InProcessServer:
     def another(self) -> "InProcessServer":
         """One more front end on the same cell, with the same clock; closed together with this."""
         self._beside.append(
-            InProcessServer(self._new_runner, new_cell=self._new_cell, neighbour=self)
+            InProcessServer(
+                self._new_runner,
+                new_cell=self._new_cell,
+                new_bodies=self._new_bodies,
+                neighbour=self,
+            )
         )
         return self._beside[-1]
 

@@ -1,5 +1,6 @@
 """The message operations through boto3 once more, over a DynamoDB cell on moto in this process."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,3 +32,13 @@ def server(request: pytest.FixtureRequest, dynamodb: Any) -> Iterator[InProcessS
 @pytest.fixture
 def sqs(server: InProcessServer) -> Any:
     return server.client("json")
+
+
+def test_a_batch_of_the_greatest_size_goes_through_items_of_400_kb(sqs: Any) -> None:
+    url = sqs.create_queue(QueueName="big")["QueueUrl"]
+    # 1 MiB in total, of which zstd takes off less than half.
+    bodies = [os.urandom(52_428).hex() for _ in range(10)]
+    entries = [{"Id": str(i), "MessageBody": body} for i, body in enumerate(bodies)]
+    assert len(sqs.send_message_batch(QueueUrl=url, Entries=entries)["Successful"]) == 10
+    received = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+    assert [message["Body"] for message in received] == bodies
