@@ -11,6 +11,7 @@ DATA =
 CELL =
 ENDPOINT =
 TABLE =
+BLOBS =
 ACCOUNT =
 REGION =
 BASE_URL =
@@ -57,7 +58,7 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 		$(if $(AUTH),--auth "$(AUTH)") $(if $(HOST),--host "$(HOST)") \
 		$(if $(PORT),--port "$(PORT)") $(if $(DATA),--data "$(DATA)") \
 		$(if $(CELL),--cell "$(CELL)") $(if $(ENDPOINT),--endpoint "$(ENDPOINT)") \
-		$(if $(TABLE),--table "$(TABLE)") \
+		$(if $(TABLE),--table "$(TABLE)") $(if $(BLOBS),--blobs "$(BLOBS)") \
 		$(if $(ACCOUNT),--account "$(ACCOUNT)") $(if $(REGION),--region "$(REGION)") \
 		$(if $(BASE_URL),--base-url "$(BASE_URL)") \
 		$(if $(LOG_LEVEL),--log-level "$(LOG_LEVEL)")

@@ -35,6 +35,18 @@ from data_plane.settings import ServerSettings, SettingError, is_loopback
         ("connections", {"cell": "dynamodb", "connections": 1025}),
         ("cell-deadline", {"cell": "dynamodb", "cell_deadline_s": 0.0}),
         ("cell-deadline", {"cell": "dynamodb", "cell_deadline_s": float("nan")}),
+        ("blobs", {"blobs": "somewhere"}),
+        ("blobs", {"cell": "dynamodb", "blobs": "gs://bodies"}),
+        ("blobs", {"cell": "dynamodb", "blobs": "s3://"}),
+        ("blobs", {"cell": "dynamodb", "blobs": "s3://Bodies"}),
+        ("blobs", {"cell": "dynamodb", "blobs": "s3://bodies//a"}),
+        ("blobs-endpoint", {"cell": "dynamodb", "blobs_endpoint": "http://127.0.0.1:4566"}),
+        (
+            "blobs-endpoint",
+            {"cell": "dynamodb", "blobs": "s3://bodies", "blobs_endpoint": "127.0.0.1:4566"},
+        ),
+        ("blob-threshold", {"cell": "dynamodb", "blob_threshold_bytes": -1}),
+        ("blob-threshold", {"cell": "dynamodb", "blob_threshold_bytes": 400_000}),
     ],
 )
 def test_a_wrong_value_is_named_in_one_line(setting: str, given: dict[str, Any]) -> None:
@@ -50,6 +62,8 @@ def test_what_is_right_passes() -> None:
     assert settings.host == "::1"
     on_dynamodb = ServerSettings(cell="dynamodb", endpoint="http://127.0.0.1:4566", table="a.b-c")
     assert on_dynamodb.table == "a.b-c"
+    for blobs in ("", "s3://bodies", "s3://bodies/", "s3://my.bodies-1/a/b", "data/blobs", "/srv"):
+        assert ServerSettings(cell="dynamodb", blobs=blobs).blobs == blobs
 
 
 @pytest.mark.parametrize(
