@@ -7,13 +7,12 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from tests.benchmarks.server_process import ServerError
 from tests.drills.audit import audit, settled_audit
 from tests.drills.disk import reason_to_skip
 from tests.drills.drill import Findings, Plan
 from tests.drills.ground import Ground, Kills, power_cuts
 from tests.drills.load import Load
-from tests.drills.subject import Subject, for_each
+from tests.drills.subject import SERVER_FAILURES, Subject, for_each
 
 _NOTED_BEFORE: Final = (20, 1_000)
 """How much is noted by each server's clients before it crashes."""
@@ -51,8 +50,8 @@ def _crashes(drill: str, plan: Plan, ground: Ground) -> Findings:
         try:
             for_each(subjects, Subject.start)
             _rounds(plan, subjects, ground, findings)
-        except ServerError as error:
-            subjects[0].ledger.accuse("answer", str(error))
+        except SERVER_FAILURES as error:
+            subjects[0].ledger.accuse("answer", f"{type(error).__name__}: {error}")
     findings.seconds = time.monotonic() - began_s
     findings.add(subject.ledger for subject in subjects)
     return findings

@@ -13,14 +13,13 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from tests.benchmarks.server_process import ServerError
 from tests.drills.audit import audit, settled_audit
 from tests.drills.caller import Caller
 from tests.drills.disk import DiskError, as_root, reason_to_skip, run
 from tests.drills.drill import Findings, Plan
 from tests.drills.ground import Ground, Kills, power_cuts
 from tests.drills.load import Load
-from tests.drills.subject import QUEUE, Subject
+from tests.drills.subject import QUEUE, SERVER_FAILURES, Subject
 
 _DRILL: Final = "failing-writes"
 _FAILED: Final = 5
@@ -71,8 +70,8 @@ def failing_writes(plan: Plan) -> Findings:
         try:
             subject.start()
             _rounds(plan, subject, ground, findings)
-        except ServerError as error:
-            subject.ledger.accuse("answer", str(error))
+        except SERVER_FAILURES as error:
+            subject.ledger.accuse("answer", f"{type(error).__name__}: {error}")
         findings.seconds = time.monotonic() - began_s
         findings.add([subject.ledger])
         findings.facts.append(f"{findings.tally['failed calls']:,} calls failed")
@@ -108,6 +107,7 @@ def _fail_for_a_while(plan: Plan, subject: Subject, failure: Failure) -> None:
     """Look at what goes on while writes fail, and whether all does once they do not."""
     ledger = subject.ledger
     ledger.wait_for("sends", ledger.tally["sends"] + _RECOVERED, _FACT_S_MAX)
+    refused = ledger.tally["refused"]
     trace = plan.folder / "trace"
     with _failing(subject, failure, trace), Caller(subject.server.port) as caller:
         until_s = time.monotonic() + _FACT_S_MAX
@@ -123,6 +123,8 @@ def _fail_for_a_while(plan: Plan, subject: Subject, failure: Failure) -> None:
             if time.monotonic() > until_s:
                 ledger.accuse("answer", f"{failure}: only {failed} calls failed")
                 break
+    if ledger.tally["refused"] == refused:
+        ledger.accuse("answer", f"{failure}: {failed} calls failed, and nobody was told")
     ledger.tally["failed calls"] += trace.read_text().count("(INJECTED)")
     if not ledger.wait_for("sends", ledger.tally["sends"] + _RECOVERED, _FACT_S_MAX):
         ledger.accuse("answer", f"{failure}: no sends {_FACT_S_MAX:.0f} s after the disk was well")

@@ -9,7 +9,6 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from tests.benchmarks.server_process import ServerError
 from tests.drills.audit import settled_audit
 from tests.drills.caller import Caller
 from tests.drills.content import BIG
@@ -17,7 +16,7 @@ from tests.drills.disk import Disk, reason_to_skip
 from tests.drills.drill import Findings, Plan
 from tests.drills.ground import PowerCuts
 from tests.drills.load import Client
-from tests.drills.subject import Subject
+from tests.drills.subject import SERVER_FAILURES, Subject
 
 _DRILL: Final = "full-disk"
 _DISK_BYTES: Final = 160 * 1024 * 1024
@@ -51,8 +50,8 @@ def full_disk(plan: Plan) -> Findings:
                 subject.ledger.round = findings.rounds
                 try:
                     _round(subject, PowerCuts(disk), Random(f"{_DRILL} {plan.seed}"), findings)
-                except ServerError as error:
-                    subject.ledger.accuse("answer", str(error))
+                except SERVER_FAILURES as error:
+                    subject.ledger.accuse("answer", f"{type(error).__name__}: {error}")
                 findings.add([subject.ledger])
     findings.seconds = time.monotonic() - began_s
     findings.facts.append(f"{findings.tally['no room']:,} sends refused for want of room")

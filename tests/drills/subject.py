@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from tests.benchmarks.server_process import ServerProcess
-from tests.drills.caller import Caller
+from tests.benchmarks.server_process import ServerError, ServerProcess
+from tests.drills.caller import Caller, LostConnectionError, RefusedError
 from tests.drills.content import MIXED, Sizes
 from tests.drills.drill import Plan
 from tests.drills.ledger import Ledger
 
 QUEUE: Final = "drill"
+SERVER_FAILURES: Final = (ServerError, RefusedError, LostConnectionError)
+"""What a drill's own calls raise when the server does not start or does not answer as it should."""
 
 
 @dataclass
