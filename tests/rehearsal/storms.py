@@ -5,14 +5,15 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+from tests.integration.server_process import ServerProcess
 from tests.rehearsal.fault_proxy import FaultProxy
 from tests.rehearsal.faults import Fault, Storm
 from tests.rehearsal.ledger import Failure, violations
 from tests.rehearsal.workload import Workload
 
-CELL_DEADLINE_S: Final = 1.0
+CELL_DEADLINE_S: Final = 0.5
 """Short, so that clients see failures, too."""
 
 ANSWER_S_MAX: Final = 20.0
@@ -20,7 +21,15 @@ ANSWER_S_MAX: Final = 20.0
 
 _SEEN_MIN: Final = 3
 REQUESTS_MIN: Final = 100
+PATIENCE_S: Final = 30.0
 _STORM_S_MAX: Final = 60
+
+
+class Scene(NamedTuple):
+    """Servers that share a table, and the bad network behind them."""
+
+    servers: Sequence[ServerProcess]
+    proxy: FaultProxy
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +44,18 @@ class Aftermath:
 
 
 def storm_over(
-    urls: Sequence[str],
-    proxy: FaultProxy,
+    scene: Scene,
     storm: Storm,
     seeds: Sequence[int],
+    *,
     requests_min: int = REQUESTS_MIN,
+    patience_s: float = PATIENCE_S,
 ) -> Aftermath:
-    """Let clients work on a queue for each seed until all faults were seen; then look."""
+    """Let clients work on a queue for each seed until all faults were seen; then look.
+
+    What is missing is waited for, for `patience_s`, which is longer than leases of the drain last.
+    """
+    proxy, urls = scene.proxy, [server.url for server in scene.servers]
     before, from_request = proxy.seen.copy(), proxy.requests
     workloads = [Workload(urls, seed) for seed in seeds]
 
@@ -63,7 +77,7 @@ def storm_over(
         workload.end()
     proxy.settle()
     with ThreadPoolExecutor() as pool:
-        finals_s = list(pool.map(lambda workload: workload.drain(len(urls)), workloads))
+        finals_s = list(pool.map(lambda workload: workload.drain(len(urls), patience_s), workloads))
     ledgers = [workload.ledger for workload in workloads]
     return Aftermath(
         wrong=[

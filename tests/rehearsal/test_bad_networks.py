@@ -5,16 +5,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import pytest
 
-from tests.integration.server_process import ServerProcess
 from tests.rehearsal.conftest import EngineUrl
-from tests.rehearsal.fault_proxy import FaultProxy, fault_proxy
+from tests.rehearsal.fault_proxy import fault_proxy
 from tests.rehearsal.faults import Fault, Storm
 from tests.rehearsal.servers import internal_failures, serving
-from tests.rehearsal.storms import CELL_DEADLINE_S, storm_over
+from tests.rehearsal.storms import CELL_DEADLINE_S, Scene, storm_over
 
 STORMS: Final = {
     "refusals": (Fault.THROTTLED, Fault.LIMITED, Fault.FAILED, Fault.UNAVAILABLE),
@@ -27,19 +26,13 @@ STORMS: Final = {
 SERVERS: Final = 2
 SHARE: Final = 0.3
 
-PLANTED_SHARE: Final = 0.4
+PLANTED_SHARE: Final = 0.55
 REPEATING_S: Final = 1.0
-AT_ONCE_S: Final = 0.02
+AT_ONCE_S: Final = 0.1
 """Deadlines of cells: with requests repeated, and with hardly any."""
 PLANTED_REQUESTS: Final = 500
+PLANTED_PATIENCE_S: Final = 5.0
 SEEDS_AT_ONCE: Final = 4
-
-
-class Scene(NamedTuple):
-    """Servers that share a table, and the bad network behind them."""
-
-    servers: list[ServerProcess]
-    proxy: FaultProxy
 
 
 @pytest.fixture(scope="module")
@@ -74,17 +67,21 @@ def test_planted_bugs_are_found(bug: str, engine_url: EngineUrl, tmp_path: Path)
         serving(proxy.url, tmp_path, *options, count=SERVERS, program=program) as servers,
     ):
         storm = Storm(1, STORMS[kind], PLANTED_SHARE)
-        urls, seeds = [server.url for server in servers], range(SEEDS_AT_ONCE)
-        wrong = storm_over(urls, proxy, storm, seeds, PLANTED_REQUESTS).wrong
+        wrong = storm_over(
+            Scene(servers, proxy),
+            storm,
+            range(SEEDS_AT_ONCE),
+            requests_min=PLANTED_REQUESTS,
+            patience_s=PLANTED_PATIENCE_S,
+        ).wrong
     assert expected & {line.split(": ")[1] for line in wrong}, wrong
 
 
 @pytest.mark.parametrize("kind", STORMS)
 def test_nothing_that_was_told_is_untrue(scene: Scene, kind: str, seeds: int) -> None:
-    urls = [server.url for server in scene.servers]
     for first in range(0, seeds, SEEDS_AT_ONCE):
         chosen = range(first, min(seeds, first + SEEDS_AT_ONCE))
         storm = Storm(first, STORMS[kind], SHARE, gusts=True)
-        aftermath = storm_over(urls, scene.proxy, storm, chosen)
+        aftermath = storm_over(scene, storm, chosen)
         assert aftermath.wrong == []
     assert [internal_failures(server) for server in scene.servers] == [[]] * SERVERS

@@ -24,7 +24,9 @@ _TAGS_MAX: Final = 20
 """Of one client; a queue may have 50."""
 
 _ANSWER_S_MAX: Final = 60
-_LAST_S_MAX: Final = 8
+_DRAIN_VISIBILITY_S: Final = 20
+"""Longer than it takes to receive everything, each message once."""
+
 _BIG_BYTES: Final = 20_000
 
 
@@ -97,6 +99,10 @@ class Client:
     def tags(self) -> set[str]:
         """Those that the queue has."""
         return set((self._call("list_queue_tags") or {}).get("Tags", {}))
+
+    def delete_queue(self) -> None:
+        """Delete the queue, with all that is in it."""
+        self._call("delete_queue")
 
     def _tag(self) -> None:
         self._tags += 1
@@ -173,7 +179,8 @@ class Workload:
 
     def __init__(self, urls: Sequence[str], seed: int) -> None:
         self.ledger = Ledger()
-        self.queue = emulators.client("sqs", urls[0]).create_queue(
+        asking = emulators.client("sqs", urls[0], attempts=_REPEATING_ATTEMPTS)
+        self.queue = asking.create_queue(
             QueueName=f"storm-{seed}-{time.monotonic_ns()}",
             Attributes={"VisibilityTimeout": str(VISIBILITY_S)},
         )["QueueUrl"]
@@ -196,10 +203,16 @@ class Workload:
         if self._raised:
             raise self._raised[0]
 
-    def drain(self, servers: int) -> float:
-        """In calm: receive all there is, show what was hidden, receive that. When it began."""
+    def drain(self, servers: int, patience_s: float) -> float:
+        """In calm: receive all there is, show what was hidden, receive that. When it began.
+
+        What is missing is waited for, for `patience_s`. The queue is deleted in the end.
+        """
         ledger = self.ledger
-        clients = [self._client(f"drain {number} {self.seed}", 1) for number in range(servers)]
+        clients = [
+            self._client(f"drain {number} {self.seed}", _REPEATING_ATTEMPTS)
+            for number in range(servers)
+        ]
         began_s = time.monotonic()
         # Leases whose answers got lost have ended then; what comes back wrongly has come, too.
         leases_end_s = began_s + VISIBILITY_S + 1
@@ -208,9 +221,10 @@ class Workload:
         for message_id, held in ledger.held.items():
             if message_id not in ledger.deletes_tried:
                 clients[0].release(held.handle)
-        give_up_s = time.monotonic() + _LAST_S_MAX
+        give_up_s = time.monotonic() + patience_s
         _receive_until(clients, lambda: not ledger.missing(began_s) or time.monotonic() > give_up_s)
         ledger.tags_found = clients[0].tags()
+        clients[-1].delete_queue()
         return began_s
 
     def _client(self, name: str, attempts: int) -> Client:
@@ -235,7 +249,7 @@ def _receive_until(clients: Sequence[Client], is_enough: Callable[[], bool]) -> 
         came = [
             message
             for client in clients
-            for message in client.receive(10, wait_s=1, visibility_s=HELD_VISIBILITY_S)
+            for message in client.receive(10, wait_s=1, visibility_s=_DRAIN_VISIBILITY_S)
         ]
         if not came and is_enough():
             return
