@@ -34,15 +34,18 @@ def seeds(pytestconfig: pytest.Config) -> int:
 def engine_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineUrl]:
     """The URL of an engine by its name; the test is skipped where it cannot be had."""
     urls: dict[str, str] = {}
+    missing: dict[str, str] = {}
     with ExitStack() as engines:
 
         def url_of(engine: str) -> str:
-            if engine not in urls:
+            if engine not in urls and engine not in missing:
                 folder = tmp_path_factory.mktemp(engine)
                 try:
                     urls[engine] = engines.enter_context(emulators.running(engine, folder))
                 except UnavailableError as error:
-                    pytest.skip(str(error))
+                    missing[engine] = str(error)
+            if engine in missing:
+                pytest.skip(missing[engine])
             return urls[engine]
 
         yield url_of

