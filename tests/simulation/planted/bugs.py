@@ -330,7 +330,7 @@ RARE: Final = (
         ),
     ),
     (
-        5956,
+        240,
         PlantedBug(
             "what has settled is not looked at again",
             DELIVERED,
