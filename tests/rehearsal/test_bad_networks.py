@@ -25,14 +25,14 @@ STORMS: Final = {
 }
 SERVERS: Final = 2
 SHARE: Final = 0.3
+SEEDS_AT_ONCE: Final = 4
 
 PLANTED_SHARE: Final = 0.55
+PLANTED_REQUESTS: Final = 500
+PLANTED_PATIENCE_S: Final = 5.0
 REPEATING_S: Final = 1.0
 AT_ONCE_S: Final = 0.1
 """Deadlines of cells: with requests repeated, and with hardly any."""
-PLANTED_REQUESTS: Final = 500
-PLANTED_PATIENCE_S: Final = 5.0
-SEEDS_AT_ONCE: Final = 4
 
 
 @pytest.fixture(scope="module")
@@ -83,5 +83,6 @@ def test_nothing_that_was_told_is_untrue(scene: Scene, kind: str, seeds: int) ->
         chosen = range(first, min(seeds, first + SEEDS_AT_ONCE))
         storm = Storm(first, STORMS[kind], SHARE, gusts=True)
         aftermath = storm_over(scene, storm, chosen)
+        print(storm, aftermath)
         assert aftermath.wrong == []
     assert [internal_failures(server) for server in scene.servers] == [[]] * SERVERS
