@@ -83,9 +83,9 @@ drill: $(TEST_READY) ## cut power, fail writes, fill disks under a server (ROUND
 	@$(TEST_ENV)/bin/python -m tests.drills $(if $(ROUNDS),--rounds $(ROUNDS)) $(DRILL)
 
 rehearse: $(TEST_READY) ## run on AWS emulators, over bad networks too (SEEDS=... ONLY=expression)
-	@$(MAKE) --no-print-directory $(EMULATORS_READY)
+	@$(MAKE) --no-print-directory --silent $(EMULATORS_READY)
 	@java -version 2>&1 | grep -Eq ' version "(1[7-9]|[2-9][0-9])' \
-		|| $(MAKE) --no-print-directory $(JAVA_READY)
+		|| $(MAKE) --no-print-directory --silent $(JAVA_READY)
 	@$(TEST_ENV)/bin/python -m tests.rehearsal $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(ONLY),--only "$(ONLY)")
 
