@@ -214,8 +214,7 @@ class Client:
 
     def _refused(self, operation: str, answer: object, *, expected: bool) -> None:
         self._ledger.note("refused")
-        if NO_ROOM in str(answer):
-            self._ledger.note("no room")
+        self._ledger.note("no room" if NO_ROOM in str(answer) else "unavailable")
         if not expected:
             self._ledger.accuse("answer", f"{operation} was answered {answer}")
 
