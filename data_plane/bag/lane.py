@@ -173,7 +173,9 @@ class Lane:
         self.window_gone = 0
         self.blocks: dict[bytes, Block] = {}
         self.idle: OrderedDict[bytes, Block] = OrderedDict()
-        self.ready: deque[tuple[Block, int]] = deque()
+        self.ready: list[tuple[int, int, Block, int]] = []
+        self.readied = 0
+        self.read_until_us = 0
         self.due: list[tuple[int, bytes, int]] = []
         self.finished: deque[Finished] = deque()
         self.messages_per_item = 1.0
@@ -298,7 +300,11 @@ class Lane:
             self._push_due(free_ms, block.id, index)
         elif status != READY:
             block.status[index] = READY
-            self.ready.append((block, index))
+            visible_us = (free_ms or now_ms) * 1000
+            if stored is None:
+                visible_us = block.slices[block.first_of[index]]
+            self.readied += 1
+            heapq.heappush(self.ready, (visible_us, self.readied, block, index))
 
     def _push_due(self, free_ms: int, block_id: bytes, index: int) -> None:
         heapq.heappush(self.due, (free_ms, block_id, index))
@@ -323,12 +329,18 @@ class Lane:
         """When the next message in the window may become visible again."""
         return self.due[0][0] if self.due else NEVER_MS
 
-    def take(self, queue: Queue, count: int, now_us: int) -> list[tuple[Block, list[int]]]:
-        """Take up to `count` ready messages for a delivery, by block."""
+    def take(
+        self, queue: Queue, count: int, now_us: int, until_us: int
+    ) -> list[tuple[Block, list[int]]]:
+        """Take up to `count` ready messages for a delivery, by block.
+
+        In the order in which they became visible, and none later than `until_us`: what is still to
+        be read may have been visible before those.
+        """
         self.ripen(now_us // 1000)
         taken: dict[Block, list[int]] = {}
-        while self.ready and count:
-            block, index = self.ready.popleft()
+        while self.ready and count and self.ready[0][0] <= until_us:
+            _, _, block, index = heapq.heappop(self.ready)
             if block.status.get(index) != READY:
                 continue
             segment = block.segments.get(block.first_of[index])

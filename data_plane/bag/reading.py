@@ -43,14 +43,15 @@ async def _look_ahead(at: Access, settled: bytes) -> bool:
     lane = at.lane
     has_gap = lane.settled < lane.cursor
     # What is read is as old as the request: blocks may be collected while an answer is under way.
-    asked_us = at.now_us()
+    asked_us, present_us = at.now_us(), at.cell.now_us()
     items = await at.cell.query(
         lane.segments,
         after=max(lane.cursor, _floor(at)),
-        until=keys.be64(at.cell.now_us()) + keys.AFTER_SLICE,
+        until=keys.be64(present_us) + keys.AFTER_SLICE,
         limit=_page_items(lane),
     )
     await _take_over(at, items, asked_us)
+    lane.read_until_us = keys.slice_of(items[-1].key.sort) if items else present_us
     if not has_gap:
         lane.settle_to(min(settled, lane.cursor))
     return bool(items)

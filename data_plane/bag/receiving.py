@@ -16,6 +16,8 @@ from data_plane.core.message import Delivery, Message
 from data_plane.core.queue import Queue
 from data_plane.ports import Absent, AnyOf, Equals, Key, Lacks, Update, Value
 
+WHENEVER_US = 1 << 62
+
 Taken = list[tuple[Block, list[int]]]
 """Messages that a receive has taken for itself within this front end, by block."""
 
@@ -42,7 +44,8 @@ async def receive(
 async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delivery]:
     deliveries: list[Delivery] = []
     for _ in range(FETCH_ROUNDS_MAX):
-        taken = at.lane.take(at.queue, count, at.now_us())
+        # What came back is behind what was visible before, also if that is still to be read.
+        taken = at.lane.take(at.queue, count, at.now_us(), at.lane.read_until_us)
         short = count - sum(len(indexes) for _, indexes in taken)
         try:
             more = short > 0 and await reading.fetch(at)
@@ -50,8 +53,8 @@ async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delive
             for block, indexes in taken:
                 at.lane.put_back(block, indexes, at.now_ms())
             raise
-        if more:
-            _merge(taken, at.lane.take(at.queue, short, at.now_us()))
+        if short:
+            _merge(taken, at.lane.take(at.queue, short, at.now_us(), WHENEVER_US))
         if taken:
             deliveries = await _lease_all(at, taken, visibility_s)
         if deliveries or not more:

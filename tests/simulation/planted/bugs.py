@@ -330,7 +330,7 @@ RARE: Final = (
         ),
     ),
     (
-        240,
+        6507,
         PlantedBug(
             "what has settled is not looked at again",
             DELIVERED,

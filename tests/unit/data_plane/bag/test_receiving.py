@@ -281,3 +281,26 @@ def test_a_receive_gets_past_items_that_hold_nothing_to_deliver(bench: Bench) ->
         assert [d.message.body for d in await bench.receive(bag=other)] == ["behind"]
 
     bench.run(story())
+
+
+def test_messages_that_come_back_are_behind_those_that_were_visible_before(bench: Bench) -> None:
+    async def story() -> None:
+        await bench.send(*(str(number) for number in range(40)))
+        seen = []
+        for _ in range(4):
+            seen += [d.message.body for d in await bench.receive(visibility_s=1)]
+            bench.clock.advance(1.5)
+        assert sorted(seen, key=int) == [str(number) for number in range(40)]
+
+    bench.run(story())
+
+
+def test_messages_that_come_back_are_before_those_that_were_sent_later(bench: Bench) -> None:
+    async def story() -> None:
+        await bench.send("early")
+        await bench.receive(visibility_s=1)
+        bench.clock.advance(2)
+        await bench.send("late")
+        assert [d.message.body for d in await bench.receive(count=1)] == ["early"]
+
+    bench.run(story())
