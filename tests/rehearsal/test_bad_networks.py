@@ -30,6 +30,9 @@ SEEDS_AT_ONCE: Final = 4
 PLANTED_SHARE: Final = 0.55
 PLANTED_REQUESTS: Final = 500
 PLANTED_PATIENCE_S: Final = 5.0
+PLANTED_STORMS_MAX: Final = 4
+"""Real processes do not repeat themselves: a bug that one storm misses, another one finds."""
+
 REPEATING_S: Final = 1.0
 AT_ONCE_S: Final = 0.1
 """Deadlines of cells: with requests repeated, and with hardly any."""
@@ -66,15 +69,23 @@ def test_planted_bugs_are_found(bug: str, engine_url: EngineUrl, tmp_path: Path)
         fault_proxy(engine_url("ministack")) as proxy,
         serving(proxy.url, tmp_path, *options, count=SERVERS, program=program) as servers,
     ):
-        storm = Storm(1, STORMS[kind], PLANTED_SHARE)
-        wrong = storm_over(
-            Scene(servers, proxy),
-            storm,
-            range(SEEDS_AT_ONCE),
-            requests_min=PLANTED_REQUESTS,
-            patience_s=PLANTED_PATIENCE_S,
-        ).wrong
-    assert expected & {line.split(": ")[1] for line in wrong}, wrong
+        wrong: list[str] = []
+        for number in range(PLANTED_STORMS_MAX):
+            first = number * SEEDS_AT_ONCE
+            wrong += storm_over(
+                Scene(servers, proxy),
+                Storm(number + 1, STORMS[kind], PLANTED_SHARE),
+                range(first, first + SEEDS_AT_ONCE),
+                requests_min=PLANTED_REQUESTS,
+                patience_s=PLANTED_PATIENCE_S,
+            ).wrong
+            if expected & _names_of(wrong):
+                return
+    pytest.fail(f"{PLANTED_STORMS_MAX} storms do not show it, only {wrong}")
+
+
+def _names_of(violations: list[str]) -> set[str]:
+    return {line.split(": ")[1] for line in violations}
 
 
 @pytest.mark.parametrize("kind", STORMS)
