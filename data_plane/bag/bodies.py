@@ -12,6 +12,7 @@ from typing import Final
 from zlib import crc32
 
 from data_plane.bag import keys
+from data_plane.bag.block import LoadedSegment
 from data_plane.bag.bounds import (
     BLOB_THRESHOLD_BYTES,
     BODY_BYTES_HELD_MAX,
@@ -23,7 +24,6 @@ from data_plane.bag.bounds import (
     UNNEEDED_BODIES_MAX,
     WALK_EVERY_US,
 )
-from data_plane.bag.lane import LoadedSegment
 from data_plane.bag.segment import DamagedSegmentError, number, octets, open_segment
 from data_plane.core.message import Message
 from data_plane.ports import (

@@ -1,6 +1,7 @@
 """Receiving: leases are written before messages are handed out."""
 
 from data_plane.bag import counting, keys, reading, upkeep
+from data_plane.bag.block import GONE, TAKEN, Block
 from data_plane.bag.bounds import (
     FETCH_ROUNDS_MAX,
     FOREIGN_LEASE_GUARD_MS,
@@ -8,7 +9,7 @@ from data_plane.bag.bounds import (
     POLL_US,
 )
 from data_plane.bag.desk import Access, Desk, channel, open_lane
-from data_plane.bag.lane import GONE, TAKEN, Block, is_over
+from data_plane.bag.lane import is_over
 from data_plane.bag.lease import Lease, from_bytes
 from data_plane.bag.segment import FORMAT_VERSION
 from data_plane.core import receipt_handle

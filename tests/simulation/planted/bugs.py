@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from data_plane.bag import (
+    block,
     deleting,
     keys,
     lane,
@@ -14,8 +15,9 @@ from data_plane.bag import (
     upkeep,
     visibility,
 )
+from data_plane.bag.block import GONE, LEASED, Block
 from data_plane.bag.desk import Access, Desk
-from data_plane.bag.lane import GONE, LEASED, Block, Entry, Lane
+from data_plane.bag.lane import Entry, Lane
 from data_plane.bag.lease import Lease
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Message
@@ -281,7 +283,7 @@ BUGS: Final = (
     PlantedBug(
         "one partition for all queues", INTACT, ((keys, "segments", _one_partition_for_all),)
     ),
-    PlantedBug("attributes lost", INTACT, ((lane, "open_segment", _open_without_attributes),)),
+    PlantedBug("attributes lost", INTACT, ((block, "open_segment", _open_without_attributes),)),
     PlantedBug("delay dropped", DELAYS, ((sending, "Append", _append_without_delay),)),
     PlantedBug(
         "expiry unchecked",

@@ -1,0 +1,99 @@
+"""A block and its segments as one front end knows them."""
+
+from data_plane.bag import lease
+from data_plane.bag.segment import number, open_segment
+from data_plane.core.message import Message
+from data_plane.ports import Attributes
+
+READY, TAKEN, LEASED, GONE = range(4)
+"""A message as this front end sees it: to be handed out, being handed out, in flight, done."""
+
+NEVER_MS = 1 << 62
+
+
+class LoadedSegment:
+    """A segment in memory; its messages are opened when the first of them is needed.
+
+    `blob` names its body where that lies apart ("": it does not); then `messages` is not for it.
+    """
+
+    __slots__ = ("_messages", "blob", "count", "first", "item", "sent_us")
+
+    def __init__(self, item: Attributes) -> None:
+        self.item = item
+        self.first = number(item, "i")
+        self.count = number(item, "n")
+        self.sent_us = number(item, "t")
+        self.blob = str(item.get("o", ""))
+        self._messages: list[Message] | None = None
+
+    def messages(self) -> list[Message]:
+        """All of them, in order."""
+        if self._messages is None:
+            self._messages = open_segment(self.item)
+        return self._messages
+
+
+class Block:
+    """A block's state as last seen, and the status of those of its messages that were met."""
+
+    __slots__ = (
+        "checked_us",
+        "entries",
+        "first_of",
+        "id",
+        "leases",
+        "marked_ms",
+        "marked_us",
+        "segments",
+        "slices",
+        "status",
+        "total",
+        "touched",
+    )
+
+    def __init__(self, block_id: bytes) -> None:
+        self.id = block_id
+        self.status: dict[int, int] = {}
+        self.leases: dict[int, bytes] = {}
+        self.first_of: dict[int, int] = {}
+        self.slices: dict[int, int] = {}
+        self.segments: dict[int, LoadedSegment] = {}
+        self.total: int | None = None
+        self.touched = False
+        self.entries = 0
+        self.marked_ms = NEVER_MS
+        self.marked_us = 0
+        self.checked_us = 0
+
+    def learn(self, state: Attributes | None, asked_us: int) -> None:
+        """Take over a state that was asked for then; statuses are settled by `Lane.settle`.
+
+        Answers may overtake each other. A lease never vanishes but into `d`, and its count only
+        grows: what is known beyond the answer is newer and stays.
+        """
+        if state is None:
+            # If it had one, the block was collected, or the answer is older than the first lease.
+            # The segments tell: they are read again before anything of it is delivered.
+            self.checked_us = 0 if self.touched else asked_us
+            return
+        self.touched = True
+        self.checked_us = asked_us
+        for name, value in state.items():
+            if name == "d" and isinstance(value, frozenset):
+                for index in value:
+                    self.status[index] = GONE
+                    self.leases.pop(index, None)
+            elif name[0] == "m" and isinstance(value, bytes):
+                self._learn_lease(int(name[1:]), value)
+            elif name[0] == "s" and isinstance(value, bytes):
+                self.slices[int(name[1:])] = int.from_bytes(value, "big")
+            elif name == "f" and isinstance(value, int):
+                self.total = value
+
+    def _learn_lease(self, index: int, stored: bytes) -> None:
+        held = lease.from_bytes(stored)
+        self.first_of[index] = held.first
+        known = self.leases.get(index)
+        if known is None or lease.from_bytes(known).receive_count <= held.receive_count:
+            self.leases[index] = stored
