@@ -94,8 +94,9 @@ class FileBlobs:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 Path(written).replace(path)
                 break
-            except FileNotFoundError:
-                # Somebody removed the folder between the two, because it was empty.
+            except (FileNotFoundError, FileExistsError):
+                # Somebody removed the folder meanwhile, because it was empty: before the rename, or
+                # between mkdir's finding that it exists and its look whether it is a folder.
                 if attempt == _RENAME_ATTEMPTS_MAX:
                     raise
         for folder in self._folders(path):

@@ -105,6 +105,25 @@ def test_a_folder_that_was_removed_on_the_way_is_made_again(
     assert run(blobs.get("a/b/c")) == BODY
 
 
+def test_a_folder_that_was_removed_while_it_was_looked_at_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blobs = open_blobs(tmp_path)
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    is_dir, removed = Path.is_dir, list[Path]()
+
+    def remove_first(self: Path) -> bool:
+        if not removed:
+            removed.append(self)
+            self.rmdir()
+        return is_dir(self)
+
+    monkeypatch.setattr(Path, "is_dir", remove_first)
+    run(blobs.put("a/b/c", BODY))
+    assert removed == [tmp_path / "a" / "b"]
+    assert run(blobs.get("a/b/c")) == BODY
+
+
 def test_what_is_renamed_was_made_durable_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
