@@ -29,8 +29,8 @@ def settled_audit(subject: Subject, seed: str) -> None:
     client = Client(subject, seed)
     with client.caller:
         _end_long_leases(subject, client)
-        # Nothing tells when leases end but the time.
-        time.sleep(min(_SETTLE_S_MAX, max(0.0, subject.ledger.settled_s() - time.time())))
+        left_s = max(0.0, subject.ledger.settled_s() - time.time())
+        time.sleep(min(_SETTLE_S_MAX, left_s))  # nothing tells when leases end but the time
         _look(subject, client)
 
 
@@ -48,7 +48,7 @@ def _look(subject: Subject, client: Client) -> None:
     found = _receive_all(client)
     for _ in range(_LOOKS_MAX - 1):
         if ledger.missing(began_s):
-            time.sleep(_LOOK_AGAIN_AFTER_S)  # to be wrong about no loss
+            time.sleep(_LOOK_AGAIN_AFTER_S)  # a slow machine must not pass for a loss
             found |= _receive_all(client)
     if client.lost:
         if not ledger.violations:

@@ -50,7 +50,7 @@ def _answer_sends_before_commit() -> None:
 
         def get(self) -> Any:
             handed_over = self._commits.get()
-            time.sleep(_COMMIT_LATER_S)
+            time.sleep(_COMMIT_LATER_S)  # the fault itself: answered before it is committed
             return handed_over
 
     def commit_later(self: cell.EmbeddedCell) -> None:
