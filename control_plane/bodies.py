@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from data_plane.bag.binding import MissingBlobsError, confirm, read_binding
-from data_plane.bag.bodies import BodyStore
 from data_plane.blobs.opening import BlobsOpenError, open_blobs, place_of
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy
 from data_plane.runtime.event_loop import EventLoopOffload
 from data_plane.settings import ServerSettings
+from data_plane.stored.binding import MissingBlobsError, confirm, read_binding
+from data_plane.stored.bodies import BodyStore
 
 DIRECTORY: Final = "blobs"
 """Where in the data directory, unless the settings say otherwise."""

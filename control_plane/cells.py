@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from control_plane.bodies import open_bodies
-from data_plane.bag.bodies import BodyStore
 from data_plane.blobs.opening import BlobsOpenError
 from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import OpenError, connect, open_table
@@ -15,6 +14,7 @@ from data_plane.embedded.store import CellOpenError
 from data_plane.ports import Cell, CellUnavailableError, Clock, Key
 from data_plane.runtime.event_loop import EventLoopOffload
 from data_plane.settings import ServerSettings
+from data_plane.stored.bodies import BodyStore
 from data_plane.system import SystemEntropy
 
 LOCAL: Final = "local"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final, Protocol, runtime_checkable
 
 from control_plane.registry import LAST_KNOWN_US_MAX, Dropped, Registry
-from data_plane.bag.keys import partitions
 from data_plane.ports import Cell
+from data_plane.stored.keys import partitions
 
 SWEPT_AFTER_US: Final = LAST_KNOWN_US_MAX + 300_000_000
 """Until then a front end that cannot reach the registry may still write to the queue."""

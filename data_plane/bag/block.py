@@ -1,37 +1,13 @@
 """A block and its segments as one front end knows them."""
 
-from data_plane.bag import lease
-from data_plane.bag.segment import number, open_segment
-from data_plane.core.message import Message
 from data_plane.ports import Attributes
+from data_plane.stored import lease
+from data_plane.stored.segment import LoadedSegment
 
 READY, TAKEN, LEASED, GONE = range(4)
 """A message as this front end sees it: to be handed out, being handed out, in flight, done."""
 
 NEVER_MS = 1 << 62
-
-
-class LoadedSegment:
-    """A segment in memory; its messages are opened when the first of them is needed.
-
-    `blob` names its body where that lies apart ("": it does not); then `messages` is not for it.
-    """
-
-    __slots__ = ("_messages", "blob", "count", "first", "item", "sent_us")
-
-    def __init__(self, item: Attributes) -> None:
-        self.item = item
-        self.first = number(item, "i")
-        self.count = number(item, "n")
-        self.sent_us = number(item, "t")
-        self.blob = str(item.get("o", ""))
-        self._messages: list[Message] | None = None
-
-    def messages(self) -> list[Message]:
-        """All of them, in order."""
-        if self._messages is None:
-            self._messages = open_segment(self.item)
-        return self._messages
 
 
 class Block:

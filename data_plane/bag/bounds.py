@@ -1,15 +1,10 @@
 """What the bag engine keeps bounded, and why."""
 
-SEGMENT_MESSAGES_MAX = 64
-SEGMENT_BYTES_MAX = 256 * 1024
-"""A segment is read whole to deliver any of its messages."""
+from data_plane.stored.bounds import SEGMENT_MESSAGES_MAX
 
 BLOCK_FULL_MESSAGES = 64
 BLOCK_INDEXES = 128
 """The segment that reaches this fills its block; so a block has at most 127 messages."""
-
-COMPRESS_BYTES_MIN = 512
-"""Below this, compression costs more than it saves."""
 
 FETCH_ITEMS_MAX = 10
 FETCH_ROUNDS_MAX = 20
@@ -34,32 +29,12 @@ COLLECT_BLOCKS_MAX = 64
 READY_AGE_US_MAX = 5_000_000
 """Prefetched messages are looked at again after this time, well before blocks are collected."""
 
-BLOB_THRESHOLD_BYTES = 8 * 1024
-"""Packed bodies that are bigger cost less in a blob store: see docs/cost.md."""
-
-BODY_BYTES_HELD_MAX = 8 * 1024 * 1024
-"""Bodies that a front end keeps after it has fetched them, in bytes of messages."""
-
-PUT_TO_APPEND_US_MAX = 1_800_000_000
-ORPHAN_AGE_US_MIN = 3_600_000_000
-"""A younger blob may be one whose segment is still to come: half an hour for clocks to differ."""
-
-WALK_EVERY_US = 21_600_000_000
-SWEPT_NAMES_MAX = 500
-DELETED_NAMES_MAX = 1_000
-UNNEEDED_BODIES_MAX = 100_000
-"""Beyond these, bodies of deleted messages stay until the sweep finds their segments expired."""
-
 CALLS_REMEMBERED_MAX = 100_000
 UNSURE_CALLS_MAX = 1_000
 """Failed sends that a front end keeps, up to a segment each, for the seconds until SDKs retry."""
 
 CALL_LOOKBACK_US = 300_000_000
 CALL_LOOKBACK_SEGMENTS_MAX = 2_000
-QUERY_PAGE = 100
-GET_MANY_MAX = 100
-"""Items that a cell reads in one request (data_plane/ports.py)."""
-
 LATE_APPENDS_MAX = 4
 """How often an item that must be found is appended again when it came late."""
 
@@ -71,10 +46,7 @@ FOREIGN_LEASE_GUARD_MS = 250
 
 LANES_MAX = 10_000
 
-DATA_TTL_SLACK_S = 3_600
-STATE_TTL_SLACK_S = 7 * 86_400
 VISIBILITY_TOTAL_MS_MAX = 43_200_000
 
-assert PUT_TO_APPEND_US_MAX * 2 <= ORPHAN_AGE_US_MIN  # noqa: S101 - a relation between constants
 assert READY_AGE_US_MAX * 2 < COLLECT_AFTER_US  # noqa: S101 - a relation between constants
 assert SEGMENT_MESSAGES_MAX + BLOCK_FULL_MESSAGES <= BLOCK_INDEXES  # noqa: S101 - likewise

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from data_plane.bag import counting
 from data_plane.bag.bounds import COLLECT_AFTER_US
 from data_plane.bag.desk import Access, Desk, open_lane
 from data_plane.bag.lane import Finished
-from data_plane.bag.segment import FORMAT_VERSION
 from data_plane.core.errors import RefusedError
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import Attributes, Key, Update
+from data_plane.stored import counting
+from data_plane.stored.segment import FORMAT_VERSION
 
 
 async def delete(

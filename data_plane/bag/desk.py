@@ -5,19 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from data_plane.bag.bodies import BodyStore
-from data_plane.bag.bounds import (
-    CALLS_REMEMBERED_MAX,
-    DATA_TTL_SLACK_S,
-    LANES_MAX,
-    STATE_TTL_SLACK_S,
-    UNSURE_CALLS_MAX,
-)
+from data_plane.bag.bounds import CALLS_REMEMBERED_MAX, LANES_MAX, UNSURE_CALLS_MAX
 from data_plane.bag.lane import Lane
-from data_plane.bag.lease import TOKEN_BYTES, WRITER_BYTES
 from data_plane.core.errors import QUEUE_DOES_NOT_EXIST, RefusedError
 from data_plane.core.queue import Queue
 from data_plane.ports import Append, Cell, Clock, Entropy, Waits
+from data_plane.stored.bodies import BodyStore
+from data_plane.stored.bounds import DATA_TTL_SLACK_S, STATE_TTL_SLACK_S
+from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 
 
 class Attempt(NamedTuple):

@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from data_plane.bag import counting, deleting, receiving, sending, upkeep, visibility
-from data_plane.bag.bodies import BodyStore
+from data_plane.bag import deleting, receiving, sending, upkeep, visibility
 from data_plane.bag.desk import Desk, channel, open_lane
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts, Delivery, Outgoing
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import Cell, Clock, Entropy, Waits
+from data_plane.stored import counting
+from data_plane.stored.bodies import BodyStore
 
 EVERYONE = 1 << 30
 
@@ -77,7 +78,7 @@ class Bag:
 
     async def counts(self, queue: Queue) -> Counts:
         """The queue's approximate numbers of messages."""
-        return await counting.counts(self._desk, queue)
+        return await counting.counts(self._desk.cells[queue.cell], queue, self._desk.clock.now_us())
 
     async def purge(self, queue: Queue) -> int:
         """A stamp above those of all messages sent before, and below those of all sent later.
@@ -115,4 +116,4 @@ class Bag:
 
     async def drop_past_counters(self, queue: Queue) -> None:
         """Let go of counters that no count needs any more; now and then for each queue in use."""
-        await upkeep.drop_past_counters(self._desk, queue)
+        await counting.drop_past(self._desk.cells[queue.cell], queue, self._desk.clock.now_us())

@@ -12,7 +12,6 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from data_plane.bag import keys, lease
 from data_plane.bag.block import (
     GONE,
     LEASED,
@@ -20,7 +19,6 @@ from data_plane.bag.block import (
     READY,
     TAKEN,
     Block,
-    LoadedSegment,
 )
 from data_plane.bag.bounds import (
     BLOCK_FULL_MESSAGES,
@@ -30,9 +28,10 @@ from data_plane.bag.bounds import (
     WINDOW_ENTRIES_MAX,
     WINDOW_MESSAGES_MAX,
 )
-from data_plane.bag.segment import octets
 from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Item, Key
+from data_plane.stored import keys, lease
+from data_plane.stored.segment import LoadedSegment, octets
 
 IDLE_BLOCKS_MAX = 8
 

@@ -2,14 +2,15 @@
 
 from functools import partial
 
-from data_plane.bag import keys
-from data_plane.bag.block import GONE, Block, LoadedSegment
-from data_plane.bag.bounds import FETCH_ITEMS_MAX, GET_MANY_MAX, QUERY_PAGE, READY_AGE_US_MAX
+from data_plane.bag.block import GONE, Block
+from data_plane.bag.bounds import FETCH_ITEMS_MAX, READY_AGE_US_MAX
 from data_plane.bag.desk import Access
 from data_plane.bag.lane import Lane, is_over
-from data_plane.bag.segment import DamagedSegmentError, UnknownFormatError, octets
 from data_plane.core.message import Message
 from data_plane.ports import Attributes, CellUnavailableError, Item, Key
+from data_plane.stored import keys
+from data_plane.stored.bounds import GET_MANY_MAX, QUERY_PAGE
+from data_plane.stored.segment import DamagedSegmentError, LoadedSegment, UnknownFormatError, octets
 
 
 async def fetch(at: Access) -> bool:

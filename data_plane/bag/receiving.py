@@ -1,6 +1,6 @@
 """Receiving: leases are written before messages are handed out."""
 
-from data_plane.bag import counting, keys, reading, upkeep
+from data_plane.bag import reading, upkeep
 from data_plane.bag.block import GONE, TAKEN, Block
 from data_plane.bag.bounds import (
     FETCH_ROUNDS_MAX,
@@ -10,12 +10,13 @@ from data_plane.bag.bounds import (
 )
 from data_plane.bag.desk import Access, Desk, channel, open_lane
 from data_plane.bag.lane import is_over
-from data_plane.bag.lease import Lease, from_bytes
-from data_plane.bag.segment import FORMAT_VERSION
 from data_plane.core import receipt_handle
 from data_plane.core.message import Delivery, Message
 from data_plane.core.queue import Queue
 from data_plane.ports import Absent, AnyOf, Equals, Key, Lacks, Update, Value
+from data_plane.stored import counting, keys
+from data_plane.stored.lease import Lease, from_bytes
+from data_plane.stored.segment import FORMAT_VERSION
 
 WHENEVER_US = 1 << 62
 

@@ -5,28 +5,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
-from data_plane.bag import counting, keys, upkeep
-from data_plane.bag.bodies import check_in_time
-from data_plane.bag.bounds import (
-    BLOCK_FULL_MESSAGES,
-    CALL_LOOKBACK_SEGMENTS_MAX,
-    CALL_LOOKBACK_US,
-    DATA_TTL_SLACK_S,
-    QUERY_PAGE,
-    SEGMENT_BYTES_MAX,
-    SEGMENT_MESSAGES_MAX,
-)
+from data_plane.bag import upkeep
+from data_plane.bag.bounds import BLOCK_FULL_MESSAGES, CALL_LOOKBACK_SEGMENTS_MAX, CALL_LOOKBACK_US
 from data_plane.bag.desk import Access, Attempt, Desk, channel, open_lane
-from data_plane.bag.segment import (
-    FORMAT_VERSION,
-    CallInSegment,
-    PackedMessage,
-    find_call,
-    message_ids,
-    pack_calls,
-    pack_message,
-    seal,
-)
 from data_plane.core.message import Outgoing
 from data_plane.core.queue import Queue
 from data_plane.ports import (
@@ -35,6 +16,24 @@ from data_plane.ports import (
     Attributes,
     CellFullError,
     CellUnavailableError,
+)
+from data_plane.stored import counting, keys
+from data_plane.stored.bodies import check_in_time
+from data_plane.stored.bounds import (
+    DATA_TTL_SLACK_S,
+    QUERY_PAGE,
+    SEGMENT_BYTES_MAX,
+    SEGMENT_MESSAGES_MAX,
+)
+from data_plane.stored.segment import (
+    FORMAT_VERSION,
+    CallInSegment,
+    PackedMessage,
+    find_call,
+    message_ids,
+    pack_calls,
+    pack_message,
+    seal,
 )
 
 UNMARKED_CALL = b""

@@ -6,19 +6,15 @@ Nothing here runs by itself: receives carry it along, and the server calls `swee
 from collections.abc import Coroutine
 from typing import Any
 
-from data_plane.bag import counting, keys
 from data_plane.bag.bounds import (
     COLLECT_BLOCKS_MAX,
     LATE_APPENDS_MAX,
     LOW_WATER_MESSAGES,
     MARKERS_AT_ONCE_MAX,
-    QUERY_PAGE,
 )
 from data_plane.bag.desk import Access, Desk
 from data_plane.bag.lane import Lane
-from data_plane.bag.segment import FORMAT_VERSION, number, octets
 from data_plane.core.message import Delivery
-from data_plane.core.queue import Queue
 from data_plane.ports import (
     LATE_US_MAX,
     Absent,
@@ -32,6 +28,9 @@ from data_plane.ports import (
     LessThan,
     Update,
 )
+from data_plane.stored import keys
+from data_plane.stored.bounds import QUERY_PAGE
+from data_plane.stored.segment import FORMAT_VERSION, number, octets
 
 
 def writes_due(at: Access) -> Coroutine[Any, Any, list[Delivery]] | None:
@@ -199,8 +198,3 @@ async def sweep_bodies(desk: Desk) -> None:
     """
     for name, bodies in desk.bodies.items():
         await bodies.sweep(desk.cells[name], desk.waits, desk.clock.now_us())
-
-
-async def drop_past_counters(desk: Desk, queue: Queue) -> None:
-    """Let go of the counters of seconds that have passed."""
-    await counting.drop_past(desk, queue.uid, desk.cells[queue.cell], queue.purged_us)

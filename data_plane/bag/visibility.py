@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from data_plane.bag import counting, lease, upkeep
+from data_plane.bag import upkeep
 from data_plane.bag.bounds import LEASE_ATTEMPTS_MAX, VISIBILITY_TOTAL_MS_MAX
 from data_plane.bag.desk import Access, Desk, channel, open_lane
-from data_plane.bag.segment import FORMAT_VERSION, octets
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, MESSAGE_NOT_INFLIGHT, RefusedError
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
@@ -21,6 +20,8 @@ from data_plane.ports import (
     Update,
     Value,
 )
+from data_plane.stored import counting, lease
+from data_plane.stored.segment import FORMAT_VERSION, octets
 
 Outcome = RefusedError | None
 Wanted = dict[int, tuple[ReceiptHandle, int]]

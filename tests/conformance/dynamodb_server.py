@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from email.utils import formatdate
 from typing import Any
 
-from data_plane.bag.bodies import BodyStore
 from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import make_table
 from data_plane.dynamodb.store_time import SECOND_US, read_date_us
 from data_plane.memory.blobs import MemoryBlobs
 from data_plane.ports import Offload
+from data_plane.stored.bodies import BodyStore
 from data_plane.system import SystemClock
 from tests.conformance.dynamodb_suite import new_table_name
 from tests.conformance.in_process import InProcessServer, ShiftedClock

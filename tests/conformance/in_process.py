@@ -16,7 +16,6 @@ from botocore.config import Config
 
 from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
-from data_plane.bag.bodies import BodyStore
 from data_plane.bag.engine import Bag
 from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.served import Served
@@ -25,6 +24,7 @@ from data_plane.memory.cell import MemoryCell
 from data_plane.operations.catalog import message_operations
 from data_plane.ports import Cell, Offload
 from data_plane.protocol.http import HttpRequest, HttpResponse
+from data_plane.stored.bodies import BodyStore
 from data_plane.system import SystemClock, SystemEntropy
 from tests.conformance.on_driver import OffloadedCell
 from tests.conformance.query_model import query_loader

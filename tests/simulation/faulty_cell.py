@@ -6,8 +6,6 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from data_plane.bag.keys import be64
-from data_plane.bag.segment import number, open_segment
 from data_plane.dynamodb.store_time import Exchange, StoreTime
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import (
@@ -25,6 +23,8 @@ from data_plane.ports import (
     Written,
     no_tallies,
 )
+from data_plane.stored.keys import be64
+from data_plane.stored.segment import number, open_segment
 from tests.simulation.plan import Plan
 from tests.simulation.process import Process
 from tests.simulation.scheduler import Future, Scheduler

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 import data_plane.bag
+import data_plane.stored
 from tests.simulation.weather import Climate, choose_climate
 
 SMALL_BOUNDS: Mapping[str, int] = {
@@ -132,8 +133,9 @@ def make_plan(seed: int) -> Plan:
 def bounds_as(values: Mapping[str, int]) -> Iterator[None]:
     """The bag engine with some of its bounds changed."""
     modules = [
-        importlib.import_module(f"data_plane.bag.{found.name}")
-        for found in pkgutil.iter_modules(data_plane.bag.__path__)
+        importlib.import_module(f"{package.__name__}.{found.name}")
+        for package in (data_plane.bag, data_plane.stored)
+        for found in pkgutil.iter_modules(package.__path__)
     ]
     before = [
         (module, name, getattr(module, name))

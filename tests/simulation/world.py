@@ -9,7 +9,6 @@ from typing import Any
 
 from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
-from data_plane.bag.bodies import BodyStore
 from data_plane.bag.engine import Bag
 from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.served import Served
@@ -17,6 +16,7 @@ from data_plane.frontend.settings import FrontEndSettings
 from data_plane.operations.catalog import message_operations
 from data_plane.ports import CellUnavailableError
 from data_plane.protocol.http import HttpRequest, HttpResponse
+from data_plane.stored.bodies import BodyStore
 from tests.simulation.faulty_blobs import BlobStore, FaultyBlobs
 from tests.simulation.faulty_cell import FaultyCell, Store
 from tests.simulation.history import Attempt, History

@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from data_plane.bag import bodies, counting, sending
-from data_plane.bag.bodies import BodyStore
+from data_plane.bag import sending
 from data_plane.bag.desk import Access, channel
 from data_plane.ports import Append, Blob, Cell, CellUnavailableError, Waits
+from data_plane.stored import bodies, counting
+from data_plane.stored.bodies import BodyStore
 from tests.simulation.plan import Plan
 from tests.simulation.planted import PlantedBug
 from tests.simulation.planted.bugs import DELIVERED

@@ -3,28 +3,18 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from data_plane.bag import (
-    block,
-    deleting,
-    keys,
-    lane,
-    reading,
-    receiving,
-    segment,
-    sending,
-    upkeep,
-    visibility,
-)
+from data_plane.bag import block, deleting, lane, reading, receiving, sending, upkeep, visibility
 from data_plane.bag.block import GONE, LEASED, Block
 from data_plane.bag.desk import Access, Desk
 from data_plane.bag.lane import Entry, Lane
-from data_plane.bag.lease import Lease
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Message
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Append, Appended, Attributes, Update
+from data_plane.stored import keys, segment
+from data_plane.stored.lease import Lease
 from tests.simulation.planted import PlantedBug
 
 DELIVERED = frozenset({"acknowledged is delivered"})

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from control_plane.sweep import SWEPT_AFTER_US, sweep_dropped
-from data_plane.bag.keys import partitions
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Key
+from data_plane.stored.keys import partitions
 
 
 class DroppingCell(MemoryCell):

@@ -4,14 +4,15 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from data_plane.bag import bounds, keys
-from data_plane.bag.bodies import BodyStore
 from data_plane.bag.engine import Bag
 from data_plane.core.message import Delivery
 from data_plane.memory.blobs import MemoryBlobs
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Append, Appended, CellUnavailableError, Item, Key
 from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.stored import keys
+from data_plane.stored.bodies import BodyStore
+from data_plane.stored.bounds import BLOB_THRESHOLD_BYTES
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 from tests.unit.repeatable import HandClock, SeededEntropy
 
@@ -76,7 +77,7 @@ class FailingBlobs(MemoryBlobs):
 @dataclass
 class ApartBench(Bench):
     cell: NarrowCell = field(init=False)
-    threshold_bytes: int = bounds.BLOB_THRESHOLD_BYTES
+    threshold_bytes: int = BLOB_THRESHOLD_BYTES
 
     def __post_init__(self) -> None:
         self.cell = NarrowCell(self.clock)

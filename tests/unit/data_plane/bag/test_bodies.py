@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from data_plane.bag import bodies, keys
-from data_plane.bag.bodies import BodyStore, blob_name, segment_of
 from data_plane.bag.engine import Bag
-from data_plane.bag.segment import UnknownFormatError
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Append, CellUnavailableError
 from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.stored import bodies, keys
+from data_plane.stored.bodies import BodyStore, blob_name, segment_of
+from data_plane.stored.segment import UnknownFormatError
 from tests.unit.data_plane.bag.apart import HOUR_S, ApartBench, bodies_of, sweep, text
 from tests.unit.data_plane.bag.conftest import QUEUE
 

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from data_plane.bag import bodies, bounds, keys
-from data_plane.bag.bodies import BodyStore, blob_name, segment_of
+from data_plane.bag import bounds
 from data_plane.memory.blobs import MemoryBlobs
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import CellUnavailableError, Key
 from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.stored import bodies, keys
+from data_plane.stored.bodies import BodyStore, blob_name, segment_of
 from tests.unit.data_plane.bag.apart import HOUR_S, ApartBench, sweep, text
 from tests.unit.data_plane.bag.conftest import QUEUE
 from tests.unit.repeatable import HandClock

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from data_plane.bag import keys
 from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
     MESSAGE_NOT_INFLIGHT,
@@ -14,6 +13,7 @@ from data_plane.core.errors import (
 )
 from data_plane.core.message import Outgoing
 from data_plane.core.receipt_handle import decode
+from data_plane.stored import keys
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 
 CALL = bytes(range(16))

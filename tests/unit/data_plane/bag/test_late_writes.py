@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from data_plane.bag import keys
 from data_plane.bag.bounds import LATE_APPENDS_MAX
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import SETTLE_US, Append, Appended, CellUnavailableError
+from data_plane.stored import keys
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 
 CALL, OTHER_CALL = b"c" * 16, b"d" * 16

@@ -5,10 +5,11 @@ from unittest.mock import AsyncMock, patch
 
 import pytest
 
-from data_plane.bag import bounds, keys
-from data_plane.bag.segment import octets
+from data_plane.bag import bounds
 from data_plane.core.errors import QUEUE_DOES_NOT_EXIST, RefusedError
 from data_plane.ports import Append, Appended, CellUnavailableError, Key, Update
+from data_plane.stored import keys
+from data_plane.stored.segment import octets
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 
 

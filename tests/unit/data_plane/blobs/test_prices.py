@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from data_plane.bag.bounds import BLOB_THRESHOLD_BYTES
 from data_plane.blobs.prices import US_EAST_1, break_even_bytes
+from data_plane.stored.bounds import BLOB_THRESHOLD_BYTES
 
 
 @pytest.mark.parametrize("reads", [1, 2])

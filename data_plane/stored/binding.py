@@ -6,8 +6,8 @@ is named by an id that no other cell has, and a place that has lost them is noti
 
 from typing import Final, NamedTuple
 
-from data_plane.bag.segment import FORMAT_VERSION, check_version
 from data_plane.ports import ITEM_ABSENT, Attributes, Blobs, Cell, Entropy, Equals, Key, Update
+from data_plane.stored.segment import FORMAT_VERSION, check_version
 
 ITEM: Final = Key("M|blobs", b"\0")
 MARK: Final = "cell"

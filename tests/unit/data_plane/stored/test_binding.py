@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from data_plane.bag.binding import ITEM, MARK, Binding, MissingBlobsError, confirm, read_binding
-from data_plane.bag.segment import UnknownFormatError
 from data_plane.memory.blobs import MemoryBlobs
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Attributes
+from data_plane.stored.binding import ITEM, MARK, Binding, MissingBlobsError, confirm, read_binding
+from data_plane.stored.segment import UnknownFormatError
 from tests.unit.repeatable import HandClock, SeededEntropy
 
 

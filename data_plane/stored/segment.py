@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import zstandard
 
-from data_plane.bag.bounds import COMPRESS_BYTES_MIN
 from data_plane.core.message import Message, MessageAttribute, Outgoing
 from data_plane.ports import Attributes
+from data_plane.stored.bounds import COMPRESS_BYTES_MIN
 
 FORMAT_VERSION = 1
 ID_BYTES = 16
@@ -97,6 +97,29 @@ def open_segment(item: Attributes, body: bytes | None = None) -> list[Message]:
         )
         for stored in _unseal(item, body)
     ]
+
+
+class LoadedSegment:
+    """A segment in memory; its messages are opened when the first of them is needed.
+
+    `blob` names its body where that lies apart ("": it does not); then `messages` is not for it.
+    """
+
+    __slots__ = ("_messages", "blob", "count", "first", "item", "sent_us")
+
+    def __init__(self, item: Attributes) -> None:
+        self.item = item
+        self.first = number(item, "i")
+        self.count = number(item, "n")
+        self.sent_us = number(item, "t")
+        self.blob = str(item.get("o", ""))
+        self._messages: list[Message] | None = None
+
+    def messages(self) -> list[Message]:
+        """All of them, in order."""
+        if self._messages is None:
+            self._messages = open_segment(self.item)
+        return self._messages
 
 
 def message_ids(item: Attributes, offset: int, count: int) -> list[bytes]:

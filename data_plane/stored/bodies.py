@@ -11,20 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 from zlib import crc32
 
-from data_plane.bag import keys
-from data_plane.bag.block import LoadedSegment
-from data_plane.bag.bounds import (
-    BLOB_THRESHOLD_BYTES,
-    BODY_BYTES_HELD_MAX,
-    DELETED_NAMES_MAX,
-    GET_MANY_MAX,
-    ORPHAN_AGE_US_MIN,
-    PUT_TO_APPEND_US_MAX,
-    SWEPT_NAMES_MAX,
-    UNNEEDED_BODIES_MAX,
-    WALK_EVERY_US,
-)
-from data_plane.bag.segment import DamagedSegmentError, number, octets, open_segment
 from data_plane.core.message import Message
 from data_plane.ports import (
     Append,
@@ -35,6 +21,25 @@ from data_plane.ports import (
     CellUnavailableError,
     Key,
     Waits,
+)
+from data_plane.stored import keys
+from data_plane.stored.bounds import (
+    BLOB_THRESHOLD_BYTES,
+    BODY_BYTES_HELD_MAX,
+    DELETED_NAMES_MAX,
+    GET_MANY_MAX,
+    ORPHAN_AGE_US_MIN,
+    PUT_TO_APPEND_US_MAX,
+    SWEPT_NAMES_MAX,
+    UNNEEDED_BODIES_MAX,
+    WALK_EVERY_US,
+)
+from data_plane.stored.segment import (
+    DamagedSegmentError,
+    LoadedSegment,
+    number,
+    octets,
+    open_segment,
 )
 
 _NAME: Final = re.compile(r"([0-9a-f]{16})/([0-9a-f]{2})\.([0-9]+)/([0-9a-f]{8})/([0-9a-f]{30})")

@@ -3,13 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from data_plane.bag import keys, lease
-from data_plane.bag.bounds import QUERY_PAGE
-from data_plane.bag.desk import Desk
-from data_plane.bag.segment import number
 from data_plane.core.message import Counts
 from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Cell, Item, Tally
+from data_plane.stored import keys, lease
+from data_plane.stored.bounds import QUERY_PAGE
+from data_plane.stored.segment import number
 
 ALIVE = b"a"
 DELAYED = b"d"
@@ -73,10 +72,8 @@ def _in_flight(queue: Queue, moved: Counter[int]) -> Iterable[Tally]:
             yield Tally(keys.counter(queue.uid, queue.purged_us, IN_FLIGHT, tenth), amount)
 
 
-async def counts(desk: Desk, queue: Queue) -> Counts:
+async def counts(cell: Cell, queue: Queue, now_us: int) -> Counts:
     """The queue's approximate numbers of messages."""
-    cell = desk.cells[queue.cell]
-    now_us = desk.clock.now_us()
     oldest_minute = (now_us - queue.retention_s * 1_000_000) // MINUTE_US
     alive = await _buckets(cell, queue, ALIVE, oldest_minute)
     total = sum(number(item.attributes, "n") for item in alive)
@@ -118,20 +115,19 @@ async def _buckets(cell: Cell, queue: Queue, kind: bytes, first_bucket: int) -> 
         after = page[-1].key.sort
 
 
-async def drop_past(desk: Desk, queue_uid: str, cell: Cell, purged_us: int) -> None:
+async def drop_past(cell: Cell, queue: Queue, now_us: int) -> None:
     """Let go of buckets that no count will look at again."""
-    now_us = desk.clock.now_us()
     past: list[Item] = []
     for kind in (DELAYED, IN_FLIGHT):
         past += await cell.query(
-            keys.counters(queue_uid),
-            after=keys.counter(queue_uid, purged_us, kind, 0).sort[:-8],
-            until=keys.counter(queue_uid, purged_us, kind, now_us // TENTH_US - 600).sort,
+            keys.counters(queue.uid),
+            after=keys.counter(queue.uid, queue.purged_us, kind, 0).sort[:-8],
+            until=keys.counter(queue.uid, queue.purged_us, kind, now_us // TENTH_US - 600).sort,
             limit=QUERY_PAGE,
         )
     past += await cell.query(
-        keys.counters(queue_uid),
-        until=keys.counter(queue_uid, purged_us, b"", 0).sort[:8],
+        keys.counters(queue.uid),
+        until=keys.counter(queue.uid, queue.purged_us, b"", 0).sort[:8],
         limit=QUERY_PAGE,
     )
     if past:

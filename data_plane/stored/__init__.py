@@ -1,0 +1,1 @@
+"""What both engines store: segments, leases, counters, bodies apart (docs/storage.md)."""

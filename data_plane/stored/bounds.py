@@ -1,0 +1,33 @@
+"""What is kept bounded in everything stored, and why."""
+
+SEGMENT_MESSAGES_MAX = 64
+SEGMENT_BYTES_MAX = 256 * 1024
+"""A segment is read whole to deliver any of its messages."""
+
+COMPRESS_BYTES_MIN = 512
+"""Below this, compression costs more than it saves."""
+
+BLOB_THRESHOLD_BYTES = 8 * 1024
+"""Packed bodies that are bigger cost less in a blob store: see docs/cost.md."""
+
+BODY_BYTES_HELD_MAX = 8 * 1024 * 1024
+"""Bodies that a front end keeps after it has fetched them, in bytes of messages."""
+
+PUT_TO_APPEND_US_MAX = 1_800_000_000
+ORPHAN_AGE_US_MIN = 3_600_000_000
+"""A younger blob may be one whose segment is still to come: half an hour for clocks to differ."""
+
+WALK_EVERY_US = 21_600_000_000
+SWEPT_NAMES_MAX = 500
+DELETED_NAMES_MAX = 1_000
+UNNEEDED_BODIES_MAX = 100_000
+"""Beyond these, bodies of deleted messages stay until the sweep finds their segments expired."""
+
+QUERY_PAGE = 100
+GET_MANY_MAX = 100
+"""Items that a cell reads in one request (data_plane/ports.py)."""
+
+DATA_TTL_SLACK_S = 3_600
+STATE_TTL_SLACK_S = 7 * 86_400
+
+assert PUT_TO_APPEND_US_MAX * 2 <= ORPHAN_AGE_US_MIN  # noqa: S101 - a relation between constants
