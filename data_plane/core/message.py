@@ -20,7 +20,9 @@ class Outgoing:
 
     `attributes` are sorted by name. `delay_s` is None where the sender leaves it to the queue.
     `trace_header` is the one system attribute a sender may set (AWSTraceHeader), `group` the
-    message group id of a fair queue ("" for none). `size` is what limits and bills count, in bytes.
+    message group id ("" for none). `size` is what limits and bills count, in bytes.
+    `deduplication_id` is that of a FIFO message, given or made from its body; standard queues
+    have none.
     """
 
     body: str
@@ -29,11 +31,26 @@ class Outgoing:
     trace_header: str = ""
     group: str = ""
     size: int = 0
+    deduplication_id: str = ""
+
+
+class Sent(NamedTuple):
+    """What became of a message that was sent: its id (16 bytes), and its place in a FIFO queue.
+
+    `sequence` is the sequence number, 0 in a standard queue. A duplicate gets what the first had.
+    """
+
+    id: bytes
+    sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A stored message. `id` has 16 bytes; SQS shows it as a UUID. `sender` is an account id."""
+    """A stored message. `id` has 16 bytes; SQS shows it as a UUID. `sender` is an account id.
+
+    `sequence` and `deduplication_id` are those of a FIFO message. `dead_letter_source` is the ARN
+    of the queue from which a dead-letter queue got it ("": it was sent).
+    """
 
     id: bytes
     body: str
@@ -42,6 +59,9 @@ class Message:
     group: str
     sender: str
     sent_ms: int
+    sequence: int = 0
+    deduplication_id: str = ""
+    dead_letter_source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
