@@ -23,6 +23,7 @@ from data_plane import VERSION
 from data_plane.bag.engine import Bag
 from data_plane.core.message import Counts
 from data_plane.core.queue import Queue
+from data_plane.engine import Engine
 from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
@@ -64,7 +65,7 @@ class TidegateServer:
             sixty_second_rules=settings.sixty_second_rules,
         )
         bodies = {opened.name: opened.bodies} if opened.bodies is not None else {}
-        self.bag = Bag(cells, self.clock, entropy, self.waits, bodies)
+        self.engine = Engine(Bag(cells, self.clock, entropy, self.waits, bodies))
         self.metrics = Metrics()
         self.log = log
         front_end_settings = FrontEndSettings(
@@ -73,7 +74,7 @@ class TidegateServer:
             base_url=settings.base_url.rstrip("/"),
         )
         front_end = FrontEnd(
-            (*message_operations(self.bag), *queue_operations(self.registry, self.bag)),
+            (*message_operations(self.engine), *queue_operations(self.registry, self.engine)),
             self.registry,
             self.clock,
             entropy,
@@ -100,7 +101,7 @@ class TidegateServer:
     async def serve(self, stop: asyncio.Event) -> bool:
         """Serve until `stop` is set; whether all that was in flight then could finish."""
         # Bodies by themselves: a blob store that does not answer holds up nothing else.
-        steps = (self._upkeep_step, self.bag.sweep_bodies)
+        steps = (self._upkeep_step, self.engine.sweep_bodies)
         upkeep = {asyncio.create_task(self._upkeep(step)) for step in steps}
         try:
             return await self.http.serve(stop)
@@ -114,7 +115,7 @@ class TidegateServer:
     async def _last_sweep(self) -> None:
         """Leave low-water marks where they are, so that the next start reads nothing twice."""
         try:
-            await self.bag.sweep()
+            await self.engine.sweep()
         except CellUnavailableError as error:
             self.log.event("warning", "upkeep", error=str(error))
 
@@ -130,7 +131,7 @@ class TidegateServer:
                 self.log.event("error", "upkeep", traceback=trace)
 
     async def _upkeep_step(self) -> None:
-        await self.bag.sweep()
+        await self.engine.sweep()
         now_us = self.clock.now_us()
         await self.opened.upkeep(now_us)
         await sweep_dropped(self.registry, {self.opened.name: self.opened.cell}, now_us)
@@ -144,7 +145,7 @@ class TidegateServer:
             if queue is None:
                 self.metrics.forget(name)
             elif self.opened.forgets:
-                await self.bag.drop_past_counters(queue)
+                await self.engine.drop_past_counters(queue)
 
     async def _health(self) -> HttpResponse:
         try:
@@ -170,12 +171,12 @@ class TidegateServer:
         queues: dict[QueueName, Counts] = {}
         try:
             for name, queue in (await self._known_queues()).items():
-                queues[name] = await self.bag.counts(queue)
+                queues[name] = await self.engine.counts(queue)
             await self.opened.cell.get(PROBE)
         except CellUnavailableError:
             available = 0.0
         now_us = self.clock.now_us()
-        own = {"available": available, "damaged_segments_total": self.bag.damaged_segments}
+        own = {"available": available, "damaged_segments_total": self.engine.damaged_segments}
         text = self.metrics.text(
             Gauges(
                 queues,

@@ -30,3 +30,8 @@ def random_uuid_text(random: bytes) -> str:
     digits = random.hex()
     variant = "89ab"[random[8] >> 6]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def sequence_number_text(sequence: int) -> str:
+    """A sequence number as SQS shows it: 20 digits, so that they sort as texts too."""
+    return f"{sequence:020}"

@@ -16,7 +16,7 @@ from data_plane.operations.batch import (
     outcomes_of,
     queue_of,
 )
-from data_plane.operations.message_bag import MessageBag
+from data_plane.operations.message_engine import MessageEngine
 from data_plane.protocol.message_shapes import (
     CHANGE_MESSAGE_VISIBILITY_BATCH_INPUT,
     CHANGE_MESSAGE_VISIBILITY_BATCH_OUTPUT,
@@ -38,12 +38,12 @@ def check_visibility_timeout(timeout_s: int) -> None:
         )
 
 
-def change_message_visibility(bag: MessageBag) -> Operation:
+def change_message_visibility(engine: MessageEngine) -> Operation:
     """ChangeMessageVisibility: hide a message for so long from now; 0 shows it at once."""
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
-        (refusal,) = await bag.change_visibility(queue, [_read_change(call.params, queue)])
+        (refusal,) = await engine.change_visibility(queue, [_read_change(call.params, queue)])
         if refusal is not None:
             raise refusal
         return DONE
@@ -51,7 +51,7 @@ def change_message_visibility(bag: MessageBag) -> Operation:
     return Operation("ChangeMessageVisibility", CHANGE_MESSAGE_VISIBILITY_INPUT, NOTHING, perform)
 
 
-def change_message_visibility_batch(bag: MessageBag) -> Operation:
+def change_message_visibility_batch(engine: MessageEngine) -> Operation:
     """ChangeMessageVisibilityBatch: an entry that breaks a rule fails alone."""
 
     async def perform(call: Call) -> Params:
@@ -60,7 +60,7 @@ def change_message_visibility_batch(bag: MessageBag) -> Operation:
         outcomes = await outcomes_of(
             entries,
             lambda entry: _read_change(entry, queue),
-            lambda changes: bag.change_visibility(queue, changes),
+            lambda changes: engine.change_visibility(queue, changes),
         )
         return batch_output(entries, outcomes)
 

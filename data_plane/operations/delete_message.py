@@ -11,7 +11,7 @@ from data_plane.operations.batch import (
     outcomes_of,
     queue_of,
 )
-from data_plane.operations.message_bag import MessageBag
+from data_plane.operations.message_engine import MessageEngine
 from data_plane.protocol.message_shapes import (
     DELETE_MESSAGE_BATCH_INPUT,
     DELETE_MESSAGE_BATCH_OUTPUT,
@@ -23,13 +23,13 @@ from data_plane.protocol.operation import Call, Operation, Params, Work
 ENTRY_NAME: Final = "DeleteMessageBatchRequestEntry"
 
 
-def delete_message(bag: MessageBag) -> Operation:
+def delete_message(engine: MessageEngine) -> Operation:
     """DeleteMessage: also with an old handle, and more than once."""
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
         handle = receipt_handle.decode(call.params["ReceiptHandle"], queue)
-        (refusal,) = await bag.delete(queue, [handle])
+        (refusal,) = await engine.delete(queue, [handle])
         if refusal is not None:
             raise refusal
         return DONE
@@ -39,7 +39,7 @@ def delete_message(bag: MessageBag) -> Operation:
     )
 
 
-def delete_message_batch(bag: MessageBag) -> Operation:
+def delete_message_batch(engine: MessageEngine) -> Operation:
     """DeleteMessageBatch: an entry with a wrong handle fails alone."""
 
     async def perform(call: Call) -> Params:
@@ -48,7 +48,7 @@ def delete_message_batch(bag: MessageBag) -> Operation:
         outcomes = await outcomes_of(
             entries,
             lambda entry: receipt_handle.decode(entry["ReceiptHandle"], queue),
-            lambda handles: bag.delete(queue, handles),
+            lambda handles: engine.delete(queue, handles),
         )
         return batch_output(entries, outcomes)
 

@@ -22,7 +22,7 @@ from data_plane.core.message import Delivery, MessageAttribute
 from data_plane.core.message_rules import rendered_size_bytes
 from data_plane.operations.batch import queue_of
 from data_plane.operations.change_message_visibility import check_visibility_timeout
-from data_plane.operations.message_bag import MessageBag
+from data_plane.operations.message_engine import MessageEngine
 from data_plane.protocol.message_shapes import RECEIVE_MESSAGE_INPUT, RECEIVE_MESSAGE_OUTPUT
 from data_plane.protocol.operation import Call, Operation, Params, Work
 
@@ -42,7 +42,7 @@ SYSTEM_ATTRIBUTES: Final = frozenset(
 _US_PER_S: Final = 1_000_000
 
 
-def receive_message(bag: MessageBag) -> Operation:
+def receive_message(engine: MessageEngine) -> Operation:
     """ReceiveMessage: up to 10 messages, waiting for the first if asked to."""
 
     async def perform(call: Call) -> Params:
@@ -67,7 +67,7 @@ def receive_message(bag: MessageBag) -> Operation:
         if "ReceiveRequestAttemptId" in params:
             raise wrong_queue_type("ReceiveRequestAttemptId", params["ReceiveRequestAttemptId"])
         choice = _read_choice(params)
-        deliveries = await bag.receive(
+        deliveries = await engine.receive(
             queue,
             count=count,
             visibility_s=visibility_s,

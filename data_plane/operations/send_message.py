@@ -10,13 +10,13 @@ from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
     RefusedError,
 )
-from data_plane.core.identifiers import uuid_text
+from data_plane.core.identifiers import sequence_number_text, uuid_text
 from data_plane.core.limits import BATCH_SIZE_BYTES_MAX
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, Sent
 from data_plane.core.message_rules import read_outgoing, rendered_size_bytes
 from data_plane.core.queue import Queue
 from data_plane.operations.batch import Outcome, batch_output, checked_entries, queue_of
-from data_plane.operations.message_bag import MessageBag
+from data_plane.operations.message_engine import MessageEngine
 from data_plane.protocol.message_shapes import (
     SEND_MESSAGE_BATCH_INPUT,
     SEND_MESSAGE_BATCH_OUTPUT,
@@ -28,7 +28,7 @@ from data_plane.protocol.operation import Call, Operation, Params, Work
 ENTRY_NAME: Final = "SendMessageBatchRequestEntry"
 
 
-def send_message(bag: MessageBag) -> Operation:
+def send_message(engine: MessageEngine) -> Operation:
     """SendMessage: one message, stored durably before the answer."""
 
     async def perform(call: Call) -> Params:
@@ -36,15 +36,15 @@ def send_message(bag: MessageBag) -> Operation:
         message = read_outgoing(call.params)
         if message.size > queue.message_bytes_max:
             raise _too_long(queue, "are invalid")
-        ids = await _send(bag, "SendMessage", call, [message])
-        return _sent(message, ids[0])
+        (sent,) = await _send(engine, "SendMessage", call, [message])
+        return _answer(message, sent)
 
     return Operation(
         "SendMessage", SEND_MESSAGE_INPUT, SEND_MESSAGE_OUTPUT, perform, measure=_measure_send
     )
 
 
-def send_message_batch(bag: MessageBag) -> Operation:
+def send_message_batch(engine: MessageEngine) -> Operation:
     """SendMessageBatch: entries that break a rule fail alone, the others are stored together."""
 
     async def perform(call: Call) -> Params:
@@ -68,9 +68,9 @@ def send_message_batch(bag: MessageBag) -> Operation:
                 f"You have sent {size} bytes.",
             )
         messages = [message for message in read if isinstance(message, Outgoing)]
-        ids = iter(await _send(bag, "SendMessageBatch", call, messages) if messages else ())
+        sent = iter(await _send(engine, "SendMessageBatch", call, messages) if messages else ())
         outcomes: list[Outcome] = [
-            message if isinstance(message, RefusedError) else _sent(message, next(ids))
+            message if isinstance(message, RefusedError) else _answer(message, next(sent))
             for message in read
         ]
         return batch_output(entries, outcomes)
@@ -85,12 +85,12 @@ def send_message_batch(bag: MessageBag) -> Operation:
 
 
 async def _send(
-    bag: MessageBag, operation: str, call: Call, messages: Sequence[Outgoing]
-) -> list[bytes]:
+    engine: MessageEngine, operation: str, call: Call, messages: Sequence[Outgoing]
+) -> list[Sent]:
     queue = queue_of(call)
     if not call.invocation_id:
-        return await bag.send(queue, call.account, messages)
-    return await bag.send(
+        return await engine.send(queue, call.account, messages)
+    return await engine.send(
         queue,
         call.account,
         messages,
@@ -117,15 +117,17 @@ def _call_hash(operation: str, call: Call, queue: Queue, messages: Sequence[Outg
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
-def _sent(message: Outgoing, message_id: bytes) -> Params:
+def _answer(message: Outgoing, sent: Sent) -> Params:
     answer = {
-        "MessageId": uuid_text(message_id),
+        "MessageId": uuid_text(sent.id),
         "MD5OfMessageBody": md5_of_body(message.body),
     }
     if message.attributes:
         answer["MD5OfMessageAttributes"] = md5_of_attributes(message.attributes)
     if message.trace_header:
         answer["MD5OfMessageSystemAttributes"] = md5_of_trace_header(message.trace_header)
+    if sent.sequence:
+        answer["SequenceNumber"] = sequence_number_text(sent.sequence)
     return answer
 
 

@@ -17,6 +17,7 @@ from botocore.config import Config
 from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
 from data_plane.bag.engine import Bag
+from data_plane.engine import Engine
 from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
@@ -56,7 +57,7 @@ NewBodies = Callable[[], BodyStore]
 
 
 class InProcessServer:
-    """Front end, bag and registry over one memory cell, run by one of the drivers.
+    """Front end, engines and registry over one memory cell, run by one of the drivers.
 
     Several threads may call it at the same time; `runner` says whether they take turns. `new_cell`
     opens another cell than one in memory, and `new_bodies` the place for what is too big for it,
@@ -91,13 +92,13 @@ class InProcessServer:
             assert isinstance(memory, MemoryCell)
             self.cell, cell = memory, OffloadedCell(memory, self._runner.offload, self._lock)
         bodies = {"a": new_bodies()} if new_bodies is not None else {}
-        self.bag = Bag({"a": cell}, self.clock, entropy, self._runner.waits, bodies)
+        self.engine = Engine(Bag({"a": cell}, self.clock, entropy, self._runner.waits, bodies))
         self.registry = Registry(
             cell, ["a"], self.clock, entropy, sixty_second_rules=sixty_second_rules
         )
         self.operations = (
-            *queue_operations(self.registry, self.bag),
-            *message_operations(self.bag),
+            *queue_operations(self.registry, self.engine),
+            *message_operations(self.engine),
         )
         self.front_end = FrontEnd(
             self.operations,

@@ -10,6 +10,7 @@ from typing import Any
 from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
 from data_plane.bag.engine import Bag
+from data_plane.engine import Engine
 from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
@@ -69,9 +70,10 @@ class Slot:
         data_cells = {name: self.cells[name] for name in world.cell_names}
         bodies = {name: self._bodies(place) for name, place in world.places.items()}
         self.bag = Bag(data_cells, process, process, process, bodies)
+        engine = Engine(self.bag)
         registry = Registry(self.cells["meta"], tuple(data_cells), process, process)
         self.front_end = FrontEnd(
-            (*message_operations(self.bag), *queue_operations(registry, self.bag)),
+            (*message_operations(engine), *queue_operations(registry, engine)),
             registry,
             process,
             process,

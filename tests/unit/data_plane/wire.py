@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from data_plane.core import receipt_handle
 from data_plane.core.errors import RECEIPT_HANDLE_IS_INVALID, RefusedError
-from data_plane.core.message import Delivery, Message, Outgoing
+from data_plane.core.message import Delivery, Message, Outgoing, Sent
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.frontend.front_end import FrontEnd
@@ -69,6 +69,8 @@ class FakeBag:
     receives: list[tuple[int, int, int]] = field(default_factory=list)
     deleted: list[int] = field(default_factory=list)
     changed: list[tuple[int, int]] = field(default_factory=list)
+    attempts: list[str] = field(default_factory=list)
+    dead_letter_source: str = ""
     broken: Exception | None = None
 
     async def send(
@@ -79,32 +81,37 @@ class FakeBag:
         *,
         call: bytes = b"",
         repeated: bool = False,
-    ) -> list[bytes]:
+    ) -> list[Sent]:
         if self.broken:
             raise self.broken
-        assert queue.name == "orders"
+        assert queue.name in {"orders", "orders.fifo"}
         self.sends.append((call, repeated))
         self.outgoing += messages
-        ids = []
+        sent = []
         for message in messages:
-            ids.append(len(self.messages).to_bytes(16, "big"))
+            sequence = len(self.messages) + 1 if queue.fifo else 0
+            sent.append(Sent(len(self.messages).to_bytes(16, "big"), sequence))
             self.messages.append(
                 Message(
-                    ids[-1],
+                    sent[-1].id,
                     message.body,
                     message.attributes,
                     message.trace_header,
                     message.group,
                     sender,
                     NOW_US // 1000,
+                    sequence,
+                    message.deduplication_id,
+                    self.dead_letter_source,
                 )
             )
-        return ids
+        return sent
 
     async def receive(
-        self, queue: Queue, *, count: int, visibility_s: int, until_us: int
+        self, queue: Queue, *, count: int, visibility_s: int, until_us: int, attempt: str = ""
     ) -> list[Delivery]:
-        assert queue.name == "orders"
+        assert queue.name in {"orders", "orders.fifo"}
+        self.attempts.append(attempt)
         self.receives.append((count, visibility_s, until_us))
         return [
             Delivery(message, handle(index), 3, NOW_US // 1000 + 7)
@@ -114,14 +121,14 @@ class FakeBag:
     async def delete(
         self, queue: Queue, handles: Sequence[ReceiptHandle]
     ) -> list[RefusedError | None]:
-        assert queue.name == "orders"
+        assert queue.name in {"orders", "orders.fifo"}
         self.deleted += [read.index for read in handles]
         return [self._outcome(read) for read in handles]
 
     async def change_visibility(
         self, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]]
     ) -> list[RefusedError | None]:
-        assert queue.name == "orders"
+        assert queue.name in {"orders", "orders.fifo"}
         self.changed += [(read.index, timeout_s) for read, timeout_s in changes]
         return [self._outcome(read) for read, _ in changes]
 

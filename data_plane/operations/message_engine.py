@@ -1,16 +1,16 @@
-"""What the message operations need of a store of messages; data_plane.bag.engine.Bag is one."""
+"""What the message operations need of a store of messages; data_plane.engine.Engine is one."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Delivery, Outgoing
+from data_plane.core.message import Delivery, Outgoing, Sent
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 
 
-class MessageBag(Protocol):
-    """Messages of standard queues. Every method may raise CellUnavailableError."""
+class MessageEngine(Protocol):
+    """Messages of queues of both types. Every method may raise CellUnavailableError."""
 
     async def send(
         self,
@@ -20,18 +20,23 @@ class MessageBag(Protocol):
         *,
         call: bytes = b"",
         repeated: bool = False,
-    ) -> list[bytes]:
-        """Store the messages durably; their 16-byte ids in order.
+    ) -> list[Sent]:
+        """Store the messages durably; what became of each, in order.
 
         `call` names the SDK's call (b"": it has no name); a `repeated` one that took effect before
-        is answered with the ids it had.
+        is answered with the ids it had. FIFO queues deduplicate: a duplicate is answered with the
+        id and sequence number of the first.
         """
         ...
 
     async def receive(
-        self, queue: Queue, *, count: int, visibility_s: int, until_us: int
+        self, queue: Queue, *, count: int, visibility_s: int, until_us: int, attempt: str = ""
     ) -> list[Delivery]:
-        """Up to `count` messages, hidden for `visibility_s`; wait for one until `until_us`."""
+        """Up to `count` messages, hidden for `visibility_s`; wait for one until `until_us`.
+
+        `attempt` is the ReceiveRequestAttemptId ("": none), on FIFO queues alone: the same one
+        gets the same messages again.
+        """
         ...
 
     async def delete(

@@ -1,0 +1,193 @@
+"""The engine of all queues: the bag for standard ones, the log for FIFO ones."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from data_plane.bag.engine import Bag
+from data_plane.core.errors import UNSUPPORTED_OPERATION, RefusedError
+from data_plane.core.message import Counts, Delivery, Outgoing, Sent
+from data_plane.core.queue import Queue
+from data_plane.core.receipt_handle import ReceiptHandle
+
+
+class Log(Protocol):
+    """The engine of FIFO queues. Its methods mean and raise what those of `Engine` do."""
+
+    @property
+    def damaged_segments(self) -> int:
+        """As `Engine.damaged_segments`."""
+        ...
+
+    async def send(
+        self,
+        queue: Queue,
+        sender: str,
+        messages: Sequence[Outgoing],
+        *,
+        call: bytes = b"",
+        repeated: bool = False,
+    ) -> list[Sent]:
+        """As `Engine.send`."""
+        ...
+
+    async def receive(
+        self, queue: Queue, *, count: int, visibility_s: int, until_us: int, attempt: str = ""
+    ) -> list[Delivery]:
+        """As `Engine.receive`."""
+        ...
+
+    async def delete(
+        self, queue: Queue, handles: Sequence[ReceiptHandle]
+    ) -> list[RefusedError | None]:
+        """As `Engine.delete`."""
+        ...
+
+    async def change_visibility(
+        self, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]]
+    ) -> list[RefusedError | None]:
+        """As `Engine.change_visibility`."""
+        ...
+
+    async def counts(self, queue: Queue) -> Counts:
+        """As `Engine.counts`."""
+        ...
+
+    async def purge(self, queue: Queue) -> int:
+        """As `Engine.purge`."""
+        ...
+
+    async def restamp(self, queue: Queue) -> None:
+        """As `Engine.restamp`."""
+        ...
+
+    def dropped(self, queue: Queue) -> None:
+        """As `Engine.dropped`."""
+        ...
+
+    async def sweep(self) -> None:
+        """As `Engine.sweep`."""
+        ...
+
+    async def sweep_bodies(self) -> None:
+        """As `Engine.sweep_bodies`."""
+        ...
+
+    async def drop_past_counters(self, queue: Queue) -> None:
+        """As `Engine.drop_past_counters`."""
+        ...
+
+
+class Engine:
+    """Queues of both types, each on the engine of its type.
+
+    Without a `log` there are no FIFO queues: they are refused as unsupported. All coroutines raise
+    CellUnavailableError where a cell fails them, and RefusedError(QueueDoesNotExist) for a queue
+    that was dropped.
+    """
+
+    def __init__(self, bag: Bag, log: Log | None = None) -> None:
+        self.bag = bag
+        self._log = log
+
+    @property
+    def log(self) -> Log:
+        """The engine of FIFO queues."""
+        if self._log is None:
+            raise RefusedError(UNSUPPORTED_OPERATION, "FIFO queues are not supported yet.")
+        return self._log
+
+    def _of(self, queue: Queue) -> Bag | Log:
+        return self.log if queue.fifo else self.bag
+
+    async def send(
+        self,
+        queue: Queue,
+        sender: str,
+        messages: Sequence[Outgoing],
+        *,
+        call: bytes = b"",
+        repeated: bool = False,
+    ) -> list[Sent]:
+        """Store the messages; durable when it returns. What became of each, in order.
+
+        `call` (16 bytes, or none) names the SDK call; one that is `repeated` and was stored by an
+        earlier attempt is answered with the ids of then. A duplicate in a FIFO queue is answered
+        with the id and sequence number of the first.
+        """
+        if queue.fifo:
+            return await self.log.send(queue, sender, messages, call=call, repeated=repeated)
+        ids = await self.bag.send(queue, sender, messages, call=call, repeated=repeated)
+        return [Sent(message_id) for message_id in ids]
+
+    async def receive(
+        self, queue: Queue, *, count: int, visibility_s: int, until_us: int, attempt: str = ""
+    ) -> list[Delivery]:
+        """Lease up to `count` messages for `visibility_s`; the leases are durable when it returns.
+
+        Waits for a first message until `until_us`. `attempt` is the ReceiveRequestAttemptId of a
+        receive from a FIFO queue ("": none).
+        """
+        if queue.fifo:
+            return await self.log.receive(
+                queue, count=count, visibility_s=visibility_s, until_us=until_us, attempt=attempt
+            )
+        return await self.bag.receive(
+            queue, count=count, visibility_s=visibility_s, until_us=until_us
+        )
+
+    async def delete(
+        self, queue: Queue, handles: Sequence[ReceiptHandle]
+    ) -> list[RefusedError | None]:
+        """Delete messages for good. One outcome for each handle."""
+        return await self._of(queue).delete(queue, handles)
+
+    async def change_visibility(
+        self, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]]
+    ) -> list[RefusedError | None]:
+        """Make leased messages visible again so many seconds from now (0: at once)."""
+        return await self._of(queue).change_visibility(queue, changes)
+
+    async def counts(self, queue: Queue) -> Counts:
+        """The queue's approximate numbers of messages."""
+        return await self._of(queue).counts(queue)
+
+    async def purge(self, queue: Queue) -> int:
+        """A stamp above those of all messages sent before, and below those of all sent later.
+
+        The caller makes it the definition's `purged_us`; nothing is purged before.
+        """
+        return await self._of(queue).purge(queue)
+
+    async def restamp(self, queue: Queue) -> None:
+        """Let what is stored live by this retention, before a raised one comes into force."""
+        await self._of(queue).restamp(queue)
+
+    def dropped(self, queue: Queue) -> None:
+        """The queue was deleted: its waiting receives end, and what is remembered of it goes."""
+        self._of(queue).dropped(queue)
+
+    @property
+    def damaged_segments(self) -> int:
+        """How many segments could not be read; their messages stay stored, undelivered."""
+        in_log = self._log.damaged_segments if self._log is not None else 0
+        return self.bag.damaged_segments + in_log
+
+    async def sweep(self) -> None:
+        """One bounded step of background upkeep; to be called every second or so."""
+        try:
+            await self.bag.sweep()
+        finally:
+            if self._log is not None:
+                await self._log.sweep()
+
+    async def sweep_bodies(self) -> None:
+        """As `sweep`, for bodies apart: by itself, because it waits for the blob store."""
+        try:
+            await self.bag.sweep_bodies()
+        finally:
+            if self._log is not None:
+                await self._log.sweep_bodies()
+
+    async def drop_past_counters(self, queue: Queue) -> None:
+        """Let go of counters that no count needs any more; now and then for each queue in use."""
+        await self._of(queue).drop_past_counters(queue)
