@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from data_plane.bag import block, deleting, lane, reading, receiving, sending, upkeep, visibility
+from data_plane.bag import deleting, lane, reading, receiving, sending, upkeep, visibility
 from data_plane.bag.block import GONE, LEASED, Block
 from data_plane.bag.desk import Access, Desk
 from data_plane.bag.lane import Entry, Lane
@@ -273,7 +273,7 @@ BUGS: Final = (
     PlantedBug(
         "one partition for all queues", INTACT, ((keys, "segments", _one_partition_for_all),)
     ),
-    PlantedBug("attributes lost", INTACT, ((block, "open_segment", _open_without_attributes),)),
+    PlantedBug("attributes lost", INTACT, ((segment, "open_segment", _open_without_attributes),)),
     PlantedBug("delay dropped", DELAYS, ((sending, "Append", _append_without_delay),)),
     PlantedBug(
         "expiry unchecked",
