@@ -41,6 +41,31 @@ def low_water(uid: str, lane: int, epoch: int) -> Key:
     return Key(f"H|{uid}", lane_name(lane, epoch).encode())
 
 
+def slots(uid: str, partition: int, generation: int) -> str:
+    """The partition of a FIFO queue's log."""
+    return f"G|{uid}|{lane_name(partition, generation)}"
+
+
+def slot_states(uid: str, partition: int, generation: int) -> str:
+    """The partition of the states of a log's blocks."""
+    return f"F|{uid}|{lane_name(partition, generation)}"
+
+
+def pages(uid: str, partition: int, generation: int) -> str:
+    """The partition of a log's deduplication pages."""
+    return f"U|{uid}|{lane_name(partition, generation)}"
+
+
+def attempts(uid: str) -> str:
+    """The partition of receive attempts."""
+    return f"R|{uid}"
+
+
+def slot_of(sort: bytes) -> int:
+    """The slot, or block, under this key."""
+    return int.from_bytes(sort, "big")
+
+
 def segment_sort(slice_us: int, block: bytes, first: int) -> bytes:
     """The sort key of the segment that begins with message `first` of a block."""
     return be64(slice_us) + block + bytes((first,))

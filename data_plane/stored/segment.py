@@ -16,6 +16,9 @@ ID_BYTES = 16
 PACKED = 0
 COMPRESSED = 1
 
+_DEDUPLICATION_ID = 7
+"""Place in a stored message; those of standard queues end before it."""
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[list[Any]])
 _compressor = zstandard.ZstdCompressor(level=1)
@@ -94,6 +97,7 @@ def open_segment(item: Attributes, body: bytes | None = None) -> list[Message]:
             stored[4],
             stored[5],
             sent_ms,
+            deduplication_id=stored[_DEDUPLICATION_ID] if len(stored) > _DEDUPLICATION_ID else "",
         )
         for stored in _unseal(item, body)
     ]
