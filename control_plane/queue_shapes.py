@@ -7,6 +7,7 @@ NOTHING = Structure()
 _ATTRIBUTES = MapOf(STRING, "Attribute")
 _TAGS = MapOf(STRING, "Tag", "Key", "Value")
 _QUEUE_URL = Structure({"QueueUrl": STRING})
+_QUEUE_URLS = ListOf(STRING, "QueueUrl")
 
 ONLY_QUEUE_URL = Structure({"QueueUrl": STRING}, required=("QueueUrl",))
 
@@ -25,7 +26,13 @@ GET_QUEUE_URL_OUTPUT = _QUEUE_URL
 LIST_QUEUES_INPUT = Structure(
     {"QueueNamePrefix": STRING, "NextToken": STRING, "MaxResults": INTEGER}
 )
-LIST_QUEUES_OUTPUT = Structure({"QueueUrls": ListOf(STRING, "QueueUrl"), "NextToken": STRING})
+LIST_QUEUES_OUTPUT = Structure({"QueueUrls": _QUEUE_URLS, "NextToken": STRING})
+
+LIST_DEAD_LETTER_SOURCE_QUEUES_INPUT = Structure(
+    {"QueueUrl": STRING, "NextToken": STRING, "MaxResults": INTEGER},
+    required=("QueueUrl",),
+)
+LIST_DEAD_LETTER_SOURCE_QUEUES_OUTPUT = Structure({"queueUrls": _QUEUE_URLS, "NextToken": STRING})
 
 GET_QUEUE_ATTRIBUTES_INPUT = Structure(
     {"QueueUrl": STRING, "AttributeNames": ListOf(STRING, "AttributeName")},
@@ -47,3 +54,17 @@ UNTAG_QUEUE_INPUT = Structure(
     required=("QueueUrl", "TagKeys"),
 )
 LIST_QUEUE_TAGS_OUTPUT = Structure({"Tags": _TAGS})
+
+ADD_PERMISSION_INPUT = Structure(
+    {
+        "QueueUrl": STRING,
+        "Label": STRING,
+        "AWSAccountIds": ListOf(STRING, "AWSAccountId"),
+        "Actions": ListOf(STRING, "ActionName"),
+    },
+    required=("QueueUrl", "Label", "AWSAccountIds", "Actions"),
+)
+REMOVE_PERMISSION_INPUT = Structure(
+    {"QueueUrl": STRING, "Label": STRING},
+    required=("QueueUrl", "Label"),
+)

@@ -7,7 +7,7 @@ are described in docs/storage.md.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeGuard
 
 from control_plane.core.definition import (
     FORMAT,
@@ -49,6 +49,8 @@ ATTEMPTS_MAX: Final = 8
 
 DROPPED: Final = "X|"
 """Partition of the deleted queues whose messages are still to be removed."""
+
+_READ_TOGETHER_MAX: Final = 100
 
 _NONCE_BYTES: Final = 8
 _UID_BYTES: Final = 8
@@ -134,6 +136,8 @@ class Registry:
         self, account: str, region: str, *, prefix: str, after: str, limit: int
     ) -> list[str]:
         """Names of queues with this prefix in order, those past `after`, at most `limit`."""
+        if len(prefix) > QUEUE_NAME_CHARS_MAX:
+            return []  # nor could a cell take a key as long as a caller's text may be
         found: list[str] = []
         position = max(_utf8(after), _before(prefix))
         until = _utf8(prefix) + b"\xff"
@@ -149,6 +153,34 @@ class Registry:
                 if isinstance(_decoded(account, region, name, item.attributes), Definition):
                     found.append(name)
         return found[:limit]
+
+    async def dead_letter_sources(
+        self, account: str, region: str, name: str, *, after: str = "", limit: int
+    ) -> list[str]:
+        """Names of the queues that have this one as their dead-letter queue.
+
+        In order, those past `after`, at most `limit`. Only definitions count; the items that lead
+        to them may be too many (docs/storage.md).
+        """
+        found: list[str] = []
+        position = _utf8(after)
+        while len(found) < limit:
+            items = await self._cell.query(
+                _sources_partition(account, region, name),
+                after=position,
+                limit=min(limit - len(found), _READ_TOGETHER_MAX),
+            )
+            if not items:
+                break
+            position = items[-1].key.sort
+            keys = [_key(account, region, _source_name(item)) for item in items]
+            definitions = await self._cell.get_many(keys)
+            for key in keys:
+                source = key.sort.decode()
+                state = _decoded(account, region, source, definitions.get(key))
+                if isinstance(state, Definition) and state.dead_letter_queue == name:
+                    found.append(source)
+        return found
 
     async def dropped(self, limit: int) -> list[Dropped]:
         """Queues whose deletion was begun and not swept yet, the oldest first."""
@@ -268,12 +300,27 @@ class Registry:
                 return state
             stored = replace(wanted, nonce=nonce)
             item = encode(stored) if isinstance(stored, Definition) else encode_tombstone(stored)
+            await self._announce_source(stored)
             written = await self._cell.put(key, item, _unchanged_since(state))
             if written.applied or (written.before or {}).get("w") == nonce:
                 self._remember(account, region, name, stored)
+                await self._forget_source(state, stored)
                 return stored
             occupant = written.before
         raise RefusedError(SERVICE_UNAVAILABLE, f"Too many concurrent changes of queue {name}.")
+
+    async def _announce_source(self, state: _State) -> None:
+        """Lead from the dead-letter queue to the definition that is about to be stored."""
+        if _has_dead_letter_queue(state):
+            await self._cell.put(_source_key(state), {"v": FORMAT, "w": state.nonce})
+
+    async def _forget_source(self, before: _State, after: _State) -> None:
+        """Remove what led to a definition that is replaced, unless it was put for another write."""
+        if not _has_dead_letter_queue(before):
+            return
+        if isinstance(after, Definition) and after.dead_letter_queue == before.dead_letter_queue:
+            return
+        await self._cell.delete(_source_key(before), ((Equals("w", before.nonce),),))
 
     # The cache
 
@@ -321,6 +368,25 @@ class Registry:
             del self._cache[next(iter(self._cache))]
         now_us = self._clock.now_us()
         self._cache[key] = _Cached(state.to_queue(), now_us, now_us + REFRESH_AFTER_US)
+
+
+def _has_dead_letter_queue(state: _State) -> TypeGuard[Definition]:
+    return isinstance(state, Definition) and state.dead_letter_queue != ""
+
+
+def _sources_partition(account: str, region: str, dead_letter_queue: str) -> str:
+    return f"D|{account}|{region}|{dead_letter_queue}"
+
+
+def _source_key(source: Definition) -> Key:
+    partition = _sources_partition(source.account, source.region, source.dead_letter_queue)
+    return Key(partition, source.name.encode())
+
+
+def _source_name(item: Item) -> str:
+    if item.attributes.get("v") != FORMAT:
+        raise UnreadableDefinitionError(f"source of format {item.attributes.get('v')!r}")
+    return item.key.sort.decode()
 
 
 def _dropped_key(uid: str, now_us: int) -> Key:

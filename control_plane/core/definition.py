@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from control_plane.core.attribute_documents import redrive_policy
 from control_plane.core.queue_attributes import default_of
 from data_plane.core.queue import Queue
 from data_plane.ports import Attributes
@@ -50,6 +51,12 @@ class Definition:
     def fifo(self) -> bool:
         """Whether it is a FIFO queue."""
         return self.attributes.get("FifoQueue") == "true"
+
+    @property
+    def dead_letter_queue(self) -> str:
+        """Name of its dead-letter queue, which is of its account and region; "" for none."""
+        policy = self.attributes.get("RedrivePolicy")
+        return redrive_policy(policy).dead_letter_queue if policy else ""
 
     def to_queue(self) -> Queue:
         """What the data plane must know, with defaults applied."""

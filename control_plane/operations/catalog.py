@@ -4,6 +4,9 @@ from control_plane.operations.create_queue import create_queue
 from control_plane.operations.delete_queue import delete_queue
 from control_plane.operations.get_queue_attributes import get_queue_attributes
 from control_plane.operations.get_queue_url import get_queue_url
+from control_plane.operations.list_dead_letter_source_queues import (
+    list_dead_letter_source_queues,
+)
 from control_plane.operations.list_queues import list_queues
 from control_plane.operations.purge_queue import purge_queue
 from control_plane.operations.queue_messages import QueueMessages
@@ -26,4 +29,5 @@ def queue_operations(registry: Registry, messages: QueueMessages) -> tuple[Opera
         tag_queue(registry),
         untag_queue(registry),
         list_queue_tags(registry),
+        list_dead_letter_source_queues(registry),
     )

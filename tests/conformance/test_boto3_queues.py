@@ -283,10 +283,3 @@ def test_a_queue_that_was_created_again_is_empty(sqs: Any, server: InProcessServ
     server.clock.advance(61)
     sqs.create_queue(QueueName="orders")
     assert "Messages" not in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
-
-
-def test_actions_that_are_not_served_are_unknown(server: InProcessServer) -> None:
-    sqs = server.client()
-    url = sqs.create_queue(QueueName="orders")["QueueUrl"]
-    code, _, status = error(sqs.list_dead_letter_source_queues, QueueUrl=url)
-    assert (code, status) == ("UnknownOperationException", 404)

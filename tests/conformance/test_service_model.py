@@ -14,7 +14,6 @@ from tests.conformance.query_model import query_model
 NOT_SERVED = {
     "AddPermission",
     "CancelMessageMoveTask",
-    "ListDeadLetterSourceQueues",
     "ListMessageMoveTasks",
     "RemovePermission",
     "StartMessageMoveTask",

@@ -9,6 +9,7 @@ import pytest
 
 from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
+from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts
 from data_plane.core.queue import Queue
 from data_plane.memory.cell import MemoryCell
@@ -114,6 +115,15 @@ class ControlPlane:
     def attributes(self, name: str, *names: str) -> dict[str, str]:
         answer = self.call("GetQueueAttributes", QueueUrl=name, AttributeNames=list(names))
         return dict(answer.get("Attributes", {}))
+
+
+def refusal(control: ControlPlane, action: str, **params: Any) -> str:
+    """Code and message of the refusal, which must have changed nothing."""
+    before = control.cell.items()
+    with pytest.raises(RefusedError) as refused:
+        control.call(action, **params)
+    assert control.cell.items() == before
+    return f"{refused.value.fault.code}: {refused.value.message}"
 
 
 @pytest.fixture

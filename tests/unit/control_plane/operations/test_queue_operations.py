@@ -3,20 +3,10 @@ from typing import Any
 
 import pytest
 
-from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts
+from tests.unit.control_plane.conftest import ACCOUNT, refusal
 
-ACCOUNT = "111122223333"
 URL = f"http://localhost:9324/{ACCOUNT}/"
-
-
-def refusal(control: Any, action: str, **params: Any) -> str:
-    """Code and message of the refusal, which must have changed nothing."""
-    before = control.cell.items()
-    with pytest.raises(RefusedError) as refused:
-        control.call(action, **params)
-    assert control.cell.items() == before
-    return f"{refused.value.fault.code}: {refused.value.message}"
 
 
 def test_the_catalog(control: Any) -> None:
@@ -31,6 +21,7 @@ def test_the_catalog(control: Any) -> None:
         "TagQueue",
         "UntagQueue",
         "ListQueueTags",
+        "ListDeadLetterSourceQueues",
     ]
 
 
@@ -112,66 +103,6 @@ def test_queue_urls_are_for_the_callers_own_queues(control: Any) -> None:
     assert refusal(control, "GetQueueUrl", **foreign) == missing
     assert refusal(control, "GetQueueUrl", QueueOwnerAWSAccountId=ACCOUNT, **foreign) == missing
     assert refusal(control, "GetQueueUrl", QueueName="orders", region="us-east-1") == missing
-
-
-def listed(control: Any, **params: Any) -> tuple[list[str], str]:
-    answer = control.call("ListQueues", **params)
-    names = [url.rpartition("/")[2] for url in answer.get("QueueUrls", [])]
-    return names, answer.get("NextToken", "")
-
-
-def test_lists_are_in_order_and_by_prefix(control: Any) -> None:
-    for name in ("b1", "a", "b", "b-2", "c", "B"):
-        control.call("CreateQueue", QueueName=name)
-    control.call("DeleteQueue", QueueUrl="b1")
-    control.call("CreateQueue", QueueName="b-foreign", account="9" * 12)
-    control.call("CreateQueue", QueueName="b-elsewhere", region="us-east-1")
-    assert listed(control) == (["B", "a", "b", "b-2", "c"], "")
-    assert listed(control, QueueNamePrefix="b") == (["b", "b-2"], "")
-    assert control.call("ListQueues", QueueNamePrefix="x") == {}
-
-
-def test_pages_follow_each_other(control: Any) -> None:
-    for number in range(7):
-        control.call("CreateQueue", QueueName=f"q{number}")
-    control.call("CreateQueue", QueueName="other")
-    names, token, pages = [], "", 0
-    while pages == 0 or token:
-        more = {"NextToken": token} if token else {}
-        page, token = listed(control, QueueNamePrefix="q", MaxResults=3, **more)
-        names += page
-        pages += 1
-    assert (names, pages) == ([f"q{number}" for number in range(7)], 3)
-
-
-def test_without_a_page_size_1000_are_listed_and_no_token(control: Any) -> None:
-    for number in range(1_001):
-        control.call("CreateQueue", QueueName=f"q{number}")
-    names, token = listed(control)
-    assert (len(names), token) == (1_000, "")
-    assert len(listed(control, MaxResults=1_000)[0]) == 1_000
-
-
-def test_a_token_is_bound_to_its_listing(control: Any) -> None:
-    for name in ("a1", "a2"):
-        control.call("CreateQueue", QueueName=name)
-    _, token = listed(control, QueueNamePrefix="a", MaxResults=1)
-    changed = "InvalidParameterValue: Invalid NextToken value. If you are passing in NextToken,"
-    for other in ({"account": "9" * 12}, {"region": "us-east-1"}, {"QueueNamePrefix": "a1"}):
-        params = {"QueueNamePrefix": "a", "NextToken": token, "MaxResults": 1} | other
-        assert refusal(control, "ListQueues", **params).startswith(changed)
-    for bad in ("x", "é", "e30=", "W10=", "WzEsMiwzLDRd", "=" * 9):
-        assert refusal(control, "ListQueues", NextToken=bad, MaxResults=1) == (
-            "InvalidParameterValue: Invalid or expired next token."
-        )
-
-
-@pytest.mark.parametrize("count", [0, -1, 1_001])
-def test_a_page_has_1_to_1000_queues(control: Any, count: int) -> None:
-    assert refusal(control, "ListQueues", MaxResults=count) == (
-        "InvalidParameterValue: Value for parameter MaxResults is invalid. "
-        "Reason: MaxResults must be an integer between 1 and 1000."
-    )
 
 
 def test_attributes_of_a_queue(control: Any) -> None:
