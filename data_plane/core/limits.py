@@ -37,6 +37,7 @@ RECREATE_AFTER_DELETE_S: Final = 60
 
 # Receives
 RECEIVE_MESSAGES_MAX: Final = 10
+RECEIVE_ATTEMPT_ID_CHARS_MAX: Final = 128
 RECEIVE_ATTRIBUTE_NAMES_MAX: Final = 1000
 """Our own: keeps the cost of choosing attributes bounded."""
 
@@ -61,8 +62,14 @@ REQUEST_HEADERS_MAX: Final = 128
 REQUEST_HEADER_BYTES_MAX: Final = 65_536
 REQUEST_FORM_FIELDS_MAX: Final = 10_000
 
+# Numbers of members in forms (recorded from AWS, which reads them so in all its Query services)
+FORM_INDEX_MAX: Final = 214_748_369
+FORM_INDEX_SKIP_MAX: Final = 10
+
 INTEGER_MIN: Final = -(2**31)
 INTEGER_MAX: Final = 2**31 - 1
+LONG_MIN: Final = -(2**63)
+LONG_MAX: Final = 2**63 - 1
 
 _ESCAPED_BYTES_PER_BYTE_MAX = 6  # a control character in JSON: one byte as \u00XX
 
