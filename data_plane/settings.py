@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from data_plane.bag.bounds import BLOB_THRESHOLD_BYTES
 from data_plane.core.identifiers import is_account, is_region
+from data_plane.stored.bounds import BLOB_THRESHOLD_BYTES
 
 LOG_LEVELS: Final = ("error", "warning", "info")
 CELLS: Final = ("embedded", "dynamodb")
