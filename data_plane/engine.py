@@ -43,7 +43,11 @@ class Log(Protocol):
         ...
 
     async def change_visibility(
-        self, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]]
+        self,
+        queue: Queue,
+        changes: Sequence[tuple[ReceiptHandle, int]],
+        *,
+        extended: bool = False,
     ) -> list[RefusedError | None]:
         """As `Engine.change_visibility`."""
         ...
@@ -142,10 +146,17 @@ class Engine:
         return await self._of(queue).delete(queue, handles)
 
     async def change_visibility(
-        self, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]]
+        self,
+        queue: Queue,
+        changes: Sequence[tuple[ReceiptHandle, int]],
+        *,
+        extended: bool = False,
     ) -> list[RefusedError | None]:
-        """Make leased messages visible again so many seconds from now (0: at once)."""
-        return await self._of(queue).change_visibility(queue, changes)
+        """Make leased messages visible again so many seconds from now (0: at once).
+
+        SQS's bound on the total time since the receive does not hold for `extended` changes.
+        """
+        return await self._of(queue).change_visibility(queue, changes, extended=extended)
 
     async def counts(self, queue: Queue) -> Counts:
         """The queue's approximate numbers of messages."""

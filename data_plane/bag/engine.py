@@ -71,10 +71,17 @@ class Bag:
         return await deleting.delete(self._desk, queue, handles)
 
     async def change_visibility(
-        self, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]]
+        self,
+        queue: Queue,
+        changes: Sequence[tuple[ReceiptHandle, int]],
+        *,
+        extended: bool = False,
     ) -> list[RefusedError | None]:
-        """Make leased messages visible again so many seconds from now (0: at once)."""
-        return await visibility.change_visibility(self._desk, queue, changes)
+        """Make leased messages visible again so many seconds from now (0: at once).
+
+        SQS's bound on the total time since the receive does not hold for `extended` changes.
+        """
+        return await visibility.change_visibility(self._desk, queue, changes, extended=extended)
 
     async def counts(self, queue: Queue) -> Counts:
         """The queue's approximate numbers of messages."""

@@ -29,15 +29,16 @@ Wanted = dict[int, tuple[ReceiptHandle, int]]
 
 
 async def change_visibility(
-    desk: Desk, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]]
+    desk: Desk, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]], *, extended: bool
 ) -> list[Outcome]:
     """Set the visibility of leased messages anew, from now. See `Bag.change_visibility`."""
     at = open_lane(desk, queue)
+    total_ms_max = None if extended else VISIBILITY_TOTAL_MS_MAX
     blocks: dict[bytes, Wanted] = {}
     for handle, visibility_s in changes:
         blocks.setdefault(handle.block, {})[handle.index] = (handle, visibility_s)
     outcomes = await desk.waits.all_of(
-        [_change_in(at, block_id, wanted) for block_id, wanted in blocks.items()]
+        [_change_in(at, block_id, wanted, total_ms_max) for block_id, wanted in blocks.items()]
     )
     by_place: dict[tuple[bytes, int], Outcome] = {}
     for block_id, outcome in zip(blocks, outcomes, strict=True):
@@ -48,13 +49,15 @@ async def change_visibility(
     return [by_place[handle.block, handle.index] for handle, _ in changes]
 
 
-async def _change_in(at: Access, block_id: bytes, wanted: Wanted) -> dict[int, Outcome]:
+async def _change_in(
+    at: Access, block_id: bytes, wanted: Wanted, total_ms_max: int | None
+) -> dict[int, Outcome]:
     """Change messages of one block: the outcome of each."""
     key = Key(at.lane.states, block_id)
     state = await at.cell.get(key)
     for _ in range(LEASE_ATTEMPTS_MAX):
         now_ms = at.now_ms()
-        outcomes, leases = _decide(state, wanted, now_ms)
+        outcomes, leases = _decide(state, wanted, now_ms, total_ms_max)
         if state is None or not leases:
             return outcomes
         written = await at.cell.update(
@@ -78,7 +81,7 @@ def _tallies(
 
 
 def _decide(
-    state: Attributes | None, wanted: Wanted, now_ms: int
+    state: Attributes | None, wanted: Wanted, now_ms: int, total_ms_max: int | None
 ) -> tuple[dict[int, Outcome], dict[int, lease.Lease]]:
     """What to answer for each message, and the leases to write."""
     outcomes: dict[int, Outcome] = {}
@@ -98,7 +101,7 @@ def _decide(
             outcomes[index] = RefusedError(
                 MESSAGE_NOT_INFLIGHT, "The specified message isn't in flight."
             )
-        elif visible_ms > held.leased_ms + VISIBILITY_TOTAL_MS_MAX:
+        elif total_ms_max is not None and visible_ms > held.leased_ms + total_ms_max:
             outcomes[index] = RefusedError(
                 INVALID_PARAMETER_VALUE,
                 f"Value {visibility_s} for parameter VisibilityTimeout is invalid. Reason: Total"

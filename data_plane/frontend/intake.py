@@ -19,6 +19,7 @@ from data_plane.core.limits import (
 from data_plane.frontend.exchange import JSON, LEGACY_JSON, QUERY, Exchange, Stage
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.protocol import aws_json, aws_query, query_xml
+from data_plane.protocol.extension_shapes import extended_input
 from data_plane.protocol.http import HttpRequest
 from data_plane.protocol.operation import Operation
 
@@ -65,7 +66,8 @@ def check_size_and_syntax(settings: FrontEndSettings) -> Stage:
 def read_request(operations: Iterable[Operation]) -> Stage:
     """Find the operation that the request names and decode its parameters."""
     by_name = {operation.name: operation for operation in operations}
-    readers = {name: aws_json.reader(operation.input) for name, operation in by_name.items()}
+    inputs = {name: extended_input(name, operation.input) for name, operation in by_name.items()}
+    readers = {name: aws_json.reader(shape) for name, shape in inputs.items()}
 
     def read_json(exchange: Exchange) -> None:
         request = exchange.request
@@ -91,7 +93,7 @@ def read_request(operations: Iterable[Operation]) -> Stage:
                 INVALID_ACTION, f"The action {action} is not valid for this endpoint."
             )
         exchange.operation = operation
-        exchange.params = aws_query.decode(exchange.fields, operation.input)
+        exchange.params = aws_query.decode(exchange.fields, inputs[action])
 
     async def stage(exchange: Exchange) -> None:
         if exchange.path_queue is None and exchange.request.path not in ("/", ""):

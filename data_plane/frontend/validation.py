@@ -2,6 +2,7 @@
 
 from data_plane.core.errors import missing_parameter
 from data_plane.frontend.exchange import Exchange
+from data_plane.protocol.extension_shapes import is_given
 
 
 async def check_required(exchange: Exchange) -> None:
@@ -10,7 +11,6 @@ async def check_required(exchange: Exchange) -> None:
     What else holds of parameters is each operation's own to check. The queue's address is
     resolved by now.
     """
-    params = exchange.params
     for name in exchange.chosen.input.required:
-        if params.get(name) in (None, "") and name != "QueueUrl":
+        if name != "QueueUrl" and not is_given(exchange.params, name):
             raise missing_parameter(name)

@@ -14,6 +14,7 @@ from data_plane.core.errors import (
 from data_plane.core.identifiers import is_batch_entry_id
 from data_plane.core.limits import BATCH_ENTRIES_MAX, BATCH_ENTRY_ID_CHARS_MAX
 from data_plane.core.queue import Queue
+from data_plane.protocol.extension_shapes import is_given
 from data_plane.protocol.operation import Call, Params, Work
 
 T = TypeVar("T")
@@ -55,7 +56,7 @@ def checked_entries(params: Params, entry_name: str, required: tuple[str, ...]) 
         if entry_id is None:
             raise missing_parameter(f"{entry_name}.{number}.Id")
         for name in required:
-            if entry.get(name) in (None, ""):
+            if not is_given(entry, name):
                 raise missing_parameter(f"{entry_name}.{number}.{name}")
         if not is_batch_entry_id(entry_id):
             raise RefusedError(

@@ -1,9 +1,11 @@
 """ChangeMessageVisibility and ChangeMessageVisibilityBatch."""
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from data_plane.core import receipt_handle
-from data_plane.core.errors import invalid_parameter
+from data_plane.core.errors import RefusedError, invalid_parameter
+from data_plane.core.extended_times import extended_visibility_s
 from data_plane.core.limits import VISIBILITY_TIMEOUT_S_MAX
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
@@ -43,7 +45,7 @@ def change_message_visibility(engine: MessageEngine) -> Operation:
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
-        (refusal,) = await engine.change_visibility(queue, [_read_change(call.params, queue)])
+        (refusal,) = await _change(engine, queue, [_read_change(call.params, queue)])
         if refusal is not None:
             raise refusal
         return DONE
@@ -60,7 +62,7 @@ def change_message_visibility_batch(engine: MessageEngine) -> Operation:
         outcomes = await outcomes_of(
             entries,
             lambda entry: _read_change(entry, queue),
-            lambda changes: engine.change_visibility(queue, changes),
+            lambda changes: _change(engine, queue, changes),
         )
         return batch_output(entries, outcomes)
 
@@ -73,7 +75,33 @@ def change_message_visibility_batch(engine: MessageEngine) -> Operation:
     )
 
 
-def _read_change(params: Entry, queue: Queue) -> tuple[ReceiptHandle, int]:
-    timeout_s: int = params["VisibilityTimeout"]
-    check_visibility_timeout(timeout_s)
-    return receipt_handle.decode(params["ReceiptHandle"], queue), timeout_s
+class _Change(NamedTuple):
+    """`extended`: the caller has asked for it beyond the bounds of SQS."""
+
+    handle: ReceiptHandle
+    timeout_s: int
+    extended: bool
+
+
+def _read_change(params: Entry, queue: Queue) -> _Change:
+    timeout_s = extended_visibility_s(params, queue)
+    extended = timeout_s is not None
+    if timeout_s is None:
+        timeout_s = params["VisibilityTimeout"]
+        check_visibility_timeout(timeout_s)
+    return _Change(receipt_handle.decode(params["ReceiptHandle"], queue), timeout_s, extended)
+
+
+async def _change(
+    engine: MessageEngine, queue: Queue, changes: Sequence[_Change]
+) -> Sequence[RefusedError | None]:
+    """Change all of them, those within the bounds of SQS first: one outcome for each."""
+    outcomes: list[RefusedError | None] = [None] * len(changes)
+    for extended in (False, True):
+        places = [place for place, change in enumerate(changes) if change.extended == extended]
+        wanted = [(changes[place].handle, changes[place].timeout_s) for place in places]
+        if wanted:
+            found = await engine.change_visibility(queue, wanted, extended=extended)
+            for place, outcome in zip(places, found, strict=True):
+                outcomes[place] = outcome
+    return outcomes

@@ -46,7 +46,14 @@ class MessageEngine(Protocol):
         ...
 
     async def change_visibility(
-        self, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]]
+        self,
+        queue: Queue,
+        changes: Sequence[tuple[ReceiptHandle, int]],
+        *,
+        extended: bool = False,
     ) -> list[RefusedError | None]:
-        """One outcome per handle and new timeout in seconds, counted from now."""
+        """One outcome per handle and new timeout in seconds, counted from now.
+
+        SQS's bound on the total time since the receive does not hold for `extended` changes.
+        """
         ...

@@ -12,6 +12,7 @@ from data_plane.core.errors import (
     invalid_parameter,
     wrong_queue_type,
 )
+from data_plane.core.extended_times import extended_visibility_s
 from data_plane.core.identifiers import uuid_text
 from data_plane.core.limits import (
     RECEIVE_ATTRIBUTE_NAMES_MAX,
@@ -62,8 +63,10 @@ def receive_message(engine: MessageEngine) -> Operation:
                 wait_s,
                 f"Must be >= 0 and <= {RECEIVE_WAIT_S_MAX}, if provided.",
             )
-        visibility_s = params.get("VisibilityTimeout", queue.visibility_timeout_s)
-        check_visibility_timeout(visibility_s)
+        visibility_s = extended_visibility_s(params, queue)
+        if visibility_s is None:
+            visibility_s = params.get("VisibilityTimeout", queue.visibility_timeout_s)
+            check_visibility_timeout(visibility_s)
         if "ReceiveRequestAttemptId" in params:
             raise wrong_queue_type("ReceiveRequestAttemptId", params["ReceiveRequestAttemptId"])
         choice = _read_choice(params)

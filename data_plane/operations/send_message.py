@@ -10,6 +10,7 @@ from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
     RefusedError,
 )
+from data_plane.core.extended_times import with_extended_delay
 from data_plane.core.identifiers import sequence_number_text, uuid_text
 from data_plane.core.limits import BATCH_SIZE_BYTES_MAX
 from data_plane.core.message import Outgoing, Sent
@@ -33,7 +34,7 @@ def send_message(engine: MessageEngine) -> Operation:
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
-        message = read_outgoing(call.params)
+        message = with_extended_delay(read_outgoing(call.params), call.params, queue)
         if message.size > queue.message_bytes_max:
             raise _too_long(queue, "are invalid")
         (sent,) = await _send(engine, "SendMessage", call, [message])
@@ -54,7 +55,7 @@ def send_message_batch(engine: MessageEngine) -> Operation:
         size = 0
         for entry in entries:
             try:
-                message = read_outgoing(entry)
+                message = with_extended_delay(read_outgoing(entry), entry, queue)
             except RefusedError as refusal:
                 read.append(refusal)
                 continue

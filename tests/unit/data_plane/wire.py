@@ -69,6 +69,7 @@ class FakeBag:
     receives: list[tuple[int, int, int]] = field(default_factory=list)
     deleted: list[int] = field(default_factory=list)
     changed: list[tuple[int, int]] = field(default_factory=list)
+    extended: list[bool] = field(default_factory=list)
     attempts: list[str] = field(default_factory=list)
     dead_letter_source: str = ""
     broken: Exception | None = None
@@ -126,10 +127,15 @@ class FakeBag:
         return [self._outcome(read) for read in handles]
 
     async def change_visibility(
-        self, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]]
+        self,
+        queue: Queue,
+        changes: Sequence[tuple[ReceiptHandle, int]],
+        *,
+        extended: bool = False,
     ) -> list[RefusedError | None]:
         assert queue.name in {"orders", "orders.fifo"}
         self.changed += [(read.index, timeout_s) for read, timeout_s in changes]
+        self.extended += [extended] * len(changes)
         return [self._outcome(read) for read, _ in changes]
 
     def _outcome(self, read: ReceiptHandle) -> RefusedError | None:
