@@ -6,7 +6,7 @@ Source: "Amazon SQS message quotas", "Amazon SQS message metadata", and answers 
 import re
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from data_plane.core.errors import (
     INVALID_MESSAGE_CONTENTS,
@@ -43,24 +43,24 @@ _is_decimal: Final = re.compile(
 _TYPES: Final = ("Binary", "Number", "String")
 
 
+class Content(NamedTuple):
+    """What messages of all queues have: `size_bytes` is what limits and bills count of it."""
+
+    body: str
+    attributes: tuple[tuple[str, MessageAttribute], ...]
+    trace_header: str
+    size_bytes: int
+
+
 def read_outgoing(params: Mapping[str, Any]) -> Outgoing:
     """A message for a standard queue from the parameters of a send, or of one entry of a batch.
 
     Its size is not compared with anything yet. Raises RefusedError.
     """
-    body = params["MessageBody"]
-    _check_characters(body)
-    given = params.get("MessageAttributes")
-    attributes = read_attributes(given) if given else ()
-    system = params.get("MessageSystemAttributes")
+    content = read_content(params)
     group = params.get("MessageGroupId")
-    if group is not None and not is_group_id(group):
-        raise invalid_parameter(
-            "MessageGroupId",
-            group,
-            "MessageGroupId can only include alphanumeric and punctuation characters. "
-            f"1 to {GROUP_ID_CHARS_MAX} in length.",
-        )
+    if group is not None:
+        check_group_id(group)
     if "MessageDeduplicationId" in params:
         raise wrong_queue_type("MessageDeduplicationId", params["MessageDeduplicationId"])
     delay_s = params.get("DelaySeconds")
@@ -69,13 +69,35 @@ def read_outgoing(params: Mapping[str, Any]) -> Outgoing:
             "DelaySeconds", delay_s, f"DelaySeconds must be >= 0 and <= {DELAY_S_MAX}."
         )
     return Outgoing(
-        body=body,
-        attributes=attributes,
+        body=content.body,
+        attributes=content.attributes,
         delay_s=delay_s,
-        trace_header=_read_trace_header(system) if system else "",
+        trace_header=content.trace_header,
         group=group or "",
-        size=size_bytes(body, attributes),
+        size=content.size_bytes,
     )
+
+
+def read_content(params: Mapping[str, Any]) -> Content:
+    """Body and attributes from the parameters of a send. Raises RefusedError."""
+    body = params["MessageBody"]
+    _check_characters(body)
+    given = params.get("MessageAttributes")
+    attributes = read_attributes(given) if given else ()
+    system = params.get("MessageSystemAttributes")
+    trace_header = _read_trace_header(system) if system else ""
+    return Content(body, attributes, trace_header, size_bytes(body, attributes))
+
+
+def check_group_id(group: str) -> None:
+    """Raise RefusedError unless this may name a message group."""
+    if not is_group_id(group):
+        raise invalid_parameter(
+            "MessageGroupId",
+            group,
+            "MessageGroupId can only include alphanumeric and punctuation characters. "
+            f"1 to {GROUP_ID_CHARS_MAX} in length.",
+        )
 
 
 def size_bytes(body: str, attributes: tuple[tuple[str, MessageAttribute], ...]) -> int:

@@ -12,8 +12,8 @@ from data_plane.core.errors import (
     invalid_parameter,
     wrong_queue_type,
 )
-from data_plane.core.extended_times import extended_visibility_s
-from data_plane.core.identifiers import uuid_text
+from data_plane.core.fifo_rules import check_receive_attempt_id
+from data_plane.core.identifiers import sequence_number_text, uuid_text
 from data_plane.core.limits import (
     RECEIVE_ATTRIBUTE_NAMES_MAX,
     RECEIVE_MESSAGES_MAX,
@@ -21,6 +21,7 @@ from data_plane.core.limits import (
 )
 from data_plane.core.message import Delivery, MessageAttribute
 from data_plane.core.message_rules import rendered_size_bytes
+from data_plane.core.queue import Queue
 from data_plane.operations.batch import queue_of
 from data_plane.operations.change_message_visibility import check_visibility_timeout
 from data_plane.operations.message_engine import MessageEngine
@@ -63,18 +64,16 @@ def receive_message(engine: MessageEngine) -> Operation:
                 wait_s,
                 f"Must be >= 0 and <= {RECEIVE_WAIT_S_MAX}, if provided.",
             )
-        visibility_s = extended_visibility_s(params, queue)
-        if visibility_s is None:
-            visibility_s = params.get("VisibilityTimeout", queue.visibility_timeout_s)
-            check_visibility_timeout(visibility_s)
-        if "ReceiveRequestAttemptId" in params:
-            raise wrong_queue_type("ReceiveRequestAttemptId", params["ReceiveRequestAttemptId"])
+        visibility_s = params.get("VisibilityTimeout", queue.visibility_timeout_s)
+        check_visibility_timeout(visibility_s)
+        attempt = _read_attempt(params, queue)
         choice = _read_choice(params)
         deliveries = await engine.receive(
             queue,
             count=count,
             visibility_s=visibility_s,
             until_us=call.now_us + wait_s * _US_PER_S,
+            attempt=attempt,
         )
         if not deliveries:
             return {}
@@ -106,6 +105,16 @@ class _Choice:
             for attribute in attributes
             if attribute[0] in self.names or attribute[0].startswith(self.prefixes)
         ]
+
+
+def _read_attempt(params: Params, queue: Queue) -> str:
+    attempt: str | None = params.get("ReceiveRequestAttemptId")
+    if attempt is None:
+        return ""
+    if not queue.fifo:
+        raise wrong_queue_type("ReceiveRequestAttemptId", attempt)
+    check_receive_attempt_id(attempt)
+    return attempt
 
 
 def _read_choice(params: Params) -> _Choice:
@@ -162,8 +171,13 @@ def _system_attributes(delivery: Delivery) -> Mapping[str, str]:
     }
     if message.group:
         system["MessageGroupId"] = message.group
+    if message.sequence:
+        system["SequenceNumber"] = sequence_number_text(message.sequence)
+        system["MessageDeduplicationId"] = message.deduplication_id
     if message.trace_header:
         system["AWSTraceHeader"] = message.trace_header
+    if message.dead_letter_source:
+        system["DeadLetterQueueSourceArn"] = message.dead_letter_source
     return system
 
 

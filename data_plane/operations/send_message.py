@@ -10,13 +10,13 @@ from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
     RefusedError,
 )
-from data_plane.core.extended_times import with_extended_delay
+from data_plane.core.fifo_rules import read_fifo_outgoing, refusal_of_batch
 from data_plane.core.identifiers import sequence_number_text, uuid_text
 from data_plane.core.limits import BATCH_SIZE_BYTES_MAX
 from data_plane.core.message import Outgoing, Sent
 from data_plane.core.message_rules import read_outgoing, rendered_size_bytes
 from data_plane.core.queue import Queue
-from data_plane.operations.batch import Outcome, batch_output, checked_entries, queue_of
+from data_plane.operations.batch import Entry, Outcome, batch_output, checked_entries, queue_of
 from data_plane.operations.message_engine import MessageEngine
 from data_plane.protocol.message_shapes import (
     SEND_MESSAGE_BATCH_INPUT,
@@ -34,7 +34,7 @@ def send_message(engine: MessageEngine) -> Operation:
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
-        message = with_extended_delay(read_outgoing(call.params), call.params, queue)
+        message = _read(call.params, queue)
         if message.size > queue.message_bytes_max:
             raise _too_long(queue, "are invalid")
         (sent,) = await _send(engine, "SendMessage", call, [message])
@@ -46,28 +46,15 @@ def send_message(engine: MessageEngine) -> Operation:
 
 
 def send_message_batch(engine: MessageEngine) -> Operation:
-    """SendMessageBatch: entries that break a rule fail alone, the others are stored together."""
+    """SendMessageBatch: the entries are stored together, in their order.
+
+    An entry that breaks a rule fails alone; in a FIFO queue the whole batch does.
+    """
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
         entries = checked_entries(call.params, ENTRY_NAME, ("MessageBody",))
-        read: list[Outgoing | RefusedError] = []
-        size = 0
-        for entry in entries:
-            try:
-                message = with_extended_delay(read_outgoing(entry), entry, queue)
-            except RefusedError as refusal:
-                read.append(refusal)
-                continue
-            size += message.size
-            too_long = message.size > queue.message_bytes_max
-            read.append(_too_long(queue, "cannot be validated") if too_long else message)
-        if size > BATCH_SIZE_BYTES_MAX:
-            raise RefusedError(
-                BATCH_REQUEST_TOO_LONG,
-                f"Batch requests cannot be longer than {BATCH_SIZE_BYTES_MAX} bytes. "
-                f"You have sent {size} bytes.",
-            )
+        read = _read_entries(entries, queue)
         messages = [message for message in read if isinstance(message, Outgoing)]
         sent = iter(await _send(engine, "SendMessageBatch", call, messages) if messages else ())
         outcomes: list[Outcome] = [
@@ -83,6 +70,38 @@ def send_message_batch(engine: MessageEngine) -> Operation:
         perform,
         measure=_measure_send_batch,
     )
+
+
+def _read(params: Entry, queue: Queue) -> Outgoing:
+    if queue.fifo:
+        content_based = queue.attributes.get("ContentBasedDeduplication") == "true"
+        return read_fifo_outgoing(params, content_based=content_based)
+    return read_outgoing(params)
+
+
+def _read_entries(entries: Sequence[Entry], queue: Queue) -> list[Outgoing | RefusedError]:
+    """The messages of a batch, or why an entry is refused. Raises RefusedError for all of them."""
+    read: list[Outgoing | RefusedError] = []
+    for entry in entries:
+        try:
+            read.append(_read(entry, queue))
+        except RefusedError as refusal:
+            if queue.fifo:
+                raise refusal_of_batch(refusal) from refusal
+            read.append(refusal)
+    sizes = [message.size if isinstance(message, Outgoing) else 0 for message in read]
+    if sum(sizes) > BATCH_SIZE_BYTES_MAX:
+        raise RefusedError(
+            BATCH_REQUEST_TOO_LONG,
+            f"Batch requests cannot be longer than {BATCH_SIZE_BYTES_MAX} bytes. "
+            f"You have sent {sum(sizes)} bytes.",
+        )
+    if queue.fifo and max(sizes) > queue.message_bytes_max:
+        raise _too_long(queue, "are invalid")
+    return [
+        _too_long(queue, "cannot be validated") if size > queue.message_bytes_max else message
+        for message, size in zip(read, sizes, strict=True)
+    ]
 
 
 async def _send(
@@ -113,6 +132,7 @@ def _call_hash(operation: str, call: Call, queue: Queue, messages: Sequence[Outg
             str(message.delay_s),
             message.trace_header,
             message.group,
+            message.deduplication_id,
         )
     # The representation of a list of texts is unambiguous, whatever the texts contain.
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
