@@ -12,6 +12,7 @@ from data_plane.core.errors import (
     invalid_parameter,
     wrong_queue_type,
 )
+from data_plane.core.extended_times import extended_visibility_s
 from data_plane.core.fifo_rules import check_receive_attempt_id
 from data_plane.core.identifiers import sequence_number_text, uuid_text
 from data_plane.core.limits import (
@@ -64,8 +65,10 @@ def receive_message(engine: MessageEngine) -> Operation:
                 wait_s,
                 f"Must be >= 0 and <= {RECEIVE_WAIT_S_MAX}, if provided.",
             )
-        visibility_s = params.get("VisibilityTimeout", queue.visibility_timeout_s)
-        check_visibility_timeout(visibility_s)
+        visibility_s = extended_visibility_s(params, queue)
+        if visibility_s is None:
+            visibility_s = params.get("VisibilityTimeout", queue.visibility_timeout_s)
+            check_visibility_timeout(visibility_s)
         attempt = _read_attempt(params, queue)
         choice = _read_choice(params)
         deliveries = await engine.receive(

@@ -10,6 +10,7 @@ from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
     RefusedError,
 )
+from data_plane.core.extended_times import with_extended_delay
 from data_plane.core.fifo_rules import read_fifo_outgoing, refusal_of_batch
 from data_plane.core.identifiers import sequence_number_text, uuid_text
 from data_plane.core.limits import BATCH_SIZE_BYTES_MAX
@@ -75,8 +76,10 @@ def send_message_batch(engine: MessageEngine) -> Operation:
 def _read(params: Entry, queue: Queue) -> Outgoing:
     if queue.fifo:
         content_based = queue.attributes.get("ContentBasedDeduplication") == "true"
-        return read_fifo_outgoing(params, content_based=content_based)
-    return read_outgoing(params)
+        message = read_fifo_outgoing(params, content_based=content_based)
+    else:
+        message = read_outgoing(params)
+    return with_extended_delay(message, params, queue)
 
 
 def _read_entries(entries: Sequence[Entry], queue: Queue) -> list[Outgoing | RefusedError]:
