@@ -1,12 +1,16 @@
 """The one table of error codes, and the exception that carries a refusal to the caller.
 
 Each fault has two names: `shape` is the `__type` of AWS JSON, `code` is what SDKs show and what the
-Query protocol sends (`x-amzn-query-error`). Source: botocore's SQS model (awsQueryCompatible) and
-answers recorded from AWS.
+Query protocol sends (`x-amzn-query-error`). The shapes that SQS's model does not have are those of
+every AWS service and live in another namespace. Source: botocore's SQS model (awsQueryCompatible),
+answers recorded from AWS, and "Common Errors" of the SQS API reference.
 """
 
 from dataclasses import dataclass
 from typing import Final
+
+OF_SQS: Final = "com.amazonaws.sqs#"
+OF_EVERY_SERVICE: Final = "com.amazon.coral.service#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,7 @@ class Fault:
     code: str
     status: int = 400
     sender: bool = True
+    namespace: str = OF_SQS
 
 
 class RefusedError(Exception):
@@ -30,6 +35,10 @@ class RefusedError(Exception):
 
 def _legacy(shape: str, status: int = 400) -> Fault:
     return Fault(shape, f"AWS.SimpleQueueService.{shape}", status)
+
+
+def _common(shape: str, code: str, status: int = 400, *, sender: bool = True) -> Fault:
+    return Fault(shape, code, status, sender, OF_EVERY_SERVICE)
 
 
 QUEUE_DOES_NOT_EXIST: Final = Fault("QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue")
@@ -50,19 +59,18 @@ RECEIPT_HANDLE_IS_INVALID: Final = Fault("ReceiptHandleIsInvalid", "ReceiptHandl
 INVALID_ADDRESS: Final = Fault("InvalidAddress", "InvalidAddress", 404)
 OVER_LIMIT: Final = Fault("OverLimit", "OverLimit", 403)
 REQUEST_THROTTLED: Final = Fault("RequestThrottled", "RequestThrottled", 403)
-INVALID_PARAMETER_VALUE: Final = Fault("InvalidParameterValueException", "InvalidParameterValue")
-MISSING_PARAMETER: Final = Fault("MissingRequiredParameterException", "MissingParameter")
 RESOURCE_NOT_FOUND: Final = Fault("ResourceNotFoundException", "ResourceNotFoundException", 404)
 
-SERIALIZATION: Final = Fault("SerializationException", "SerializationException")
-MALFORMED_QUERY: Final = Fault("MalformedQueryString", "MalformedQueryString")
-UNKNOWN_OPERATION: Final = Fault("UnknownOperationException", "UnknownOperationException", 404)
-INVALID_ACTION: Final = Fault("InvalidAction", "InvalidAction")
-REQUEST_TOO_LARGE: Final = Fault("RequestEntityTooLarge", "RequestEntityTooLarge", 413)
-ACCESS_DENIED: Final = Fault("AccessDeniedException", "AccessDenied", 403)
+INVALID_PARAMETER_VALUE: Final = _common("InvalidParameterValueException", "InvalidParameterValue")
+MISSING_PARAMETER: Final = _common("MissingRequiredParameterException", "MissingParameter")
+MALFORMED_INPUT: Final = _common("SerializationException", "MalformedInput")
+MALFORMED_QUERY: Final = _common("MalformedQueryString", "MalformedQueryString", 404)
+INVALID_ACTION: Final = _common("UnknownOperationException", "InvalidAction")
+REQUEST_TOO_LARGE: Final = _common("RequestEntityTooLarge", "RequestEntityTooLarge", 413)
+ACCESS_DENIED: Final = _common("AccessDeniedException", "AccessDenied", 403)
 
-INTERNAL_FAILURE: Final = Fault("InternalFailure", "InternalFailure", 500, sender=False)
-SERVICE_UNAVAILABLE: Final = Fault("ServiceUnavailable", "ServiceUnavailable", 503, sender=False)
+INTERNAL_FAILURE: Final = _common("InternalFailure", "InternalFailure", 500, sender=False)
+SERVICE_UNAVAILABLE: Final = _common("ServiceUnavailable", "ServiceUnavailable", 503, sender=False)
 
 
 def missing_parameter(name: str) -> RefusedError:
@@ -87,3 +95,12 @@ def wrong_queue_type(name: str, value: object) -> RefusedError:
 def queue_does_not_exist() -> RefusedError:
     """No queue has this name in the account and region."""
     return RefusedError(QUEUE_DOES_NOT_EXIST, "The specified queue does not exist.")
+
+
+def invalid_characters() -> RefusedError:
+    """A message has a character that XML has not. Source: API reference, SendMessage."""
+    return RefusedError(
+        INVALID_MESSAGE_CONTENTS,
+        "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | "
+        "#x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF",
+    )

@@ -9,9 +9,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
 from data_plane.core.errors import (
-    INVALID_MESSAGE_CONTENTS,
     INVALID_PARAMETER_VALUE,
+    UNSUPPORTED_OPERATION,
     RefusedError,
+    invalid_characters,
     invalid_parameter,
     wrong_queue_type,
 )
@@ -168,7 +169,10 @@ def _read_attribute(name: str, value: Mapping[str, Any]) -> MessageAttribute:
             "value."
         )
     if value.get("StringListValues") or value.get("BinaryListValues"):
-        raise _refused("Message attribute list values in SendMessage operation are not supported.")
+        raise RefusedError(
+            UNSUPPORTED_OPERATION,
+            "Message attribute list values in SendMessage operation are not supported.",
+        )
     data_type = value.get("DataType") or ""
     kind = _check_data_type(name, data_type)
     if kind == "Binary":
@@ -249,11 +253,7 @@ def _check_characters(text: str) -> None:
     else:
         wrong = _find_invalid_character(text) is not None
     if wrong:
-        raise RefusedError(
-            INVALID_MESSAGE_CONTENTS,
-            "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | "
-            "#x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF",
-        )
+        raise invalid_characters()
 
 
 def _empty_value(name: str, kind: str) -> RefusedError:

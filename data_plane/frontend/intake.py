@@ -5,10 +5,9 @@ from typing import Final
 
 from data_plane.core.errors import (
     INVALID_ACTION,
+    MALFORMED_INPUT,
     MALFORMED_QUERY,
     REQUEST_TOO_LARGE,
-    SERIALIZATION,
-    UNKNOWN_OPERATION,
     RefusedError,
 )
 from data_plane.core.limits import (
@@ -74,7 +73,7 @@ def read_request(operations: Iterable[Operation]) -> Stage:
         prefix, _, name = request.headers.get("x-amz-target", "").rpartition(".")
         operation = by_name.get(name) if prefix == aws_json.TARGET_PREFIX else None
         if operation is None or request.method != "POST":
-            raise RefusedError(UNKNOWN_OPERATION, "The operation is unknown.")
+            raise RefusedError(INVALID_ACTION, "The operation is unknown.")
         exchange.operation = operation
         exchange.params = aws_json.decode(request.body, readers[name])
 
@@ -98,7 +97,7 @@ def read_request(operations: Iterable[Operation]) -> Stage:
     async def stage(exchange: Exchange) -> None:
         if exchange.path_queue is None and exchange.request.path not in ("/", ""):
             if exchange.protocol == JSON:
-                raise RefusedError(UNKNOWN_OPERATION, "The path is unknown.")
+                raise RefusedError(INVALID_ACTION, "The path is unknown.")
             exchange.response = query_xml.UNKNOWN_OPERATION
         elif exchange.protocol == JSON:
             read_json(exchange)
@@ -124,5 +123,5 @@ def _form(request: HttpRequest) -> bytes:
     if request.method == "GET" or not request.body:
         return b""
     if content_type and not content_type.startswith("application/x-www-form-urlencoded"):
-        raise RefusedError(SERIALIZATION, "The content type is not supported.")
+        raise RefusedError(MALFORMED_INPUT, "The content type is not supported.")
     return request.body

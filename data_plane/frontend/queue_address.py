@@ -1,7 +1,8 @@
 """Which queue a request means: the stage that resolves its address.
 
 Of a queue URL only account and name count, so that it works through every host, port and proxy. A
-bare name means the caller's own queue; a request on a queue's path need not repeat it.
+bare name means the caller's own queue; a request on a queue's path need not repeat it. A request
+that names none asks for a queue that does not exist (recorded from AWS).
 """
 
 from urllib.parse import urlsplit
@@ -9,7 +10,6 @@ from urllib.parse import urlsplit
 from data_plane.core.errors import (
     INVALID_ADDRESS,
     RefusedError,
-    missing_parameter,
     queue_does_not_exist,
 )
 from data_plane.core.identifiers import is_account, is_queue_name
@@ -36,12 +36,12 @@ def find_queue(queues: Queues) -> Stage:
 
 
 def _address(exchange: Exchange) -> tuple[str, str]:
-    url = exchange.params.get("QueueUrl")
-    if url is None:
+    url = exchange.params.get("QueueUrl", "")
+    if not url:
         if exchange.path_queue is None:
-            raise missing_parameter("QueueUrl")
+            raise queue_does_not_exist()
         account, name = exchange.path_queue
-    elif url and "/" not in url:
+    elif "/" not in url:
         return exchange.account, url
     else:
         url_account, url_name = _read_url(url)

@@ -1,26 +1,27 @@
 """AWS JSON 1.0: requests named by X-Amz-Target, JSON in, JSON out.
 
 Decoding is strict: what is not a JSON object of the operation's shape is refused with
-SerializationException before anything else looks at it. Unknown members are ignored and null means
-absent, as with AWS.
+SerializationException before anything else looks at it, in the words of AWS where those were
+recorded. As with AWS unknown members are ignored, null means absent (in a list it is dropped, in a
+map it stays a key without a value), and decimals lose their fraction.
 """
 
 import binascii
 import json
+import math
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 import msgspec
 
-from data_plane.core.errors import SERIALIZATION, Fault, RefusedError
-from data_plane.core.limits import INTEGER_MAX, INTEGER_MIN
+from data_plane.core.errors import MALFORMED_INPUT, Fault, RefusedError, invalid_characters
+from data_plane.core.limits import LONG_MAX, LONG_MIN
 from data_plane.protocol.http import HttpResponse
 from data_plane.protocol.operation import Params
 from data_plane.protocol.shapes import ListOf, MapOf, Scalar, Shape, Structure
 
 CONTENT_TYPE: Final = "application/x-amz-json-1.0"
 TARGET_PREFIX: Final = "AmazonSQS"
-_SHAPE_NAMESPACE: Final = "com.amazonaws.sqs#"
 _CONTENT_TYPE_HEADER: Final = ("content-type", CONTENT_TYPE)
 
 Reader = Callable[[Any], Any]
@@ -30,17 +31,18 @@ Reader = Callable[[Any], Any]
 def decode(body: bytes, read: Reader) -> Params:
     """Parse a request's body; an empty one is an empty object.
 
-    Raises RefusedError(SERIALIZATION) for anything but an object of the reader's shape: malformed
-    JSON or UTF-8, NaN, repeated keys, lone surrogates, nesting past the interpreter's limit.
+    Raises RefusedError: MALFORMED_INPUT for anything but an object of the reader's shape (malformed
+    JSON or UTF-8, NaN, repeated keys, nesting past the interpreter's limit), and what SQS says of
+    characters outside Unicode for escapes of lone surrogates, wherever they stand.
     """
     if not body:
         return {}
     try:
         value = _parse(body.decode())
-        if b"\\u" in body:
-            _refuse_lone_surrogates(body)
     except (ValueError, RecursionError) as error:
-        raise RefusedError(SERIALIZATION, "The request body is not valid JSON.") from error
+        raise RefusedError(MALFORMED_INPUT, "The request body is not valid JSON.") from error
+    if b"\\u" in body:
+        _refuse_lone_surrogates(body)
     params: Params = read(value)
     return params
 
@@ -56,7 +58,7 @@ def encode(request_id: str, output: Params) -> HttpResponse:
 
 def encode_fault(request_id: str, fault: Fault, message: str) -> HttpResponse:
     """A refusal: the shape in the body and a header, the legacy code in `x-amzn-query-error`."""
-    shape = _SHAPE_NAMESPACE + fault.shape
+    shape = fault.namespace + fault.shape
     side = "Sender" if fault.sender else "Receiver"
     return HttpResponse(
         fault.status,
@@ -88,7 +90,7 @@ def _structure_reader(structure: Structure) -> Reader:
 
     def read(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
-            _refuse(value)
+            _refuse(value, "Expected null")
         result = {}
         for name, member_value in value.items():
             read_member = members.get(name)
@@ -104,48 +106,53 @@ def _list_reader(shape: ListOf) -> Reader:
 
     def read(value: Any) -> list[Any]:
         if type(value) is not list:
-            _refuse(value)
-        return [read_member(member) for member in value]
+            _refuse(value, "Expected list or null")
+        return [read_member(member) for member in value if member is not None]
 
     return read
 
 
 def _map_reader(shape: MapOf) -> Reader:
     read_value = reader(shape.value)
+    nothing: Any = {} if isinstance(shape.value, Structure) else None
 
     def read(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
-            _refuse(value)
-        return {key: read_value(member) for key, member in value.items()}
+            _refuse(value, "Expected map or null")
+        return {
+            key: nothing if member is None else read_value(member) for key, member in value.items()
+        }
 
     return read
 
 
 def _read_string(value: Any) -> str:
     if type(value) is not str:
-        _refuse(value, "a String")
+        _refuse(value, f"{_kind(value)}_VALUE can not be converted to a String")
     return value
 
 
 def _read_integer(value: Any) -> int:
-    if type(value) is float and value.is_integer():
+    if type(value) is float and math.isfinite(value):
         value = int(value)
-    if type(value) is not int or not INTEGER_MIN <= value <= INTEGER_MAX:
-        _refuse(value, "an Integer")
+    if type(value) is not int or not LONG_MIN <= value <= LONG_MAX:
+        _refuse(value, f"{_kind(value)}_VALUE can not be converted to an Integer")
     return value
 
 
 def _read_boolean(value: Any) -> bool:
     if type(value) is not bool:
-        _refuse(value, "a Boolean")
+        _refuse(value, f"{_kind(value)}_VALUE can not be converted to a Boolean")
     return value
 
 
 def _read_blob(value: Any) -> bytes:
+    if type(value) is not str:
+        _refuse(value, f"{_kind(value)}_VALUE can not be converted to a Blob")
     try:
-        return binascii.a2b_base64(_read_string(value), strict_mode=True)
+        return binascii.a2b_base64(value, strict_mode=True)
     except ValueError as error:
-        raise RefusedError(SERIALIZATION, "A blob must be valid base64.") from error
+        raise RefusedError(MALFORMED_INPUT, "A blob must be valid base64.") from error
 
 
 _SCALAR_READERS: Final[dict[str, Reader]] = {
@@ -156,23 +163,36 @@ _SCALAR_READERS: Final[dict[str, Reader]] = {
 }
 
 
-def _refuse(value: Any, wanted: str = "") -> NoReturn:
+def _refuse(value: Any, otherwise: str) -> NoReturn:
     match value:
         case dict():
             message = "Start of structure or map found where not expected."
         case list():
-            message = "Start of list found where not expected."
-        case _ if not wanted:
-            message = "Unexpected field type"
-        case None:
-            message = f"NULL_VALUE can not be converted to {wanted}"
-        case bool():
-            message = f"{str(value).upper()}_VALUE can not be converted to {wanted}"
-        case str():
-            message = f"STRING_VALUE can not be converted to {wanted}"
+            message = "Start of list found where not expected"
         case _:
-            message = f"NUMBER_VALUE can not be converted to {wanted}"
-    raise RefusedError(SERIALIZATION, message)
+            message = otherwise
+    raise RefusedError(MALFORMED_INPUT, message)
+
+
+def _kind(value: Any) -> str:
+    """How AWS calls the token that stands for a scalar."""
+    match value:
+        case bool():
+            return str(value).upper()
+        case str():
+            return "STRING"
+        case None:
+            return "NULL"
+        case _:
+            return "NUMBER"
+
+
+def _refuse_lone_surrogates(body: bytes) -> None:
+    """Of what the standard library reads, the stricter parser refuses them alone."""
+    try:
+        _decode_unicode(body)
+    except (ValueError, RecursionError) as error:
+        raise invalid_characters() from error
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -187,5 +207,5 @@ def _not_json(constant: str) -> NoReturn:
 
 
 _encoder: Final = msgspec.json.Encoder()  # writes bytes as base64, as the protocol wants
-_refuse_lone_surrogates: Final = msgspec.json.Decoder().decode
+_decode_unicode: Final = msgspec.json.Decoder(float_hook=str).decode
 _parse: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_json).decode

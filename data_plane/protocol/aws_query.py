@@ -1,56 +1,79 @@
 """The Query protocol's requests: parameters as form fields, in the query string or the body.
 
-Lists and maps are numbered fields (`Attribute.1.Name`). Numbers order the members and may have
-gaps; `.member.` between name and number, and a single member without number, are accepted too.
+Lists and maps are numbered fields (`Attribute.1.Name`); a single member may go without number. What
+is wrong with numbers and types is MalformedInput, in the words recorded from AWS: SQS, SES and STS
+read this protocol with one parser.
 """
 
 import binascii
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from data_plane.core.errors import MALFORMED_QUERY, RefusedError, invalid_parameter
-from data_plane.core.limits import INTEGER_MAX, INTEGER_MIN, REQUEST_FORM_FIELDS_MAX
+from data_plane.core.errors import (
+    MALFORMED_INPUT,
+    MALFORMED_QUERY,
+    RefusedError,
+    invalid_parameter,
+)
+from data_plane.core.limits import (
+    FORM_INDEX_MAX,
+    FORM_INDEX_SKIP_MAX,
+    INTEGER_MAX,
+    INTEGER_MIN,
+    REQUEST_FORM_FIELDS_MAX,
+)
 from data_plane.protocol.operation import Params
 from data_plane.protocol.shapes import ListOf, MapOf, Scalar, Shape, Structure
 
 Fields = dict[str, str]
-"""Decoded form fields by name; of a repeated field the last counts."""
+"""Decoded form fields by name; of a repeated field the first counts."""
 
 _VALUE: Final = ""  # the key under which a node of the tree keeps the field that ends there
 _DEPTH_MAX: Final = 8  # deeper names belong to no shape
-_INDEX_DIGITS_MAX: Final = 9
+_find_broken_escape: Final = re.compile("%(?![0-9A-Fa-f]{2})").search
+_is_integer: Final = re.compile("[+-]?0*[0-9]{1,10}").fullmatch
+_is_index: Final = re.compile("0*([0-9]{1,9})").fullmatch
+_BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 Tree = dict[str, Any]
 """Fields by the segments of their names: node -> segment -> node, and `_VALUE` -> str."""
 
 
+_SKIPPED: Final[Tree] = {_VALUE: ""}
+"""Stands for a member whose number is missing: an empty text, or a structure without members."""
+
+
 def parse_fields(query: str, body: bytes) -> Fields:
     """The fields of the query string and the form in the body.
 
-    Raises RefusedError(MALFORMED_QUERY) for fields that are not UTF-8, and for too many of them.
+    Raises RefusedError(MALFORMED_QUERY) for broken escapes, for fields that are not UTF-8, and for
+    too many of them.
     """
+    fields: Fields = {}
     try:
-        fields: Fields = {}
         for text in (query, body.decode()):
-            if text:
-                fields.update(
-                    parse_qsl(
-                        text,
-                        keep_blank_values=True,
-                        errors="strict",
-                        max_num_fields=REQUEST_FORM_FIELDS_MAX,
-                    )
-                )
+            if not text:
+                continue
+            if _find_broken_escape(text):
+                raise ValueError("a percent sign without two hexadecimal digits")
+            for name, value in parse_qsl(
+                text,
+                keep_blank_values=True,
+                errors="strict",
+                max_num_fields=REQUEST_FORM_FIELDS_MAX,
+            ):
+                fields.setdefault(name, value)
     except ValueError as error:
-        raise RefusedError(MALFORMED_QUERY, "The query string is malformed.") from error
+        raise RefusedError(MALFORMED_QUERY, "The query string contains a syntax error.") from error
     return fields
 
 
 def decode(fields: Mapping[str, str], structure: Structure) -> Params:
     """The parameters of an operation.
 
-    Raises RefusedError for numbers, booleans and base64 values that are none.
+    Raises RefusedError for integers, booleans, base64 and numbers of members that are none.
     """
     tree: Tree = {}
     for name, value in fields.items():
@@ -85,7 +108,7 @@ def _read(node: Tree, shape: Shape, name: str) -> Any:
     match shape:
         case Scalar():
             text = node.get(_VALUE)
-            return None if text is None else _read_scalar(text, shape.kind, name)
+            return None if text is None else _read_scalar(text, shape.kind)
         case Structure():
             return _read_structure(node, shape)
         case ListOf():
@@ -111,37 +134,62 @@ def _read_entry(node: Tree, shape: MapOf, name: str) -> tuple[str, Any] | None:
 
 
 def _numbered(node: Tree) -> list[Tree]:
-    """The members of a list in the order of their numbers."""
-    node = node.get("member") or node
-    numbered = [
-        (int(segment), member)
-        for segment, member in node.items()
-        if segment.isascii() and segment.isdigit() and len(segment) <= _INDEX_DIGITS_MAX
-    ]
-    numbered.sort(key=lambda pair: pair[0])
-    return [member for _, member in numbered]
+    """The members of a list in the order of their numbers, with what stands for missing ones."""
+    numbered: dict[int, Tree] = {}
+    for segment, member in node.items():
+        if segment != _VALUE:
+            numbered.setdefault(_read_index(segment), member)
+    members: list[Tree] = []
+    for index in sorted(numbered):
+        skipped = index - max(len(members), 1)
+        if skipped > FORM_INDEX_SKIP_MAX:
+            raise _malformed(f"Excessively sparse input would skip {skipped:,} list elements")
+        members += [_SKIPPED] * (index - 1 - len(members))
+        members.append(numbered[index])
+    return members
 
 
-def _read_scalar(text: str, kind: str, name: str) -> str | int | bool | bytes:
-    if kind == "integer":
-        return _read_integer(text, name)
-    if kind == "boolean":
-        if text.lower() not in ("true", "false"):
-            raise invalid_parameter(name, text, "Must be true or false.")
-        return text.lower() == "true"
-    if kind == "blob":
-        try:
-            return binascii.a2b_base64(text, strict_mode=True)
-        except ValueError as error:
-            raise invalid_parameter(name, text, "Must be base64.") from error
-    return text
+def _read_index(segment: str) -> int:
+    match = _is_index(segment)
+    if match is None:
+        if segment.isascii() and segment.isdigit():
+            raise _malformed(f"Index {segment} is illegal")
+        raise _malformed("Start of list found where not expected")
+    index = int(match[1])
+    if index == 0:
+        raise _malformed("0 is not a valid index")
+    if index > FORM_INDEX_MAX:
+        raise _malformed(f"Index {segment} is illegal")
+    return index
 
 
-def _read_integer(text: str, name: str) -> int:
-    digits = text[1:] if text.startswith(("-", "+")) else text
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= _INDEX_DIGITS_MAX + 1):
-        raise invalid_parameter(name, text, "Must be an integer.")
-    number = int(text)
-    if not INTEGER_MIN <= number <= INTEGER_MAX:
-        raise invalid_parameter(name, text, "Must be an integer.")
+def _read_scalar(text: str, kind: str) -> str | int | bool | bytes:
+    match kind:
+        case "integer":
+            return _read_integer(text)
+        case "boolean":
+            if not text:
+                raise _malformed("missing value for boolean type")
+            if text not in _BOOLEANS:
+                raise _malformed("boolean must follow xsd1.1 definition")
+            return _BOOLEANS[text]
+        case "blob":
+            try:
+                return binascii.a2b_base64(text, strict_mode=True)
+            except ValueError as error:
+                raise _malformed("A blob must be valid base64.") from error
+        case _:
+            return text
+
+
+def _read_integer(text: str) -> int:
+    if not text:
+        raise _malformed("missing value for decimal type")
+    number = int(text) if _is_integer(text) else None
+    if number is None or not INTEGER_MIN <= number <= INTEGER_MAX:
+        raise _malformed("STRING_VALUE can not be converted to an Integer")
     return number
+
+
+def _malformed(message: str) -> RefusedError:
+    return RefusedError(MALFORMED_INPUT, message)

@@ -61,7 +61,7 @@ def check(server: Server, answer: HttpResponse) -> None:
     else:
         document = json.loads(answer.body)
         if answer.status != 200:
-            assert document["__type"].startswith("com.amazonaws.sqs#")
+            assert document["__type"].startswith(("com.amazonaws.sqs#", "com.amazon.coral."))
             assert document["message"]
     if answer.status != 200:
         bag = server.bag

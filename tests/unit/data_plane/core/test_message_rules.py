@@ -94,7 +94,6 @@ def test_wrong_names_of_attributes(name: str, part: str) -> None:
         ({"DataType": "String", "StringValue": ""}, "value of type 'String'"),
         ({"DataType": "String", "BinaryValue": b"v"}, "value of type 'String'"),
         ({"DataType": "Binary.x", "StringValue": "v"}, "value of type 'Binary'"),
-        ({"DataType": "String", "StringListValues": ["v"]}, "list values"),
         ({"DataType": "Number", "StringValue": "12a"}, "to a number"),
         ({"DataType": "Number", "StringValue": "NaN"}, "to a number"),
         ({"DataType": "Number", "StringValue": "1" * 39}, "to a number"),
@@ -105,6 +104,15 @@ def test_wrong_names_of_attributes(name: str, part: str) -> None:
 )
 def test_wrong_values_of_attributes(value: dict[str, Any], part: str) -> None:
     assert part in attribute_refusal("a", value)
+
+
+@pytest.mark.parametrize("member", ["StringListValues", "BinaryListValues"])
+def test_lists_as_values_are_not_supported(member: str) -> None:
+    value = {"DataType": "String", "StringValue": "v", member: ["v"]}
+    assert refusal(MessageAttributes={"a": value}) == (
+        "AWS.SimpleQueueService.UnsupportedOperation",
+        "Message attribute list values in SendMessage operation are not supported.",
+    )
 
 
 @pytest.mark.parametrize("text", ["0", "-1.50", "+.5", "1.", "1" * 38 + "000", "1e126", "1E-128"])

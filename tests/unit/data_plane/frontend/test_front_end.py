@@ -50,7 +50,7 @@ def test_refusals_are_served_too() -> None:
     server.json("Nonsense", {})
     assert [(served.operation, served.status, served.code) for served in server.served] == [
         ("SendMessage", 400, "MissingParameter"),
-        ("", 404, "UnknownOperationException"),
+        ("", 400, "InvalidAction"),
     ]
     assert [served.messages for served in server.served] == [0, 0]
 
@@ -74,7 +74,6 @@ def test_of_a_queue_url_only_account_and_name_count(url: str, looked_up: tuple[s
 @pytest.mark.parametrize(
     "url",
     [
-        "",
         "/",
         "http://h",
         "http://h/orders",
@@ -96,7 +95,7 @@ def test_other_addresses_are_invalid(url: str) -> None:
     }
 
 
-@pytest.mark.parametrize("url", [URL + "x", "other", URL + "%20", "a b"])
+@pytest.mark.parametrize("url", ["", URL + "x", "other", URL + "%20", "a b"])
 def test_queues_that_do_not_exist(url: str) -> None:
     answer = Server().answer(json_request("SendMessage", {**SEND, "QueueUrl": url}))
     assert answer.status == 400
@@ -123,8 +122,11 @@ def test_on_its_path_a_queue_needs_no_url() -> None:
     credential = f"&X-Amz-Credential={CREDENTIAL.replace('/', '%2F')}"
     assert server.answer(get(PATH, query + credential)).status == 200
     assert server.looked_up == [(ACCOUNT, REGION, "orders")] * 3
+    assert (
+        server.query({"Action": "SendMessage", "MessageBody": "b", "QueueUrl": ""}, PATH)[0] == 200
+    )
     assert server.json("SendMessage", {"MessageBody": "b"})[1]["message"] == (
-        "The request must contain the parameter QueueUrl."
+        "The specified queue does not exist."
     )
 
 
@@ -195,10 +197,11 @@ def test_invalid_actions(action: str, path: str) -> None:
 )
 def test_unknown_operations(target: str) -> None:
     answer = Server().answer(json_request("x", SEND, {"x-amz-target": target}))
-    assert answer.status == 404
-    assert b"com.amazonaws.sqs#UnknownOperationException" in answer.body
-    assert Server().answer(replace(json_request("SendMessage", SEND), path="/x")).status == 404
-    assert Server().answer(replace(json_request("SendMessage", SEND), method="GET")).status == 404
+    assert answer.status == 400
+    assert b"com.amazon.coral.service#UnknownOperationException" in answer.body
+    assert ("x-amzn-query-error", "InvalidAction;Sender") in answer.headers
+    assert Server().answer(replace(json_request("SendMessage", SEND), path="/x")).status == 400
+    assert Server().answer(replace(json_request("SendMessage", SEND), method="GET")).status == 400
 
 
 def test_the_legacy_rendering_is_by_accept() -> None:
@@ -207,7 +210,7 @@ def test_the_legacy_rendering_is_by_accept() -> None:
     answer = Server().answer(request)
     assert answer.body.startswith(b'{"SendMessageResponse":{"ResponseMetadata":{"RequestId":')
     answer = Server().answer(replace(request, body=b"Action=SendMessage"))
-    assert answer.body.startswith(b'{"Error":{"Code":"MissingParameter"')
+    assert answer.body.startswith(b'{"Error":{"Code":"AWS.SimpleQueueService.NonExistentQueue"')
 
 
 @pytest.mark.parametrize(
@@ -243,7 +246,7 @@ def test_sizes_are_checked_before_parsing() -> None:
     fits = b'{"QueueUrl":"orders","MessageBody":"x"}'.ljust(2000)
     assert server.answer(json_request("SendMessage", fits)).status == 200
     assert server.answer(json_request("SendMessage", b"x" * 2001)).status == 413
-    assert server.answer(get("/", "Action=a&b=" + "x" * 65_536)).status == 400
+    assert server.answer(get("/", "Action=a&b=" + "x" * 65_536)).status == 404
     assert server.answer(json_request("SendMessage", SEND, {"x": "y" * 65_536})).status == 413
     many = {f"x-{number}": "" for number in range(130)}
     assert server.answer(json_request("SendMessage", SEND, many)).status == 413
@@ -251,7 +254,7 @@ def test_sizes_are_checked_before_parsing() -> None:
 
 @pytest.mark.parametrize(("path", "query"), [("/\u00fc", ""), ("/", "a=\u00fc"), ("/", "\udcff")])
 def test_addresses_must_be_ascii(path: str, query: str) -> None:
-    assert Server().answer(get(path, query)).status == 400
+    assert Server().answer(get(path, query)).status == 404
 
 
 @pytest.mark.parametrize(

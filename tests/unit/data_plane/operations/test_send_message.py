@@ -56,7 +56,7 @@ def test_a_message_needs_a_body(params: dict[str, Any]) -> None:
     status, answer = server.json("SendMessage", {"QueueUrl": URL, **params})
     assert status == 400
     assert answer == {
-        "__type": "com.amazonaws.sqs#MissingRequiredParameterException",
+        "__type": "com.amazon.coral.service#MissingRequiredParameterException",
         "message": "The request must contain the parameter MessageBody.",
     }
     assert not server.bag.sends
@@ -190,7 +190,8 @@ def test_rules_of_whole_batches(batch: list[dict[str, Any]], shape: str, message
     server = Server()
     status, answer = server.json("SendMessageBatch", {"QueueUrl": URL, "Entries": batch})
     assert status == 400
-    assert answer == {"__type": f"com.amazonaws.sqs#{shape}", "message": message}
+    assert answer["__type"].partition("#")[2] == shape
+    assert answer["message"] == message
     assert not server.bag.sends
 
 

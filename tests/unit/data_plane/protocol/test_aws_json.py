@@ -2,7 +2,12 @@ from typing import Any
 
 import pytest
 
-from data_plane.core.errors import INTERNAL_FAILURE, QUEUE_DOES_NOT_EXIST, RefusedError
+from data_plane.core.errors import (
+    INTERNAL_FAILURE,
+    INVALID_PARAMETER_VALUE,
+    QUEUE_DOES_NOT_EXIST,
+    RefusedError,
+)
 from data_plane.protocol import aws_json
 from data_plane.protocol.shapes import BLOB, BOOLEAN, INTEGER, STRING, ListOf, MapOf, Structure
 
@@ -23,14 +28,14 @@ read = aws_json.reader(SHAPE)
 def refusal(body: bytes) -> str:
     with pytest.raises(RefusedError) as caught:
         aws_json.decode(body, read)
-    assert caught.value.fault.shape == "SerializationException"
+    assert caught.value.fault.code == "MalformedInput"
     return caught.value.message
 
 
 def test_every_type() -> None:
     body = (
         b'{"Text":"\\ud83d\\ude00 \xc3\xbc","Number":-3.0,"Flag":true,"Blob":"AAE=","List":["a"],'
-        b'"Map":{"k":""},"Inner":{"Text":"","Unknown":1},"Unknown":[{}]}'
+        b'"Map":{"k":""},"Inner":{"Text":"","Unknown":1},"Unknown":[{"n":1e999}]}'
     )
     assert aws_json.decode(body, read) == {
         "Text": "\U0001f600 \u00fc",
@@ -45,7 +50,47 @@ def test_every_type() -> None:
 
 def test_null_and_nothing_mean_absent() -> None:
     assert aws_json.decode(b'{"Text":null,"Map":null}', read) == {}
+    assert aws_json.decode(b'{"List":[null,"a",null]}', read) == {"List": ["a"]}
+    assert aws_json.decode(b'{"Map":{"k":null}}', read) == {"Map": {"k": None}}
+    structures = aws_json.reader(Structure({"Map": MapOf(Structure({"Text": STRING}), "Map")}))
+    assert aws_json.decode(b'{"Map":{"k":null}}', structures) == {"Map": {"k": {}}}
     assert aws_json.decode(b"", read) == {}
+
+
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [
+        (b"1.9", 1),
+        (b"-1.9", -1),
+        (b"1e3", 1000),
+        (b"2147483648", 2147483648),
+        (b"-9223372036854775808", -(2**63)),
+    ],
+)
+def test_decimals_lose_their_fraction_and_big_numbers_are_for_the_operation_to_refuse(
+    number: bytes, value: int
+) -> None:
+    assert aws_json.decode(b'{"Number":%s}' % number, read) == {"Number": value}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"Text":"\\ud800"}',
+        b'{"Text":"\\udc00\\ud800"}',
+        b'{"Text":"\\ud83d\\u0041"}',
+        b'{"\\udfff":1}',
+        b'{"Unknown":["\\ud800"],"Number":1e999}',
+    ],
+)
+def test_lone_surrogates_are_no_characters(body: bytes) -> None:
+    with pytest.raises(RefusedError) as caught:
+        aws_json.decode(body, read)
+    assert caught.value.fault.code == "InvalidMessageContents"
+
+
+def test_a_backslash_before_what_looks_like_an_escape_is_a_character() -> None:
+    assert aws_json.decode(b'{"Text":"\\\\ud800"}', read) == {"Text": "\\ud800"}
 
 
 @pytest.mark.parametrize(
@@ -55,8 +100,6 @@ def test_null_and_nothing_mean_absent() -> None:
         b"nonsense",
         b"\xff",
         b'{"Text":"\xed\xa0\x80"}',
-        b'{"Text":"\\ud800"}',
-        b'{"Text":"\\udc00\\ud800"}',
         b'{"Number":NaN}',
         b'{"Number":Infinity}',
         b'{"Unknown":-Infinity}',
@@ -78,25 +121,30 @@ def test_what_is_not_json_is_refused(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"[]", "Start of list found where not expected."),
-        (b"1", "Unexpected field type"),
+        (b"[]", "Start of list found where not expected"),
+        (b"1", "Expected null"),
+        (b'"x"', "Expected null"),
+        (b"null", "Expected null"),
         (b'{"Text":{}}', "Start of structure or map found where not expected."),
-        (b'{"Text":[]}', "Start of list found where not expected."),
+        (b'{"Text":[]}', "Start of list found where not expected"),
         (b'{"Text":1}', "NUMBER_VALUE can not be converted to a String"),
         (b'{"Text":true}', "TRUE_VALUE can not be converted to a String"),
         (b'{"Number":"1"}', "STRING_VALUE can not be converted to an Integer"),
-        (b'{"Number":1.5}', "NUMBER_VALUE can not be converted to an Integer"),
-        (b'{"Number":2147483648}', "NUMBER_VALUE can not be converted to an Integer"),
+        (b'{"Number":9223372036854775808}', "NUMBER_VALUE can not be converted to an Integer"),
+        (b'{"Number":{}}', "Start of structure or map found where not expected."),
         (b'{"Number":1e999}', "NUMBER_VALUE can not be converted to an Integer"),
         (b'{"Number":true}', "TRUE_VALUE can not be converted to an Integer"),
         (b'{"Flag":"true"}', "STRING_VALUE can not be converted to a Boolean"),
         (b'{"Blob":"A"}', "A blob must be valid base64."),
         (b'{"Blob":"\xc3\xbc"}', "A blob must be valid base64."),
-        (b'{"List":"a"}', "Unexpected field type"),
-        (b'{"List":[null]}', "NULL_VALUE can not be converted to a String"),
-        (b'{"Map":{"k":null}}', "NULL_VALUE can not be converted to a String"),
-        (b'{"Map":[]}', "Start of list found where not expected."),
-        (b'{"Inner":"a"}', "Unexpected field type"),
+        (b'{"Blob":1}', "NUMBER_VALUE can not be converted to a Blob"),
+        (b'{"List":"a"}', "Expected list or null"),
+        (b'{"List":{}}', "Start of structure or map found where not expected."),
+        (b'{"List":[1]}', "NUMBER_VALUE can not be converted to a String"),
+        (b'{"Map":{"k":1}}', "NUMBER_VALUE can not be converted to a String"),
+        (b'{"Map":false}', "Expected map or null"),
+        (b'{"Map":[]}', "Start of list found where not expected"),
+        (b'{"Inner":"a"}', "Expected null"),
     ],
 )
 def test_wrong_types_are_refused(body: bytes, message: str) -> None:
@@ -119,16 +167,27 @@ def test_answers() -> None:
         (
             QUEUE_DOES_NOT_EXIST,
             400,
-            "QueueDoesNotExist",
+            "com.amazonaws.sqs#QueueDoesNotExist",
             "AWS.SimpleQueueService.NonExistentQueue;Sender",
         ),
-        (INTERNAL_FAILURE, 500, "InternalFailure", "InternalFailure;Receiver"),
+        (
+            INVALID_PARAMETER_VALUE,
+            400,
+            "com.amazon.coral.service#InvalidParameterValueException",
+            "InvalidParameterValue;Sender",
+        ),
+        (
+            INTERNAL_FAILURE,
+            500,
+            "com.amazon.coral.service#InternalFailure",
+            "InternalFailure;Receiver",
+        ),
     ],
 )
 def test_faults_have_both_names(fault: Any, status: int, shape: str, query_error: str) -> None:
     answer = aws_json.encode_fault("id-1", fault, "why")
     assert answer.status == status
-    assert answer.body == (b'{"__type":"com.amazonaws.sqs#%s","message":"why"}' % shape.encode())
+    assert answer.body == (b'{"__type":"%s","message":"why"}' % shape.encode())
     headers = dict(answer.headers)
-    assert headers["x-amzn-errortype"] == f"com.amazonaws.sqs#{shape}"
+    assert headers["x-amzn-errortype"] == shape
     assert headers["x-amzn-query-error"] == query_error

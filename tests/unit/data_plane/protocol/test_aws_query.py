@@ -1,4 +1,5 @@
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -11,6 +12,7 @@ from data_plane.protocol.message_shapes import (
 )
 from data_plane.protocol.shapes import BOOLEAN, STRING, ListOf, MapOf, Structure
 
+NOT_AN_INTEGER = "STRING_VALUE can not be converted to an Integer"
 QUEUE = Structure(
     {
         "Attributes": MapOf(STRING, "Attribute"),
@@ -30,10 +32,6 @@ def decode(text: str, shape: Structure = QUEUE) -> Any:
     [
         "Attribute.1.Name=a&Attribute.1.Value=1&Attribute.2.Name=b&Attribute.2.Value=2",
         "Attribute.7.Value=2&Attribute.7.Name=b&Attribute.03.Name=a&Attribute.03.Value=1",
-        (
-            "Attribute.member.1.Name=a&Attribute.member.1.Value=1"
-            "&Attribute.member.2.Name=b&Attribute.member.2.Value=2"
-        ),
         "Attributes.1.Name=a&Attributes.1.Value=1&Attributes.2.Name=b&Attributes.2.Value=2",
     ],
 )
@@ -51,12 +49,45 @@ def test_a_map_with_one_unnumbered_entry_and_one_with_other_names() -> None:
     [
         "TagKey.1=a&TagKey.2=b",
         "TagKey.10=b&TagKey.9=a",
-        "TagKey.member.1=a&TagKey.member.2=b",
-        "TagKey.1=a&TagKey.5=b&TagKey.x=c&TagKey.9999999999=d",
     ],
 )
 def test_lists(text: str) -> None:
-    assert decode(text) == {"TagKeys": ["a", "b"]}
+    assert decode(text)["TagKeys"][-2:] == ["a", "b"]
+
+
+def test_missing_numbers_stand_for_empty_members() -> None:
+    assert decode("TagKey.4=b&TagKey.2=a") == {"TagKeys": ["", "a", "", "b"]}
+    entry = "SendMessageBatchRequestEntry"
+    assert decode(f"{entry}.1.Id=a&{entry}.3.Id=c", SEND_MESSAGE_BATCH_INPUT) == {
+        "Entries": [{"Id": "a"}, {}, {"Id": "c"}]
+    }
+    assert decode("Attribute.3.Name=a&Attribute.3.Value=1") == {"Attributes": {"a": "1"}}
+    assert len(decode("TagKey.11=a")["TagKeys"]) == 11
+    assert len(decode("TagKey.11=a&TagKey.21=b")["TagKeys"]) == 21
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("TagKey.member.1=a", "Start of list found where not expected"),
+        ("TagKey.x=a", "Start of list found where not expected"),
+        ("TagKey.-1=a", "Start of list found where not expected"),
+        ("TagKey.\u0661=a", "Start of list found where not expected"),
+        ("Attribute.1.Name=a&Attribute.1.Value=1&Attribute.x=", "Start of list found where "),
+        ("TagKey.0=a", "0 is not a valid index"),
+        ("TagKey.00=a", "0 is not a valid index"),
+        ("TagKey.214748370=a", "Index 214748370 is illegal"),
+        ("TagKey.9999999999=a", "Index 9999999999 is illegal"),
+        ("TagKey.12=a", "Excessively sparse input would skip 11 list elements"),
+        ("TagKey.1=a&TagKey.12=b", "Excessively sparse input would skip 11 list elements"),
+        ("TagKey.214748369=a", "Excessively sparse input would skip 214,748,368 list elements"),
+    ],
+)
+def test_what_is_no_number_of_a_member_is_refused(text: str, message: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        decode(text)
+    assert caught.value.message.startswith(message)
+    assert caught.value.fault.code == "MalformedInput"
 
 
 def test_a_list_with_one_unnumbered_member() -> None:
@@ -109,32 +140,34 @@ def test_fields_that_belong_to_no_shape_are_ignored() -> None:
     assert decode("=a&.=b&.a=c&a.=d&Attribute..Name=e&Flag.1=f&" + "a." * 5000 + "b=g") == {}
 
 
-def test_the_last_of_repeated_fields_counts() -> None:
-    assert decode("Flag=true&Flag=false") == {"Flag": False}
+def test_the_first_of_repeated_fields_counts() -> None:
+    assert decode("Flag=true&Flag=false") == {"Flag": True}
+    assert decode("TagKey.1=a&TagKey.01=b&TagKey.1=c") == {"TagKeys": ["a"]}
+
+
+@pytest.mark.parametrize("text", ["5", "+5", "05", "+000000000000000005"])
+def test_integers(text: str) -> None:
+    assert decode(f"DelaySeconds={quote(text)}", SEND_MESSAGE_INPUT) == {"DelaySeconds": 5}
+    assert decode("DelaySeconds=-2147483648", SEND_MESSAGE_INPUT) == {"DelaySeconds": -(2**31)}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "DelaySeconds=x",
-            "Value x for parameter DelaySeconds is invalid. Reason: Must be an integer.",
-        ),
-        (
-            "DelaySeconds=",
-            "Value  for parameter DelaySeconds is invalid. Reason: Must be an integer.",
-        ),
-        (
-            "DelaySeconds=99999999999",
-            "Value 99999999999 for parameter DelaySeconds is invalid. Reason: Must be an integer.",
-        ),
-        (
-            "DelaySeconds=2147483648",
-            "Value 2147483648 for parameter DelaySeconds is invalid. Reason: Must be an integer.",
-        ),
+        ("DelaySeconds=", "missing value for decimal type"),
+        ("DelaySeconds=x", NOT_AN_INTEGER),
+        ("DelaySeconds=1.0", NOT_AN_INTEGER),
+        ("DelaySeconds=1e1", NOT_AN_INTEGER),
+        ("DelaySeconds=%201", NOT_AN_INTEGER),
+        ("DelaySeconds=0x1", NOT_AN_INTEGER),
+        ("DelaySeconds=1_0", NOT_AN_INTEGER),
+        ("DelaySeconds=\u0661", NOT_AN_INTEGER),
+        ("DelaySeconds=2147483648", NOT_AN_INTEGER),
+        ("DelaySeconds=-2147483649", NOT_AN_INTEGER),
+        ("DelaySeconds=" + "9" * 5000, NOT_AN_INTEGER),
         (
             "MessageAttribute.1.Name=a&MessageAttribute.1.Value.BinaryValue=A",
-            "Value A for parameter BinaryValue is invalid. Reason: Must be base64.",
+            "A blob must be valid base64.",
         ),
     ],
 )
@@ -142,18 +175,27 @@ def test_wrong_values_are_refused(text: str, message: str) -> None:
     with pytest.raises(RefusedError) as caught:
         decode(text, SEND_MESSAGE_INPUT)
     assert caught.value.message == message
-    assert caught.value.fault.code == "InvalidParameterValue"
+    assert caught.value.fault.code == "MalformedInput"
+
+
+@pytest.mark.parametrize(("text", "flag"), [("true", True), ("1", True), ("0", False)])
+def test_booleans(text: str, *, flag: bool) -> None:
+    assert decode(f"Flag={text}") == {"Flag": flag}
 
 
 @pytest.mark.parametrize(
-    "text", ["Attribute.1.Name=a", "Attribute.Name=a&Attribute.Valu=1", "Flag=maybe"]
+    "text",
+    ["Attribute.1.Name=a", "Attribute.Name=a&Attribute.Valu=1", "Flag=maybe", "Flag=", "Flag=TRUE"],
 )
 def test_incomplete_values_are_refused(text: str) -> None:
     with pytest.raises(RefusedError):
         decode(text)
 
 
-@pytest.mark.parametrize("body", [b"a=%ff", b"\xff=1", b"&".join([b"a=1"] * 10_001)])
+@pytest.mark.parametrize(
+    "body",
+    [b"a=%ff", b"a=%ed%a0%80", b"\xff=1", b"a=%", b"a=%4", b"%zz=a", b"&".join([b"a=1"] * 10_001)],
+)
 def test_malformed_forms_are_refused(body: bytes) -> None:
     with pytest.raises(RefusedError) as caught:
         aws_query.parse_fields("", body)
@@ -161,4 +203,4 @@ def test_malformed_forms_are_refused(body: bytes) -> None:
 
 
 def test_query_string_and_form_are_united() -> None:
-    assert aws_query.parse_fields("Action=A&b=1", b"b=2&c=") == {"Action": "A", "b": "2", "c": ""}
+    assert aws_query.parse_fields("Action=A&b=1", b"b=2&c=") == {"Action": "A", "b": "1", "c": ""}
