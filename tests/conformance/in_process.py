@@ -14,6 +14,7 @@ import boto3
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
 from botocore.config import Config
 
+import tidegate_sdk
 from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
 from data_plane.bag.engine import Bag
@@ -133,9 +134,19 @@ class InProcessServer:
         """A front end that answers while this one serves a call: this one, if it can."""
         return self.another() if self._runner.serves_one_at_a_time else self
 
-    def client(self, protocol: str = "json", account: str = ACCOUNT, region: str = REGION) -> Any:
-        """A client of one of the two protocols; its access key id names the account."""
-        client = _session(protocol).client(
+    def client(
+        self,
+        protocol: str = "json",
+        account: str = ACCOUNT,
+        region: str = REGION,
+        *,
+        extended: bool = False,
+    ) -> Any:
+        """A client of one of the two protocols; its access key id names the account.
+
+        An `extended` one knows what is beyond SQS.
+        """
+        client = _session(protocol, extended=extended).client(
             "sqs",
             aws_access_key_id=account,
             aws_secret_access_key="unused",
@@ -167,11 +178,13 @@ class InProcessServer:
 
 
 @cache
-def _session(protocol: str) -> boto3.session.Session:
+def _session(protocol: str, *, extended: bool) -> boto3.session.Session:
     """Reading the service model is what a client costs; a session keeps it."""
     session = boto3.session.Session()
     if protocol == "query":
         session._session.register_component("data_loader", query_loader())
+    if extended:
+        tidegate_sdk.extend(session._session)
     return session
 
 

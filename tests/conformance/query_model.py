@@ -29,6 +29,7 @@ LIST_MEMBERS = {
     "ChangeMessageVisibilityBatchRequestEntryList": "ChangeMessageVisibilityBatchRequestEntry",
     "ChangeMessageVisibilityBatchResultEntryList": "ChangeMessageVisibilityBatchResultEntry",
     "ListMessageMoveTasksResultEntryList": "ListMessageMoveTasksResultEntry",
+    "TidegateBrowsedMessageList": "Message",
 }
 """List shape -> element of a member."""
 
