@@ -1,6 +1,6 @@
 """A block and its segments as one front end knows them."""
 
-from data_plane.ports import Attributes
+from data_plane.ports import Attributes, Value
 from data_plane.stored import lease
 from data_plane.stored.segment import LoadedSegment
 
@@ -21,6 +21,7 @@ class Block:
         "leases",
         "marked_ms",
         "marked_us",
+        "moves",
         "segments",
         "slices",
         "status",
@@ -32,6 +33,7 @@ class Block:
         self.id = block_id
         self.status: dict[int, int] = {}
         self.leases: dict[int, bytes] = {}
+        self.moves: dict[int, str] = {}
         self.first_of: dict[int, int] = {}
         self.slices: dict[int, int] = {}
         self.segments: dict[int, LoadedSegment] = {}
@@ -60,16 +62,26 @@ class Block:
                 for index in value:
                     self.status[index] = GONE
                     self.leases.pop(index, None)
+                    self.moves.pop(index, None)
             elif name[0] == "m" and isinstance(value, bytes):
-                self._learn_lease(int(name[1:]), value)
+                index = int(name[1:])
+                self._learn_lease(index, value, state.get(f"q{index}"))
             elif name[0] == "s" and isinstance(value, bytes):
                 self.slices[int(name[1:])] = int.from_bytes(value, "big")
             elif name == "f" and isinstance(value, int):
                 self.total = value
 
-    def _learn_lease(self, index: int, stored: bytes) -> None:
+    def _learn_lease(self, index: int, stored: bytes, move: Value | None) -> None:
         held = lease.from_bytes(stored)
         self.first_of[index] = held.first
         known = self.leases.get(index)
         if known is None or lease.from_bytes(known).receive_count <= held.receive_count:
             self.leases[index] = stored
+            self.note_move(index, str(move) if move else "")
+
+    def note_move(self, index: int, move: str) -> None:
+        """With this lease a move was begun ("": none, or it was given up)."""
+        if move:
+            self.moves[index] = move
+        else:
+            self.moves.pop(index, None)

@@ -8,8 +8,10 @@ from typing import NamedTuple
 from data_plane.bag.bounds import CALLS_REMEMBERED_MAX, LANES_MAX, UNSURE_CALLS_MAX
 from data_plane.bag.lane import Lane
 from data_plane.core.errors import QUEUE_DOES_NOT_EXIST, RefusedError
+from data_plane.core.limits import RETENTION_S_MAX
 from data_plane.core.queue import Queue
-from data_plane.ports import Append, Cell, Clock, Entropy, Waits
+from data_plane.ports import Append, Cell, Clock, Entropy, Queues, Waits
+from data_plane.stored import keys
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, STATE_TTL_SLACK_S
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
@@ -23,18 +25,23 @@ class Attempt(NamedTuple):
 
 
 class Desk:
-    """One front end's side of the bag. `writer` names it in blocks and leases."""
+    """One front end's side of the bag. `writer` names it in blocks and leases.
 
-    def __init__(
+    `queues` knows those that messages move to; without it none do.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - a front end is these ports
         self,
         cells: Mapping[str, Cell],
         clock: Clock,
         entropy: Entropy,
         waits: Waits,
         bodies: Mapping[str, BodyStore],
+        queues: Queues | None,
     ) -> None:
         self.cells = cells
         self.bodies = bodies
+        self.queues = queues
         self.clock = clock
         self.entropy = entropy
         self.waits = waits
@@ -62,6 +69,11 @@ class Desk:
         if lane.dropped:
             raise RefusedError(QUEUE_DOES_NOT_EXIST, "The specified queue does not exist.")
         return lane
+
+    def is_dropped(self, queue: Queue) -> bool:
+        """Whether this front end knows that the queue was deleted."""
+        lane = self.lanes.get(queue.uid)
+        return lane is not None and lane.dropped
 
     def new_block(self) -> bytes:
         """An id that no other block has."""
@@ -133,8 +145,15 @@ class Access:
         """This front end's clock, in milliseconds."""
         return self.desk.clock.now_us() // 1000
 
+    def block_ttl_s(self, block: bytes) -> int:
+        """When a state of this block written now may be removed.
+
+        Where messages move to, after all copies of a move that others may still go on with.
+        """
+        return self.state_ttl_s() + (RETENTION_S_MAX if keys.is_moved_block(block) else 0)
+
     def state_ttl_s(self) -> int:
-        """When a block state written now may be removed: after all of its messages."""
+        """When what is written now may be removed: after all messages of its time."""
         return (
             self.now_us() // 1_000_000
             + self.queue.retention_s

@@ -5,11 +5,12 @@ from types import MappingProxyType
 
 from data_plane.bag import deleting, receiving, sending, upkeep, visibility
 from data_plane.bag.desk import Desk, channel, open_lane
+from data_plane.bag.moving import Target
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts, Delivery, Outgoing
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
-from data_plane.ports import Cell, Clock, Entropy, Waits
+from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored import counting
 from data_plane.stored.bodies import BodyStore
 
@@ -19,22 +20,25 @@ EVERYONE = 1 << 30
 class Bag:
     """Standard queues on cells; `bodies` has, by cell, where those too big for its items go.
 
+    `queues` knows those that messages move to; without it none do.
+
     All methods raise CellUnavailableError where a cell fails them, and
     RefusedError(QueueDoesNotExist) for a queue that was dropped.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - a front end is these ports
         self,
         cells: Mapping[str, Cell],
         clock: Clock,
         entropy: Entropy,
         waits: Waits,
         bodies: Mapping[str, BodyStore] = MappingProxyType({}),
+        queues: Queues | None = None,
     ) -> None:
         for name in bodies:
             if cells[name].chooses_stamps:
                 raise ValueError(f"cell {name}: bodies lie apart only where stamps are proposed")
-        self._desk = Desk(cells, clock, entropy, waits, bodies)
+        self._desk = Desk(cells, clock, entropy, waits, bodies, queues)
 
     async def send(
         self,
@@ -63,6 +67,14 @@ class Bag:
         return await receiving.receive(
             self._desk, queue, count=count, visibility_s=visibility_s, until_us=until_us
         )
+
+    async def redrive(self, queue: Queue, *, count: int, target: Target) -> int:
+        """Move up to `count` messages that are visible now to other queues: how many it were.
+
+        `target` says where to; what it raises ends the redriving (it is raised where nothing was
+        moved before). A redriven message has a new id and is sent anew.
+        """
+        return await receiving.redrive(self._desk, queue, count=count, target=target)
 
     async def delete(
         self, queue: Queue, handles: Sequence[ReceiptHandle]

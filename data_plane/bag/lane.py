@@ -166,7 +166,7 @@ class Lane:
         """Take over a segment that was met under the key `sort`, its own or a late marker's."""
         segment = LoadedSegment(item.attributes)
         self.messages_per_item += (segment.count - self.messages_per_item) / 8
-        if is_over(queue, segment.sent_us, now_us):
+        if is_over(queue, segment, now_us):
             self._enter(Entry(sort, block, ()))
             return
         block.segments[segment.first] = segment
@@ -259,7 +259,7 @@ class Lane:
             if block.status.get(index) != READY:
                 continue
             segment = block.segments.get(block.first_of[index])
-            if segment is not None and is_over(queue, segment.sent_us, now_us):
+            if segment is not None and is_over(queue, segment, now_us):
                 self.gone(block, (index,))
                 continue
             block.status[index] = TAKEN
@@ -302,6 +302,7 @@ class Lane:
                 self.window_gone += 1
             block.status[index] = GONE
             block.leases.pop(index, None)
+            block.moves.pop(index, None)
 
     # The window
 
@@ -410,6 +411,7 @@ class Lane:
         return status == GONE
 
 
-def is_over(queue: Queue, sent_us: int, now_us: int) -> bool:
-    """Whether a message of this time is expired or purged."""
-    return sent_us <= queue.purged_us or sent_us + queue.retention_s * 1_000_000 <= now_us
+def is_over(queue: Queue, segment: LoadedSegment, now_us: int) -> bool:
+    """Whether the messages of this segment are expired or purged."""
+    expires_us = segment.sent_us + queue.retention_s * 1_000_000
+    return segment.stamp_us <= queue.purged_us or expires_us <= now_us

@@ -171,7 +171,7 @@ async def load(at: Access, block: Block, indexes: list[int]) -> dict[int, Messag
 
 def _still_wanted(at: Access, segment: LoadedSegment | None) -> LoadedSegment | None:
     """The segment, unless its body lies apart and may have been swept: its time is over."""
-    if segment is not None and segment.blob and is_over(at.queue, segment.sent_us, at.now_us()):
+    if segment is not None and segment.blob and is_over(at.queue, segment, at.now_us()):
         return None
     return segment
 

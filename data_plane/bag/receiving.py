@@ -1,6 +1,9 @@
 """Receiving: leases are written before messages are handed out."""
 
-from data_plane.bag import reading, upkeep
+from collections.abc import Iterator
+from functools import partial
+
+from data_plane.bag import moving, reading, upkeep
 from data_plane.bag.block import GONE, TAKEN, Block
 from data_plane.bag.bounds import (
     FETCH_ROUNDS_MAX,
@@ -10,12 +13,27 @@ from data_plane.bag.bounds import (
 )
 from data_plane.bag.desk import Access, Desk, channel, open_lane
 from data_plane.bag.lane import is_over
+from data_plane.bag.moving import Mover, Moving
 from data_plane.core import receipt_handle
+from data_plane.core.errors import RefusedError
 from data_plane.core.message import Delivery, Message
 from data_plane.core.queue import Queue
-from data_plane.ports import Absent, AnyOf, Equals, Key, Lacks, Update, Value
+from data_plane.ports import (
+    Absent,
+    AnyOf,
+    Attributes,
+    CellUnavailableError,
+    Equals,
+    Key,
+    Lacks,
+    Tally,
+    Update,
+    Value,
+)
 from data_plane.stored import counting, keys
+from data_plane.stored.bounds import MOVE_LEASE_MS
 from data_plane.stored.lease import Lease, from_bytes
+from data_plane.stored.moves import Move
 from data_plane.stored.segment import FORMAT_VERSION
 
 WHENEVER_US = 1 << 62
@@ -43,25 +61,50 @@ async def receive(
             return []
 
 
+async def redrive(desk: Desk, queue: Queue, *, count: int, target: moving.Target) -> int:
+    """Move up to `count` visible messages to other queues: how many it were. See `Bag.redrive`."""
+    at = open_lane(desk, queue)
+    mover = moving.Redrive(target)
+    try:
+        for _ in range(FETCH_ROUNDS_MAX):
+            _, go_on = await _round(at, count - mover.moved, 0, mover)
+            if mover.moved >= count or not go_on:
+                break
+    except (CellUnavailableError, RefusedError):
+        # It is met again by whoever asks for more.
+        if mover.moved == 0:
+            raise
+    return mover.moved
+
+
 async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delivery]:
+    mover = moving.DeadLetters()
     deliveries: list[Delivery] = []
     for _ in range(FETCH_ROUNDS_MAX):
-        # What came back is behind what was visible before, also if that is still to be read.
-        taken = at.lane.take(at.queue, count, at.now_us(), at.lane.read_until_us)
-        short = count - sum(len(indexes) for _, indexes in taken)
-        try:
-            more = short > 0 and await reading.fetch(at)
-        except BaseException:
-            for block, indexes in taken:
-                at.lane.put_back(block, indexes, at.now_ms())
-            raise
-        if short:
-            _merge(taken, at.lane.take(at.queue, short, at.now_us(), WHENEVER_US))
-        if taken:
-            deliveries = await _lease_all(at, taken, visibility_s)
-        if deliveries or not more:
+        deliveries, go_on = await _round(at, count, visibility_s, mover)
+        if deliveries or not go_on:
             break
     return deliveries
+
+
+async def _round(
+    at: Access, count: int, visibility_s: int, mover: Mover
+) -> tuple[list[Delivery], bool]:
+    """Deliver or move up to `count` messages; the flag says whether there may be more."""
+    moved_before = mover.moved
+    # What came back is behind what was visible before, also if that is still to be read.
+    taken = at.lane.take(at.queue, count, at.now_us(), at.lane.read_until_us)
+    short = count - sum(len(indexes) for _, indexes in taken)
+    try:
+        more = short > 0 and await reading.fetch(at)
+    except BaseException:
+        for block, indexes in taken:
+            at.lane.put_back(block, indexes, at.now_ms())
+        raise
+    if short:
+        _merge(taken, at.lane.take(at.queue, short, at.now_us(), WHENEVER_US))
+    deliveries = await _lease_all(at, taken, visibility_s, mover) if taken else []
+    return deliveries, more or mover.moved > moved_before
 
 
 def _merge(taken: Taken, further: Taken) -> None:
@@ -74,12 +117,12 @@ def _merge(taken: Taken, further: Taken) -> None:
             taken.append((block, indexes))
 
 
-async def _lease_all(at: Access, taken: Taken, visibility_s: int) -> list[Delivery]:
+async def _lease_all(at: Access, taken: Taken, visibility_s: int, mover: Mover) -> list[Delivery]:
     """Lease in all blocks at once, and do the upkeep that is due in the same breath.
 
     What one block fails is not lost with it: it is raised only if no other delivered.
     """
-    calls = [_lease(at, block, indexes, visibility_s) for block, indexes in taken]
+    calls = [_lease(at, block, indexes, visibility_s, mover) for block, indexes in taken]
     due = upkeep.writes_due(at)
     if due is None and len(calls) == 1:
         return await calls[0]
@@ -96,21 +139,40 @@ async def _lease_all(at: Access, taken: Taken, visibility_s: int) -> list[Delive
     return deliveries
 
 
-async def _lease(at: Access, block: Block, indexes: list[int], visibility_s: int) -> list[Delivery]:
-    """Lease what can be had of these messages, which this call has taken."""
+async def _lease(
+    at: Access, block: Block, indexes: list[int], visibility_s: int, mover: Mover
+) -> list[Delivery]:
+    """Lease what can be had of these messages, which this call has taken, and move the others."""
     try:
         for _ in range(LEASE_ATTEMPTS_MAX):
             loaded = await reading.load(at, block, indexes)
             messages = _wanted(at, block, loaded)
+            moves = await moving.decide(at, block, messages, mover)
+            messages = _wanted(at, block, {index: messages[index] for index in moves})
             if not messages:
                 break
-            written = await _write_leases(at, block, messages, visibility_s)
+            written = await _write_leases(at, block, messages, visibility_s, moves)
             if written is not None:
-                return written
+                deliveries, begun = written
+                await _move(at, block, begun, mover, deliveries)
+                return deliveries
     finally:
         at.lane.put_back(block, indexes, at.now_ms())
         at.lane.advance()
     return []
+
+
+async def _move(
+    at: Access, block: Block, begun: list[Moving], mover: Mover, deliveries: list[Delivery]
+) -> None:
+    """Go on with moves; where one fails, what is delivered beside it is not lost with it."""
+    if begun:
+        try:
+            await moving.finish(at, block.id, begun, mover)
+        except CellUnavailableError:
+            # Whoever meets these messages next, in MOVE_LEASE_MS, goes on with their moves.
+            if not deliveries:
+                raise
 
 
 def _wanted(at: Access, block: Block, loaded: dict[int, Message]) -> dict[int, Message]:
@@ -124,7 +186,7 @@ def _wanted(at: Access, block: Block, loaded: dict[int, Message]) -> dict[int, M
         if segment is None:
             continue  # Given up and let go of while its body was under way.
         stored = block.leases.get(index)
-        if is_over(at.queue, segment.sent_us, now_us):
+        if is_over(at.queue, segment, now_us):
             at.lane.gone(block, (index,))
         elif stored is not None and (
             from_bytes(stored).free_ms(at.desk.writer, FOREIGN_LEASE_GUARD_MS) > now_us // 1000
@@ -136,45 +198,69 @@ def _wanted(at: Access, block: Block, loaded: dict[int, Message]) -> dict[int, M
 
 
 async def _write_leases(
-    at: Access, block: Block, messages: dict[int, Message], visibility_s: int
-) -> list[Delivery] | None:
-    """The deliveries, or None where the block was changed by others: then it was learnt anew."""
+    at: Access,
+    block: Block,
+    messages: dict[int, Message],
+    visibility_s: int,
+    decided: dict[int, Move | None],
+) -> tuple[list[Delivery], list[Moving]] | None:
+    """The deliveries, and the moves that have begun.
+
+    None where the block was changed by others: then it was learnt anew.
+    """
     asked_us = at.now_us()
     now_ms = asked_us // 1000
     visible_ms = now_ms + visibility_s * 1000 if visibility_s else 0
     token = at.desk.new_token()
     leases: dict[int, Lease] = {}
-    for index in messages:
+    moves = {i: move for i in messages if (move := decided[i]) is not None}
+    for index, message in messages.items():
         stored = block.leases.get(index)
-        first = block.first_of[index]
         if stored is None:
-            leases[index] = Lease(visible_ms, 1, now_ms, now_ms, first, token)
+            count, first_ms = message.received, message.first_received_ms
         else:
             prior = from_bytes(stored)
-            leases[index] = Lease(
-                visible_ms, prior.receive_count + 1, now_ms, prior.first_received_ms, first, token
-            )
+            count, first_ms = prior.receive_count, prior.first_received_ms
+        first = block.first_of[index]
+        if index in moves:
+            leases[index] = Lease(now_ms + MOVE_LEASE_MS, count, now_ms, first_ms, first, token)
+        else:
+            leases[index] = Lease(visible_ms, count + 1, now_ms, first_ms or now_ms, first, token)
     stored_leases = {index: new.to_bytes() for index, new in leases.items()}
-    queue = at.queue
     written = await at.cell.update(
         Key(at.lane.states, block.id),
-        Update(assign=_assignments(at, block, stored_leases)),
+        Update(
+            assign=_assignments(at, block, stored_leases, moves),
+            remove=frozenset(f"q{i}" for i in leases if i in block.moves and i not in moves),
+        ),
         _unchanged(block, stored_leases),
-        lambda before: counting.leased(queue, before, leases, visible_ms, now_ms),
+        partial(_tallies, at.queue, leases, now_ms),
     )
     if not written.applied:
         block.learn(written.before, asked_us)
         return None
+    for index in leases:
+        block.note_move(index, moves[index].to_text() if index in moves else "")
     at.lane.leased(block, stored_leases, asked_us)
-    return [
-        _delivery(at, block, index, messages[index], new)
-        for index, new in leases.items()
-        if block.status.get(index) != GONE
-    ]
+    alive = {i: new for i, new in leases.items() if block.status.get(i) != GONE}
+    return (
+        [_delivery(at, block, i, messages[i], new) for i, new in alive.items() if i not in moves],
+        [Moving(i, messages[i], moves[i], new) for i, new in alive.items() if i in moves],
+    )
 
 
-def _assignments(at: Access, block: Block, leases: dict[int, bytes]) -> dict[str, Value]:
-    assign: dict[str, Value] = {"v": FORMAT_VERSION, "x": at.state_ttl_s()}
+def _tallies(
+    queue: Queue, leases: dict[int, Lease], now_ms: int, before: Attributes | None
+) -> Iterator[Tally]:
+    for visible_ms in {new.visible_ms for new in leases.values()}:
+        indexes = [index for index, new in leases.items() if new.visible_ms == visible_ms]
+        yield from counting.leased(queue, before, indexes, visible_ms, now_ms)
+
+
+def _assignments(
+    at: Access, block: Block, leases: dict[int, bytes], moves: dict[int, Move]
+) -> dict[str, Value]:
+    assign: dict[str, Value] = {"v": FORMAT_VERSION, "x": at.block_ttl_s(block.id)}
     if block.total is not None:
         assign["f"] = block.total
     for index, stored in leases.items():
@@ -183,6 +269,8 @@ def _assignments(at: Access, block: Block, leases: dict[int, bytes]) -> dict[str
         assign[f"s{first}"] = keys.be64(block.slices[first])
         if block.segments[first].blob:
             assign["o"] = 1
+    for index, move in moves.items():
+        assign[f"q{index}"] = move.to_text()
     return assign
 
 
@@ -206,7 +294,7 @@ def _delivery(at: Access, block: Block, index: int, message: Message, held: Leas
         at.lane.epoch,
         block.id,
         index,
-        message.sent_ms,
+        counting.counted_ms(at.queue, message),
         held.token,
     )
     return Delivery(message, handle, held.receive_count, held.first_received_ms)

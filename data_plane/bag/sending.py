@@ -179,11 +179,11 @@ async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     if at.bodies is not None:
         record = await at.bodies.put_apart(record, (message[0] for message in messages))
     ids = {p.call: b"".join(m[0] for m in p.messages) for p in parcels if p.call != UNMARKED_CALL}
-    await _store(at, Attempt(record, ids))
+    await store(at, Attempt(record, ids))
     at.desk.waits.signal(channel(at.lane), len(messages))
 
 
-async def _store(at: Access, attempt: Attempt) -> None:
+async def store(at: Access, attempt: Attempt) -> None:
     """Append a segment, also one of which nobody knows whether it was stored before.
 
     Stamps that the writer proposes make that the same item under the same key; a request that the
@@ -250,7 +250,7 @@ async def _earlier_attempt(at: Access, delay_us: int, call: bytes) -> list[bytes
         await desk.waits.wait_for(("call", call), seen, at.now_us() + CALL_LOOKBACK_US)
     unsure = desk.unsure_attempt(call)
     if unsure is not None:
-        await _store(at, unsure)
+        await store(at, unsure)
     ids = desk.ids_of_call(call)
     if ids is not None:
         return [ids[i : i + MESSAGE_ID_BYTES] for i in range(0, len(ids), MESSAGE_ID_BYTES)]

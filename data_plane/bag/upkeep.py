@@ -24,6 +24,7 @@ from data_plane.ports import (
     Cell,
     CellUnavailableError,
     Equals,
+    Item,
     Key,
     LessThan,
     Update,
@@ -141,17 +142,22 @@ async def restamp(at: Access) -> None:
                 [
                     at.cell.update(
                         item.key,
-                        Update(assign={"x": at.state_ttl_s()}),
+                        Update(assign={"x": _ttl_s(at, item)}),
                         # Not into being again where it was collected meanwhile.
-                        ((Equals("v", FORMAT_VERSION),),),
+                        ((Equals("v", item.attributes["v"]),),),
                     )
                     for item in page
-                    if number(item.attributes, "x") < at.state_ttl_s()
+                    if number(item.attributes, "x") < _ttl_s(at, item)
                 ]
             )
             for outcome in outcomes:
                 if isinstance(outcome, Exception):
                     raise outcome
+
+
+def _ttl_s(at: Access, item: Item) -> int:
+    is_state = item.key.partition == at.lane.states
+    return at.block_ttl_s(item.key.sort) if is_state else at.state_ttl_s()
 
 
 async def write_low_water(cell: Cell, lane: Lane) -> None:

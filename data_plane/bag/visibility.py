@@ -62,7 +62,7 @@ async def _change_in(
             return outcomes
         written = await at.cell.update(
             key,
-            Update(assign=_assignments(at, leases)),
+            Update(assign=_assignments(at, block_id, leases)),
             _unchanged(state, leases),
             partial(_tallies, at.queue, leases, now_ms),
         )
@@ -88,7 +88,7 @@ def _decide(
     leases: dict[int, lease.Lease] = {}
     for index, (handle, visibility_s) in wanted.items():
         stored = state.get(f"m{index}") if state is not None else None
-        if not isinstance(stored, bytes):
+        if state is None or not isinstance(stored, bytes) or f"q{index}" in state:
             outcomes[index] = RefusedError(
                 INVALID_PARAMETER_VALUE,
                 f"Value {handle.text} for parameter ReceiptHandle is invalid. Reason: Message does"
@@ -113,8 +113,8 @@ def _decide(
     return outcomes, leases
 
 
-def _assignments(at: Access, leases: dict[int, lease.Lease]) -> dict[str, Value]:
-    assign: dict[str, Value] = {"v": FORMAT_VERSION, "x": at.state_ttl_s()}
+def _assignments(at: Access, block_id: bytes, leases: dict[int, lease.Lease]) -> dict[str, Value]:
+    assign: dict[str, Value] = {"v": FORMAT_VERSION, "x": at.block_ttl_s(block_id)}
     for index, new in leases.items():
         assign[f"m{index}"] = new.to_bytes()
     return assign

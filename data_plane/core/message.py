@@ -49,7 +49,8 @@ class Message:
     """A stored message. `id` has 16 bytes; SQS shows it as a UUID. `sender` is an account id.
 
     `sequence` and `deduplication_id` are those of a FIFO message. `dead_letter_source` is the ARN
-    of the queue from which a dead-letter queue got it ("": it was sent).
+    of the queue from which a dead-letter queue got it ("": it was sent); there it had been
+    received `received` times, first at `first_received_ms`.
     """
 
     id: bytes
@@ -62,6 +63,8 @@ class Message:
     sequence: int = 0
     deduplication_id: str = ""
     dead_letter_source: str = ""
+    received: int = 0
+    first_received_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

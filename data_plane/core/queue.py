@@ -5,12 +5,23 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class RedrivePolicy:
+    """Where messages go that were received `receive_count_max` times and not deleted."""
+
+    account: str
+    region: str
+    dead_letter_queue: str
+    receive_count_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class Queue:
     """A queue's definition as of some version.
 
     `uid` names this incarnation (a queue created again under the same name has another one) and is
     16 hexadecimal digits. Messages sent at or before `purged_us` count as purged. `attributes` are
-    those that were set, as SQS spells them; the typed fields have their defaults applied.
+    those that were set, as SQS spells them; the typed fields have their defaults applied. Without
+    a `redrive` policy it has no dead-letter queue.
     """
 
     account: str
@@ -29,6 +40,7 @@ class Queue:
     receive_wait_s: int
     purged_us: int
     attributes: Mapping[str, str]
+    redrive: RedrivePolicy | None = None
 
     @property
     def arn(self) -> str:

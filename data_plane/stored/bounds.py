@@ -30,4 +30,7 @@ GET_MANY_MAX = 100
 DATA_TTL_SLACK_S = 3_600
 STATE_TTL_SLACK_S = 7 * 86_400
 
+MOVE_LEASE_MS = 5_000
+"""After this, others go on with a move that was begun. Shorter costs copies, never messages."""
+
 assert PUT_TO_APPEND_US_MAX * 2 <= ORPHAN_AGE_US_MIN  # noqa: S101 - a relation between constants

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from data_plane.core.message import Counts
+from data_plane.core.message import Counts, Message
 from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Cell, Item, Tally
 from data_plane.stored import keys, lease
@@ -20,6 +20,13 @@ TENTH_US = 100_000
 def _tenth(time_ms: int) -> int:
     """The tenth of a second at whose beginning this time has passed."""
     return -(-time_ms * 1000 // TENTH_US)
+
+
+def counted_ms(queue: Queue, message: Message) -> int:
+    """When the counters of the queue have a message sent: a dead letter, after the last purge."""
+    if not message.dead_letter_source:
+        return message.sent_ms
+    return max(message.sent_ms, queue.purged_us // 1000 + 1)
 
 
 def sent(queue: Queue, stamp_us: int, delay_us: int, count: int) -> Iterable[Tally]:

@@ -1,5 +1,7 @@
 """Partitions and sort keys of the bag (docs/storage.md)."""
 
+from hashlib import blake2b
+
 from data_plane.ports import Key
 
 SLICE_BYTES = 8
@@ -7,6 +9,9 @@ BLOCK_BYTES = 10
 MARKER_FIRST = b"\xff"
 PURGE_FIRST = b"\xfe"
 LATE_LAST = b"\xff"
+_MOVED_BYTE, _MOVED_BIT = 6, 0x80
+"""The highest bit of a block's counter, which no front end counts up to."""
+
 AFTER_SLICE = b"\xff" * 12
 """Sorts after every key of a slice."""
 
@@ -84,6 +89,19 @@ def before(sort: bytes) -> bytes:
 def counter(uid: str, purged_us: int, kind: bytes, bucket: int) -> Key:
     """The key of a counter; `kind` is b"a", b"d" or b"f"."""
     return Key(counters(uid), be64(purged_us) + kind + be64(bucket))
+
+
+def moved_block(uid: str, lane: int, epoch: int, block: bytes) -> bytes:
+    """The block that messages of this one have in whatever queue they move to."""
+    place = f"{uid}|{lane_name(lane, epoch)}|".encode() + block
+    digest = bytearray(blake2b(place, digest_size=BLOCK_BYTES, person=b"moved block").digest())
+    digest[_MOVED_BYTE] |= _MOVED_BIT
+    return bytes(digest)
+
+
+def is_moved_block(block: bytes) -> bool:
+    """Whether messages came into this block by moves: copies of them may come at any time."""
+    return bool(block[_MOVED_BYTE] & _MOVED_BIT)
 
 
 def partitions(uid: str) -> tuple[str, ...]:

@@ -12,12 +12,16 @@ from data_plane.ports import Attributes
 from data_plane.stored.bounds import COMPRESS_BYTES_MIN
 
 FORMAT_VERSION = 1
+DEAD_LETTER_VERSION = 2
+"""Of segments with a message that was sent to another queue, at another time."""
+
 ID_BYTES = 16
 PACKED = 0
 COMPRESSED = 1
 
 _DEDUPLICATION_ID = 7
-"""Place in a stored message; those of standard queues end before it."""
+_ORIGIN = 8
+"""Places in a stored message; it ends before what it does not have."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[list[Any]])
@@ -53,6 +57,24 @@ def pack_message(message_id: bytes, message: Outgoing, sender: str) -> PackedMes
     ]
 
 
+def repack_message(message: Message, size_bytes: int) -> PackedMessage:
+    """A message that another queue had, as it is stored."""
+    packed = [
+        message.id,
+        message.body,
+        [(name, value.data_type, value.value) for name, value in message.attributes],
+        message.trace_header,
+        message.group,
+        message.sender,
+        size_bytes,
+    ]
+    if message.dead_letter_source or message.deduplication_id:
+        packed.append(message.deduplication_id)
+    if message.dead_letter_source:
+        packed.append([message.dead_letter_source, message.received, message.first_received_ms])
+    return packed
+
+
 def seal(messages: Sequence[PackedMessage]) -> tuple[int, bytes]:
     """Pack and, where it pays, compress: the envelope and the bytes."""
     packed = _encoder.encode(messages)
@@ -68,7 +90,8 @@ class DamagedSegmentError(Exception):
 
 
 def _unseal(item: Attributes, body: bytes | None) -> list[PackedMessage]:
-    check_version(item)
+    if item["v"] != DEAD_LETTER_VERSION:
+        check_version(item)
     envelope, sealed = item["e"], item["z"] if body is None else body
     if not isinstance(sealed, bytes) or envelope not in (PACKED, COMPRESSED):
         raise UnknownFormatError(f"segment with envelope {envelope!r}")
@@ -87,7 +110,7 @@ def check_version(item: Attributes) -> None:
 
 def open_segment(item: Attributes, body: bytes | None = None) -> list[Message]:
     """The messages of a segment, in order; `body` is what a blob holds in the item's stead."""
-    sent_ms = number(item, "t") // 1000
+    sent_ms = sent_us(item) // 1000
     return [
         Message(
             stored[0],
@@ -97,25 +120,34 @@ def open_segment(item: Attributes, body: bytes | None = None) -> list[Message]:
             stored[4],
             stored[5],
             sent_ms,
-            deduplication_id=stored[_DEDUPLICATION_ID] if len(stored) > _DEDUPLICATION_ID else "",
+            0,
+            stored[_DEDUPLICATION_ID] if len(stored) > _DEDUPLICATION_ID else "",
+            *(stored[_ORIGIN] if len(stored) > _ORIGIN else ()),
         )
         for stored in _unseal(item, body)
     ]
+
+
+def sent_us(item: Attributes) -> int:
+    """When the messages of a segment were sent; dead letters, to the queue that they come from."""
+    return number(item, "l" if item["v"] == DEAD_LETTER_VERSION else "t")
 
 
 class LoadedSegment:
     """A segment in memory; its messages are opened when the first of them is needed.
 
     `blob` names its body where that lies apart ("": it does not); then `messages` is not for it.
+    Retention counts from `sent_us`; a purge goes by `stamp_us`, when the queue got them.
     """
 
-    __slots__ = ("_messages", "blob", "count", "first", "item", "sent_us")
+    __slots__ = ("_messages", "blob", "count", "first", "item", "sent_us", "stamp_us")
 
     def __init__(self, item: Attributes) -> None:
         self.item = item
         self.first = number(item, "i")
         self.count = number(item, "n")
-        self.sent_us = number(item, "t")
+        self.sent_us = sent_us(item)
+        self.stamp_us = number(item, "t")
         self.blob = str(item.get("o", ""))
         self._messages: list[Message] | None = None
 

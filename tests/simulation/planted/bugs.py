@@ -15,6 +15,7 @@ from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Append, Appended, Attributes, Update
 from data_plane.stored import keys, segment
 from data_plane.stored.lease import Lease
+from data_plane.stored.segment import LoadedSegment
 from tests.simulation.planted import PlantedBug
 
 DELIVERED = frozenset({"acknowledged is delivered"})
@@ -178,16 +179,16 @@ def _append_without_delay(
     return Append(partition, suffix, attributes, now_us, 0, tallies)
 
 
-def _never_expired(queue: Queue, sent_us: int, _now_us: int) -> bool:
-    return sent_us <= queue.purged_us
+def _never_expired(queue: Queue, segment: LoadedSegment, _now_us: int) -> bool:
+    return segment.stamp_us <= queue.purged_us
 
 
 def _floor_of_purge(at: Access) -> bytes:
     return keys.be64(at.queue.purged_us) + keys.AFTER_SLICE
 
 
-def _never_purged(queue: Queue, sent_us: int, now_us: int) -> bool:
-    return sent_us + queue.retention_s * 1_000_000 <= now_us
+def _never_purged(queue: Queue, segment: LoadedSegment, now_us: int) -> bool:
+    return segment.sent_us + queue.retention_s * 1_000_000 <= now_us
 
 
 def _floor_of_retention(at: Access) -> bytes:

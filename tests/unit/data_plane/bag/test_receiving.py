@@ -238,8 +238,8 @@ def test_an_item_of_a_later_format_is_refused(bench: Bench) -> None:
     async def story() -> None:
         await bench.send("a")
         (item,) = await bench.cell.query(keys.segments(QUEUE.uid, 0, 0), limit=10)
-        await bench.cell.update(Key(*item.key), Update(assign={"v": 2}))
-        with pytest.raises(Exception, match="version 2"):
+        await bench.cell.update(Key(*item.key), Update(assign={"v": 3}))
+        with pytest.raises(Exception, match="version 3"):
             await bench.receive()
 
     bench.run(story())

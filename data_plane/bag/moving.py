@@ -1,0 +1,188 @@
+"""Moving messages to other queues: dead letters, and what message move tasks take.
+
+A move is three writes (docs/storage.md, "Moved messages"): the lease that decides it, which
+receiving writes; the copy; the end. Each may be repeated, by whoever meets the message next.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from data_plane.bag import deleting, sending
+from data_plane.bag.block import Block
+from data_plane.bag.desk import Access, Attempt, channel, open_lane
+from data_plane.core.errors import RefusedError
+from data_plane.core.message import Message
+from data_plane.core.message_rules import size_bytes
+from data_plane.core.queue import Queue
+from data_plane.ports import Append, Attributes, CellUnavailableError, Value
+from data_plane.stored import counting, keys
+from data_plane.stored.bounds import DATA_TTL_SLACK_S
+from data_plane.stored.lease import Lease, from_bytes
+from data_plane.stored.moves import (
+    DEAD_LETTER,
+    REDRIVE,
+    Move,
+    begun_move,
+    dead_letter_move,
+    redriven_id,
+)
+from data_plane.stored.segment import (
+    DEAD_LETTER_VERSION,
+    FORMAT_VERSION,
+    repack_message,
+    seal,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A message on its way, and the lease that says so."""
+
+    index: int
+    message: Message
+    move: Move
+    held: Lease
+
+
+Target = Callable[[Message], Awaitable[Queue]]
+"""Where to redrive a message to. What it raises ends the redriving, with that message unmoved."""
+
+
+class Mover(Protocol):
+    """Decides about messages that a receive has met; counts those that were moved."""
+
+    moved: int
+
+    async def decide(self, at: Access, message: Message, received: int) -> Move | None:
+        """Where to move a message that was received so often from this queue; None: deliver it."""
+        ...
+
+
+class DeadLetters:
+    """Moves what the queue's redrive policy does not allow to be delivered once more."""
+
+    def __init__(self) -> None:
+        self.moved = 0
+
+    async def decide(self, at: Access, message: Message, received: int) -> Move | None:  # noqa: ARG002
+        """The move to the dead-letter queue, if it is due."""
+        return await dead_letter_move(at.queue, received, at.desk.queues)
+
+
+class Redrive:
+    """Moves whatever it meets to the queue that `target` says."""
+
+    def __init__(self, target: Target) -> None:
+        self.moved = 0
+        self._target = target
+
+    async def decide(self, at: Access, message: Message, received: int) -> Move | None:  # noqa: ARG002
+        """A move, whatever the message went through."""
+        return Move(REDRIVE, await self._target(message))
+
+
+async def decide(
+    at: Access, block: Block, messages: dict[int, Message], mover: Mover
+) -> dict[int, Move | None]:
+    """The moves that were begun, and new ones; None for a message that is to be delivered.
+
+    What was leased anew meanwhile is left out. Raises CellUnavailableError, and what the mover's
+    target raises.
+    """
+    decided: dict[int, Move | None] = dict.fromkeys(messages)
+    if not block.moves and at.queue.redrive is None and isinstance(mover, DeadLetters):
+        return decided
+    seen = {index: block.leases.get(index) for index in messages}
+    for index, message in messages.items():
+        begun = block.moves.get(index)
+        move = await begun_move(begun, at.desk.queues) if begun else None
+        if move is None:
+            stored = seen[index]
+            received = from_bytes(stored).receive_count - message.received if stored else 0
+            move = await mover.decide(at, message, received)
+        if move is not None and not at.desk.is_dropped(move.target):
+            decided[index] = move
+    return {
+        index: move for index, move in decided.items() if block.leases.get(index) == seen[index]
+    }
+
+
+async def finish(at: Access, block_id: bytes, moving: Sequence[Moving], mover: Mover) -> None:
+    """Store the copies, then mark the messages as gone from here.
+
+    Raises CellUnavailableError; what was not done is done when the leases have ended.
+    """
+    outcomes = await at.desk.waits.all_of([_store(at, block_id, one) for one in moving])
+    done: dict[int, int] = {}
+    failure: Exception | None = None
+    for one, outcome in zip(moving, outcomes, strict=True):
+        if isinstance(outcome, Exception):
+            failure = outcome
+        else:
+            done[one.index] = counting.counted_ms(at.queue, one.message)
+    if done:
+        await deleting.delete_in(at, block_id, done, moved=True)
+        mover.moved += len(done)
+    if isinstance(failure, RefusedError):
+        raise CellUnavailableError("the queue that messages move to was just deleted")
+    if failure is not None:
+        raise failure
+
+
+async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
+    """Append the copy to the target, under the block and index that all copies have."""
+    to = open_lane(at.desk, moving.move.target)
+    copy = _copied(at, block_id, moving)
+    block = keys.moved_block(at.queue.uid, at.lane.number, at.lane.epoch, block_id)
+    record = Append(
+        to.lane.segments,
+        block + bytes((moving.index,)),
+        _segment(to, copy, block, moving.index),
+        to.proposed_us(),
+        tallies=lambda stamp_us: counting.sent(to.queue, _counted_us(to, copy, stamp_us), 0, 1),
+    )
+    if to.bodies is not None:
+        record = await to.bodies.put_apart(record, (copy.id,))
+    await sending.store(to, Attempt(record, {}))
+    at.desk.waits.signal(channel(to.lane))
+
+
+def _copied(at: Access, block_id: bytes, moving: Moving) -> Message:
+    """The message as the target is to have it."""
+    message, held = moving.message, moving.held
+    if moving.move.kind == DEAD_LETTER:
+        return replace(
+            message,
+            dead_letter_source=at.queue.arn,
+            received=held.receive_count,
+            first_received_ms=held.first_received_ms,
+        )
+    message_id = redriven_id(at.queue.uid, block_id, moving.index)
+    return replace(message, id=message_id, dead_letter_source="")
+
+
+def _segment(to: Access, copy: Message, block: bytes, index: int) -> Attributes:
+    """A segment of this one message; that of a dead letter has the time of sending, too."""
+    size = size_bytes(copy.body, copy.attributes)
+    envelope, sealed = seal([repack_message(copy, size)])
+    attributes: dict[str, Value] = {
+        "v": FORMAT_VERSION,
+        "k": "s",
+        "b": block,
+        "i": index,
+        "n": 1,
+        "y": size,
+        "e": envelope,
+        "z": sealed,
+    }
+    sent_us = to.now_us()
+    if copy.dead_letter_source:
+        sent_us = copy.sent_ms * 1000
+        attributes |= {"v": DEAD_LETTER_VERSION, "l": sent_us}
+    attributes["x"] = sent_us // 1_000_000 + to.queue.retention_s + DATA_TTL_SLACK_S
+    return attributes
+
+
+def _counted_us(to: Access, copy: Message, stamp_us: int) -> int:
+    return counting.counted_ms(to.queue, copy) * 1000 if copy.dead_letter_source else stamp_us
