@@ -34,6 +34,8 @@ EMULATORS_READY = .venvs/emulators/.installed
 JAVA_READY = .venvs/java/.installed
 CLIENTS = .venvs/clients
 CLIENTS_READY = $(CLIENTS)/.installed
+VECTORS = .venvs/vectors
+VECTORS_READY = $(VECTORS)/.installed
 PEERS_ENV = .venvs/peers
 PEERS_READY = $(PEERS_ENV)/.installed
 INSTALL = -m pip --disable-pip-version-check install -qq --require-hashes -r
@@ -63,7 +65,7 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 		$(if $(BASE_URL),--base-url "$(BASE_URL)") \
 		$(if $(LOG_LEVEL),--log-level "$(LOG_LEVEL)")
 
-test: lint $(CLIENTS_READY) ## every check and every test
+test: lint $(CLIENTS_READY) $(VECTORS_READY) ## every check and every test
 	$(TEST_ENV)/bin/python -m pytest
 
 lint: $(TEST_READY) ## formatting, lint rules, types, import contracts
@@ -130,6 +132,19 @@ define install_modules
 	else echo "not installed: $(2)/package-lock.json" >&2; fi
 endef
 
+# The pinned botocore's own tests of protocols: its source distribution has them, its wheel has not.
+define fetch_vectors
+@rm -rf $(1) && mkdir -p $(1)
+@sed -n '/^botocore==/,/[^\\]$$/p' $(2) > $(1)/botocore.txt
+@echo "fetching botocore's protocol vectors" >&2
+@if $(TEST_ENV)/bin/python -m pip --disable-pip-version-check download -qq --require-hashes \
+	--no-deps --no-binary :all: --no-build-isolation -d $(1) -r $(1)/botocore.txt 2> $(1)/log; \
+	then cd $(1) && name=$$(basename botocore-*.tar.gz .tar.gz) \
+		&& tar -xzf $$name.tar.gz $$name/tests/unit/protocols \
+		&& rm $$name.tar.gz && touch .installed; \
+	else cat $(1)/log >&2; ! grep -q 'DO NOT MATCH THE HASHES' $(1)/log; fi
+endef
+
 $(SERVE_READY): requirements/serve.txt sdk/pyproject.toml
 	$(call make_env,$(SERVE_ENV),$<)
 
@@ -138,6 +153,9 @@ $(TEST_READY): requirements/test.txt sdk/pyproject.toml
 
 $(CLIENTS_READY): tests/clients/package-lock.json $(TEST_READY)
 	$(call install_modules,$(CLIENTS),tests/clients)
+
+$(VECTORS_READY): requirements/test.txt $(TEST_READY)
+	$(call fetch_vectors,$(VECTORS),$<)
 
 $(PEERS_READY): tests/benchmarks/peers/package-lock.json $(TEST_READY)
 	$(call install_modules,$(PEERS_ENV),tests/benchmarks/peers)
