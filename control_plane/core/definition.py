@@ -11,7 +11,7 @@ from typing import Final
 
 from control_plane.core.attribute_documents import redrive_policy
 from control_plane.core.queue_attributes import default_of
-from data_plane.core.queue import Queue
+from data_plane.core.queue import Queue, RedrivePolicy
 from data_plane.ports import Attributes
 
 FORMAT: Final = 1
@@ -53,10 +53,16 @@ class Definition:
         return self.attributes.get("FifoQueue") == "true"
 
     @property
+    def redrive(self) -> RedrivePolicy | None:
+        """Its redrive policy, if it has one."""
+        policy = self.attributes.get("RedrivePolicy")
+        return redrive_policy(policy) if policy else None
+
+    @property
     def dead_letter_queue(self) -> str:
         """Name of its dead-letter queue, which is of its account and region; "" for none."""
-        policy = self.attributes.get("RedrivePolicy")
-        return redrive_policy(policy).dead_letter_queue if policy else ""
+        policy = self.redrive
+        return policy.dead_letter_queue if policy is not None else ""
 
     def to_queue(self) -> Queue:
         """What the data plane must know, with defaults applied."""
@@ -77,6 +83,7 @@ class Definition:
             receive_wait_s=self._number("ReceiveMessageWaitTimeSeconds"),
             purged_us=self.purged_us,
             attributes=self.attributes,
+            redrive=self.redrive,
         )
 
     def _number(self, name: str) -> int:
