@@ -1,34 +1,18 @@
-"""Attributes that hold JSON documents: Policy, RedrivePolicy, RedriveAllowPolicy.
+"""Attributes that hold JSON documents: RedrivePolicy, RedriveAllowPolicy; access_policy.py: Policy.
 
 Messages are those AWS answers with.
 """
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-from data_plane.core.errors import (
-    INVALID_ATTRIBUTE_VALUE,
-    INVALID_PARAMETER_VALUE,
-    RefusedError,
-    invalid_parameter,
-)
+from control_plane.core import access_policy
+from control_plane.core.json_documents import compact, json_object
+from data_plane.core.errors import INVALID_ATTRIBUTE_VALUE, RefusedError, invalid_parameter
+from data_plane.core.identifiers import is_account, is_queue_name, is_region
 from data_plane.core.limits import MAX_RECEIVE_COUNT_MAX, REDRIVE_SOURCE_QUEUES_MAX
-
-RECEIVE_COUNT_DEFAULT: Final = 10
+from data_plane.core.queue import RedrivePolicy
 
 _ARN_PARTS: Final = 6
-
-
-@dataclass(frozen=True, slots=True)
-class RedrivePolicy:
-    """Where messages go that were received more than `receive_count_max` times."""
-
-    account: str
-    region: str
-    dead_letter_queue: str
-    receive_count_max: int
 
 
 def parse(name: str, value: str) -> str:
@@ -40,7 +24,7 @@ def parse(name: str, value: str) -> str:
         return ""
     match name:
         case "Policy":
-            return _parse_policy(value)
+            return access_policy.parse(value)
         case "RedrivePolicy":
             return _parse_redrive_policy(value)
         case "RedriveAllowPolicy":
@@ -50,7 +34,7 @@ def parse(name: str, value: str) -> str:
 
 def redrive_policy(canonical: str) -> RedrivePolicy:
     """Read a RedrivePolicy that `parse` has let pass."""
-    document = json.loads(canonical)
+    document = json_object(canonical) or {}
     _, _, _, region, account, queue = document["deadLetterTargetArn"].split(":")
     return RedrivePolicy(account, region, queue, document["maxReceiveCount"])
 
@@ -60,41 +44,39 @@ def invalid_redrive_policy(value: str, reason: str) -> RefusedError:
     return invalid_parameter("RedrivePolicy", value, reason)
 
 
-def _parse_policy(value: str) -> str:
-    """The text is kept as it was given: who authorises reads it."""
-    document = _json_map(value)
-    statements = document.get("Statement") if document is not None else None
-    if not isinstance(statements, list | dict) or not statements:
-        raise RefusedError(INVALID_ATTRIBUTE_VALUE, "Invalid value for the parameter Policy.")
-    return value
+def allows_source(canonical: str, source_arn: str) -> bool:
+    """Whether a RedriveAllowPolicy ("": none) lets this queue name its own as dead-letter queue."""
+    document = json_object(canonical) or {"redrivePermission": "allowAll"}
+    match document["redrivePermission"]:
+        case "byQueue":
+            return source_arn in document["sourceQueueArns"]
+        case permission:
+            return bool(permission == "allowAll")
 
 
 def _parse_redrive_policy(value: str) -> str:
-    document = _json_map(value)
+    document = json_object(value)
     if document is None:
-        raise invalid_redrive_policy(value, "Redrive policy is not a valid JSON map.")
+        raise RefusedError(
+            INVALID_ATTRIBUTE_VALUE,
+            "Invalid value for the parameter RedrivePolicy. "
+            "Reason: Redrive policy is not a valid JSON map.",
+        )
+    for name in ("maxReceiveCount", "deadLetterTargetArn"):
+        if name not in document:
+            raise invalid_redrive_policy(
+                value, f"Redrive policy does not contain mandatory attribute: {name}."
+            )
     if not document.keys() <= {"deadLetterTargetArn", "maxReceiveCount"}:
         raise invalid_redrive_policy(
             value,
             "Only following attributes are supported: [maxReceiveCount, deadLetterTargetArn].",
         )
-    if "deadLetterTargetArn" not in document:
-        raise invalid_redrive_policy(
-            value,
-            "Redrive policy does not contain mandatory attribute: deadLetterTargetArn.",
-        )
+    count = _receive_count(value, document["maxReceiveCount"])
     arn = document["deadLetterTargetArn"]
-    if not isinstance(arn, str) or not _is_queue_arn(arn):
-        raise invalid_redrive_policy(
-            value, "Only SQS queues are valid resources for deadLetterTargetArn."
-        )
-    count = document.get("maxReceiveCount", RECEIVE_COUNT_DEFAULT)
-    return _compact(
-        {
-            "deadLetterTargetArn": arn,
-            "maxReceiveCount": _receive_count(value, count),
-        }
-    )
+    if not _is_queue_arn(arn):
+        _refuse_target(value, arn)
+    return compact({"deadLetterTargetArn": arn, "maxReceiveCount": count})
 
 
 def _receive_count(value: str, count: object) -> int:
@@ -107,32 +89,41 @@ def _receive_count(value: str, count: object) -> int:
     ):
         raise invalid_redrive_policy(
             value,
-            f"Invalid value for maxReceiveCount: {count}, "
+            f"Invalid value for maxReceiveCount: "
+            f"{count if isinstance(count, str) else compact(count)}, "
             f"valid values are from 1 to {MAX_RECEIVE_COUNT_MAX} both inclusive.",
         )
     return number
 
 
+def _refuse_target(value: str, arn: object) -> NoReturn:
+    parts = arn.split(":") if isinstance(arn, str) else []
+    if len(parts) == _ARN_PARTS and parts[0] == "arn" and parts[2] != "sqs":
+        raise invalid_redrive_policy(
+            value, "Only SQS queues are valid resources for deadLetterTargetArn."
+        )
+    raise invalid_redrive_policy(value, "Invalid value for deadLetterTargetArn.")
+
+
 def _parse_redrive_allow_policy(value: str) -> str:
-    document = _json_map(value)
-    permission = document.get("redrivePermission") if document is not None else None
-    if (
-        document is None
-        or not document.keys() <= {"redrivePermission", "sourceQueueArns"}
-        or permission not in ("allowAll", "denyAll", "byQueue")
-    ):
+    document = json_object(value)
+    if document is None or not document.keys() <= {"redrivePermission", "sourceQueueArns"}:
+        raise _unsupported_allow_policy()
+    permission = document.get("redrivePermission")
+    if permission not in ("allowAll", "denyAll", "byQueue"):
         raise _unsupported_allow_policy()
     sources = document.get("sourceQueueArns", [])
-    if not isinstance(sources, list) or not all(
-        isinstance(arn, str) and _is_queue_arn(arn) for arn in sources
-    ):
+    if not isinstance(sources, list) or not all(map(_is_queue_arn, sources)):
         raise _unsupported_allow_policy()
-    if permission != "byQueue" and sources:
-        raise _invalid_allow_policy(
-            value,
-            "To specify one or more source queue ARNs, you must set redrivePermission to byQueue.",
-        )
-    if permission == "byQueue" and not sources:
+    if permission != "byQueue":
+        if "sourceQueueArns" in document:
+            raise _invalid_allow_policy(
+                value,
+                "To specify one or more source queue ARNs, "
+                "you must set redrivePermission to byQueue.",
+            )
+        return compact({"redrivePermission": permission})
+    if not sources:
         raise _invalid_allow_policy(
             value,
             "When you specify the byQueue permission type, "
@@ -144,15 +135,12 @@ def _parse_redrive_allow_policy(value: str) -> str:
             "The maximum number of source queue ARNs you can specify is "
             f"{REDRIVE_SOURCE_QUEUES_MAX}.",
         )
-    canonical: dict[str, Any] = {"redrivePermission": permission}
-    if sources:
-        canonical["sourceQueueArns"] = sources
-    return _compact(canonical)
+    return compact({"redrivePermission": permission, "sourceQueueArns": sources})
 
 
 def _unsupported_allow_policy() -> RefusedError:
     return RefusedError(
-        INVALID_PARAMETER_VALUE,
+        INVALID_ATTRIBUTE_VALUE,
         "Invalid value for the parameter RedriveAllowPolicy. Reason: Amazon SQS can't create "
         "the redrive allow policy, as it\u2019s in an unsupported format.",
     )
@@ -166,23 +154,12 @@ def _invalid_allow_policy(value: str, reason: str) -> RefusedError:
     )
 
 
-def _json_map(text: str) -> Mapping[str, Any] | None:
-    """The JSON object, or None for anything else; a string of JSON inside JSON is no object."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) else None
-
-
-def _is_queue_arn(arn: str) -> bool:
-    parts = arn.split(":")
-    return len(parts) == _ARN_PARTS and parts[0] == "arn" and parts[2] == "sqs" and all(parts[3:])
+def _is_queue_arn(arn: Any) -> bool:
+    match arn.split(":") if isinstance(arn, str) else []:
+        case ["arn", "aws", "sqs", region, account, name]:
+            return bool(is_region(region) and is_account(account) and is_queue_name(name))
+    return False
 
 
 def _is_digits(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= len(str(MAX_RECEIVE_COUNT_MAX))
-
-
-def _compact(document: object) -> str:
-    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)

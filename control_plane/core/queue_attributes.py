@@ -131,15 +131,16 @@ def default_of(name: str) -> str:
     return QUEUE_ATTRIBUTES[name].default
 
 
-def parse(given: Mapping[str, str | None], *, fifo: bool, creating: bool) -> dict[str, str]:
+def parse(given: Mapping[str, str | None], *, fifo: bool) -> dict[str, str]:
     """Validate the attributes of a request and bring their values into canonical form.
 
-    A null value counts as not given. "" stands for the removal of a text or document.
+    `fifo` is the type of the queue, or of the one that is to be. A null value counts as not given.
+    "" stands for the removal of a text or document.
 
     Raises RefusedError: InvalidAttributeName, InvalidAttributeValue or InvalidParameterValue.
     """
     parsed = {
-        name: _parse_one(name, value, fifo=fifo, creating=creating)
+        name: _parse_one(name, value, fifo=fifo)
         for name, value in given.items()
         if value is not None
     }
@@ -217,12 +218,12 @@ def render(
     return shown
 
 
-def _parse_one(name: str, value: str, *, fifo: bool, creating: bool) -> str:
+def _parse_one(name: str, value: str, *, fifo: bool) -> str:
     row = QUEUE_ATTRIBUTES.get(name)
     if row is None or row.setting == "never":
         raise _unknown_attribute(name)
     if name == "FifoQueue":
-        return _parse_fifo_queue(value, fifo=fifo, creating=creating)
+        return _parse_fifo_queue(value, fifo=fifo)
     if row.fifo_only and not fifo:
         if name in _SCOPED_BY_FIFO:
             raise RefusedError(
@@ -256,19 +257,17 @@ def _parse_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     return value
 
 
-def _parse_fifo_queue(value: str, *, fifo: bool, creating: bool) -> str:
+def _parse_fifo_queue(value: str, *, fifo: bool) -> str:
     """A queue's type is said on creation and never changed; standard queues lack the attribute."""
-    if creating and not fifo:
+    if not fifo:
         raise _unknown_attribute("FifoQueue")
-    if (value == "true") != fifo:
+    if value != "true":
         raise RefusedError(
             INVALID_ATTRIBUTE_VALUE,
             "Invalid value for the parameter FifoQueue. "
             "Reason: Modifying queue type is not supported.",
         )
-    if not fifo:
-        raise _unknown_attribute("FifoQueue")
-    return "true"
+    return value
 
 
 def _unknown_attribute(name: str) -> RefusedError:

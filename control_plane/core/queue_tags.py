@@ -7,6 +7,7 @@ from data_plane.core.errors import INVALID_PARAMETER_VALUE, RefusedError
 from data_plane.core.limits import TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX, TAGS_MAX
 
 _RESERVED_PREFIX: Final = "aws:"
+_SYMBOLS: Final = frozenset("_.:/=+-@")
 
 
 def check_tags(tags: Mapping[str, Any]) -> None:
@@ -19,10 +20,12 @@ def check_tags(tags: Mapping[str, Any]) -> None:
             raise _refused("Tag keys must be between 1 and 128 characters in length.")
         if key.lower().startswith(_RESERVED_PREFIX):
             raise _refused("Tag keys cannot start with the reserved prefix aws:.")
+        _check_characters("keys", key)
         if not isinstance(value, str):
             raise _refused("Tag values cannot be null.")
         if len(value) > TAG_VALUE_CHARS_MAX:
             raise _refused("Tag values must be at most 256 characters in length.")
+        _check_characters("values", value)
 
 
 def merged(current: Mapping[str, str], added: Mapping[str, str], queue: str) -> dict[str, str]:
@@ -34,6 +37,14 @@ def merged(current: Mapping[str, str], added: Mapping[str, str], queue: str) -> 
     if len(tags) > TAGS_MAX:
         raise _refused(f"Too many tags added for queue {queue}.")
     return tags
+
+
+def _check_characters(what: str, text: str) -> None:
+    if not all(char.isalnum() or char.isspace() or char in _SYMBOLS for char in text):
+        raise _refused(
+            f"Tag {what} may only contain unicode letters, digits, whitespace, "
+            "or one of these symbols: _ . : / = + - @"
+        )
 
 
 def _refused(message: str) -> RefusedError:

@@ -1,5 +1,6 @@
 """The queue operations that a front end serves."""
 
+from control_plane.operations.add_permission import add_permission
 from control_plane.operations.create_queue import create_queue
 from control_plane.operations.delete_queue import delete_queue
 from control_plane.operations.get_queue_attributes import get_queue_attributes
@@ -10,6 +11,7 @@ from control_plane.operations.list_dead_letter_source_queues import (
 from control_plane.operations.list_queues import list_queues
 from control_plane.operations.purge_queue import purge_queue
 from control_plane.operations.queue_messages import QueueMessages
+from control_plane.operations.remove_permission import remove_permission
 from control_plane.operations.set_queue_attributes import set_queue_attributes
 from control_plane.operations.tag_queue import list_queue_tags, tag_queue, untag_queue
 from control_plane.registry import Registry
@@ -30,4 +32,6 @@ def queue_operations(registry: Registry, messages: QueueMessages) -> tuple[Opera
         untag_queue(registry),
         list_queue_tags(registry),
         list_dead_letter_source_queues(registry),
+        add_permission(registry),
+        remove_permission(registry),
     )

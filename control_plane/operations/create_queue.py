@@ -6,7 +6,6 @@ from control_plane.operations.addressing import queue_url
 from control_plane.operations.dead_letter_target import check_dead_letter_target
 from control_plane.queue_shapes import CREATE_QUEUE_INPUT, CREATE_QUEUE_OUTPUT
 from control_plane.registry import Registry
-from data_plane.core.errors import UNSUPPORTED_OPERATION, RefusedError
 from data_plane.protocol.operation import Call, Operation, Params
 
 
@@ -17,10 +16,8 @@ def create_queue(registry: Registry) -> Operation:
         name = call.params["QueueName"]
         given = call.params.get("Attributes") or {}
         tags = call.params.get("tags") or {}
-        # An attribute says the type only for a name that can have it: AWS calls FifoQueue an
-        # unknown attribute of `orders`, and `orders.fifo` without it a bad name.
-        fifo = given.get("FifoQueue") is not None and name.endswith(".fifo")
-        parsed = queue_attributes.parse(given, fifo=fifo, creating=True)
+        fifo = given.get("FifoQueue") == "true"
+        parsed = queue_attributes.parse(given, fifo=fifo)
         check_name(name, fifo=fifo)
         attributes = queue_attributes.apply({}, parsed)
         queue_tags.check_tags(tags)
@@ -34,8 +31,6 @@ def create_queue(registry: Registry) -> Operation:
             now_us=call.now_us,
         )
         await check_dead_letter_target(registry, wanted.to_queue(), given, parsed)
-        if fifo:
-            raise RefusedError(UNSUPPORTED_OPERATION, "FIFO queues are not supported yet.")
         await registry.create(wanted, parsed, call.now_us)
         return {"QueueUrl": queue_url(call, call.account, name)}
 

@@ -2,7 +2,11 @@
 
 from collections.abc import Mapping
 
-from control_plane.core.attribute_documents import invalid_redrive_policy, redrive_policy
+from control_plane.core.attribute_documents import (
+    allows_source,
+    invalid_redrive_policy,
+    redrive_policy,
+)
 from control_plane.registry import Registry
 from data_plane.core.queue import Queue
 
@@ -22,9 +26,18 @@ async def check_dead_letter_target(
         raise invalid_redrive_policy(
             text, "Dead-letter queue must be same type of queue as the source.."
         )
+    if policy.region != source.region:
+        raise invalid_redrive_policy(
+            text, "Dead-letter target must be in same region as the source."
+        )
     if policy.account != source.account:
         raise invalid_redrive_policy(text, "Dead-letter target owner should be same as the source.")
-    if policy.region != source.region or not await registry.read(
-        policy.account, policy.region, policy.dead_letter_queue
-    ):
+    if policy.dead_letter_queue == source.name:
+        raise invalid_redrive_policy(text, "A queue cannot be its own dead letter target.")
+    target = await registry.read(policy.account, policy.region, policy.dead_letter_queue)
+    if target is None:
         raise invalid_redrive_policy(text, "Dead letter target does not exist.")
+    if not allows_source(target.attributes.get("RedriveAllowPolicy", ""), source.arn):
+        raise invalid_redrive_policy(
+            text, "The redrive allow policy of the dead letter target does not allow this source."
+        )

@@ -21,7 +21,7 @@ def set_queue_attributes(registry: Registry, messages: QueueMessages) -> Operati
         given = call.params.get("Attributes") or {}
         if not given:
             raise missing_parameter("Attribute.Name")
-        parsed = queue_attributes.parse(given, fifo=queue.fifo, creating=False)
+        parsed = queue_attributes.parse(given, fifo=queue.fifo)
         await check_dead_letter_target(registry, queue, given, parsed)
 
         def edit(definition: Definition) -> Definition:

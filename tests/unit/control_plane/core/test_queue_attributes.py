@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from control_plane.core.attribute_documents import allows_source
 from control_plane.core.queue_attributes import (
     ALL,
     QUEUE_ATTRIBUTES,
@@ -13,6 +14,7 @@ from control_plane.core.queue_attributes import (
 from data_plane.core.errors import RefusedError
 
 DLQ_ARN = "arn:aws:sqs:us-east-1:123456789012:dead"
+SOURCE_ARN = "arn:aws:sqs:us-east-1:123456789012:source"
 SSE_CONFLICT = (
     "You can use one type of server-side encryption (SSE) at one time. "
     "You can either enable KMS SSE or SQS SSE."
@@ -20,12 +22,12 @@ SSE_CONFLICT = (
 
 
 def set_on_standard(given: dict[str, str | None]) -> dict[str, str]:
-    return parse(given, fifo=False, creating=False)
+    return parse(given, fifo=False)
 
 
-def refusal(given: dict[str, str | None], *, fifo: bool = False, creating: bool = True) -> str:
+def refusal(given: dict[str, str | None], *, fifo: bool = False) -> str:
     with pytest.raises(RefusedError) as refused:
-        parse(given, fifo=fifo, creating=creating)
+        parse(given, fifo=fifo)
     return f"{refused.value.fault.code}: {refused.value.message}"
 
 
@@ -71,33 +73,24 @@ def test_null_counts_as_not_given() -> None:
     "name", ["Nonsense", "All", "QueueArn", "CreatedTimestamp", "delayseconds"]
 )
 def test_what_nobody_sets_is_unknown(name: str) -> None:
-    expected = f"InvalidAttributeName: Unknown Attribute {name}."
-    assert refusal({name: "1"}) == expected
-    assert refusal({name: "1"}, creating=False) == expected
+    for fifo in (False, True):
+        assert refusal({name: "1"}, fifo=fifo) == (
+            f"InvalidAttributeName: Unknown Attribute {name}."
+        )
 
 
-@pytest.mark.parametrize(
-    ("given", "fifo", "creating", "expected"),
-    [
-        ("true", False, True, "InvalidAttributeName: Unknown Attribute FifoQueue."),
-        ("false", False, True, "InvalidAttributeName: Unknown Attribute FifoQueue."),
-        ("false", False, False, "InvalidAttributeName: Unknown Attribute FifoQueue."),
-        ("true", False, False, "modifying"),
-        ("false", True, False, "modifying"),
-        ("false", True, True, "modifying"),
-    ],
-)
-def test_a_queue_keeps_its_type(given: str, fifo: bool, creating: bool, expected: str) -> None:  # noqa: FBT001
-    if expected == "modifying":
-        expected = (
+@pytest.mark.parametrize("value", ["true", "false", "True", ""])
+def test_a_standard_queue_has_no_attribute_that_says_so(value: str) -> None:
+    assert refusal({"FifoQueue": value}) == "InvalidAttributeName: Unknown Attribute FifoQueue."
+
+
+def test_a_fifo_queue_keeps_its_type() -> None:
+    assert parse({"FifoQueue": "true"}, fifo=True) == {"FifoQueue": "true"}
+    for value in ("false", "True", ""):
+        assert refusal({"FifoQueue": value}, fifo=True) == (
             "InvalidAttributeValue: Invalid value for the parameter FifoQueue. "
             "Reason: Modifying queue type is not supported."
         )
-    assert refusal({"FifoQueue": given}, fifo=fifo, creating=creating) == expected
-
-
-def test_a_fifo_queue_may_repeat_that_it_is_one() -> None:
-    assert parse({"FifoQueue": "true"}, fifo=True, creating=False) == {"FifoQueue": "true"}
 
 
 @pytest.mark.parametrize(
@@ -118,13 +111,39 @@ def test_fifo_attributes_are_refused_on_standard_queues(name: str, expected: str
     assert refusal({name: "queue"}) == f"InvalidAttributeName: {expected}"
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("ContentBasedDeduplication", ("true", "false")),
+        ("DeduplicationScope", ("queue", "messageGroup")),
+        ("FifoThroughputLimit", ("perQueue", "perMessageGroupId")),
+    ],
+)
+def test_fifo_attributes_on_fifo_queues(name: str, values: tuple[str, ...]) -> None:
+    for value in values:
+        assert parse({name: value}, fifo=True) == {name: value}
+    for value in ("", "TRUE", values[0].upper(), f" {values[0]}", "1"):
+        assert refusal({name: value}, fifo=True) == (
+            f"InvalidAttributeValue: Invalid value for the parameter {name}."
+        )
+
+
+HIGH_THROUGHPUT = {"DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"}
+
+
 def test_high_throughput_needs_deduplication_by_group() -> None:
-    wanted = parse({"FifoThroughputLimit": "perMessageGroupId"}, fifo=True, creating=True)
-    with pytest.raises(RefusedError, match="allowed only when the value for DeduplicationScope"):
-        apply({}, wanted)
-    assert apply({"DeduplicationScope": "messageGroup"}, wanted) == {
-        "DeduplicationScope": "messageGroup",
-        "FifoThroughputLimit": "perMessageGroupId",
+    limit = {"FifoThroughputLimit": "perMessageGroupId"}
+    for held in ({}, {"DeduplicationScope": "queue"}):
+        with pytest.raises(RefusedError, match="allowed only when the value for Deduplication"):
+            apply(held, limit)
+    assert apply({"DeduplicationScope": "messageGroup"}, limit) == HIGH_THROUGHPUT
+    assert apply({}, HIGH_THROUGHPUT) == HIGH_THROUGHPUT
+    with pytest.raises(RefusedError, match="allowed only when the value for Deduplication"):
+        apply(HIGH_THROUGHPUT, {"DeduplicationScope": "queue"})
+    back = {"DeduplicationScope": "queue", "FifoThroughputLimit": "perQueue"}
+    assert apply(HIGH_THROUGHPUT, back) == back
+    assert apply({}, {"DeduplicationScope": "messageGroup"}) == {
+        "DeduplicationScope": "messageGroup"
     }
 
 
@@ -135,6 +154,12 @@ def test_the_two_encryptions_exclude_each_other() -> None:
     kms = apply({}, {"KmsMasterKeyId": "k", "KmsDataKeyReusePeriodSeconds": "600"})
     assert kms["SqsManagedSseEnabled"] == "false"
     assert apply(kms, {"SqsManagedSseEnabled": "true"}) == {"SqsManagedSseEnabled": "true"}
+    assert apply(kms, {"KmsMasterKeyId": "other"}) == kms | {"KmsMasterKeyId": "other"}
+    assert apply(kms, {"KmsMasterKeyId": ""})["SqsManagedSseEnabled"] == "false"
+    neither = apply({}, {"SqsManagedSseEnabled": "false"})
+    assert neither == {"SqsManagedSseEnabled": "false"}
+    switch = set_on_standard({"KmsMasterKeyId": "", "SqsManagedSseEnabled": "true"})
+    assert apply(kms, switch) == {"SqsManagedSseEnabled": "true"}
 
 
 @pytest.mark.parametrize(
@@ -151,7 +176,6 @@ def test_the_empty_text_removes(name: str) -> None:
         ({"deadLetterTargetArn": DLQ_ARN, "maxReceiveCount": 5}, 5),
         ({"maxReceiveCount": "5", "deadLetterTargetArn": DLQ_ARN}, 5),
         ({"deadLetterTargetArn": DLQ_ARN, "maxReceiveCount": 1000}, 1000),
-        ({"deadLetterTargetArn": DLQ_ARN}, 10),
     ],
 )
 def test_a_redrive_policy_is_kept_in_one_form(given: object, kept: int) -> None:
@@ -160,37 +184,89 @@ def test_a_redrive_policy_is_kept_in_one_form(given: object, kept: int) -> None:
     }
 
 
+def redrive_with(**members: object) -> str:
+    return json.dumps({"deadLetterTargetArn": DLQ_ARN, "maxReceiveCount": 5} | members)
+
+
 BAD_REDRIVE_POLICIES = {
-    "x": "Redrive policy is not a valid JSON map.",
-    "[]": "Redrive policy is not a valid JSON map.",
-    json.dumps(json.dumps({"deadLetterTargetArn": DLQ_ARN})): (
-        "Redrive policy is not a valid JSON map."
+    "{}": "Redrive policy does not contain mandatory attribute: maxReceiveCount.",
+    json.dumps({"deadLetterTargetArn": DLQ_ARN}): (
+        "Redrive policy does not contain mandatory attribute: maxReceiveCount."
     ),
-    "[" * 100_000: "Redrive policy is not a valid JSON map.",
     '{"maxReceiveCount":5}': (
         "Redrive policy does not contain mandatory attribute: deadLetterTargetArn."
     ),
-    f'{{"deadLetterTargetArn":"{DLQ_ARN}","a":1}}': (
+    redrive_with(a=1): (
         "Only following attributes are supported: [maxReceiveCount, deadLetterTargetArn]."
     ),
-    '{"deadLetterTargetArn":"arn:aws:sns:us-east-1:123456789012:t"}': (
+    redrive_with(deadLetterTargetArn="arn:aws:sns:us-east-1:123456789012:t"): (
         "Only SQS queues are valid resources for deadLetterTargetArn."
     ),
-    '{"deadLetterTargetArn":7}': "Only SQS queues are valid resources for deadLetterTargetArn.",
 }
-for count in (0, 1001, -1, True, None, 1.5, "x", "", "٣"):
-    policy = json.dumps({"deadLetterTargetArn": DLQ_ARN, "maxReceiveCount": count})
-    BAD_REDRIVE_POLICIES[policy] = (
-        f"Invalid value for maxReceiveCount: {count}, "
-        "valid values are from 1 to 1000 both inclusive."
+for arn in (
+    "dummy",
+    "",
+    7,
+    None,
+    ["arn"],
+    DLQ_ARN + ":x",
+    "arn:aws:sqs:us-east-1:123456789012:",
+    "arn:aws:sqs:us-east-1:12345:dead",
+    "arn:aws:sqs:EU:123456789012:dead",
+    "arn:aws:sqs:us-east-1:123456789012:de ad",
+    "arn:other:sqs:us-east-1:123456789012:dead",
+):
+    BAD_REDRIVE_POLICIES[redrive_with(deadLetterTargetArn=arn)] = (
+        "Invalid value for deadLetterTargetArn."
+    )
+for count, shown in (
+    (0, "0"),
+    (1001, "1001"),
+    (-36, "-36"),
+    (True, "true"),
+    (None, "null"),
+    (1.5, "1.5"),
+    ([5], "[5]"),
+    ("invalid", "invalid"),
+    ("", ""),
+    ("٣", "٣"),
+    ("9" * 30, "9" * 30),
+):
+    BAD_REDRIVE_POLICIES[redrive_with(maxReceiveCount=count)] = (
+        f"Invalid value for maxReceiveCount: {shown}, valid values are from 1 to 1000 both "
+        "inclusive."
     )
 
 
-@pytest.mark.parametrize("value", BAD_REDRIVE_POLICIES, ids=lambda value: value[-24:])
-def test_a_wrong_redrive_policy_is_refused(value: str) -> None:
+def test_a_wrong_redrive_policy_is_refused() -> None:
+    for value, reason in BAD_REDRIVE_POLICIES.items():
+        assert refusal({"RedrivePolicy": value}) == (
+            f"InvalidParameterValue: Value {value} for parameter RedrivePolicy is invalid. "
+            f"Reason: {reason}"
+        )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        " ",
+        "x",
+        "[]",
+        "null",
+        "5",
+        json.dumps(redrive_with()),
+        "[" * 100_000,
+        redrive_with()[:-1] + ',"maxReceiveCount":6}',
+        '{"maxReceiveCount":NaN}',
+        '{"maxReceiveCount":"\\ud800"}',
+    ],
+    ids=lambda value: value[-24:],
+)
+def test_a_redrive_policy_that_is_no_json_object_is_refused(value: str) -> None:
+    """Also one that is JSON inside JSON: it must not be found out by a receive."""
     assert refusal({"RedrivePolicy": value}) == (
-        f"InvalidParameterValue: Value {value} for parameter RedrivePolicy is invalid. "
-        f"Reason: {BAD_REDRIVE_POLICIES[value]}"
+        "InvalidAttributeValue: Invalid value for the parameter RedrivePolicy. "
+        "Reason: Redrive policy is not a valid JSON map."
     )
 
 
@@ -207,35 +283,77 @@ def test_a_redrive_allow_policy_is_kept_compact(document: dict[str, object]) -> 
     assert parsed == {"RedriveAllowPolicy": json.dumps(document, separators=(",", ":"))}
 
 
+def test_a_redrive_allow_policy_says_whose_letters_are_taken() -> None:
+    def allowed(document: dict[str, object]) -> bool:
+        parsed = set_on_standard({"RedriveAllowPolicy": json.dumps(document)})
+        return allows_source(parsed["RedriveAllowPolicy"], SOURCE_ARN)
+
+    assert allows_source("", SOURCE_ARN)
+    assert allowed({"redrivePermission": "allowAll"})
+    assert not allowed({"redrivePermission": "denyAll"})
+    assert not allowed({"redrivePermission": "byQueue", "sourceQueueArns": [DLQ_ARN]})
+    assert allowed({"redrivePermission": "byQueue", "sourceQueueArns": [DLQ_ARN, SOURCE_ARN]})
+
+
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        ({"redrivePermission": "byQueue"}, "you must also specify one or more sourceQueueArns"),
+        (
+            {"redrivePermission": "byQueue"},
+            (
+                "When you specify the byQueue permission type, "
+                "you must also specify one or more sourceQueueArns values."
+            ),
+        ),
+        (
+            {"redrivePermission": "byQueue", "sourceQueueArns": []},
+            (
+                "When you specify the byQueue permission type, "
+                "you must also specify one or more sourceQueueArns values."
+            ),
+        ),
         (
             {"redrivePermission": "byQueue", "sourceQueueArns": [DLQ_ARN] * 11},
             "The maximum number of source queue ARNs you can specify is 10.",
         ),
         (
             {"redrivePermission": "denyAll", "sourceQueueArns": [DLQ_ARN]},
-            "you must set redrivePermission to byQueue.",
+            (
+                "To specify one or more source queue ARNs, "
+                "you must set redrivePermission to byQueue."
+            ),
         ),
-        ({}, "unsupported format."),
-        ({"redrivePermission": "some"}, "unsupported format."),
-        ({"redrivePermission": ["byQueue"]}, "unsupported format."),
-        ({"redrivePermission": "byQueue", "sourceQueueArns": "x"}, "unsupported format."),
-        ("{}", "unsupported format."),
     ],
 )
 def test_a_wrong_redrive_allow_policy_is_refused(document: object, reason: str) -> None:
-    answer = refusal({"RedriveAllowPolicy": json.dumps(document)})
-    assert answer.startswith("InvalidParameterValue: ")
-    assert reason in answer
+    value = json.dumps(document)
+    assert refusal({"RedriveAllowPolicy": value}) == (
+        f"InvalidParameterValue: Value {value} for parameter RedriveAllowPolicy is invalid. "
+        f"Reason: Amazon SQS can't create the redrive allow policy. {reason}"
+    )
 
 
-@pytest.mark.parametrize("value", ["x", "[]", "{}", '"{}"', '{"Statement":"x"}'])
-def test_a_wrong_policy_is_refused(value: str) -> None:
-    assert refusal({"Policy": value}) == (
-        "InvalidAttributeValue: Invalid value for the parameter Policy."
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        [],
+        "{}",
+        None,
+        444,
+        {"redrivePermission": "some"},
+        {"redrivePermission": ["byQueue"]},
+        {"redrivePermission": "allowAll", "more": 1},
+        {"redrivePermission": "byQueue", "sourceQueueArns": DLQ_ARN},
+        {"redrivePermission": "byQueue", "sourceQueueArns": [{"a": 1}]},
+        {"redrivePermission": "byQueue", "sourceQueueArns": ["dead"]},
+    ],
+    ids=repr,
+)
+def test_a_redrive_allow_policy_of_another_form_is_refused(document: object) -> None:
+    assert refusal({"RedriveAllowPolicy": json.dumps(document)}) == (
+        "InvalidAttributeValue: Invalid value for the parameter RedriveAllowPolicy. Reason: "
+        "Amazon SQS can't create the redrive allow policy, as it\u2019s in an unsupported format."
     )
 
 

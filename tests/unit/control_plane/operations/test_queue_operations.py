@@ -6,6 +6,20 @@ import pytest
 from data_plane.core.message import Counts
 from tests.unit.control_plane.conftest import ACCOUNT, refusal
 
+STANDARD_ATTRIBUTES = {
+    "VisibilityTimeout",
+    "DelaySeconds",
+    "MaximumMessageSize",
+    "MessageRetentionPeriod",
+    "ReceiveMessageWaitTimeSeconds",
+    "SqsManagedSseEnabled",
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+    "CreatedTimestamp",
+    "LastModifiedTimestamp",
+    "QueueArn",
+}
 URL = f"http://localhost:9324/{ACCOUNT}/"
 
 
@@ -22,6 +36,8 @@ def test_the_catalog(control: Any) -> None:
         "UntagQueue",
         "ListQueueTags",
         "ListDeadLetterSourceQueues",
+        "AddPermission",
+        "RemovePermission",
     ]
 
 
@@ -45,19 +61,23 @@ def test_create_is_idempotent_for_the_attributes_given(control: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "attributes", "expected"),
     [
-        ("orders", {"FifoQueue": "true"}, "InvalidAttributeName: Unknown Attribute FifoQueue."),
+        ("orders", {"FifoQueue": "true"}, "InvalidParameterValue: The name of a FIFO queue"),
         ("orders", {"FifoQueue": "false"}, "InvalidAttributeName: Unknown Attribute FifoQueue."),
         ("orders.fifo", {}, "InvalidParameterValue: Can only include alphanumeric characters,"),
-        ("orders.fifo", {"FifoQueue": "false"}, "InvalidAttributeValue: Invalid value for the"),
         (
             "orders.fifo",
-            {"FifoQueue": "true", "ContentBasedDeduplication": "true"},
-            "AWS.SimpleQueueService.UnsupportedOperation: FIFO queues are not supported yet.",
+            {"FifoQueue": "false"},
+            "InvalidAttributeName: Unknown Attribute FifoQueue.",
         ),
         (
             "orders.fifo",
             {"FifoQueue": "true", "DelaySeconds": "x"},
             "InvalidAttributeValue: Invalid value for the parameter DelaySeconds.",
+        ),
+        (
+            "orders.fifo",
+            {"FifoQueue": "true", "FifoThroughputLimit": "perMessageGroupId"},
+            "InvalidParameterValue: The perMessageGroupId value is allowed only when",
         ),
         ("or.fifo.fifo", {"FifoQueue": "true"}, "InvalidParameterValue: The name of a FIFO queue"),
     ],
@@ -158,7 +178,10 @@ def redrive(target: str) -> dict[str, str]:
     ("target", "reason"),
     [
         (f"eu-west-1:{ACCOUNT}:missing", "Dead letter target does not exist."),
-        (f"us-east-1:{ACCOUNT}:dead", "Dead letter target does not exist."),
+        (
+            f"us-east-1:{ACCOUNT}:dead",
+            "Dead-letter target must be in same region as the source.",
+        ),
         ("eu-west-1:999999999999:dead", "Dead-letter target owner should be same as the source."),
         (
             f"eu-west-1:{ACCOUNT}:dead.fifo",
@@ -189,6 +212,91 @@ def test_a_dead_letter_queue_that_fits(control: Any) -> None:
     }
     control.call("SetQueueAttributes", QueueUrl="orders", Attributes={"RedrivePolicy": ""})
     assert control.attributes("orders", "RedrivePolicy") == {}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "sources"),
+    [
+        ({"redrivePermission": "denyAll"}, []),
+        ({"redrivePermission": "allowAll"}, ["created", "changed", "other"]),
+        (
+            {
+                "redrivePermission": "byQueue",
+                "sourceQueueArns": [
+                    f"arn:aws:sqs:eu-west-1:{ACCOUNT}:{name}" for name in ("created", "changed")
+                ],
+            },
+            ["created", "changed"],
+        ),
+    ],
+)
+def test_a_dead_letter_queue_says_whose_it_is(
+    control: Any, allowed: dict[str, Any], sources: list[str]
+) -> None:
+    allow_policy = {"RedriveAllowPolicy": json.dumps(allowed)}
+    control.call("CreateQueue", QueueName="dead", Attributes=allow_policy)
+    for name in ("changed", "other"):
+        control.call("CreateQueue", QueueName=name)
+    wanted = redrive(f"eu-west-1:{ACCOUNT}:dead")
+    for action, name in (
+        ("CreateQueue", "created"),
+        ("SetQueueAttributes", "changed"),
+        ("SetQueueAttributes", "other"),
+    ):
+        where = {"QueueName" if action == "CreateQueue" else "QueueUrl": name}
+        if name in sources:
+            control.call(action, Attributes=wanted, **where)
+        else:
+            assert refusal(control, action, Attributes=wanted, **where) == (
+                f"InvalidParameterValue: Value {wanted['RedrivePolicy']} for parameter "
+                "RedrivePolicy is invalid. Reason: The redrive allow policy of the dead letter "
+                "target does not allow this source."
+            )
+
+
+def test_a_queue_is_not_its_own_dead_letter_queue(control: Any) -> None:
+    control.call("CreateQueue", QueueName="dead")
+    setting = {"QueueUrl": "dead", "Attributes": redrive(f"eu-west-1:{ACCOUNT}:dead")}
+    assert refusal(control, "SetQueueAttributes", **setting).endswith(
+        "Reason: A queue cannot be its own dead letter target."
+    )
+
+
+def test_a_fifo_queue(control: Any) -> None:
+    given = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+    control.call("CreateQueue", QueueName="orders.fifo", Attributes=given)
+    assert control.find("orders.fifo").fifo
+    control.call("CreateQueue", QueueName="orders.fifo", Attributes={"FifoQueue": "true"})
+    different = {"QueueName": "orders.fifo", "Attributes": given | {"DelaySeconds": "1"}}
+    assert refusal(control, "CreateQueue", **different).endswith("for attribute DelaySeconds")
+    shown = control.attributes("orders.fifo", "All")
+    assert {name: shown[name] for name in shown if name not in STANDARD_ATTRIBUTES} == {
+        "FifoQueue": "true",
+        "ContentBasedDeduplication": "true",
+        "DeduplicationScope": "queue",
+        "FifoThroughputLimit": "perQueue",
+    }
+    scope = {"DeduplicationScope": "messageGroup"}
+    control.call("SetQueueAttributes", QueueUrl="orders.fifo", Attributes=scope)
+    limit = {"FifoThroughputLimit": "perMessageGroupId", "ContentBasedDeduplication": "false"}
+    control.call("SetQueueAttributes", QueueUrl="orders.fifo", Attributes=limit)
+    assert control.attributes("orders.fifo", *scope, *limit) == scope | limit
+    end = {"QueueUrl": "orders.fifo", "Attributes": {"DeduplicationScope": "queue"}}
+    assert refusal(control, "SetQueueAttributes", **end).startswith(
+        "InvalidParameterValue: The perMessageGroupId value is allowed only when"
+    )
+
+
+def test_dead_letters_of_fifo_queues_go_to_fifo_queues(control: Any) -> None:
+    fifo = {"FifoQueue": "true"}
+    control.call("CreateQueue", QueueName="dead.fifo", Attributes=fifo)
+    control.call("CreateQueue", QueueName="dead")
+    fitting = redrive(f"eu-west-1:{ACCOUNT}:dead.fifo")
+    control.call("CreateQueue", QueueName="orders.fifo", Attributes=fifo | fitting)
+    wrong = fifo | redrive(f"eu-west-1:{ACCOUNT}:dead")
+    assert refusal(control, "CreateQueue", QueueName="new.fifo", Attributes=wrong).endswith(
+        "Reason: Dead-letter queue must be same type of queue as the source.."
+    )
 
 
 def test_a_purge_is_stored_as_the_stamp_it_got(control: Any) -> None:
@@ -226,6 +334,8 @@ def test_tags(control: Any) -> None:
         {"aws:k": "x"},
         {"AWS:k": "x"},
         {"k": None},
+        {"k": "a & b"},
+        {"k\u2019s": ""},
         {f"k{number}": "" for number in range(51)},
     ],
     ids=lambda tags: f"{str(tags)[:12]}-{len(str(tags))}",
