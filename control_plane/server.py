@@ -65,7 +65,8 @@ class TidegateServer:
             sixty_second_rules=settings.sixty_second_rules,
         )
         bodies = {opened.name: opened.bodies} if opened.bodies is not None else {}
-        self.engine = Engine(Bag(cells, self.clock, entropy, self.waits, bodies))
+        bag = Bag(cells, self.clock, entropy, self.waits, bodies, self.registry)
+        self.engine = Engine(bag)
         self.metrics = Metrics()
         self.log = log
         front_end_settings = FrontEndSettings(

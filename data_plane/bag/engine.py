@@ -71,8 +71,8 @@ class Bag:
     async def redrive(self, queue: Queue, *, count: int, target: Target) -> int:
         """Move up to `count` messages that are visible now to other queues: how many it were.
 
-        `target` says where to; what it raises ends the redriving (it is raised where nothing was
-        moved before). A redriven message has a new id and is sent anew.
+        `target` says where to. What it refuses stays, and its RefusedError is raised where nothing
+        was moved. A redriven message has a new id and is sent anew.
         """
         return await receiving.redrive(self._desk, queue, count=count, target=target)
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from data_plane.bag import deleting, sending
 from data_plane.bag.block import Block
 from data_plane.bag.desk import Access, Attempt, channel, open_lane
-from data_plane.core.errors import RefusedError
+from data_plane.core.errors import RefusedError, queue_does_not_exist
 from data_plane.core.message import Message
 from data_plane.core.message_rules import size_bytes
 from data_plane.core.queue import Queue
@@ -46,16 +46,23 @@ class Moving:
 
 
 Target = Callable[[Message], Awaitable[Queue]]
-"""Where to redrive a message to. What it raises ends the redriving, with that message unmoved."""
+"""Where to redrive a message to. It may refuse: raise RefusedError."""
 
 
 class Mover(Protocol):
-    """Decides about messages that a receive has met; counts those that were moved."""
+    """Decides about messages that are met; has how many were moved, and why the last one was not.
+
+    Messages that it refuses to decide about stay as they are.
+    """
 
     moved: int
+    refusal: RefusedError | None
 
     async def decide(self, at: Access, message: Message, received: int) -> Move | None:
-        """Where to move a message that was received so often from this queue; None: deliver it."""
+        """Where to move a message that was received so often from this queue; None: deliver it.
+
+        Raises RefusedError, CellUnavailableError.
+        """
         ...
 
 
@@ -64,10 +71,12 @@ class DeadLetters:
 
     def __init__(self) -> None:
         self.moved = 0
+        self.refusal: RefusedError | None = None
 
     async def decide(self, at: Access, message: Message, received: int) -> Move | None:  # noqa: ARG002
         """The move to the dead-letter queue, if it is due."""
-        return await dead_letter_move(at.queue, received, at.desk.queues)
+        move = await dead_letter_move(at.queue, received, at.desk.queues)
+        return None if move is None or at.desk.is_dropped(move.target) else move
 
 
 class Redrive:
@@ -75,11 +84,15 @@ class Redrive:
 
     def __init__(self, target: Target) -> None:
         self.moved = 0
+        self.refusal: RefusedError | None = None
         self._target = target
 
-    async def decide(self, at: Access, message: Message, received: int) -> Move | None:  # noqa: ARG002
+    async def decide(self, at: Access, message: Message, received: int) -> Move:  # noqa: ARG002
         """A move, whatever the message went through."""
-        return Move(REDRIVE, await self._target(message))
+        target = await self._target(message)
+        if at.desk.is_dropped(target):
+            raise queue_does_not_exist()
+        return Move(REDRIVE, target)
 
 
 async def decide(
@@ -87,8 +100,7 @@ async def decide(
 ) -> dict[int, Move | None]:
     """The moves that were begun, and new ones; None for a message that is to be delivered.
 
-    What was leased anew meanwhile is left out. Raises CellUnavailableError, and what the mover's
-    target raises.
+    What was leased anew meanwhile, or is refused, is left out. Raises CellUnavailableError.
     """
     decided: dict[int, Move | None] = dict.fromkeys(messages)
     if not block.moves and at.queue.redrive is None and isinstance(mover, DeadLetters):
@@ -97,12 +109,16 @@ async def decide(
     for index, message in messages.items():
         begun = block.moves.get(index)
         move = await begun_move(begun, at.desk.queues) if begun else None
-        if move is None:
-            stored = seen[index]
-            received = from_bytes(stored).receive_count - message.received if stored else 0
-            move = await mover.decide(at, message, received)
         if move is not None and not at.desk.is_dropped(move.target):
             decided[index] = move
+            continue
+        stored = seen[index]
+        received = from_bytes(stored).receive_count - message.received if stored else 0
+        try:
+            decided[index] = await mover.decide(at, message, received)
+        except RefusedError as refusal:
+            mover.refusal = refusal
+            del decided[index]
     return {
         index: move for index, move in decided.items() if block.leases.get(index) == seen[index]
     }

@@ -15,7 +15,6 @@ from data_plane.bag.desk import Access, Desk, channel, open_lane
 from data_plane.bag.lane import is_over
 from data_plane.bag.moving import Mover, Moving
 from data_plane.core import receipt_handle
-from data_plane.core.errors import RefusedError
 from data_plane.core.message import Delivery, Message
 from data_plane.core.queue import Queue
 from data_plane.ports import (
@@ -70,10 +69,12 @@ async def redrive(desk: Desk, queue: Queue, *, count: int, target: moving.Target
             _, go_on = await _round(at, count - mover.moved, 0, mover)
             if mover.moved >= count or not go_on:
                 break
-    except (CellUnavailableError, RefusedError):
+    except CellUnavailableError:
         # It is met again by whoever asks for more.
         if mover.moved == 0:
             raise
+    if mover.moved == 0 and mover.refusal is not None:
+        raise mover.refusal
     return mover.moved
 
 

@@ -93,10 +93,12 @@ class InProcessServer:
             assert isinstance(memory, MemoryCell)
             self.cell, cell = memory, OffloadedCell(memory, self._runner.offload, self._lock)
         bodies = {"a": new_bodies()} if new_bodies is not None else {}
-        self.engine = Engine(Bag({"a": cell}, self.clock, entropy, self._runner.waits, bodies))
         self.registry = Registry(
             cell, ["a"], self.clock, entropy, sixty_second_rules=sixty_second_rules
         )
+        waits = self._runner.waits
+        bag = Bag({"a": cell}, self.clock, entropy, waits, bodies, self.registry)
+        self.engine = Engine(bag)
         self.operations = (
             *queue_operations(self.registry, self.engine),
             *message_operations(self.engine),

@@ -69,9 +69,9 @@ class Slot:
         }
         data_cells = {name: self.cells[name] for name in world.cell_names}
         bodies = {name: self._bodies(place) for name, place in world.places.items()}
-        self.bag = Bag(data_cells, process, process, process, bodies)
-        engine = Engine(self.bag)
         registry = Registry(self.cells["meta"], tuple(data_cells), process, process)
+        self.bag = Bag(data_cells, process, process, process, bodies, registry)
+        engine = Engine(self.bag)
         self.front_end = FrontEnd(
             (*message_operations(engine), *queue_operations(registry, engine)),
             registry,

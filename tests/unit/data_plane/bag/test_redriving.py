@@ -1,0 +1,165 @@
+"""Redriving: whatever is visible goes to the queue that the task says, once, as a new message."""
+
+from dataclasses import replace
+
+import pytest
+
+from data_plane.core.errors import RefusedError, queue_does_not_exist
+from data_plane.core.message import Message, Outgoing
+from data_plane.core.queue import Queue
+from data_plane.ports import CellUnavailableError
+from data_plane.stored import keys
+from data_plane.stored.bounds import MOVE_LEASE_MS
+from tests.unit.data_plane.bag.pipe import DEAD, ORDERS, Pipe
+
+MOVE_S = MOVE_LEASE_MS / 1000 + 0.3
+
+
+@pytest.fixture
+def pipe() -> Pipe:
+    return Pipe()
+
+
+def test_a_redriven_message_is_a_new_one(pipe: Pipe) -> None:
+    async def story() -> None:
+        (dead,) = await pipe.bury("p")
+        pipe.clock.advance(100)
+        assert await pipe.bag.redrive(DEAD, count=10, target=pipe.back) == 1
+        assert await pipe.receive_dead() == []
+        (again,) = await pipe.receive(visibility_s=0)
+        assert again.message.id != dead.message.id
+        assert again.message.id[6] >> 4 == 4
+        assert again.message == replace(
+            dead.message,
+            id=again.message.id,
+            sent_ms=pipe.clock.now_us() // 1000,
+            dead_letter_source="",
+            received=0,
+            first_received_ms=0,
+        )
+        assert (again.receive_count, again.first_received_ms) == (1, again.message.sent_ms)
+
+    pipe.run(story())
+
+
+def test_it_is_moved_again_and_redriven_again(pipe: Pipe) -> None:
+    async def story() -> None:
+        await pipe.send("p")
+        ids = set()
+        for _ in range(3):
+            for _ in range(2):
+                (delivery,) = await pipe.receive(visibility_s=0)
+            ids.add(delivery.message.id)
+            assert await pipe.receive() == []
+            (dead,) = await pipe.receive_dead(visibility_s=0)
+            assert dead.message.id == delivery.message.id
+            assert await pipe.bag.redrive(DEAD, count=10, target=pipe.back) == 1
+        assert len(ids) == 3
+        counts = await pipe.bag.counts(ORDERS)
+        assert (counts.visible, counts.in_flight) == (1, 0)
+        assert (await pipe.bag.counts(DEAD)).visible == 0
+
+    pipe.run(story())
+
+
+def test_no_more_are_moved_than_asked_for(pipe: Pipe) -> None:
+    async def story() -> None:
+        for start in range(0, 100, 10):
+            await pipe.bag.send(DEAD, DEAD.account, _messages(start))
+        for count in (1, 7, 30):
+            before = (await pipe.bag.counts(DEAD)).visible
+            assert await pipe.bag.redrive(DEAD, count=count, target=pipe.back) == count
+            assert (await pipe.bag.counts(DEAD)).visible == before - count
+        assert await pipe.bag.redrive(DEAD, count=100, target=pipe.back) == 62
+        assert await pipe.bag.redrive(DEAD, count=100, target=pipe.back) == 0
+
+    pipe.run(story())
+
+
+def test_what_is_in_flight_stays(pipe: Pipe) -> None:
+    async def story() -> None:
+        await pipe.bury("p", "q")
+        (held,) = await pipe.receive_dead(count=1)
+        assert await pipe.bag.redrive(DEAD, count=10, target=pipe.back) == 1
+        (again,) = await pipe.receive()
+        assert again.message.body != held.message.body
+        pipe.clock.advance(31)
+        assert len(await pipe.receive_dead()) == 1
+
+    pipe.run(story())
+
+
+def test_a_target_that_is_refused_leaves_the_message_where_it_is(pipe: Pipe) -> None:
+    async def nowhere(message: Message) -> Queue:
+        if message.body == "p":
+            raise queue_does_not_exist()
+        return ORDERS
+
+    async def story() -> None:
+        await pipe.bury("q", "p")
+        pipe.clock.advance(1)
+        assert await pipe.bag.redrive(DEAD, count=10, target=nowhere) == 1
+        with pytest.raises(RefusedError):
+            await pipe.bag.redrive(DEAD, count=10, target=nowhere)
+        (left,) = await pipe.receive_dead()
+        assert left.message.body == "p"
+
+    pipe.run(story())
+
+
+@pytest.mark.parametrize("write", ["lease", "append", "delete"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("by", ["redrive", "receive"])
+def test_a_redrive_that_is_cut_off_is_finished_once(
+    pipe: Pipe, write: str, by: str, *, after: bool
+) -> None:
+    """Stopped before or after any of its writes; gone on with by a new front end."""
+
+    async def story() -> None:
+        await pipe.bury("p")
+        stopping = pipe.cell if write == "append" else pipe.dead_cell
+        stopping.stops, stopping.after = (lambda made: made == write), after
+        with pytest.raises(CellUnavailableError):
+            await pipe.bag.redrive(DEAD, count=10, target=pipe.back)
+        stopping.stops = lambda _made: False
+        pipe.clock.advance(MOVE_S)
+        bag = pipe.front_end()
+        begun = (write, after) != ("lease", False)
+        if by == "redrive":
+            done = (write, after) == ("delete", True)
+            assert await pipe.bag.redrive(DEAD, count=10, target=pipe.back) == (not done)
+        else:
+            assert len(await pipe.receive_dead(bag=bag)) == (not begun)
+        if begun or by == "redrive":
+            delivered = await pipe.receive(bag=bag)
+            assert [d.message.body for d in delivered] == ["p"]
+            await pipe.delete(delivered)
+            pipe.clock.advance(60)
+            assert await pipe.receive(bag=pipe.front_end()) == []
+            assert await pipe.receive_dead(bag=pipe.front_end()) == []
+
+    pipe.run(story())
+
+
+def test_states_of_moved_messages_outlive_every_copy(pipe: Pipe) -> None:
+    """A move may be gone on with as long as the message is kept where it was: 14 days at most."""
+
+    async def story() -> None:
+        await pipe.bury("p")
+        await pipe.bag.redrive(DEAD, count=10, target=pipe.back)
+        await pipe.delete(await pipe.receive())
+        now_s = pipe.clock.now_us() // 1_000_000
+        partition = keys.states(ORDERS.uid, 0, 0)
+        moved = [
+            item.attributes["x"]
+            for item in pipe.cell.items()
+            if item.key.partition == partition and keys.is_moved_block(item.key.sort)
+        ]
+        week_s, slack_s = 7 * 86_400, 3_600
+        assert moved == [now_s + ORDERS.retention_s + 1_209_600 + week_s + slack_s]
+
+    pipe.run(story())
+
+
+def _messages(start: int) -> list[Outgoing]:
+    return [Outgoing(body=f"m{i}", size=3) for i in range(start, start + 10)]
