@@ -30,6 +30,7 @@ from data_plane.core.limits import (
     VISIBILITY_TIMEOUT_S_DEFAULT,
     VISIBILITY_TIMEOUT_S_MAX,
 )
+from data_plane.core.queue import AT_LEAST_ONCE, DELIVERY_GUARANTEES
 
 Kind = Literal["integer", "boolean", "choice", "document", "text"]
 Setting = Literal["always", "on creation", "never"]
@@ -41,6 +42,7 @@ class QueueAttribute:
 
     `default` holds while it is not set ("": none). `shown` says whether GetQueueAttributes shows
     it while it has its default. `minimum` and `maximum` bound an integer, `choices` a choice.
+    One that is `beyond_sqs` is shown to those alone who name it, not with `All`.
     """
 
     name: str
@@ -52,6 +54,7 @@ class QueueAttribute:
     setting: Setting = "always"
     shown: bool = True
     fifo_only: bool = False
+    beyond_sqs: bool = False
 
 
 _ROWS: Final = (
@@ -106,6 +109,13 @@ _ROWS: Final = (
         "perQueue",
         choices=("perQueue", "perMessageGroupId"),
         fifo_only=True,
+    ),
+    QueueAttribute(
+        "TidegateDeliveryGuarantee",
+        "choice",
+        AT_LEAST_ONCE,
+        choices=DELIVERY_GUARANTEES,
+        beyond_sqs=True,
     ),
     QueueAttribute("ApproximateNumberOfMessages", "integer", setting="never"),
     QueueAttribute("ApproximateNumberOfMessagesNotVisible", "integer", setting="never"),
@@ -208,7 +218,7 @@ def render(
             raise _unknown_attribute(name)
     shown: dict[str, str] = {}
     for name, row in QUEUE_ATTRIBUTES.items():
-        if ALL not in asked and name not in asked:
+        if name not in asked and (row.beyond_sqs or ALL not in asked):
             continue
         value = read_only.get(name, "") if row.setting == "never" else attributes.get(name, "")
         if row.setting != "never" and value in ("", row.default):

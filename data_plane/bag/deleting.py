@@ -1,31 +1,86 @@
-"""Deleting: one blind, idempotent write for each block touched."""
+"""Deleting: one write for each block touched, blind and idempotent, or fenced by the leases."""
 
 from collections.abc import Sequence
+from functools import partial
 
-from data_plane.bag.bounds import COLLECT_AFTER_US
+from data_plane.bag.bounds import COLLECT_AFTER_US, LEASE_ATTEMPTS_MAX
 from data_plane.bag.desk import Access, Desk, open_lane
 from data_plane.bag.lane import Finished
-from data_plane.core.errors import RefusedError
+from data_plane.core.errors import RefusedError, invalid_parameter
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
-from data_plane.ports import Attributes, Key, Update
-from data_plane.stored import counting, keys
+from data_plane.ports import Attributes, CellUnavailableError, Equals, Key, Update
+from data_plane.stored import counting, keys, lease
 from data_plane.stored.segment import FORMAT_VERSION
 
 
 async def delete(
     desk: Desk, queue: Queue, handles: Sequence[ReceiptHandle]
 ) -> list[RefusedError | None]:
-    """Delete the messages, whatever happened to their leases meanwhile. See `Bag.delete`."""
+    """Delete the messages, whatever happened to their leases meanwhile. See `Bag.delete`.
+
+    In a fenced queue that is refused with a handle whose lease is not the last one.
+    """
     at = open_lane(desk, queue)
-    sent_ms: dict[bytes, dict[int, int]] = {}
+    blocks: dict[bytes, list[ReceiptHandle]] = {}
     for handle in handles:
-        sent_ms.setdefault(handle.block, {})[handle.index] = handle.sent_ms
-    calls = [delete_in(at, block_id, sent) for block_id, sent in sent_ms.items()]
-    for outcome in await desk.waits.all_of(calls):
+        blocks.setdefault(handle.block, []).append(handle)
+    delete_of_block = _delete_fenced if queue.is_fenced else _delete_blindly
+    expired: set[str] = set()
+    for outcome in await desk.waits.all_of(
+        [delete_of_block(at, block_id, wanted) for block_id, wanted in blocks.items()]
+    ):
         if isinstance(outcome, Exception):
             raise outcome
-    return [None] * len(handles)
+        expired |= outcome
+    return [expired_handle(handle) if handle.text in expired else None for handle in handles]
+
+
+async def _delete_blindly(at: Access, block_id: bytes, handles: list[ReceiptHandle]) -> set[str]:
+    """Delete messages of one block; no handle has expired."""
+    await delete_in(at, block_id, {handle.index: handle.sent_ms for handle in handles})
+    return set()
+
+
+async def _delete_fenced(at: Access, block_id: bytes, handles: list[ReceiptHandle]) -> set[str]:
+    """Delete those messages of one block of which the last leases are at hand: the other handles.
+
+    The leases stay: so a repetition with the same handle finds its own.
+    """
+    queue, key = at.queue, Key(at.lane.states, block_id)
+    state = await at.cell.get(key)
+    for _ in range(LEASE_ATTEMPTS_MAX):
+        held = [h for h in handles if state is not None and holds_lease(state, h)]
+        lost = {handle.text for handle in handles} - {handle.text for handle in held}
+        if state is None or not held:
+            return lost
+        now_ms = at.now_ms()
+        sent_ms = {handle.index: handle.sent_ms for handle in held}
+        written = await at.cell.update(
+            key,
+            Update(
+                assign={"v": FORMAT_VERSION, "x": at.block_ttl_s(block_id)},
+                add={"d": frozenset(sent_ms)},
+            ),
+            tuple((Equals(f"m{index}", state[f"m{index}"]),) for index in sent_ms),
+            partial(counting.deleted, queue, sent_ms=sent_ms, now_ms=now_ms),
+        )
+        if written.applied:
+            _deleted(at, block_id, written.before, sent_ms)
+            return lost
+        state = written.before
+    raise CellUnavailableError("the block changes faster than it can be written")
+
+
+def holds_lease(state: Attributes, handle: ReceiptHandle) -> bool:
+    """Whether the last lease of the handle's message is the handle's."""
+    stored = state.get(f"m{handle.index}")
+    return isinstance(stored, bytes) and lease.from_bytes(stored).token == handle.token
+
+
+def expired_handle(handle: ReceiptHandle) -> RefusedError:
+    """The message was received again, or deleted, by somebody else."""
+    return invalid_parameter("ReceiptHandle", handle.text, "The receipt handle has expired.")
 
 
 async def delete_in(
@@ -42,12 +97,19 @@ async def delete_in(
         ),
         tallies=lambda before: counting.deleted(queue, before, sent_ms, now_ms),
     )
+    _deleted(at, block_id, written.before, sent_ms)
+
+
+def _deleted(
+    at: Access, block_id: bytes, before: Attributes | None, sent_ms: dict[int, int]
+) -> None:
+    """Let this front end know that messages of a block are deleted."""
     block = at.lane.known(block_id)
     if block is not None:
         at.lane.gone(block, sent_ms)
         at.lane.advance()
-    if written.before is not None:
-        _collect_if_finished(at, block_id, written.before, sent_ms)
+    if before is not None:
+        _collect_if_finished(at, block_id, before, sent_ms)
 
 
 def _collect_if_finished(

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from data_plane.bag import upkeep
+from data_plane.bag.block import NEVER_MS
 from data_plane.bag.bounds import LEASE_ATTEMPTS_MAX, VISIBILITY_TOTAL_MS_MAX
+from data_plane.bag.deleting import expired_handle, holds_lease
 from data_plane.bag.desk import Access, Desk, channel, open_lane
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, MESSAGE_NOT_INFLIGHT, RefusedError
 from data_plane.core.queue import Queue
@@ -28,17 +31,24 @@ Wanted = dict[int, tuple[ReceiptHandle, int]]
 """By index in the block: the handle that names the message, and the visibility it shall have."""
 
 
+class _Terms(NamedTuple):
+    """How long a message may be in flight in all; whether its last receiver alone may say so."""
+
+    total_ms_max: int
+    fenced: bool
+
+
 async def change_visibility(
     desk: Desk, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]], *, extended: bool
 ) -> list[Outcome]:
     """Set the visibility of leased messages anew, from now. See `Bag.change_visibility`."""
     at = open_lane(desk, queue)
-    total_ms_max = None if extended else VISIBILITY_TOTAL_MS_MAX
+    terms = _Terms(NEVER_MS if extended else VISIBILITY_TOTAL_MS_MAX, queue.is_fenced)
     blocks: dict[bytes, Wanted] = {}
     for handle, visibility_s in changes:
         blocks.setdefault(handle.block, {})[handle.index] = (handle, visibility_s)
     outcomes = await desk.waits.all_of(
-        [_change_in(at, block_id, wanted, total_ms_max) for block_id, wanted in blocks.items()]
+        [_change_in(at, block_id, wanted, terms) for block_id, wanted in blocks.items()]
     )
     by_place: dict[tuple[bytes, int], Outcome] = {}
     for block_id, outcome in zip(blocks, outcomes, strict=True):
@@ -50,14 +60,14 @@ async def change_visibility(
 
 
 async def _change_in(
-    at: Access, block_id: bytes, wanted: Wanted, total_ms_max: int | None
+    at: Access, block_id: bytes, wanted: Wanted, terms: _Terms
 ) -> dict[int, Outcome]:
     """Change messages of one block: the outcome of each."""
     key = Key(at.lane.states, block_id)
     state = await at.cell.get(key)
     for _ in range(LEASE_ATTEMPTS_MAX):
         now_ms = at.now_ms()
-        outcomes, leases = _decide(state, wanted, now_ms, total_ms_max)
+        outcomes, leases = _decide(state, wanted, now_ms, terms)
         if state is None or not leases:
             return outcomes
         written = await at.cell.update(
@@ -81,14 +91,14 @@ def _tallies(
 
 
 def _decide(
-    state: Attributes | None, wanted: Wanted, now_ms: int, total_ms_max: int | None
+    state: Attributes | None, wanted: Wanted, now_ms: int, terms: _Terms
 ) -> tuple[dict[int, Outcome], dict[int, lease.Lease]]:
     """What to answer for each message, and the leases to write."""
     outcomes: dict[int, Outcome] = {}
     leases: dict[int, lease.Lease] = {}
     for index, (handle, visibility_s) in wanted.items():
         stored = state.get(f"m{index}") if state is not None else None
-        if state is None or not isinstance(stored, bytes) or f"q{index}" in state:
+        if state is None or not isinstance(stored, bytes) or not _can_change(state, index):
             outcomes[index] = RefusedError(
                 INVALID_PARAMETER_VALUE,
                 f"Value {handle.text} for parameter ReceiptHandle is invalid. Reason: Message does"
@@ -97,11 +107,13 @@ def _decide(
             continue
         held = lease.from_bytes(stored)
         visible_ms = now_ms + visibility_s * 1000 if visibility_s else 0
-        if held.visible_ms <= now_ms:
+        if terms.fenced and not holds_lease(state, handle):
+            outcomes[index] = expired_handle(handle)
+        elif held.visible_ms <= now_ms:
             outcomes[index] = RefusedError(
                 MESSAGE_NOT_INFLIGHT, "The specified message isn't in flight."
             )
-        elif total_ms_max is not None and visible_ms > held.leased_ms + total_ms_max:
+        elif visible_ms > held.leased_ms + terms.total_ms_max:
             outcomes[index] = RefusedError(
                 INVALID_PARAMETER_VALUE,
                 f"Value {visibility_s} for parameter VisibilityTimeout is invalid. Reason: Total"
@@ -111,6 +123,12 @@ def _decide(
             outcomes[index] = None
             leases[index] = held._replace(visible_ms=visible_ms)
     return outcomes, leases
+
+
+def _can_change(state: Attributes, index: int) -> bool:
+    """Whether a message with a lease is neither deleted nor on its way to another queue."""
+    done = state.get("d", frozenset())
+    return f"q{index}" not in state and not (isinstance(done, frozenset) and index in done)
 
 
 def _assignments(at: Access, block_id: bytes, leases: dict[int, lease.Lease]) -> dict[str, Value]:

@@ -2,6 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+AT_MOST_ONCE: Final = "atMostOnce"
+AT_LEAST_ONCE: Final = "atLeastOnce"
+EXACTLY_ONCE: Final = "exactlyOnce"
+DELIVERY_GUARANTEES: Final = (AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE)
+"""Values of the attribute TidegateDeliveryGuarantee (docs/promises.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +53,13 @@ class Queue:
     def arn(self) -> str:
         """Amazon Resource Name."""
         return f"arn:aws:sqs:{self.region}:{self.account}:{self.name}"
+
+    @property
+    def delivery_guarantee(self) -> str:
+        """One of DELIVERY_GUARANTEES."""
+        return self.attributes.get("TidegateDeliveryGuarantee", AT_LEAST_ONCE)
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether only the latest receiver of a message may delete it or change its visibility."""
+        return self.delivery_guarantee != AT_LEAST_ONCE

@@ -23,6 +23,7 @@ from data_plane.core.limits import (
 from data_plane.core.message import Delivery, MessageAttribute
 from data_plane.core.message_rules import rendered_size_bytes
 from data_plane.core.queue import Queue
+from data_plane.operations import hand_over
 from data_plane.operations.batch import queue_of
 from data_plane.operations.change_message_visibility import check_visibility_timeout
 from data_plane.operations.message_engine import MessageEngine
@@ -71,7 +72,8 @@ def receive_message(engine: MessageEngine) -> Operation:
             check_visibility_timeout(visibility_s)
         attempt = _read_attempt(params, queue)
         choice = _read_choice(params)
-        deliveries = await engine.receive(
+        deliveries = await hand_over.receive(
+            engine,
             queue,
             count=count,
             visibility_s=visibility_s,

@@ -1,0 +1,51 @@
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from data_plane.core.message import Delivery
+from data_plane.core.queue import AT_MOST_ONCE, Queue
+from data_plane.engine import Engine
+from data_plane.operations import hand_over
+from tests.unit.data_plane.bag.conftest import QUEUE, Bench
+
+ONCE = replace(QUEUE, attributes={"TidegateDeliveryGuarantee": AT_MOST_ONCE})
+
+
+class SlowEngine(Engine):
+    """Takes longer than the lease lasts to give a receive's messages to the caller."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench.bag)
+        self.bench = bench
+        self.others: list[Delivery] = []
+
+    async def receive(self, queue: Queue, **options: Any) -> list[Delivery]:
+        deliveries = await super().receive(queue, **options)
+        self.bench.clock.advance(31)
+        fast = Engine(self.bench.front_end())
+        self.others = await hand_over.receive(fast, queue, **options)
+        return deliveries
+
+
+def test_who_is_overtaken_before_the_delete_shows_nothing() -> None:
+    async def story() -> None:
+        bench = Bench(queue=ONCE)
+        await bench.send("a", "b")
+        slow = SlowEngine(bench)
+        shown = await hand_over.receive(slow, ONCE, count=10, visibility_s=0, until_us=0)
+        assert shown == []
+        assert sorted(delivery.message.body for delivery in slow.others) == ["a", "b"]
+
+    asyncio.run(story())
+
+
+def test_the_visibility_asked_for_has_no_effect() -> None:
+    async def story() -> None:
+        bench = Bench(queue=ONCE)
+        await bench.send("a")
+        engine = Engine(bench.bag)
+        shown = await hand_over.receive(engine, ONCE, count=1, visibility_s=0, until_us=0)
+        assert [delivery.message.body for delivery in shown] == ["a"]
+        assert await bench.receive() == []
+
+    asyncio.run(story())
