@@ -17,7 +17,10 @@ SETTABLE = {
     "KmsMasterKeyId": "alias/aws/sqs",
     "KmsDataKeyReusePeriodSeconds": "86400",
     "SqsManagedSseEnabled": "false",
-    "Policy": '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*"}]}',
+    "Policy": (
+        '{"Version":"2012-10-17","Statement":[{"Sid":"<&>","Effect":"Allow","Principal":"*",'
+        '"Action":"sqs:*","Resource":"*"}]}'
+    ),
     "RedrivePolicy": json.dumps(
         {"deadLetterTargetArn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:dead", "maxReceiveCount": 5},
         separators=(",", ":"),
@@ -126,8 +129,8 @@ def test_wrong_attributes(sqs: Any) -> None:
         400,
     )
     assert error(sqs.set_queue_attributes, QueueUrl=url, Attributes={"FifoQueue": "true"}) == (
-        "InvalidAttributeValue",
-        "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported.",
+        "InvalidAttributeName",
+        "Unknown Attribute FifoQueue.",
         400,
     )
     assert error(sqs.get_queue_attributes, QueueUrl=url, AttributeNames=["Nonsense"]) == (
@@ -138,6 +141,63 @@ def test_wrong_attributes(sqs: Any) -> None:
     assert "new" not in str(sqs.list_queues())
 
 
+def test_attributes_of_a_fifo_queue(sqs: Any) -> None:
+    fifo = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+    url = sqs.create_queue(QueueName="orders.fifo", Attributes=fifo)["QueueUrl"]
+    names = [*fifo, "DeduplicationScope", "FifoThroughputLimit", "QueueArn"]
+    assert sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"] == fifo | {
+        "DeduplicationScope": "queue",
+        "FifoThroughputLimit": "perQueue",
+        "QueueArn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:orders.fifo",
+    }
+    setting = sqs.set_queue_attributes
+    setting(QueueUrl=url, Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "false"})
+    assert error(setting, QueueUrl=url, Attributes={"FifoQueue": "false"}) == (
+        "InvalidAttributeValue",
+        "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported.",
+        400,
+    )
+    limit = {"FifoThroughputLimit": "perMessageGroupId"}
+    assert error(setting, QueueUrl=url, Attributes=limit)[::2] == ("InvalidParameterValue", 400)
+    setting(QueueUrl=url, Attributes={"DeduplicationScope": "messageGroup", **limit})
+    shown = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+    assert (shown["DeduplicationScope"], shown["ContentBasedDeduplication"]) == (
+        "messageGroup",
+        "false",
+    )
+    assert shown["FifoThroughputLimit"] == "perMessageGroupId"
+    assert error(sqs.create_queue, QueueName="orders.fifo", Attributes=fifo) == (
+        "QueueAlreadyExists",
+        (
+            "A queue already exists with the same name and a different value for attribute "
+            "ContentBasedDeduplication"
+        ),
+        400,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ContentBasedDeduplication", "Unknown Attribute ContentBasedDeduplication."),
+        (
+            "DeduplicationScope",
+            "You can specify the DeduplicationScope only when FifoQueue is set to true.",
+        ),
+        (
+            "FifoThroughputLimit",
+            "You can specify the FifoThroughputLimit only when FifoQueue is set to true.",
+        ),
+    ],
+)
+def test_fifo_attributes_on_standard_queues(sqs: Any, name: str, message: str) -> None:
+    url = sqs.create_queue(QueueName="orders")["QueueUrl"]
+    wrong = {"Attributes": {name: "true"}}
+    expected = ("InvalidAttributeName", message, 400)
+    assert error(sqs.set_queue_attributes, QueueUrl=url, **wrong) == expected
+    assert error(sqs.create_queue, QueueName="new", **wrong) == expected
+
+
 def test_wrong_names(sqs: Any) -> None:
     for name in ("a b", "x" * 81, "orders.fifo", "ü"):
         assert error(sqs.create_queue, QueueName=name) == (
@@ -145,12 +205,11 @@ def test_wrong_names(sqs: Any) -> None:
             "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length",
             400,
         )
-    fifo = {"QueueName": "orders.fifo", "Attributes": {"FifoQueue": "true"}}
-    assert error(sqs.create_queue, **fifo) == (
-        "AWS.SimpleQueueService.UnsupportedOperation",
-        "FIFO queues are not supported yet.",
-        400,
-    )
+    for name in ("orders", "a b.fifo", "x" * 76 + ".fifo"):
+        fifo = {"QueueName": name, "Attributes": {"FifoQueue": "true"}}
+        code, message, status = error(sqs.create_queue, **fifo)
+        assert (code, status) == ("InvalidParameterValue", 400)
+        assert message.startswith("The name of a FIFO queue can only include alphanumeric")
 
 
 def test_the_same_name_with_other_attributes(sqs: Any) -> None:
@@ -204,9 +263,9 @@ def test_the_ways_of_encryption_exclude_each_other(sqs: Any) -> None:
 def test_tags(sqs: Any) -> None:
     url = sqs.create_queue(QueueName="orders", tags={"a": "1", "b": ""})["QueueUrl"]
     assert sqs.list_queue_tags(QueueUrl=url)["Tags"] == {"a": "1", "b": ""}
-    sqs.tag_queue(QueueUrl=url, Tags={"a": "2", "ü": "& <ß>"})
+    sqs.tag_queue(QueueUrl=url, Tags={"a": "2", "ü": "ß @/+"})
     sqs.untag_queue(QueueUrl=url, TagKeys=["b"])
-    assert sqs.list_queue_tags(QueueUrl=url)["Tags"] == {"a": "2", "ü": "& <ß>"}
+    assert sqs.list_queue_tags(QueueUrl=url)["Tags"] == {"a": "2", "ü": "ß @/+"}
     sqs.untag_queue(QueueUrl=url, TagKeys=["a", "ü"])
     assert "Tags" not in sqs.list_queue_tags(QueueUrl=url)
     many = {f"k{number}": "" for number in range(51)}
