@@ -30,6 +30,7 @@ from data_plane.frontend.settings import FrontEndSettings
 from data_plane.http.logs import LogHandler, LogWriter
 from data_plane.http.metrics import CONTENT_TYPE, QUEUES_MAX, Gauges, Metrics, QueueName
 from data_plane.http.server import HttpServer, HttpSettings
+from data_plane.log.engine import Log
 from data_plane.operations.catalog import message_operations
 from data_plane.ports import CellUnavailableError, Clock
 from data_plane.protocol.http import HttpResponse
@@ -66,7 +67,8 @@ class TidegateServer:
         )
         bodies = {opened.name: opened.bodies} if opened.bodies is not None else {}
         bag = Bag(cells, self.clock, entropy, self.waits, bodies, self.registry)
-        self.engine = Engine(bag)
+        log_engine = Log(cells, self.clock, entropy, self.waits, bodies)
+        self.engine = Engine(bag, log_engine)
         self.metrics = Metrics()
         self.log = log
         front_end_settings = FrontEndSettings(

@@ -1,104 +1,25 @@
 """The engine of all queues: the bag for standard ones, the log for FIFO ones."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from data_plane.bag.engine import Bag
-from data_plane.core.errors import UNSUPPORTED_OPERATION, RefusedError
+from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts, Delivery, Outgoing, Sent
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
-
-
-class Log(Protocol):
-    """The engine of FIFO queues. Its methods mean and raise what those of `Engine` do."""
-
-    @property
-    def damaged_segments(self) -> int:
-        """As `Engine.damaged_segments`."""
-        ...
-
-    async def send(
-        self,
-        queue: Queue,
-        sender: str,
-        messages: Sequence[Outgoing],
-        *,
-        call: bytes = b"",
-        repeated: bool = False,
-    ) -> list[Sent]:
-        """As `Engine.send`."""
-        ...
-
-    async def receive(
-        self, queue: Queue, *, count: int, visibility_s: int, until_us: int, attempt: str = ""
-    ) -> list[Delivery]:
-        """As `Engine.receive`."""
-        ...
-
-    async def delete(
-        self, queue: Queue, handles: Sequence[ReceiptHandle]
-    ) -> list[RefusedError | None]:
-        """As `Engine.delete`."""
-        ...
-
-    async def change_visibility(
-        self,
-        queue: Queue,
-        changes: Sequence[tuple[ReceiptHandle, int]],
-        *,
-        extended: bool = False,
-    ) -> list[RefusedError | None]:
-        """As `Engine.change_visibility`."""
-        ...
-
-    async def counts(self, queue: Queue) -> Counts:
-        """As `Engine.counts`."""
-        ...
-
-    async def purge(self, queue: Queue) -> int:
-        """As `Engine.purge`."""
-        ...
-
-    async def restamp(self, queue: Queue) -> None:
-        """As `Engine.restamp`."""
-        ...
-
-    def dropped(self, queue: Queue) -> None:
-        """As `Engine.dropped`."""
-        ...
-
-    async def sweep(self) -> None:
-        """As `Engine.sweep`."""
-        ...
-
-    async def sweep_bodies(self) -> None:
-        """As `Engine.sweep_bodies`."""
-        ...
-
-    async def drop_past_counters(self, queue: Queue) -> None:
-        """As `Engine.drop_past_counters`."""
-        ...
+from data_plane.log.engine import Log
 
 
 class Engine:
     """Queues of both types, each on the engine of its type.
 
-    Without a `log` there are no FIFO queues: they are refused as unsupported. All coroutines raise
-    CellUnavailableError where a cell fails them, and RefusedError(QueueDoesNotExist) for a queue
-    that was dropped.
+    All coroutines raise CellUnavailableError where a cell fails them, and
+    RefusedError(QueueDoesNotExist) for a queue that was dropped.
     """
 
-    def __init__(self, bag: Bag, log: Log | None = None) -> None:
+    def __init__(self, bag: Bag, log: Log) -> None:
         self.bag = bag
-        self._log = log
-
-    @property
-    def log(self) -> Log:
-        """The engine of FIFO queues."""
-        if self._log is None:
-            raise RefusedError(UNSUPPORTED_OPERATION, "FIFO queues are not supported yet.")
-        return self._log
+        self.log = log
 
     def _of(self, queue: Queue) -> Bag | Log:
         return self.log if queue.fifo else self.bag
@@ -180,24 +101,18 @@ class Engine:
     @property
     def damaged_segments(self) -> int:
         """How many segments could not be read; their messages stay stored, undelivered."""
-        in_log = self._log.damaged_segments if self._log is not None else 0
-        return self.bag.damaged_segments + in_log
+        return self.bag.damaged_segments + self.log.damaged_segments
 
     async def sweep(self) -> None:
         """One bounded step of background upkeep; to be called every second or so."""
         try:
             await self.bag.sweep()
         finally:
-            if self._log is not None:
-                await self._log.sweep()
+            await self.log.sweep()
 
     async def sweep_bodies(self) -> None:
         """As `sweep`, for bodies apart: by itself, because it waits for the blob store."""
-        try:
-            await self.bag.sweep_bodies()
-        finally:
-            if self._log is not None:
-                await self._log.sweep_bodies()
+        await self.bag.sweep_bodies()  # Both engines have their bodies in the same stores.
 
     async def drop_past_counters(self, queue: Queue) -> None:
         """Let go of counters that no count needs any more; now and then for each queue in use."""

@@ -22,6 +22,7 @@ from data_plane.engine import Engine
 from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
+from data_plane.log.engine import Log
 from data_plane.memory.cell import MemoryCell
 from data_plane.operations.catalog import message_operations
 from data_plane.ports import Cell, Offload
@@ -98,7 +99,8 @@ class InProcessServer:
         )
         waits = self._runner.waits
         bag = Bag({"a": cell}, self.clock, entropy, waits, bodies, self.registry)
-        self.engine = Engine(bag)
+        log = Log({"a": cell}, self.clock, entropy, waits, bodies)
+        self.engine = Engine(bag, log)
         self.operations = (
             *queue_operations(self.registry, self.engine),
             *message_operations(self.engine),

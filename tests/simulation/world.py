@@ -14,6 +14,7 @@ from data_plane.engine import Engine
 from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
+from data_plane.log.engine import Log
 from data_plane.operations.catalog import message_operations
 from data_plane.ports import CellUnavailableError
 from data_plane.protocol.http import HttpRequest, HttpResponse
@@ -71,7 +72,8 @@ class Slot:
         bodies = {name: self._bodies(place) for name, place in world.places.items()}
         registry = Registry(self.cells["meta"], tuple(data_cells), process, process)
         self.bag = Bag(data_cells, process, process, process, bodies, registry)
-        engine = Engine(self.bag)
+        self.log = Log(data_cells, process, process, process, bodies)
+        engine = Engine(self.bag, self.log)
         self.front_end = FrontEnd(
             (*message_operations(engine), *queue_operations(registry, engine)),
             registry,

@@ -2,27 +2,38 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+from data_plane.bag.engine import Bag
 from data_plane.core.message import Delivery
 from data_plane.core.queue import AT_MOST_ONCE, Queue
 from data_plane.engine import Engine
+from data_plane.log.engine import Log
 from data_plane.operations import hand_over
+from data_plane.runtime.event_loop import EventLoopWaits
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 
 ONCE = replace(QUEUE, attributes={"TidegateDeliveryGuarantee": AT_MOST_ONCE})
+
+
+def empty_log(bench: Bench) -> Log:
+    return Log({"a": bench.cell}, bench.clock, bench.entropy, EventLoopWaits(bench.clock))
+
+
+def engine_over(bench: Bench, bag: Bag) -> Engine:
+    return Engine(bag, empty_log(bench))
 
 
 class SlowEngine(Engine):
     """Takes longer than the lease lasts to give a receive's messages to the caller."""
 
     def __init__(self, bench: Bench) -> None:
-        super().__init__(bench.bag)
+        super().__init__(bench.bag, empty_log(bench))
         self.bench = bench
         self.others: list[Delivery] = []
 
     async def receive(self, queue: Queue, **options: Any) -> list[Delivery]:
         deliveries = await super().receive(queue, **options)
         self.bench.clock.advance(31)
-        fast = Engine(self.bench.front_end())
+        fast = engine_over(self.bench, self.bench.front_end())
         self.others = await hand_over.receive(fast, queue, **options)
         return deliveries
 
@@ -43,7 +54,7 @@ def test_the_visibility_asked_for_has_no_effect() -> None:
     async def story() -> None:
         bench = Bench(queue=ONCE)
         await bench.send("a")
-        engine = Engine(bench.bag)
+        engine = engine_over(bench, bench.bag)
         shown = await hand_over.receive(engine, ONCE, count=1, visibility_s=0, until_us=0)
         assert [delivery.message.body for delivery in shown] == ["a"]
         assert await bench.receive() == []

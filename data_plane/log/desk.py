@@ -1,0 +1,141 @@
+"""What the operations of the log share in one front end: ports, identity, partitions."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from data_plane.core.errors import queue_does_not_exist
+from data_plane.core.queue import Queue
+from data_plane.log.bounds import HIGH_THROUGHPUT_PARTITIONS, PARTITIONS_MAX, SLOT_TTL_SLACK_S
+from data_plane.log.partition import Partition
+from data_plane.ports import Cell, Clock, Entropy, Waits
+from data_plane.stored.bodies import BodyStore
+from data_plane.stored.bounds import DATA_TTL_SLACK_S, STATE_TTL_SLACK_S
+from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
+
+GENERATION = 0
+GROUP_SCOPE = "messageGroup"
+PER_GROUP = "perMessageGroupId"
+
+
+class Desk:
+    """One front end's side of the log. `writer` names it in nonces and leases."""
+
+    def __init__(
+        self,
+        cells: Mapping[str, Cell],
+        clock: Clock,
+        entropy: Entropy,
+        waits: Waits,
+        bodies: Mapping[str, BodyStore],
+    ) -> None:
+        self.cells = cells
+        self.bodies = bodies
+        self.clock = clock
+        self.entropy = entropy
+        self.waits = waits
+        self.writer = entropy.random_bytes(WRITER_BYTES)
+        self.partitions: OrderedDict[tuple[str, int, int], Partition] = OrderedDict()
+        self.dropped: OrderedDict[str, None] = OrderedDict()
+        self.damaged_segments = 0
+        self._tokens_given = 0
+
+    def new_token(self) -> bytes:
+        """A nonce for one write of a slot or of leases."""
+        self._tokens_given += 1
+        return self.writer + self._tokens_given.to_bytes(TOKEN_BYTES - WRITER_BYTES, "big")
+
+    def partition(self, queue: Queue, number: int, generation: int) -> Partition:
+        """What this front end remembers of a partition."""
+        key = (queue.uid, number, generation)
+        found = self.partitions.get(key)
+        if found is None:
+            found = self.partitions[key] = Partition(queue, number, generation, self.writer)
+            if len(self.partitions) > PARTITIONS_MAX:
+                self.partitions.popitem(last=False)
+        else:
+            self.partitions.move_to_end(key)
+            found.queue = queue
+        return found
+
+    def drop(self, queue: Queue) -> None:
+        """The queue is no more; nothing that is remembered of it is of use."""
+        self.dropped[queue.uid] = None
+        if len(self.dropped) > PARTITIONS_MAX:
+            self.dropped.popitem(last=False)
+        for key in [key for key in self.partitions if key[0] == queue.uid]:
+            del self.partitions[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One operation's access to a partition, through the front end's desk."""
+
+    desk: Desk
+    queue: Queue
+    partition: Partition
+
+    @property
+    def cell(self) -> Cell:
+        """The cell that holds the partition."""
+        return self.desk.cells[self.queue.cell]
+
+    @property
+    def bodies(self) -> BodyStore | None:
+        """Where the cell has bodies that are too big for it, if it has such a place."""
+        return self.desk.bodies.get(self.queue.cell)
+
+    def now_us(self) -> int:
+        """This front end's clock, in microseconds."""
+        return self.desk.clock.now_us()
+
+    def now_ms(self) -> int:
+        """This front end's clock, in milliseconds."""
+        return self.desk.clock.now_us() // 1000
+
+    def slot_ttl_s(self, stamp_us: int) -> int:
+        """When a slot with this stamp may be removed, unless the slot below says later."""
+        return stamp_us // 1_000_000 + self.queue.retention_s + SLOT_TTL_SLACK_S
+
+    def state_ttl_s(self) -> int:
+        """When a block state written now may be removed: after all of its messages."""
+        return (
+            self.now_us() // 1_000_000
+            + self.queue.retention_s
+            + DATA_TTL_SLACK_S
+            + STATE_TTL_SLACK_S
+        )
+
+
+def open_queue(desk: Desk, queue: Queue) -> list[Access]:
+    """Access to all partitions. Raises RefusedError where the queue was deleted meanwhile."""
+    if queue.uid in desk.dropped:
+        raise queue_does_not_exist()
+    return [
+        Access(desk, queue, desk.partition(queue, number, GENERATION))
+        for number in range(partitions_of(queue))
+    ]
+
+
+def access_of(desk: Desk, queue: Queue, number: int, generation: int) -> Access:
+    """Access to the partition that a receipt handle names. Raises as `open_queue`."""
+    if queue.uid in desk.dropped:
+        raise queue_does_not_exist()
+    return Access(desk, queue, desk.partition(queue, number, generation))
+
+
+def partitions_of(queue: Queue) -> int:
+    """How many partitions the queue has."""
+    if queue.attributes.get("FifoThroughputLimit") == PER_GROUP:
+        return HIGH_THROUGHPUT_PARTITIONS
+    return 1
+
+
+def has_group_scope(queue: Queue) -> bool:
+    """Whether messages of different groups are never duplicates of each other."""
+    return queue.attributes.get("DeduplicationScope") == GROUP_SCOPE
+
+
+def channel(queue: Queue) -> tuple[str, str]:
+    """The channel on which receives of a queue wait."""
+    return ("log", queue.uid)

@@ -1,0 +1,123 @@
+"""The log engine as its callers see it. Each method is a module of this package."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from data_plane.core.errors import RefusedError
+from data_plane.core.message import Counts, Delivery, Outgoing, Sent
+from data_plane.core.queue import Queue
+from data_plane.core.receipt_handle import ReceiptHandle
+from data_plane.log import deleting, receiving, sending, upkeep, visibility
+from data_plane.log.desk import Desk, channel, open_queue
+from data_plane.ports import Cell, Clock, Entropy, Waits
+from data_plane.stored import counting
+from data_plane.stored.bodies import BodyStore
+
+EVERYONE = 1 << 30
+
+
+class Log:
+    """FIFO queues on cells; `bodies` has, by cell, where those too big for its items go.
+
+    All methods raise CellUnavailableError where a cell fails them, and
+    RefusedError(QueueDoesNotExist) for a queue that was dropped.
+    """
+
+    def __init__(
+        self,
+        cells: Mapping[str, Cell],
+        clock: Clock,
+        entropy: Entropy,
+        waits: Waits,
+        bodies: Mapping[str, BodyStore] = MappingProxyType({}),
+    ) -> None:
+        self._desk = Desk(cells, clock, entropy, waits, bodies)
+
+    async def send(
+        self,
+        queue: Queue,
+        sender: str,
+        messages: Sequence[Outgoing],
+        *,
+        call: bytes = b"",  # noqa: ARG002 - duplicates are known by what they are, not by the call
+        repeated: bool = False,  # noqa: ARG002 - likewise
+    ) -> list[Sent]:
+        """Store the messages in their order, each once; durable when it returns.
+
+        Every message has a group and a deduplication id. A duplicate of a message of the last
+        five minutes is answered with what that one got.
+        """
+        return await sending.send(self._desk, queue, sender, messages)
+
+    async def receive(
+        self,
+        queue: Queue,
+        *,
+        count: int,
+        visibility_s: int,
+        until_us: int,
+        attempt: str = "",  # noqa: ARG002
+    ) -> list[Delivery]:
+        """Lease up to `count` messages for `visibility_s`, in order within each group.
+
+        Waits for a first message until `until_us`. The leases are durable when it returns.
+        """
+        return await receiving.receive(
+            self._desk, queue, count=count, visibility_s=visibility_s, until_us=until_us
+        )
+
+    async def delete(
+        self, queue: Queue, handles: Sequence[ReceiptHandle]
+    ) -> list[RefusedError | None]:
+        """Delete messages whose leases last; InvalidParameterValue for the others."""
+        return await deleting.delete(self._desk, queue, handles)
+
+    async def change_visibility(
+        self,
+        queue: Queue,
+        changes: Sequence[tuple[ReceiptHandle, int]],
+        *,
+        extended: bool = False,
+    ) -> list[RefusedError | None]:
+        """Make leased messages visible again so many seconds from now (0: at once).
+
+        SQS's bound on the total time since the receive does not hold for `extended` changes.
+        """
+        return await visibility.change_visibility(self._desk, queue, changes, extended=extended)
+
+    async def counts(self, queue: Queue) -> Counts:
+        """The queue's approximate numbers of messages."""
+        return await counting.counts(self._desk.cells[queue.cell], queue, self._desk.clock.now_us())
+
+    async def purge(self, queue: Queue) -> int:
+        """A stamp above those of all messages sent before; duplicates of those are none any more.
+
+        The caller makes it the definition's `purged_us`; nothing is purged before.
+        """
+        stamps = [await sending.purge(at) for at in open_queue(self._desk, queue)]
+        return max(stamps)
+
+    async def restamp(self, queue: Queue) -> None:
+        """Let what is stored live by this retention, before a raised one comes into force.
+
+        Reads the whole queue and writes it anew in part: takes time with the backlog.
+        """
+        await upkeep.restamp(self._desk, queue)
+
+    def dropped(self, queue: Queue) -> None:
+        """The queue was deleted: its waiting receives end, and what is remembered of it goes."""
+        self._desk.drop(queue)
+        self._desk.waits.signal(channel(queue), EVERYONE)
+
+    @property
+    def damaged_segments(self) -> int:
+        """How many slots could not be read; their messages stay stored, undelivered."""
+        return self._desk.damaged_segments
+
+    async def sweep(self) -> None:
+        """One bounded step of background upkeep; to be called every second or so."""
+        await upkeep.sweep(self._desk)
+
+    async def drop_past_counters(self, queue: Queue) -> None:
+        """Let go of counters that no count needs any more; now and then for each queue in use."""
+        await counting.drop_past(self._desk.cells[queue.cell], queue, self._desk.clock.now_us())

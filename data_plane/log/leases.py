@@ -1,0 +1,53 @@
+"""What a receipt handle of a FIFO queue still allows: it is good for as long as its lease."""
+
+from collections.abc import Iterable
+
+from data_plane.core.errors import INVALID_PARAMETER_VALUE, RefusedError
+from data_plane.core.receipt_handle import ReceiptHandle
+from data_plane.log.desk import Access
+from data_plane.ports import Attributes
+from data_plane.stored import keys
+from data_plane.stored.lease import Lease, from_bytes
+
+
+def block_of(handle: ReceiptHandle) -> int:
+    """The first slot of the block in which the handle's message lies."""
+    return keys.slot_of(handle.block[: keys.SLICE_BYTES])
+
+
+def lease_in(state: Attributes | None, index: int) -> Lease | None:
+    """The lease of a message in a stored state, if it has one."""
+    stored = state.get(f"m{index}") if state is not None else None
+    return from_bytes(stored) if isinstance(stored, bytes) else None
+
+
+def is_done(state: Attributes | None, index: int) -> bool:
+    """Whether the message is deleted; a block without a state was collected when all were."""
+    if state is None:
+        return True
+    done = state.get("d")
+    return isinstance(done, frozenset) and index in done
+
+
+def expired(handle: ReceiptHandle) -> RefusedError:
+    """The lease of the handle is over, or another receive holds one."""
+    return RefusedError(
+        INVALID_PARAMETER_VALUE,
+        f"Value {handle.text} for parameter ReceiptHandle is invalid. "
+        "Reason: The receipt handle has expired.",
+    )
+
+
+async def state_of(at: Access, block: int, indexes: Iterable[int]) -> Attributes | None:
+    """The block's state, from memory where it is known that all of these are leased."""
+    known = at.partition.reader.blocks.get(block)
+    if known is not None and all(index in known.leases for index in indexes):
+        return {f"m{index}": known.leases[index] for index in indexes}
+    return await at.cell.get(at.partition.state_key(block))
+
+
+def learn(at: Access, block: int, state: Attributes | None, asked_us: int) -> None:
+    """Take over a state that was read, if the block is one this front end reads."""
+    known = at.partition.reader.blocks.get(block)
+    if known is not None:
+        at.partition.reader.learn(known, state, asked_us)

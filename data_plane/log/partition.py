@@ -1,0 +1,89 @@
+"""What one front end remembers of a partition: its end for writers, its front for readers."""
+
+from dataclasses import dataclass
+
+from data_plane.core.queue import Queue
+from data_plane.log.bounds import PAGE_BYTES, PAGE_ENTRIES, PAGE_SLOTS
+from data_plane.log.reader import Reader
+from data_plane.log.slots import MESSAGES, PURGE, Slot
+from data_plane.log.window import Original, Window
+from data_plane.ports import Key
+from data_plane.stored import keys
+from data_plane.stored.segment import number
+
+
+@dataclass(slots=True)
+class Tail:
+    """The end of a log as a writer knows it: the last slot, and what lies in the window below.
+
+    `seen_us` is when the cell last said, or let follow, that nothing lies above. `unsure`: a write
+    to the next slot may have taken effect. `covered` is the last slot of the last page; `slots`,
+    `entries` and `size_bytes` lie above it.
+    """
+
+    last: Slot
+    window: Window
+    seen_us: int
+    covered: int
+    covered_us: int
+    unsure: bool = False
+    slots: int = 0
+    entries: int = 0
+    size_bytes: int = 0
+
+    def take_over(self, slot: Slot) -> None:
+        """The next slot was written, by whomever."""
+        if slot.number <= self.last.number:
+            return
+        self.last = slot
+        self.slots += 1
+        self.add_to_window(slot)
+
+    def add_to_window(self, slot: Slot) -> None:
+        """What a slot says about duplicates."""
+        if slot.kind == PURGE:
+            self.window.purge(slot.stamp_us)
+        elif slot.kind == MESSAGES:
+            for index, hashes in enumerate(slot.messages):
+                self.window.add(hashes.dedup, Original(hashes.id, slot.stamp_us, index))
+            self.entries += len(slot.messages)
+            self.size_bytes += number(slot.item, "y")
+
+    @property
+    def page_due(self) -> bool:
+        """Whether a cold start would have much to read above the last page."""
+        return (
+            self.slots >= PAGE_SLOTS
+            or self.entries >= PAGE_ENTRIES
+            or self.size_bytes >= PAGE_BYTES
+        )
+
+    def page_written(self, last: Slot) -> None:
+        """A page up to this slot is stored."""
+        if last.number > self.covered:
+            self.covered, self.covered_us = last.number, last.stamp_us
+            self.slots = self.entries = self.size_bytes = 0
+
+
+class Partition:
+    """A partition's names, the tail (None: unknown) and the reader."""
+
+    def __init__(self, queue: Queue, number_: int, generation: int, writer: bytes) -> None:
+        self.queue = queue
+        self.number = number_
+        self.generation = generation
+        self.uid = queue.uid
+        self.slots = keys.slots(queue.uid, number_, self.generation)
+        self.states = keys.slot_states(queue.uid, number_, self.generation)
+        self.pages = keys.pages(queue.uid, number_, self.generation)
+        self.low_water_key = keys.low_water(queue.uid, number_, self.generation)
+        self.tail: Tail | None = None
+        self.reader = Reader(writer)
+
+    def slot_key(self, slot: int) -> Key:
+        """The key of a slot."""
+        return Key(self.slots, keys.be64(slot))
+
+    def state_key(self, block: int) -> Key:
+        """The key of a block's state."""
+        return Key(self.states, keys.be64(block))

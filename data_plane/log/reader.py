@@ -1,0 +1,334 @@
+"""What one front end remembers of what is to be read of a partition: groups of messages not done.
+
+Everything here is a cache of the cell's items; exclusivity rests on the conditions of writes alone,
+and order on the fact that what is done never becomes undone (docs/storage.md, "Block state"). It is
+bounded by SCAN_MESSAGES_MAX, whatever lies behind.
+"""
+
+import heapq
+from bisect import bisect_right
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from itertools import chain, islice
+from typing import NamedTuple
+
+from data_plane.core.queue import Queue
+from data_plane.log.bounds import (
+    BLOCK_FULL_MESSAGES,
+    COLLECT_AFTER_US,
+    FOREIGN_LEASE_GUARD_MS,
+    RANGE_SLOTS_MIN,
+    RANGES_LOOKED_AT_MAX,
+    RANGES_MAX,
+    SEGMENTS_HELD_BYTES_MAX,
+    SEGMENTS_HELD_MAX,
+)
+from data_plane.log.slots import MESSAGES, Slot
+from data_plane.ports import Attributes
+from data_plane.stored import lease
+from data_plane.stored.segment import LoadedSegment, number
+
+NEVER_MS = 1 << 62
+DUE_ENTRIES_MAX = 20_000
+
+
+class Block:
+    """A block's state as last seen, and those of its messages that are not done."""
+
+    __slots__ = ("checked_us", "done", "first", "last", "leases", "pending", "total")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.last = first
+        self.leases: dict[int, bytes] = {}
+        self.done: set[int] = set()
+        self.pending: dict[int, Pending] = {}
+        self.total: int | None = None
+        self.checked_us = 0
+
+
+class Pending:
+    """A message that is not done: its place, its group, and whether a receive has taken it."""
+
+    __slots__ = ("block", "done", "group", "index", "position", "slot", "stamp_us", "taken")
+
+    def __init__(self, slot: Slot, block: Block, position: int) -> None:
+        self.slot = slot.number
+        self.position = position
+        self.index = slot.first + position
+        self.stamp_us = slot.stamp_us
+        self.group = slot.messages[position].group
+        self.block = block
+        self.taken = False
+        self.done = False
+
+
+class Finished(NamedTuple):
+    """A block of which nothing is needed from `due_us` on: its first and its last slot."""
+
+    due_us: int
+    first: int
+    last: int
+
+
+class Reader:
+    """See the module's docstring. No method awaits: each is one step for everyone else."""
+
+    def __init__(self, writer: bytes) -> None:
+        self.writer = writer
+        self.opened = False
+        self.cursor = 0
+        self.low_written = 0
+        self.ranges: list[tuple[int, int]] = []
+        self.passed_messages = 0
+        self.refreshed_us = 0
+        self.pending_count = 0
+        self.blocks: OrderedDict[int, Block] = OrderedDict()
+        self.open_slots: dict[int, list[Pending]] = {}
+        self.groups: dict[bytes, deque[Pending]] = {}
+        self.ready: list[tuple[int, int, bytes]] = []
+        self.is_ready: set[bytes] = set()
+        self.due: list[tuple[int, bytes]] = []
+        self.finished: deque[Finished] = deque()
+        self.held: OrderedDict[int, LoadedSegment] = OrderedDict()
+        self.held_bytes = 0
+
+    # Reading on
+
+    def start_at(self, low: int, ranges: list[tuple[int, int]]) -> None:
+        """Begin to read behind the low-water mark, and pass over what is done above it."""
+        self.opened = True
+        self.cursor = self.low_written = low
+        self.ranges = ranges
+
+    def skip(self) -> int:
+        """The slot behind which to read on: the cursor, or the end of what is done behind it."""
+        place = bisect_right(self.ranges, (self.cursor + 1, NEVER_MS)) - 1
+        if place >= 0 and self.ranges[place][1] > self.cursor:
+            self.cursor = self.ranges[place][1]
+        return self.cursor
+
+    def wants_state(self, slot: Slot) -> bool:
+        """Whether the state of the slot's block is not known yet."""
+        return slot.kind == MESSAGES and slot.block not in self.blocks
+
+    def absorb(
+        self, queue: Queue, slots: Iterable[Slot], states: dict[int, Attributes], asked_us: int
+    ) -> None:
+        """Take over slots that were not read before, with the states of blocks new to this one."""
+        for slot in slots:
+            if slot.number <= self.cursor:
+                continue
+            self.cursor = slot.number
+            if slot.kind == MESSAGES:
+                self._absorb(queue, slot, states.get(slot.block), asked_us)
+
+    def _absorb(self, queue: Queue, slot: Slot, state: Attributes | None, asked_us: int) -> None:
+        block = self.blocks.get(slot.block)
+        if block is None:
+            block = self.blocks[slot.block] = Block(slot.block)
+            self.learn(block, state, asked_us)
+        block.last = slot.number
+        if slot.next_index >= BLOCK_FULL_MESSAGES:
+            block.total = slot.next_index
+        over = is_over(queue, slot.stamp_us, asked_us)
+        opened: list[Pending] = []
+        for position in range(len(slot.messages)):
+            message = Pending(slot, block, position)
+            if over or message.index in block.done:
+                self.passed_messages += 1
+                continue
+            block.pending[message.index] = message
+            opened.append(message)
+            group = self.groups.get(message.group)
+            if group is None:
+                group = self.groups[message.group] = deque()
+            group.append(message)
+            if len(group) == 1:
+                self.offer(message.group)
+        if opened:
+            self.pending_count += len(opened)
+            self.open_slots[slot.number] = opened
+            self.hold(slot.number, LoadedSegment(slot.item))
+        else:
+            self._leave(block, asked_us)
+
+    def hold(self, slot: int, segment: LoadedSegment) -> None:
+        """Keep a slot's bodies for the receives that come."""
+        if slot not in self.held:
+            self.held[slot] = segment
+            self.held_bytes += number(segment.item, "y")
+        while len(self.held) > SEGMENTS_HELD_MAX or (
+            self.held_bytes > SEGMENTS_HELD_BYTES_MAX and len(self.held) > 1
+        ):
+            self._let_go(next(iter(self.held)))
+
+    def _let_go(self, slot: int) -> None:
+        segment = self.held.pop(slot, None)
+        if segment is not None:
+            self.held_bytes -= number(segment.item, "y")
+
+    # States of blocks
+
+    def learn(self, block: Block, state: Attributes | None, asked_us: int) -> None:
+        """Take over a state that was asked for then. Done stays done; receive counts only grow."""
+        block.checked_us = max(block.checked_us, asked_us)
+        for name, value in (state or {}).items():
+            if name == "d" and isinstance(value, frozenset):
+                self.gone(block, value - block.done, asked_us)
+            elif name[0] == "m" and isinstance(value, bytes):
+                self.learn_lease(block, int(name[1:]), value)
+            elif name == "f" and isinstance(value, int):
+                block.total = value
+
+    def learn_lease(self, block: Block, index: int, stored: bytes) -> None:
+        """A lease that was read, or that a write put there."""
+        if index in block.done:
+            return
+        known = block.leases.get(index)
+        if known is None or (
+            lease.from_bytes(known).receive_count <= lease.from_bytes(stored).receive_count
+        ):
+            block.leases[index] = stored
+            message = block.pending.get(index)
+            if message is not None:
+                self.offer(message.group)
+
+    def gone(self, block: Block, indexes: Iterable[int], now_us: int) -> None:
+        """The block's state says that these messages are done: deleted, or moved elsewhere."""
+        for index in indexes:
+            block.done.add(index)
+            block.leases.pop(index, None)
+            self._pass(block, index)
+        self._leave(block, now_us)
+
+    def _pass(self, block: Block, index: int) -> None:
+        """There is nothing to deliver of this message any more."""
+        message = block.pending.pop(index, None)
+        if message is None:
+            return
+        message.done = True
+        self.pending_count -= 1
+        self.passed_messages += 1
+        opened = self.open_slots.get(message.slot)
+        if opened is not None and all(one.done for one in opened):
+            del self.open_slots[message.slot]
+            self._let_go(message.slot)
+        group = self.groups.get(message.group)
+        while group and group[0].done:
+            group.popleft()
+        if group:
+            self.offer(message.group)
+        elif group is not None:
+            del self.groups[message.group]
+
+    def vanished(self, message: Pending) -> None:
+        """The message's slot is no more: it was collected, so the message is done or expired."""
+        self._pass(message.block, message.index)
+
+    def _leave(self, block: Block, now_us: int) -> None:
+        """Forget a block of which nothing is pending, once all of it was written."""
+        if block.pending or block.total is None:
+            return
+        if self.blocks.pop(block.first, None) is not None and len(block.done) == block.total:
+            self.finished.append(Finished(now_us + COLLECT_AFTER_US, block.first, block.last))
+
+    # Delivering
+
+    def offer(self, group: bytes) -> None:
+        """The group may have a message to deliver."""
+        waiting = self.groups.get(group)
+        if waiting and group not in self.is_ready:
+            self.is_ready.add(group)
+            heapq.heappush(self.ready, (waiting[0].slot, waiting[0].position, group))
+
+    def _due_at(self, free_ms: int, group: bytes) -> None:
+        heapq.heappush(self.due, (free_ms, group))
+        if len(self.due) > DUE_ENTRIES_MAX + 2 * len(self.groups):
+            # What comes later for a group is looked up again when its first entry is due.
+            first: dict[bytes, int] = {}
+            for due_ms, waiting in self.due:
+                if waiting in self.groups:
+                    first[waiting] = min(due_ms, first.get(waiting, due_ms))
+            self.due = sorted((due_ms, waiting) for waiting, due_ms in first.items())
+
+    def next_due_ms(self) -> int:
+        """When the next blocked group may have a message to deliver."""
+        return self.due[0][0] if self.due else NEVER_MS
+
+    def expire(self, queue: Queue, now_us: int) -> None:
+        """What is expired or purged is done; it lies at the front."""
+        while self.open_slots:
+            opened = next(iter(self.open_slots.values()))
+            if not is_over(queue, opened[0].stamp_us, now_us):
+                return
+            for message in opened:
+                self._pass(message.block, message.index)
+            self._leave(opened[0].block, now_us)
+
+    def take(self, queue: Queue, count: int, now_us: int) -> list[Pending]:
+        """Take up to `count` messages that may be claimed, group by group, in their order."""
+        now_ms = now_us // 1000
+        self.expire(queue, now_us)
+        while self.due and self.due[0][0] <= now_ms:
+            self.offer(heapq.heappop(self.due)[1])
+        taken: list[Pending] = []
+        while self.ready and len(taken) < count:
+            _, _, group = heapq.heappop(self.ready)
+            self.is_ready.discard(group)
+            taken += self._take_of(queue, group, count - len(taken), now_ms)
+        return taken
+
+    def _take_of(self, queue: Queue, group: bytes, count: int, now_ms: int) -> list[Pending]:
+        """The messages at the front of a group that may be claimed."""
+        taken: list[Pending] = []
+        for message in self.groups.get(group, ()):
+            if message.done:
+                continue
+            if message.taken or len(taken) == count:
+                break
+            free_ms = self.free_ms(queue, message)
+            if free_ms > now_ms:
+                self._due_at(free_ms, group)
+                break
+            taken.append(message)
+        for message in taken:
+            message.taken = True
+        return taken
+
+    def free_ms(self, queue: Queue, message: Pending) -> int:
+        """When the message's own delay and lease allow to claim it."""
+        stored = message.block.leases.get(message.index)
+        if stored is None:
+            return message.stamp_us // 1000 + queue.delay_s * 1000
+        return lease.from_bytes(stored).free_ms(self.writer, FOREIGN_LEASE_GUARD_MS)
+
+    def put_back(self, messages: Iterable[Pending]) -> None:
+        """A receive is through with these, leased or not: others look at their groups again."""
+        for message in messages:
+            message.taken = False
+            self.offer(message.group)
+
+    # The low-water mark
+
+    @property
+    def low(self) -> int:
+        """Every message at or below this slot is done."""
+        return next(iter(self.open_slots)) - 1 if self.open_slots else self.cursor
+
+    def closed_ranges(self) -> list[tuple[int, int]]:
+        """Ranges of slots above the low-water mark without a message that is not done."""
+        closed: list[tuple[int, int]] = []
+        before = self.low
+        for slot in chain(islice(self.open_slots, RANGES_LOOKED_AT_MAX), (self.cursor + 1,)):
+            if slot - before > RANGE_SLOTS_MIN:
+                closed.append((before + 1, slot - 1))
+                if len(closed) == RANGES_MAX:
+                    break
+            before = slot
+        return closed
+
+
+def is_over(queue: Queue, stamp_us: int, now_us: int) -> bool:
+    """Whether a message of this stamp is expired or purged."""
+    return stamp_us <= queue.purged_us or stamp_us + queue.retention_s * 1_000_000 <= now_us

@@ -1,0 +1,169 @@
+"""Reading a partition: on from the cursor, states of blocks anew, bodies of what is claimed."""
+
+from collections.abc import Iterable
+from functools import partial
+
+from data_plane.core.message import Message
+from data_plane.log.bounds import (
+    CLAIM_AGE_US_MAX,
+    FETCH_ITEMS_MAX,
+    REFRESH_BLOCKS_MAX,
+    REFRESH_US,
+    SCAN_MESSAGES_MAX,
+)
+from data_plane.log.desk import Access
+from data_plane.log.reader import Block, Pending
+from data_plane.log.slots import read_slot
+from data_plane.ports import Attributes, CellUnavailableError, Key
+from data_plane.stored import keys
+from data_plane.stored.bounds import GET_MANY_MAX, QUERY_PAGE
+from data_plane.stored.segment import DamagedSegmentError, LoadedSegment, octets
+
+_RANGE_BYTES = 16
+
+
+async def fetch(at: Access) -> bool:
+    """Read on; False where nothing more is to be read now. Concurrent receives share one page."""
+    lane = ("read", at.partition.uid, at.partition.number)
+    return bool(await at.desk.waits.coalesce(lane, None, partial(_fetch_for_all, at)))
+
+
+async def _fetch_for_all(at: Access, receives: list[object]) -> list[object | Exception]:
+    found = await _fetch(at)
+    return [found] * len(receives)
+
+
+async def _fetch(at: Access) -> bool:
+    partition, reader = at.partition, at.partition.reader
+    await _open(at)
+    if reader.pending_count >= SCAN_MESSAGES_MAX:
+        return False
+    asked_us = at.now_us()
+    # Where much is read and nothing found, more at once gets past it.
+    limit = FETCH_ITEMS_MAX if reader.pending_count < FETCH_ITEMS_MAX else QUERY_PAGE
+    items = await at.cell.query(partition.slots, after=keys.be64(reader.skip()), limit=limit)
+    slots = [read_slot(item) for item in items]
+    blocks = dict.fromkeys(slot.block for slot in slots if reader.wants_state(slot))
+    states = await _states(at, blocks)
+    reader.absorb(at.queue, slots, states, asked_us)
+    return bool(items)
+
+
+async def _states(at: Access, blocks: Iterable[int]) -> dict[int, Attributes]:
+    wanted = {at.partition.state_key(block): block for block in blocks}
+    found: dict[int, Attributes] = {}
+    state_keys = list(wanted)
+    for start in range(0, len(state_keys), GET_MANY_MAX):
+        states = await at.cell.get_many(state_keys[start : start + GET_MANY_MAX])
+        found |= {wanted[key]: state for key, state in states.items()}
+    return found
+
+
+async def _open(at: Access) -> None:
+    """Start from the durable low-water mark."""
+    if at.partition.reader.opened:
+        return
+    mark = await at.cell.get(at.partition.low_water_key)
+    low, packed = 0, b""
+    if mark is not None and "w" in mark:
+        low, packed = keys.slot_of(octets(mark, "w")), octets(mark, "r")
+    at.partition.reader.start_at(low, unpack_ranges(packed))
+
+
+def pack_ranges(ranges: list[tuple[int, int]]) -> bytes:
+    """As the low-water mark has them."""
+    return b"".join(keys.be64(first) + keys.be64(last) for first, last in ranges)
+
+
+def unpack_ranges(packed: bytes) -> list[tuple[int, int]]:
+    """The ranges of a low-water mark, in order."""
+    return [
+        (keys.slot_of(packed[start : start + 8]), keys.slot_of(packed[start + 8 : start + 16]))
+        for start in range(0, len(packed), _RANGE_BYTES)
+    ]
+
+
+async def refresh(at: Access) -> bool:
+    """See what others did to messages in flight; whether that was asked for just now."""
+    reader = at.partition.reader
+    asked_us = at.now_us()
+    if 0 <= asked_us - reader.refreshed_us < REFRESH_US:
+        return False
+    blocks = [block for block in reader.blocks.values() if block.leases][:REFRESH_BLOCKS_MAX]
+    if not blocks:
+        return False
+    reader.refreshed_us = asked_us
+    for block in blocks:
+        reader.blocks.move_to_end(block.first)
+    states = await _states(at, [block.first for block in blocks])
+    for block in blocks:
+        reader.learn(block, states.get(block.first), asked_us)
+    return True
+
+
+async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, Message]:
+    """Bodies of these messages by index, after a look at the block's state if that is old.
+
+    Those that are no more are marked done; those that cannot be read stay away.
+    """
+    partition, reader = at.partition, at.partition.reader
+    asked_us = at.now_us()
+    stale = not 0 <= asked_us - block.checked_us <= CLAIM_AGE_US_MAX
+    missing = {m.slot: partition.slot_key(m.slot) for m in messages if m.slot not in reader.held}
+    if stale:
+        missing |= {message.slot: partition.slot_key(message.slot) for message in messages}
+    wanted: list[Key] = list(missing.values())
+    found: dict[Key, Attributes] = {}
+    if wanted:
+        state_key = partition.state_key(block.first)
+        found = await at.cell.get_many([*wanted, state_key] if stale else wanted)
+        if stale:
+            reader.learn(block, found.get(state_key), asked_us)
+    segments: dict[int, LoadedSegment] = {}
+    for message in messages:
+        if message.slot in missing:
+            item = found.get(missing[message.slot])
+            if item is None:
+                reader.vanished(message)
+                continue
+            segments.setdefault(message.slot, LoadedSegment(item))
+        else:
+            segments.setdefault(message.slot, reader.held[message.slot])
+    opened = await _open_all(at, segments)
+    loaded: dict[int, Message] = {}
+    for message in messages:
+        bodies = opened.get(message.slot)
+        if bodies is None and message.slot in opened:
+            reader.vanished(message)  # Damaged: it stays stored, and its group goes on.
+        if bodies is not None and not message.done:
+            loaded[message.index] = bodies[message.position]
+    return loaded
+
+
+async def _open_all(
+    at: Access, segments: dict[int, LoadedSegment]
+) -> dict[int, list[Message] | None]:
+    """The messages of each slot that can be had; None where they are damaged."""
+    opened: dict[int, list[Message] | None] = {}
+    apart = {slot: segment for slot, segment in segments.items() if segment.blob}
+    for slot, segment in segments.items():
+        if slot not in apart:
+            try:
+                opened[slot] = segment.messages()
+            except DamagedSegmentError:
+                at.desk.damaged_segments += 1
+                opened[slot] = None
+            else:
+                at.partition.reader.hold(slot, segment)
+    if apart and at.bodies is not None:
+        bodies = at.bodies
+        fetched = await at.desk.waits.all_of([bodies.fetch(one) for one in apart.values()])
+        for slot, body in zip(apart, fetched, strict=True):
+            if isinstance(body, list):
+                opened[slot] = body
+            elif body is None or isinstance(body, DamagedSegmentError):
+                at.desk.damaged_segments += 1
+                opened[slot] = None
+            elif not isinstance(body, CellUnavailableError):
+                raise body
+    return opened

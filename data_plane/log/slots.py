@@ -1,0 +1,109 @@
+"""Slots: what one append stores, as an item and as values (docs/storage.md)."""
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from data_plane.core.message import Outgoing
+from data_plane.ports import Attributes, Item, Value
+from data_plane.stored.keys import slot_of
+from data_plane.stored.segment import (
+    FORMAT_VERSION,
+    PackedMessage,
+    check_version,
+    number,
+    octets,
+    pack_message,
+    seal,
+)
+
+MESSAGES, PURGE, START = "s", "p", "r"
+_HASHES = struct.Struct(">16s16s16s")
+
+
+class Hashes(NamedTuple):
+    """What a slot says of a message in clear: deduplication hash, message id, group hash."""
+
+    dedup: bytes
+    id: bytes
+    group: bytes
+
+
+class Slot(NamedTuple):
+    """A slot as whoever reads the log needs it; `item` has the bodies."""
+
+    number: int
+    kind: str
+    stamp_us: int
+    expires_s: int
+    block: int
+    first: int
+    messages: tuple[Hashes, ...]
+    item: Attributes
+
+    @property
+    def next_index(self) -> int:
+        """The index in the block of the first message of the next slot."""
+        return self.first + len(self.messages)
+
+
+class PackedFifoMessage(NamedTuple):
+    """A message on its way into a slot."""
+
+    hashes: Hashes
+    stored: PackedMessage
+    size_bytes: int
+
+
+def group_hash(uid: str, group: str) -> bytes:
+    """What names a message group in stored items."""
+    return hashlib.blake2b(group.encode(), digest_size=16, key=uid.encode(), person=b"g").digest()
+
+
+def dedup_hash(uid: str, message: Outgoing, *, group_scope: bool) -> bytes:
+    """What messages have in common of which one is a duplicate of the other."""
+    scope = message.group if group_scope else ""
+    # Neither id contains the separator.
+    named = f"{scope}\n{message.deduplication_id}".encode()
+    return hashlib.blake2b(named, digest_size=16, key=uid.encode(), person=b"d").digest()
+
+
+def pack(message: Outgoing, hashes: Hashes, sender: str) -> PackedFifoMessage:
+    """A message as it is stored."""
+    stored = [*pack_message(hashes.id, message, sender), message.deduplication_id]
+    return PackedFifoMessage(hashes, stored, message.size)
+
+
+def pack_slot(messages: Sequence[PackedFifoMessage]) -> dict[str, Value]:
+    """The attributes of a slot that depend on its messages."""
+    envelope, sealed = seal([message.stored for message in messages])
+    return {
+        "n": len(messages),
+        "y": sum(message.size_bytes for message in messages),
+        "e": envelope,
+        "z": sealed,
+        "u": b"".join(_HASHES.pack(*message.hashes) for message in messages),
+    }
+
+
+def read_slot(item: Item) -> Slot:
+    """A stored slot. Raises UnknownFormatError."""
+    attributes = item.attributes
+    check_version(attributes)
+    hashes = octets(attributes, "u") if "u" in attributes else b""
+    return Slot(
+        number=slot_of(item.key.sort),
+        kind=str(attributes["k"]),
+        stamp_us=number(attributes, "t"),
+        expires_s=number(attributes, "x"),
+        block=number(attributes, "b"),
+        first=number(attributes, "i"),
+        messages=tuple(Hashes(*fields) for fields in _HASHES.iter_unpack(hashes)),
+        item=attributes,
+    )
+
+
+def common_attributes(kind: str, nonce: bytes, stamp_us: int, expires_s: int) -> dict[str, Value]:
+    """The attributes that slots of every kind have."""
+    return {"v": FORMAT_VERSION, "k": kind, "w": nonce, "t": stamp_us, "x": expires_s}

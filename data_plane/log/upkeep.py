@@ -1,0 +1,114 @@
+"""Upkeep: the durable low-water mark, and the collection of blocks that are done.
+
+Nothing here runs by itself: receives carry it along, and the server calls `sweep`.
+"""
+
+from collections.abc import Coroutine
+from typing import Any
+
+from data_plane.core.message import Delivery
+from data_plane.core.queue import Queue
+from data_plane.log import reading, sending
+from data_plane.log.bounds import COLLECT_BLOCKS_MAX, LOW_WATER_MESSAGES
+from data_plane.log.desk import Access, Desk, open_queue
+from data_plane.ports import Absent, CellUnavailableError, Equals, Key, LessThan, Update
+from data_plane.stored import keys
+from data_plane.stored.bounds import QUERY_PAGE
+from data_plane.stored.segment import FORMAT_VERSION, number, octets
+
+
+def write_due(at: Access) -> Coroutine[Any, Any, list[Delivery]] | None:
+    """The upkeep that has become due, if any, as a call that delivers nothing."""
+    if at.partition.reader.passed_messages < LOW_WATER_MESSAGES:
+        return None
+    return write_low_water(at)
+
+
+async def write_low_water(at: Access) -> list[Delivery]:
+    """Make durable what needs not be read again. Raises CellUnavailableError; then it stays due."""
+    reader = at.partition.reader
+    passed, low = reader.passed_messages, reader.low
+    if not reader.opened or low < reader.low_written:
+        return []
+    reader.passed_messages = 0
+    try:
+        written = await at.cell.update(
+            at.partition.low_water_key,
+            Update(
+                assign={
+                    "v": FORMAT_VERSION,
+                    "w": keys.be64(low),
+                    "r": reading.pack_ranges(reader.closed_ranges()),
+                }
+            ),
+            ((Absent("w"), LessThan("w", keys.be64(low + 1))),),
+        )
+    except CellUnavailableError:
+        reader.passed_messages += passed
+        raise
+    reader.low_written = low
+    if not written.applied and written.before is not None:
+        reader.low_written = max(low, keys.slot_of(octets(written.before, "w")))
+    return []
+
+
+async def sweep(desk: Desk) -> None:
+    """One bounded step of upkeep for every partition that this front end knows.
+
+    Raises CellUnavailableError; what was not done stays due.
+    """
+    now_us = desk.clock.now_us()
+    for partition in list(desk.partitions.values()):
+        if partition.uid in desk.dropped:
+            continue
+        at = Access(desk, partition.queue, partition)
+        if partition.reader.passed_messages:
+            await write_low_water(at)
+        collect(at, now_us)
+
+
+def collect(at: Access, now_us: int) -> None:
+    """Hand blocks that are long done to the cell as no longer needed.
+
+    Never the last block: the end of the log must stay to be found.
+    """
+    partition, finished = at.partition, at.partition.reader.finished
+    for _ in range(COLLECT_BLOCKS_MAX):
+        if not finished or finished[0].due_us > now_us:
+            return
+        if finished[0].last >= partition.reader.cursor:
+            finished.rotate(-1)
+            return
+        block = finished.popleft()
+        slots = [partition.slot_key(slot) for slot in range(block.first, block.last + 1)]
+        at.cell.expire([*slots, partition.state_key(block.first)])
+
+
+async def restamp(desk: Desk, queue: Queue) -> None:
+    """Let everything stored live as long as the queue's retention, which was raised, asks for.
+
+    `x` must not fall from slot to slot: so the end of the log goes first, and then all below it.
+    """
+    for at in open_queue(desk, queue):
+        await sending.append_start(at)
+        until: bytes | None = None
+        while page := await at.cell.query(
+            at.partition.slots, until=until, limit=QUERY_PAGE, reverse=True
+        ):
+            until = keys.before(page[-1].key.sort)
+            for item in page:
+                await _raise_ttl(at, item.key, at.slot_ttl_s(number(item.attributes, "t")))
+        after = b""
+        while page := await at.cell.query(at.partition.states, after=after, limit=QUERY_PAGE):
+            after = page[-1].key.sort
+            for item in page:
+                await _raise_ttl(at, item.key, at.state_ttl_s())
+
+
+async def _raise_ttl(at: Access, key: Key, expires_s: int) -> None:
+    await at.cell.update(
+        key,
+        Update(assign={"x": expires_s}),
+        # Not into being again where it was collected meanwhile.
+        ((Equals("v", FORMAT_VERSION),), (LessThan("x", expires_s),)),
+    )

@@ -1,0 +1,138 @@
+"""Changing visibility: a conditional write of the lease, whose token stays."""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from data_plane.core.errors import INVALID_PARAMETER_VALUE, MESSAGE_NOT_INFLIGHT, RefusedError
+from data_plane.core.queue import Queue
+from data_plane.core.receipt_handle import ReceiptHandle
+from data_plane.log import leases
+from data_plane.log.bounds import CLAIM_ATTEMPTS_MAX, VISIBILITY_TOTAL_MS_MAX
+from data_plane.log.desk import Access, Desk, access_of, channel
+from data_plane.log.reader import NEVER_MS
+from data_plane.ports import (
+    AnyOf,
+    Attributes,
+    CellUnavailableError,
+    Equals,
+    Lacks,
+    Tally,
+    Update,
+    Value,
+)
+from data_plane.stored import counting
+from data_plane.stored.lease import Lease
+from data_plane.stored.segment import FORMAT_VERSION
+
+Outcome = RefusedError | None
+Wanted = dict[str, tuple[ReceiptHandle, int]]
+"""By handle: the visibility that its message shall have, in seconds."""
+
+
+async def change_visibility(
+    desk: Desk,
+    queue: Queue,
+    changes: Sequence[tuple[ReceiptHandle, int]],
+    *,
+    extended: bool,
+) -> list[Outcome]:
+    """Set the visibility of leased messages anew, from now. See `Log.change_visibility`."""
+    total_ms_max = NEVER_MS if extended else VISIBILITY_TOTAL_MS_MAX
+    blocks: dict[tuple[int, int, int], Wanted] = {}
+    for handle, visibility_s in changes:
+        place = (handle.lane, handle.epoch, leases.block_of(handle))
+        blocks.setdefault(place, {})[handle.text] = (handle, visibility_s)
+    outcomes: dict[str, Outcome] = {}
+    for outcome in await desk.waits.all_of(
+        [
+            _change_in(access_of(desk, queue, number, generation), block, wanted, total_ms_max)
+            for (number, generation, block), wanted in blocks.items()
+        ]
+    ):
+        if isinstance(outcome, Exception):
+            raise outcome
+        outcomes |= outcome
+    return [outcomes[handle.text] for handle, _ in changes]
+
+
+async def _change_in(
+    at: Access, block: int, wanted: Wanted, total_ms_max: int
+) -> dict[str, Outcome]:
+    """Change messages of one block: what became of each handle."""
+    state = await leases.state_of(at, block, [handle.index for handle, _ in wanted.values()])
+    for _ in range(CLAIM_ATTEMPTS_MAX):
+        asked_us = at.now_us()
+        now_ms = asked_us // 1000
+        outcomes, changed = _decide(state, wanted, now_ms, total_ms_max)
+        if state is None or not changed:
+            return outcomes
+        written = await at.cell.update(
+            at.partition.state_key(block),
+            Update(assign=_assignments(at, changed)),
+            _unchanged(state, changed),
+            partial(_tallies, at.queue, changed, now_ms),
+        )
+        if written.applied:
+            leases.learn(at, block, _assignments(at, changed), asked_us)
+            at.desk.waits.signal(channel(at.queue), len(changed))
+            return outcomes
+        state = written.before
+        leases.learn(at, block, state, asked_us)
+    raise CellUnavailableError("the block changes faster than it can be written")
+
+
+def _decide(
+    state: Attributes | None, wanted: Wanted, now_ms: int, total_ms_max: int
+) -> tuple[dict[str, Outcome], dict[int, Lease]]:
+    """What to answer for each handle, and the leases to write."""
+    outcomes: dict[str, Outcome] = {}
+    changed: dict[int, Lease] = {}
+    for text, (handle, visibility_s) in wanted.items():
+        held = leases.lease_in(state, handle.index)
+        visible_ms = now_ms + visibility_s * 1000 if visibility_s else 0
+        if leases.is_done(state, handle.index) or held is None:
+            outcomes[text] = RefusedError(
+                INVALID_PARAMETER_VALUE,
+                f"Value {text} for parameter ReceiptHandle is invalid. Reason: Message does"
+                " not exist or is not available for visibility timeout change.",
+            )
+        elif held.token != handle.token:
+            outcomes[text] = leases.expired(handle)
+        elif held.visible_ms <= now_ms:
+            outcomes[text] = RefusedError(
+                MESSAGE_NOT_INFLIGHT, "The specified message isn't in flight."
+            )
+        elif visible_ms > held.leased_ms + total_ms_max:
+            outcomes[text] = RefusedError(
+                INVALID_PARAMETER_VALUE,
+                f"Value {visibility_s} for parameter VisibilityTimeout is invalid. Reason: Total"
+                " VisibilityTimeout for the message is beyond the limit [43200 seconds].",
+            )
+        else:
+            outcomes[text] = None
+            changed[handle.index] = held._replace(visible_ms=visible_ms)
+    return outcomes, changed
+
+
+def _assignments(at: Access, changed: dict[int, Lease]) -> dict[str, Value]:
+    assign: dict[str, Value] = {"v": FORMAT_VERSION, "x": at.state_ttl_s()}
+    return assign | {f"m{index}": new.to_bytes() for index, new in changed.items()}
+
+
+def _unchanged(state: Attributes, changed: dict[int, Lease]) -> tuple[AnyOf, ...]:
+    """The leases are still as they were seen, or already as they shall be."""
+    condition: list[AnyOf] = []
+    for index, new in changed.items():
+        name = f"m{index}"
+        condition += [
+            (Equals(name, state[name]), Equals(name, new.to_bytes())),
+            (Lacks("d", index),),
+        ]
+    return tuple(condition)
+
+
+def _tallies(
+    queue: Queue, changed: dict[int, Lease], now_ms: int, before: Attributes | None
+) -> Iterable[Tally]:
+    for index, new in changed.items():
+        yield from counting.leased(queue, before, (index,), new.visible_ms, now_ms)

@@ -1,0 +1,88 @@
+"""The deduplication window: what was sent to a partition in the last 300 s of its own time."""
+
+import struct
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from data_plane.core.message import Sent
+from data_plane.log.bounds import WINDOW_US
+
+HASH_BYTES = 16
+_ENTRY = struct.Struct(">16s16sQB")
+
+
+class Original(NamedTuple):
+    """The first message with a deduplication hash: its id, stamp and position in its slot."""
+
+    id: bytes
+    stamp_us: int
+    position: int
+
+
+class Window:
+    """Originals by deduplication hash. A cache of the log: it holds what is acknowledged alone."""
+
+    __slots__ = ("_order", "_originals", "purged_us")
+
+    def __init__(self) -> None:
+        self.purged_us = 0
+        self._originals: dict[bytes, bytes] = {}
+        self._order: deque[bytes] = deque()
+
+    def __len__(self) -> int:
+        return len(self._originals)
+
+    def find(self, dedup_hash: bytes, stamp_us: int, purged_us: int) -> Original | None:
+        """What a message with this hash and stamp is a duplicate of, if of anything."""
+        entry = self._originals.get(dedup_hash)
+        if entry is None:
+            return None
+        _, message_id, original_us, position = _ENTRY.unpack(entry)
+        if stamp_us - original_us >= WINDOW_US or original_us <= max(self.purged_us, purged_us):
+            return None
+        return Original(message_id, original_us, position)
+
+    def add(self, dedup_hash: bytes, original: Original) -> None:
+        """A message was stored; stamps of those that are added grow."""
+        entry = _ENTRY.pack(dedup_hash, *original)
+        self._originals[dedup_hash] = entry
+        self._order.append(entry)
+        self._prune(original.stamp_us - WINDOW_US)
+
+    def purge(self, stamp_us: int) -> None:
+        """The log was purged: what is older may be sent again."""
+        self.purged_us = max(self.purged_us, stamp_us)
+        self._prune(stamp_us)
+
+    def _prune(self, until_us: int) -> None:
+        order = self._order
+        while order and _ENTRY.unpack(order[0])[2] <= until_us:
+            entry = order.popleft()
+            if self._originals.get(entry[:HASH_BYTES]) is entry:
+                del self._originals[entry[:HASH_BYTES]]
+
+    def pack_after(self, stamp_us: int) -> bytes:
+        """The entries above this stamp, as a deduplication page has them."""
+        entries: list[bytes] = []
+        for entry in reversed(self._order):
+            if _ENTRY.unpack(entry)[2] <= stamp_us:
+                break
+            entries.append(entry)
+        return b"".join(reversed(entries))
+
+
+def unpack(packed: bytes) -> Iterator[tuple[bytes, Original]]:
+    """The entries of a page, oldest first."""
+    for dedup_hash, message_id, stamp_us, position in _ENTRY.iter_unpack(packed):
+        yield dedup_hash, Original(message_id, stamp_us, position)
+
+
+def sequence_number(stamp_us: int, partition: int, position: int) -> int:
+    """Of the message at this position in its slot: it grows with every slot of a partition."""
+    return (stamp_us * 64 + partition) * 128 + position
+
+
+def sent(original: Original, partition: int) -> Sent:
+    """What the sender of a message is told, also of a duplicate of it."""
+    return Sent(original.id, sequence_number(original.stamp_us, partition, original.position))
