@@ -20,6 +20,7 @@ from data_plane.core.limits import (
     KMS_DATA_KEY_REUSE_S_DEFAULT,
     KMS_DATA_KEY_REUSE_S_MAX,
     KMS_DATA_KEY_REUSE_S_MIN,
+    KMS_KEY_ID_CHARS_MAX,
     MESSAGE_SIZE_BYTES_MAX,
     QUEUE_MESSAGE_SIZE_BYTES_DEFAULT,
     QUEUE_MESSAGE_SIZE_BYTES_MIN,
@@ -41,8 +42,9 @@ class QueueAttribute:
     """One attribute.
 
     `default` holds while it is not set ("": none). `shown` says whether GetQueueAttributes shows
-    it while it has its default. `minimum` and `maximum` bound an integer, `choices` a choice.
-    One that is `beyond_sqs` is shown to those alone who name it, not with `All`.
+    it while it has its default. `minimum` and `maximum` bound an integer, `maximum` the characters
+    of a text, `choices` a choice. One that is `beyond_sqs` is shown to those alone who name it, not
+    with `All`.
     """
 
     name: str
@@ -84,7 +86,7 @@ _ROWS: Final = (
     QueueAttribute("Policy", "document", shown=False),
     QueueAttribute("RedrivePolicy", "document", shown=False),
     QueueAttribute("RedriveAllowPolicy", "document", shown=False),
-    QueueAttribute("KmsMasterKeyId", "text", shown=False),
+    QueueAttribute("KmsMasterKeyId", "text", maximum=KMS_KEY_ID_CHARS_MAX, shown=False),
     QueueAttribute(
         "KmsDataKeyReusePeriodSeconds",
         "integer",
@@ -251,6 +253,8 @@ def _parse_one(name: str, value: str, *, fifo: bool) -> str:
         case "document":
             return attribute_documents.parse(name, value)
         case "text":
+            if len(value) > row.maximum:
+                raise _invalid_value(name)
             return value
 
 

@@ -170,6 +170,14 @@ def test_the_empty_text_removes(name: str) -> None:
     assert apply({name: "something", "DelaySeconds": "3"}, parsed) == {"DelaySeconds": "3"}
 
 
+def test_the_id_of_a_key_has_bounds() -> None:
+    longest = {"KmsMasterKeyId": "k" * 2048}
+    assert set_on_standard({**longest}) == longest
+    assert refusal({"KmsMasterKeyId": "k" * 2049}) == (
+        "InvalidAttributeValue: Invalid value for the parameter KmsMasterKeyId."
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
