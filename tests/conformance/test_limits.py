@@ -1,0 +1,139 @@
+"""Every limit in both protocols: its ends are accepted, what is beyond them does nothing."""
+
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from data_plane.core import limits
+from tests.conformance.limit_cases import BATCHES, LEGACY, MESSAGES, ORDERS, Limit
+from tests.conformance.queue_limit_cases import QUEUES
+from tests.conformance.raw_calls import PROTOCOLS, Bench, Reply, refused, url
+
+LIMITS = [*MESSAGES, *BATCHES, *QUEUES]
+ELSEWHERE = {
+    "DEDUPLICATION_ID_CHARS_MAX": "test_fifo_sends.py",
+    "RECEIVE_ATTEMPT_ID_CHARS_MAX": "test_fifo_receive_attempts.py",
+    "POLICY_BYTES_MAX": "the unit tests of policies",
+    "POLICY_STATEMENTS_MAX": "the unit tests of policies",
+    "POLICY_PRINCIPALS_MAX": "the unit tests of policies",
+    "POLICY_CONDITIONS_MAX": "the unit tests of policies",
+    "PURGE_INTERVAL_S": "below",
+    "RECREATE_AFTER_DELETE_S": "below",
+    "REQUEST_BODY_BYTES_MAX": "below",
+    "REQUEST_TARGET_BYTES_MAX": "below",
+    "REQUEST_HEADERS_MAX": "below",
+    "REQUEST_HEADER_BYTES_MAX": "below",
+    "REQUEST_FORM_FIELDS_MAX": "below",
+    "FORM_INDEX_MAX": "test_malformed_forms.py",
+    "FORM_INDEX_SKIP_MAX": "test_malformed_forms.py",
+    "INTEGER_MIN": "test_malformed_forms.py",
+    "INTEGER_MAX": "test_malformed_forms.py",
+    "LONG_MIN": "test_malformed_json.py",
+    "LONG_MAX": "test_malformed_json.py",
+}
+"""Limits that are tried by other tests, and where."""
+
+
+@pytest.fixture(scope="module", params=PROTOCOLS)
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    bench = Bench(request.param)
+    for name in ("orders", "settings", "dead"):
+        bench.ask("CreateQueue", QueueName=name)
+    bench.ask("CreateQueue", QueueName="small", Attributes={"MaximumMessageSize": "1024"})
+    yield bench
+    bench.close()
+
+
+def cases(values: str) -> list[object]:
+    return [
+        pytest.param(limit, value, id=f"{limit.label} {value}")
+        for limit in LIMITS
+        for value in getattr(limit, values)()
+    ]
+
+
+@pytest.mark.parametrize(("limit", "value"), cases("accepted"))
+def test_up_to_the_limit(bench: Bench, limit: Limit, value: int) -> None:
+    assert bench.call(limit.action, limit.params(bench, value)) == Reply(200)
+
+
+@pytest.mark.parametrize(("limit", "value"), cases("refused"))
+def test_beyond_the_limit(bench: Bench, limit: Limit, value: int) -> None:
+    params = limit.params(bench, value)
+    before = bench.state()
+    assert bench.call(limit.action, params) == refused(*limit.refusal(value))
+    assert bench.state() == before
+
+
+def test_the_rules_of_sixty_seconds(bench: Bench) -> None:
+    bench.ask("CreateQueue", QueueName="brief")
+    clock = bench.server.clock
+    address = {"QueueUrl": url("brief")}
+    assert bench.call("PurgeQueue", address) == Reply(200)
+    clock.advance(59)
+    assert bench.call("PurgeQueue", address) == refused(
+        f"{LEGACY}PurgeQueueInProgress",
+        "Only one PurgeQueue operation on brief is allowed every 60 seconds.",
+    )
+    clock.advance(1)
+    assert bench.call("PurgeQueue", address) == Reply(200)
+
+    assert bench.call("DeleteQueue", address) == Reply(200)
+    clock.advance(59)
+    assert bench.call("CreateQueue", {"QueueName": "brief"}) == refused(
+        f"{LEGACY}QueueDeletedRecently",
+        "You must wait 60 seconds after deleting a queue before you can create another with the "
+        "same name.",
+    )
+    clock.advance(1)
+    assert bench.call("CreateQueue", {"QueueName": "brief"}) == Reply(200)
+
+
+def test_the_size_of_a_body(bench: Bench) -> None:
+    """It is our own limit: SQS states none."""
+    request = bench.request("SendMessage", {"QueueUrl": ORDERS, "MessageBody": "x"})
+    filler = b" " if bench.protocol == "json" else b"&a="
+    body = (request.body + filler).ljust(limits.REQUEST_BODY_BYTES_MAX)
+    assert bench.send(replace(request, body=body)).status == 200
+    assert bench.send(replace(request, body=body + b" ")) == refused(
+        "RequestEntityTooLarge", "Request bodies cannot be longer than 8388608 bytes."
+    )
+
+
+def test_the_sizes_of_address_and_headers(bench: Bench) -> None:
+    request = bench.request("SendMessage", {"QueueUrl": ORDERS, "MessageBody": "x"})
+    address = "a=".ljust(limits.REQUEST_TARGET_BYTES_MAX - len("/"), "b")
+    assert bench.send(replace(request, query=address)).status == 200
+    assert bench.send(replace(request, query=address + "b")) == refused(
+        "MalformedQueryString", "The request's address is too long."
+    )
+    too_long = refused("RequestEntityTooLarge", "The request's headers are too long.")
+    room = limits.REQUEST_HEADER_BYTES_MAX - sum(map(len, request.headers.values()))
+    headers = {**request.headers, "x": "h" * room}
+    assert bench.send(replace(request, headers=headers)).status == 200
+    headers["x"] += "h"
+    assert bench.send(replace(request, headers=headers)) == too_long
+    room = limits.REQUEST_HEADERS_MAX - len(request.headers)
+    headers = {**request.headers, **{f"x-{number}": "" for number in range(room)}}
+    assert bench.send(replace(request, headers=headers)).status == 200
+    assert bench.send(replace(request, headers={**headers, "x": ""})) == too_long
+
+
+def test_the_number_of_fields() -> None:
+    bench = Bench("query")
+    bench.ask("CreateQueue", QueueName="orders")
+    request = bench.request("SendMessage", {"QueueUrl": ORDERS, "MessageBody": "x"})
+    fields = request.body + b"&a=" * (limits.REQUEST_FORM_FIELDS_MAX - 4)
+    assert bench.send(replace(request, body=fields)).status == 200
+    assert bench.send(replace(request, body=fields + b"&a=")) == refused(
+        "MalformedQueryString", "The query string contains a syntax error."
+    )
+    bench.close()
+
+
+def test_every_limit_is_tried() -> None:
+    names = {name for name in vars(limits) if name.isupper() and not name.startswith("_")}
+    tried = {name for limit in LIMITS for name in limit.names}
+    assert tried | ELSEWHERE.keys() == names
+    assert tried & ELSEWHERE.keys() == set()
