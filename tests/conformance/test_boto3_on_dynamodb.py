@@ -1,4 +1,4 @@
-"""The message operations through boto3 once more, over a DynamoDB cell on moto in this process."""
+"""Messages and redrive policies through boto3 once more, on a DynamoDB cell on moto."""
 
 import os
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from tests.conformance.dynamodb_server import serving_on_dynamodb
 from tests.conformance.in_process import InProcessServer
 from tests.conformance.runners import RUNNERS
 from tests.conformance.test_boto3_messages import *  # noqa: F403 - its tests are run here
+from tests.conformance.test_boto3_redrive_configuration import *  # noqa: F403 - as above
 from tests.conformance.test_two_front_ends import *  # noqa: F403 - its tests are run here
 
 
