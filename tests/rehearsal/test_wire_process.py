@@ -28,6 +28,9 @@ from tests.conformance.test_boto3_queues import (
     test_tags,  # noqa: F401
     test_the_same_name_with_other_attributes,  # noqa: F401
 )
+from tests.conformance.test_boto3_redrive_configuration import (
+    test_the_sources_of_a_dead_letter_queue,  # noqa: F401
+)
 from tests.integration.server_process import ServerProcess
 from tests.rehearsal.conftest import EACH_ENGINE, EngineUrl
 from tests.rehearsal.servers import serving
