@@ -7,7 +7,7 @@ from data_plane.bag import deleting, receiving, sending, upkeep, visibility
 from data_plane.bag.desk import Desk, channel, open_lane
 from data_plane.bag.moving import Target
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Counts, Delivery, Outgoing
+from data_plane.core.message import Counts, Delivery, Outgoing, Redriven
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
@@ -68,11 +68,10 @@ class Bag:
             self._desk, queue, count=count, visibility_s=visibility_s, until_us=until_us
         )
 
-    async def redrive(self, queue: Queue, *, count: int, target: Target) -> int:
-        """Move up to `count` messages that are visible now to other queues: how many it were.
+    async def redrive(self, queue: Queue, *, count: int, target: Target) -> Redriven:
+        """Move up to `count` messages that are visible now to the queues that `target` says.
 
-        `target` says where to. What it refuses stays, and its RefusedError is raised where nothing
-        was moved. A redriven message has a new id and is sent anew.
+        What it refuses (RefusedError) stays. A redriven message has a new id and is sent anew.
         """
         return await receiving.redrive(self._desk, queue, count=count, target=target)
 

@@ -15,7 +15,7 @@ from data_plane.bag.desk import Access, Desk, channel, open_lane
 from data_plane.bag.lane import is_over
 from data_plane.bag.moving import Mover, Moving
 from data_plane.core import receipt_handle
-from data_plane.core.message import Delivery, Message
+from data_plane.core.message import Delivery, Message, Redriven
 from data_plane.core.queue import Queue
 from data_plane.ports import (
     Absent,
@@ -60,8 +60,8 @@ async def receive(
             return []
 
 
-async def redrive(desk: Desk, queue: Queue, *, count: int, target: moving.Target) -> int:
-    """Move up to `count` visible messages to other queues: how many it were. See `Bag.redrive`."""
+async def redrive(desk: Desk, queue: Queue, *, count: int, target: moving.Target) -> Redriven:
+    """Move up to `count` visible messages to other queues. See `Bag.redrive`."""
     at = open_lane(desk, queue)
     mover = moving.Redrive(target)
     try:
@@ -69,13 +69,9 @@ async def redrive(desk: Desk, queue: Queue, *, count: int, target: moving.Target
             _, go_on = await _round(at, count - mover.moved, 0, mover)
             if mover.moved >= count or not go_on:
                 break
-    except CellUnavailableError:
-        # It is met again by whoever asks for more.
-        if mover.moved == 0:
-            raise
-    if mover.moved == 0 and mover.refusal is not None:
-        raise mover.refusal
-    return mover.moved
+    except CellUnavailableError as failure:
+        return Redriven(mover.moved, failure)
+    return Redriven(mover.moved, mover.refusal)
 
 
 async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delivery]:

@@ -62,6 +62,8 @@ TAGS_MAX: Final = 50
 TAG_KEY_CHARS_MAX: Final = 128
 TAG_VALUE_CHARS_MAX: Final = 256
 LIST_RESULTS_MAX: Final = 1000
+MOVE_TASKS_LISTED_MAX: Final = 10
+MOVED_PER_SECOND_MAX: Final = 500
 
 # Requests (our own: SQS states none)
 REQUEST_BODY_BYTES_MAX: Final = 8 * 1_048_576

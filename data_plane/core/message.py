@@ -80,6 +80,17 @@ class Delivery:
     first_received_ms: int
 
 
+class Redriven(NamedTuple):
+    """How many messages were moved, and why another one was not, if it should have been.
+
+    A RefusedError says that there is nowhere to move it to; after another failure it may be moved,
+    a while later.
+    """
+
+    moved: int
+    failure: Exception | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Approximate numbers of messages of one queue, and when the oldest was sent (0: none)."""
