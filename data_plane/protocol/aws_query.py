@@ -33,7 +33,7 @@ Fields = dict[str, str]
 _VALUE: Final = ""  # the key under which a node of the tree keeps the field that ends there
 _DEPTH_MAX: Final = 8  # deeper names belong to no shape
 _find_broken_escape: Final = re.compile("%(?![0-9A-Fa-f]{2})").search
-_is_integer: Final = re.compile("[+-]?0*[0-9]{1,10}").fullmatch
+_is_integer: Final = re.compile("([+-]?)0*([0-9]{1,10})").fullmatch
 _is_index: Final = re.compile("0*([0-9]{1,9})").fullmatch
 _BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 
@@ -185,7 +185,8 @@ def _read_scalar(text: str, kind: str) -> str | int | bool | bytes:
 def _read_integer(text: str) -> int:
     if not text:
         raise _malformed("missing value for decimal type")
-    number = int(text) if _is_integer(text) else None
+    match = _is_integer(text)  # without the zeros: Python refuses to read thousands of them
+    number = int(match[1] + match[2]) if match else None
     if number is None or not INTEGER_MIN <= number <= INTEGER_MAX:
         raise _malformed("STRING_VALUE can not be converted to an Integer")
     return number

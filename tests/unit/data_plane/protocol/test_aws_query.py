@@ -145,7 +145,7 @@ def test_the_first_of_repeated_fields_counts() -> None:
     assert decode("TagKey.1=a&TagKey.01=b&TagKey.1=c") == {"TagKeys": ["a"]}
 
 
-@pytest.mark.parametrize("text", ["5", "+5", "05", "+000000000000000005"])
+@pytest.mark.parametrize("text", ["5", "+5", "05", "+" + "0" * 5000 + "5"])
 def test_integers(text: str) -> None:
     assert decode(f"DelaySeconds={quote(text)}", SEND_MESSAGE_INPUT) == {"DelaySeconds": 5}
     assert decode("DelaySeconds=-2147483648", SEND_MESSAGE_INPUT) == {"DelaySeconds": -(2**31)}
