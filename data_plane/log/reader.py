@@ -82,6 +82,7 @@ class Reader:
         self.ranges: list[tuple[int, int]] = []
         self.passed_messages = 0
         self.refreshed_us = 0
+        self.delay_s = 0
         self.pending_count = 0
         self.blocks: OrderedDict[int, Block] = OrderedDict()
         self.open_slots: dict[int, list[Pending]] = {}
@@ -270,6 +271,11 @@ class Reader:
         """Take up to `count` messages that may be claimed, group by group, in their order."""
         now_ms = now_us // 1000
         self.expire(queue, now_us)
+        if queue.delay_s != self.delay_s:
+            # A change of a FIFO queue's delay holds for what is there, too.
+            self.delay_s = queue.delay_s
+            for group in self.groups:
+                self.offer(group)
         while self.due and self.due[0][0] <= now_ms:
             self.offer(heapq.heappop(self.due)[1])
         taken: list[Pending] = []
@@ -278,6 +284,12 @@ class Reader:
             self.is_ready.discard(group)
             taken += self._take_of(queue, group, count - len(taken), now_ms)
         return taken
+
+    def claimable(self, queue: Queue, count: int, now_us: int) -> int:
+        """How many messages `take` would take, `count` at most."""
+        taken = self.take(queue, count, now_us)
+        self.put_back(taken)
+        return len(taken)
 
     def _take_of(self, queue: Queue, group: bytes, count: int, now_ms: int) -> list[Pending]:
         """The messages at the front of a group that may be claimed."""

@@ -56,27 +56,30 @@ def _from_another_each_time(desk: Desk, partitions: list[Access]) -> list[Access
 async def _receive_now(
     desk: Desk, partitions: list[Access], count: int, visibility_s: int
 ) -> list[Delivery]:
+    """Read until enough is known, then claim: what is left of a group would be blocked by it."""
+    for _ in range(FETCH_ROUNDS_MAX):
+        known = sum(
+            at.partition.reader.claimable(at.queue, count, at.now_us()) for at in partitions
+        )
+        if known >= count or not await _fetch_all(desk, partitions, required=not known):
+            break
     deliveries: list[Delivery] = []
     await _claim_in_all(partitions, count, visibility_s, deliveries)
-    for _ in range(FETCH_ROUNDS_MAX):
-        if len(deliveries) >= count or not await _fetch_all(desk, partitions, deliveries):
-            break
-        await _claim_in_all(partitions, count, visibility_s, deliveries)
     if not deliveries:
         refreshed = [at for at in partitions if await reading.refresh(at)]
         await _claim_in_all(refreshed, count, visibility_s, deliveries)
     return deliveries
 
 
-async def _fetch_all(desk: Desk, partitions: list[Access], deliveries: list[Delivery]) -> bool:
+async def _fetch_all(desk: Desk, partitions: list[Access], *, required: bool) -> bool:
     """Read a page of each partition; whether any had something.
 
-    What one partition fails is raised only if nothing was delivered of another.
+    What a cell fails is raised if this is `required`: there is nothing else to deliver.
     """
     outcomes = await desk.waits.all_of([reading.fetch(at) for at in partitions])
     for outcome in outcomes:
-        if isinstance(outcome, Exception) and not (
-            deliveries and isinstance(outcome, CellUnavailableError)
+        if isinstance(outcome, Exception) and (
+            required or not isinstance(outcome, CellUnavailableError)
         ):
             raise outcome
     return True in outcomes
