@@ -11,7 +11,7 @@ from data_plane.core.fifo_rules import (
 )
 from data_plane.core.message import Outgoing
 
-IDS = {"MessageGroupId": "g", "MessageDeduplicationId": "d"}
+IDS: dict[str, Any] = {"MessageGroupId": "g", "MessageDeduplicationId": "d"}
 
 
 def read(*, content_based: bool = False, **params: Any) -> Outgoing:

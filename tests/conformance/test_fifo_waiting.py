@@ -1,0 +1,161 @@
+"""FIFO queues: delays of the queue, and receives that wait."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.conformance.fifo_calls import Fifo
+from tests.conformance.in_process import InProcessServer
+
+WAIT_S = 20
+MUCH_LESS_S = 15
+
+
+def test_the_delay_of_the_queue(sqs: Any, server: InProcessServer) -> None:
+    fifo = Fifo(sqs, DelaySeconds="60")
+    fifo.send("a1")
+    fifo.send("b1", DelaySeconds=0)
+    assert fifo.bodies() == []
+    server.clock.advance(59)
+    assert fifo.bodies() == []
+    server.clock.advance(2)
+    assert sorted(fifo.bodies()) == ["a1", "b1"]
+
+
+def test_a_delayed_message_does_not_hold_those_before_it(sqs: Any, server: InProcessServer) -> None:
+    fifo = Fifo(sqs, DelaySeconds="60")
+    fifo.send("a1")
+    server.clock.advance(40)
+    fifo.send("a2")
+    server.clock.advance(21)
+    (first,) = fifo.receive()
+    assert first["Body"] == "a1"
+    fifo.delete(first)
+    assert fifo.bodies() == []
+    server.clock.advance(40)
+    assert fifo.bodies() == ["a2"]
+
+
+def test_a_delay_that_begins_holds_what_is_there(sqs: Any, server: InProcessServer) -> None:
+    fifo = Fifo(sqs)
+    fifo.send("a1")
+    fifo.set(DelaySeconds="60")
+    fifo.send("a2")
+    assert fifo.bodies() == []
+    server.clock.advance(61)
+    assert fifo.bodies() == ["a1", "a2"]
+
+
+def watch_for_waits(server: InProcessServer) -> threading.Event:
+    """An event that is set as soon as somebody has found nothing and waits."""
+    begun = threading.Event()
+    waits = server._runner.waits
+    wait_for = waits.wait_for
+
+    async def tell_and_wait(*args: Any) -> bool:
+        begun.set()
+        return await wait_for(*args)
+
+    waits.wait_for = tell_and_wait  # type: ignore[method-assign,assignment]
+    return begun
+
+
+def poll(fifo: Fifo, outcome: list[Any]) -> threading.Thread:
+    """A receive that waits, in a thread."""
+
+    def receive() -> None:
+        try:
+            outcome.append(fifo.receive(WaitTimeSeconds=WAIT_S))
+        except ClientError as failure:
+            outcome.append(failure.response["Error"]["Code"])
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    return thread
+
+
+def bodies_of_a_poll(server: InProcessServer, fifo: Fifo, act: Callable[[Fifo], None]) -> list[str]:
+    """What a waiting receive gets when something is done meanwhile, in much less than its wait."""
+    outcome: list[Any] = []
+    waits = watch_for_waits(server)
+    started_s = time.monotonic()
+    poller = poll(fifo, outcome)
+    assert waits.wait(10)
+    act(fifo.through(server.free().client("json")))
+    poller.join(30)
+    assert time.monotonic() - started_s < MUCH_LESS_S
+    return [message["Body"] for message in outcome[0]]
+
+
+def test_a_wait_ends_with_the_first_message(server: InProcessServer) -> None:
+    fifo = Fifo(server.client())
+    assert bodies_of_a_poll(server, fifo, lambda other: other.send("a1")) == ["a1"]
+
+
+def test_a_wait_ends_when_a_delete_frees_the_group(server: InProcessServer) -> None:
+    fifo = Fifo(server.client())
+    fifo.send("a1")
+    fifo.send("a2")
+    (held,) = fifo.receive(1)
+    assert bodies_of_a_poll(server, fifo, lambda other: other.delete(held)) == ["a2"]
+
+
+def test_a_wait_ends_when_a_message_is_given_back(server: InProcessServer) -> None:
+    fifo = Fifo(server.client())
+    fifo.send("a1")
+    fifo.send("a2")
+    (held,) = fifo.receive(1)
+    assert bodies_of_a_poll(server, fifo, lambda other: other.change(held, 0)) == ["a1", "a2"]
+
+
+def test_a_wait_ends_when_a_timeout_does(server: InProcessServer) -> None:
+    fifo = Fifo(server.client())
+    fifo.send("a1")
+    assert fifo.bodies(VisibilityTimeout=1) == ["a1"]
+    assert bodies_of_a_poll(server, fifo, lambda _: None) == ["a1"]
+
+
+def test_a_wait_ends_when_a_delay_does(server: InProcessServer) -> None:
+    fifo = Fifo(server.client(), DelaySeconds="1")
+    fifo.send("a1")
+    assert bodies_of_a_poll(server, fifo, lambda _: None) == ["a1"]
+
+
+def test_a_wait_does_not_take_what_is_held(server: InProcessServer) -> None:
+    fifo = Fifo(server.client())
+    fifo.send("a1")
+    (held,) = fifo.receive(1)
+
+    def act(other: Fifo) -> None:
+        other.send("a2")
+        other.send("b1")
+        other.delete(held)
+
+    first = bodies_of_a_poll(server, fifo, act)
+    assert first in (["b1"], ["a2"], ["a2", "b1"], ["b1", "a2"])
+
+
+def test_a_wait_without_messages_lasts(sqs: Any) -> None:
+    fifo = Fifo(sqs, ReceiveMessageWaitTimeSeconds="1")
+    fifo.send("a1")
+    started_s = time.monotonic()
+    assert fifo.bodies() == ["a1"]
+    assert fifo.bodies() == []
+    assert time.monotonic() - started_s >= 0.99
+
+
+# Another front end's poll goes on to its end, as with standard queues.
+@pytest.mark.parametrize("server", ["event loop"], indirect=True)
+def test_a_wait_ends_with_its_queue(server: InProcessServer) -> None:
+    fifo = Fifo(server.client())
+    outcome: list[Any] = []
+    waits = watch_for_waits(server)
+    poller = poll(fifo, outcome)
+    assert waits.wait(10)
+    server.client().delete_queue(QueueUrl=fifo.url)
+    poller.join(MUCH_LESS_S)
+    assert outcome in (["AWS.SimpleQueueService.NonExistentQueue"], [[]])

@@ -1,0 +1,28 @@
+"""The conformance tests of FIFO queues once more, over HTTP and a socket."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conformance.in_process import InProcessServer
+from tests.conformance.test_fifo_deduplication import *  # noqa: F403 - its tests are run here
+from tests.conformance.test_fifo_order import *  # noqa: F403 - its tests are run here
+from tests.conformance.test_fifo_sends import *  # noqa: F403 - its tests are run here
+from tests.integration.socket_server import SocketServer
+
+
+@pytest.fixture
+def server() -> Iterator[InProcessServer]:
+    started = SocketServer()
+    yield started
+    started.close()
+    failures = [served.exception for served in started.served if served.exception]
+    assert failures == [], "the server answered with an internal error"
+
+
+@pytest.fixture(params=["json", "query"])
+def sqs(request: pytest.FixtureRequest, server: InProcessServer) -> Iterator[Any]:
+    client = server.client(request.param)
+    yield client
+    client.close()
