@@ -86,6 +86,16 @@ def test_a_receive_takes_all_it_can_of_one_group_before_the_next(fifo: Fifo) -> 
     assert fifo.bodies() == ["a1", "a2", "a3", "b1"]
 
 
+def test_a_receive_may_have_all_its_messages_of_one_group(fifo: Fifo) -> None:
+    bodies = [f"a{number:02}" for number in range(12)]
+    send(fifo, *bodies)
+    first = fifo.receive()
+    assert [message["Body"] for message in first] == bodies[:10]
+    assert fifo.bodies() == []
+    fifo.delete(*first)
+    assert fifo.bodies() == bodies[10:]
+
+
 def test_a_group_is_held_while_one_of_its_messages_is_in_flight(fifo: Fifo) -> None:
     send(fifo, "a1", "a2", "a3", "b1")
     first, second = fifo.receive(2)

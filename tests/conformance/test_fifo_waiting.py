@@ -40,6 +40,16 @@ def test_a_delayed_message_does_not_hold_those_before_it(sqs: Any, server: InPro
     assert fifo.bodies() == ["a2"]
 
 
+@pytest.mark.parametrize("option", [0, None])
+def test_a_delay_that_ends_holds_nothing(sqs: Any, option: int | None) -> None:
+    fifo = Fifo(sqs, DelaySeconds="900")
+    more: dict[str, Any] = {} if option is None else {"DelaySeconds": option}
+    fifo.send("a1", **more)
+    assert fifo.bodies() == []
+    fifo.set(DelaySeconds="0")
+    assert fifo.bodies() == ["a1"]
+
+
 def test_a_delay_that_begins_holds_what_is_there(sqs: Any, server: InProcessServer) -> None:
     fifo = Fifo(sqs)
     fifo.send("a1")
