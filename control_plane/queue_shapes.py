@@ -68,3 +68,41 @@ REMOVE_PERMISSION_INPUT = Structure(
     {"QueueUrl": STRING, "Label": STRING},
     required=("QueueUrl", "Label"),
 )
+
+START_MESSAGE_MOVE_TASK_INPUT = Structure(
+    {
+        "SourceArn": STRING,
+        "DestinationArn": STRING,
+        "MaxNumberOfMessagesPerSecond": INTEGER,
+    },
+    required=("SourceArn",),
+)
+START_MESSAGE_MOVE_TASK_OUTPUT = Structure({"TaskHandle": STRING})
+
+LIST_MESSAGE_MOVE_TASKS_INPUT = Structure(
+    {"SourceArn": STRING, "MaxResults": INTEGER},
+    required=("SourceArn",),
+)
+LIST_MESSAGE_MOVE_TASKS_OUTPUT = Structure(
+    {
+        "Results": ListOf(
+            Structure(
+                {
+                    "TaskHandle": STRING,
+                    "Status": STRING,
+                    "SourceArn": STRING,
+                    "DestinationArn": STRING,
+                    "MaxNumberOfMessagesPerSecond": INTEGER,
+                    "ApproximateNumberOfMessagesMoved": INTEGER,
+                    "ApproximateNumberOfMessagesToMove": INTEGER,
+                    "FailureReason": STRING,
+                    "StartedTimestamp": INTEGER,
+                }
+            ),
+            "ListMessageMoveTasksResultEntry",
+        )
+    }
+)
+
+CANCEL_MESSAGE_MOVE_TASK_INPUT = Structure({"TaskHandle": STRING}, required=("TaskHandle",))
+CANCEL_MESSAGE_MOVE_TASK_OUTPUT = Structure({"ApproximateNumberOfMessagesMoved": INTEGER})

@@ -16,6 +16,8 @@ import msgspec
 import uvloop
 
 from control_plane.cells import PROBE, OpenedCell, StartError, open_cell
+from control_plane.message_moves import MessageMoves
+from control_plane.message_moves_running import MoveRunner
 from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
 from control_plane.sweep import sweep_dropped
@@ -69,6 +71,10 @@ class TidegateServer:
         bag = Bag(cells, self.clock, entropy, self.waits, bodies, self.registry)
         log_engine = Log(cells, self.clock, entropy, self.waits, bodies)
         self.engine = Engine(bag, log_engine)
+        moves = MessageMoves(opened.cell, self.clock, entropy)
+        self.move_runner = MoveRunner(
+            moves, self.registry, self.engine, self.clock, entropy, self.waits
+        )
         self.metrics = Metrics()
         self.log = log
         front_end_settings = FrontEndSettings(
@@ -77,7 +83,10 @@ class TidegateServer:
             base_url=settings.base_url.rstrip("/"),
         )
         front_end = FrontEnd(
-            (*message_operations(self.engine), *queue_operations(self.registry, self.engine)),
+            (
+                *message_operations(self.engine),
+                *queue_operations(self.registry, self.engine, moves),
+            ),
             self.registry,
             self.clock,
             entropy,
@@ -103,8 +112,9 @@ class TidegateServer:
 
     async def serve(self, stop: asyncio.Event) -> bool:
         """Serve until `stop` is set; whether all that was in flight then could finish."""
-        # Bodies by themselves: a blob store that does not answer holds up nothing else.
-        steps = (self._upkeep_step, self.engine.sweep_bodies)
+        # By themselves: a blob store that does not answer, or many messages to move, hold up
+        # nothing else.
+        steps = (self._upkeep_step, self.engine.sweep_bodies, self.move_runner.step)
         upkeep = {asyncio.create_task(self._upkeep(step)) for step in steps}
         try:
             return await self.http.serve(stop)

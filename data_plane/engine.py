@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from data_plane.bag.engine import Bag
-from data_plane.core.errors import RefusedError
-from data_plane.core.message import Counts, Delivery, Outgoing, Sent
+from data_plane.bag.moving import Target
+from data_plane.core.errors import UNSUPPORTED_OPERATION, RefusedError
+from data_plane.core.message import Counts, Delivery, Outgoing, Redriven, Sent
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log.engine import Log
@@ -59,6 +60,15 @@ class Engine:
         return await self.bag.receive(
             queue, count=count, visibility_s=visibility_s, until_us=until_us
         )
+
+    async def redrive(self, queue: Queue, *, count: int, target: Target) -> Redriven:
+        """Move up to `count` messages that are visible now to the queues that `target` says.
+
+        What it refuses (RefusedError) stays. A redriven message has a new id and is sent anew.
+        """
+        if queue.fifo:
+            raise RefusedError(UNSUPPORTED_OPERATION, "FIFO queues cannot be redriven yet.")
+        return await self.bag.redrive(queue, count=count, target=target)
 
     async def delete(
         self, queue: Queue, handles: Sequence[ReceiptHandle]

@@ -22,7 +22,9 @@ FAILED: Final = "FAILED"
 RATE_DEFAULT: Final = 500
 """Messages a second where the caller leaves it to the system."""
 
-BURST_US: Final = 2_000_000
+MOVED_BEYOND_MAX: Final = 1_000
+
+BURST_US: Final = 3_000_000
 """For so long a task that was held up makes good for it."""
 
 _US_PER_S: Final = 1_000_000
@@ -100,15 +102,19 @@ def started(tasks: Tasks, new: MoveTask) -> Tasks:
 
 def cancelled(tasks: Tasks, task_id: str) -> Tasks:
     """With the task being cancelled. Raises RefusedError unless it is running."""
-    task = next((task for task in tasks if task.id == task_id), None)
-    if task is None or task.status != RUNNING:
+    if not any(task.id == task_id and task.status == RUNNING for task in tasks):
         raise RefusedError(RESOURCE_NOT_FOUND, "Task does not exist.")
-    return with_changed(tasks, replace(task, status=CANCELLING))
+    return tuple(replace(t, status=CANCELLING) if t.id == task_id else t for t in tasks)
 
 
-def with_changed(tasks: Tasks, changed: MoveTask) -> Tasks:
-    """With the task of the same id replaced."""
-    return tuple(changed if task.id == changed.id else task for task in tasks)
+def ended_cancelling(task: MoveTask) -> MoveTask:
+    """Cancelled, if that was under way."""
+    return replace(task, status=CANCELLED) if task.status == CANCELLING else task
+
+
+def moved_max(task: MoveTask) -> int:
+    """A task ends with so many, for messages may come back as fast as they are redriven."""
+    return 2 * task.to_move + MOVED_BEYOND_MAX
 
 
 # The rate
@@ -129,6 +135,8 @@ def allowance(task: MoveTask, now_us: int) -> Allowance:
 
 def paid(task: MoveTask, allowed: Allowance, moved: int) -> MoveTask:
     """The task after it has moved so many messages of an allowance."""
+    if not moved:
+        return task
     paid_us = allowed.since_us + moved * _us_each(task)
     return replace(task, moved=task.moved + moved, paid_us=paid_us)
 

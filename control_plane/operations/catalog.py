@@ -1,6 +1,8 @@
 """The queue operations that a front end serves."""
 
+from control_plane.message_moves import MessageMoves
 from control_plane.operations.add_permission import add_permission
+from control_plane.operations.cancel_message_move_task import cancel_message_move_task
 from control_plane.operations.create_queue import create_queue
 from control_plane.operations.delete_queue import delete_queue
 from control_plane.operations.get_queue_attributes import get_queue_attributes
@@ -8,18 +10,22 @@ from control_plane.operations.get_queue_url import get_queue_url
 from control_plane.operations.list_dead_letter_source_queues import (
     list_dead_letter_source_queues,
 )
+from control_plane.operations.list_message_move_tasks import list_message_move_tasks
 from control_plane.operations.list_queues import list_queues
 from control_plane.operations.purge_queue import purge_queue
 from control_plane.operations.queue_messages import QueueMessages
 from control_plane.operations.remove_permission import remove_permission
 from control_plane.operations.set_queue_attributes import set_queue_attributes
+from control_plane.operations.start_message_move_task import start_message_move_task
 from control_plane.operations.tag_queue import list_queue_tags, tag_queue, untag_queue
 from control_plane.registry import Registry
 from data_plane.protocol.operation import Operation
 
 
-def queue_operations(registry: Registry, messages: QueueMessages) -> tuple[Operation, ...]:
-    """All operations on queues as such, over this registry and these messages (the bag)."""
+def queue_operations(
+    registry: Registry, messages: QueueMessages, moves: MessageMoves
+) -> tuple[Operation, ...]:
+    """All operations on queues as such, over this registry and these messages (the engines)."""
     return (
         create_queue(registry),
         get_queue_url(registry),
@@ -34,4 +40,7 @@ def queue_operations(registry: Registry, messages: QueueMessages) -> tuple[Opera
         list_dead_letter_source_queues(registry),
         add_permission(registry),
         remove_permission(registry),
+        start_message_move_task(registry, messages, moves),
+        list_message_move_tasks(registry, moves),
+        cancel_message_move_task(registry, moves),
     )

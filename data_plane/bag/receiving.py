@@ -64,14 +64,15 @@ async def redrive(desk: Desk, queue: Queue, *, count: int, target: moving.Target
     """Move up to `count` visible messages to other queues. See `Bag.redrive`."""
     at = open_lane(desk, queue)
     mover = moving.Redrive(target)
+    more = True
     try:
         for _ in range(FETCH_ROUNDS_MAX):
-            _, go_on = await _round(at, count - mover.moved, 0, mover)
-            if mover.moved >= count or not go_on:
+            _, more = await _round(at, count - mover.moved, 0, mover)
+            if mover.moved >= count or not more:
                 break
     except CellUnavailableError as failure:
-        return Redriven(mover.moved, failure)
-    return Redriven(mover.moved, mover.refusal)
+        return Redriven(mover.moved, more, failure)
+    return Redriven(mover.moved, more, mover.refusal)
 
 
 async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delivery]:

@@ -81,13 +81,14 @@ class Delivery:
 
 
 class Redriven(NamedTuple):
-    """How many messages were moved, and why another one was not, if it should have been.
+    """How many messages were moved, whether there may be more, and why one was not, if so.
 
     A RefusedError says that there is nowhere to move it to; after another failure it may be moved,
     a while later.
     """
 
     moved: int
+    more: bool
     failure: Exception | None = None
 
 

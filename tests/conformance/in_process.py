@@ -16,6 +16,8 @@ from botocore.config import Config
 
 import tidegate_sdk
 from control_plane.operations.catalog import queue_operations
+from control_plane.message_moves import MessageMoves
+from control_plane.message_moves_running import MoveRunner
 from control_plane.registry import Registry
 from data_plane.bag.engine import Bag
 from data_plane.engine import Engine
@@ -101,8 +103,12 @@ class InProcessServer:
         bag = Bag({"a": cell}, self.clock, entropy, waits, bodies, self.registry)
         log = Log({"a": cell}, self.clock, entropy, waits, bodies)
         self.engine = Engine(bag, log)
+        moves = MessageMoves(cell, self.clock, entropy)
+        self.move_runner = MoveRunner(
+            moves, self.registry, self.engine, self.clock, entropy, self._runner.waits
+        )
         self.operations = (
-            *queue_operations(self.registry, self.engine),
+            *queue_operations(self.registry, self.engine, moves),
             *message_operations(self.engine),
         )
         self.front_end = FrontEnd(

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from control_plane.operations.catalog import queue_operations
+from control_plane.message_moves import MessageMoves
 from control_plane.registry import Registry
 from data_plane.bag.engine import Bag
 from data_plane.engine import Engine
@@ -74,8 +75,9 @@ class Slot:
         self.bag = Bag(data_cells, process, process, process, bodies, registry)
         self.log = Log(data_cells, process, process, process, bodies)
         engine = Engine(self.bag, self.log)
+        moves = MessageMoves(self.cells["meta"], process, process)
         self.front_end = FrontEnd(
-            (*message_operations(engine), *queue_operations(registry, engine)),
+            (*message_operations(engine), *queue_operations(registry, engine, moves)),
             registry,
             process,
             process,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from control_plane.message_moves import MessageMoves
 from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
 from data_plane.core.errors import RefusedError
@@ -72,7 +73,8 @@ class ControlPlane:
         self.entropy = SeededEntropy()
         self.messages = FakeMessages(self.clock)
         self.registry = self.server(sixty_second_rules=sixty_second_rules)
-        operations = queue_operations(self.registry, self.messages)
+        self.moves = MessageMoves(self.cell, self.clock, self.entropy)
+        operations = queue_operations(self.registry, self.messages, self.moves)
         self.operations = {operation.name: operation for operation in operations}
 
     def server(self, *, sixty_second_rules: bool = True) -> Registry:

@@ -38,6 +38,9 @@ def test_the_catalog(control: Any) -> None:
         "ListDeadLetterSourceQueues",
         "AddPermission",
         "RemovePermission",
+        "StartMessageMoveTask",
+        "ListMessageMoveTasks",
+        "CancelMessageMoveTask",
     ]
 
 

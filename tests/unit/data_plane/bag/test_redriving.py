@@ -24,7 +24,7 @@ def test_a_redriven_message_is_a_new_one(pipe: Pipe) -> None:
     async def story() -> None:
         (dead,) = await pipe.bury("p")
         pipe.clock.advance(100)
-        assert await pipe.bag.redrive(DEAD, count=10, target=pipe.back) == (1, None)
+        assert await pipe.bag.redrive(DEAD, count=10, target=pipe.back) == (1, False, None)
         assert await pipe.receive_dead() == []
         (again,) = await pipe.receive(visibility_s=0)
         assert again.message.id != dead.message.id
@@ -53,7 +53,7 @@ def test_it_is_moved_again_and_redriven_again(pipe: Pipe) -> None:
             assert await pipe.receive() == []
             (dead,) = await pipe.receive_dead(visibility_s=0)
             assert dead.message.id == delivery.message.id
-            assert await pipe.bag.redrive(DEAD, count=10, target=pipe.back) == (1, None)
+            assert await pipe.bag.redrive(DEAD, count=10, target=pipe.back) == (1, False, None)
         assert len(ids) == 3
         counts = await pipe.bag.counts(ORDERS)
         assert (counts.visible, counts.in_flight) == (1, 0)
@@ -68,10 +68,14 @@ def test_no_more_are_moved_than_asked_for(pipe: Pipe) -> None:
             await pipe.bag.send(DEAD, DEAD.account, _messages(start))
         for count in (1, 7, 30):
             before = (await pipe.bag.counts(DEAD)).visible
-            assert await pipe.bag.redrive(DEAD, count=count, target=pipe.back) == (count, None)
+            assert await pipe.bag.redrive(DEAD, count=count, target=pipe.back) == (
+                count,
+                True,
+                None,
+            )
             assert (await pipe.bag.counts(DEAD)).visible == before - count
-        assert await pipe.bag.redrive(DEAD, count=100, target=pipe.back) == (62, None)
-        assert await pipe.bag.redrive(DEAD, count=100, target=pipe.back) == (0, None)
+        assert await pipe.bag.redrive(DEAD, count=100, target=pipe.back) == (62, False, None)
+        assert await pipe.bag.redrive(DEAD, count=100, target=pipe.back) == (0, False, None)
 
     pipe.run(story())
 
@@ -80,7 +84,7 @@ def test_what_is_in_flight_stays(pipe: Pipe) -> None:
     async def story() -> None:
         await pipe.bury("p", "q")
         (held,) = await pipe.receive_dead(count=1)
-        assert await pipe.bag.redrive(DEAD, count=10, target=pipe.back) == (1, None)
+        assert await pipe.bag.redrive(DEAD, count=10, target=pipe.back) == (1, False, None)
         (again,) = await pipe.receive()
         assert again.message.body != held.message.body
         pipe.clock.advance(31)
@@ -99,7 +103,7 @@ def test_a_target_that_is_refused_leaves_the_message_where_it_is(pipe: Pipe) -> 
         await pipe.bury("q", "p")
         pipe.clock.advance(1)
         for expected in (1, 0):
-            moved, failure = await pipe.bag.redrive(DEAD, count=10, target=nowhere)
+            moved, _, failure = await pipe.bag.redrive(DEAD, count=10, target=nowhere)
             assert moved == expected
             assert isinstance(failure, RefusedError)
         (left,) = await pipe.receive_dead()
@@ -120,7 +124,7 @@ def test_a_redrive_that_is_cut_off_is_finished_once(
         await pipe.bury("p")
         stopping = pipe.cell if write == "append" else pipe.dead_cell
         stopping.stops, stopping.after = (lambda made: made == write), after
-        moved, failure = await pipe.bag.redrive(DEAD, count=10, target=pipe.back)
+        moved, _, failure = await pipe.bag.redrive(DEAD, count=10, target=pipe.back)
         assert moved == 0
         assert isinstance(failure, CellUnavailableError)
         stopping.stops = lambda _made: False
@@ -129,7 +133,11 @@ def test_a_redrive_that_is_cut_off_is_finished_once(
         begun = (write, after) != ("lease", False)
         if by == "redrive":
             done = (write, after) == ("delete", True)
-            assert await pipe.bag.redrive(DEAD, count=10, target=pipe.back) == (not done, None)
+            assert await pipe.bag.redrive(DEAD, count=10, target=pipe.back) == (
+                not done,
+                False,
+                None,
+            )
         else:
             assert len(await pipe.receive_dead(bag=bag)) == (not begun)
         if begun or by == "redrive":

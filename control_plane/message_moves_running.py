@@ -1,0 +1,201 @@
+"""Running message move tasks: one bounded step, which servers take about every second.
+
+Any number of servers may take steps at once, and be killed in any of them: a task has an owner for
+some seconds at a time, and no message moves twice, whoever moves it.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final, NamedTuple, Protocol
+
+from control_plane.core import move_task
+from control_plane.core.move_task import Allowance, MoveTask, Tasks
+from control_plane.core.queue_arn import read_queue_arn
+from control_plane.message_moves import Lead, MessageMoves
+from data_plane.core.errors import Fault, RefusedError, queue_does_not_exist
+from data_plane.core.message import Message, Redriven
+from data_plane.core.queue import Queue
+from data_plane.ports import Clock, Entropy, Queues, Waits
+from data_plane.stored.bounds import MOVE_LEASE_MS
+
+TASKS_PER_STEP_MAX: Final = 100
+BATCH_MESSAGES: Final = 10
+STEP_US_MAX: Final = 1_000_000
+OWNED_US: Final = 10_000_000
+OWNER_GUARD_US: Final = 1_000_000
+"""The time of an owner is over this much later for others, whose clocks may differ."""
+
+QUIET_US: Final = 900_000
+"""For so long a task that has just moved something looks for more."""
+CUT_OFF_US: Final = MOVE_LEASE_MS * 1000 + QUIET_US
+"""After this, messages whose move was cut off are met again."""
+
+_OWNER_BYTES: Final = 6
+_NO_SOURCE: Final = Fault("CouldNotDetermineMessageSource", "CouldNotDetermineMessageSource")
+
+Target = Callable[[Message], Awaitable[Queue]]
+
+
+class Outcome(NamedTuple):
+    """How a task has ended."""
+
+    status: str
+    reason: str = ""
+
+
+class Redriving(Protocol):
+    """What moves the messages; the engines do."""
+
+    async def redrive(self, queue: Queue, *, count: int, target: Target) -> Redriven:
+        """Move up to `count` visible messages to the queues that `target` says.
+
+        Raises RefusedError for a queue that was dropped, CellUnavailableError.
+        """
+        ...
+
+
+class MoveRunner:
+    """One server's part in running the tasks that `moves` has."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what a step needs
+        self,
+        moves: MessageMoves,
+        queues: Queues,
+        messages: Redriving,
+        clock: Clock,
+        entropy: Entropy,
+        waits: Waits,
+    ) -> None:
+        self._moves = moves
+        self._queues = queues
+        self._messages = messages
+        self._clock = clock
+        self._entropy = entropy
+        self._waits = waits
+        self._owner = ""
+        self._after = b""
+        self._looks_until_us: dict[str, int] = {}
+
+    async def step(self) -> None:
+        """Move what is due of up to TASKS_PER_STEP_MAX tasks.
+
+        Raises CellUnavailableError; what was not done stays due.
+        """
+        leads = await self._moves.leads(self._after, TASKS_PER_STEP_MAX)
+        self._after = leads[-1].key.sort if len(leads) == TASKS_PER_STEP_MAX else b""
+        for outcome in await self._waits.all_of([self._follow(lead) for lead in leads]):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    async def _follow(self, lead: Lead) -> None:
+        source = await self._queues.find(lead.account, lead.region, lead.name)
+        task = move_task.active(await self._moves.tasks(source)) if source is not None else None
+        if source is None or task is None:
+            await self._moves.leads_nowhere(lead)
+        elif task.status == move_task.CANCELLING:
+            await self._moves.change(source, _on(task, move_task.ended_cancelling))
+        elif await self._own(source, task):
+            await self._run(source, task)
+
+    async def _own(self, source: Queue, task: MoveTask) -> bool:
+        """Whether the task is this server's by now."""
+        self._owner = self._owner or self._entropy.random_bytes(_OWNER_BYTES).hex()
+        now_us = self._clock.now_us()
+        if task.owner == self._owner:
+            # After a restart nothing is known of what was cut off before.
+            self._looks_until_us.setdefault(task.id, now_us + CUT_OFF_US)
+            return True
+        if task.owner and now_us < task.owner_until_us + OWNER_GUARD_US:
+            return False
+
+        def take(current: MoveTask) -> MoveTask:
+            return self._owned(current) if current.owner == task.owner else current
+
+        tasks = await self._moves.change(source, _on(task, take))
+        self._looks_until_us[task.id] = now_us + CUT_OFF_US if task.owner else now_us
+        return any(one.id == task.id and one.owner == self._owner for one in tasks)
+
+    def _owned(self, task: MoveTask) -> MoveTask:
+        until_us = self._clock.now_us() + OWNED_US
+        return replace(task, owner=self._owner, owner_until_us=until_us)
+
+    async def _run(self, source: Queue, task: MoveTask) -> None:
+        """Move as much as the rate allows now, and note it."""
+        began_us = now_us = self._clock.now_us()
+        allowed = move_task.allowance(task, now_us)
+        moved, more, failure = 0, True, None
+        while (
+            moved < allowed.messages
+            and more
+            and failure is None
+            and began_us <= now_us < began_us + STEP_US_MAX
+        ):
+            batch = min(allowed.messages - moved, BATCH_MESSAGES)
+            some, more, failure = await self._messages.redrive(
+                source, count=batch, target=self._target(task)
+            )
+            moved += some
+            now_us = self._clock.now_us()
+        await self._note(source, task, allowed, Redriven(moved, more, failure))
+
+    def _target(self, task: MoveTask) -> Target:
+        """Where the task moves a message to. Raises RefusedError where there is no such queue."""
+
+        async def target(message: Message) -> Queue:
+            arn = task.destination or message.dead_letter_source
+            if not arn:
+                raise RefusedError(_NO_SOURCE, "The message was sent to its dead-letter queue.")
+            found = await self._find(arn)
+            if found is None:
+                raise queue_does_not_exist()
+            return found
+
+        return target
+
+    async def _find(self, arn: str) -> Queue | None:
+        name = read_queue_arn(arn)
+        return await self._queues.find(name.account, name.region, name.name) if name else None
+
+    async def _note(
+        self, source: Queue, task: MoveTask, allowed: Allowance, redriven: Redriven
+    ) -> None:
+        """Store what a step has done, and whether the task ends with it."""
+        now_us = self._clock.now_us()
+        moved, failure = redriven.moved, redriven.failure
+        ended = self._outcome(task, redriven, now_us)
+        if moved or failure is not None:
+            wait_us = QUIET_US if failure is None else CUT_OFF_US
+            self._looks_until_us[task.id] = max(self._looks_until_us[task.id], now_us + wait_us)
+        if ended is not None:
+            del self._looks_until_us[task.id]
+
+        def note(current: MoveTask) -> MoveTask:
+            noted = move_task.paid(current, allowed, moved)
+            if current.status == move_task.RUNNING and ended is not None:
+                return replace(noted, status=ended.status, reason=ended.reason)
+            is_short = current.owner_until_us < now_us + OWNED_US // 2
+            return self._owned(noted) if current.owner == self._owner and is_short else noted
+
+        await self._moves.change(source, _on(task, note))
+        if failure is not None and not isinstance(failure, RefusedError):
+            raise failure
+
+    def _outcome(self, task: MoveTask, redriven: Redriven, now_us: int) -> Outcome | None:
+        """How the task ends, if it does."""
+        if isinstance(redriven.failure, RefusedError):
+            return Outcome(move_task.FAILED, redriven.failure.fault.code)
+        if task.moved + redriven.moved >= move_task.moved_max(task):
+            return Outcome(move_task.COMPLETED)
+        is_empty = not redriven.more and not redriven.moved and redriven.failure is None
+        if is_empty and now_us >= self._looks_until_us[task.id]:
+            return Outcome(move_task.COMPLETED)
+        return None
+
+
+def _on(task: MoveTask, edit: Callable[[MoveTask], MoveTask]) -> Callable[[Tasks], Tasks]:
+    """The change of this task, as long as it is among the tasks of its queue."""
+
+    def change(tasks: Tasks) -> Tasks:
+        return tuple(edit(one) if one.id == task.id else one for one in tasks)
+
+    return change

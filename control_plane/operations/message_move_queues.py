@@ -1,0 +1,32 @@
+"""The queues that a message move task is about, from their ARNs."""
+
+from control_plane.core.queue_arn import read_queue_arn
+from data_plane.core.errors import INVALID_PARAMETER_VALUE, RESOURCE_NOT_FOUND, RefusedError
+from data_plane.core.queue import Queue
+from data_plane.ports import Queues
+from data_plane.protocol.operation import Call
+
+_ARN_PARTS = 6
+
+
+async def queue_by_arn(call: Call, queues: Queues, parameter: str, arn: str) -> Queue:
+    """The caller's queue that the parameter names.
+
+    Raises RefusedError: InvalidParameterValue for what is no ARN, ResourceNotFoundException.
+    """
+    if not arn.startswith("arn:") or len(arn.split(":")) != _ARN_PARTS:
+        raise RefusedError(
+            INVALID_PARAMETER_VALUE,
+            f"You must use this format to specify the {parameter}: "
+            "arn:<partition>:<service>:<region>:<account-id>:<resource-id>",
+        )
+    name = read_queue_arn(arn)
+    found = None
+    if name is not None and (name.account, name.region) == (call.account, call.region):
+        found = await queues.find(name.account, name.region, name.name)
+    if found is None:
+        raise RefusedError(
+            RESOURCE_NOT_FOUND,
+            f"The resource that you specified for the {parameter} parameter doesn't exist.",
+        )
+    return found
