@@ -5,6 +5,7 @@ change the same queue; a write whose reply was lost recognises itself by its own
 are described in docs/storage.md.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeGuard
@@ -17,7 +18,9 @@ from control_plane.core.definition import (
     decode,
     encode,
     encode_tombstone,
+    read_generations,
 )
+from control_plane.core.fifo_generations import partitions_for
 from control_plane.core.queue_lifecycle import (
     check_name_is_free,
     check_purge,
@@ -25,7 +28,7 @@ from control_plane.core.queue_lifecycle import (
 )
 from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError, queue_does_not_exist
 from data_plane.core.limits import QUEUE_NAME_CHARS_MAX
-from data_plane.core.queue import Queue
+from data_plane.core.queue import FIRST_GENERATION, Generation, Queue
 from data_plane.ports import (
     ITEM_ABSENT,
     Attributes,
@@ -71,6 +74,7 @@ class Dropped:
     uid: str
     cell: str
     deleted_us: int
+    generations: tuple[Generation, ...] = (FIRST_GENERATION,)
 
 
 @dataclass(slots=True)
@@ -216,6 +220,7 @@ class Registry:
             modified_s=now_s,
             attributes=attributes,
             tags=tags,
+            generations=(Generation(0, partitions_for(attributes), now_s),),
         )
 
     async def create(self, wanted: Definition, given: dict[str, str], now_us: int) -> Definition:
@@ -395,7 +400,9 @@ def _dropped_key(uid: str, now_us: int) -> Key:
 
 
 def _dropped_item(queue: Queue) -> Attributes:
-    return {"v": FORMAT, "a": queue.account, "e": queue.region, "q": queue.name, "c": queue.cell}
+    named = {"a": queue.account, "e": queue.region, "q": queue.name, "c": queue.cell}
+    generations = {"l": json.dumps(queue.generations)} if queue.fifo else {}
+    return {"v": FORMAT, **named, **generations}
 
 
 def _read_dropped(item: Item) -> Dropped:
@@ -412,6 +419,7 @@ def _read_dropped(item: Item) -> Dropped:
         uid=sort[_TIME_BYTES:].decode(),
         cell=cell,
         deleted_us=int.from_bytes(sort[:_TIME_BYTES], "big"),
+        generations=read_generations(attributes),
     )
 
 

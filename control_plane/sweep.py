@@ -5,7 +5,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from control_plane.registry import LAST_KNOWN_US_MAX, Dropped, Registry
 from data_plane.ports import Cell
-from data_plane.stored.keys import partitions
+from data_plane.stored.keys import log_partitions, partitions
 
 SWEPT_AFTER_US: Final = LAST_KNOWN_US_MAX + 300_000_000
 """Until then a front end that cannot reach the registry may still write to the queue."""
@@ -50,7 +50,7 @@ async def sweep_dropped(
 async def _empty(cell: Cell, queue: Dropped, budget: int) -> int:
     """Remove items of the queue; fewer than `budget` means that none is left."""
     removed = 0
-    for partition in partitions(queue.uid):
+    for partition in (*partitions(queue.uid), *log_partitions(queue.uid, queue.generations)):
         while removed < budget:
             count = await _drop(cell, partition, budget - removed)
             if count == 0:

@@ -11,7 +11,7 @@ from typing import Final
 
 from control_plane.core.attribute_documents import redrive_policy
 from control_plane.core.queue_attributes import default_of
-from data_plane.core.queue import Queue, RedrivePolicy
+from data_plane.core.queue import FIRST_GENERATION, Generation, Queue, RedrivePolicy
 from data_plane.ports import Attributes
 
 FORMAT: Final = 1
@@ -46,6 +46,7 @@ class Definition:
     attributes: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     nonce: bytes = b""
+    generations: tuple[Generation, ...] = (FIRST_GENERATION,)
 
     @property
     def fifo(self) -> bool:
@@ -84,6 +85,7 @@ class Definition:
             purged_us=self.purged_us,
             attributes=self.attributes,
             redrive=self.redrive,
+            generations=self.generations,
         )
 
     def _number(self, name: str) -> int:
@@ -102,7 +104,7 @@ class Tombstone:
 
 def encode(definition: Definition) -> Attributes:
     """The definition as the attributes of an item; account, region and name are in its key."""
-    return {
+    item: dict[str, int | str | bytes | frozenset[int]] = {
         "v": FORMAT,
         "k": _LIVE,
         "w": definition.nonce,
@@ -115,6 +117,9 @@ def encode(definition: Definition) -> Attributes:
         "a": _canonical_json(definition.attributes),
         "g": _canonical_json(definition.tags),
     }
+    if definition.fifo:
+        item["l"] = json.dumps(definition.generations, separators=(",", ":"))
+    return item
 
 
 def encode_tombstone(tombstone: Tombstone) -> Attributes:
@@ -159,7 +164,15 @@ def decode(account: str, region: str, name: str, item: Attributes) -> Definition
         attributes=json.loads(_text(item, "a")),
         tags=json.loads(_text(item, "g")),
         nonce=_bytes(item, "w"),
+        generations=read_generations(item),
     )
+
+
+def read_generations(item: Attributes) -> tuple[Generation, ...]:
+    """A FIFO queue's generations; others have none of their own."""
+    if "l" not in item:
+        return (FIRST_GENERATION,)
+    return tuple(Generation(*fields) for fields in json.loads(_text(item, "l")))
 
 
 def _canonical_json(mapping: Mapping[str, str]) -> str:

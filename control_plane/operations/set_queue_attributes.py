@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from control_plane.core import queue_attributes
 from control_plane.core.definition import Definition
+from control_plane.core.fifo_generations import generations_after
 from control_plane.operations.addressing import queue_of
 from control_plane.operations.dead_letter_target import check_dead_letter_target
 from control_plane.operations.queue_messages import QueueMessages
@@ -26,7 +27,12 @@ def set_queue_attributes(registry: Registry, messages: QueueMessages) -> Operati
 
         def edit(definition: Definition) -> Definition:
             attributes = queue_attributes.apply(definition.attributes, parsed)
-            return replace(definition, attributes=attributes, modified_s=call.now_us // 1_000_000)
+            now_s = call.now_us // 1_000_000
+            changed = replace(definition, attributes=attributes, modified_s=now_s)
+            if not queue.fifo:
+                return changed
+            generations = generations_after(definition.generations, attributes, now_s)
+            return replace(changed, generations=generations)
 
         retention_s = int(parsed.get("MessageRetentionPeriod") or queue.retention_s)
         if retention_s > queue.retention_s:

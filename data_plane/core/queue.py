@@ -2,13 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 AT_MOST_ONCE: Final = "atMostOnce"
 AT_LEAST_ONCE: Final = "atLeastOnce"
 EXACTLY_ONCE: Final = "exactlyOnce"
 DELIVERY_GUARANTEES: Final = (AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE)
 """Values of the attribute TidegateDeliveryGuarantee (docs/promises.md)."""
+
+
+class Generation(NamedTuple):
+    """A FIFO queue's logs from `since_s` on, until the next generation's: so many partitions."""
+
+    number: int
+    partitions: int
+    since_s: int
+
+
+FIRST_GENERATION: Final = Generation(0, 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +39,8 @@ class Queue:
     `uid` names this incarnation (a queue created again under the same name has another one) and is
     16 hexadecimal digits. Messages sent at or before `purged_us` count as purged. `attributes` are
     those that were set, as SQS spells them; the typed fields have their defaults applied. Without
-    a `redrive` policy it has no dead-letter queue.
+    a `redrive` policy it has no dead-letter queue. Of a FIFO queue's `generations` the last one
+    takes what is sent; the others are read first.
     """
 
     account: str
@@ -48,6 +60,7 @@ class Queue:
     purged_us: int
     attributes: Mapping[str, str]
     redrive: RedrivePolicy | None = None
+    generations: tuple[Generation, ...] = (FIRST_GENERATION,)
 
     @property
     def arn(self) -> str:

@@ -3,8 +3,6 @@
 WINDOW_US = 300_000_000
 """Duplicates are recognised for this long, in the log's own time (SQS: five minutes)."""
 
-HIGH_THROUGHPUT_PARTITIONS = 8
-
 BLOCK_FULL_MESSAGES = 64
 """The slot that reaches this fills its block; so a block has at most 127 messages."""
 
@@ -48,6 +46,9 @@ SEGMENTS_HELD_MAX = 256
 REFRESH_BLOCKS_MAX = 100
 REFRESH_US = 200_000
 """How often a receive that finds its groups blocked asks whether other front ends freed them."""
+
+MOVED_ON_MAX = 3
+"""How often a send follows the ends of logs to where they go on."""
 
 POLL_US = 1_000_000
 FOREIGN_LEASE_GUARD_MS = 250

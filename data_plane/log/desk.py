@@ -5,17 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from data_plane.core.errors import queue_does_not_exist
-from data_plane.core.queue import Queue
-from data_plane.log.bounds import HIGH_THROUGHPUT_PARTITIONS, PARTITIONS_MAX, SLOT_TTL_SLACK_S
+from data_plane.core.queue import Generation, Queue
+from data_plane.log.bounds import PARTITIONS_MAX, SLOT_TTL_SLACK_S
 from data_plane.log.partition import Partition
 from data_plane.ports import Cell, Clock, Entropy, Waits
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, STATE_TTL_SLACK_S
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 
-GENERATION = 0
 GROUP_SCOPE = "messageGroup"
-PER_GROUP = "perMessageGroupId"
 
 
 class Desk:
@@ -37,6 +35,7 @@ class Desk:
         self.writer = entropy.random_bytes(WRITER_BYTES)
         self.partitions: OrderedDict[tuple[str, int, int], Partition] = OrderedDict()
         self.dropped: OrderedDict[str, None] = OrderedDict()
+        self.learnt: OrderedDict[str, tuple[Generation, ...]] = OrderedDict()
         self.damaged_segments = 0
         self._tokens_given = 0
 
@@ -57,6 +56,24 @@ class Desk:
             self.partitions.move_to_end(key)
             found.queue = queue
         return found
+
+    def generations(self, queue: Queue) -> tuple[Generation, ...]:
+        """By the queue's definition, or by the ends of its logs where those say more."""
+        learnt = self.learnt.get(queue.uid)
+        if learnt is None:
+            return queue.generations
+        if learnt[-1].number <= queue.generations[-1].number:
+            del self.learnt[queue.uid]
+            return queue.generations
+        return learnt
+
+    def learn(self, queue: Queue, following: Generation) -> None:
+        """An end was met that a newer definition has put there."""
+        known = self.generations(queue)
+        if following.number > known[-1].number:
+            self.learnt[queue.uid] = (*known, following)
+            if len(self.learnt) > PARTITIONS_MAX:
+                self.learnt.popitem(last=False)
 
     def drop(self, queue: Queue) -> None:
         """The queue is no more; nothing that is remembered of it is of use."""
@@ -107,13 +124,19 @@ class Access:
         )
 
 
-def open_queue(desk: Desk, queue: Queue) -> list[Access]:
-    """Access to all partitions. Raises RefusedError where the queue was deleted meanwhile."""
+def open_generations(desk: Desk, queue: Queue) -> list[list[Access]]:
+    """Access to the partitions of each generation, the earliest first.
+
+    Raises RefusedError where the queue was deleted meanwhile.
+    """
     if queue.uid in desk.dropped:
         raise queue_does_not_exist()
     return [
-        Access(desk, queue, desk.partition(queue, number, GENERATION))
-        for number in range(partitions_of(queue))
+        [
+            Access(desk, queue, desk.partition(queue, number, generation.number))
+            for number in range(generation.partitions)
+        ]
+        for generation in desk.generations(queue)
     ]
 
 
@@ -122,13 +145,6 @@ def access_of(desk: Desk, queue: Queue, number: int, generation: int) -> Access:
     if queue.uid in desk.dropped:
         raise queue_does_not_exist()
     return Access(desk, queue, desk.partition(queue, number, generation))
-
-
-def partitions_of(queue: Queue) -> int:
-    """How many partitions the queue has."""
-    if queue.attributes.get("FifoThroughputLimit") == PER_GROUP:
-        return HIGH_THROUGHPUT_PARTITIONS
-    return 1
 
 
 def has_group_scope(queue: Queue) -> bool:

@@ -1,14 +1,15 @@
 """The log engine as its callers see it. Each method is a module of this package."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts, Delivery, Outgoing, Sent
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
-from data_plane.log import deleting, receiving, sending, upkeep, visibility
-from data_plane.log.desk import Desk, channel, open_queue
+from data_plane.log import appending, deleting, receiving, sending, upkeep, visibility
+from data_plane.log.desk import Desk, channel, open_generations
 from data_plane.ports import Cell, Clock, Entropy, Waits
 from data_plane.stored import counting
 from data_plane.stored.bodies import BodyStore
@@ -94,7 +95,8 @@ class Log:
 
         The caller makes it the definition's `purged_us`; nothing is purged before.
         """
-        stamps = [await sending.purge(at) for at in open_queue(self._desk, queue)]
+        partitions = chain.from_iterable(open_generations(self._desk, queue))
+        stamps = [await appending.purge(at) for at in partitions]
         return max(stamps)
 
     async def restamp(self, queue: Queue) -> None:

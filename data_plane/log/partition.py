@@ -66,7 +66,11 @@ class Tail:
 
 
 class Partition:
-    """A partition's names, the tail (None: unknown) and the reader."""
+    """A partition's names, the tail (None: unknown) and the reader.
+
+    `has_earlier`: duplicates may be of messages in an earlier generation, all of whose stamps are
+    below `stamp_us_min`.
+    """
 
     def __init__(self, queue: Queue, number_: int, generation: int, writer: bytes) -> None:
         self.queue = queue
@@ -78,6 +82,8 @@ class Partition:
         self.pages = keys.pages(queue.uid, number_, self.generation)
         self.low_water_key = keys.low_water(queue.uid, number_, self.generation)
         self.tail: Tail | None = None
+        self.has_earlier = generation > 0
+        self.stamp_us_min = 0
         self.reader = Reader(writer)
 
     def slot_key(self, slot: int) -> Key:

@@ -8,7 +8,7 @@ bounded by SCAN_MESSAGES_MAX, whatever lies behind.
 import heapq
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from data_plane.log.bounds import (
     SEGMENTS_HELD_BYTES_MAX,
     SEGMENTS_HELD_MAX,
 )
-from data_plane.log.slots import MESSAGES, Slot
+from data_plane.log.slots import END, MESSAGES, Slot
 from data_plane.ports import Attributes
 from data_plane.stored import lease
 from data_plane.stored.segment import LoadedSegment, number
@@ -83,6 +83,9 @@ class Reader:
         self.passed_messages = 0
         self.refreshed_us = 0
         self.delay_s = 0
+        self.end: Slot | None = None
+        self.behind_earlier: set[bytes] = set()
+        self.earlier_groups = 0
         self.pending_count = 0
         self.blocks: OrderedDict[int, Block] = OrderedDict()
         self.open_slots: dict[int, list[Pending]] = {}
@@ -121,7 +124,9 @@ class Reader:
             if slot.number <= self.cursor:
                 continue
             self.cursor = slot.number
-            if slot.kind == MESSAGES:
+            if slot.kind == END:
+                self.end = slot
+            elif slot.kind == MESSAGES:
                 self._absorb(queue, slot, states.get(slot.block), asked_us)
 
     def _absorb(self, queue: Queue, slot: Slot, state: Attributes | None, asked_us: int) -> None:
@@ -267,8 +272,18 @@ class Reader:
                 self._pass(message.block, message.index)
             self._leave(opened[0].block, now_us)
 
-    def take(self, queue: Queue, count: int, now_us: int) -> list[Pending]:
-        """Take up to `count` messages that may be claimed, group by group, in their order."""
+    @property
+    def is_drained(self) -> bool:
+        """Whether nothing will ever be delivered from here any more."""
+        return self.end is not None and not self.groups
+
+    def take(
+        self, queue: Queue, count: int, now_us: int, earlier: Sequence["Reader"] = ()
+    ) -> list[Pending]:
+        """Take up to `count` messages that may be claimed, group by group, in their order.
+
+        Groups wait for what they have in `earlier` generations.
+        """
         now_ms = now_us // 1000
         self.expire(queue, now_us)
         if queue.delay_s != self.delay_s:
@@ -278,16 +293,27 @@ class Reader:
                 self.offer(group)
         while self.due and self.due[0][0] <= now_ms:
             self.offer(heapq.heappop(self.due)[1])
+        earlier_groups = sum(len(reader.groups) for reader in earlier)
+        if self.behind_earlier and earlier_groups != self.earlier_groups:
+            waiting, self.behind_earlier = self.behind_earlier, set()
+            for group in waiting:
+                self.offer(group)
+        self.earlier_groups = earlier_groups
         taken: list[Pending] = []
         while self.ready and len(taken) < count:
             _, _, group = heapq.heappop(self.ready)
             self.is_ready.discard(group)
+            if any(group in reader.groups for reader in earlier):
+                self.behind_earlier.add(group)
+                continue
             taken += self._take_of(queue, group, count - len(taken), now_ms)
         return taken
 
-    def claimable(self, queue: Queue, count: int, now_us: int) -> int:
+    def claimable(
+        self, queue: Queue, count: int, now_us: int, earlier: Sequence["Reader"] = ()
+    ) -> int:
         """How many messages `take` would take, `count` at most."""
-        taken = self.take(queue, count, now_us)
+        taken = self.take(queue, count, now_us, earlier)
         self.put_back(taken)
         return len(taken)
 
@@ -326,7 +352,10 @@ class Reader:
     @property
     def low(self) -> int:
         """Every message at or below this slot is done."""
-        return next(iter(self.open_slots)) - 1 if self.open_slots else self.cursor
+        if self.open_slots:
+            return next(iter(self.open_slots)) - 1
+        # Who starts afresh must find the end.
+        return self.cursor if self.end is None else self.end.number - 1
 
     def closed_ranges(self) -> list[tuple[int, int]]:
         """Ranges of slots above the low-water mark without a message that is not done."""

@@ -13,7 +13,7 @@ from data_plane.log.bounds import (
 )
 from data_plane.log.desk import Access
 from data_plane.log.reader import Block, Pending
-from data_plane.log.slots import read_slot
+from data_plane.log.slots import END, generation_after, read_slot
 from data_plane.ports import Attributes, CellUnavailableError, Key
 from data_plane.stored import keys
 from data_plane.stored.bounds import GET_MANY_MAX, QUERY_PAGE
@@ -36,7 +36,7 @@ async def _fetch_for_all(at: Access, receives: list[object]) -> list[object | Ex
 async def _fetch(at: Access) -> bool:
     partition, reader = at.partition, at.partition.reader
     await _open(at)
-    if reader.pending_count >= SCAN_MESSAGES_MAX:
+    if reader.end is not None or reader.pending_count >= SCAN_MESSAGES_MAX:
         return False
     asked_us = at.now_us()
     # Where much is read and nothing found, more at once gets past it.
@@ -46,6 +46,9 @@ async def _fetch(at: Access) -> bool:
     blocks = dict.fromkeys(slot.block for slot in slots if reader.wants_state(slot))
     states = await _states(at, blocks)
     reader.absorb(at.queue, slots, states, asked_us)
+    for slot in slots[-1:]:
+        if slot.kind == END:
+            at.desk.learn(at.queue, generation_after(slot))
     return bool(items)
 
 

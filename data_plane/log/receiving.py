@@ -1,8 +1,9 @@
 """Receiving: claims are written before messages are handed out, group by group in order."""
 
 from collections.abc import Awaitable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from data_plane.core import receipt_handle
 from data_plane.core.message import Delivery, Message
@@ -15,8 +16,9 @@ from data_plane.log.bounds import (
     FOREIGN_LEASE_GUARD_MS,
     POLL_US,
 )
-from data_plane.log.desk import Access, Desk, channel, open_queue
-from data_plane.log.reader import Block, Pending, is_over
+from data_plane.log.desk import Access, Desk, channel, open_generations
+from data_plane.log.generations import ended
+from data_plane.log.reader import Block, Pending, Reader, is_over
 from data_plane.log.window import sequence_number
 from data_plane.ports import Absent, AnyOf, CellUnavailableError, Equals, Lacks, Update, Value
 from data_plane.stored import counting
@@ -34,15 +36,37 @@ async def receive(
     """Claim up to `count` messages, waiting for the first until `until_us`. See `Log.receive`."""
     while True:
         seen = desk.waits.signals(channel(queue))
-        partitions = _from_another_each_time(desk, open_queue(desk, queue))
-        deliveries = await _receive_now(desk, partitions, count, visibility_s)
+        generations = open_generations(desk, queue)
+        deliveries = await _receive_now(desk, generations, count, visibility_s)
         now_us = desk.clock.now_us()
         if deliveries or now_us >= until_us:
             return deliveries
-        due_us = min(at.partition.reader.next_due_ms() for at in partitions) * 1000
+        readers = [at.partition.reader for at in chain.from_iterable(generations)]
+        due_us = min(reader.next_due_ms() for reader in readers) * 1000
         wake_us = max(min(until_us, now_us + POLL_US, due_us), now_us + 1000)
         if not await desk.waits.wait_for(channel(queue), seen, wake_us):
             return []
+
+
+async def _receive_now(
+    desk: Desk, generations: list[list[Access]], count: int, visibility_s: int
+) -> list[Delivery]:
+    """Deliver from the earliest generation that has something, then from those behind it."""
+    deliveries: list[Delivery] = []
+    earlier: list[Reader] = []
+    following = desk.generations(generations[0][0].queue)[1:]
+    for number, partitions in enumerate(generations):
+        if number < len(following):
+            for at in partitions:
+                if at.partition.reader.end is None:
+                    await ended(at, following[number])
+        round_ = _Round(desk, _from_another_each_time(desk, partitions), earlier, visibility_s)
+        await round_.deliver(count, deliveries)
+        readers = [at.partition.reader for at in partitions]
+        if len(deliveries) >= count or any(reader.end is None for reader in readers):
+            break
+        earlier += [reader for reader in readers if not reader.is_drained]
+    return deliveries
 
 
 def _from_another_each_time(desk: Desk, partitions: list[Access]) -> list[Access]:
@@ -53,22 +77,64 @@ def _from_another_each_time(desk: Desk, partitions: list[Access]) -> list[Access
     return partitions[start:] + partitions[:start]
 
 
-async def _receive_now(
-    desk: Desk, partitions: list[Access], count: int, visibility_s: int
-) -> list[Delivery]:
-    """Read until enough is known, then claim: what is left of a group would be blocked by it."""
-    for _ in range(FETCH_ROUNDS_MAX):
-        known = sum(
-            at.partition.reader.claimable(at.queue, count, at.now_us()) for at in partitions
-        )
-        if known >= count or not await _fetch_all(desk, partitions, required=not known):
-            break
-    deliveries: list[Delivery] = []
-    await _claim_in_all(partitions, count, visibility_s, deliveries)
-    if not deliveries:
-        refreshed = [at for at in partitions if await reading.refresh(at)]
-        await _claim_in_all(refreshed, count, visibility_s, deliveries)
-    return deliveries
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One receive's turn at a generation; groups wait for what the `earlier` ones have of them."""
+
+    desk: Desk
+    partitions: list[Access]
+    earlier: list[Reader]
+    visibility_s: int
+
+    async def deliver(self, count: int, deliveries: list[Delivery]) -> None:
+        """Add to `deliveries`, up to `count`, what can be claimed.
+
+        Reads until enough is known, then claims: what is left of a group would be blocked by it.
+        """
+        partitions = self.partitions
+        short = count - len(deliveries)
+        for _ in range(FETCH_ROUNDS_MAX):
+            known = sum(
+                at.partition.reader.claimable(at.queue, short, at.now_us(), self.earlier)
+                for at in partitions
+            )
+            required = not known and not deliveries
+            if known >= short or not await _fetch_all(self.desk, partitions, required=required):
+                break
+        await self._claim_in_all(partitions, count, deliveries)
+        if not deliveries:
+            refreshed = [at for at in partitions if await reading.refresh(at)]
+            await self._claim_in_all(refreshed, count, deliveries)
+
+    async def _claim_in_all(
+        self, partitions: list[Access], count: int, deliveries: list[Delivery]
+    ) -> None:
+        for at in partitions:
+            if len(deliveries) >= count:
+                return
+            try:
+                deliveries += await self._claim_ready(at, count - len(deliveries))
+            except CellUnavailableError:
+                if not deliveries:
+                    raise
+                return  # What is claimed must be handed out.
+
+    async def _claim_ready(self, at: Access, count: int) -> list[Delivery]:
+        """Claim up to `count` messages of those that are known, and do the upkeep that is due."""
+        reader = at.partition.reader
+        for _ in range(CLAIM_ATTEMPTS_MAX):
+            taken = reader.take(at.queue, count, at.now_us(), self.earlier)
+            if not taken:
+                return []
+            try:
+                claim = _claim(at, taken, self.visibility_s)
+                due = upkeep.write_due(at)
+                deliveries = await (claim if due is None else _side_by_side(at, claim, due))
+            finally:
+                reader.put_back(taken)
+            if deliveries:
+                return deliveries
+        return []
 
 
 async def _fetch_all(desk: Desk, partitions: list[Access], *, required: bool) -> bool:
@@ -83,39 +149,6 @@ async def _fetch_all(desk: Desk, partitions: list[Access], *, required: bool) ->
         ):
             raise outcome
     return True in outcomes
-
-
-async def _claim_in_all(
-    partitions: list[Access], count: int, visibility_s: int, deliveries: list[Delivery]
-) -> None:
-    """Add to `deliveries`, up to `count`, what is known to be there."""
-    for at in partitions:
-        if len(deliveries) >= count:
-            return
-        try:
-            deliveries += await _claim_ready(at, count - len(deliveries), visibility_s)
-        except CellUnavailableError:
-            if not deliveries:
-                raise
-            return  # What is claimed must be handed out.
-
-
-async def _claim_ready(at: Access, count: int, visibility_s: int) -> list[Delivery]:
-    """Claim up to `count` messages of those that are known, and do the upkeep that is due."""
-    reader = at.partition.reader
-    for _ in range(CLAIM_ATTEMPTS_MAX):
-        taken = reader.take(at.queue, count, at.now_us())
-        if not taken:
-            return []
-        try:
-            claim = _claim(at, taken, visibility_s)
-            due = upkeep.write_due(at)
-            deliveries = await (claim if due is None else _side_by_side(at, claim, due))
-        finally:
-            reader.put_back(taken)
-        if deliveries:
-            return deliveries
-    return []
 
 
 async def _side_by_side(

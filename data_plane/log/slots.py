@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from data_plane.core.message import Outgoing
+from data_plane.core.queue import Generation
 from data_plane.ports import Attributes, Item, Value
 from data_plane.stored.keys import slot_of
 from data_plane.stored.segment import (
@@ -18,7 +19,7 @@ from data_plane.stored.segment import (
     seal,
 )
 
-MESSAGES, PURGE, START = "s", "p", "r"
+MESSAGES, PURGE, START, END = "s", "p", "r", "e"
 _HASHES = struct.Struct(">16s16s16s")
 
 
@@ -46,6 +47,11 @@ class Slot(NamedTuple):
     def next_index(self) -> int:
         """The index in the block of the first message of the next slot."""
         return self.first + len(self.messages)
+
+
+def generation_after(slot: Slot) -> Generation:
+    """What follows the log of which this is the end."""
+    return Generation(number(slot.item, "l"), number(slot.item, "m"), number(slot.item, "s"))
 
 
 class PackedFifoMessage(NamedTuple):

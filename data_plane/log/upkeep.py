@@ -4,13 +4,14 @@ Nothing here runs by itself: receives carry it along, and the server calls `swee
 """
 
 from collections.abc import Coroutine
+from itertools import chain
 from typing import Any
 
 from data_plane.core.message import Delivery
 from data_plane.core.queue import Queue
-from data_plane.log import reading, sending
+from data_plane.log import appending, reading
 from data_plane.log.bounds import COLLECT_BLOCKS_MAX, LOW_WATER_MESSAGES
-from data_plane.log.desk import Access, Desk, open_queue
+from data_plane.log.desk import Access, Desk, open_generations
 from data_plane.ports import Absent, CellUnavailableError, Equals, Key, LessThan, Update
 from data_plane.stored import keys
 from data_plane.stored.bounds import QUERY_PAGE
@@ -89,8 +90,8 @@ async def restamp(desk: Desk, queue: Queue) -> None:
 
     `x` must not fall from slot to slot: so the end of the log goes first, and then all below it.
     """
-    for at in open_queue(desk, queue):
-        await sending.append_start(at)
+    for at in chain.from_iterable(open_generations(desk, queue)):
+        await appending.append_start(at)
         until: bytes | None = None
         while page := await at.cell.query(
             at.partition.slots, until=until, limit=QUERY_PAGE, reverse=True

@@ -1,7 +1,9 @@
-"""Partitions and sort keys of the bag (docs/storage.md)."""
+"""Partitions and sort keys of messages and their states (docs/storage.md)."""
 
+from collections.abc import Iterable
 from hashlib import blake2b
 
+from data_plane.core.queue import Generation
 from data_plane.ports import Key
 
 SLICE_BYTES = 8
@@ -102,6 +104,19 @@ def moved_block(uid: str, lane: int, epoch: int, block: bytes) -> bytes:
 def is_moved_block(block: bytes) -> bool:
     """Whether messages came into this block by moves: copies of them may come at any time."""
     return bool(block[_MOVED_BYTE] & _MOVED_BIT)
+
+
+def log_partitions(uid: str, generations: Iterable[Generation]) -> tuple[str, ...]:
+    """All partitions of a FIFO queue beside those of `partitions`."""
+    return (
+        *(
+            name(uid, partition, generation.number)
+            for generation in generations
+            for partition in range(generation.partitions)
+            for name in (slots, slot_states, pages)
+        ),
+        attempts(uid),
+    )
 
 
 def partitions(uid: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from data_plane.core.message import Delivery, Outgoing, Sent
-from data_plane.core.queue import Queue
+from data_plane.core.queue import Generation, Queue
 from data_plane.core.receipt_handle import ReceiptHandle, decode
 from data_plane.log.engine import Log
 from data_plane.memory.cell import MemoryCell
@@ -19,11 +19,9 @@ from tests.unit.repeatable import HandClock, SeededEntropy
 T = TypeVar("T")
 
 QUEUE = replace(STANDARD_QUEUE, name="orders.fifo", fifo=True, attributes={"FifoQueue": "true"})
-HIGH_THROUGHPUT = {
-    "FifoQueue": "true",
-    "DeduplicationScope": "messageGroup",
-    "FifoThroughputLimit": "perMessageGroupId",
-}
+GROUP_SCOPE = {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
+HIGH_THROUGHPUT = (Generation(0, 8, 0),)
+"""The generations of a queue that had its throughput limit from the start."""
 
 
 @dataclass

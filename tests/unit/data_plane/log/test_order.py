@@ -122,7 +122,7 @@ def test_a_delay_of_the_queue_holds_all_its_messages_back(bench: Bench) -> None:
 
 def test_groups_are_spread_over_partitions_and_keep_their_order(bench: Bench) -> None:
     async def story() -> None:
-        bench.queue = replace(bench.queue, attributes=HIGH_THROUGHPUT)
+        bench.queue = replace(bench.queue, generations=HIGH_THROUGHPUT)
         for number in range(4):
             await bench.send(*(f"g{group}:{group}.{number}" for group in range(10)))
         used = {item.key.partition for item in bench.cell.items() if item.key.partition[0] == "G"}

@@ -1,0 +1,90 @@
+"""A change of the throughput limit while messages are there: order, duplicates, old definitions."""
+
+from dataclasses import replace
+
+import pytest
+
+from data_plane.core.queue import Generation, Queue
+from tests.unit.data_plane.log.conftest import GROUP_SCOPE, Bench, bodies
+
+ONE = Generation(0, 1, 0)
+EIGHT = Generation(1, 8, 100)
+ONE_AGAIN = Generation(2, 1, 200)
+
+
+def at(bench: Bench, *generations: Generation) -> Queue:
+    return replace(bench.queue, attributes=GROUP_SCOPE, generations=generations)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_order_holds_over_a_change(bench: Bench, restarted: bool) -> None:  # noqa: FBT001
+    async def story() -> None:
+        bench.queue = at(bench, ONE)
+        await bench.send("a:1", "b:2", "a:3")
+        bench.queue = at(bench, ONE, EIGHT)
+        await bench.send("a:4", "c:5")
+        log = bench.front_end() if restarted else bench.log
+        one, three = [d for d in await bench.receive(3, log=log) if d.message.group == "a"]
+        assert bodies([one, three]) == ["1", "3"]
+        assert bodies(await bench.receive(log=log)) == ["5"]
+        await bench.delete([one], log)
+        assert await bench.receive(log=log) == []
+        await bench.delete([three], log)
+        bench.clock.advance(1)
+        (four,) = await bench.receive(log=log)
+        assert four.message.body == "4"
+        assert four.message.sequence > three.message.sequence
+        bench.queue = at(bench, ONE, EIGHT, ONE_AGAIN)
+        await bench.send("a:6", log=log)
+        assert await bench.receive(log=log) == []
+        await bench.delete([four], log)
+        bench.clock.advance(1)
+        assert bodies(await bench.receive(log=log)) == ["6"]
+
+    bench.run(story())
+
+
+def test_a_front_end_with_an_old_definition_goes_on_where_the_log_does(bench: Bench) -> None:
+    async def story() -> None:
+        old, new = at(bench, ONE), at(bench, ONE, EIGHT)
+        behind = bench.front_end()
+        bench.queue = old
+        await bench.send("a:1", log=behind)
+        bench.queue = new
+        await bench.send("a:2")
+        bench.queue = old
+        await bench.send("a:3", log=behind)
+        assert await bench.drain(behind) == ["1", "2", "3"]
+        bench.queue = new
+        assert await bench.drain() == []
+
+    bench.run(story())
+
+
+def test_duplicates_are_found_in_the_generation_before(bench: Bench) -> None:
+    async def story() -> None:
+        bench.queue = at(bench, ONE)
+        (original,) = await bench.send("a:1:x")
+        bench.queue = at(bench, ONE, EIGHT)
+        for log in (bench.log, bench.front_end()):
+            assert await bench.send("a:2:x", log=log) == [original]
+        bench.clock.advance(302)
+        assert await bench.send("a:3:x") != [original]
+        assert await bench.drain() == ["1", "3"]
+
+    bench.run(story())
+
+
+def test_what_is_drained_costs_nothing_any_more(bench: Bench) -> None:
+    async def story() -> None:
+        bench.queue = at(bench, ONE)
+        await bench.send("a:1")
+        bench.queue = at(bench, ONE, EIGHT)
+        await bench.send("a:2")
+        assert await bench.drain() == ["1", "2"]
+        bench.clock.advance(302)
+        await bench.receive()
+        requests, _ = await bench.cost_of(bench.receive)
+        assert requests == {"query": 8}
+
+    bench.run(story())
