@@ -176,6 +176,78 @@ const scenarios = {
     };
   },
 
+  async fifo({ client, QueueName }) {
+    const { QueueUrl } = await client.createQueue({
+      QueueName: `${QueueName}.fifo`,
+      Attributes: { FifoQueue: "true", ContentBasedDeduplication: "true" },
+    });
+    const send = (MessageBody) =>
+      client.sendMessage({ QueueUrl, MessageBody, MessageGroupId: MessageBody[0] });
+    const sent = [await send("a1"), await send("b1"), await send("a1")];
+    const batch = await client.sendMessageBatch({
+      QueueUrl,
+      Entries: ["a2", "a1", "a3"].map((MessageBody, at) => ({
+        Id: `${at}`,
+        MessageBody,
+        MessageGroupId: "a",
+      })),
+    });
+    const attempt = {
+      QueueUrl,
+      MaxNumberOfMessages: 10,
+      MessageSystemAttributeNames: ["All"],
+      VisibilityTimeout: 600,
+    };
+    const { Messages } = await client.receiveMessage(attempt);
+    const held = await client.receiveMessage(attempt);
+    const [{ ReceiptHandle }] = Messages;
+    await client.deleteMessage({ QueueUrl, ReceiptHandle });
+    return {
+      sent: [...sent, ...batch.Successful].map(({ MessageId, SequenceNumber }) => [
+        MessageId,
+        SequenceNumber,
+      ]),
+      received: Messages.map(({ Body, Attributes }) => [
+        Body,
+        Attributes.MessageGroupId,
+        Attributes.SequenceNumber,
+      ]),
+      held: held.Messages?.length ?? 0,
+      no_group: await failure(client.sendMessage({ QueueUrl, MessageBody: "x" })),
+    };
+  },
+
+  async dead_letters({ client, QueueUrl, QueueName }) {
+    const dead = await client.createQueue({ QueueName: `${QueueName}-dead` });
+    const { Attributes } = await client.getQueueAttributes({
+      QueueUrl: dead.QueueUrl,
+      AttributeNames: ["QueueArn"],
+    });
+    const policy = { deadLetterTargetArn: Attributes.QueueArn, maxReceiveCount: 1 };
+    await client.setQueueAttributes({
+      QueueUrl,
+      Attributes: { RedrivePolicy: JSON.stringify(policy) },
+    });
+    const sent = await client.sendMessage({ QueueUrl, MessageBody: "poison" });
+    const received = [];
+    for (let count = 0; count < 2; count++) {
+      const { Messages } = await client.receiveMessage({ QueueUrl, VisibilityTimeout: 0 });
+      received.push(Messages?.length ?? 0);
+    }
+    const { Messages } = await client.receiveMessage({
+      QueueUrl: dead.QueueUrl,
+      WaitTimeSeconds: 10,
+      MessageSystemAttributeNames: ["DeadLetterQueueSourceArn"],
+    });
+    const sources = await client.listDeadLetterSourceQueues({ QueueUrl: dead.QueueUrl });
+    return {
+      received,
+      same_id: Messages[0].MessageId === sent.MessageId,
+      source: Messages[0].Attributes.DeadLetterQueueSourceArn.split(":").at(-1),
+      sources: sources.queueUrls.map((url) => url.slice(url.lastIndexOf("/") + 1)),
+    };
+  },
+
   async errors({ client, QueueUrl, QueueName }) {
     const missing = `${QueueUrl}-missing`;
     const entry = { Id: "a", MessageBody: "x" };

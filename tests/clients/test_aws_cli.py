@@ -89,6 +89,46 @@ def test_messages(aws: Call, queue_name: str) -> None:
     assert aws(*receive) == {}
 
 
+def test_fifo_queues(aws: Call, run: Run, queue_name: str) -> None:
+    made = ("--attributes", "FifoQueue=true,ContentBasedDeduplication=true")
+    url = aws("create-queue", "--queue-name", f"{queue_name}.fifo", *made)["QueueUrl"]
+    queue = ("--queue-url", url)
+    entries = [{"Id": body, "MessageBody": body, "MessageGroupId": "group-1"} for body in "123"]
+    sent = aws("send-message-batch", *queue, "--entries", json.dumps(entries))["Successful"]
+    again = aws("send-message", *queue, "--message-body", "1", "--message-group-id", "group-1")
+    assert again.items() <= sent[0].items()
+    receive = ("receive-message", *queue, "--max-number-of-messages", "2")
+    names = ("--message-system-attribute-names", "All", "--receive-request-attempt-id", "first")
+    messages = aws(*receive, *names)["Messages"]
+    assert [message["Body"] for message in messages] == ["1", "2"]
+    shown = [message["Attributes"]["SequenceNumber"] for message in messages]
+    assert shown == [entry["SequenceNumber"] for entry in sent[:2]]
+    assert aws(*receive) == {}
+    refused = run("send-message", *queue, "--message-body", "x")
+    assert refused.stderr.strip() == (
+        "An error occurred (MissingParameter) when calling the SendMessage operation: "
+        "The request must contain the parameter MessageGroupId."
+    )
+
+
+def test_dead_letters(aws: Call, server: ServerProcess, queue_name: str) -> None:
+    client = server.client()
+    dead_url = client.create_queue(QueueName=f"{queue_name}-dead")["QueueUrl"]
+    policy = {
+        "deadLetterTargetArn": f"arn:aws:sqs:us-east-1:000000000000:{queue_name}-dead",
+        "maxReceiveCount": 1,
+    }
+    attributes = ("--attributes", json.dumps({"RedrivePolicy": json.dumps(policy)}))
+    url = aws("create-queue", "--queue-name", queue_name, *attributes)["QueueUrl"]
+    sent = client.send_message(QueueUrl=url, MessageBody="poison")
+    assert client.receive_message(QueueUrl=url, VisibilityTimeout=0)["Messages"]
+    assert "Messages" not in client.receive_message(QueueUrl=url)
+    dead = ("--queue-url", dead_url)
+    (message,) = aws("receive-message", *dead, "--wait-time-seconds", "10")["Messages"]
+    assert message["MessageId"] == sent["MessageId"]
+    assert aws("list-dead-letter-source-queues", *dead)["queueUrls"] == [url]
+
+
 def test_queues(aws: Call, run: Run, queue_name: str) -> None:
     url = aws("create-queue", "--queue-name", queue_name, "--tags", "team=orders")["QueueUrl"]
     queue = ("--queue-url", url)

@@ -140,6 +140,32 @@ def test_visibility(run: Scenario) -> None:
     }
 
 
+def test_fifo_queues(run: Scenario) -> None:
+    seen = run("fifo")
+    first, other, duplicate, second, again, third = seen["sent"]
+    assert duplicate == again == first
+    numbers = [number for _, number in (first, other, second, third)]
+    assert numbers == sorted(set(numbers))
+    assert all(len(number) == 20 for number in numbers)
+    assert seen["received"] == [
+        [body, body[0], number]
+        for body, (_, number) in zip(
+            ("a1", "a2", "a3", "b1"), (first, second, third, other), strict=True
+        )
+    ]
+    assert seen["held"] == 0
+    assert seen["no_group"]["code"] == "MissingParameter"
+
+
+def test_dead_letters(run: Scenario, queue_name: str) -> None:
+    assert run("dead_letters") == {
+        "received": [1, 0],
+        "same_id": True,
+        "source": queue_name,
+        "sources": [queue_name],
+    }
+
+
 def test_errors_are_instances_of_their_classes(run: Scenario) -> None:
     seen = run("errors")
     assert {name: (error["code"], error["status"]) for name, error in seen.items()} == CODES
