@@ -8,7 +8,7 @@ from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts, Delivery, Outgoing, Sent
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
-from data_plane.log import appending, deleting, receiving, sending, upkeep, visibility
+from data_plane.log import appending, attempts, deleting, receiving, sending, upkeep, visibility
 from data_plane.log.desk import Desk, channel, open_generations
 from data_plane.ports import Cell, Clock, Entropy, Waits
 from data_plane.stored import counting
@@ -57,15 +57,23 @@ class Log:
         count: int,
         visibility_s: int,
         until_us: int,
-        attempt: str = "",  # noqa: ARG002
+        attempt: str = "",
     ) -> list[Delivery]:
         """Lease up to `count` messages for `visibility_s`, in order within each group.
 
-        Waits for a first message until `until_us`. The leases are durable when it returns.
+        Waits for a first message until `until_us`. The leases are durable when it returns. With
+        the `attempt` of an earlier receive it gets what that one took, if it is still held.
         """
-        return await receiving.receive(
+        if attempt:
+            again = await attempts.repeat(self._desk, queue, attempt, visibility_s)
+            if again:
+                return again
+        deliveries = await receiving.receive(
             self._desk, queue, count=count, visibility_s=visibility_s, until_us=until_us
         )
+        if attempt and deliveries:
+            await attempts.remember(self._desk, queue, attempt, deliveries)
+        return deliveries
 
     async def delete(
         self, queue: Queue, handles: Sequence[ReceiptHandle]

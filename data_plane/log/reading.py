@@ -132,7 +132,7 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
             segments.setdefault(message.slot, LoadedSegment(item))
         else:
             segments.setdefault(message.slot, reader.held[message.slot])
-    opened = await _open_all(at, segments)
+    opened = await open_all(at, segments)
     loaded: dict[int, Message] = {}
     for message in messages:
         bodies = opened.get(message.slot)
@@ -143,7 +143,7 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
     return loaded
 
 
-async def _open_all(
+async def open_all(
     at: Access, segments: dict[int, LoadedSegment]
 ) -> dict[int, list[Message] | None]:
     """The messages of each slot that can be had; None where they are damaged."""
