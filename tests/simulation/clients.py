@@ -21,7 +21,7 @@ class Client:
     def __init__(self, world: World, name: str, *, only: Slot | None = None) -> None:
         self.world = world
         self.name = name
-        self.random = Random(f"{world.plan.seed}/{name}")
+        self.random = Random(f"{world.plan.name}/{name}")
         self._only = only
         self._slot = only or self.random.choice(world.slots)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from data_plane.dynamodb.store_time import Exchange, StoreTime
 from data_plane.memory.cell import MemoryCell
@@ -25,7 +25,7 @@ from data_plane.ports import (
 )
 from data_plane.stored.keys import be64
 from data_plane.stored.segment import number, open_segment
-from tests.simulation.plan import Plan
+from tests.simulation.plan import Surroundings
 from tests.simulation.process import Process
 from tests.simulation.scheduler import Future, Scheduler
 from tests.simulation.weather import Weather
@@ -33,6 +33,7 @@ from tests.simulation.weather import Weather
 T = TypeVar("T")
 
 SLOW_US_MAX = 4_000_000
+DUPLICATE_US_MAX = 60_000_000
 
 DELAY_US_MAX = 120_000_000
 """The longest that a request or a reply is under way: beyond the leases of most universes."""
@@ -53,6 +54,16 @@ class Stored:
     again: bool
 
 
+class Witness(Protocol):
+    """Sees every write that a cell has applied."""
+
+    def put(self, front_end: str, key: Key, after: Attributes) -> None:
+        """A whole item was stored."""
+
+    def updated(self, key: Key, before: Attributes | None, after: Attributes) -> None:
+        """Attributes of an item were changed."""
+
+
 class Store:
     """One cell: a shipped memory cell with a clock of its own, and a journal of what it took."""
 
@@ -63,6 +74,7 @@ class Store:
         self.down_until_us = 0
         self.stored: list[Stored] = []
         self.tell_body: Callable[[str, Callable[[bytes], None]], None] | None = None
+        self.witness: Witness | None = None
         self._segments: dict[str, list[Key]] = {}
         self.cell = MemoryCell(self, stamps=stamps)
         self._scheduler = scheduler
@@ -83,6 +95,29 @@ class Store:
             elif self.tell_body is not None:
                 self.tell_body(str(item["o"]), note)
         return appended
+
+    async def put_item(
+        self,
+        front_end: str,
+        key: Key,
+        attributes: Attributes,
+        condition: Condition,
+        tallies: Tallies,
+    ) -> Written:
+        """Put, before a witness."""
+        written = await self.cell.put(key, attributes, condition, tallies)
+        if written.applied and self.witness is not None:
+            self.witness.put(front_end, key, attributes)
+        return written
+
+    async def update_item(
+        self, key: Key, change: Update, condition: Condition, tallies: Tallies
+    ) -> Written:
+        """Update, before a witness."""
+        written = await self.cell.update(key, change, condition, tallies)
+        if written.applied and self.witness is not None:
+            self.witness.updated(key, written.before, self.cell._find(key) or {})
+        return written
 
     def _note(
         self, time_us: int, front_end: str, key: Key, item: Attributes, body: bytes | None
@@ -131,7 +166,7 @@ class FaultyCell:
         scheduler: Scheduler,
         weather: Weather,
         random: Random,
-        plan: Plan,
+        plan: Surroundings,
     ) -> None:
         self.cut_until_us = 0
         self.replies_only = False
@@ -141,7 +176,8 @@ class FaultyCell:
         self._weather = weather
         self._random = random
         self._live_present = plan.live_present
-        self._slowness = Random(f"{plan.seed}/{process.name}/{store.name}/slow")
+        self._haste = plan.haste
+        self._slowness = Random(f"{plan.name}/{process.name}/{store.name}/slow")
         self._present_us = 0
         self._time = StoreTime(process, lambda: scheduler.now_us)
         self._observe(scheduler.now_us, self._second_us())
@@ -169,9 +205,7 @@ class FaultyCell:
 
         async def perform() -> Appended:
             appended = await self._store.append(record, self._process.name)
-            if self.chooses_stamps:
-                return appended
-            return replace(appended, time_ms=self._second_us() // 1000 + 999)
+            return replace(appended, time_ms=self._time_ms(appended.time_ms))
 
         return await self.call(perform, repeatable=not self.chooses_stamps, grows=True)
 
@@ -182,7 +216,10 @@ class FaultyCell:
         condition: Condition = ALWAYS,
         tallies: Tallies = no_tallies,
     ) -> Written:
-        return await self.call(lambda: self._store.cell.put(key, attributes, condition, tallies))
+        name = self._process.name
+        return await self._write(
+            lambda: self._store.put_item(name, key, attributes, condition, tallies)
+        )
 
     async def update(
         self,
@@ -191,12 +228,23 @@ class FaultyCell:
         condition: Condition = ALWAYS,
         tallies: Tallies = no_tallies,
     ) -> Written:
-        return await self.call(lambda: self._store.cell.update(key, change, condition, tallies))
+        return await self._write(lambda: self._store.update_item(key, change, condition, tallies))
 
     async def delete(
         self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
     ) -> Written:
-        return await self.call(lambda: self._store.cell.delete(key, condition, tallies))
+        return await self._write(lambda: self._store.cell.delete(key, condition, tallies))
+
+    async def _write(self, write: Callable[[], Coroutine[Any, Any, Written]]) -> Written:
+        async def perform() -> Written:
+            written = await write()
+            return replace(written, time_ms=self._time_ms(written.time_ms))
+
+        return await self.call(perform)
+
+    def _time_ms(self, exact_ms: int) -> int:
+        """The store's time of a write, as its answer tells it: of some, the second alone."""
+        return exact_ms if self.chooses_stamps else self._second_us() // 1000 + 999
 
     async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
         return await self.call(lambda: self._store.cell.get(key, strong=strong))
@@ -252,10 +300,13 @@ class FaultyCell:
         elif random() < weather.lost_request:
             self._fail_after(reply, self._patience_us(), "request lost")
         else:
+            ignored: Future[T] = Future(self._scheduler)
+            if weather.retried and repeatable and random() < weather.retried:
+                self._scheduler.after(there_us, lambda: self._arrive(perform, ignored, sent_us))
+                there_us += self._patience_us() + self._latency_us()
             self._scheduler.after(there_us, lambda: self._arrive(perform, reply, sent_us))
             if repeatable and random() < weather.duplicate:
-                again_us = there_us + self._random.randrange(60_000_000)
-                ignored: Future[T] = Future(self._scheduler)
+                again_us = there_us + self._random.randrange(DUPLICATE_US_MAX // self._haste)
                 self._scheduler.after(again_us, lambda: self._arrive(perform, ignored, sent_us))
             if weather.delay:
                 self._fail_after(reply, there_us + self._patience_us(), "no answer in time")
@@ -293,7 +344,7 @@ class FaultyCell:
         if self._weather.slow and self._slowness.random() < self._weather.slow:
             return self._slowness.randrange(SLOW_US_MAX)
         if self._random.random() < self._weather.delay:
-            return int(self._random.random() ** 3 * DELAY_US_MAX)
+            return int(self._random.random() ** 3 * DELAY_US_MAX) // self._haste
         return self._random.randrange(200, 8_000)
 
     def _patience_us(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 import data_plane.bag
+import data_plane.log
 import data_plane.stored
 from tests.simulation.weather import Climate, choose_climate
 
@@ -48,24 +49,19 @@ class QueuePlan:
     retention_s: int
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """See the module's docstring.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a universe's things depend on, whatever happens in it.
 
     `sequential`: one front end and one client that does one thing after the other, so that what a
-    call spends can be counted. `drain` says through which front ends the queues are emptied at the
-    end. `stamps`: cells choose the stamps of appends. Where they do not, bodies above
-    `blob_threshold_bytes` may lie apart. `leaps_us` are stretches of time in which nothing happens,
-    before the last look.
+    call spends can be counted. `stamps`: cells choose the stamps of appends. Where they do not,
+    bodies above `blob_threshold_bytes` may lie apart. `haste` divides how long requests are under
+    way and how far clocks jump, for engines whose ages are divided by it, too.
     """
 
     seed: int
     front_ends: int
     cells: int
-    queues: tuple[QueuePlan, ...]
-    producers: int
-    consumers: int
-    sends_each: int
     climate: Climate
     skew_us_max: int
     live_present: bool
@@ -73,6 +69,26 @@ class Plan:
     blob_threshold_bytes: int | None
     bounds: Mapping[str, int]
     sequential: bool
+    haste: int = 1
+
+    @property
+    def name(self) -> str:
+        """What all randomness of the universe derives from."""
+        return str(self.seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Surroundings):
+    """See the module's docstring.
+
+    `drain` says through which front ends the queues are emptied at the end. `leaps_us` are
+    stretches of time in which nothing happens, before the last look.
+    """
+
+    queues: tuple[QueuePlan, ...]
+    producers: int
+    consumers: int
+    sends_each: int
     purges: bool
     drain: str
     leaps_us: tuple[int, ...]
@@ -131,10 +147,10 @@ def make_plan(seed: int) -> Plan:
 
 @contextmanager
 def bounds_as(values: Mapping[str, int]) -> Iterator[None]:
-    """The bag engine with some of its bounds changed."""
+    """The engines with some of their bounds changed."""
     modules = [
         importlib.import_module(f"{package.__name__}.{found.name}")
-        for package in (data_plane.bag, data_plane.stored)
+        for package in (data_plane.bag, data_plane.log, data_plane.stored)
         for found in pkgutil.iter_modules(package.__path__)
     ]
     before = [

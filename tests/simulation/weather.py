@@ -9,6 +9,7 @@ class Weather:
     """Chances of faults for each request to a cell, and for each answer to a client.
 
     `slow`: the way takes up to 4 s, so that appends to cells that choose no stamps come late.
+    `retried`: what serves the way sends the request once more, and has only the second reply.
     """
 
     lost_request: float = 0.0
@@ -20,6 +21,7 @@ class Weather:
     crash: float = 0.0
     lost_answer: float = 0.0
     slow: float = 0.0
+    retried: float = 0.0
 
     def calm_down(self) -> None:
         """No faults from now on."""

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any
 
-from control_plane.operations.catalog import queue_operations
 from control_plane.message_moves import MessageMoves
+from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
 from data_plane.bag.engine import Bag
 from data_plane.engine import Engine
@@ -23,7 +23,7 @@ from data_plane.stored.bodies import BodyStore
 from tests.simulation.faulty_blobs import BlobStore, FaultyBlobs
 from tests.simulation.faulty_cell import FaultyCell, Store
 from tests.simulation.history import Attempt, History
-from tests.simulation.plan import Plan
+from tests.simulation.plan import Surroundings
 from tests.simulation.process import Process
 from tests.simulation.scheduler import Future, Scheduler
 from tests.simulation.weather import Weather
@@ -41,7 +41,7 @@ class Slot:
 
     def __init__(self, world: "World", number: int) -> None:
         self.name = f"fe{number}"
-        self.bag: Bag
+        self.engine: Engine
         self.front_end: FrontEnd
         self.process: Process
         self.cells: dict[str, FaultyCell]
@@ -55,7 +55,7 @@ class Slot:
         self._incarnations += 1
         name = f"{self.name}.{self._incarnations}"
         skew_us = world.random.randint(-plan.skew_us_max, plan.skew_us_max)
-        process = Process(name, world.scheduler, f"{plan.seed}/{name}", skew_us)
+        process = Process(name, world.scheduler, f"{plan.name}/{name}", skew_us)
         process.on_crash.append(self._crashed)
         self.process = process
         self.cells = {
@@ -72,9 +72,9 @@ class Slot:
         data_cells = {name: self.cells[name] for name in world.cell_names}
         bodies = {name: self._bodies(place) for name, place in world.places.items()}
         registry = Registry(self.cells["meta"], tuple(data_cells), process, process)
-        self.bag = Bag(data_cells, process, process, process, bodies, registry)
-        self.log = Log(data_cells, process, process, process, bodies)
-        engine = Engine(self.bag, self.log)
+        bag = Bag(data_cells, process, process, process, bodies, registry)
+        engine = Engine(bag, Log(data_cells, process, process, process, bodies))
+        self.engine = engine
         moves = MessageMoves(self.cells["meta"], process, process)
         self.front_end = FrontEnd(
             (*message_operations(engine), *queue_operations(registry, engine, moves)),
@@ -86,9 +86,9 @@ class Slot:
         )
         world.note_clock(process)
         if not plan.sequential:
-            process.start(self._sweep(process, self.bag.sweep))
+            process.start(self._sweep(process, engine.sweep))
             if bodies:
-                process.start(self._sweep(process, self.bag.sweep_bodies))
+                process.start(self._sweep(process, engine.sweep_bodies))
 
     def _bodies(self, place: BlobStore) -> BodyStore:
         threshold_bytes = self._world.plan.blob_threshold_bytes
@@ -106,7 +106,7 @@ class Slot:
     def _crashed(self) -> None:
         world = self._world
         world.note(f"{self.process.name} crashes")
-        if self.bag.damaged_segments:
+        if self.engine.damaged_segments:
             world.history.broken.append(f"{self.process.name} met segments it could not read")
         world.scheduler.after(world.random.randrange(100_000, 8_000_000), self.boot)
 
@@ -114,10 +114,10 @@ class Slot:
 class World:
     """Everything that exists, and the network. `random` decides about faults alone."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Surroundings) -> None:
         self.plan = plan
-        self.random = Random(f"{plan.seed}/world")
-        self.scheduler = Scheduler(Random(f"{plan.seed}/scheduler"), START_US)
+        self.random = Random(f"{plan.name}/world")
+        self.scheduler = Scheduler(Random(f"{plan.name}/scheduler"), START_US)
         self.history = History()
         self.weather = Weather()
         self.offset_us_min = self.offset_us_max = 0
