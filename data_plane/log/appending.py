@@ -69,8 +69,12 @@ async def put_next(
     on before.
     """
     key = at.partition.slot_key(tail.last.number + 1)
-    if tail.unsure:
+    if not _is_next(at, tail, key):
         return False
+    if at.bodies is not None:
+        attributes = await at.bodies.put_slot_apart(key, attributes)
+        if not _is_next(at, tail, key):
+            return False
     tail.unsure = True
     asked_us = at.cell.now_us()
     stored = await _put_beside_page(at, tail, key, attributes, tallies)
@@ -85,6 +89,15 @@ async def put_next(
     tail.take_over(read_slot(Item(key, record)))
     tail.seen_us, tail.unsure = max(tail.seen_us, asked_us), False
     return True
+
+
+def _is_next(at: Access, tail: Tail, key: Key) -> bool:
+    """Whether this slot still is the next one, as far as this front end knows."""
+    return (
+        at.partition.tail is tail
+        and not tail.unsure
+        and at.partition.slot_key(tail.last.number + 1) == key
+    )
 
 
 async def _put_beside_page(

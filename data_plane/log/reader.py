@@ -35,11 +35,12 @@ DUE_ENTRIES_MAX = 20_000
 class Block:
     """A block's state as last seen, and those of its messages that are not done."""
 
-    __slots__ = ("checked_us", "done", "first", "last", "leases", "pending", "total")
+    __slots__ = ("apart", "checked_us", "done", "first", "last", "leases", "pending", "total")
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.last = first
+        self.apart: list[str] = []
         self.leases: dict[int, bytes] = {}
         self.done: set[int] = set()
         self.pending: dict[int, Pending] = {}
@@ -64,11 +65,12 @@ class Pending:
 
 
 class Finished(NamedTuple):
-    """A block of which nothing is needed from `due_us` on: its first and its last slot."""
+    """A block of which nothing is needed from `due_us` on: first and last slot, names of blobs."""
 
     due_us: int
     first: int
     last: int
+    apart: tuple[str, ...]
 
 
 class Reader:
@@ -135,6 +137,8 @@ class Reader:
             block = self.blocks[slot.block] = Block(slot.block)
             self.learn(block, state, asked_us)
         block.last = slot.number
+        if "o" in slot.item:
+            block.apart.append(str(slot.item["o"]))
         if slot.next_index >= BLOCK_FULL_MESSAGES:
             block.total = slot.next_index
         over = is_over(queue, slot.stamp_us, asked_us)
@@ -237,7 +241,8 @@ class Reader:
         if block.pending or block.total is None:
             return
         if self.blocks.pop(block.first, None) is not None and len(block.done) == block.total:
-            self.finished.append(Finished(now_us + COLLECT_AFTER_US, block.first, block.last))
+            due_us = now_us + COLLECT_AFTER_US
+            self.finished.append(Finished(due_us, block.first, block.last, tuple(block.apart)))
 
     # Delivering
 

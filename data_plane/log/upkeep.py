@@ -83,6 +83,8 @@ def collect(at: Access, now_us: int) -> None:
         block = finished.popleft()
         slots = [partition.slot_key(slot) for slot in range(block.first, block.last + 1)]
         at.cell.expire([*slots, partition.state_key(block.first)])
+        if block.apart and at.bodies is not None:
+            at.bodies.unneeded_names(block.apart)
 
 
 async def restamp(desk: Desk, queue: Queue) -> None:

@@ -15,11 +15,13 @@ from data_plane.core.message import Message
 from data_plane.ports import (
     Append,
     Appended,
+    Attributes,
     Blob,
     Blobs,
     Cell,
     CellUnavailableError,
     Key,
+    Value,
     Waits,
 )
 from data_plane.stored import keys
@@ -43,6 +45,9 @@ from data_plane.stored.segment import (
 )
 
 _NAME: Final = re.compile(r"([0-9a-f]{16})/([0-9a-f]{2})\.([0-9]+)/([0-9a-f]{8})/([0-9a-f]{30})")
+_SLOT_NAME: Final = re.compile(
+    r"([0-9a-f]{16})/log([0-9a-f]{2})\.([0-9]+)/([0-9a-f]{16})/[0-9a-f]{26}"
+)
 _BUCKET_DIGITS: Final = 8
 
 
@@ -53,8 +58,18 @@ def blob_name(segment: Key) -> str:
     return f"{uid}/{lane}.{epoch}/{sort[:_BUCKET_DIGITS]}/{sort[_BUCKET_DIGITS:]}"
 
 
+def slot_blob_name(slot: Key, nonce: bytes) -> str:
+    """The name of the blob of a log's slot, if this write is the one that gets the slot."""
+    _, uid, partition, generation = slot.partition.split("|")
+    return f"{uid}/log{partition}.{generation}/{slot.sort.hex()}/{nonce.hex()}"
+
+
 def segment_of(name: str) -> Key | None:
-    """The key of the segment whose blob has this name; None for what is no body."""
+    """The key of the segment, or slot, whose blob has this name; None for what is no body."""
+    in_log = _SLOT_NAME.fullmatch(name)
+    if in_log is not None:
+        uid, partition, generation, slot = in_log.groups()
+        return Key(keys.slots(uid, int(partition, 16), int(generation)), bytes.fromhex(slot))
     parts = _NAME.fullmatch(name)
     if parts is None:
         return None
@@ -92,7 +107,7 @@ class BodyStore:
         self._blobs = blobs
         self._held: OrderedDict[str, tuple[int, list[Message]]] = OrderedDict()
         self._held_bytes = 0
-        self._unneeded: deque[Key] = deque(maxlen=UNNEEDED_BODIES_MAX)
+        self._unneeded: deque[str] = deque(maxlen=UNNEEDED_BODIES_MAX)
         self._pass = _Pass()
 
     # Sending
@@ -107,11 +122,22 @@ class BodyStore:
             return record
         slice_us = record.proposed_us + record.delay_us
         name = blob_name(Key(record.partition, keys.be64(slice_us) + record.suffix))
+        attributes = await self._put(name, body, record.attributes)
+        return replace(record, attributes=attributes | {"a": b"".join(ids)})
+
+    async def put_slot_apart(self, slot: Key, attributes: Attributes) -> Attributes:
+        """As `put_apart`, for a slot of a log that is about to be written with its nonce."""
+        body = octets(attributes, "z") if "z" in attributes else b""
+        if len(body) <= self.threshold_bytes:
+            return attributes
+        name = slot_blob_name(slot, octets(attributes, "w"))
+        return await self._put(name, body, attributes)
+
+    async def _put(self, name: str, body: bytes, attributes: Attributes) -> dict[str, Value]:
         self.counters.puts += 1
         await self._blobs.put(name, body)
-        attributes = {key: value for key, value in record.attributes.items() if key != "z"}
-        attributes |= {"o": name, "g": crc32(body), "a": b"".join(ids)}
-        return replace(record, attributes=attributes)
+        kept = {key: value for key, value in attributes.items() if key != "z"}
+        return kept | {"o": name, "g": crc32(body)}
 
     # Receiving
 
@@ -148,7 +174,11 @@ class BodyStore:
 
     def unneeded(self, segments: Iterable[Key]) -> None:
         """Let the next sweeps remove the bodies of these segments, those that have one apart."""
-        self._unneeded.extend(segments)
+        self.unneeded_names(blob_name(segment) for segment in segments)
+
+    def unneeded_names(self, names: Iterable[str]) -> None:
+        """Let the next sweeps remove these blobs."""
+        self._unneeded.extend(names)
 
     async def sweep(self, cell: Cell, waits: Waits, now_us: int) -> int:
         """Remove what is unneeded, and take a step of the walk over all names: a bounded part each.
@@ -160,12 +190,12 @@ class BodyStore:
 
     async def _delete_unneeded(self) -> None:
         waiting = self._unneeded
-        segments = [waiting.popleft() for _ in range(min(len(waiting), DELETED_NAMES_MAX))]
-        if segments:
+        names = [waiting.popleft() for _ in range(min(len(waiting), DELETED_NAMES_MAX))]
+        if names:
             try:
-                await self._blobs.delete([blob_name(segment) for segment in segments])
+                await self._blobs.delete(names)
             except CellUnavailableError:
-                waiting.extendleft(reversed(segments))
+                waiting.extendleft(reversed(names))
                 raise
 
     async def _walk_on(self, cell: Cell, waits: Waits, now_us: int) -> int:
@@ -187,12 +217,12 @@ class BodyStore:
 async def _orphans(cell: Cell, waits: Waits, found: list[Blob], now_us: int) -> list[str]:
     """Names of blobs that are old enough, and whose segment is gone or may go."""
     suspects = {
-        segment: blob.name
+        blob.name: segment
         for blob in found
         if blob.stored_us + ORPHAN_AGE_US_MIN <= now_us
         and (segment := segment_of(blob.name)) is not None
     }
-    wanted = list(suspects)
+    wanted = list(dict.fromkeys(suspects.values()))
     reads = await waits.all_of(
         [
             cell.get_many(wanted[start : start + GET_MANY_MAX])
@@ -202,10 +232,11 @@ async def _orphans(cell: Cell, waits: Waits, found: list[Blob], now_us: int) -> 
     for segments in reads:
         if isinstance(segments, Exception):
             raise segments
-        for segment, item in segments.items():
+        for item in segments.values():
+            # A slot's item names the blob of the write that got it, which may be another one.
             if number(item, "x") * 1_000_000 > now_us:
-                del suspects[segment]
-    return list(suspects.values())
+                suspects.pop(str(item.get("o", "")), None)
+    return list(suspects)
 
 
 def check_in_time(record: Append, appended: Appended) -> None:

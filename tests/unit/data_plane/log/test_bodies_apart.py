@@ -1,0 +1,60 @@
+"""Bodies that are too big for a cell's items, with several writers of one log."""
+
+from data_plane.log.engine import Log
+from data_plane.memory.blobs import MemoryBlobs
+from data_plane.memory.cell import MemoryCell
+from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.stored import bounds
+from data_plane.stored.bodies import BodyStore
+from tests.unit.data_plane.log.conftest import Bench
+
+
+class ApartBench(Bench):
+    def __post_init__(self) -> None:
+        self.cell = MemoryCell(self.clock, stamps=False)
+        self.blobs = MemoryBlobs(self.clock)
+        self.log = self.front_end()
+
+    def front_end(self) -> Log:
+        self.bodies = BodyStore(self.blobs, threshold_bytes=10)
+        waits = EventLoopWaits(self.clock)
+        return Log({"a": self.cell}, self.clock, self.entropy, waits, {"a": self.bodies})
+
+    async def names(self) -> list[str]:
+        return [blob.name for blob in await self.blobs.names(limit=1000)]
+
+
+def test_a_writer_that_is_overtaken_leaves_its_blob_alone() -> None:
+    bench = ApartBench()
+
+    async def story() -> None:
+        other = bench.front_end()
+        await bench.send("a:1")
+        await bench.send("a:2", log=other)
+        await bench.send("a:3")
+        names = await bench.names()
+        assert len(names) == len(set(names)) == 4
+        assert await bench.drain(bench.front_end()) == ["1", "2", "3"]
+        bench.clock.advance(bounds.ORPHAN_AGE_US_MIN // 1_000_000 + 1)
+        removed = await bench.bodies.sweep(
+            bench.cell, EventLoopWaits(bench.clock), bench.clock.now_us()
+        )
+        assert removed == 1
+        slots = [item for item in bench.cell.items() if "o" in item.attributes]
+        assert sorted(str(slot.attributes["o"]) for slot in slots) == await bench.names()
+
+    bench.run(story())
+
+
+def test_a_lost_body_holds_its_group_up_no_longer() -> None:
+    bench = ApartBench()
+
+    async def story() -> None:
+        await bench.send("a:1")
+        await bench.send("a:2")
+        await bench.blobs.delete((await bench.names())[:1])
+        log = bench.front_end()
+        assert await bench.drain(log) == ["2"]
+        assert log.damaged_segments == 1
+
+    bench.run(story())
