@@ -104,6 +104,8 @@ def test_fifo_queues(aws: Call, run: Run, queue_name: str) -> None:
     shown = [message["Attributes"]["SequenceNumber"] for message in messages]
     assert shown == [entry["SequenceNumber"] for entry in sent[:2]]
     assert aws(*receive) == {}
+    repeated = aws(*receive, *names)["Messages"]
+    assert repeated[0]["ReceiptHandle"] == messages[0]["ReceiptHandle"]
     refused = run("send-message", *queue, "--message-body", "x")
     assert refused.stderr.strip() == (
         "An error occurred (MissingParameter) when calling the SendMessage operation: "
