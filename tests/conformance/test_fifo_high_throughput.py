@@ -68,3 +68,22 @@ def test_a_purge_empties_every_partition(fast: Fifo) -> None:
     for group in GROUPS:
         fast.send(f"{group}1")
     assert sorted(fast.drain()) == [f"{group}1" for group in GROUPS]
+
+
+@pytest.mark.parametrize("later", ["perMessageGroupId", "perQueue"])
+def test_a_change_of_the_mode_keeps_messages_and_their_order(sqs: Any, later: str) -> None:
+    earlier = "perQueue" if later == "perMessageGroupId" else "perMessageGroupId"
+    fifo = Fifo(sqs, DeduplicationScope="messageGroup", FifoThroughputLimit=earlier)
+    for group in GROUPS:
+        fifo.send(f"{group}1")
+    fifo.set(FifoThroughputLimit=later)
+    for group in GROUPS:
+        fifo.send(f"{group}2")
+    first = fifo.receive(1)
+    assert first[0]["Body"][1] == "1"
+    rest = fifo.drain()
+    assert first[0]["Body"] not in rest
+    fifo.delete(*first)
+    expected = {group: [f"{group}1", f"{group}2"] for group in GROUPS}
+    found = by_group([first[0]["Body"], *rest, *fifo.drain()])
+    assert found == expected
