@@ -25,6 +25,7 @@ class Block:
         "segments",
         "slices",
         "status",
+        "tags",
         "total",
         "touched",
     )
@@ -37,6 +38,7 @@ class Block:
         self.first_of: dict[int, int] = {}
         self.slices: dict[int, int] = {}
         self.segments: dict[int, LoadedSegment] = {}
+        self.tags: dict[int, bytes] = {}
         self.total: int | None = None
         self.touched = False
         self.entries = 0

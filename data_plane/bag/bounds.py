@@ -45,8 +45,46 @@ FOREIGN_LEASE_GUARD_MS = 250
 """Leases of other front ends are taken over this much later, for clocks that differ."""
 
 LANES_MAX = 10_000
+"""Queues whose lanes a front end remembers."""
+
+GROUP_WAITING_MIN = 30
+GROUP_SHARE = 10
+"""A group that holds 30 messages and a tenth of those in flight is noisy: SQS's thresholds."""
+
+DEEPER_LANE_FACTOR = 10
+"""So much more of a group may wait in lane 1 than in lane 0 before it goes to lane 2."""
+
+GROUPS_COUNTED_MAX = 256
+"""Groups with more than so small a part of the messages are found by counting so many."""
+
+GROUPS_PLACED_MAX = 256
+GROUPS_TOLD_MAX = 64
+DELIVERIES_WATCHED_MAX = 1_024
+"""What is in flight of each group is judged by so many deliveries, the latest ones."""
+
+RECENT_US = 30_000_000
+"""Consumers' time counts as recent for once to twice as long."""
+
+NOISY_AFTER_US = 1_000_000
+"""Only messages that have waited for so long let their group count as noisy."""
+
+NOISY_FOR_US = 10_000_000
+TELL_AGAIN_US = 5_000_000
+PROGRESS_EVERY_US = 1_000_000
+KNOWN_FOR_US = 10_000_000
+KNOWN_WHILE_OVER_US = 1_000_000
+"""What front ends tell each other of groups: how old it may be for a send, in what case."""
+
+DELAYED_BEHIND_US = 10_000_000
+"""Delayed messages count as waiting with those visible so shortly before them."""
+
+IN_FLIGHT_UNSEEN_MAX = 12_000
+"""Leases that a front end grants before it looks how many messages are in flight at all."""
+
+IN_FLIGHT_LOOK_EVERY_US = 1_000_000
 
 VISIBILITY_TOTAL_MS_MAX = 43_200_000
 
+assert TELL_AGAIN_US < NOISY_FOR_US  # noqa: S101 - likewise
 assert READY_AGE_US_MAX * 2 < COLLECT_AFTER_US  # noqa: S101 - a relation between constants
 assert SEGMENT_MESSAGES_MAX + BLOCK_FULL_MESSAGES <= BLOCK_INDEXES  # noqa: S101 - likewise

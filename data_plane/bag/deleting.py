@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from functools import partial
 
+from data_plane.bag import fair
 from data_plane.bag.bounds import COLLECT_AFTER_US, LEASE_ATTEMPTS_MAX
-from data_plane.bag.desk import Access, Desk, open_lane
+from data_plane.bag.desk import Access, Desk, open_lanes_of
 from data_plane.bag.lane import Finished
 from data_plane.core.errors import RefusedError, invalid_parameter
 from data_plane.core.queue import Queue
@@ -21,14 +22,14 @@ async def delete(
 
     In a fenced queue that is refused with a handle whose lease is not the last one.
     """
-    at = open_lane(desk, queue)
-    blocks: dict[bytes, list[ReceiptHandle]] = {}
+    lanes = open_lanes_of(desk, queue, handles)
+    blocks: dict[tuple[int, bytes], list[ReceiptHandle]] = {}
     for handle in handles:
-        blocks.setdefault(handle.block, []).append(handle)
+        blocks.setdefault((handle.lane, handle.block), []).append(handle)
     delete_of_block = _delete_fenced if queue.is_fenced else _delete_blindly
     expired: set[str] = set()
     for outcome in await desk.waits.all_of(
-        [delete_of_block(at, block_id, wanted) for block_id, wanted in blocks.items()]
+        [delete_of_block(lanes[lane], block, wanted) for (lane, block), wanted in blocks.items()]
     ):
         if isinstance(outcome, Exception):
             raise outcome
@@ -104,6 +105,8 @@ def _deleted(
     at: Access, block_id: bytes, before: Attributes | None, sent_ms: dict[int, int]
 ) -> None:
     """Let this front end know that messages of a block are deleted."""
+    at.lanes.in_flight.deleted(len(sent_ms))
+    fair.deleted(at, block_id, sent_ms)
     block = at.lane.known(block_id)
     if block is not None:
         at.lane.gone(block, sent_ms)

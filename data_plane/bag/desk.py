@@ -1,27 +1,35 @@
 """What the operations of the bag share in one front end: ports, identity, lanes, recent calls."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from data_plane.bag.bounds import CALLS_REMEMBERED_MAX, LANES_MAX, UNSURE_CALLS_MAX
+from data_plane.bag.calls import CallPart, merge_ids
 from data_plane.bag.lane import Lane
-from data_plane.core.errors import QUEUE_DOES_NOT_EXIST, RefusedError
+from data_plane.bag.lanes import QueueLanes
+from data_plane.core.errors import (
+    QUEUE_DOES_NOT_EXIST,
+    RECEIPT_HANDLE_IS_INVALID,
+    RefusedError,
+)
 from data_plane.core.limits import RETENTION_S_MAX
 from data_plane.core.queue import Queue
+from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import Append, Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored import keys
 from data_plane.stored.bodies import BodyStore
-from data_plane.stored.bounds import DATA_TTL_SLACK_S, STATE_TTL_SLACK_S
+from data_plane.stored.bounds import DATA_TTL_SLACK_S, FAIR_LANES, STATE_TTL_SLACK_S
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 
 
 class Attempt(NamedTuple):
-    """A segment to append, and the message ids of each SDK call in it, one after the other."""
+    """A segment to append to a lane, and what it holds of SDK calls that have a name."""
 
     record: Append
-    ids: Mapping[bytes, bytes]
+    parts: Sequence[CallPart] = ()
+    lane: int = 0
 
 
 class Desk:
@@ -46,34 +54,34 @@ class Desk:
         self.entropy = entropy
         self.waits = waits
         self.writer = entropy.random_bytes(WRITER_BYTES)
-        self.lanes: OrderedDict[str, Lane] = OrderedDict()
+        self.lanes: OrderedDict[str, QueueLanes] = OrderedDict()
         self._calls: dict[bytes, bytes] = {}
         self._earlier_calls: dict[bytes, bytes] = {}
-        self._unsure: dict[bytes, Attempt] = {}
+        self._unsure: dict[bytes, list[Attempt]] = {}
         self.calls_under_way: set[bytes] = set()
         self.calls_awaited: dict[bytes, int] = {}
         self.damaged_segments = 0
         self._blocks_opened = 0
         self._tokens_given = 0
 
-    def lane(self, queue: Queue) -> Lane:
-        """The queue's lane. Raises RefusedError where the queue was deleted meanwhile."""
-        lane = self.lanes.get(queue.uid)
-        if lane is None:
-            lane = self.lanes[queue.uid] = Lane(queue, self.writer)
+    def lanes_of(self, queue: Queue) -> QueueLanes:
+        """The queue's lanes. Raises RefusedError where the queue was deleted meanwhile."""
+        lanes = self.lanes.get(queue.uid)
+        if lanes is None:
+            lanes = self.lanes[queue.uid] = QueueLanes(queue, self.writer)
             if len(self.lanes) > LANES_MAX:
                 self.lanes.popitem(last=False)
         else:
             self.lanes.move_to_end(queue.uid)
-            lane.queue = queue
-        if lane.dropped:
+            lanes.queue = queue
+        if lanes.dropped:
             raise RefusedError(QUEUE_DOES_NOT_EXIST, "The specified queue does not exist.")
-        return lane
+        return lanes
 
     def is_dropped(self, queue: Queue) -> bool:
         """Whether this front end knows that the queue was deleted."""
-        lane = self.lanes.get(queue.uid)
-        return lane is not None and lane.dropped
+        lanes = self.lanes.get(queue.uid)
+        return lanes is not None and lanes.dropped
 
     def new_block(self) -> bytes:
         """An id that no other block has."""
@@ -85,41 +93,50 @@ class Desk:
         self._tokens_given += 1
         return self.writer + self._tokens_given.to_bytes(TOKEN_BYTES - WRITER_BYTES, "big")
 
-    def remember_call(self, call: bytes, ids: bytes) -> None:
+    def remember_call(self, part: CallPart) -> None:
         """Keep the message ids that an SDK call was given, one after the other, for its retries."""
-        self._calls[call] = ids
+        self._calls[part.call] = merge_ids(self.ids_of_call(part.call), part)
         if len(self._calls) * 2 > CALLS_REMEMBERED_MAX:
             # Two dicts of plain bytes: the garbage collector does not walk over those.
             self._calls, self._earlier_calls = {}, self._calls
 
     def ids_of_call(self, call: bytes) -> bytes | None:
-        """The ids that an SDK call was given, if it is remembered."""
+        """The ids that an SDK call was given, if it is remembered; zeros for unknown ones."""
         return self._calls.get(call) or self._earlier_calls.get(call)
 
     def keep_unsure(self, attempt: Attempt) -> None:
         """Keep an attempt for its calls' retries: it may be stored, or be stored at any time."""
-        for call in attempt.ids:
-            self._unsure[call] = attempt
+        for part in attempt.parts:
+            kept = self._unsure.setdefault(part.call, [])
+            if all(other is not attempt for other in kept):
+                kept.append(attempt)
         while len(self._unsure) > UNSURE_CALLS_MAX:
             del self._unsure[next(iter(self._unsure))]
 
     def forget_unsure(self, attempt: Attempt) -> None:
         """It is stored now."""
-        for call in attempt.ids:
-            self._unsure.pop(call, None)
+        for part in attempt.parts:
+            left = [other for other in self._unsure.pop(part.call, ()) if other is not attempt]
+            if left:
+                self._unsure[part.call] = left
 
-    def unsure_attempt(self, call: bytes) -> Attempt | None:
-        """The attempt of an SDK call of which nobody knows whether it was stored."""
-        return self._unsure.get(call)
+    def unsure_attempts(self, call: bytes) -> list[Attempt]:
+        """The attempts of an SDK call of which nobody knows whether they were stored."""
+        return list(self._unsure.get(call, ()))
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One operation's access to a queue's lane, through the front end's desk."""
+    """One operation's access to a lane of a queue, through the front end's desk."""
 
     desk: Desk
     queue: Queue
+    lanes: QueueLanes
     lane: Lane
+
+    def in_lane(self, number: int) -> "Access":
+        """The same operation in another lane of the queue."""
+        return Access(self.desk, self.queue, self.lanes, self.lanes.lane(number))
 
     @property
     def cell(self) -> Cell:
@@ -162,11 +179,29 @@ class Access:
         )
 
 
-def open_lane(desk: Desk, queue: Queue) -> Access:
-    """Access to the queue's lane. Raises RefusedError where the queue was deleted meanwhile."""
-    return Access(desk, queue, desk.lane(queue))
+def open_lane(desk: Desk, queue: Queue, number: int = 0) -> Access:
+    """Access to a lane of the queue. Raises RefusedError where it was deleted meanwhile."""
+    lanes = desk.lanes_of(queue)
+    return Access(desk, queue, lanes, lanes.lane(number))
 
 
-def channel(lane: Lane) -> tuple[str, str]:
-    """The channel on which receives of a lane wait."""
+def open_lanes_of(desk: Desk, queue: Queue, handles: Iterable[ReceiptHandle]) -> dict[int, Access]:
+    """Access to the lanes of messages, by number.
+
+    Raises RefusedError as `open_lane`, and for a handle of no lane.
+    """
+    lanes: dict[int, Access] = {}
+    for handle in handles:
+        if handle.lane >= FAIR_LANES:
+            raise RefusedError(
+                RECEIPT_HANDLE_IS_INVALID,
+                f'The input receipt handle "{handle.text}" is not a valid receipt handle.',
+            )
+        if handle.lane not in lanes:
+            lanes[handle.lane] = open_lane(desk, queue, handle.lane)
+    return lanes
+
+
+def channel(lane: Lane | QueueLanes) -> tuple[str, str]:
+    """The channel on which receives of a queue wait."""
     return ("bag", lane.uid)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from data_plane.bag import deleting, receiving, sending, upkeep, visibility
+from data_plane.bag import deleting, fair, receiving, sending, upkeep, visibility
 from data_plane.bag.desk import Desk, channel, open_lane
 from data_plane.bag.moving import Target
 from data_plane.core.errors import RefusedError
@@ -110,14 +110,17 @@ class Bag:
 
         Reads the whole queue and writes it anew in part: takes time with the backlog.
         """
-        await upkeep.restamp(open_lane(self._desk, queue))
+        at = open_lane(self._desk, queue)
+        await fair.learn(at)
+        for number in range(at.lanes.deepest + 1):
+            await upkeep.restamp(at.in_lane(number))
 
     def dropped(self, queue: Queue) -> None:
         """The queue was deleted: its waiting receives end, and what is remembered of it goes."""
-        lane = self._desk.lanes.get(queue.uid)
-        if lane is not None and not lane.dropped:
-            lane.dropped = True
-            self._desk.waits.signal(channel(lane), EVERYONE)
+        lanes = self._desk.lanes.get(queue.uid)
+        if lanes is not None and not lanes.dropped:
+            lanes.dropped = True
+            self._desk.waits.signal(channel(lanes), EVERYONE)
 
     @property
     def damaged_segments(self) -> int:

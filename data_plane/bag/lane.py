@@ -9,7 +9,7 @@ leased with a marker of its block ahead of the cursor; the low-water mark follow
 import heapq
 from bisect import insort
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from data_plane.bag.block import (
@@ -31,7 +31,7 @@ from data_plane.bag.bounds import (
 from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Item, Key
 from data_plane.stored import keys, lease
-from data_plane.stored.segment import LoadedSegment, octets
+from data_plane.stored.segment import LoadedSegment, group_tags, number, octets
 
 IDLE_BLOCKS_MAX = 8
 
@@ -59,18 +59,20 @@ class Finished(NamedTuple):
 class Lane:
     """See the module's docstring. No method awaits: each is one step for everyone else."""
 
-    def __init__(self, queue: Queue, writer: bytes) -> None:
-        self.queue = queue
+    def __init__(self, queue: Queue, writer: bytes, number: int = 0) -> None:
         self.uid = uid = queue.uid
         self.cell = queue.cell
-        self.number = 0
+        self.number = number
         self.epoch = 0
         self.writer = writer
         self.segments = keys.segments(uid, self.number, self.epoch)
         self.states = keys.states(uid, self.number, self.epoch)
         self.low_water_key = keys.low_water(uid, self.number, self.epoch)
-        self.dropped = False
         self.upkeep_under_way = False
+
+        self.is_aside: Callable[[bytes], bool] | None = None
+        self.lanes_told = 0
+        self.low_known = b""
 
         self.open_block = b""
         self.next_index = BLOCK_FULL_MESSAGES
@@ -89,6 +91,7 @@ class Lane:
         self.blocks: dict[bytes, Block] = {}
         self.idle: OrderedDict[bytes, Block] = OrderedDict()
         self.ready: list[tuple[int, int, Block, int]] = []
+        self.aside: list[tuple[int, int, Block, int]] = []
         self.readied = 0
         self.read_until_us = 0
         self.due: list[tuple[int, bytes, int]] = []
@@ -155,6 +158,8 @@ class Lane:
                         self._enter(Entry(sort, block, ()))
                     else:
                         self._absorb_segment(queue, Item(late, announced), sort, block, now_us)
+            elif kind == "n":
+                self.lanes_told = max(self.lanes_told, number(attributes, "l"))
             self.unsettled.add(sort)
             self.cursor = max(self.cursor, sort)
         self.last_page_was_barren = bool(items) and len(self.ready) == ready_before
@@ -175,6 +180,8 @@ class Lane:
         if isinstance(full, int):
             block.total = full
         indexes = range(segment.first, segment.first + segment.count)
+        if self.is_aside is not None:
+            block.tags.update(zip(indexes, group_tags(item.attributes), strict=False))
         for index in indexes:
             block.first_of[index] = segment.first
             self.settle(block, index, now_us // 1000)
@@ -250,22 +257,60 @@ class Lane:
         """Take up to `count` ready messages for a delivery, by block.
 
         In the order in which they became visible, and none later than `until_us`: what is still to
-        be read may have been visible before those.
+        be read may have been visible before those. Messages that others should pass are put aside.
         """
         self.ripen(now_us // 1000)
         taken: dict[Block, list[int]] = {}
+        put_aside = False
         while self.ready and count and self.ready[0][0] <= until_us:
-            _, _, block, index = heapq.heappop(self.ready)
-            if block.status.get(index) != READY:
-                continue
-            segment = block.segments.get(block.first_of[index])
-            if segment is not None and is_over(queue, segment, now_us):
-                self.gone(block, (index,))
-                continue
-            block.status[index] = TAKEN
-            taken.setdefault(block, []).append(index)
-            count -= 1
+            entry = heapq.heappop(self.ready)
+            block, index = entry[2:]
+            if self._is_to_pass(block, index):
+                heapq.heappush(self.aside, entry)
+                put_aside = True
+            elif self._take_one(queue, block, index, now_us):
+                taken.setdefault(block, []).append(index)
+                count -= 1
+        if put_aside and not taken:
+            self.last_page_was_barren = True
         return list(taken.items())
+
+    def take_aside(self, queue: Queue, count: int, now_us: int) -> list[tuple[Block, list[int]]]:
+        """Take up to `count` of the messages that were put aside, by block."""
+        taken: dict[Block, list[int]] = {}
+        while self.aside and count:
+            _, _, block, index = heapq.heappop(self.aside)
+            if self._take_one(queue, block, index, now_us):
+                taken.setdefault(block, []).append(index)
+                count -= 1
+        return list(taken.items())
+
+    def _is_to_pass(self, block: Block, index: int) -> bool:
+        tag = block.tags.get(index)
+        return tag is not None and self.is_aside is not None and self.is_aside(tag)
+
+    def _take_one(self, queue: Queue, block: Block, index: int, now_us: int) -> bool:
+        if block.status.get(index) != READY:
+            return False
+        segment = block.segments.get(block.first_of[index])
+        if segment is not None and is_over(queue, segment, now_us):
+            self.gone(block, (index,))
+            return False
+        block.status[index] = TAKEN
+        return True
+
+    def has_room(self) -> bool:
+        """Whether the window may grow by messages that are put aside."""
+        return (
+            len(self.window) * 2 < WINDOW_ENTRIES_MAX
+            and self.window_messages * 2 < WINDOW_MESSAGES_MAX
+        )
+
+    def progress_us(self) -> int:
+        """The slice up to which all messages were handed out, but those put aside."""
+        while self.ready and self.ready[0][2].status.get(self.ready[0][3]) != READY:
+            heapq.heappop(self.ready)
+        return self.ready[0][0] - 1 if self.ready else self.read_until_us
 
     def put_back(self, block: Block, indexes: Iterable[int], now_ms: int) -> None:
         """Give up what was taken; what others lease meanwhile is seen as leased."""

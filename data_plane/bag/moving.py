@@ -160,7 +160,7 @@ async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
     )
     if to.bodies is not None:
         record = await to.bodies.put_apart(record, (copy.id,))
-    await sending.store(to, Attempt(record, {}))
+    await sending.store(to, Attempt(record))
     at.desk.waits.signal(channel(to.lane))
 
 

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from data_plane.bag import fair
 from data_plane.bag.block import GONE, Block
 from data_plane.bag.bounds import FETCH_ITEMS_MAX, READY_AGE_US_MAX
 from data_plane.bag.desk import Access
@@ -18,7 +19,9 @@ async def fetch(at: Access) -> bool:
 
     Concurrent receives share one page.
     """
-    found = await at.desk.waits.coalesce(("fetch", at.lane.uid), None, partial(_fetch_for_all, at))
+    found = await at.desk.waits.coalesce(
+        ("fetch", at.lane.uid, at.lane.number), None, partial(_fetch_for_all, at)
+    )
     return bool(found)
 
 
@@ -44,11 +47,14 @@ async def _look_ahead(at: Access, settled: bytes) -> bool:
     """Read on from the cursor; what counts up to `settled` is stored by now."""
     lane = at.lane
     has_gap = lane.settled < lane.cursor
+    floor = _floor(at)
+    if lane.number == 0 and 0 < lane.read_until_us < keys.slice_of(floor):
+        await fair.learn(at)  # What is skipped may have told of lanes.
     # What is read is as old as the request: blocks may be collected while an answer is under way.
     asked_us, present_us = at.now_us(), at.cell.now_us()
     items = await at.cell.query(
         lane.segments,
-        after=max(lane.cursor, _floor(at)),
+        after=max(lane.cursor, floor),
         until=keys.be64(present_us) + keys.AFTER_SLICE,
         limit=_page_items(lane),
     )
@@ -82,7 +88,7 @@ async def _take_over(at: Access, items: list[Item], asked_us: int) -> None:
     wanted: dict[Key, None] = {}
     for item in items:
         kind = item.attributes["k"]
-        if kind == "p":
+        if kind in {"p", "n"}:
             continue
         block_id = octets(item.attributes, "b")
         if kind == "m" or lane.known(block_id) is None:
@@ -103,11 +109,14 @@ def _page_items(lane: Lane) -> int:
 
 
 async def _open(at: Access) -> None:
-    """Start from the durable low-water mark."""
+    """Start from the durable low-water marks."""
     if at.lane.opened:
         return
-    mark = await at.cell.get(at.lane.low_water_key)
-    at.lane.start_at(octets(mark, "w") if mark is not None else b"")
+    await fair.learn(at)
+    for number in range(max(at.lane.number, at.lanes.deepest) + 1):
+        lane = at.lanes.lane(number)
+        if not lane.opened:
+            lane.start_at(lane.low_known)
 
 
 def _floor(at: Access) -> bytes:

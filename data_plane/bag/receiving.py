@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from data_plane.bag import moving, reading, upkeep
+from data_plane.bag import fair, moving, reading, upkeep
 from data_plane.bag.block import GONE, TAKEN, Block
 from data_plane.bag.bounds import (
     FETCH_ROUNDS_MAX,
@@ -15,6 +15,8 @@ from data_plane.bag.desk import Access, Desk, channel, open_lane
 from data_plane.bag.lane import is_over
 from data_plane.bag.moving import Mover, Moving
 from data_plane.core import receipt_handle
+from data_plane.core.errors import OVER_LIMIT, RefusedError
+from data_plane.core.limits import IN_FLIGHT_MAX
 from data_plane.core.message import Delivery, Message, Redriven
 from data_plane.core.queue import Queue
 from data_plane.ports import (
@@ -47,12 +49,14 @@ async def receive(
     """Lease up to `count` messages, waiting for the first until `until_us`. See `Bag.receive`."""
     while True:
         at = open_lane(desk, queue)
+        await _check_in_flight(at)
         seen = desk.waits.signals(channel(at.lane))
         deliveries = await _receive_now(at, count, visibility_s)
         now_us = at.now_us()
         if deliveries or now_us >= until_us:
             return deliveries
-        wake_us = min(until_us, now_us + POLL_US, at.lane.next_due_ms() * 1000)
+        due_ms = min(lane.next_due_ms() for lane in at.lanes)
+        wake_us = min(until_us, now_us + POLL_US, due_ms * 1000)
         ahead_us = await reading.next_visible_us(at)
         if ahead_us is not None:
             wake_us = min(wake_us, max(ahead_us, now_us + 1000))
@@ -66,8 +70,12 @@ async def redrive(desk: Desk, queue: Queue, *, count: int, target: moving.Target
     mover = moving.Redrive(target)
     more = True
     try:
+        number = 0
         for _ in range(FETCH_ROUNDS_MAX):
-            _, more = await _round(at, count - mover.moved, 0, mover)
+            left = count - mover.moved
+            _, more = await _round(at.in_lane(number), left, 0, mover, patient=False)
+            if not more and number < at.lanes.deepest:
+                number, more = number + 1, True
             if mover.moved >= count or not more:
                 break
     except CellUnavailableError as failure:
@@ -75,20 +83,49 @@ async def redrive(desk: Desk, queue: Queue, *, count: int, target: moving.Target
     return Redriven(mover.moved, more, mover.refusal)
 
 
+async def _check_in_flight(at: Access) -> None:
+    """Raises RefusedError(OverLimit) where too many messages are in flight."""
+    in_flight, now_us = at.lanes.in_flight, at.now_us()
+    if in_flight.must_look(now_us):
+        in_flight.looked(await counting.in_flight(at.cell, at.queue, now_us), now_us)
+    if in_flight.is_full:
+        raise RefusedError(
+            OVER_LIMIT, f"Queue {at.queue.name} has {IN_FLIGHT_MAX} messages in flight, its limit."
+        )
+
+
 async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delivery]:
+    """Messages of the first lane that has any for now."""
+    number = 0
+    while number <= at.lanes.deepest:  # The quiet lane tells of others while it is read.
+        deliveries = await _receive_in(at.in_lane(number), count, visibility_s)
+        if deliveries:
+            at.lanes.in_flight.granted(len(deliveries))
+            return deliveries
+        number += 1
+    news = fair.news(at)
+    if news is not None:
+        await news
+    return []
+
+
+async def _receive_in(at: Access, count: int, visibility_s: int) -> list[Delivery]:
     mover = moving.DeadLetters()
     deliveries: list[Delivery] = []
-    for _ in range(FETCH_ROUNDS_MAX):
-        deliveries, go_on = await _round(at, count, visibility_s, mover)
+    for pages in range(FETCH_ROUNDS_MAX):
+        deliveries, go_on = await _round(at, count, visibility_s, mover, patient=pages == 0)
         if deliveries or not go_on:
             break
     return deliveries
 
 
 async def _round(
-    at: Access, count: int, visibility_s: int, mover: Mover
+    at: Access, count: int, visibility_s: int, mover: Mover, *, patient: bool
 ) -> tuple[list[Delivery], bool]:
-    """Deliver or move up to `count` messages; the flag says whether there may be more."""
+    """Deliver or move up to `count` messages; the flag says whether there may be more.
+
+    `patient`: rather read on than take messages that others should pass.
+    """
     moved_before = mover.moved
     # What came back is behind what was visible before, also if that is still to be read.
     taken = at.lane.take(at.queue, count, at.now_us(), at.lane.read_until_us)
@@ -101,6 +138,8 @@ async def _round(
         raise
     if short:
         _merge(taken, at.lane.take(at.queue, short, at.now_us(), WHENEVER_US))
+    if not taken and not (patient and more and at.lane.has_room()):
+        taken = at.lane.take_aside(at.queue, count, at.now_us())
     deliveries = await _lease_all(at, taken, visibility_s, mover) if taken else []
     return deliveries, more or mover.moved > moved_before
 
@@ -121,10 +160,10 @@ async def _lease_all(at: Access, taken: Taken, visibility_s: int, mover: Mover) 
     What one block fails is not lost with it: it is raised only if no other delivered.
     """
     calls = [_lease(at, block, indexes, visibility_s, mover) for block, indexes in taken]
-    due = upkeep.writes_due(at)
-    if due is None and len(calls) == 1:
+    calls += [due for due in (upkeep.writes_due(at), fair.news(at)) if due is not None]
+    if len(calls) == 1:
         return await calls[0]
-    outcomes = await at.desk.waits.all_of(calls if due is None else [*calls, due])
+    outcomes = await at.desk.waits.all_of(calls)
     deliveries: list[Delivery] = []
     failure: Exception | None = None
     for outcome in outcomes:
@@ -241,6 +280,7 @@ async def _write_leases(
         block.note_move(index, moves[index].to_text() if index in moves else "")
     at.lane.leased(block, stored_leases, asked_us)
     alive = {i: new for i, new in leases.items() if block.status.get(i) != GONE}
+    fair.handed_out(at, block, messages, {i: new for i, new in alive.items() if i not in moves})
     return (
         [_delivery(at, block, i, messages[i], new) for i, new in alive.items() if i not in moves],
         [Moving(i, messages[i], moves[i], new) for i, new in alive.items() if i in moves],

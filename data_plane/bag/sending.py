@@ -1,13 +1,15 @@
 """Sending: messages that arrive while a write is under way share the next segment."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
-from data_plane.bag import upkeep
+from data_plane.bag import fair, upkeep
 from data_plane.bag.bounds import BLOCK_FULL_MESSAGES, CALL_LOOKBACK_SEGMENTS_MAX, CALL_LOOKBACK_US
+from data_plane.bag.calls import UNMARKED_CALL, CallPart, find_parts, known_ids
 from data_plane.bag.desk import Access, Attempt, Desk, channel, open_lane
+from data_plane.bag.tenants import NO_TAG, tag_of
 from data_plane.core.message import Outgoing
 from data_plane.core.queue import Queue
 from data_plane.ports import (
@@ -16,6 +18,7 @@ from data_plane.ports import (
     Attributes,
     CellFullError,
     CellUnavailableError,
+    Item,
 )
 from data_plane.stored import counting, keys
 from data_plane.stored.bodies import check_in_time
@@ -29,26 +32,28 @@ from data_plane.stored.segment import (
     FORMAT_VERSION,
     CallInSegment,
     PackedMessage,
-    find_call,
-    message_ids,
     pack_calls,
     pack_message,
+    pack_tags,
     seal,
 )
 
-UNMARKED_CALL = b""
 MESSAGE_ID_BYTES = 16
 _UUID_VERSION, _UUID_VARIANT = 6, 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Parcel:
-    """Messages of one call with one delay; they stay together."""
+    """Messages of one call for one lane with one delay; they stay together.
+
+    `tags` name their groups; empty where none has one.
+    """
 
     queue: Queue
     messages: list[PackedMessage]
+    tags: Sequence[bytes]
     size_bytes: int
-    call: bytes
+    part: CallPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,71 +69,78 @@ class Submission:
 async def send(desk: Desk, queue: Queue, submission: Submission) -> list[bytes]:
     """Store the messages durably: their 16-byte ids, in order. See `Bag.send`."""
     at = open_lane(desk, queue)
-    messages, call = submission.messages, submission.call
-    delays = [queue.delay_s if m.delay_s is None else m.delay_s for m in messages]
-    by_delay: dict[int, list[int]] = {}
-    for position, delay_s in enumerate(delays):
-        by_delay.setdefault(delay_s, []).append(position)
-    if len(by_delay) == 1:
-        return await _send_together(at, submission, delays[0])
-    ids: list[bytes] = [b""] * len(messages)
-    outcomes = await desk.waits.all_of(
-        [
-            _send_together(
-                at,
-                replace(
-                    submission,
-                    messages=[messages[p] for p in positions],
-                    call=_part_of(call, delay_s),
-                ),
-                delay_s,
-            )
-            for delay_s, positions in by_delay.items()
-        ]
-    )
-    for positions, outcome in zip(by_delay.values(), outcomes, strict=True):
-        if isinstance(outcome, Exception):
-            raise outcome
-        for position, message_id in zip(positions, outcome, strict=True):
-            ids[position] = message_id
-    return ids
-
-
-def _part_of(call: bytes, delay_s: int) -> bytes:
-    """A name for the part of a call that has this delay."""
+    call, found = submission.call, dict[int, bytes]()
     if call == UNMARKED_CALL:
-        return call
-    return (int.from_bytes(call, "big") ^ (delay_s + 1)).to_bytes(16, "big")
+        return await _send_others(at, submission, found)
+    if submission.repeated or call in desk.calls_under_way:
+        found = await _earlier_attempt(at, submission)
+        if len(found) == len(submission.messages):
+            return [found[position] for position in range(len(found))]
+    desk.calls_under_way.add(call)
+    try:
+        return await _send_others(at, submission, found)
+    finally:
+        desk.calls_under_way.discard(call)
+        if call in desk.calls_awaited:
+            desk.waits.signal(("call", call), desk.calls_awaited.pop(call))
 
 
-async def _send_together(at: Access, submission: Submission, delay_s: int) -> list[bytes]:
-    desk, call = at.desk, submission.call
-    if call != UNMARKED_CALL:
-        if submission.repeated or call in desk.calls_under_way:
-            found = await _earlier_attempt(at, delay_s * 1_000_000, call)
-            if found is not None:
-                return found
-        desk.calls_under_way.add(call)
-    ids = [_message_id(desk) for _ in submission.messages]
+async def _send_others(at: Access, submission: Submission, found: dict[int, bytes]) -> list[bytes]:
+    """Send what was not found: the ids of all messages."""
+    messages = submission.messages
+    positions = [p for p in range(len(messages)) if p not in found]
+    delays_s = [_delay_s(at, messages[p]) for p in positions]
+    lanes = [0] * len(positions)
+    if any(messages[p].group for p in positions):
+        lanes = await fair.place(at, [messages[p].group for p in positions], delays_s)
+    parts: dict[tuple[int, int], list[int]] = {}
+    for position, lane, delay_s in zip(positions, lanes, delays_s, strict=True):
+        parts.setdefault((lane, delay_s), []).append(position)
+    calls: list[Coroutine[Any, Any, object]] = [
+        _send_part(at.in_lane(lane), submission, chosen, delay_s, found)
+        for (lane, delay_s), chosen in parts.items()
+    ]
+    news = fair.news(at)
+    if news is not None:
+        calls.append(news)
+    if len(calls) == 1:
+        await calls[0]
+    else:
+        for outcome in await at.desk.waits.all_of(calls):
+            if isinstance(outcome, Exception):
+                raise outcome
+    return [found[position] for position in range(len(messages))]
+
+
+def _delay_s(at: Access, message: Outgoing) -> int:
+    return at.queue.delay_s if message.delay_s is None else message.delay_s
+
+
+async def _send_part(
+    at: Access,
+    submission: Submission,
+    positions: Sequence[int],
+    delay_s: int,
+    ids: dict[int, bytes],
+) -> None:
+    """Store these messages, and note their ids by position."""
+    desk, messages = at.desk, [submission.messages[position] for position in positions]
+    new_ids = [_message_id(desk) for _ in messages]
+    has_groups = any(message.group for message in messages)
     parcel = _Parcel(
         at.queue,
         [
             pack_message(message_id, message, submission.sender)
-            for message_id, message in zip(ids, submission.messages, strict=True)
+            for message_id, message in zip(new_ids, messages, strict=True)
         ],
-        sum(message.size for message in submission.messages),
-        call,
+        [tag_of(at.queue.uid, message.group) for message in messages] if has_groups else (),
+        sum(message.size for message in messages),
+        CallPart(submission.call, positions, len(submission.messages), new_ids),
     )
-    try:
-        await desk.waits.coalesce(
-            (at.lane.uid, delay_s), parcel, partial(_flush, at, delay_s * 1_000_000)
-        )
-    finally:
-        if call != UNMARKED_CALL:
-            desk.calls_under_way.discard(call)
-            if call in desk.calls_awaited:
-                desk.waits.signal(("call", call), desk.calls_awaited.pop(call))
-    return ids
+    await desk.waits.coalesce(
+        (at.lane.uid, at.lane.number, delay_s), parcel, partial(_flush, at, delay_s * 1_000_000)
+    )
+    ids.update(zip(positions, new_ids, strict=True))
 
 
 def _message_id(desk: Desk) -> bytes:
@@ -178,8 +190,8 @@ async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     )
     if at.bodies is not None:
         record = await at.bodies.put_apart(record, (message[0] for message in messages))
-    ids = {p.call: b"".join(m[0] for m in p.messages) for p in parcels if p.call != UNMARKED_CALL}
-    await store(at, Attempt(record, ids))
+    parts = [parcel.part for parcel in parcels if parcel.part.call != UNMARKED_CALL]
+    await store(at, Attempt(record, parts, at.lane.number))
     at.desk.waits.signal(channel(at.lane), len(messages))
 
 
@@ -202,8 +214,8 @@ async def store(at: Access, attempt: Attempt) -> None:
     check_in_time(record, appended)
     if upkeep.came_late(at, appended):
         await upkeep.announce(at, appended.key, record.attributes)
-    for call, ids in attempt.ids.items():
-        desk.remember_call(call, ids)
+    for part in attempt.parts:
+        desk.remember_call(part)
 
 
 def _segment(
@@ -232,31 +244,50 @@ def _segment(
         attributes["f"] = lane.next_index
     calls, offset = [], 0
     for parcel in parcels:
-        if parcel.call != UNMARKED_CALL:
-            calls.append(CallInSegment(parcel.call, offset, len(parcel.messages)))
+        if parcel.part.call != UNMARKED_CALL:
+            calls.append(CallInSegment(parcel.part.name, offset, len(parcel.messages)))
         offset += len(parcel.messages)
     if calls:
         attributes["c"] = pack_calls(calls)
+    if any(parcel.tags for parcel in parcels):
+        tags = [tag for parcel in parcels for tag in parcel.tags or [NO_TAG] * len(parcel.messages)]
+        attributes["u"] = pack_tags(tags)
     return attributes, lane.open_block + bytes((first,))
 
 
-async def _earlier_attempt(at: Access, delay_us: int, call: bytes) -> list[bytes] | None:
-    """The ids that an earlier attempt of the call was given, if one was stored."""
-    desk = at.desk
+async def _earlier_attempt(at: Access, submission: Submission) -> dict[int, bytes]:
+    """The ids that earlier attempts of the call were given, by position: what was stored."""
+    desk, call, messages = at.desk, submission.call, submission.messages
     while call in desk.calls_under_way:
         desk.calls_awaited[call] = desk.calls_awaited.get(call, 0) + 1
         seen = desk.waits.signals(("call", call))
         # The deadline is set anew each time: past one, this would spin and hold up everybody.
         await desk.waits.wait_for(("call", call), seen, at.now_us() + CALL_LOOKBACK_US)
-    unsure = desk.unsure_attempt(call)
-    if unsure is not None:
-        await store(at, unsure)
-    ids = desk.ids_of_call(call)
-    if ids is not None:
-        return [ids[i : i + MESSAGE_ID_BYTES] for i in range(0, len(ids), MESSAGE_ID_BYTES)]
+    for unsure in desk.unsure_attempts(call):
+        await store(at.in_lane(unsure.lane), unsure)
+    found = known_ids(desk.ids_of_call(call) or b"")
+    if len(found) == len(messages):
+        return found
     # By the cell's time, which stamped what is looked for: this front end's clock may be off, and
     # what it knows of the cell's time may be old until the cell answers.
-    await at.cell.get(at.lane.low_water_key)
+    await fair.learn(at)
+    by_delay: dict[int, set[int]] = {}
+    for position, message in enumerate(messages):
+        by_delay.setdefault(_delay_s(at, message), set()).add(position)
+    deepest = at.lanes.deepest if any(message.group for message in messages) else 0
+    for delay_s, positions in by_delay.items():
+        for number in range(deepest + 1):
+            if not positions <= found.keys():
+                at_lane = at.in_lane(number)
+                found |= await _look_back(at_lane, submission, delay_s * 1_000_000, positions)
+    return found
+
+
+async def _look_back(
+    at: Access, submission: Submission, delay_us: int, wanted: set[int]
+) -> dict[int, bytes]:
+    """Ids of messages of the call that were sent to this lane with this delay, by position."""
+    found: dict[int, bytes] = {}
     visible_us = at.cell.now_us() + delay_us
     if not at.cell.chooses_stamps:
         visible_us += SETTLE_US  # the stamp may be ahead of what this front end takes for now
@@ -266,21 +297,26 @@ async def _earlier_attempt(at: Access, delay_us: int, call: bytes) -> list[bytes
         page = await at.cell.query(
             at.lane.segments, after=after, until=until, limit=QUERY_PAGE, reverse=True
         )
-        for found in page:
-            earlier = _ids_of(found.attributes, call)
-            if earlier is not None:
-                if not at.cell.chooses_stamps:
-                    # Nobody knows when it arrived: an attempt that nobody answered stored it.
-                    await upkeep.announce(at, found.key, found.attributes)
-                return earlier
-        if not page:
-            return None
+        for item in page:
+            earlier = _ids_in(item.attributes, submission)
+            if earlier:
+                await _make_known(at, item)
+                found |= earlier
+        if not page or wanted <= found.keys():
+            break
         until = keys.before(page[-1].key.sort)
-    return None
+    return found
 
 
-def _ids_of(item: Attributes, call: bytes) -> list[bytes] | None:
+def _ids_in(item: Attributes, submission: Submission) -> dict[int, bytes]:
     if item["k"] != "s":
-        return None
-    place = find_call(item, call)
-    return None if place is None else message_ids(item, place.offset, place.count)
+        return {}
+    return find_parts(item, submission.call, len(submission.messages))
+
+
+async def _make_known(at: Access, segment: Item) -> None:
+    """See that readers find a segment of which nobody knows what was done to that end."""
+    await fair.announce(at)
+    if not at.cell.chooses_stamps:
+        # Nobody knows when it arrived: an attempt that nobody answered stored it.
+        await upkeep.announce(at, segment.key, segment.attributes)

@@ -180,12 +180,12 @@ async def sweep(desk: Desk) -> None:
     Raises CellUnavailableError; what was not done stays due.
     """
     now_us = desk.clock.now_us()
-    for lane in list(desk.lanes.values()):
-        if lane.dropped:
+    for lanes, lane in [(known, lane) for known in desk.lanes.values() for lane in known]:
+        if lanes.dropped:
             continue
         cell = desk.cells[lane.cell]
         if lane.window_gone or lane.low != lane.low_written:
-            await _upkeep(Access(desk, lane.queue, lane), settle=lane.window_gone > 0)
+            await _upkeep(Access(desk, lanes.queue, lanes, lane), settle=lane.window_gone > 0)
         collected = 0
         while (
             lane.finished and lane.finished[0].due_us <= now_us and collected < COLLECT_BLOCKS_MAX

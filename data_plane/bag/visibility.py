@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from data_plane.bag import upkeep
+from data_plane.bag import fair, upkeep
 from data_plane.bag.block import NEVER_MS
 from data_plane.bag.bounds import LEASE_ATTEMPTS_MAX, VISIBILITY_TOTAL_MS_MAX
 from data_plane.bag.deleting import expired_handle, holds_lease
-from data_plane.bag.desk import Access, Desk, channel, open_lane
+from data_plane.bag.desk import Access, Desk, channel, open_lanes_of
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, MESSAGE_NOT_INFLIGHT, RefusedError
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
@@ -42,21 +42,25 @@ async def change_visibility(
     desk: Desk, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]], *, extended: bool
 ) -> list[Outcome]:
     """Set the visibility of leased messages anew, from now. See `Bag.change_visibility`."""
-    at = open_lane(desk, queue)
     terms = _Terms(NEVER_MS if extended else VISIBILITY_TOTAL_MS_MAX, queue.is_fenced)
-    blocks: dict[bytes, Wanted] = {}
+    lanes = open_lanes_of(desk, queue, [handle for handle, _ in changes])
+    blocks: dict[tuple[int, bytes], Wanted] = {}
     for handle, visibility_s in changes:
-        blocks.setdefault(handle.block, {})[handle.index] = (handle, visibility_s)
+        wanted = blocks.setdefault((handle.lane, handle.block), {})
+        wanted[handle.index] = (handle, visibility_s)
     outcomes = await desk.waits.all_of(
-        [_change_in(at, block_id, wanted, terms) for block_id, wanted in blocks.items()]
+        [
+            _change_in(lanes[lane], block_id, wanted, terms)
+            for (lane, block_id), wanted in blocks.items()
+        ]
     )
-    by_place: dict[tuple[bytes, int], Outcome] = {}
-    for block_id, outcome in zip(blocks, outcomes, strict=True):
+    by_place: dict[tuple[int, bytes, int], Outcome] = {}
+    for (lane, block_id), outcome in zip(blocks, outcomes, strict=True):
         if isinstance(outcome, Exception):
             raise outcome
         for index, refusal in outcome.items():
-            by_place[block_id, index] = refusal
-    return [by_place[handle.block, handle.index] for handle, _ in changes]
+            by_place[lane, block_id, index] = refusal
+    return [by_place[handle.lane, handle.block, handle.index] for handle, _ in changes]
 
 
 async def _change_in(
@@ -154,6 +158,7 @@ async def _announce(
     at: Access, block_id: bytes, before: Attributes, leases: dict[int, lease.Lease]
 ) -> None:
     """Let this front end's receives know, and all others where something is visible earlier."""
+    fair.visibility_changed(at, block_id, leases)
     block = at.lane.known(block_id)
     if block is not None:
         at.lane.leased(block, {i: new.to_bytes() for i, new in leases.items()}, at.now_us())

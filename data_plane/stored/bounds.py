@@ -23,6 +23,9 @@ DELETED_NAMES_MAX = 1_000
 UNNEEDED_BODIES_MAX = 100_000
 """Beyond these, bodies of deleted messages stay until the sweep finds their segments expired."""
 
+FAIR_LANES = 3
+"""Lanes of a standard queue: the quiet one, and two for groups that have much waiting."""
+
 QUERY_PAGE = 100
 GET_MANY_MAX = 100
 """Items that a cell reads in one request (data_plane/ports.py)."""

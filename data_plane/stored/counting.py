@@ -85,9 +85,8 @@ async def counts(cell: Cell, queue: Queue, now_us: int) -> Counts:
     alive = await _buckets(cell, queue, ALIVE, oldest_minute)
     total = sum(number(item.attributes, "n") for item in alive)
     delayed = await _total(cell, queue, DELAYED, now_us // TENTH_US + 1)
-    in_flight = await _total(cell, queue, IN_FLIGHT, now_us // TENTH_US + 1)
-    in_flight = min(max(0, in_flight), max(0, total))
-    delayed = min(max(0, delayed), max(0, total) - in_flight)
+    flying = min(await in_flight(cell, queue, now_us), max(0, total))
+    delayed = min(max(0, delayed), max(0, total) - flying)
     oldest_ms = next(
         (
             keys.slice_of(item.key.sort[9:]) * (MINUTE_US // 1000)
@@ -97,11 +96,16 @@ async def counts(cell: Cell, queue: Queue, now_us: int) -> Counts:
         0,
     )
     return Counts(
-        visible=max(0, total) - in_flight - delayed,
-        in_flight=in_flight,
+        visible=max(0, total) - flying - delayed,
+        in_flight=flying,
         delayed=delayed,
         oldest_sent_ms=oldest_ms,
     )
+
+
+async def in_flight(cell: Cell, queue: Queue, now_us: int) -> int:
+    """The queue's approximate number of messages in flight."""
+    return max(0, await _total(cell, queue, IN_FLIGHT, now_us // TENTH_US + 1))
 
 
 async def _total(cell: Cell, queue: Queue, kind: bytes, first_bucket: int) -> int:

@@ -5,11 +5,13 @@ from hashlib import blake2b
 
 from data_plane.core.queue import Generation
 from data_plane.ports import Key
+from data_plane.stored.bounds import FAIR_LANES
 
 SLICE_BYTES = 8
 BLOCK_BYTES = 10
 MARKER_FIRST = b"\xff"
 PURGE_FIRST = b"\xfe"
+LANE_FIRST = b"\xfd"
 LATE_LAST = b"\xff"
 _MOVED_BYTE, _MOVED_BIT = 6, 0x80
 """The highest bit of a block's counter, which no front end counts up to."""
@@ -43,9 +45,19 @@ def counters(uid: str) -> str:
     return f"T|{uid}"
 
 
+def marks(uid: str) -> str:
+    """The partition of what is known of a queue's lanes: low-water marks, and hints."""
+    return f"H|{uid}"
+
+
+def groups(uid: str) -> Key:
+    """The key of what front ends tell each other of a standard queue's groups."""
+    return Key(marks(uid), b"groups")
+
+
 def low_water(uid: str, lane: int, epoch: int) -> Key:
     """The key of a lane's low-water mark."""
-    return Key(f"H|{uid}", lane_name(lane, epoch).encode())
+    return Key(marks(uid), lane_name(lane, epoch).encode())
 
 
 def slots(uid: str, partition: int, generation: int) -> str:
@@ -121,4 +133,5 @@ def log_partitions(uid: str, generations: Iterable[Generation]) -> tuple[str, ..
 
 def partitions(uid: str) -> tuple[str, ...]:
     """All partitions of a queue, for whoever removes it."""
-    return (segments(uid, 0, 0), states(uid, 0, 0), f"H|{uid}", counters(uid))
+    lanes = [part(uid, lane, 0) for lane in range(FAIR_LANES) for part in (segments, states)]
+    return (*lanes, marks(uid), counters(uid))

@@ -183,17 +183,35 @@ def octets(item: Attributes, name: str) -> bytes:
     return value
 
 
+TAG_BYTES = 8
+
+
+def pack_tags(tags: Sequence[bytes]) -> bytes:
+    """The `u` attribute: of groups that are named by 8 bytes each, zeros for none."""
+    return tags[0] if len(set(tags)) == 1 else b"".join(tags)
+
+
+def group_tags(item: Attributes) -> list[bytes]:
+    """The tags of the messages' groups, in order; empty where no message has one."""
+    packed = item.get("u")
+    if not isinstance(packed, bytes):
+        return []
+    if len(packed) == TAG_BYTES:
+        return [packed] * number(item, "n")
+    return [packed[start : start + TAG_BYTES] for start in range(0, len(packed), TAG_BYTES)]
+
+
 def pack_calls(calls: Sequence[CallInSegment]) -> bytes:
     """The `c` attribute."""
     return b"".join(call.call + bytes((call.offset, call.count)) for call in calls)
 
 
-def find_call(item: Attributes, call: bytes) -> CallInSegment | None:
-    """Where in this segment the messages of an SDK call are, if they are in it."""
+def calls_of(item: Attributes) -> list[CallInSegment]:
+    """The SDK calls whose messages a segment has, by the names they have there."""
     packed = item.get("c", b"")
     if not isinstance(packed, bytes):
         raise UnknownFormatError("attribute c is not bytes")
-    for start in range(0, len(packed), 18):
-        if packed[start : start + 16] == call:
-            return CallInSegment(call, packed[start + 16], packed[start + 17])
-    return None
+    return [
+        CallInSegment(packed[start : start + 16], packed[start + 16], packed[start + 17])
+        for start in range(0, len(packed), 18)
+    ]

@@ -7,6 +7,7 @@ from data_plane.bag import deleting, lane, reading, receiving, sending, upkeep, 
 from data_plane.bag.block import GONE, LEASED, Block
 from data_plane.bag.desk import Access, Desk
 from data_plane.bag.lane import Entry, Lane
+from data_plane.bag.sending import Submission
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Message
 from data_plane.core.queue import Queue
@@ -112,8 +113,8 @@ def _update_without_set(assign: Attributes, add: Attributes, remove: frozenset[s
 async def _delete_in_memory(
     desk: Desk, queue: Queue, handles: Sequence[ReceiptHandle]
 ) -> list[RefusedError | None]:
-    lane_ = desk.lane(queue)
     for handle in handles:
+        lane_ = desk.lanes_of(queue).lane(handle.lane)
         block = lane_.known(handle.block)
         if block is None:
             return await _delete(desk, queue, handles)
@@ -152,8 +153,8 @@ def _lease_without_count(
 # Repeats
 
 
-async def _no_earlier_attempt(_at: Access, _delay_us: int, _call: bytes) -> None:
-    return None
+async def _no_earlier_attempt(_at: Access, _submission: Submission) -> dict[int, bytes]:
+    return {}
 
 
 # Intact
@@ -213,11 +214,12 @@ def _leased_also_unmet(self: Lane, block: Block, leases: dict[int, bytes], now_u
             self.settle(block, index, now_us // 1000)
 
 
-async def _wait_with_one_deadline(at: Access, _delay_us: int, call: bytes) -> None:
-    desk, until_us = at.desk, at.now_us() + 1_000_000
+async def _wait_with_one_deadline(at: Access, submission: Submission) -> dict[int, bytes]:
+    desk, until_us, call = at.desk, at.now_us() + 1_000_000, submission.call
     while call in desk.calls_under_way:
         seen = desk.waits.signals(("call", call))
         await desk.waits.wait_for(("call", call), seen, until_us)
+    return {}
 
 
 BUGS: Final = (

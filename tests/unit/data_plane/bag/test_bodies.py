@@ -108,7 +108,8 @@ def test_bodies_kept_in_memory_are_bounded_by_what_they_are_unpacked(
         assert len(got) == 8
         (store,) = bag._desk.bodies.values()
         assert len(store._held) == 2
-        (lane,) = bag._desk.lanes.values()
+        (lanes,) = bag._desk.lanes.values()
+        lane = lanes.lane(0)
         assert all("z" not in s.item for b in lane.blocks.values() for s in b.segments.values())
         bench.clock.advance(31)
         assert sorted(bodies_of(await bench.receive(bag=bag))) == sorted(bodies_of(got))
@@ -302,7 +303,8 @@ def test_a_missing_body_is_none_where_others_have_deleted_it(bench: ApartBench) 
         await bench.delete([*got, first], bag=other)
         await bench.blobs.delete(await bench.names())
         # As after a long freeze between the look at the block and the fetch.
-        (lane,) = bench.bag._desk.lanes.values()
+        (lanes,) = bench.bag._desk.lanes.values()
+        lane = lanes.lane(0)
         (block,) = lane.blocks.values()
         block.checked_us = bench.clock.now_us()
         (store,) = bench.bag._desk.bodies.values()

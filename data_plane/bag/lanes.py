@@ -1,0 +1,104 @@
+"""A queue's lanes in one front end: those that are in use, and what is known of all of them."""
+
+from collections.abc import Iterator
+
+from data_plane.bag.bounds import IN_FLIGHT_LOOK_EVERY_US, IN_FLIGHT_UNSEEN_MAX
+from data_plane.bag.lane import Lane
+from data_plane.bag.tenants import Tenants
+from data_plane.core.limits import IN_FLIGHT_MAX
+from data_plane.core.queue import Queue
+from data_plane.stored.bounds import FAIR_LANES
+
+
+class InFlight:
+    """How many messages of a queue are in flight, looked up only where it may matter.
+
+    A front end looks after so many leases that only a tenth of what was left could have been
+    granted by itself, and not more often than once a second.
+    """
+
+    __slots__ = ("_deleted", "_granted", "_known", "_looked_us", "_unseen_max")
+
+    def __init__(self) -> None:
+        self._known = 0
+        self._granted = 0
+        self._deleted = 0
+        self._looked_us = 0
+        self._unseen_max = IN_FLIGHT_UNSEEN_MAX
+
+    def granted(self, leases: int) -> None:
+        """Messages were handed out."""
+        self._granted += leases
+
+    def deleted(self, messages: int) -> None:
+        """Messages were deleted."""
+        self._deleted += messages
+
+    def must_look(self, now_us: int) -> bool:
+        """Whether to ask the counters before more is granted."""
+        is_recent = 0 <= now_us - self._looked_us < IN_FLIGHT_LOOK_EVERY_US
+        return self._granted >= self._unseen_max and not is_recent
+
+    def looked(self, in_flight: int, now_us: int) -> None:
+        """The counters say so."""
+        self._known, self._looked_us = in_flight, now_us
+        self._granted = self._deleted = 0
+        self._unseen_max = max(0, IN_FLIGHT_MAX - in_flight) // 10
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more messages may be in flight."""
+        return self._known + self._granted - self._deleted >= IN_FLIGHT_MAX
+
+
+class QueueLanes:
+    """See the module's docstring.
+
+    Lanes up to `announced` need no announcement by this front end. `tenants` is None as long as it
+    has met no message group.
+    """
+
+    def __init__(self, queue: Queue, writer: bytes) -> None:
+        self.queue = queue
+        self.uid = queue.uid
+        self.cell = queue.cell
+        self.dropped = False
+        self.announced = 0
+        self.in_flight = InFlight()
+        self.tenants: Tenants | None = None
+        self.progress_told_us = 0
+        self.has_progress = False
+        self._deepest = 0
+        self._writer = writer
+        self._lanes = [Lane(queue, writer)]
+        self._lanes[0].is_aside = self._is_aside
+
+    def __iter__(self) -> Iterator[Lane]:
+        """The lanes that this front end has to do with, from the quiet one on."""
+        return iter(self._lanes)
+
+    @property
+    def deepest(self) -> int:
+        """The number of the last lane in use, as far as it is known."""
+        return max(self._deepest, self._lanes[0].lanes_told)
+
+    def lane(self, number: int) -> Lane:
+        """A lane, below `FAIR_LANES`."""
+        if not 0 <= number < FAIR_LANES:
+            raise ValueError(f"a queue has no lane {number}")
+        while len(self._lanes) <= number:
+            self._lanes.append(Lane(self.queue, self._writer, len(self._lanes)))
+        return self._lanes[number]
+
+    def use(self, number: int) -> None:
+        """Lanes up to this one are in use."""
+        self._deepest = max(self._deepest, number)
+
+    def known_tenants(self) -> Tenants:
+        """What is known of the queue's groups, from now on."""
+        if self.tenants is None:
+            self.tenants = Tenants()
+        return self.tenants
+
+    def _is_aside(self, tag: bytes) -> bool:
+        return self.tenants is not None and self.tenants.is_aside(tag)
