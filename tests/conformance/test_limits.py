@@ -18,6 +18,7 @@ ELSEWHERE = {
     "POLICY_STATEMENTS_MAX": "the unit tests of policies",
     "POLICY_PRINCIPALS_MAX": "the unit tests of policies",
     "POLICY_CONDITIONS_MAX": "the unit tests of policies",
+    "IN_FLIGHT_MAX": "the unit tests of the bag",
     "PURGE_INTERVAL_S": "below",
     "RECREATE_AFTER_DELETE_S": "below",
     "REQUEST_BODY_BYTES_MAX": "below",
