@@ -9,7 +9,7 @@ from tests.conformance.fifo_calls import Fifo, by_group
 from tests.conformance.in_process import InProcessServer
 
 MODE = {"DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"}
-GROUPS = "abcdefghijklmnopqrst"
+GROUPS = "abcdefghij"
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def test_duplicates_are_found_within_their_group(fast: Fifo) -> None:
         again = fast.send("x", group)
         for name in ("MessageId", "SequenceNumber"):
             assert again[name] == first[group][name]
-    entries = ({"MessageBody": "x", "MessageGroupId": group} for group in GROUPS[:10])
-    for group, entry in zip(GROUPS, fast.send_batch(*entries)["Successful"], strict=False):
+    entries = ({"MessageBody": "x", "MessageGroupId": group} for group in GROUPS)
+    for group, entry in zip(GROUPS, fast.send_batch(*entries)["Successful"], strict=True):
         assert entry["MessageId"] == first[group]["MessageId"]
     assert fast.drain() == ["x"] * len(GROUPS)
 

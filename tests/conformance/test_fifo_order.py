@@ -170,8 +170,7 @@ def test_messages_of_a_group_go_to_two_consumers_one_after_the_other(
 
 
 def test_many_groups_all_come_each_in_its_order(fifo: Fifo) -> None:
-    groups = [f"{chr(97 + number)}" for number in range(20)]
-    bodies = [f"{group}{number}" for number in range(5) for group in groups]
+    bodies = [f"{group}{number}" for number in range(5) for group in "abcdefgh"]
     for start in range(0, len(bodies), 10):
         fifo.send_batch(*({"MessageBody": body} for body in bodies[start : start + 10]))
     assert by_group(fifo.drain()) == by_group(bodies)

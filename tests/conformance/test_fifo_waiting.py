@@ -149,8 +149,8 @@ def test_a_wait_does_not_take_what_is_held(server: InProcessServer) -> None:
     assert first in (["b1"], ["a2"], ["a2", "b1"], ["b1", "a2"])
 
 
-def test_a_wait_without_messages_lasts(sqs: Any) -> None:
-    fifo = Fifo(sqs, ReceiveMessageWaitTimeSeconds="1")
+def test_a_wait_without_messages_lasts(server: InProcessServer) -> None:
+    fifo = Fifo(server.client(), ReceiveMessageWaitTimeSeconds="1")
     fifo.send("a1")
     started_s = time.monotonic()
     assert fifo.bodies() == ["a1"]

@@ -1,0 +1,50 @@
+"""FIFO queues through boto3 once more, over a DynamoDB cell on moto in this process.
+
+Under the blocking driver, as a Lambda function has it; other tests have the event loop.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from data_plane.dynamodb.opening import connect
+from tests.conformance.dynamodb_server import serving_on_dynamodb
+from tests.conformance.fifo_calls import Fifo
+from tests.conformance.in_process import InProcessServer
+from tests.conformance.runners import OneAfterTheOther
+from tests.conformance.test_fifo_deduplication import *  # noqa: F403 - its tests are run here
+from tests.conformance.test_fifo_order import *  # noqa: F403 - its tests are run here
+from tests.conformance.test_fifo_receive_attempts import *  # noqa: F403 - its tests are run here
+from tests.conformance.test_fifo_two_front_ends import *  # noqa: F403 - its tests are run here
+from tests.conformance.test_fifo_visibility import *  # noqa: F403 - its tests are run here
+
+
+@pytest.fixture(scope="module")
+def dynamodb() -> Iterator[Any]:
+    with mock_aws():
+        yield connect("", "us-east-1", connections_max=1)
+
+
+@pytest.fixture
+def server(dynamodb: Any) -> Iterator[InProcessServer]:
+    with serving_on_dynamodb(dynamodb, OneAfterTheOther) as started:
+        yield started
+    failures = [served.exception for served in started.served if served.exception]
+    assert failures == [], "the server answered with an internal error"
+
+
+@pytest.fixture
+def sqs(server: InProcessServer) -> Any:
+    return server.client("json")
+
+
+def test_a_batch_of_the_greatest_size_goes_through_items_of_400_kb(sqs: Any) -> None:
+    fifo = Fifo(sqs)
+    # 1 MiB in total, of which zstd takes off less than half.
+    bodies = ["a" + os.urandom(52_428).hex()[1:] for _ in range(10)]
+    assert len(fifo.send_batch(*({"MessageBody": body} for body in bodies))["Successful"]) == 10
+    received = fifo.receive()
+    assert [message["Body"] for message in received] == bodies
