@@ -64,6 +64,9 @@ COLLECT_BLOCKS_MAX = 256
 PARTITIONS_MAX = 4_000
 """Partitions that a front end remembers."""
 
+IDLE_US_MAX = 900_000_000
+"""What is remembered of a partition that nobody has used for so long is forgotten."""
+
 ATTEMPT_US = 300_000_000
 """A ReceiveRequestAttemptId is recognised for this long."""
 

@@ -55,6 +55,7 @@ class Desk:
         else:
             self.partitions.move_to_end(key)
             found.queue = queue
+        found.used_us = self.clock.now_us()
         return found
 
     def generations(self, queue: Queue) -> tuple[Generation, ...]:

@@ -82,6 +82,7 @@ class Partition:
         self.pages = keys.pages(queue.uid, number_, self.generation)
         self.low_water_key = keys.low_water(queue.uid, number_, self.generation)
         self.tail: Tail | None = None
+        self.used_us = 0
         self.has_earlier = generation > 0
         self.stamp_us_min = 0
         self.reader = Reader(writer)

@@ -90,7 +90,7 @@ class Reader:
         self.earlier_groups = 0
         self.pending_count = 0
         self.blocks: OrderedDict[int, Block] = OrderedDict()
-        self.open_slots: dict[int, list[Pending]] = {}
+        self.open_slots: OrderedDict[int, list[Pending]] = OrderedDict()
         self.groups: dict[bytes, deque[Pending]] = {}
         self.ready: list[tuple[int, int, bytes]] = []
         self.is_ready: set[bytes] = set()

@@ -10,7 +10,7 @@ from typing import Any
 from data_plane.core.message import Delivery
 from data_plane.core.queue import Queue
 from data_plane.log import appending, reading
-from data_plane.log.bounds import COLLECT_BLOCKS_MAX, LOW_WATER_MESSAGES
+from data_plane.log.bounds import COLLECT_BLOCKS_MAX, IDLE_US_MAX, LOW_WATER_MESSAGES
 from data_plane.log.desk import Access, Desk, open_generations
 from data_plane.ports import Absent, CellUnavailableError, Equals, Key, LessThan, Update
 from data_plane.stored import keys
@@ -59,13 +59,13 @@ async def sweep(desk: Desk) -> None:
     Raises CellUnavailableError; what was not done stays due.
     """
     now_us = desk.clock.now_us()
-    for partition in list(desk.partitions.values()):
-        if partition.uid in desk.dropped:
-            continue
+    for key, partition in list(desk.partitions.items()):
         at = Access(desk, partition.queue, partition)
         if partition.reader.passed_messages:
             await write_low_water(at)
         collect(at, now_us)
+        if now_us - partition.used_us > IDLE_US_MAX and not partition.reader.finished:
+            desk.partitions.pop(key, None)
 
 
 def collect(at: Access, now_us: int) -> None:

@@ -63,3 +63,17 @@ def test_a_group_that_waits_behind_many_keeps_no_other_waiting(bench: Bench) -> 
         assert sum(requests.values()) <= 2
 
     bench.run(story())
+
+
+def test_what_nobody_uses_is_forgotten(bench: Bench) -> None:
+    async def story() -> None:
+        (sent,) = await bench.send("a:1:x")
+        assert await bench.drain() == ["1"]
+        bench.clock.advance(bounds.IDLE_US_MAX // 1_000_000 + 1)
+        await bench.log.sweep()
+        assert not bench.log._desk.partitions
+        (again,) = await bench.send("a:2:x")
+        assert again.sequence > sent.sequence
+        assert await bench.drain() == ["2"]
+
+    bench.run(story())
