@@ -164,12 +164,12 @@ async def delete(
         await client.call("DeleteMessageBatch", queue, {"QueueUrl": queue, "Entries": entries})
 
 
-async def purge(client: Client, plan: Plan, until_us: int) -> None:
-    """Purge a queue now and then."""
+async def purge(client: Client, names: Sequence[str], until_us: int) -> None:
+    """Purge one of these queues now and then."""
     while client.world.scheduler.now_us < until_us:
         await client.pause(2_000_000, 40_000_000)
-        queue = client.random.choice(plan.queues)
-        await client.call("PurgeQueue", queue.name, {"QueueUrl": queue.name})
+        name = client.random.choice(names)
+        await client.call("PurgeQueue", name, {"QueueUrl": name})
 
 
 async def drain(client: Client, queue: str, for_us: int) -> None:

@@ -7,8 +7,8 @@ decision of a front end at true time t was made between t + `offset_us_min` and 
 
 import base64
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from data_plane.bag.bounds import COLLECT_AFTER_US, MARKERS_AT_ONCE_MAX
 from data_plane.core.identifiers import uuid_text
@@ -22,7 +22,7 @@ from tests.simulation.ledger import (
     attributes_of,
     make_ledger,
 )
-from tests.simulation.plan import Plan, QueuePlan
+from tests.simulation.plan import Plan, Surroundings
 from tests.simulation.world import World
 
 SECOND_US = 1_000_000
@@ -43,15 +43,28 @@ class Violation(NamedTuple):
     words: list[str]
 
 
+class QueueFacts(Protocol):
+    """What of a queue's plan the oracle holds deliveries against."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def visibility_s(self) -> int: ...
+    @property
+    def delay_s(self) -> int: ...
+    @property
+    def retention_s(self) -> int: ...
+
+
 class Case:
     """A universe before the oracle."""
 
-    def __init__(self, plan: Plan, world: World) -> None:
+    def __init__(self, plan: Surroundings, queues: Sequence[QueueFacts], world: World) -> None:
         self.plan = plan
         self.world = world
         self.history = world.history
         self.ledger: Ledger = make_ledger(world.history)
-        self.queues: dict[str, QueuePlan] = {queue.name: queue for queue in plan.queues}
+        self.queues: dict[str, QueueFacts] = {queue.name: queue for queue in queues}
         self.end_us = world.scheduler.now_us
         self.early_us = world.offset_us_min
         self.late_us = world.offset_us_max
@@ -63,6 +76,17 @@ class Case:
             for stored in store.stored:
                 self.stored_by_id[uuid_text(stored.message_id)] = stored
                 self.stored_by_body[stored.body].append(stored)
+
+    def may_ignore_leases(self, delivered: Delivered) -> bool:
+        """Whether the receive was under way while the message was deleted and its block collected.
+
+        At least once allows such a delivery; nothing knows the leases before it any more.
+        """
+        deleted_us = self.ledger.deleted_us.get(delivered.id, NEVER_US)
+        return (
+            delivered.attempt.invoked_us < deleted_us
+            and delivered.answered_us + self.late_us - self.early_us > deleted_us + COLLECT_AFTER_US
+        )
 
 
 def nothing_breaks(case: Case) -> Iterator[Violation]:
@@ -131,7 +155,7 @@ def visibility_is_respected(case: Case) -> Iterator[Violation]:
         for number, delivered in enumerate(by_lease):
             if number == 0:
                 continue
-            if _outlived_its_state(case, delivered):
+            if case.may_ignore_leases(delivered):
                 continue
             ends_us = _earliest_end_us(case, by_lease[:number], changes, delivered)
             if ends_us > delivered.answered_us + case.late_us + MILLISECOND_US:
@@ -170,18 +194,6 @@ def _earliest_end_us(
     )
 
 
-def _outlived_its_state(case: Case, delivered: Delivered) -> bool:
-    """Whether the receive was under way while the message was deleted and its block collected.
-
-    At least once allows such a delivery; nothing knows the leases before it any more.
-    """
-    deleted_us = case.ledger.deleted_us.get(delivered.id, NEVER_US)
-    return (
-        delivered.attempt.invoked_us < deleted_us
-        and delivered.answered_us + case.late_us - case.early_us > deleted_us + COLLECT_AFTER_US
-    )
-
-
 def receive_counts_grow(case: Case) -> Iterator[Violation]:
     """A receive count is above those of all deliveries answered before."""
     for message_id, deliveries in case.ledger.deliveries.items():
@@ -191,7 +203,7 @@ def receive_counts_grow(case: Case) -> Iterator[Violation]:
             highest = max(
                 (d.receive_count for d in deliveries if d.answered_us < began_us), default=0
             )
-            if (count in seen or count <= highest) and not _outlived_its_state(case, delivered):
+            if (count in seen or count <= highest) and not case.may_ignore_leases(delivered):
                 yield Violation(
                     "receive counts grow",
                     f"{message_id} was delivered with receive count {count} after {highest},"
@@ -369,5 +381,5 @@ INVARIANTS: Final[tuple[Callable[[Case], Iterator[Violation]], ...]] = (
 
 def check(plan: Plan, world: World) -> list[Violation]:
     """Everything that is wrong with a universe."""
-    case = Case(plan, world)
+    case = Case(plan, plan.queues, world)
     return [violation for invariant in INVARIANTS for violation in invariant(case)]

@@ -88,7 +88,8 @@ async def _side_by_side(plan: Plan, world: World, until_us: int) -> None:
     calls = [produce(Client(world, f"producer{i}"), plan) for i in range(plan.producers)]
     calls += [consume(Client(world, f"consumer{i}"), plan, until_us) for i in range(plan.consumers)]
     if plan.purges:
-        calls.append(purge(Client(world, "purger"), plan, until_us))
+        names = [queue.name for queue in plan.queues]
+        calls.append(purge(Client(world, "purger"), names, until_us))
     await all_of(world, calls)
 
 
