@@ -11,7 +11,7 @@ from tests.conformance.limit_cases import (
     always,
     invalid,
 )
-from tests.conformance.raw_calls import url
+from tests.conformance.raw_calls import Bench, url
 
 
 def arn(name: str) -> str:
@@ -50,6 +50,14 @@ def page_limit(action: str, **params: str) -> Limit:
 
 def redrive_policy(count: int) -> str:
     return json.dumps({"deadLetterTargetArn": arn("dead"), "maxReceiveCount": count})
+
+
+def empty_dead_letter_queue(bench: Bench, number: int) -> str:
+    """The ARN of one that no task moves messages from yet."""
+    bench.ask("CreateQueue", QueueName=f"dead{number}")
+    policy = json.dumps({"deadLetterTargetArn": arn(f"dead{number}"), "maxReceiveCount": 1})
+    bench.ask("CreateQueue", QueueName=f"of{number}", Attributes={"RedrivePolicy": policy})
+    return arn(f"dead{number}")
 
 
 def allow_policy(count: int) -> str:
@@ -229,6 +237,39 @@ QUEUES = [
         None,
         256,
         invalid("Tag values must be at most 256 characters in length."),
+    ),
+    Limit(
+        ("KMS_KEY_ID_CHARS_MAX",),
+        "SetQueueAttributes",
+        lambda _, size: set_attributes(KmsMasterKeyId="k" * size),
+        None,
+        2048,
+        always("InvalidAttributeValue", "Invalid value for the parameter KmsMasterKeyId."),
+    ),
+    Limit(
+        ("MOVED_PER_SECOND_MAX",),
+        "StartMessageMoveTask",
+        lambda bench, rate: {
+            "SourceArn": empty_dead_letter_queue(bench, rate),
+            "MaxNumberOfMessagesPerSecond": rate,
+        },
+        1,
+        500,
+        invalid(
+            "Value for parameter MaxNumberOfMessagesPerSecond is invalid. Reason: You must enter "
+            "a number that's between 1 and 500."
+        ),
+    ),
+    Limit(
+        ("MOVE_TASKS_LISTED_MAX",),
+        "ListMessageMoveTasks",
+        lambda _, count: {"SourceArn": arn("dead"), "MaxResults": count},
+        1,
+        10,
+        invalid(
+            "Value for parameter MaxResults is invalid. Reason: You must enter a number that's "
+            "between 1 and 10."
+        ),
     ),
     page_limit("ListQueues"),
     page_limit("ListDeadLetterSourceQueues", QueueUrl=url("dead")),

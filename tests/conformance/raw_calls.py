@@ -18,6 +18,7 @@ from data_plane.protocol.operation import Operation
 from data_plane.protocol.query_xml import NAMESPACE
 from data_plane.protocol.shapes import ListOf, MapOf, Shape, Structure
 from tests.conformance.in_process import ACCOUNT, ENDPOINT, REGION, InProcessServer
+from tests.conformance.runners import LoopInAThread, NewRunner
 
 PROTOCOLS = ("json", "query")
 HOST = ENDPOINT.partition("://")[2]
@@ -159,9 +160,9 @@ def _read_json(response: HttpResponse, headers: Mapping[str, str]) -> Reply:
 class Bench:
     """A server whose state tests compare, called in one of the protocols."""
 
-    def __init__(self, protocol: str) -> None:
+    def __init__(self, protocol: str, new_runner: NewRunner = LoopInAThread) -> None:
         self.protocol = protocol
-        self.server = InProcessServer(sixty_second_rules=True)
+        self.server = InProcessServer(new_runner)
         self.operations: dict[str, Operation] = {
             operation.name: operation for operation in self.server.operations
         }
@@ -183,16 +184,15 @@ class Bench:
 
     def ask(self, action: str, **params: Any) -> dict[str, Any]:
         """Call an operation that succeeds; its output."""
-        reply = self._ask(action, params)
+        reply = read_reply(self.server.answer(json_request(action, params)), "json")
         assert reply.status == 200, reply
         return dict(reply.result)
 
-    def _ask(self, action: str, params: Mapping[str, Any]) -> Reply:
-        return read_reply(self.server.answer(json_request(action, params)), "json")
-
     def handle(self, queue: str) -> str:
         """A message's receipt handle, its message in flight."""
-        self.ask("SendMessage", QueueUrl=url(queue), MessageBody="x")
+        fifo = {"MessageGroupId": "handles", "MessageDeduplicationId": "handles"}
+        extra = fifo if queue.endswith(".fifo") else {}
+        self.ask("SendMessage", QueueUrl=url(queue), MessageBody="x", **extra)
         received = self.ask("ReceiveMessage", QueueUrl=url(queue), VisibilityTimeout=300)
         return str(received["Messages"][0]["ReceiptHandle"])
 
@@ -201,8 +201,13 @@ class Bench:
         state = {}
         for address in self.ask("ListQueues").get("QueueUrls", []):
             named = {"QueueUrl": address, "AttributeNames": ["All"]}
-            attributes = self._ask("GetQueueAttributes", named).result
-            state[address] = (attributes, self.ask("ListQueueTags", QueueUrl=address))
+            attributes = self.ask("GetQueueAttributes", **named)["Attributes"]
+            arn = attributes["QueueArn"]
+            state[address] = (
+                attributes,
+                self.ask("ListQueueTags", QueueUrl=address),
+                self.ask("ListMessageMoveTasks", SourceArn=arn, MaxResults=10),
+            )
         return state
 
     def close(self) -> None:

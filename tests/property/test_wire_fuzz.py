@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from data_plane.operations.catalog import message_operations
 from data_plane.protocol.http import HttpRequest, HttpResponse
-from data_plane.protocol.operation import Operation
 from data_plane.protocol.shapes import ListOf, MapOf, Scalar, Shape, Structure
+from tests.conformance.raw_calls import form_fields
 from tests.unit.data_plane.wire import URL, FakeBag, Server, handle, json_request, query_request
 
 OPERATIONS = {operation.name: operation for operation in message_operations(FakeBag())}
@@ -108,38 +108,13 @@ def test_arbitrary_bodies(action: str, body: bytes) -> None:
     check(server, server.answer(json_request(action, body)))
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None)
 @given(st.data(), actions)
 def test_requests_that_are_nearly_right_in_json(data: st.DataObject, action: str) -> None:
     params = data.draw(structures(OPERATIONS[action].input))
     body = json.dumps(data.draw(st.sampled_from([params, on_the_queue(params)])))
     server = Server()
     check(server, server.answer(json_request(action, body.encode())))
-
-
-def fields(params: dict[str, Any], operation: Operation) -> dict[str, str]:
-    """The form fields of parameters, as a client of the Query protocol would write them."""
-    written: dict[str, str] = {"Action": operation.name}
-
-    def write(value: Any, shape: Shape, name: str) -> None:
-        match shape, value:
-            case Structure(), dict():
-                for member, inner in shape.members.items():
-                    if member in value:
-                        flat = inner.query_name if isinstance(inner, ListOf | MapOf) else member
-                        write(value[member], inner, f"{name}.{flat}".lstrip("."))
-            case ListOf(), list():
-                for number, member in enumerate(value, start=1):
-                    write(member, shape.member, f"{name}.{number}")
-            case MapOf(), dict():
-                for number, (key, member) in enumerate(value.items(), start=1):
-                    written[f"{name}.{number}.{shape.query_key}"] = key
-                    write(member, shape.value, f"{name}.{number}.{shape.query_value}")
-            case _:
-                written[name] = str(value)
-
-    write(params, operation.input, "")
-    return written
 
 
 def encodable(form: dict[str, str]) -> dict[str, str]:
@@ -149,13 +124,13 @@ def encodable(form: dict[str, str]) -> dict[str, str]:
     }
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None)
 @given(st.data(), actions)
 def test_requests_that_are_nearly_right_in_forms(data: st.DataObject, action: str) -> None:
     params = data.draw(structures(OPERATIONS[action].input))
     params = data.draw(st.sampled_from([params, on_the_queue(params)]))
     server = Server()
-    form = encodable(fields(params, OPERATIONS[action]))
+    form = encodable(dict(form_fields(action, params, OPERATIONS[action].input)))
     check(server, server.answer(query_request(form)))
 
 

@@ -1,0 +1,129 @@
+"""Whatever is wrong with a request, of any operation: no answer is a 5xx or has a wrong form.
+
+And what is refused changes nothing: queues, attributes, tags and counts are as before.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Hashable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data_plane.ports import Clock, Offload, Waits
+from data_plane.protocol.http import HttpRequest
+from data_plane.runtime.event_loop import EventLoopWaits
+from tests.conformance.on_driver import inline
+from tests.conformance.raw_calls import PROTOCOLS, Bench, Reply, read_reply, url
+from tests.property.request_corpus import ARNS, QUEUES, REDRIVE, Corpus
+
+T = TypeVar("T")
+
+REQUESTS = 10
+_PROFILE = settings.get_profile(settings.get_current_profile_name())
+NO_ACTION = b"<UnknownOperationException/>"
+
+
+class _NoWaiting(EventLoopWaits):
+    """Ends long polls at once, as a server does that is about to stop."""
+
+    async def wait_for(self, _channel: Hashable, _seen: int, _until_us: int) -> bool:
+        return False
+
+
+class _NoLongPolls:
+    """An event loop in the caller's thread."""
+
+    serves_one_at_a_time = True
+
+    def __init__(self, clock: Clock) -> None:
+        self.waits: Waits = _NoWaiting(clock)
+        self.offload: Offload = inline
+        self._loop = asyncio.new_event_loop()
+
+    def run(self, call: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(call)
+
+    def close(self) -> None:
+        self._loop.close()
+
+
+class _SlowClock:
+    """Time passes by a microsecond with each look: nothing becomes due between two of them."""
+
+    def __init__(self) -> None:
+        self._now_us = 1_900_000_000_000_000
+
+    def now_us(self) -> int:
+        self._now_us += 1
+        return self._now_us
+
+
+@contextmanager
+def opened(protocol: str) -> Iterator[Bench]:
+    bench = Bench(protocol, _NoLongPolls)
+    bench.server.clock._machine = _SlowClock()  # type: ignore[assignment]
+    try:
+        for name in QUEUES:
+            fifo = name.endswith(".fifo")
+            attributes = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+            bench.ask("CreateQueue", QueueName=name, Attributes=attributes if fifo else {})
+        redrive = {"RedrivePolicy": REDRIVE}
+        bench.ask("SetQueueAttributes", QueueUrl=url("orders"), Attributes=redrive)
+        yield bench
+    finally:
+        bench.close()
+
+
+def handles(bench: Bench) -> dict[str, str]:
+    """Of a message in flight in each queue, and of a task that moves messages."""
+    task = bench.ask("StartMessageMoveTask", SourceArn=ARNS[2])
+    return {"task": task["TaskHandle"], **{name: bench.handle(name) for name in QUEUES[:3]}}
+
+
+def answer_is_well_formed(bench: Bench, request: HttpRequest) -> Reply:
+    """The answer, in the protocol that the request's headers ask for."""
+    headers = request.headers
+    response = bench.server.answer(request)
+    assert response.status < 500, response.body
+    if response.body == NO_ACTION:
+        assert response.status == 404
+        return Reply(404)
+    is_json = "x-amz-target" in headers or headers.get("content-type", "").startswith(
+        "application/x-amz-json"
+    )
+    return read_reply(response, "json" if is_json else "query")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@settings(max_examples=_PROFILE.max_examples // 2)
+@given(random=st.randoms(use_true_random=False))
+def test_no_request_breaks_the_server(protocol: str, random: Random) -> None:
+    with opened(protocol) as bench:
+        held = handles(bench)
+        corpus = Corpus(random, protocol, bench.operations, held)
+        state = bench.state()
+        for _ in range(REQUESTS):
+            request = corpus.wrong()
+            refused = answer_is_well_formed(bench, request).status != 200
+            before, state = state, bench.state()
+            if refused:
+                assert state == before, request
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_the_corpus_starts_from_is_valid(protocol: str) -> None:
+    with opened(protocol) as bench:
+        held = handles(bench)
+        never = set(bench.operations)
+        for seed in range(20):
+            corpus = Corpus(Random(seed), protocol, bench.operations, held)
+            for action in sorted(bench.operations):
+                request = corpus.request(action, corpus.valid(action, least=seed % 2 == 0))
+                if answer_is_well_formed(bench, request).status == 200:
+                    never.discard(action)
+            bench.server.run(bench.server.move_runner.step())
+    assert never == set()
