@@ -43,7 +43,7 @@ DELAY_US_MAX = 120_000_000
 class Stored:
     """A message as a cell took it: the truth against which deliveries are held.
 
-    `again` is set where the cell still held a message with this body.
+    `again` is set where the cell still held a message with this body, `dead` for a dead letter.
     """
 
     time_us: int
@@ -52,6 +52,7 @@ class Stored:
     message_id: bytes
     body: str
     again: bool
+    dead: bool = False
 
 
 class Witness(Protocol):
@@ -127,7 +128,15 @@ class Store:
             earlier = self._segments.setdefault(message.body, [])
             again = any(self._holds(known) for known in earlier)
             self.stored.append(
-                Stored(time_us, stamp_us, front_end, message.id, message.body, again=again)
+                Stored(
+                    time_us,
+                    stamp_us,
+                    front_end,
+                    message.id,
+                    message.body,
+                    again=again,
+                    dead=message.dead_letter_source != "",
+                )
             )
             earlier.append(key)
 

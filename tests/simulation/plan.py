@@ -56,7 +56,8 @@ class Surroundings:
     `sequential`: one front end and one client that does one thing after the other, so that what a
     call spends can be counted. `stamps`: cells choose the stamps of appends. Where they do not,
     bodies above `blob_threshold_bytes` may lie apart. `haste` divides how long requests are under
-    way and how far clocks jump, for engines whose ages are divided by it, too.
+    way and how far clocks jump, for engines whose ages are divided by it, too. `moves`: front ends
+    run message move tasks.
     """
 
     seed: int
@@ -70,6 +71,7 @@ class Surroundings:
     bounds: Mapping[str, int]
     sequential: bool
     haste: int = 1
+    moves: bool = False
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from control_plane.message_moves import MessageMoves
+from control_plane.message_moves_running import MoveRunner
 from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
 from data_plane.bag.engine import Bag
@@ -89,6 +90,9 @@ class Slot:
             process.start(self._sweep(process, engine.sweep))
             if bodies:
                 process.start(self._sweep(process, engine.sweep_bodies))
+        if plan.moves:
+            runner = MoveRunner(moves, registry, engine, process, process, process)
+            process.start(self._sweep(process, runner.step))
 
     def _bodies(self, place: BlobStore) -> BodyStore:
         threshold_bytes = self._world.plan.blob_threshold_bytes

@@ -1,0 +1,149 @@
+"""Planted bugs of moves between queues; see bugs.py. They show in universes with dead letters."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any, Final
+
+from data_plane.bag import deleting, moving, receiving
+from data_plane.bag.block import Block
+from data_plane.bag.desk import Access
+from data_plane.bag.lane import Finished
+from data_plane.bag.moving import Moving
+from data_plane.core.message import Message
+from data_plane.ports import Attributes, Key
+from data_plane.stored import counting, keys, moves, segment
+from tests.simulation.planted import PlantedBug, planted
+from tests.simulation.redrive.universe import run
+
+ARRIVES = frozenset({"acknowledged arrives"})
+WAYS = frozenset({"ways are gone once"})
+REDRIVEN = frozenset({"redriven once"})
+BOUNDED = frozenset({"receives are bounded"})
+INTACT = frozenset({"messages are intact"})
+EXPIRE = frozenset({"dead letters expire"})
+ONCE = frozenset({"visibility is respected", "receive counts grow", "deletes last"})
+
+_finish = moving.finish
+_copied = moving._copied
+_sent_us = segment.sent_us
+
+
+_given = count(1)
+
+
+def _random_block(_uid: str, _lane: int, _epoch: int, block_id: bytes) -> bytes:
+    """Another one each time: a copy is another message."""
+    return block_id[:6] + (1 << 31 | next(_given)).to_bytes(4, "big")
+
+
+async def _gone_before_it_is_stored(
+    at: Access, block_id: bytes, begun: Sequence[Moving], mover: Any
+) -> None:
+    done = {one.index: counting.counted_ms(at.queue, one.message) for one in begun}
+    await deleting.delete_in(at, block_id, done, moved=True)
+    await _finish(at, block_id, begun, mover)
+
+
+def _collect_all(at: Access, block_id: bytes, before: Attributes, sent_ms: dict[int, int]) -> None:
+    if not keys.is_moved_block(block_id):
+        return
+    segments = tuple(
+        Key(at.lane.segments, value + block_id + bytes((int(name[1:]),)))
+        for name, value in before.items()
+        if name[0] == "s" and isinstance(value, bytes) and int(name[1:]) in sent_ms
+    )
+    unneeded = (*segments, Key(at.lane.states, block_id))
+    at.lane.finished.append(Finished(at.now_us() + 20_000_000, unneeded))
+
+
+def _forget_move(_block: Block, _index: int, _move: str) -> None:
+    return
+
+
+def _no_begun_moves(at: Access, block_: Block, leases: dict[int, bytes], _moves: Any) -> Any:
+    return _assignments(at, block_, leases, {})
+
+
+_assignments = receiving._assignments
+
+
+async def _due_one_late(queue: Any, received: int, queues: Any) -> Any:
+    return await _dead_letter_move(queue, received - 1, queues)
+
+
+_dead_letter_move = moves.dead_letter_move
+
+
+def _sent_anew(item: Attributes) -> int:
+    stamp = item["t"]
+    assert isinstance(stamp, int)
+    return stamp
+
+
+def _without_count(at: Access, block_id: bytes, one: Moving) -> Message:
+    return replace(_copied(at, block_id, one), received=0)
+
+
+def _without_source(at: Access, block_id: bytes, one: Moving) -> Message:
+    copy = _copied(at, block_id, one)
+    return replace(copy, dead_letter_source=copy.dead_letter_source and f"{at.queue.arn}-2")
+
+
+def _id_of_the_moment(_uid: str, _block_id: bytes, index: int) -> bytes:
+    return next(_given).to_bytes(15, "big") + bytes((index,))
+
+
+def _not_marked(_at: Access, _block_id: bytes, _moves: Any, _mover: Any) -> Any:
+    async def nothing() -> None:
+        return None
+
+    return nothing()
+
+
+DEAD_LETTER_BUGS: Final = (
+    (3, PlantedBug("a copy in a block of its own", ONCE, ((keys, "moved_block", _random_block),))),
+    (
+        6,
+        PlantedBug(
+            "gone before it is stored",
+            ARRIVES,
+            ((moving, "finish", _gone_before_it_is_stored),),
+        ),
+    ),
+    (
+        3,
+        PlantedBug(
+            "state of moved messages collected",
+            ONCE,
+            ((deleting, "_collect_if_finished", _collect_all),),
+        ),
+    ),
+    (
+        25,
+        PlantedBug(
+            "begun moves not stored",
+            WAYS,
+            ((receiving, "_assignments", _no_begun_moves), (Block, "note_move", _forget_move)),
+        ),
+    ),
+    (2, PlantedBug("moves begun and left", ARRIVES, ((moving, "finish", _not_marked),))),
+    (
+        3,
+        PlantedBug("one receive too many", BOUNDED, ((moving, "dead_letter_move", _due_one_late),)),
+    ),
+    (3, PlantedBug("receive count lost", BOUNDED, ((moving, "_copied", _without_count),))),
+    (2, PlantedBug("wrong source", INTACT, ((moving, "_copied", _without_source),))),
+    (15, PlantedBug("sent anew", EXPIRE, ((segment, "sent_us", _sent_anew),))),
+    (766, PlantedBug("ids of the moment", REDRIVEN, ((moving, "redriven_id", _id_of_the_moment),))),
+)
+"""Each with the seed from which the search for it begins: the first one that showed it."""
+
+
+def redrive_seeds_to_find(bug: PlantedBug, first: int, seeds_max: int) -> int | None:
+    """How many seeds from `first` on until one of the bug's invariants is seen broken."""
+    with planted(bug):
+        for seed in range(first, first + seeds_max):
+            if bug.invariants & {violation.invariant for violation in run(seed).violations}:
+                return seed - first + 1
+    return None

@@ -1,0 +1,233 @@
+"""One seed's universe with dead letters: what is in it, and what happens."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from tests.simulation.clients import ALL_NAMES, Client, delete, drain
+from tests.simulation.faults import settle, strike
+from tests.simulation.plan import BLOB_BOUNDS, SMALL_BOUNDS, Surroundings
+from tests.simulation.universe import DRAIN_US, Outcome, all_of, live
+from tests.simulation.weather import choose_climate
+from tests.simulation.world import ACCOUNT, World
+
+DEAD: Final = "dead"
+OTHER: Final = "other"
+REGION: Final = "eu-west-1"
+TASKS: Final = ("none", "other", "home")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterPlan(Surroundings):
+    """Queues `sources` whose messages go to DEAD when they were received `receives_max` times.
+
+    `tasks`: whether there are move tasks, and whether they move to OTHER or to where the messages
+    came from. `policies_change`: somebody changes the redrive policies meanwhile.
+    """
+
+    sources: tuple[str, ...]
+    receives_max: int
+    visibility_s: int
+    dead_retention_s: int
+    tasks: str
+    policies_change: bool
+    consumers: int
+    sends_each: int
+    drain: str
+
+    @property
+    def name(self) -> str:
+        """Other randomness than in the other universes of this seed."""
+        return f"{self.seed}/redrive"
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.sources, DEAD, OTHER)
+
+
+def make_plan(seed: int) -> DeadLetterPlan:
+    """The plan of a seed."""
+    random = Random(f"{seed}/redrive/plan")
+    stamps = random.random() < 0.6
+    has_blobs = not stamps and random.random() < 0.4
+    small = random.random() < 0.4
+    tasks = random.choice(TASKS)
+    return DeadLetterPlan(
+        seed=seed,
+        front_ends=random.choice((1, 2, 2, 3)),
+        cells=random.choice((1, 2)),
+        climate=choose_climate(random),
+        skew_us_max=random.choice((0, 50_000, 2_000_000)),
+        live_present=random.random() < 0.6,
+        stamps=stamps,
+        blob_threshold_bytes=random.choice((0, 90, 150)) if has_blobs else None,
+        bounds={**(SMALL_BOUNDS if small else {}), **(BLOB_BOUNDS if has_blobs else {})},
+        sequential=False,
+        moves=tasks != "none",
+        sources=("q0", "q1")[: random.choice((1, 1, 2))],
+        receives_max=random.choice((1, 1, 2, 3)),
+        visibility_s=random.choice((1, 3, 8)),
+        dead_retention_s=random.choice((90, 345_600, 345_600, 345_600)),
+        tasks=tasks,
+        policies_change=random.random() < 0.3,
+        consumers=random.choice((1, 2, 3)),
+        sends_each=random.choice((3, 6, 10)),
+        drain=random.choice(("any", "one", "cold")),
+    )
+
+
+def run(seed: int) -> Outcome:
+    """Let the universe of a seed be, and judge it."""
+    from tests.simulation.redrive.oracle import check  # noqa: PLC0415 - it needs the plan's type
+
+    return live(make_plan(seed), _story, check)
+
+
+def arn(queue: str) -> str:
+    """The queue's ARN."""
+    return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
+
+
+async def _story(plan: DeadLetterPlan, world: World) -> None:
+    scheduler = world.scheduler
+    until_us = scheduler.now_us + plan.sends_each * 4_000_000 + 40_000_000
+    await _create_queues(plan, Client(world, "founder"))
+    world.weather.change_to(plan.climate.weather)
+    weather = scheduler.start(strike(world), world)
+    calls = [_produce(plan, Client(world, f"producer{i}")) for i in range(2)]
+    calls += [
+        _consume(plan, Client(world, f"consumer{i}"), until_us) for i in range(plan.consumers)
+    ]
+    calls.append(_bury(plan, Client(world, "undertaker"), until_us))
+    if plan.moves:
+        calls.append(_redrive(plan, Client(world, "redriver"), until_us))
+    if plan.policies_change:
+        calls.append(_change_policies(plan, Client(world, "changer"), until_us))
+    await all_of(world, calls)
+    weather.drop()
+    await settle(world)
+    if plan.drain == "cold":
+        for slot in world.slots:
+            slot.process.crash()
+        await scheduler.pause(10_000_000)
+    only = world.random.choice(world.slots) if plan.drain == "one" else None
+    await all_of(
+        world,
+        [drain(Client(world, f"drain-{name}", only=only), name, DRAIN_US) for name in plan.queues],
+    )
+    world.note("drained")
+    await _look_again(plan, world)
+
+
+async def _look_again(plan: DeadLetterPlan, world: World) -> None:
+    """Whatever is delivered now had been deleted, or moved."""
+    await world.scheduler.pause(40_000_000)
+    for slot in world.slots:
+        slot.process.crash()
+    await world.scheduler.pause(700_000_000)
+    for slot in world.slots:
+        client = Client(world, f"last-{slot.name}", only=slot)
+        for name in plan.queues:
+            for _ in range(2):
+                await drain(client, name, 1)
+
+
+async def _create_queues(plan: DeadLetterPlan, client: Client) -> None:
+    for name in (DEAD, OTHER, *plan.sources):
+        retention_s = plan.dead_retention_s if name == DEAD else 345_600
+        attributes = {
+            "VisibilityTimeout": str(plan.visibility_s),
+            "MessageRetentionPeriod": str(retention_s),
+        }
+        if name in plan.sources:
+            attributes["RedrivePolicy"] = _policy(plan.receives_max)
+        params = {"QueueName": name, "Attributes": attributes}
+        assert await client.call("CreateQueue", name, params) is not None
+
+
+def _policy(receives_max: int) -> str:
+    return json.dumps({"deadLetterTargetArn": arn(DEAD), "maxReceiveCount": receives_max})
+
+
+async def _produce(plan: DeadLetterPlan, client: Client) -> None:
+    random = client.random
+    for number in range(plan.sends_each):
+        queue = random.choice(plan.sources)
+        await client.pause(1_000, random.choice((20_000, 3_000_000, 9_000_000)))
+        entries = [
+            {"Id": f"e{i}", **_message(random, f"{client.name}.{number}.{i}@{queue}")}
+            for i in range(random.choice((1, 1, 2, 5)))
+        ]
+        await client.call("SendMessageBatch", queue, {"QueueUrl": queue, "Entries": entries})
+
+
+def _message(random: Random, name: str) -> Mapping[str, Any]:
+    message: dict[str, Any] = {"MessageBody": name + "#" + "é\n" * random.choice((0, 3, 300))}
+    if random.random() < 0.3:
+        message["MessageAttributes"] = {
+            "raw": {"DataType": "Binary.x", "BinaryValue": "AAH/"},
+        }
+    return message
+
+
+async def _consume(plan: DeadLetterPlan, client: Client, until_us: int) -> None:
+    """Receive from the sources, and forget most of it."""
+    random = client.random
+    while client.world.scheduler.now_us < until_us:
+        queue = random.choice(plan.sources)
+        await _receive(client, queue, random.choice((0, 0, 1, 3)), 0.25)
+        await client.pause(1_000, random.choice((50_000, 1_000_000, 4_000_000)))
+
+
+async def _bury(plan: DeadLetterPlan, client: Client, until_us: int) -> None:
+    """Receive from the other queues, and delete some of it."""
+    while client.world.scheduler.now_us < until_us:
+        queue = client.random.choice((DEAD, DEAD, OTHER))
+        await _receive(client, queue, client.random.choice((0, 1, plan.visibility_s)), 0.4)
+        await client.pause(1_000, client.random.choice((1_000_000, 8_000_000)))
+
+
+async def _receive(client: Client, queue: str, visibility_s: int, deletes: float) -> None:
+    random = client.random
+    params: dict[str, Any] = {
+        "QueueUrl": queue,
+        "MaxNumberOfMessages": random.choice((1, 3, 10)),
+        "VisibilityTimeout": visibility_s,
+        **ALL_NAMES,
+    }
+    if random.random() < 0.3:
+        params["WaitTimeSeconds"] = random.choice((1, 3))
+    output = await client.call("ReceiveMessage", queue, params)
+    handles = [message["ReceiptHandle"] for message in (output or {}).get("Messages", ())]
+    if random.random() < 0.15:
+        await client.pause(1_000_000, 12_000_000)  # and what comes now is late
+    await delete(client, queue, [handle for handle in handles if random.random() < deletes])
+
+
+async def _redrive(plan: DeadLetterPlan, client: Client, until_us: int) -> None:
+    """Start tasks, and cancel some of them."""
+    random = client.random
+    while client.world.scheduler.now_us < until_us:
+        await client.pause(3_000_000, 25_000_000)
+        params: dict[str, Any] = {"SourceArn": arn(DEAD)}
+        if plan.tasks == "other":
+            params["DestinationArn"] = arn(OTHER)
+        if random.random() < 0.6:
+            params["MaxNumberOfMessagesPerSecond"] = random.choice((1, 2, 50))
+        output = await client.call("StartMessageMoveTask", DEAD, params)
+        if output is not None and random.random() < 0.2:
+            await client.pause(1_000, 8_000_000)
+            await client.call("CancelMessageMoveTask", DEAD, output)
+
+
+async def _change_policies(plan: DeadLetterPlan, client: Client, until_us: int) -> None:
+    random = client.random
+    while client.world.scheduler.now_us < until_us:
+        await client.pause(1_000_000, 15_000_000)
+        policy = random.choice(("", _policy(1), _policy(2), _policy(50)))
+        queue = random.choice(plan.sources)
+        params = {"QueueUrl": queue, "Attributes": {"RedrivePolicy": policy}}
+        await client.call("SetQueueAttributes", queue, params)
