@@ -9,7 +9,7 @@ import heapq
 from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple
 
 from data_plane.core.queue import Queue
@@ -366,7 +366,10 @@ class Reader:
         """Ranges of slots above the low-water mark without a message that is not done."""
         closed: list[tuple[int, int]] = []
         before = self.low
-        for slot in chain(islice(self.open_slots, RANGES_LOOKED_AT_MAX), (self.cursor + 1,)):
+        opened = list(islice(self.open_slots, RANGES_LOOKED_AT_MAX))
+        if len(opened) == len(self.open_slots):
+            opened.append(self.cursor + 1)
+        for slot in opened:
             if slot - before > RANGE_SLOTS_MIN:
                 closed.append((before + 1, slot - 1))
                 if len(closed) == RANGES_MAX:
