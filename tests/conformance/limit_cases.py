@@ -11,6 +11,7 @@ from tests.conformance.raw_calls import Bench, url
 
 LEGACY = "AWS.SimpleQueueService."
 ORDERS = url("orders")
+FIFO = url("orders.fifo")
 SMALL = url("small")
 """A queue that takes messages of 1,024 bytes only."""
 
@@ -79,6 +80,18 @@ def entries(count: int, **members: Any) -> list[Params]:
 
 def attribute(name: str = "a", data_type: str = "String", text: str = "x") -> Params:
     return {name: {"DataType": data_type, "StringValue": text}}
+
+
+def fifo_send() -> Params:
+    return {"QueueUrl": FIFO, "MessageBody": "x", "MessageGroupId": "g"}
+
+
+def printable(name: str, value: str) -> Refusal:
+    reason = f"{name} can only include alphanumeric and punctuation characters. 1 to 128 in length."
+    return (
+        "InvalidParameterValue",
+        f"Value {value} for parameter {name} is invalid. Reason: {reason}",
+    )
 
 
 def number_limit(name: str, high: int, text: Callable[[int], str]) -> Limit:
@@ -219,14 +232,32 @@ MESSAGES = [
         lambda _, size: send(MessageGroupId="g" * size),
         1,
         128,
-        lambda size: (
-            "InvalidParameterValue",
-            (
-                f"Value {'g' * size} for parameter MessageGroupId is invalid. Reason: "
-                "MessageGroupId can only include alphanumeric and punctuation characters. "
-                "1 to 128 in length."
-            ),
-        ),
+        lambda size: printable("MessageGroupId", "g" * size),
+    ),
+    Limit(
+        ("GROUP_ID_CHARS_MAX",),
+        "SendMessage",
+        lambda _, size: {**fifo_send(), "MessageGroupId": "g" * size},
+        1,
+        128,
+        lambda size: printable("MessageGroupId", "g" * size),
+        "group of a FIFO queue",
+    ),
+    Limit(
+        ("DEDUPLICATION_ID_CHARS_MAX",),
+        "SendMessage",
+        lambda _, size: {**fifo_send(), "MessageDeduplicationId": "d" * size},
+        1,
+        128,
+        lambda size: printable("MessageDeduplicationId", "d" * size),
+    ),
+    Limit(
+        ("RECEIVE_ATTEMPT_ID_CHARS_MAX",),
+        "ReceiveMessage",
+        lambda _, size: {"QueueUrl": FIFO, "ReceiveRequestAttemptId": "r" * size},
+        1,
+        128,
+        lambda size: printable("ReceiveRequestAttemptId", "r" * size),
     ),
     Limit(
         ("TRACE_HEADER_BYTES_MAX",),

@@ -99,9 +99,7 @@ QUEUES = [
         80,
         lambda size: (
             "InvalidParameterValue",
-            NAME_RULE
-            if size
-            else "Value for parameter QueueName is invalid. Reason: Must specify a queue name.",
+            NAME_RULE if size else "Queue name cannot be empty",
         ),
     ),
     Limit(

@@ -123,6 +123,8 @@ def read_reply(response: HttpResponse, protocol: str) -> Reply:
     assert headers["x-amzn-requestid"]
     if protocol == "json":
         return _read_json(response, headers)
+    if protocol == "legacy-json":
+        return _read_legacy_json(response, headers)
     assert headers["content-type"] == "text/xml"
     root = ET.fromstring(response.body)  # noqa: S314 - our own document
     if response.status == 200:
@@ -155,6 +157,21 @@ def _read_json(response: HttpResponse, headers: Mapping[str, str]) -> Reply:
     assert side == ("Sender" if fault.sender else "Receiver")
     assert fault.status == response.status
     return Reply(response.status, code, document["message"])
+
+
+def _read_legacy_json(response: HttpResponse, headers: Mapping[str, str]) -> Reply:
+    """The rendering of Query that clients ask for with `Accept: application/json`."""
+    assert headers["content-type"] == "application/json"
+    document = json.loads(response.body)
+    if response.status == 200:
+        (name,) = document
+        assert name.endswith("Response")
+        return Reply(200, result=document[name])
+    assert document.keys() == {"Error", "RequestId"}
+    error = document["Error"]
+    assert error.keys() == {"Code", "Message", "Type"}
+    assert _FAULTS[error["Code"]].status == response.status
+    return Reply(response.status, error["Code"], error["Message"])
 
 
 class Bench:

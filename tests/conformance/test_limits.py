@@ -12,8 +12,6 @@ from tests.conformance.raw_calls import PROTOCOLS, Bench, Reply, refused, url
 
 LIMITS = [*MESSAGES, *BATCHES, *QUEUES]
 ELSEWHERE = {
-    "DEDUPLICATION_ID_CHARS_MAX": "test_fifo_sends.py",
-    "RECEIVE_ATTEMPT_ID_CHARS_MAX": "test_fifo_receive_attempts.py",
     "POLICY_BYTES_MAX": "the unit tests of policies",
     "POLICY_STATEMENTS_MAX": "the unit tests of policies",
     "POLICY_PRINCIPALS_MAX": "the unit tests of policies",
@@ -42,6 +40,8 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     for name in ("orders", "settings", "dead"):
         bench.ask("CreateQueue", QueueName=name)
     bench.ask("CreateQueue", QueueName="small", Attributes={"MaximumMessageSize": "1024"})
+    fifo = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+    bench.ask("CreateQueue", QueueName="orders.fifo", Attributes=fifo)
     yield bench
     bench.close()
 

@@ -159,6 +159,7 @@ TOKENS = [
 HEADERS: Mapping[str, list[str]] = {
     "x-amz-target": ["", "AmazonSQS", "AmazonSQS.", "AmazonSNS.SendMessage", "\u00fc.\u00fc"],
     "content-type": ["", "text/xml", "application/x-amz-json-1.1", "application/json", "\x00"],
+    "accept": ["*/*", "application/json", "text/html, application/json;q=0.9"],
     "authorization": ["", "Basic eDp5", "AWS4-HMAC-SHA256 Credential=////", "\udcff"],
     "host": ["", "h h", "[::1]:99999", "\udcff"],
     "amz-sdk-invocation-id": ["", "i", "\u00fc", "x" * 200],

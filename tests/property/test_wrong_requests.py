@@ -92,10 +92,12 @@ def answer_is_well_formed(bench: Bench, request: HttpRequest) -> Reply:
     if response.body == NO_ACTION:
         assert response.status == 404
         return Reply(404)
-    is_json = "x-amz-target" in headers or headers.get("content-type", "").startswith(
+    if "x-amz-target" in headers or headers.get("content-type", "").startswith(
         "application/x-amz-json"
-    )
-    return read_reply(response, "json" if is_json else "query")
+    ):
+        return read_reply(response, "json")
+    legacy = "application/json" in headers.get("accept", "")
+    return read_reply(response, "legacy-json" if legacy else "query")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
