@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_plane.log import reader
+from data_plane.log import reader, reading
 from tests.unit.data_plane.log.conftest import Bench
 
 
@@ -11,6 +11,7 @@ def test_what_lies_behind_many_open_slots_is_not_closed(
 ) -> None:
     monkeypatch.setattr(reader, "RANGES_LOOKED_AT_MAX", 3)
     monkeypatch.setattr(reader, "RANGE_SLOTS_MIN", 2)
+    monkeypatch.setattr(reading, "FETCH_ITEMS_MAX", 3)
 
     async def story() -> None:
         for number in range(9):
