@@ -16,6 +16,7 @@ def test_what_lies_behind_many_open_slots_is_not_closed(
     async def story() -> None:
         for number in range(9):
             await bench.send(f"g{number}:{number}")
+        assert len(await bench.receive(9, visibility_s=0)) == 9
         await bench.delete(await bench.receive(2))
         await bench.log.sweep()
         assert await bench.drain(bench.front_end()) == [str(number) for number in range(2, 9)]
