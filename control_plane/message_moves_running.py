@@ -21,7 +21,7 @@ from data_plane.stored.bounds import MOVE_LEASE_MS
 TASKS_PER_STEP_MAX: Final = 100
 BATCH_MESSAGES: Final = 10
 STEP_US_MAX: Final = 1_000_000
-OWNED_US: Final = 10_000_000
+OWNED_US: Final = 5_000_000
 OWNER_GUARD_US: Final = 1_000_000
 """The time of an owner is over this much later for others, whose clocks may differ."""
 
