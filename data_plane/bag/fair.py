@@ -18,7 +18,7 @@ from data_plane.bag.bounds import (
     PROGRESS_EVERY_US,
 )
 from data_plane.bag.desk import Access
-from data_plane.bag.tenants import Placement, Tenants, tag_of
+from data_plane.bag.tenants import NO_TAG, Placement, Tenants, tag_of
 from data_plane.core.message import Delivery, Message
 from data_plane.ports import Attributes, Item, Update, Value
 from data_plane.stored import keys
@@ -47,12 +47,12 @@ async def learn(at: Access) -> None:
 async def _learn_for_all(at: Access, askers: list[object]) -> list[object | Exception]:
     asked_us = at.now_us()
     items = await at.cell.query(keys.marks(at.lanes.uid), limit=FAIR_LANES + 1)
-    lanes = at.lanes
+    lanes, groups = at.lanes, None
     low_water: dict[int, bytes] = {}
     for item in items:
         check_version(item.attributes)
         if item.key == keys.groups(lanes.uid):
-            _learn_groups(at, item.attributes, asked_us)
+            groups = item.attributes
             continue
         number = _lane_number(item)
         low_water[number] = octets(item.attributes, "w") if "w" in item.attributes else b""
@@ -61,6 +61,8 @@ async def _learn_for_all(at: Access, askers: list[object]) -> list[object | Exce
             lanes.announced = number
     for number in range(lanes.deepest + 1):
         lanes.lane(number).low_known = low_water.get(number, b"")
+    if groups is not None:
+        _learn_groups(at, groups, lanes.known_tenants())
     if lanes.tenants is not None:
         lanes.tenants.known_us = asked_us
     return [None] * len(askers)
@@ -70,8 +72,8 @@ def _lane_number(item: Item) -> int:
     return int(item.key.sort.split(b"|")[0], 16)
 
 
-def _learn_groups(at: Access, item: Attributes, asked_us: int) -> None:
-    tenants = at.lanes.known_tenants()
+def _learn_groups(at: Access, item: Attributes, tenants: Tenants) -> None:
+    _look_at_progress(at, tenants)
     for lane, name in enumerate(_PROGRESS):
         passed_us = item.get(name)
         if isinstance(passed_us, int):
@@ -81,18 +83,15 @@ def _learn_groups(at: Access, item: Attributes, asked_us: int) -> None:
         if name[0] == _TAG_PREFIX and isinstance(value, bytes):
             tag = bytes.fromhex(name[1:])
             placements[tag] = Placement(value[0], int.from_bytes(value[1:], "big"))
-    tenants.learn(placements, asked_us)
+    tenants.learn(placements)
 
 
 def _look_at_progress(at: Access, tenants: Tenants) -> None:
     """Take over how far this front end's own receives have come."""
     over_us = max(at.queue.purged_us, at.now_us() - at.queue.retention_s * _US_PER_S)
-    for number in range(FAIR_LANES):
-        if number > at.lanes.deepest:
-            passed_us = at.cell.now_us()
-        else:
-            passed_us = max(over_us, at.lanes.lane(number).progress_us())
-        tenants.handed_out(number, passed_us)
+    tenants.deepest, tenants.present_us = at.lanes.deepest, at.cell.now_us()
+    for number in range(at.lanes.deepest + 1):
+        tenants.handed_out(number, max(over_us, at.lanes.lane(number).progress_us()))
 
 
 # Sending
@@ -111,7 +110,8 @@ async def place(at: Access, groups: Sequence[str], delays_s: Sequence[int]) -> l
         await learn(at)
         lanes = _lanes_for(at, tenants, amounts)
     for (tag, delay_s), amount in amounts.items():
-        slice_us = at.cell.now_us() + delay_s * _US_PER_S
+        # No stamp that is still to come is below this one.
+        slice_us = at.cell.now_us() + delay_s * _US_PER_S + 1
         lane = lanes[tag, delay_s]
         tenants.place(tag, amount, lane, slice_us, at.now_us(), delayed=delay_s > 0)
     await _announce(at, max(lanes.values()))
@@ -152,6 +152,19 @@ async def announce(at: Access) -> None:
 
 
 # Receiving
+
+
+def should_learn(at: Access) -> bool:
+    """Whether to ask who is noisy: a message of a group has waited, in the quiet lane."""
+    lane = at.lane
+    if lane.number or not lane.ready:
+        return False
+    visible_us, _, block, index = lane.ready[0]
+    if block.tags.get(index, NO_TAG) == NO_TAG:
+        return False
+    known_us = at.lanes.known_tenants().known_us
+    is_recent = 0 <= at.now_us() - known_us < KNOWN_WHILE_OVER_US
+    return not is_recent and at.now_us() - visible_us >= NOISY_AFTER_US
 
 
 def handed_out(

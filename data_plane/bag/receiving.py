@@ -127,11 +127,15 @@ async def _round(
     `patient`: rather read on than take messages that others should pass.
     """
     moved_before = mover.moved
+    if fair.should_learn(at):
+        await fair.learn(at)
     # What came back is behind what was visible before, also if that is still to be read.
     taken = at.lane.take(at.queue, count, at.now_us(), at.lane.read_until_us)
     short = count - sum(len(indexes) for _, indexes in taken)
     try:
         more = short > 0 and await reading.fetch(at)
+        if more and fair.should_learn(at):
+            await fair.learn(at)
     except BaseException:
         for block, indexes in taken:
             at.lane.put_back(block, indexes, at.now_ms())

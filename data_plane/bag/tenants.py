@@ -184,13 +184,15 @@ class Tenants:
     """See the module's docstring. No method awaits.
 
     `known_us` is when this front end has last asked what others know. `passed_us` is, by lane, up
-    to which slice all messages were handed out.
+    to which slice all messages were handed out; lanes beyond `deepest` are empty up to the present.
     """
 
     def __init__(self) -> None:
         self.known_us = 0
         self.consumption = Consumption()
         self.passed_us = [0] * FAIR_LANES
+        self.deepest = 0
+        self.present_us = 0
         self.untold: dict[bytes, Placement] = {}
         self._stored: dict[bytes, Placement] = {}
         self._told_us: OrderedDict[bytes, int] = OrderedDict()
@@ -232,10 +234,15 @@ class Tenants:
         placed = self._placed.get(tag)
         if placed is None:
             return 0
-        if placed.until_us <= self.passed_us[placed.lane]:
+        if self._is_over(placed):
             del self._placed[tag]
             return 0
         return placed.lane
+
+    def _is_over(self, placement: Placement) -> bool:
+        lane = placement.lane
+        passed_us = self.passed_us[lane] if lane <= self.deepest else self.present_us
+        return placement.until_us <= passed_us
 
     def is_aside(self, tag: bytes) -> bool:
         """Whether messages of the group should let those of others pass."""
@@ -284,7 +291,7 @@ class Tenants:
         obsolete = [
             tag
             for tag, placement in self._stored.items()
-            if tag not in untold and placement.until_us <= self.passed_us[placement.lane]
+            if tag not in untold and self._is_over(placement)
         ]
         for tag in obsolete:
             del self._stored[tag]
@@ -300,11 +307,10 @@ class Tenants:
         while len(self._told_us) > GROUPS_PLACED_MAX:
             self._told_us.popitem(last=False)
 
-    def learn(self, placements: dict[bytes, Placement], now_us: int) -> None:
+    def learn(self, placements: dict[bytes, Placement]) -> None:
         """What other front ends have told."""
-        self.known_us = now_us
         self._stored = dict(placements)
         for tag, placement in placements.items():
             self.lane_of(tag)
-            if placement.until_us > self.passed_us[placement.lane]:
+            if not self._is_over(placement):
                 self._remember(tag, placement)
