@@ -38,7 +38,7 @@ async def _delete_in(at: Access, block: int, handles: list[ReceiptHandle]) -> di
     """Delete messages of one block: what became of each handle."""
     key = at.partition.state_key(block)
     asked_us = at.now_us()
-    state = await leases.state_of(at, block, [handle.index for handle in handles])
+    state = await leases.state_of(at, block, handles)
     for _ in range(CLAIM_ATTEMPTS_MAX):
         now_ms = at.now_ms()
         outcomes = {handle.text: _judge(state, handle, now_ms) for handle in handles}

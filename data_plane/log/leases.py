@@ -1,6 +1,6 @@
 """What a receipt handle of a FIFO queue still allows: it is good for as long as its lease."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, RefusedError
 from data_plane.core.receipt_handle import ReceiptHandle
@@ -38,12 +38,25 @@ def expired(handle: ReceiptHandle) -> RefusedError:
     )
 
 
-async def state_of(at: Access, block: int, indexes: Iterable[int]) -> Attributes | None:
-    """The block's state, from memory where it is known that all of these are leased."""
+async def state_of(at: Access, block: int, handles: Collection[ReceiptHandle]) -> Attributes | None:
+    """The block's state, from memory where all of these handles are good by what is known.
+
+    What is known may be old, and only the cell says that a handle is good no more.
+    """
     known = at.partition.reader.blocks.get(block)
-    if known is not None and all(index in known.leases for index in indexes):
-        return {f"m{index}": known.leases[index] for index in indexes}
+    if known is not None:
+        now_ms = at.now_ms()
+        leases = {handle.index: known.leases.get(handle.index, b"") for handle in handles}
+        if all(
+            leases[handle.index] and _is_good(from_bytes(leases[handle.index]), handle, now_ms)
+            for handle in handles
+        ):
+            return {f"m{index}": stored for index, stored in leases.items()}
     return await at.cell.get(at.partition.state_key(block))
+
+
+def _is_good(held: Lease, handle: ReceiptHandle, now_ms: int) -> bool:
+    return held.token == handle.token and held.visible_ms > now_ms
 
 
 def learn(at: Access, block: int, state: Attributes | None, asked_us: int) -> None:

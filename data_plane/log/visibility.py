@@ -59,7 +59,7 @@ async def _change_in(
     at: Access, block: int, wanted: Wanted, total_ms_max: int
 ) -> dict[str, Outcome]:
     """Change messages of one block: what became of each handle."""
-    state = await leases.state_of(at, block, [handle.index for handle, _ in wanted.values()])
+    state = await leases.state_of(at, block, [handle for handle, _ in wanted.values()])
     for _ in range(CLAIM_ATTEMPTS_MAX):
         asked_us = at.now_us()
         now_ms = asked_us // 1000
