@@ -35,6 +35,10 @@ UNSURE_CALLS_MAX = 1_000
 
 CALL_LOOKBACK_US = 300_000_000
 CALL_LOOKBACK_SEGMENTS_MAX = 2_000
+COPY_LOOKBACK_US = 10_000_000
+COPY_LOOKBACK_SEGMENTS_MAX = 2_000
+"""How far a move that was cut off is looked for in its target; one not found is stored again."""
+
 LATE_APPENDS_MAX = 4
 """How often an item that must be found is appended again when it came late."""
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from data_plane.bag import deleting, sending
 from data_plane.bag.block import Block
+from data_plane.bag.bounds import COPY_LOOKBACK_SEGMENTS_MAX, COPY_LOOKBACK_US
 from data_plane.bag.desk import Access, Attempt, channel, open_lane
 from data_plane.core.errors import RefusedError, queue_does_not_exist
 from data_plane.core.message import Message
@@ -17,7 +18,7 @@ from data_plane.core.message_rules import size_bytes
 from data_plane.core.queue import Queue
 from data_plane.ports import Append, Attributes, CellUnavailableError, Value
 from data_plane.stored import counting, keys
-from data_plane.stored.bounds import DATA_TTL_SLACK_S
+from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
 from data_plane.stored.lease import Lease, from_bytes
 from data_plane.stored.moves import (
     DEAD_LETTER,
@@ -115,13 +116,19 @@ async def decide(
         stored = seen[index]
         received = from_bytes(stored).receive_count - message.received if stored else 0
         try:
-            decided[index] = await mover.decide(at, message, received)
+            move = await mover.decide(at, message, received)
         except RefusedError as refusal:
             mover.refusal = refusal
             del decided[index]
+        else:
+            decided[index] = move and move._replace(since=_present_us(at, move.target))
     return {
         index: move for index, move in decided.items() if block.leases.get(index) == seen[index]
     }
+
+
+def _present_us(at: Access, target: Queue) -> int:
+    return at.desk.cells[target.cell].now_us()
 
 
 async def finish(at: Access, block_id: bytes, moving: Sequence[Moving], mover: Mover) -> None:
@@ -151,9 +158,12 @@ async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
     to = open_lane(at.desk, moving.move.target)
     copy = _copied(at, block_id, moving)
     block = keys.moved_block(at.queue.uid, at.lane.number, at.lane.epoch, block_id)
+    suffix = block + bytes((moving.index,))
+    if moving.move.begun and await _is_stored(to, suffix, moving.move.since):
+        return
     record = Append(
         to.lane.segments,
-        block + bytes((moving.index,)),
+        suffix,
         _segment(to, copy, block, moving.index),
         to.proposed_us(),
         tallies=lambda stamp_us: counting.sent(to.queue, _counted_us(to, copy, stamp_us), 0, 1),
@@ -162,6 +172,19 @@ async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
         record = await to.bodies.put_apart(record, (copy.id,))
     await sending.store(to, Attempt(record))
     at.desk.waits.signal(channel(to.lane))
+
+
+async def _is_stored(to: Access, suffix: bytes, since_us: int) -> bool:
+    """Whether there is a copy already; not seeing it does no harm but to the counts."""
+    after = keys.be64(max(0, since_us - COPY_LOOKBACK_US))
+    for _ in range(COPY_LOOKBACK_SEGMENTS_MAX // QUERY_PAGE):
+        page = await to.cell.query(to.lane.segments, after=after, limit=QUERY_PAGE)
+        if any(item.key.sort[keys.SLICE_BYTES :] == suffix for item in page):
+            return True
+        if not page:
+            break
+        after = page[-1].key.sort
+    return False
 
 
 def _copied(at: Access, block_id: bytes, moving: Moving) -> Message:

@@ -10,18 +10,29 @@ from data_plane.stored.segment import ID_BYTES, UnknownFormatError
 
 DEAD_LETTER: Final = "d"
 REDRIVE: Final = "r"
+_PARTS: Final = 6
 
 
 class Move(NamedTuple):
-    """Where a message is on its way to; `kind` is DEAD_LETTER or REDRIVE."""
+    """Where a message is on its way to; `kind` is DEAD_LETTER or REDRIVE.
+
+    No copy lies in the target before `since`: a time in us, or a slot of a log. Where the move was
+    `begun` before, there may be one behind it.
+    """
 
     kind: str
     target: Queue
+    since: int = 0
+    begun: bool = False
 
     def to_text(self) -> str:
         """As stored."""
-        target = self.target
-        return f"{self.kind}|{target.account}|{target.region}|{target.name}|{target.uid}"
+        account, region, name, uid = _name_of(self.target)
+        return f"{self.kind}|{account}|{region}|{name}|{uid}|{self.since}"
+
+
+def _name_of(queue: Queue) -> tuple[str, str, str, str]:
+    return queue.account, queue.region, queue.name, queue.uid
 
 
 async def dead_letter_move(queue: Queue, received: int, queues: Queues | None) -> Move | None:
@@ -45,13 +56,13 @@ async def begun_move(stored: str, queues: Queues | None) -> Move | None:
     Raises UnknownFormatError, CellUnavailableError.
     """
     parts = stored.split("|")
-    if len(parts) != len(("kind", "account", "region", "name", "uid")) or queues is None:
+    if len(parts) != _PARTS or queues is None:
         raise UnknownFormatError(f"move {stored!r}")
-    kind, account, region, name, uid = parts
+    kind, account, region, name, uid, since = parts
     target = await queues.find(account, region, name)
     if target is None or target.uid != uid:
         return None
-    return Move(kind, target)
+    return Move(kind, target, int(since), begun=True)
 
 
 def redriven_id(uid: str, block: bytes, index: int) -> bytes:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from data_plane.bag import moving
 from data_plane.core.errors import INVALID_PARAMETER_VALUE
 from data_plane.core.message import MessageAttribute, Outgoing
 from data_plane.core.queue import RedrivePolicy
@@ -270,7 +271,28 @@ def test_copies_of_one_move_are_one_message(pipe: Pipe) -> None:
     pipe.run(story())
 
 
-def test_two_copies_are_delivered_once_at_a_time(pipe: Pipe) -> None:
+def test_a_move_that_is_gone_on_with_finds_its_copy(pipe: Pipe) -> None:
+    async def story() -> None:
+        await pipe.poison("p")
+        pipe.cell.stops = lambda made: made == "delete"
+        with pytest.raises(CellUnavailableError):
+            await pipe.receive()
+        pipe.cell.stops = lambda _made: False
+        await pipe.bag.send(DEAD, DEAD.account, [Outgoing(body=f"m{i}") for i in range(3)])
+        pipe.clock.advance(MOVE_S)
+        assert await pipe.receive(bag=pipe.front_end()) == []
+        assert len(pipe.copies()) == 2
+        counts = await pipe.bag.counts(DEAD)
+        assert (counts.visible, counts.in_flight) == (4, 0)
+
+    pipe.run(story())
+
+
+def test_two_copies_are_delivered_once_at_a_time(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moving, "COPY_LOOKBACK_SEGMENTS_MAX", 0)
+
     async def story() -> None:
         await pipe.poison("p")
         pipe.cell.stops = lambda made: made == "delete"
