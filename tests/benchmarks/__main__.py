@@ -8,9 +8,10 @@ from pathlib import Path
 
 from tests.benchmarks.backlog import measure_backlog
 from tests.benchmarks.canned_server import canned_server
+from tests.benchmarks.fifo import measure_fifo
 from tests.benchmarks.peers.contest import compare
 from tests.benchmarks.peers.contestants import PEERS
-from tests.benchmarks.plan import SCENARIOS, Plan, smoke
+from tests.benchmarks.plan import OF_FIFO, SCENARIOS, Plan, smoke
 from tests.benchmarks.profile_server import profile
 from tests.benchmarks.report import Fact, Report, heading, machine_facts
 from tests.benchmarks.server_process import ROOT, ServerProcess
@@ -91,6 +92,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     plan = smoke(Plan()) if options.smoke else Plan()
     given = {name: getattr(options, name) for name in ("seconds", "runs", "backlog")}
     given["peer_backlog"] = options.backlog
+    given["fifo_seconds"] = options.seconds
     return replace(plan, **{name: value for name, value in given.items() if value})
 
 
@@ -137,7 +139,7 @@ def _measure(folder: Path, options: argparse.Namespace) -> Report:
     server_options = ["--log-level", options.log_level]
     report = Report(machine_facts(folder))
     report.say(heading(report.machine))
-    if set(chosen) - {"backlog"}:
+    if set(chosen) - {"backlog", *OF_FIFO}:
         server = ServerProcess(folder / "data", folder / "log", server_options)
         with canned_server() as canned_port, server:
             _measure_throughput(Bench(server, canned_port, plan), plan, chosen, report)
@@ -145,6 +147,10 @@ def _measure(folder: Path, options: argparse.Namespace) -> Report:
         server = ServerProcess(folder / "backlog-data", folder / "backlog-log", server_options)
         with server:
             measure_backlog(server, plan, report)
+    if set(chosen) & set(OF_FIFO):
+        server = ServerProcess(folder / "fifo-data", folder / "fifo-log", server_options)
+        with server:
+            measure_fifo(server, plan, chosen, report)
     return report
 
 

@@ -50,7 +50,9 @@ class Receives:
         self.cpu_us += other.cpu_us
 
 
-def receive_round(server: ServerProcess, line: Line, queue_url: str) -> Receives:
+def receive_round(
+    server: ServerProcess, line: Line, queue_url: str, message_groups: int = 0
+) -> Receives:
     """Receive some batches, then delete them and send as many again.
 
     Raises:
@@ -72,7 +74,7 @@ def receive_round(server: ServerProcess, line: Line, queue_url: str) -> Receives
     measured.cpu_us.append(used_s / RECEIVES * _US_PER_S)
     for handles in batches:
         line.exchange(deletes.delete_batch(handles))
-    for again in send_batch_requests(server.port, queue_url)[:RECEIVES]:
+    for again in send_batch_requests(server.port, queue_url, message_groups)[:RECEIVES]:
         line.exchange(again)
     return measured
 

@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from tests.benchmarks.load import Group, Tally
@@ -72,18 +73,55 @@ def _consumes(tally: Tally, receive: Request, deletes: DeleteTemplate) -> Conver
         tally.messages += len(handles)
 
 
+@dataclass(slots=True)
+class _Stock:
+    """How many messages the connections of a group have sent and not deleted."""
+
+    messages: int = 0
+
+
+def _cycles(
+    tally: Tally,
+    group: Group,
+    sends: Iterator[Request],
+    receive: Request,
+    deletes: DeleteTemplate,
+    stock: _Stock,
+) -> Conversation:
+    """Send, receive as many, delete them; without a send while there is enough to receive."""
+    while True:
+        if stock.messages < group.connections * group.count:
+            stock.messages += group.count
+            response = yield "send", next(sends)
+            if group.count > 1 and count_failed(response):
+                tally.errors["entries of a batch failed"] += 1
+        response = yield "long_poll", receive
+        handles = receipt_handles(response)
+        if not handles:
+            tally.empty += 1
+            continue
+        if group.count == 1:
+            response = yield "delete", deletes.delete(handles[0])
+        else:
+            response = yield "delete", deletes.delete_batch(handles)
+        if count_failed(response):
+            tally.errors["entries of a batch failed"] += 1
+        stock.messages -= len(handles)
+        tally.messages += len(handles)
+
+
 def conversations(port: int, group: Group, tally: Tally) -> Callable[[], Conversation]:
     """Return what starts the conversation of one connection of a group.
 
     Raises:
         ValueError: no work has this name.
     """
-    url = group.queue_url
+    url, message_groups = group.queue_url, group.message_groups
     if group.work == "send":
-        sends = itertools.cycle(send_requests(port, url))
+        sends = itertools.cycle(send_requests(port, url, message_groups))
         return lambda: _sends(tally, group, "send", sends, 1)
     if group.work == "send_batch":
-        batches = itertools.cycle(send_batch_requests(port, url))
+        batches = itertools.cycle(send_batch_requests(port, url, message_groups))
         return lambda: _sends(tally, group, "send_batch", batches, BATCH)
     deletes = DeleteTemplate(port, url)
     if group.work == "receive_delete":
@@ -92,4 +130,12 @@ def conversations(port: int, group: Group, tally: Tally) -> Callable[[], Convers
     if group.work == "long_poll":
         poll = receive_request(port, url, count=group.count, wait_s=LONG_POLL_S)
         return lambda: _consumes(tally, poll, deletes)
+    if group.work == "cycle":
+        requests = send_requests if group.count == 1 else send_batch_requests
+        sent = itertools.cycle(requests(port, url, message_groups))
+        poll = receive_request(
+            port, url, count=group.count, wait_s=LONG_POLL_S, visibility_s=VISIBILITY_S
+        )
+        stock = _Stock()
+        return lambda: _cycles(tally, group, sent, poll, deletes, stock)
     raise ValueError(f"no such work: {group.work}")

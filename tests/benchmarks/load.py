@@ -12,7 +12,8 @@ class Group:
     `work` names a conversation (conversations.py). With `rate_hz` 0 the loop is closed: a
     connection sends as soon as it is answered. Else requests start at that rate whatever the
     answers do, and their time counts from when they should have started. `messages_max` ends the
-    work of the group; 0 leaves the end to the clock.
+    work of the group; 0 leaves the end to the clock. To a FIFO queue go messages of so many
+    `message_groups`, in turns; 0: it is a standard one.
     """
 
     work: str
@@ -21,6 +22,7 @@ class Group:
     rate_hz: float = 0
     count: int = 10
     messages_max: int = 0
+    message_groups: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,12 @@ SCENARIOS: Final = {
     "receive_delete_single": "receive(1), then delete it",
     "end_to_end": "from the start of a send until a long poll has the message",
     "backlog": "cost of a receive, memory and restart with a long backlog",
+    "fifo_send": "sends to FIFO queues, by connections, partitions and groups",
+    "fifo_cycle": "send to a FIFO queue, receive as many, delete them; likewise",
+    "fifo_cost": "CPU time of a FIFO send to that of a standard one",
+    "fifo_blocked": "cost of a FIFO receive behind many messages of a group in flight",
 }
+OF_FIFO: Final = tuple(name for name in SCENARIOS if name.startswith("fifo_"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +36,15 @@ class Plan:
     small_backlog: int = 1_000
     backlog_rounds: int = 20
     ceiling_s: float = 1.0
+    fifo_seconds: float = 0.25
+    fifo_connections: tuple[int, ...] = (1, 32, 64)
+    fifo_groups: tuple[int, ...] = (1, 10, 100, 1_000)
+    fifo_turns: int = 5
+    fifo_blocked: int = 100_000
     peer_connections: tuple[int, ...] = (1, 64)
     peer_backlog: int = 100_000
     peer_backlog_connections: int = 1
+    peer_fifo_groups: int = 100
     peer_fill_s_max: float = 120.0
     """Who cannot take the backlog in this time is measured with what it took."""
 
@@ -52,6 +63,11 @@ def smoke(plan: Plan) -> Plan:
         backlog=20_000,
         backlog_rounds=3,
         ceiling_s=0.2,
+        fifo_seconds=0.1,
+        fifo_connections=(16,),
+        fifo_groups=(1, 100),
+        fifo_turns=1,
+        fifo_blocked=3_000,
         peer_connections=(1, 16),
         peer_backlog=5_000,
         peer_fill_s_max=5.0,

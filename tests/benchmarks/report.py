@@ -86,6 +86,15 @@ class Report:
         for text, count in row.errors.items():
             print(f"    {count} errors: {text}", flush=True)
 
+    def add_series(self, rows: Sequence[Row], line: str) -> None:
+        """Show rows that differ in one thing as a line of a table of its own."""
+        self._in_table = False
+        self.rows += rows
+        print(line, flush=True)
+        for row in rows:
+            for text, count in row.errors.items():
+                print(f"    {count} errors of {row.scenario}: {text}", flush=True)
+
     def state(self, fact: Fact) -> None:
         """Show a fact, and whether its target is met."""
         self._in_table = False

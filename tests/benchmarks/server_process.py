@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -24,6 +24,14 @@ from tests.benchmarks.wire import (
 )
 
 ROOT: Final = Path(__file__).parents[2]
+FIFO: Final = {"FifoQueue": "true"}
+FIFO_HIGH_THROUGHPUT: Final = {
+    **FIFO,
+    "DeduplicationScope": "messageGroup",
+    "FifoThroughputLimit": "perMessageGroupId",
+}
+"""Attributes of queues; without any it is a standard queue."""
+
 START_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 60.0
 _RETRY_S: Final = 0.005
@@ -107,9 +115,10 @@ class Line:
         answer: dict[str, Any] = json.loads(body) if body else {}
         return answer
 
-    def create_queue(self, name: str) -> str:
-        """Create a standard queue and return its URL."""
-        url = self.call("CreateQueue", {"QueueName": name})["QueueUrl"]
+    def create_queue(self, name: str, attributes: Mapping[str, str] | None = None) -> str:
+        """Create a queue with these attributes and return its URL."""
+        asked = {"QueueName": name, "Attributes": dict(attributes or {})}
+        url = self.call("CreateQueue", asked)["QueueUrl"]
         assert isinstance(url, str)
         return url
 

@@ -53,10 +53,22 @@ def run_load(
     )
 
 
-def fill(target: Target, queue_url: str, messages: int, seconds_max: float = FILL_S_MAX) -> Outcome:
+def fill(
+    target: Target,
+    queue_url: str,
+    messages: int,
+    seconds_max: float = FILL_S_MAX,
+    message_groups: int = 0,
+) -> Outcome:
     """Send so many messages, in batches, as fast as possible."""
     connections = max(1, min(FILL_CONNECTIONS, messages // BATCH))
-    group = Group("send_batch", queue_url, connections, messages_max=messages)
+    group = Group(
+        "send_batch",
+        queue_url,
+        connections,
+        messages_max=messages,
+        message_groups=message_groups,
+    )
     return run_load(target, [group], seconds_max)
 
 

@@ -4,6 +4,7 @@ The requests have the form and the size of those that boto3 sends: AWS JSON 1.0,
 id of the call, its attempt.
 """
 
+import functools
 import json
 import random
 import re
@@ -21,6 +22,9 @@ STAMP_DIGITS: Final = 20
 """A body starts with the time of its sending, in nanoseconds of the monotonic clock."""
 
 _CALL_DIGITS: Final = 12
+_GROUP: Final = b"0" * 6
+_GROUP_AT: Final = re.compile(b'"MessageGroupId":"(%b)' % _GROUP)
+_ID_AT: Final = re.compile(b'"MessageDeduplicationId":"(%b)' % (b"0" * _CALL_DIGITS))
 _HEAD: Final = (
     "POST / HTTP/1.1\r\n"
     "Host: 127.0.0.1:{port}\r\n"
@@ -49,16 +53,26 @@ class ResponseError(Exception):
 
 @dataclass(slots=True)
 class Request:
-    """A request that is ready but for the id of the call and the stamps of its bodies."""
+    """A request that is ready but for the id of the call and the stamps of its bodies.
+
+    One to a FIFO queue with `message_groups` lacks those of its messages, and what tells each from
+    its duplicates.
+    """
 
     raw: bytearray
     call_at: int
     stamps_at: tuple[int, ...] = ()
+    message_groups: int = 0
+    groups_at: tuple[int, ...] = ()
+    ids_at: tuple[int, ...] = ()
 
     def name_call(self, number: int) -> None:
-        """Patch in an id that no other request has."""
-        at = self.call_at
-        self.raw[at : at + _CALL_DIGITS] = b"%012x" % number
+        """Patch in an id that no other request has, and the groups whose turn it is."""
+        digits = b"%012x" % number
+        for at in (self.call_at, *self.ids_at):
+            self.raw[at : at + _CALL_DIGITS] = digits
+        for group, at in enumerate(self.groups_at, start=number * len(self.groups_at)):
+            self.raw[at : at + len(_GROUP)] = b"%06d" % (group % self.message_groups)
 
     def stamp(self, sent_ns: int) -> None:
         """Patch the time of sending into every body."""
@@ -67,7 +81,9 @@ class Request:
             self.raw[at : at + STAMP_DIGITS] = digits
 
 
-def request(port: int, operation: str, params: object, seed: int = 0) -> Request:
+def request(
+    port: int, operation: str, params: object, seed: int = 0, message_groups: int = 0
+) -> Request:
     """Build a request; `seed` chooses the parts that look random."""
     source = random.Random(f"{operation} {seed}")
     body = json.dumps(params, separators=(",", ":")).encode()
@@ -80,7 +96,25 @@ def request(port: int, operation: str, params: object, seed: int = 0) -> Request
     ).encode()
     call_at = head.index(b"amz-sdk-request") - len(b"\r\n") - _CALL_DIGITS
     stamps = tuple(len(head) + found.start() for found in re.finditer(rb"0{20}", body))
-    return Request(bytearray(head + body), call_at, stamps)
+    groups = tuple(len(head) + found.start(1) for found in _GROUP_AT.finditer(body))
+    ids = tuple(len(head) + found.start(1) for found in _ID_AT.finditer(body))
+    return Request(bytearray(head + body), call_at, stamps, message_groups, groups, ids)
+
+
+def _message(seed: int, at: int, message_groups: int) -> dict[str, str]:
+    """Member `at` of what is sent together, as parameters. With groups it is for a FIFO queue."""
+    message = {"MessageBody": message_bodies(seed)[at]}
+    if message_groups:
+        message["MessageGroupId"] = _GROUP.decode()
+        message["MessageDeduplicationId"] = f"{0:0{_CALL_DIGITS}}-{at}"
+    return message
+
+
+@functools.cache
+def message_bodies(seed: int) -> list[str]:
+    """What a batch has to say."""
+    source = random.Random(seed)
+    return [message_body(source) for _ in range(BATCH)]
 
 
 def message_body(source: random.Random) -> str:
@@ -95,27 +129,27 @@ def message_body(source: random.Random) -> str:
     return "".join(parts)[:BODY_BYTES]
 
 
-def send_requests(port: int, queue_url: str) -> list[Request]:
-    """SendMessage of 1 KB."""
+def send_requests(port: int, queue_url: str, message_groups: int = 0) -> list[Request]:
+    """SendMessage of 1 KB; with groups, to a FIFO queue."""
     return [
         request(
             port,
             "SendMessage",
-            {"QueueUrl": queue_url, "MessageBody": message_body(random.Random(seed))},
+            {"QueueUrl": queue_url, **_message(seed, 0, message_groups)},
             seed,
+            message_groups,
         )
         for seed in range(VARIANTS)
     ]
 
 
-def send_batch_requests(port: int, queue_url: str) -> list[Request]:
-    """SendMessageBatch of 10 messages of 1 KB."""
+def send_batch_requests(port: int, queue_url: str, message_groups: int = 0) -> list[Request]:
+    """SendMessageBatch of 10 messages of 1 KB; with groups, to a FIFO queue."""
     requests = []
     for seed in range(VARIANTS):
-        source = random.Random(seed)
-        entries = [{"Id": str(at), "MessageBody": message_body(source)} for at in range(BATCH)]
+        entries = [{"Id": str(at), **_message(seed, at, message_groups)} for at in range(BATCH)]
         params = {"QueueUrl": queue_url, "Entries": entries}
-        requests.append(request(port, "SendMessageBatch", params, seed))
+        requests.append(request(port, "SendMessageBatch", params, seed, message_groups))
     return requests
 
 
