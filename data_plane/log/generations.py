@@ -3,8 +3,6 @@
 An earlier generation gets an end before anything is appended to the next, or read from it.
 """
 
-from collections.abc import Sequence
-
 from data_plane.core.queue import Generation
 from data_plane.log import appending, tails
 from data_plane.log.bounds import WINDOW_US
@@ -21,35 +19,24 @@ Inherited = list[tuple[Window, int]]
 async def inherited(at: Access) -> Inherited:
     """The windows in which a message of this partition may have its original, too.
 
-    Ends the earlier logs first. Raises CellUnavailableError.
+    Ends the earlier logs first, the earliest before the others: several generations may have begun
+    within one window. Raises CellUnavailableError.
     """
     partition = at.partition
     if not partition.has_earlier:
         return []
     windows: Inherited = []
-    for earlier in _generation_before(at):
-        tail = await ended(earlier, _following(at))
-        partition.stamp_us_min = max(partition.stamp_us_min, tail.last.stamp_us + 1)
-        windows.append((tail.window, earlier.partition.number))
+    generations = open_generations(at.desk, at.queue)
+    known = at.desk.generations(at.queue)
+    for partitions, following in zip(generations, known[1:], strict=False):
+        if following.number > partition.generation:
+            break
+        for earlier in partitions:
+            tail = await ended(earlier, following)
+            partition.stamp_us_min = max(partition.stamp_us_min, tail.last.stamp_us + 1)
+            windows.append((tail.window, earlier.partition.number))
     partition.has_earlier = at.cell.now_us() < partition.stamp_us_min + WINDOW_US
     return windows
-
-
-def _generation_before(at: Access) -> Sequence[Access]:
-    before: Sequence[Access] = ()
-    for partitions in open_generations(at.desk, at.queue):
-        if partitions[0].partition.generation >= at.partition.generation:
-            break
-        before = partitions
-    return before
-
-
-def _following(at: Access) -> Generation:
-    return next(
-        generation
-        for generation in at.desk.generations(at.queue)
-        if generation.number == at.partition.generation
-    )
 
 
 async def ended(at: Access, following: Generation) -> Tail:

@@ -75,6 +75,34 @@ def test_duplicates_are_found_in_the_generation_before(bench: Bench) -> None:
     bench.run(story())
 
 
+def test_duplicates_are_found_over_several_changes(bench: Bench) -> None:
+    async def story() -> None:
+        bench.queue = at(bench, ONE)
+        (original,) = await bench.send("a:1:x")
+        bench.queue = at(bench, ONE, EIGHT, ONE_AGAIN)
+        for log in (bench.log, bench.front_end()):
+            assert await bench.send("a:2:x", log=log) == [original]
+
+    bench.run(story())
+
+
+def test_no_earlier_generation_goes_on_when_one_is_left_out(bench: Bench) -> None:
+    async def story() -> None:
+        old, new = at(bench, ONE), at(bench, ONE, EIGHT, ONE_AGAIN)
+        behind = bench.front_end()
+        bench.queue = old
+        await bench.send("a:1", log=behind)
+        bench.queue = new
+        (two,) = await bench.send("a:2")
+        bench.queue = old
+        (three,) = await bench.send("a:3", log=behind)
+        assert two.sequence < three.sequence
+        bench.queue = new
+        assert await bench.drain() == ["1", "2", "3"]
+
+    bench.run(story())
+
+
 def test_what_is_drained_costs_nothing_any_more(bench: Bench) -> None:
     async def story() -> None:
         bench.queue = at(bench, ONE)
