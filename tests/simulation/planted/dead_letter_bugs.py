@@ -94,6 +94,10 @@ def _id_of_the_moment(_uid: str, _block_id: bytes, index: int) -> bytes:
     return next(_given).to_bytes(15, "big") + bytes((index,))
 
 
+async def _never_stored(_to: Access, _suffix: bytes, _since_us: int) -> bool:
+    return False
+
+
 def _not_marked(_at: Access, _block_id: bytes, _moves: Any, _mover: Any) -> Any:
     async def nothing() -> None:
         return None
@@ -135,7 +139,14 @@ DEAD_LETTER_BUGS: Final = (
     (3, PlantedBug("receive count lost", BOUNDED, ((moving, "_copied", _without_count),))),
     (2, PlantedBug("wrong source", INTACT, ((moving, "_copied", _without_source),))),
     (15, PlantedBug("sent anew", EXPIRE, ((segment, "sent_us", _sent_anew),))),
-    (766, PlantedBug("ids of the moment", REDRIVEN, ((moving, "redriven_id", _id_of_the_moment),))),
+    (
+        165,
+        PlantedBug(
+            "ids of the moment, copies not looked for",
+            REDRIVEN,
+            ((moving, "redriven_id", _id_of_the_moment), (moving, "_is_stored", _never_stored)),
+        ),
+    ),
 )
 """Each with the seed from which the search for it begins: the first one that showed it."""
 
