@@ -145,7 +145,9 @@ class _Draft:
             ):
                 answer = known.get(hashed)
                 if answer is None:
-                    answer = _find(windows, hashed, stamp_us, parcel.queue.purged_us)
+                    # Logs that have an end get no purges any more.
+                    purged_us = max(tail.window.purged_us, parcel.queue.purged_us)
+                    answer = _find(windows, hashed, stamp_us, purged_us)
                 if answer is None:
                     message_id = random_uuid(at.desk.entropy.random_bytes(_UUID_BYTES))
                     answer = sent(Original(message_id, stamp_us, len(self.new)), number)

@@ -62,7 +62,7 @@ async def _look(at: Access, waiting: list[object]) -> list[object | Exception]:
 
 
 async def _read_on(at: Access, tail: Tail) -> bool:
-    """Read what was appended meanwhile; False where the last slot is no more."""
+    """Read what was appended meanwhile; False where the last slot is no more, or past its `x`."""
     after = tail.last.number - 1
     while True:
         asked_us = at.cell.now_us()
@@ -73,12 +73,17 @@ async def _read_on(at: Access, tail: Tail) -> bool:
             tail.take_over(read_slot(item))
         if _is_last_page(items):
             tail.seen_us, tail.unsure = asked_us, False
-            return True
+            return not _is_past(tail.last, asked_us)
         after = tail.last.number
 
 
 def _number(item: Item) -> int:
     return keys.slot_of(item.key.sort)
+
+
+def _is_past(last: Slot, now_us: int) -> bool:
+    """Whether nobody knows any more what was behind this slot, and may have been removed."""
+    return last.expires_s * 1_000_000 <= now_us
 
 
 def _is_last_page(items: list[Item]) -> bool:
@@ -97,7 +102,7 @@ async def _open(at: Access) -> bool:
         at.cell.query(partition.pages, limit=PAGES_PER_QUERY, reverse=True),
     )
     last = read_slot(newest[0]) if newest else None
-    if last is None or last.expires_s * 1_000_000 <= asked_us:
+    if last is None or _is_past(last, asked_us):
         await _begin(at, last)
         return False
     window_us = max(last.stamp_us, asked_us) - WINDOW_US

@@ -103,6 +103,21 @@ def test_no_earlier_generation_goes_on_when_one_is_left_out(bench: Bench) -> Non
     bench.run(story())
 
 
+def test_a_purge_is_known_where_the_definition_is_old(bench: Bench) -> None:
+    """A log that has an end gets no purge any more: the one behind it counts."""
+
+    async def story() -> None:
+        bench.queue = at(bench, ONE)
+        (original,) = await bench.send("a:1:x")
+        bench.queue = at(bench, ONE, EIGHT)
+        await bench.send("a:2:y")
+        await bench.log.purge(bench.queue)
+        for log in (bench.log, bench.front_end()):
+            assert await bench.send("a:3:x", log=log) != [original]
+
+    bench.run(story())
+
+
 def test_what_is_drained_costs_nothing_any_more(bench: Bench) -> None:
     async def story() -> None:
         bench.queue = at(bench, ONE)

@@ -77,3 +77,20 @@ def test_a_slot_that_was_stored_too_late_does_not_count(
         assert bodies(await bench.receive())[-2:] == ["2", "3"]
 
     bench.run(story())
+
+
+def test_a_last_slot_that_is_past_its_time_is_not_the_end(bench: Bench) -> None:
+    """Those behind it may have been removed, in whatever order a cell removes."""
+
+    async def story() -> None:
+        behind = bench.front_end()
+        await bench.send("a:1", log=behind)
+        await bench.send("a:2")
+        assert await bench.drain() == ["1", "2"]
+        bench.clock.advance(bench.queue.retention_s + bounds.SLOT_TTL_SLACK_S + 1)
+        last = [item.key for item in bench.cell.items() if item.key.partition[0] == "G"][-1]
+        bench.cell.expire([last])
+        await bench.send("a:3", log=behind)
+        assert await bench.drain() == ["3"]
+
+    bench.run(story())
