@@ -1,6 +1,6 @@
 """Appending: one conditional put at the next slot, and what makes it count (docs/storage.md)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import cast
 
@@ -138,9 +138,17 @@ async def _write_page(at: Access, tail: Tail, last: Slot) -> None:
     tail.page_written(last)
 
 
-async def purge(at: Access) -> int:
-    """Append a purge: its stamp is above those of all messages sent before."""
-    return await append_record(at, PURGE)
+async def purge(partitions: Sequence[Access]) -> int:
+    """Append a purge to each partition: a stamp above all that was sent before, below what follows.
+
+    So a partition whose stamps are behind those of another one is brought forward.
+    """
+    stamps = [await append_record(at, PURGE) for at in partitions]
+    latest_us = max(stamps)
+    for at, stamp_us in zip(partitions, stamps, strict=True):
+        if stamp_us < latest_us:
+            await append_record(at, PURGE, stamp_us_min=latest_us)
+    return latest_us
 
 
 async def append_start(at: Access) -> int:
@@ -149,7 +157,11 @@ async def append_start(at: Access) -> int:
 
 
 async def append_record(
-    at: Access, kind: str, more: Mapping[str, Value] = MappingProxyType({})
+    at: Access,
+    kind: str,
+    more: Mapping[str, Value] = MappingProxyType({}),
+    *,
+    stamp_us_min: int = 0,
 ) -> int:
     """Append a slot without messages: its stamp. A log that has an end stays as it is."""
     nonce = at.desk.new_token()
@@ -157,7 +169,7 @@ async def append_record(
         tail = await tails.current(at)
         if tail.last.kind == END:
             return tail.last.stamp_us
-        stamp_us = next_stamp_us(at, tail)
+        stamp_us = max(next_stamp_us(at, tail), stamp_us_min)
         if await put_next(at, tail, {**place(at, tail, kind, nonce, stamp_us), **more}):
             return stamp_us
     raise CellUnavailableError("others append to the log faster than this front end")

@@ -104,8 +104,7 @@ class Log:
         The caller makes it the definition's `purged_us`; nothing is purged before.
         """
         partitions = chain.from_iterable(open_generations(self._desk, queue))
-        stamps = [await appending.purge(at) for at in partitions]
-        return max(stamps)
+        return await appending.purge(list(partitions))
 
     async def restamp(self, queue: Queue) -> None:
         """Let what is stored live by this retention, before a raised one comes into force.
