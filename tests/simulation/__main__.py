@@ -7,6 +7,7 @@ import time
 from tests.simulation.planted import seeds_to_find
 from tests.simulation.planted.body_bugs import BODY_BUGS
 from tests.simulation.planted.bugs import BUGS
+from tests.simulation.planted.fair_bugs import FAIR_BUGS
 from tests.simulation.universe import Outcome, run
 
 PROGRESS_S = 2.0
@@ -37,7 +38,7 @@ def main() -> int:
 
 def _print_seeds_to_find(seeds_max: int) -> int:
     missed = 0
-    for bug in (*BUGS, *BODY_BUGS):
+    for bug in (*BUGS, *BODY_BUGS, *FAIR_BUGS):
         found = seeds_to_find(bug, seeds_max)
         missed += found is None
         print(f"| {bug.name} | {', '.join(bug.invariants)} | {found[0] if found else 'missed'} |")

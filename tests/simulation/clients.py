@@ -69,15 +69,21 @@ async def create_queues(client: Client, queues: Sequence[QueuePlan]) -> None:
 async def produce(client: Client, plan: Plan) -> None:
     """Send single messages and batches, some of them delayed."""
     random = client.random
+    grouping = Random(f"{plan.name}/{client.name}/groups")
     for number in range(plan.sends_each):
         queue = random.choice(plan.queues)
         await client.pause(1_000, random.choice((20_000, 3_000_000, 9_000_000)))
         if random.random() < 0.5:
             message = _message(random, f"{client.name}.{number}.0@{queue.name}")
+            message |= _group(grouping, plan)
             await client.call("SendMessage", queue.name, {"QueueUrl": queue.name, **message})
             continue
         entries = [
-            {"Id": f"e{i}", **_message(random, f"{client.name}.{number}.{i}@{queue.name}")}
+            {
+                "Id": f"e{i}",
+                **_message(random, f"{client.name}.{number}.{i}@{queue.name}"),
+                **_group(grouping, plan),
+            }
             for i in range(random.randint(2, 10))
         ]
         await client.call(
@@ -96,6 +102,14 @@ def _message(random: Random, name: str) -> dict[str, Any]:
     if random.random() < 0.15:
         message["DelaySeconds"] = random.choice((0, 1, 7))
     return message
+
+
+def _group(grouping: Random, plan: Plan) -> dict[str, str]:
+    """A message's group, if it has one: most belong to the same."""
+    if not plan.groups or grouping.random() < 0.2:
+        return {}
+    busiest = grouping.random() < 0.6
+    return {"MessageGroupId": f"group{0 if busiest else grouping.randrange(plan.groups)}"}
 
 
 async def consume(client: Client, plan: Plan, until_us: int) -> None:

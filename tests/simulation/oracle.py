@@ -253,6 +253,8 @@ def messages_are_intact(case: Case) -> Iterator[Violation]:
                 wrong = f"belongs to {sent.call.queue}"
             elif attributes_of(sent.entry) != attributes_of(message):
                 wrong = "has other attributes"
+            elif message["Attributes"].get("MessageGroupId") != sent.entry.get("MessageGroupId"):
+                wrong = "has another group"
             elif int(message["Attributes"]["SentTimestamp"]) != stored.stamp_us // 1000:
                 wrong = "has another time of sending"
             else:

@@ -39,6 +39,18 @@ BLOB_BOUNDS: Mapping[str, int] = {
 """With these orphans are swept within a universe, and bodies are fetched more than once."""
 
 
+FAIR_BOUNDS: Mapping[str, int] = {
+    "GROUP_WAITING_MIN": 2,
+    "DEEPER_LANE_FACTOR": 2,
+    "GROUPS_COUNTED_MAX": 4,
+    "GROUPS_PLACED_MAX": 3,
+    "GROUPS_TOLD_MAX": 2,
+    "DELIVERIES_WATCHED_MAX": 8,
+    "NOISY_AFTER_US": 100_000,
+}
+"""With these the messages of groups go to all lanes."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueuePlan:
     """A queue's attributes."""
@@ -84,7 +96,8 @@ class Plan(Surroundings):
     """See the module's docstring.
 
     `drain` says through which front ends the queues are emptied at the end. `leaps_us` are
-    stretches of time in which nothing happens, before the last look.
+    stretches of time in which nothing happens, before the last look. Messages belong to one of so
+    many `groups`, or to none.
     """
 
     queues: tuple[QueuePlan, ...]
@@ -94,6 +107,7 @@ class Plan(Surroundings):
     purges: bool
     drain: str
     leaps_us: tuple[int, ...]
+    groups: int = 0
 
 
 def make_plan(seed: int) -> Plan:
@@ -108,6 +122,8 @@ def make_plan(seed: int) -> Plan:
     stamps = late.random() < 0.6
     apart = Random(f"{seed}/apart")
     has_blobs = not stamps and apart.random() < 0.4
+    grouping = Random(f"{seed}/groups")
+    groups = grouping.choice((1, 3, 12)) if not sequential and grouping.random() < 0.35 else 0
     if not stamps and not climate.calm:
         slow = late.choice((0.0, 0.1, 0.4))
         climate = replace(climate, weather=replace(climate.weather, slow=slow))
@@ -136,6 +152,7 @@ def make_plan(seed: int) -> Plan:
         bounds={
             **(SMALL_BOUNDS if random.random() < 0.4 else {}),
             **(BLOB_BOUNDS if has_blobs else {}),
+            **(FAIR_BOUNDS if groups else {}),
         },
         sequential=sequential,
         purges=not sequential and random.random() < 0.25,
@@ -144,6 +161,7 @@ def make_plan(seed: int) -> Plan:
             random.choice((3_600, 90_000, 400_000, 1_000_000)) * 1_000_000
             for _ in range(random.choice((0, 0, 1, 3)))
         ),
+        groups=groups,
     )
 
 

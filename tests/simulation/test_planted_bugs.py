@@ -6,13 +6,17 @@ from tests.simulation.oracle import INVARIANTS
 from tests.simulation.planted import PlantedBug, planted, seeds_to_find
 from tests.simulation.planted.body_bugs import BODY_BUGS
 from tests.simulation.planted.bugs import BUGS, RARE
+from tests.simulation.planted.fair_bugs import FAIR_BUGS
 from tests.simulation.universe import run
 
+ALL_BUGS = (*BUGS, *BODY_BUGS, *FAIR_BUGS)
 SEEDS_MAX = 1500
 """Bound on the search; docs/simulation.md has how many it took."""
 
 
-@pytest.mark.parametrize("bug", [*BUGS, *BODY_BUGS], ids=lambda bug: bug.name.replace(" ", "-"))
+@pytest.mark.parametrize(
+    "bug", [*BUGS, *BODY_BUGS, *FAIR_BUGS], ids=lambda bug: bug.name.replace(" ", "-")
+)
 def test_a_planted_bug_is_found(bug: PlantedBug) -> None:
     found = seeds_to_find(bug, SEEDS_MAX)
     assert found is not None, f"{SEEDS_MAX} seeds do not show it"
@@ -32,7 +36,7 @@ def test_every_invariant_has_a_planted_bug() -> None:
 
 
 def test_planting_leaves_nothing_behind() -> None:
-    for bug in (*BUGS, *BODY_BUGS):
+    for bug in ALL_BUGS:
         before = [getattr(where, name) for where, name, _ in bug.patches]
         with planted(bug):
             pass

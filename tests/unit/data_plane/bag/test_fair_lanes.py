@@ -233,6 +233,23 @@ def test_lanes_are_announced_once(tenancy: Tenancy) -> None:
     tenancy.bench.run(story())
 
 
+def test_readers_under_way_are_told_of_lanes(tenancy: Tenancy) -> None:
+    """Before anything has waited for so long that they would ask."""
+
+    async def story() -> None:
+        bench = tenancy.bench
+        readers = [bench.front_end() for _ in range(2)]
+        for reader in readers:
+            assert await tenancy.receive(bag=reader) == []
+        sent = await tenancy.send(NOISY, 400)
+        first = await bench.drain(bag=readers[0])
+        assert sorted(first) == sorted(sent)
+        again = await tenancy.send(NOISY, 400)
+        assert sorted(await bench.drain(bag=readers[1])) == sorted(again)
+
+    tenancy.bench.run(story())
+
+
 def test_a_reader_that_skipped_the_announcement_finds_the_lanes(tenancy: Tenancy) -> None:
     async def story() -> None:
         bench = tenancy.bench
