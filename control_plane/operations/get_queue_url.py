@@ -4,6 +4,7 @@ from control_plane.operations.addressing import queue_url
 from control_plane.queue_shapes import GET_QUEUE_URL_INPUT, GET_QUEUE_URL_OUTPUT
 from control_plane.registry import Registry
 from data_plane.core.errors import queue_does_not_exist
+from data_plane.core.identifiers import is_queue_name
 from data_plane.protocol.operation import Call, Operation, Params
 
 
@@ -13,7 +14,10 @@ def get_queue_url(registry: Registry) -> Operation:
     async def perform(call: Call) -> Params:
         name = call.params["QueueName"]
         owner = call.params.get("QueueOwnerAWSAccountId") or call.account
-        if owner != call.account or not await registry.find(owner, call.region, name):
+        # A cell takes no key as long as a caller's text may be.
+        if owner != call.account or not is_queue_name(name):
+            raise queue_does_not_exist()
+        if not await registry.find(owner, call.region, name):
             raise queue_does_not_exist()
         return {"QueueUrl": queue_url(call, owner, name)}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from data_plane.embedded.encoding import encode_key
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Appended, Attributes, Cell, Clock, Item, Key, Offload, Written
 from data_plane.runtime.blocking import BlockingDriver, BlockingWaits
@@ -72,10 +73,24 @@ def in_turn(offload: Offload, lock: threading.Lock) -> Offload:
     return offload_in_turn
 
 
+def _check_keys(of: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Raise ValueError for a key that the embedded cell could not have."""
+    for value in (*of, *named.values()):
+        if isinstance(value, Key):
+            encode_key(value)
+        elif isinstance(value, list):
+            for key in value:
+                encode_key(key)
+    for bound in ("after", "until"):
+        if named.get(bound):
+            encode_key(Key(of[0], named[bound]))
+
+
 class OffloadedCell:
     """A memory cell whose calls block, as those of an SDK do: each goes through `offload`.
 
-    The lock is shared by all that reach one memory cell: it takes one call at a time.
+    It takes no longer keys than the embedded cell does. The lock is shared by all that reach one
+    memory cell: it takes one call at a time.
     """
 
     def __init__(self, cell: MemoryCell, offload: Offload, lock: threading.Lock) -> None:
@@ -126,6 +141,7 @@ class OffloadedCell:
         of: tuple[Any, ...],
         named: dict[str, Any],
     ) -> T:
+        _check_keys(of, named)
         with self._lock:
             call = method(*of, **named)
             try:

@@ -154,6 +154,15 @@ def test_queues_that_do_not_exist(bench: Bench, address: str | None) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["", "other", "a b", "\u20ac", "x" * 81, "x" * 600, "x" * 70_000])
+def test_names_of_no_queue(bench: Bench, name: str) -> None:
+    wording = " for this wsdl version." if bench.protocol == "query" else "."
+    assert bench.call("GetQueueUrl", {"QueueName": name}) == refused(
+        "AWS.SimpleQueueService.NonExistentQueue", f"The specified queue does not exist{wording}"
+    )
+    assert bench.call("ListQueues", {"QueueNamePrefix": name}) == Reply(200)
+
+
 @pytest.mark.parametrize(
     "address",
     [
