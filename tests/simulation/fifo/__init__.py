@@ -1,0 +1,1 @@
+"""Universes of FIFO queues."""
