@@ -187,7 +187,9 @@ class Reader:
             if name == "d" and isinstance(value, frozenset):
                 self.gone(block, value - block.done, asked_us)
             elif name[0] == "m" and isinstance(value, bytes):
-                self.learn_lease(block, int(name[1:]), value)
+                index = int(name[1:])
+                if block.leases.get(index) != value:
+                    self.learn_lease(block, index, value)
             elif name == "f" and isinstance(value, int):
                 block.total = value
 
@@ -196,9 +198,7 @@ class Reader:
         if index in block.done:
             return
         known = block.leases.get(index)
-        if known is None or (
-            lease.from_bytes(known).receive_count <= lease.from_bytes(stored).receive_count
-        ):
+        if known is None or lease.receive_count(known) <= lease.receive_count(stored):
             block.leases[index] = stored
             message = block.pending.get(index)
             if message is not None:
@@ -221,7 +221,8 @@ class Reader:
         self.pending_count -= 1
         self.passed_messages += 1
         opened = self.open_slots.get(message.slot)
-        if opened is not None and all(one.done for one in opened):
+        # From the end: what is done lies at the front mostly.
+        if opened is not None and all(one.done for one in reversed(opened)):
             del self.open_slots[message.slot]
             self._let_go(message.slot)
         group = self.groups.get(message.group)

@@ -94,10 +94,12 @@ class _Round:
         partitions = self.partitions
         short = count - len(deliveries)
         for _ in range(FETCH_ROUNDS_MAX):
-            known = sum(
-                at.partition.reader.claimable(at.queue, short, at.now_us(), self.earlier)
-                for at in partitions
-            )
+            known = 0
+            for at in partitions:
+                reader = at.partition.reader
+                known += reader.claimable(at.queue, short - known, at.now_us(), self.earlier)
+                if known >= short:
+                    break
             required = not known and not deliveries
             if known >= short or not await _fetch_all(self.desk, partitions, required=required):
                 break

@@ -46,6 +46,11 @@ def visible_ms(stored: bytes) -> int:
     return int.from_bytes(stored[:6], "big")
 
 
+def receive_count(stored: bytes) -> int:
+    """How often its message was received, without reading the rest of it."""
+    return int.from_bytes(stored[6:8], "big")
+
+
 def from_bytes(stored: bytes) -> Lease:
     """Read a stored lease."""
     visible, count, leased, first_received, first, token = _LAYOUT.unpack(stored)
