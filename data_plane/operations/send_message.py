@@ -9,6 +9,7 @@ from data_plane.core.errors import (
     BATCH_REQUEST_TOO_LONG,
     INVALID_PARAMETER_VALUE,
     RefusedError,
+    missing_parameter,
 )
 from data_plane.core.extended_times import with_extended_delay
 from data_plane.core.fifo_rules import read_fifo_outgoing, refusal_of_batch
@@ -54,7 +55,7 @@ def send_message_batch(engine: MessageEngine) -> Operation:
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
-        entries = checked_entries(call.params, ENTRY_NAME, ("MessageBody",))
+        entries = checked_entries(call.params, ENTRY_NAME, ())
         read = _read_entries(entries, queue)
         messages = [message for message in read if isinstance(message, Outgoing)]
         sent = iter(await _send(engine, "SendMessageBatch", call, messages) if messages else ())
@@ -85,8 +86,10 @@ def _read(params: Entry, queue: Queue) -> Outgoing:
 def _read_entries(entries: Sequence[Entry], queue: Queue) -> list[Outgoing | RefusedError]:
     """The messages of a batch, or why an entry is refused. Raises RefusedError for all of them."""
     read: list[Outgoing | RefusedError] = []
-    for entry in entries:
+    for number, entry in enumerate(entries, start=1):
         try:
+            if not entry.get("MessageBody"):
+                raise missing_parameter(f"{ENTRY_NAME}.{number}.MessageBody")
             read.append(_read(entry, queue))
         except RefusedError as refusal:
             if queue.fifo:

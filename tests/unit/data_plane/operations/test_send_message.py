@@ -105,6 +105,8 @@ def test_a_batch_reports_each_entry_by_itself() -> None:
             {"Id": "odd", "MessageBody": "\x01"},
             {"Id": "good_2", "MessageBody": "\u00fc", "DelaySeconds": 900},
             {"Id": "late", "MessageBody": "b", "DelaySeconds": 901},
+            {"Id": "none"},
+            {"Id": "empty", "MessageBody": ""},
         ),
     )
     assert status == 200
@@ -114,13 +116,18 @@ def test_a_batch_reports_each_entry_by_itself() -> None:
         ("long", "InvalidParameterValue", True),
         ("odd", "InvalidMessageContents", True),
         ("late", "InvalidParameterValue", True),
+        ("none", "MissingParameter", True),
+        ("empty", "MissingParameter", True),
     ]
     assert answer["Failed"][0]["Message"] == (
         "One or more parameters cannot be validated. Reason: Message must be shorter than 1024 "
         "bytes."
     )
     served = server.served[0]
-    assert (served.messages, served.bytes, served.failed_entries) == (2, 3, 3)
+    assert answer["Failed"][-1]["Message"] == (
+        "The request must contain the parameter SendMessageBatchRequestEntry.7.MessageBody."
+    )
+    assert (served.messages, served.bytes, served.failed_entries) == (2, 3, 5)
     assert len(server.bag.sends) == 1
 
 
@@ -170,11 +177,6 @@ def good(number: int) -> dict[str, Any]:
             [good(1), {"MessageBody": "b"}],
             "MissingRequiredParameterException",
             "The request must contain the parameter SendMessageBatchRequestEntry.2.Id.",
-        ),
-        (
-            [good(1), {"Id": "2"}],
-            "MissingRequiredParameterException",
-            "The request must contain the parameter SendMessageBatchRequestEntry.2.MessageBody.",
         ),
         (
             [
