@@ -15,6 +15,7 @@ from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log import leases, reading
 from data_plane.log.bounds import ATTEMPT_US
 from data_plane.log.desk import Access, Desk, access_of
+from data_plane.log.reader import is_over
 from data_plane.log.slots import MESSAGES, read_slot
 from data_plane.log.window import sequence_number
 from data_plane.ports import Equals, Key, Lacks, Update
@@ -90,6 +91,8 @@ async def _lease_again(
         return {}
     messages = await _messages(at, block, set(held))
     held = {index: lease for index, lease in held.items() if index in messages}
+    if not held:
+        return {}
     assigned = {f"m{index}": lease.to_bytes() for index, lease in held.items()}
     written = await at.cell.update(
         key,
@@ -123,7 +126,8 @@ async def _lease_again(
 
 
 async def _messages(at: Access, block: int, indexes: set[int]) -> dict[int, Message]:
-    """Messages of a block by index, read from its slots."""
+    """Messages of a block by index, read from its slots; none that is expired or purged."""
+    now_us = at.now_us()
     found: dict[int, Message] = {}
     after = block - 1
     while len(found) < len(indexes):
@@ -135,6 +139,7 @@ async def _messages(at: Access, block: int, indexes: set[int]) -> dict[int, Mess
             slot.number: LoadedSegment(slot.item)
             for slot in mine
             if indexes & set(range(slot.first, slot.next_index))
+            and not is_over(at.queue, slot.stamp_us, now_us)
         }
         opened = await reading.open_all(at, wanted)
         for slot in mine:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_plane.core.message import Delivery, Outgoing, Sent
-from data_plane.log.bounds import FOREIGN_LEASE_GUARD_MS, WINDOW_US
+from data_plane.log.bounds import ATTEMPT_US, FOREIGN_LEASE_GUARD_MS, WINDOW_US
 from tests.unit.data_plane.log.conftest import GROUP_SCOPE, HIGH_THROUGHPUT, QUEUE, Bench
 
 BORDER_US = 5_000
@@ -25,6 +25,7 @@ steps = st.one_of(
     st.tuples(st.just("send"), st.lists(pairs, min_size=1, max_size=4)),
     st.tuples(st.just("send fresh"), st.lists(groups, min_size=1, max_size=10)),
     st.tuples(st.just("receive"), st.integers(1, 10), timeouts_s),
+    st.tuples(st.just("attempt"), st.sampled_from("pq"), st.integers(1, 4), timeouts_s),
     st.tuples(st.just("delete"), st.lists(st.integers(0, 20), min_size=1, max_size=4)),
     st.tuples(st.just("change"), st.integers(0, 20), timeouts_s),
     st.tuples(st.just("wait"), st.sampled_from([1.37, 6.73, 41.11, 149.57, 301.7])),
@@ -65,6 +66,7 @@ class Truth:
     lists: dict[str, list[Message]] = field(default_factory=dict)
     originals: dict[tuple[str, str], tuple[Sent, int]] = field(default_factory=dict)
     received: list[tuple[Message, Delivery]] = field(default_factory=list)
+    attempts: dict[str, tuple[int, list[tuple[Message, Delivery]]]] = field(default_factory=dict)
     front_end: int = 1
     bodies: int = 0
 
@@ -96,9 +98,30 @@ class Truth:
         assert not waiting or waiting[-1].sent.sequence < answer.sequence
         waiting.append(Message(message.body, self.now_us(), answer))
 
-    async def receive(self, count: int, visibility_s: int) -> None:
+    async def attempt(self, name: str, count: int, visibility_s: int) -> None:
+        begun_us, taken = self.attempts.get(name, (0, []))
+        held = [one for one in taken if not one[0].done and self._holds(*one)]
+        if not held or self.now_us() - begun_us >= ATTEMPT_US:
+            before = len(self.received)
+            await self.receive(count, visibility_s, name)
+            if self.received[before:]:
+                self.attempts[name] = (self.now_us(), self.received[before:])
+            return
+        deliveries = await self.bench.log.receive(
+            self.bench.queue, count=count, visibility_s=visibility_s, until_us=0, attempt=name
+        )
+        assert [(one.message.body, one.receipt_handle) for one in deliveries] == [
+            (message.body, first.receipt_handle) for message, first in held
+        ]
+        for message, _ in held:
+            message.receives += 1
+            message.visible_ms = self._until_ms(visibility_s)
+
+    async def receive(self, count: int, visibility_s: int, attempt: str = "") -> None:
         due = {group: self._due(waiting) for group, waiting in self.lists.items()}
-        deliveries = await self.bench.receive(count, visibility_s)
+        deliveries = await self.bench.log.receive(
+            self.bench.queue, count=count, visibility_s=visibility_s, until_us=0, attempt=attempt
+        )
         assert len(deliveries) == min(count, sum(map(len, due.values())))
         for group in dict.fromkeys(delivery.message.group for delivery in deliveries):
             mine = [one for one in deliveries if one.message.group == group]
@@ -155,7 +178,7 @@ class Truth:
         if not message.purged:
             assert (refused is None) is good
         if good:
-            message.visible_ms, message.holder = self._until_ms(visibility_s), self.front_end
+            message.visible_ms = self._until_ms(visibility_s)
 
     def _chosen(self, place: int) -> tuple[str, tuple[Message, Delivery]]:
         """One of the latest receives, by its handle."""
@@ -183,6 +206,8 @@ class Truth:
                 await self.send([(g, f"{self.bodies}-{n}") for n, g in enumerate(wanted)])
             case ("receive", count, visibility_s):
                 await self.receive(count, visibility_s)
+            case ("attempt", name, count, visibility_s):
+                await self.attempt(name, count, visibility_s)
             case ("delete", places):
                 await self.delete(places)
             case ("change", place, visibility_s):
