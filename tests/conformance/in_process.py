@@ -15,9 +15,9 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
 from botocore.config import Config
 
 import tidegate_sdk
-from control_plane.operations.catalog import queue_operations
 from control_plane.message_moves import MessageMoves
 from control_plane.message_moves_running import MoveRunner
+from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
 from data_plane.bag.engine import Bag
 from data_plane.engine import Engine
