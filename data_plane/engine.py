@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from data_plane.bag.engine import Bag
-from data_plane.bag.moving import Target
 from data_plane.core.errors import UNSUPPORTED_OPERATION, RefusedError
 from data_plane.core.message import Counts, Delivery, Outgoing, Redriven, Sent
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log.engine import Log
+from data_plane.stored.moves import Target
 
 
 class Engine:

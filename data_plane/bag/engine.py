@@ -5,7 +5,6 @@ from types import MappingProxyType
 
 from data_plane.bag import deleting, fair, receiving, sending, upkeep, visibility
 from data_plane.bag.desk import Desk, channel, open_lane
-from data_plane.bag.moving import Target
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts, Delivery, Outgoing, Redriven
 from data_plane.core.queue import Queue
@@ -13,6 +12,7 @@ from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored import counting
 from data_plane.stored.bodies import BodyStore
+from data_plane.stored.moves import Target
 
 EVERYONE = 1 << 30
 

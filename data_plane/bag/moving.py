@@ -4,30 +4,22 @@ A move is three writes (docs/storage.md, "Moved messages"): the lease that decid
 receiving writes; the copy; the end. Each may be repeated, by whoever meets the message next.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from data_plane.bag import deleting, sending
 from data_plane.bag.block import Block
 from data_plane.bag.bounds import COPY_LOOKBACK_SEGMENTS_MAX, COPY_LOOKBACK_US
 from data_plane.bag.desk import Access, Attempt, channel, open_lane
-from data_plane.core.errors import RefusedError, queue_does_not_exist
+from data_plane.core.errors import RefusedError
 from data_plane.core.message import Message
 from data_plane.core.message_rules import size_bytes
 from data_plane.core.queue import Queue
 from data_plane.ports import Append, Attributes, CellUnavailableError, Value
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
-from data_plane.stored.lease import Lease, from_bytes
-from data_plane.stored.moves import (
-    DEAD_LETTER,
-    REDRIVE,
-    Move,
-    begun_move,
-    dead_letter_move,
-    redriven_id,
-)
+from data_plane.stored.lease import Lease
+from data_plane.stored.moves import DeadLetters, Move, Mover, copy_for, decide_one
 from data_plane.stored.segment import (
     DEAD_LETTER_VERSION,
     FORMAT_VERSION,
@@ -46,56 +38,6 @@ class Moving:
     held: Lease
 
 
-Target = Callable[[Message], Awaitable[Queue]]
-"""Where to redrive a message to. It may refuse: raise RefusedError."""
-
-
-class Mover(Protocol):
-    """Decides about messages that are met; has how many were moved, and why the last one was not.
-
-    Messages that it refuses to decide about stay as they are.
-    """
-
-    moved: int
-    refusal: RefusedError | None
-
-    async def decide(self, at: Access, message: Message, received: int) -> Move | None:
-        """Where to move a message that was received so often from this queue; None: deliver it.
-
-        Raises RefusedError, CellUnavailableError.
-        """
-        ...
-
-
-class DeadLetters:
-    """Moves what the queue's redrive policy does not allow to be delivered once more."""
-
-    def __init__(self) -> None:
-        self.moved = 0
-        self.refusal: RefusedError | None = None
-
-    async def decide(self, at: Access, message: Message, received: int) -> Move | None:  # noqa: ARG002
-        """The move to the dead-letter queue, if it is due."""
-        move = await dead_letter_move(at.queue, received, at.desk.queues)
-        return None if move is None or at.desk.is_dropped(move.target) else move
-
-
-class Redrive:
-    """Moves whatever it meets to the queue that `target` says."""
-
-    def __init__(self, target: Target) -> None:
-        self.moved = 0
-        self.refusal: RefusedError | None = None
-        self._target = target
-
-    async def decide(self, at: Access, message: Message, received: int) -> Move:  # noqa: ARG002
-        """A move, whatever the message went through."""
-        target = await self._target(message)
-        if at.desk.is_dropped(target):
-            raise queue_does_not_exist()
-        return Move(REDRIVE, target)
-
-
 async def decide(
     at: Access, block: Block, messages: dict[int, Message], mover: Mover
 ) -> dict[int, Move | None]:
@@ -108,20 +50,16 @@ async def decide(
         return decided
     seen = {index: block.leases.get(index) for index in messages}
     for index, message in messages.items():
-        begun = block.moves.get(index)
-        move = await begun_move(begun, at.desk.queues) if begun else None
-        if move is not None and not at.desk.is_dropped(move.target):
-            decided[index] = move
-            continue
-        stored = seen[index]
-        received = from_bytes(stored).receive_count - message.received if stored else 0
+        begun = block.moves.get(index, "")
         try:
-            move = await mover.decide(at, message, received)
+            move = await decide_one(at.queue, message, seen[index], begun, mover, at.desk.queues)
         except RefusedError as refusal:
             mover.refusal = refusal
             del decided[index]
-        else:
-            decided[index] = move and move._replace(since=_present_us(at, move.target))
+            continue
+        if move is not None and not move.begun:
+            move = move._replace(since=_present_us(at, move.target))
+        decided[index] = move
     return {
         index: move for index, move in decided.items() if block.leases.get(index) == seen[index]
     }
@@ -188,17 +126,8 @@ async def _is_stored(to: Access, suffix: bytes, since_us: int) -> bool:
 
 
 def _copied(at: Access, block_id: bytes, moving: Moving) -> Message:
-    """The message as the target is to have it."""
-    message, held = moving.message, moving.held
-    if moving.move.kind == DEAD_LETTER:
-        return replace(
-            message,
-            dead_letter_source=at.queue.arn,
-            received=held.receive_count,
-            first_received_ms=held.first_received_ms,
-        )
-    message_id = redriven_id(at.queue.uid, block_id, moving.index)
-    return replace(message, id=message_id, dead_letter_source="")
+    place = block_id + bytes((moving.index,))
+    return copy_for(moving.move, at.queue, place, moving.message, moving.held)
 
 
 def _segment(to: Access, copy: Message, block: bytes, index: int) -> Attributes:

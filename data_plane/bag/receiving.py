@@ -13,7 +13,7 @@ from data_plane.bag.bounds import (
 )
 from data_plane.bag.desk import Access, Desk, channel, open_lane
 from data_plane.bag.lane import is_over
-from data_plane.bag.moving import Mover, Moving
+from data_plane.bag.moving import Moving
 from data_plane.core import receipt_handle
 from data_plane.core.errors import OVER_LIMIT, RefusedError
 from data_plane.core.limits import IN_FLIGHT_MAX
@@ -34,7 +34,7 @@ from data_plane.ports import (
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import MOVE_LEASE_MS
 from data_plane.stored.lease import Lease, from_bytes
-from data_plane.stored.moves import Move
+from data_plane.stored.moves import DeadLetters, Move, Mover, Redrive, Target
 from data_plane.stored.segment import FORMAT_VERSION
 
 WHENEVER_US = 1 << 62
@@ -64,19 +64,18 @@ async def receive(
             return []
 
 
-async def redrive(desk: Desk, queue: Queue, *, count: int, target: moving.Target) -> Redriven:
+async def redrive(desk: Desk, queue: Queue, *, count: int, target: Target) -> Redriven:
     """Move up to `count` visible messages to other queues. See `Bag.redrive`."""
     at = open_lane(desk, queue)
-    mover = moving.Redrive(target)
+    mover = Redrive(target, count, desk.is_dropped)
     more = True
     try:
         number = 0
         for _ in range(FETCH_ROUNDS_MAX):
-            left = count - mover.moved
-            _, more = await _round(at.in_lane(number), left, 0, mover, patient=False)
+            _, more = await _round(at.in_lane(number), mover.left, 0, mover, patient=False)
             if not more and number < at.lanes.deepest:
                 number, more = number + 1, True
-            if mover.moved >= count or not more:
+            if not mover.left or not more:
                 break
     except CellUnavailableError as failure:
         return Redriven(mover.moved, more, failure)
@@ -110,7 +109,7 @@ async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delive
 
 
 async def _receive_in(at: Access, count: int, visibility_s: int) -> list[Delivery]:
-    mover = moving.DeadLetters()
+    mover = DeadLetters(at.desk.queues, at.desk.is_dropped)
     deliveries: list[Delivery] = []
     for pages in range(FETCH_ROUNDS_MAX):
         deliveries, go_on = await _round(at, count, visibility_s, mover, patient=pages == 0)

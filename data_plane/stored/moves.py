@@ -1,22 +1,32 @@
-"""Moves of messages between queues, as both engines record them (docs/storage.md)."""
+"""Moves of messages between queues, as both engines decide and record them (docs/storage.md)."""
 
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
+from data_plane.core.errors import RefusedError, queue_does_not_exist
 from data_plane.core.identifiers import random_uuid
+from data_plane.core.message import Message
 from data_plane.core.queue import Queue
 from data_plane.ports import Queues
+from data_plane.stored.lease import Lease, from_bytes
 from data_plane.stored.segment import ID_BYTES, UnknownFormatError
 
 DEAD_LETTER: Final = "d"
 REDRIVE: Final = "r"
+
 _PARTS: Final = 6
+_UNBOUNDED: Final = 1 << 30
+
+Target = Callable[[Message], Awaitable[Queue]]
+"""Where to redrive a message to. It may refuse: raise RefusedError."""
 
 
 class Move(NamedTuple):
     """Where a message is on its way to; `kind` is DEAD_LETTER or REDRIVE.
 
-    No copy lies in the target before `since`: a time in us, or a slot of a log. Where the move was
+    No copy lies in the target before `since`: a time in us, or a place in a log. Where the move was
     `begun` before, there may be one behind it.
     """
 
@@ -27,34 +37,110 @@ class Move(NamedTuple):
 
     def to_text(self) -> str:
         """As stored."""
-        account, region, name, uid = _name_of(self.target)
-        return f"{self.kind}|{account}|{region}|{name}|{uid}|{self.since}"
+        target = self.target
+        name = f"{target.account}|{target.region}|{target.name}|{target.uid}"
+        return f"{self.kind}|{name}|{self.since}"
 
 
-def _name_of(queue: Queue) -> tuple[str, str, str, str]:
-    return queue.account, queue.region, queue.name, queue.uid
+class Mover(Protocol):
+    """Decides about messages that are met; has how many were moved, and why the last one was not.
 
-
-async def dead_letter_move(queue: Queue, received: int, queues: Queues | None) -> Move | None:
-    """The move to the queue's dead-letter queue, if it is due and that queue exists.
-
-    `received` is how often the message was received from this queue. Without a dead-letter queue
-    that exists it stays, and is delivered. Raises CellUnavailableError.
+    Messages that it refuses to decide about stay as they are; no more than `left` are to be moved.
     """
-    policy = queue.redrive
-    if policy is None or queues is None or received < policy.receive_count_max:
-        return None
-    target = await queues.find(policy.account, policy.region, policy.dead_letter_queue)
-    if target is None or target.fifo != queue.fifo:
-        return None
-    return Move(DEAD_LETTER, target)
+
+    moved: int
+    refusal: RefusedError | None
+
+    @property
+    def left(self) -> int:
+        """How many messages more to meet at most."""
+        ...
+
+    async def decide(self, queue: Queue, message: Message, received: int) -> Move | None:
+        """Where to move a message that was received so often from this queue; None: deliver it.
+
+        Raises RefusedError, CellUnavailableError.
+        """
+        ...
+
+    def is_dropped(self, queue: Queue) -> bool:
+        """Whether this front end knows that the queue was deleted."""
+        ...
 
 
-async def begun_move(stored: str, queues: Queues | None) -> Move | None:
-    """A move that was begun, if the queue it goes to is still there.
+class DeadLetters:
+    """Moves what the queue's redrive policy does not allow to be delivered once more.
 
-    Raises UnknownFormatError, CellUnavailableError.
+    Without a dead-letter queue that exists a message stays, and is delivered. `queues` knows those
+    that exist; without it none do.
     """
+
+    def __init__(self, queues: Queues | None, is_dropped: Callable[[Queue], bool]) -> None:
+        self.moved = 0
+        self.refusal: RefusedError | None = None
+        self.is_dropped = is_dropped
+        self._queues = queues
+
+    @property
+    def left(self) -> int:
+        """As many as there are."""
+        return _UNBOUNDED
+
+    async def decide(self, queue: Queue, message: Message, received: int) -> Move | None:  # noqa: ARG002
+        """The move to the dead-letter queue, if it is due."""
+        policy = queue.redrive
+        if policy is None or self._queues is None or received < policy.receive_count_max:
+            return None
+        target = await self._queues.find(policy.account, policy.region, policy.dead_letter_queue)
+        if target is None or target.fifo != queue.fifo or self.is_dropped(target):
+            return None
+        return Move(DEAD_LETTER, target)
+
+
+class Redrive:
+    """Moves up to `count` messages, whatever they went through, to the queue that `target` says."""
+
+    def __init__(self, target: Target, count: int, is_dropped: Callable[[Queue], bool]) -> None:
+        self.moved = 0
+        self.refusal: RefusedError | None = None
+        self.is_dropped = is_dropped
+        self._target = target
+        self._count = count
+
+    @property
+    def left(self) -> int:
+        """What of `count` was not moved yet."""
+        return self._count - self.moved
+
+    async def decide(self, queue: Queue, message: Message, received: int) -> Move:  # noqa: ARG002
+        """A move, in any case."""
+        target = await self._target(message)
+        if self.is_dropped(target):
+            raise queue_does_not_exist()
+        return Move(REDRIVE, target)
+
+
+async def decide_one(  # noqa: PLR0913, PLR0917 - a message, what is known of it, who decides
+    queue: Queue,
+    message: Message,
+    lease: bytes | None,
+    begun: str,
+    mover: Mover,
+    queues: Queues | None,
+) -> Move | None:
+    """The move that was `begun` ("": none), if its target is still there; else what `mover` says.
+
+    Raises what that raises, UnknownFormatError.
+    """
+    if begun:
+        move = await _begun_move(begun, queues)
+        if move is not None and not mover.is_dropped(move.target):
+            return move
+    received = from_bytes(lease).receive_count - message.received if lease else 0
+    return await mover.decide(queue, message, received)
+
+
+async def _begun_move(stored: str, queues: Queues | None) -> Move | None:
     parts = stored.split("|")
     if len(parts) != _PARTS or queues is None:
         raise UnknownFormatError(f"move {stored!r}")
@@ -65,7 +151,20 @@ async def begun_move(stored: str, queues: Queues | None) -> Move | None:
     return Move(kind, target, int(since), begun=True)
 
 
-def redriven_id(uid: str, block: bytes, index: int) -> bytes:
-    """The id of a message in the queue it is redriven to, from the place it had in another."""
-    place = uid.encode() + block + bytes((index,))
-    return random_uuid(blake2b(place, digest_size=ID_BYTES, person=b"redriven id").digest())
+def copy_for(move: Move, source: Queue, place: bytes, message: Message, held: Lease) -> Message:
+    """The message as its target is to have it; `place` names where it was in its queue."""
+    if move.kind == DEAD_LETTER:
+        return replace(
+            message,
+            dead_letter_source=source.arn,
+            received=held.receive_count,
+            first_received_ms=held.first_received_ms,
+        )
+    digest = blake2b(source.uid.encode() + place, digest_size=ID_BYTES, person=b"redriven id")
+    return replace(
+        message,
+        id=random_uuid(digest.digest()),
+        dead_letter_source="",
+        received=0,
+        first_received_ms=0,
+    )

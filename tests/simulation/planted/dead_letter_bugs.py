@@ -11,8 +11,11 @@ from data_plane.bag.desk import Access
 from data_plane.bag.lane import Finished
 from data_plane.bag.moving import Moving
 from data_plane.core.message import Message
+from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Key
 from data_plane.stored import counting, keys, moves, segment
+from data_plane.stored.lease import Lease
+from data_plane.stored.moves import Move
 from tests.simulation.planted import PlantedBug, planted
 from tests.simulation.redrive.universe import run
 
@@ -68,11 +71,13 @@ def _no_begun_moves(at: Access, block_: Block, leases: dict[int, bytes], _moves:
 _assignments = receiving._assignments
 
 
-async def _due_one_late(queue: Any, received: int, queues: Any) -> Any:
-    return await _dead_letter_move(queue, received - 1, queues)
+_decide = moves.DeadLetters.decide
 
 
-_dead_letter_move = moves.dead_letter_move
+async def _due_one_late(
+    self: moves.DeadLetters, queue: Queue, message: Message, received: int
+) -> Move | None:
+    return await _decide(self, queue, message, received - 1)
 
 
 def _sent_anew(item: Attributes) -> int:
@@ -90,8 +95,16 @@ def _without_source(at: Access, block_id: bytes, one: Moving) -> Message:
     return replace(copy, dead_letter_source=copy.dead_letter_source and f"{at.queue.arn}-2")
 
 
-def _id_of_the_moment(_uid: str, _block_id: bytes, index: int) -> bytes:
-    return next(_given).to_bytes(15, "big") + bytes((index,))
+def _id_of_the_moment(
+    move: Move, source: Queue, place: bytes, message: Message, held: Lease
+) -> Message:
+    copy = _copy_for(move, source, place, message, held)
+    if move.kind == moves.DEAD_LETTER:
+        return copy
+    return replace(copy, id=next(_given).to_bytes(16, "big"))
+
+
+_copy_for = moves.copy_for
 
 
 async def _never_stored(_to: Access, _suffix: bytes, _since_us: int) -> bool:
@@ -134,7 +147,9 @@ DEAD_LETTER_BUGS: Final = (
     (2, PlantedBug("moves begun and left", ARRIVES, ((moving, "finish", _not_marked),))),
     (
         3,
-        PlantedBug("one receive too many", BOUNDED, ((moving, "dead_letter_move", _due_one_late),)),
+        PlantedBug(
+            "one receive too many", BOUNDED, ((moves.DeadLetters, "decide", _due_one_late),)
+        ),
     ),
     (3, PlantedBug("receive count lost", BOUNDED, ((moving, "_copied", _without_count),))),
     (2, PlantedBug("wrong source", INTACT, ((moving, "_copied", _without_source),))),
@@ -144,7 +159,7 @@ DEAD_LETTER_BUGS: Final = (
         PlantedBug(
             "ids of the moment, copies not looked for",
             REDRIVEN,
-            ((moving, "redriven_id", _id_of_the_moment), (moving, "_is_stored", _never_stored)),
+            ((moving, "copy_for", _id_of_the_moment), (moving, "_is_stored", _never_stored)),
         ),
     ),
 )
