@@ -112,9 +112,11 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
     partition, reader = at.partition, at.partition.reader
     asked_us = at.now_us()
     stale = not 0 <= asked_us - block.checked_us <= CLAIM_AGE_US_MAX
-    missing = {m.slot: partition.slot_key(m.slot) for m in messages if m.slot not in reader.held}
-    if stale:
-        missing |= {message.slot: partition.slot_key(message.slot) for message in messages}
+    # Others may let go of what is held while this one waits for the cell.
+    segments = (
+        {} if stale else {m.slot: reader.held[m.slot] for m in messages if m.slot in reader.held}
+    )
+    missing = {m.slot: partition.slot_key(m.slot) for m in messages if m.slot not in segments}
     wanted: list[Key] = list(missing.values())
     found: dict[Key, Attributes] = {}
     if wanted:
@@ -122,16 +124,13 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
         found = await at.cell.get_many([*wanted, state_key] if stale else wanted)
         if stale:
             reader.learn(block, found.get(state_key), asked_us)
-    segments: dict[int, LoadedSegment] = {}
     for message in messages:
         if message.slot in missing:
             item = found.get(missing[message.slot])
             if item is None:
                 reader.vanished(message)
-                continue
-            segments.setdefault(message.slot, LoadedSegment(item))
-        else:
-            segments.setdefault(message.slot, reader.held[message.slot])
+            else:
+                segments.setdefault(message.slot, LoadedSegment(item))
     opened = await open_all(at, segments)
     loaded: dict[int, Message] = {}
     for message in messages:

@@ -126,15 +126,15 @@ class _Round:
         reader = at.partition.reader
         for _ in range(CLAIM_ATTEMPTS_MAX):
             taken = reader.take(at.queue, count, at.now_us(), self.earlier)
-            if not taken:
+            due = upkeep.write_due(at)
+            if not taken and due is None:
                 return []
             try:
                 claim = _claim(at, taken, self.visibility_s)
-                due = upkeep.write_due(at)
                 deliveries = await (claim if due is None else _side_by_side(at, claim, due))
             finally:
                 reader.put_back(taken)
-            if deliveries:
+            if deliveries or not taken:
                 return deliveries
         return []
 
