@@ -33,7 +33,7 @@ from data_plane.http.logs import LogHandler, LogWriter
 from data_plane.http.metrics import CONTENT_TYPE, QUEUES_MAX, Gauges, Metrics, QueueName
 from data_plane.http.server import HttpServer, HttpSettings
 from data_plane.log.engine import Log
-from data_plane.operations.catalog import message_operations
+from data_plane.operations.catalog import extension_operations, message_operations
 from data_plane.ports import CellUnavailableError, Clock
 from data_plane.protocol.http import HttpResponse
 from data_plane.runtime.event_loop import EventLoopWaits
@@ -85,6 +85,7 @@ class TidegateServer:
         front_end = FrontEnd(
             (
                 *message_operations(self.engine),
+                *extension_operations(self.engine),
                 *queue_operations(self.registry, self.engine, moves),
             ),
             self.registry,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from data_plane.bag.engine import Bag
+from data_plane.core.browsing import Page
 from data_plane.core.errors import UNSUPPORTED_OPERATION, RefusedError
 from data_plane.core.message import Counts, Delivery, Outgoing, Redriven, Sent
 from data_plane.core.queue import Queue
@@ -88,6 +89,13 @@ class Engine:
         SQS's bound on the total time since the receive does not hold for `extended` changes.
         """
         return await self._of(queue).change_visibility(queue, changes, extended=extended)
+
+    async def browse(self, queue: Queue, *, count: int, position: bytes = b"") -> Page:
+        """A page of messages as they lie there, in the order of the queue's engine.
+
+        See `Bag.browse` and `Log.browse`.
+        """
+        return await self._of(queue).browse(queue, count=count, position=position)
 
     async def counts(self, queue: Queue) -> Counts:
         """The queue's approximate numbers of messages."""

@@ -48,6 +48,9 @@ POLL_US = 1_000_000
 FOREIGN_LEASE_GUARD_MS = 250
 """Leases of other front ends are taken over this much later, for clocks that differ."""
 
+BROWSE_NOTES_MAX = 64
+"""Blocks of which a walk remembers what it has shown: 27 bytes each in the token of a page."""
+
 LANES_MAX = 10_000
 """Queues whose lanes a front end remembers."""
 

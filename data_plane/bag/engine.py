@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from data_plane.bag import deleting, fair, receiving, sending, upkeep, visibility
+from data_plane.bag import browsing, deleting, fair, receiving, sending, upkeep, visibility
 from data_plane.bag.desk import Desk, channel, open_lane
+from data_plane.core.browsing import Page
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts, Delivery, Outgoing, Redriven
 from data_plane.core.queue import Queue
@@ -93,6 +94,16 @@ class Bag:
         SQS's bound on the total time since the receive does not hold for `extended` changes.
         """
         return await visibility.change_visibility(self._desk, queue, changes, extended=extended)
+
+    async def browse(self, queue: Queue, *, count: int, position: bytes = b"") -> Page:
+        """A page of up to `count` messages as they lie there, of 1 MiB at most if of several.
+
+        They are in order of the lanes, and in each of when they became, or become, visible; what
+        is in flight may stand where it becomes visible again. A page may be short, or empty,
+        before the last one. Nothing is written, and what changes between two pages shows or does
+        not. Raises RefusedError for a position that no page has had.
+        """
+        return await browsing.browse(self._desk, queue, count=count, position=position)
 
     async def counts(self, queue: Queue) -> Counts:
         """The queue's approximate numbers of messages."""

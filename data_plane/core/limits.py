@@ -37,6 +37,8 @@ RECREATE_AFTER_DELETE_S: Final = 60
 
 # Receives
 RECEIVE_MESSAGES_MAX: Final = 10
+BROWSE_MESSAGES_MAX: Final = 100
+"""Our own: SQS cannot browse."""
 IN_FLIGHT_MAX: Final = 120_000
 """Approximate. Receives then fail on a standard queue, and are empty on a FIFO queue."""
 RECEIVE_ATTEMPT_ID_CHARS_MAX: Final = 128

@@ -4,11 +4,21 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 
+from data_plane.core.browsing import Page
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts, Delivery, Outgoing, Sent
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
-from data_plane.log import appending, attempts, deleting, receiving, sending, upkeep, visibility
+from data_plane.log import (
+    appending,
+    attempts,
+    browsing,
+    deleting,
+    receiving,
+    sending,
+    upkeep,
+    visibility,
+)
 from data_plane.log.desk import Desk, channel, open_generations
 from data_plane.ports import Cell, Clock, Entropy, Waits
 from data_plane.stored import counting
@@ -93,6 +103,13 @@ class Log:
         SQS's bound on the total time since the receive does not hold for `extended` changes.
         """
         return await visibility.change_visibility(self._desk, queue, changes, extended=extended)
+
+    async def browse(self, queue: Queue, *, count: int, position: bytes = b"") -> Page:
+        """A page of up to `count` messages as they lie there, of 1 MiB at most if of several.
+
+        They are in the order of the log, which is that of each group. Else as `Bag.browse`.
+        """
+        return await browsing.browse(self._desk, queue, count=count, position=position)
 
     async def counts(self, queue: Queue) -> Counts:
         """The queue's approximate numbers of messages."""

@@ -1,5 +1,6 @@
 """The message operations that every entry point serves."""
 
+from data_plane.operations.browse_messages import browse_messages
 from data_plane.operations.change_message_visibility import (
     change_message_visibility,
     change_message_visibility_batch,
@@ -11,8 +12,13 @@ from data_plane.operations.send_message import send_message, send_message_batch
 from data_plane.protocol.operation import Operation
 
 
+def extension_operations(engine: MessageEngine) -> tuple[Operation, ...]:
+    """Actions on messages that SQS does not have."""
+    return (browse_messages(engine),)
+
+
 def message_operations(engine: MessageEngine) -> tuple[Operation, ...]:
-    """All actions on messages, over one engine."""
+    """All actions of SQS on messages, over one engine."""
     return (
         send_message(engine),
         send_message_batch(engine),

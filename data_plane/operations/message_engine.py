@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from data_plane.core.browsing import Page
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Delivery, Outgoing, Sent
 from data_plane.core.queue import Queue
@@ -36,6 +37,14 @@ class MessageEngine(Protocol):
 
         `attempt` is the ReceiveRequestAttemptId ("": none), on FIFO queues alone: the same one
         gets the same messages again.
+        """
+        ...
+
+    async def browse(self, queue: Queue, *, count: int, position: bytes = b"") -> Page:
+        """Up to `count` messages as they lie in the queue; nothing is changed by it.
+
+        `position` is where a page before said that this one begins (b"": the first page). Raises
+        RefusedError for what no page has said.
         """
         ...
 

@@ -1,10 +1,7 @@
 """ReceiveMessage."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from data_plane.core.checksum import md5_of_attributes, md5_of_body
 from data_plane.core.errors import (
     INVALID_ATTRIBUTE_NAME,
     INVALID_PARAMETER_VALUE,
@@ -14,35 +11,25 @@ from data_plane.core.errors import (
 )
 from data_plane.core.extended_times import extended_visibility_s
 from data_plane.core.fifo_rules import check_receive_attempt_id
-from data_plane.core.identifiers import sequence_number_text, uuid_text
 from data_plane.core.limits import (
     RECEIVE_ATTRIBUTE_NAMES_MAX,
     RECEIVE_MESSAGES_MAX,
     RECEIVE_WAIT_S_MAX,
 )
-from data_plane.core.message import Delivery, MessageAttribute
-from data_plane.core.message_rules import rendered_size_bytes
 from data_plane.core.queue import Queue
 from data_plane.operations import hand_over
 from data_plane.operations.batch import queue_of
 from data_plane.operations.change_message_visibility import check_visibility_timeout
 from data_plane.operations.message_engine import MessageEngine
-from data_plane.protocol.message_shapes import RECEIVE_MESSAGE_INPUT, RECEIVE_MESSAGE_OUTPUT
-from data_plane.protocol.operation import Call, Operation, Params, Work
-
-SYSTEM_ATTRIBUTES: Final = frozenset(
-    {
-        "SenderId",
-        "SentTimestamp",
-        "ApproximateReceiveCount",
-        "ApproximateFirstReceiveTimestamp",
-        "SequenceNumber",
-        "MessageDeduplicationId",
-        "MessageGroupId",
-        "AWSTraceHeader",
-        "DeadLetterQueueSourceArn",
-    }
+from data_plane.operations.message_rendering import (
+    SYSTEM_ATTRIBUTES,
+    Choice,
+    measure_messages,
+    rendered,
 )
+from data_plane.protocol.message_shapes import RECEIVE_MESSAGE_INPUT, RECEIVE_MESSAGE_OUTPUT
+from data_plane.protocol.operation import Call, Operation, Params
+
 _US_PER_S: Final = 1_000_000
 
 
@@ -82,34 +69,15 @@ def receive_message(engine: MessageEngine) -> Operation:
         )
         if not deliveries:
             return {}
-        return {"Messages": [_render(delivery, choice) for delivery in deliveries]}
+        return {"Messages": [rendered(delivery, choice) for delivery in deliveries]}
 
     return Operation(
         "ReceiveMessage",
         RECEIVE_MESSAGE_INPUT,
         RECEIVE_MESSAGE_OUTPUT,
         perform,
-        measure=_measure_receive,
+        measure=measure_messages,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """Which attributes to return: nothing is returned unless asked for."""
-
-    system: Collection[str]
-    names: frozenset[str]
-    prefixes: tuple[str, ...]
-
-    def attributes(
-        self, attributes: tuple[tuple[str, MessageAttribute], ...]
-    ) -> Sequence[tuple[str, MessageAttribute]]:
-        """Those of a message's attributes that were asked for, still sorted by name."""
-        return [
-            attribute
-            for attribute in attributes
-            if attribute[0] in self.names or attribute[0].startswith(self.prefixes)
-        ]
 
 
 def _read_attempt(params: Params, queue: Queue) -> str:
@@ -122,7 +90,7 @@ def _read_attempt(params: Params, queue: Queue) -> str:
     return attempt
 
 
-def _read_choice(params: Params) -> _Choice:
+def _read_choice(params: Params) -> Choice:
     system: set[str] = set()
     for name in (*params.get("AttributeNames", ()), *params.get("MessageSystemAttributeNames", ())):
         if name == "All":
@@ -141,61 +109,4 @@ def _read_choice(params: Params) -> _Choice:
     prefixes = [name.removesuffix(".*") for name in names if name.endswith(".*")]
     if "All" in names:
         prefixes.append("")
-    return _Choice(system, names, tuple(prefixes))
-
-
-def _render(delivery: Delivery, choice: _Choice) -> Params:
-    message = delivery.message
-    answer: dict[str, Any] = {
-        "MessageId": uuid_text(message.id),
-        "ReceiptHandle": delivery.receipt_handle,
-        "MD5OfBody": md5_of_body(message.body),
-        "Body": message.body,
-    }
-    if choice.system:
-        system = _system_attributes(delivery)
-        wanted = {name: system[name] for name in system if name in choice.system}
-        if wanted:
-            answer["Attributes"] = wanted
-    attributes = choice.attributes(message.attributes)
-    if attributes:
-        answer["MD5OfMessageAttributes"] = md5_of_attributes(attributes)
-        answer["MessageAttributes"] = {
-            name: _render_attribute(attribute) for name, attribute in attributes
-        }
-    return answer
-
-
-def _system_attributes(delivery: Delivery) -> Mapping[str, str]:
-    message = delivery.message
-    system = {
-        "SenderId": message.sender,
-        "SentTimestamp": str(message.sent_ms),
-        "ApproximateReceiveCount": str(delivery.receive_count),
-        "ApproximateFirstReceiveTimestamp": str(delivery.first_received_ms),
-    }
-    if message.group:
-        system["MessageGroupId"] = message.group
-    if message.sequence:
-        system["SequenceNumber"] = sequence_number_text(message.sequence)
-        system["MessageDeduplicationId"] = message.deduplication_id
-    if message.trace_header:
-        system["AWSTraceHeader"] = message.trace_header
-    if message.dead_letter_source:
-        system["DeadLetterQueueSourceArn"] = message.dead_letter_source
-    return system
-
-
-def _render_attribute(attribute: MessageAttribute) -> Params:
-    if attribute.data_type.startswith("Binary"):
-        return {"BinaryValue": attribute.value, "DataType": attribute.data_type}
-    return {"StringValue": attribute.value.decode(), "DataType": attribute.data_type}
-
-
-def _measure_receive(_params: Params, output: Params) -> Work:
-    messages = output.get("Messages", ())
-    sizes = (
-        rendered_size_bytes(message["Body"], message.get("MessageAttributes"))
-        for message in messages
-    )
-    return Work(messages=len(messages), size=sum(sizes))
+    return Choice(system, names, tuple(prefixes))

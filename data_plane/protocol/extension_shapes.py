@@ -7,7 +7,8 @@ an SQS operation has a member of ours: a client that does not ask for one never 
 from collections.abc import Mapping
 from typing import Final
 
-from data_plane.protocol.shapes import INTEGER, ListOf, Shape, Structure
+from data_plane.protocol.message_shapes import ATTRIBUTE_VALUE
+from data_plane.protocol.shapes import INTEGER, STRING, ListOf, MapOf, Shape, Structure
 
 DELAY: Final = "TidegateDelaySeconds"
 VISIBILITY_TIMEOUT: Final = "TidegateVisibilityTimeout"
@@ -27,18 +28,47 @@ EXTRA_MEMBERS: Final[Mapping[str, Mapping[str, Shape]]] = {
 }
 """By operation, what its input may have besides; in a batch, each of its entries."""
 
+BROWSE_MESSAGES_INPUT: Final = Structure(
+    {"QueueUrl": STRING, "MaxNumberOfMessages": INTEGER, "NextToken": STRING},
+    required=("QueueUrl",),
+)
+BROWSE_MESSAGES_OUTPUT: Final = Structure(
+    {
+        "Messages": ListOf(
+            Structure(
+                {
+                    "MessageId": STRING,
+                    "State": STRING,
+                    "VisibleTimestamp": STRING,
+                    "MD5OfBody": STRING,
+                    "Body": STRING,
+                    "Attributes": MapOf(STRING, "Attribute"),
+                    "MD5OfMessageAttributes": STRING,
+                    "MessageAttributes": MapOf(ATTRIBUTE_VALUE, "MessageAttribute"),
+                }
+            ),
+            "Message",
+        ),
+        "NextToken": STRING,
+    }
+)
+
 
 def extended_input(operation: str, sqs: Structure) -> Structure:
-    """The shape by which a request is read: that of SQS and what this operation may have more."""
+    """The shape by which a request is read: that of SQS and what this operation may have more.
+
+    It requires no member that one of ours may stand for.
+    """
     extra = EXTRA_MEMBERS.get(operation)
     if extra is None:
         return sqs
+    required = tuple(name for name in sqs.required if STANDS_FOR.get(name) not in extra)
     entries = sqs.members.get("Entries")
     if isinstance(entries, ListOf) and isinstance(entries.member, Structure):
         entry = Structure({**entries.member.members, **extra}, entries.member.required)
         members = {**sqs.members, "Entries": ListOf(entry, entries.query_name)}
-        return Structure(members, sqs.required)
-    return Structure({**sqs.members, **extra}, sqs.required)
+        return Structure(members, required)
+    return Structure({**sqs.members, **extra}, required)
 
 
 def is_given(params: Mapping[str, object], name: str) -> bool:

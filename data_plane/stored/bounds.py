@@ -30,6 +30,13 @@ QUERY_PAGE = 100
 GET_MANY_MAX = 100
 """Items that a cell reads in one request (data_plane/ports.py)."""
 
+BROWSE_ROUNDS_MAX = 4
+BROWSE_ITEMS_MIN = 20
+"""A page of browsing reads at most so many ranges; of so many items, if of no more messages."""
+
+BROWSE_BYTES_MAX = 1_048_576
+"""Of a page of several messages."""
+
 DATA_TTL_SLACK_S = 3_600
 STATE_TTL_SLACK_S = 7 * 86_400
 

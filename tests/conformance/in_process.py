@@ -26,7 +26,7 @@ from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.log.engine import Log
 from data_plane.memory.cell import MemoryCell
-from data_plane.operations.catalog import message_operations
+from data_plane.operations.catalog import extension_operations, message_operations
 from data_plane.ports import Cell, Offload
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.stored.bodies import BodyStore
@@ -110,6 +110,7 @@ class InProcessServer:
         self.operations = (
             *queue_operations(self.registry, self.engine, moves),
             *message_operations(self.engine),
+            *extension_operations(self.engine),
         )
         self.front_end = FrontEnd(
             self.operations,

@@ -1,6 +1,7 @@
 """Whatever arrives, the answer is below 500 and well formed, and a refusal changes nothing."""
 
 import json
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode
 from xml.etree import ElementTree as ET
@@ -8,13 +9,17 @@ from xml.etree import ElementTree as ET
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_plane.operations.catalog import message_operations
+from data_plane.operations.catalog import extension_operations, message_operations
+from data_plane.protocol.extension_shapes import extended_input
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.protocol.shapes import ListOf, MapOf, Scalar, Shape, Structure
 from tests.conformance.raw_calls import form_fields
 from tests.unit.data_plane.wire import URL, FakeBag, Server, handle, json_request, query_request
 
-OPERATIONS = {operation.name: operation for operation in message_operations(FakeBag())}
+OPERATIONS = {
+    operation.name: replace(operation, input=extended_input(operation.name, operation.input))
+    for operation in (*message_operations(FakeBag()), *extension_operations(FakeBag()))
+}
 actions = st.sampled_from(sorted(OPERATIONS))
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

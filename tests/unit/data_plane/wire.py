@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from data_plane.core import receipt_handle
+from data_plane.core.browsing import DELAYED, Browsed, Page
 from data_plane.core.errors import RECEIPT_HANDLE_IS_INVALID, RefusedError
 from data_plane.core.message import Delivery, Message, Outgoing, Sent
 from data_plane.core.queue import Queue
@@ -14,7 +15,7 @@ from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
-from data_plane.operations.catalog import message_operations
+from data_plane.operations.catalog import extension_operations, message_operations
 from data_plane.protocol.http import HttpRequest, HttpResponse
 
 T = TypeVar("T")
@@ -70,6 +71,7 @@ class FakeBag:
     deleted: list[int] = field(default_factory=list)
     changed: list[tuple[int, int]] = field(default_factory=list)
     extended: list[bool] = field(default_factory=list)
+    browsed: list[tuple[int, bytes]] = field(default_factory=list)
     attempts: list[str] = field(default_factory=list)
     dead_letter_source: str = ""
     broken: Exception | None = None
@@ -119,6 +121,14 @@ class FakeBag:
             for index, message in enumerate(self.messages[:count])
         ]
 
+    async def browse(self, queue: Queue, *, count: int, position: bytes = b"") -> Page:
+        assert queue.name in {"orders", "orders.fifo"}
+        self.browsed.append((count, position))
+        shown = [
+            Browsed(message, DELAYED, NOW_US // 1000 + 9, 0, 0) for message in self.messages[:count]
+        ]
+        return Page(shown, b"" if position else b"further")
+
     async def delete(
         self, queue: Queue, handles: Sequence[ReceiptHandle]
     ) -> list[RefusedError | None]:
@@ -165,7 +175,7 @@ class Server:
 
     def __post_init__(self) -> None:
         self.front_end = FrontEnd(
-            message_operations(self.bag),
+            (*message_operations(self.bag), *extension_operations(self.bag)),
             self,
             _Clock(),
             _Entropy(),

@@ -1,0 +1,177 @@
+"""Browsing: the messages of a log in its order. Nothing is written, nothing remembered.
+
+A walk goes over the partitions one after the other, those of earlier generations first, above the
+low-water mark of each and past the ranges of which it says that they are done.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from data_plane.core.browsing import Page, invalid_token
+from data_plane.core.errors import queue_does_not_exist
+from data_plane.core.queue import Queue
+from data_plane.log.bounds import COLLECT_AFTER_US
+from data_plane.log.desk import Desk
+from data_plane.log.reader import is_over
+from data_plane.log.reading import unpack_ranges
+from data_plane.log.slots import MESSAGES, Slot, read_slot
+from data_plane.log.window import sequence_number
+from data_plane.ports import Attributes, Cell, Key
+from data_plane.stored import keys
+from data_plane.stored.bounds import BROWSE_ITEMS_MIN, BROWSE_ROUNDS_MAX
+from data_plane.stored.browsing import PageInTheMaking, is_deleted, readable_messages
+from data_plane.stored.segment import LoadedSegment, octets
+
+
+class _Place(msgspec.Struct, array_like=True):
+    """How far a walk has come: in this partition, past this slot, and `shown` messages of the next.
+
+    `shown` counts those that are no more, too.
+    """
+
+    generation: int = 0
+    partition: int = 0
+    after: int = 0
+    shown: int = 0
+
+    def go_to(self, generation: int, partition: int) -> None:
+        """Begin with a partition, unless the walk is in it."""
+        if (generation, partition) != (self.generation, self.partition):
+            self.generation, self.partition = generation, partition
+            self.after = self.shown = 0
+
+
+_decode = msgspec.msgpack.Decoder(_Place).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """One page in the making."""
+
+    desk: Desk
+    queue: Queue
+    cell: Cell
+    items_max: int
+    page: PageInTheMaking
+
+    def now_us(self) -> int:
+        """This front end's clock, in microseconds."""
+        return self.desk.clock.now_us()
+
+
+async def browse(desk: Desk, queue: Queue, *, count: int, position: bytes) -> Page:
+    """A page of up to `count` messages. See `Log.browse`."""
+    if queue.uid in desk.dropped:
+        raise queue_does_not_exist()
+    cell = desk.cells[queue.cell]
+    page = PageInTheMaking(count, desk.clock.now_us(), desk.clock.now_us())
+    view = _View(desk, queue, cell, max(count, BROWSE_ITEMS_MIN), page)
+    place = _read(position) if position else _Place()
+    partitions = [
+        (generation.number, number)
+        for generation in desk.generations(queue)
+        for number in range(generation.partitions)
+    ]
+    for _ in range(BROWSE_ROUNDS_MAX):
+        left = [there for there in partitions if there >= (place.generation, place.partition)]
+        if not left:
+            return Page(page.messages, b"")
+        place.go_to(*left[0])
+        if page.is_full or not await _walk_on(view, place):
+            break
+    return Page(page.messages, _encode(place))
+
+
+def _read(position: bytes) -> _Place:
+    try:
+        place = _decode(position)
+        keys.be64(place.after)
+    except (msgspec.MsgspecError, OverflowError):
+        raise invalid_token() from None
+    return place
+
+
+async def _walk_on(view: _View, place: _Place) -> bool:
+    """Read some slots of the partition and show their messages; False where the page is full."""
+    uid = view.queue.uid
+    after = await _past_what_is_done(view, place)
+    items = await view.cell.query(
+        keys.slots(uid, place.partition, place.generation),
+        after=keys.be64(after),
+        limit=view.items_max,
+    )
+    if not items:
+        place.go_to(place.generation, place.partition + 1)
+        return True
+    slots = [read_slot(item) for item in items]
+    states = await _states(view, place, slots)
+    for slot in slots:
+        if slot.number != place.after + 1:
+            place.shown = 0  # What was shown of the next slot is about one that is gone.
+        if not await _show(view, place, slot, states):
+            place.after = slot.number - 1
+            return False
+        place.after, place.shown = slot.number, 0
+    return True
+
+
+async def _past_what_is_done(view: _View, place: _Place) -> int:
+    """The slot behind which to read on: where the walk is, or what is done behind it ends."""
+    mark = await view.cell.get(keys.low_water(view.queue.uid, place.partition, place.generation))
+    if mark is None or "w" not in mark:
+        return place.after
+    after = max(place.after, keys.slot_of(octets(mark, "w")))
+    for first, last in unpack_ranges(octets(mark, "r")):
+        if first <= after + 1 <= last:
+            after = last
+    return after
+
+
+async def _states(
+    view: _View, place: _Place, slots: Sequence[Slot]
+) -> dict[int, Attributes | None]:
+    """States of the slots' blocks; None of one that was collected since the slots were read."""
+    uid = view.queue.uid
+    partition = keys.slot_states(uid, place.partition, place.generation)
+    blocks = {slot.block: slot for slot in slots if slot.kind == MESSAGES}
+    found = await view.cell.get_many([Key(partition, keys.be64(block)) for block in blocks])
+    states: dict[int, Attributes | None] = {
+        keys.slot_of(key.sort): state for key, state in found.items()
+    }
+    # A block's state goes together with its slots, so one of them, read once more, tells.
+    log = keys.slots(uid, place.partition, place.generation)
+    doubtful = {
+        Key(log, keys.be64(slot.number)): block
+        for block, slot in blocks.items()
+        if block not in states and slot.stamp_us + COLLECT_AFTER_US <= view.now_us()
+    }
+    present = await view.cell.get_many(list(doubtful)) if doubtful else {}
+    return states | {block: None for key, block in doubtful.items() if key not in present}
+
+
+async def _show(
+    view: _View, place: _Place, slot: Slot, states: dict[int, Attributes | None]
+) -> bool:
+    """Show the messages of a slot; False where the page is full before the last."""
+    state = states.get(slot.block, {})
+    if state is None or slot.kind != MESSAGES:
+        return True
+    if is_over(view.queue, slot.stamp_us, view.now_us()):
+        return True
+    # As receives reckon it: in whole milliseconds.
+    ready_us = slot.stamp_us // 1000 * 1000 + view.queue.delay_s * 1_000_000
+    count = len(slot.messages)
+    alive = [p for p in range(place.shown, count) if not is_deleted(state, slot.first + p)]
+    bodies = view.desk.bodies.get(view.queue.cell)
+    messages = await readable_messages(LoadedSegment(slot.item), bodies) if alive else []
+    for position in alive if messages else ():
+        sequence = sequence_number(slot.stamp_us, place.partition, position)
+        message = replace(messages[position], sequence=sequence)
+        if not view.page.has_room_for(message):
+            place.shown = position
+            return False
+        view.page.add(message, state, slot.first + position, ready_us)
+    return True
