@@ -69,7 +69,7 @@ class TidegateServer:
         )
         bodies = {opened.name: opened.bodies} if opened.bodies is not None else {}
         bag = Bag(cells, self.clock, entropy, self.waits, bodies, self.registry)
-        log_engine = Log(cells, self.clock, entropy, self.waits, bodies)
+        log_engine = Log(cells, self.clock, entropy, self.waits, bodies, self.registry)
         self.engine = Engine(bag, log_engine)
         moves = MessageMoves(opened.cell, self.clock, entropy)
         self.move_runner = MoveRunner(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from data_plane.bag.engine import Bag
 from data_plane.core.browsing import Page
-from data_plane.core.errors import UNSUPPORTED_OPERATION, RefusedError
+from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts, Delivery, Outgoing, Redriven, Sent
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
@@ -67,9 +67,7 @@ class Engine:
 
         What it refuses (RefusedError) stays. A redriven message has a new id and is sent anew.
         """
-        if queue.fifo:
-            raise RefusedError(UNSUPPORTED_OPERATION, "FIFO queues cannot be redriven yet.")
-        return await self.bag.redrive(queue, count=count, target=target)
+        return await self._of(queue).redrive(queue, count=count, target=target)
 
     async def delete(
         self, queue: Queue, handles: Sequence[ReceiptHandle]

@@ -1,6 +1,5 @@
 """Receiving: leases are written before messages are handed out."""
 
-from collections.abc import Iterator
 from functools import partial
 
 from data_plane.bag import fair, moving, reading, upkeep
@@ -22,12 +21,10 @@ from data_plane.core.queue import Queue
 from data_plane.ports import (
     Absent,
     AnyOf,
-    Attributes,
     CellUnavailableError,
     Equals,
     Key,
     Lacks,
-    Tally,
     Update,
     Value,
 )
@@ -274,7 +271,7 @@ async def _write_leases(
             remove=frozenset(f"q{i}" for i in leases if i in block.moves and i not in moves),
         ),
         _unchanged(block, stored_leases),
-        partial(_tallies, at.queue, leases, now_ms),
+        partial(counting.leased_each, at.queue, leases=leases, now_ms=now_ms),
     )
     if not written.applied:
         block.learn(written.before, asked_us)
@@ -288,14 +285,6 @@ async def _write_leases(
         [_delivery(at, block, i, messages[i], new) for i, new in alive.items() if i not in moves],
         [Moving(i, messages[i], moves[i], new) for i, new in alive.items() if i in moves],
     )
-
-
-def _tallies(
-    queue: Queue, leases: dict[int, Lease], now_ms: int, before: Attributes | None
-) -> Iterator[Tally]:
-    for visible_ms in {new.visible_ms for new in leases.values()}:
-        indexes = [index for index, new in leases.items() if new.visible_ms == visible_ms]
-        yield from counting.leased(queue, before, indexes, visible_ms, now_ms)
 
 
 def _assignments(

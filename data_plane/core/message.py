@@ -22,7 +22,7 @@ class Outgoing:
     `trace_header` is the one system attribute a sender may set (AWSTraceHeader), `group` the
     message group id ("" for none). `size` is what limits and bills count, in bytes.
     `deduplication_id` is that of a FIFO message, given or made from its body; standard queues
-    have none.
+    have none. `moved` is the message itself where another queue had it: it keeps what it is.
     """
 
     body: str
@@ -32,6 +32,7 @@ class Outgoing:
     group: str = ""
     size: int = 0
     deduplication_id: str = ""
+    moved: "Message | None" = None
 
 
 class Sent(NamedTuple):

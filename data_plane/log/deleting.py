@@ -69,7 +69,7 @@ async def _delete_in(at: Access, block: int, handles: list[ReceiptHandle]) -> di
             lambda before: counting.deleted(at.queue, before, sent_ms, now_ms),  # noqa: B023
         )
         if written.applied:
-            _done(at, block, written.before, indexes, asked_us)
+            done(at, block, written.before, indexes, asked_us)
             return outcomes
         state = written.before
     raise CellUnavailableError("the block changes faster than it can be written")
@@ -85,7 +85,7 @@ def _judge(state: Attributes | None, handle: ReceiptHandle, now_ms: int) -> Outc
     return None
 
 
-def _done(
+def done(
     at: Access, block: int, before: Attributes | None, indexes: list[int], asked_us: int
 ) -> None:
     """Let this front end's receives know: groups may go on."""

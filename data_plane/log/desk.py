@@ -8,7 +8,7 @@ from data_plane.core.errors import queue_does_not_exist
 from data_plane.core.queue import Generation, Queue
 from data_plane.log.bounds import PARTITIONS_MAX, SLOT_TTL_SLACK_S
 from data_plane.log.partition import Partition
-from data_plane.ports import Cell, Clock, Entropy, Waits
+from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, STATE_TTL_SLACK_S
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
@@ -17,17 +17,22 @@ GROUP_SCOPE = "messageGroup"
 
 
 class Desk:
-    """One front end's side of the log. `writer` names it in nonces and leases."""
+    """One front end's side of the log. `writer` names it in nonces and leases.
 
-    def __init__(
+    `queues` knows those that messages move to; without it none do.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - a front end is these ports
         self,
         cells: Mapping[str, Cell],
         clock: Clock,
         entropy: Entropy,
         waits: Waits,
         bodies: Mapping[str, BodyStore],
+        queues: Queues | None,
     ) -> None:
         self.cells = cells
+        self.queues = queues
         self.bodies = bodies
         self.clock = clock
         self.entropy = entropy
@@ -75,6 +80,10 @@ class Desk:
             self.learnt[queue.uid] = (*known, following)
             if len(self.learnt) > PARTITIONS_MAX:
                 self.learnt.popitem(last=False)
+
+    def is_dropped(self, queue: Queue) -> bool:
+        """Whether this front end knows that the queue was deleted."""
+        return queue.uid in self.dropped
 
     def drop(self, queue: Queue) -> None:
         """The queue is no more; nothing that is remembered of it is of use."""

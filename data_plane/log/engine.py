@@ -6,23 +6,15 @@ from types import MappingProxyType
 
 from data_plane.core.browsing import Page
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Counts, Delivery, Outgoing, Sent
+from data_plane.core.message import Counts, Delivery, Outgoing, Redriven, Sent
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
-from data_plane.log import (
-    appending,
-    attempts,
-    browsing,
-    deleting,
-    receiving,
-    sending,
-    upkeep,
-    visibility,
-)
+from data_plane.log import appending, attempts, browsing, deleting, receiving, sending, upkeep, visibility
 from data_plane.log.desk import Desk, channel, open_generations
-from data_plane.ports import Cell, Clock, Entropy, Waits
+from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored import counting
 from data_plane.stored.bodies import BodyStore
+from data_plane.stored.moves import Target
 
 EVERYONE = 1 << 30
 
@@ -30,19 +22,22 @@ EVERYONE = 1 << 30
 class Log:
     """FIFO queues on cells; `bodies` has, by cell, where those too big for its items go.
 
+    `queues` knows those that messages move to; without it none do.
+
     All methods raise CellUnavailableError where a cell fails them, and
     RefusedError(QueueDoesNotExist) for a queue that was dropped.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - a front end is these ports
         self,
         cells: Mapping[str, Cell],
         clock: Clock,
         entropy: Entropy,
         waits: Waits,
         bodies: Mapping[str, BodyStore] = MappingProxyType({}),
+        queues: Queues | None = None,
     ) -> None:
-        self._desk = Desk(cells, clock, entropy, waits, bodies)
+        self._desk = Desk(cells, clock, entropy, waits, bodies, queues)
 
     async def send(
         self,
@@ -84,6 +79,14 @@ class Log:
         if attempt and deliveries:
             await attempts.remember(self._desk, queue, attempt, deliveries)
         return deliveries
+
+    async def redrive(self, queue: Queue, *, count: int, target: Target) -> Redriven:
+        """Move up to `count` messages that are visible now to the queues that `target` says.
+
+        In order within each group. What it refuses (RefusedError) stays, and what is behind it in
+        its group. A redriven message has a new id and is sent anew.
+        """
+        return await receiving.redrive(self._desk, queue, count=count, target=target)
 
     async def delete(
         self, queue: Queue, handles: Sequence[ReceiptHandle]

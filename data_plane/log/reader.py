@@ -35,16 +35,33 @@ DUE_ENTRIES_MAX = 20_000
 class Block:
     """A block's state as last seen, and those of its messages that are not done."""
 
-    __slots__ = ("apart", "checked_us", "done", "first", "last", "leases", "pending", "total")
+    __slots__ = (
+        "apart",
+        "checked_us",
+        "cut",
+        "done",
+        "first",
+        "kept",
+        "last",
+        "leases",
+        "moves",
+        "pending",
+        "total",
+        "upto",
+    )
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.last = first
+        self.kept = False
         self.apart: list[str] = []
         self.leases: dict[int, bytes] = {}
+        self.moves: dict[int, str] = {}
         self.done: set[int] = set()
         self.pending: dict[int, Pending] = {}
         self.total: int | None = None
+        self.upto = 0
+        self.cut = False
         self.checked_us = 0
 
 
@@ -90,6 +107,7 @@ class Reader:
         self.earlier_groups = 0
         self.pending_count = 0
         self.blocks: OrderedDict[int, Block] = OrderedDict()
+        self.block_read: Block | None = None
         self.open_slots: OrderedDict[int, list[Pending]] = OrderedDict()
         self.groups: dict[bytes, deque[Pending]] = {}
         self.ready: list[tuple[int, int, bytes]] = []
@@ -112,6 +130,9 @@ class Reader:
         place = bisect_right(self.ranges, (self.cursor + 1, NEVER_MS)) - 1
         if place >= 0 and self.ranges[place][1] > self.cursor:
             self.cursor = self.ranges[place][1]
+            if self.block_read is not None:
+                self.block_read.cut = True
+                self._leave(self.block_read, 0)
         return self.cursor
 
     def wants_state(self, slot: Slot) -> bool:
@@ -136,7 +157,9 @@ class Reader:
         if block is None:
             block = self.blocks[slot.block] = Block(slot.block)
             self.learn(block, state, asked_us)
-        block.last = slot.number
+        block.last, block.upto, block.cut = slot.number, slot.next_index, False
+        self.block_read = block
+        block.kept = block.kept or "j" in slot.item
         if "o" in slot.item:
             block.apart.append(str(slot.item["o"]))
         if slot.next_index >= BLOCK_FULL_MESSAGES:
@@ -189,17 +212,24 @@ class Reader:
             elif name[0] == "m" and isinstance(value, bytes):
                 index = int(name[1:])
                 if block.leases.get(index) != value:
-                    self.learn_lease(block, index, value)
+                    move = (state or {}).get(f"q{index}", "")
+                    self.learn_lease(block, index, value, str(move))
             elif name == "f" and isinstance(value, int):
                 block.total = value
+            elif name == "k":
+                block.kept = True
 
-    def learn_lease(self, block: Block, index: int, stored: bytes) -> None:
-        """A lease that was read, or that a write put there."""
+    def learn_lease(self, block: Block, index: int, stored: bytes, move: str = "") -> None:
+        """A lease that was read, or that a write put there; `move` was begun with it ("": none)."""
         if index in block.done:
             return
         known = block.leases.get(index)
         if known is None or lease.receive_count(known) <= lease.receive_count(stored):
             block.leases[index] = stored
+            if move:
+                block.moves[index] = move
+            else:
+                block.moves.pop(index, None)
             message = block.pending.get(index)
             if message is not None:
                 self.offer(message.group)
@@ -209,6 +239,7 @@ class Reader:
         for index in indexes:
             block.done.add(index)
             block.leases.pop(index, None)
+            block.moves.pop(index, None)
             self._pass(block, index)
         self._leave(block, now_us)
 
@@ -238,10 +269,14 @@ class Reader:
         self._pass(message.block, message.index)
 
     def _leave(self, block: Block, now_us: int) -> None:
-        """Forget a block of which nothing is pending, once all of it was written."""
-        if block.pending or block.total is None:
+        """Forget a block of which nothing is pending, once all of it was read."""
+        is_read = block.total is not None and block.upto >= block.total
+        if block.pending or not (is_read or block.cut):
             return
-        if self.blocks.pop(block.first, None) is not None and len(block.done) == block.total:
+        if self.blocks.get(block.first) is not block:
+            return
+        del self.blocks[block.first]
+        if is_read and len(block.done) == block.total and not block.kept:
             due_us = now_us + COLLECT_AFTER_US
             self.finished.append(Finished(due_us, block.first, block.last, tuple(block.apart)))
 

@@ -6,9 +6,9 @@ from functools import partial
 from itertools import chain
 
 from data_plane.core import receipt_handle
-from data_plane.core.message import Delivery, Message
+from data_plane.core.message import Delivery, Message, Redriven
 from data_plane.core.queue import Queue
-from data_plane.log import reading, upkeep
+from data_plane.log import moving, reading, upkeep
 from data_plane.log.bounds import (
     CLAIM_ATTEMPTS_MAX,
     COLLECT_AFTER_US,
@@ -18,12 +18,15 @@ from data_plane.log.bounds import (
 )
 from data_plane.log.desk import Access, Desk, channel, open_generations
 from data_plane.log.generations import ended
+from data_plane.log.moving import Moving
 from data_plane.log.reader import Block, Pending, Reader, is_over
 from data_plane.log.window import sequence_number
 from data_plane.ports import Absent, AnyOf, CellUnavailableError, Equals, Lacks, Update, Value
 from data_plane.stored import counting
+from data_plane.stored.bounds import MOVE_LEASE_MS
 from data_plane.stored.keys import be64
 from data_plane.stored.lease import Lease, from_bytes
+from data_plane.stored.moves import DeadLetters, Move, Mover, Redrive, Target
 from data_plane.stored.segment import FORMAT_VERSION
 
 _HANDLE_PADDING = b"\0\0"
@@ -37,7 +40,7 @@ async def receive(
     while True:
         seen = desk.waits.signals(channel(queue))
         generations = open_generations(desk, queue)
-        deliveries = await _receive_now(desk, generations, count, visibility_s)
+        deliveries = await _receive_or_move(desk, queue, count, visibility_s)
         now_us = desk.clock.now_us()
         if deliveries or now_us >= until_us:
             return deliveries
@@ -48,19 +51,49 @@ async def receive(
             return []
 
 
+async def _receive_or_move(
+    desk: Desk, queue: Queue, count: int, visibility_s: int
+) -> list[Delivery]:
+    """Deliver what is behind dead letters, once those are moved."""
+    mover = DeadLetters(desk.queues, desk.is_dropped)
+    deliveries: list[Delivery] = []
+    for _ in range(FETCH_ROUNDS_MAX):
+        moved_before = mover.moved
+        deliveries = await _receive_now(desk, queue, count, visibility_s, mover)
+        if deliveries or mover.moved == moved_before:
+            break
+    return deliveries
+
+
+async def redrive(desk: Desk, queue: Queue, *, count: int, target: Target) -> Redriven:
+    """Move up to `count` visible messages to other queues. See `Log.redrive`."""
+    mover = Redrive(target, count, desk.is_dropped)
+    more = True
+    try:
+        while more and mover.left:
+            moved_before = mover.moved
+            await _receive_now(desk, queue, count, 0, mover)
+            more = mover.moved > moved_before
+    except CellUnavailableError as failure:
+        return Redriven(mover.moved, more, failure)
+    return Redriven(mover.moved, more, mover.refusal)
+
+
 async def _receive_now(
-    desk: Desk, generations: list[list[Access]], count: int, visibility_s: int
+    desk: Desk, queue: Queue, count: int, visibility_s: int, mover: Mover
 ) -> list[Delivery]:
     """Deliver from the earliest generation that has something, then from those behind it."""
+    generations = open_generations(desk, queue)
     deliveries: list[Delivery] = []
     earlier: list[Reader] = []
-    following = desk.generations(generations[0][0].queue)[1:]
+    following = desk.generations(queue)[1:]
     for number, partitions in enumerate(generations):
         if number < len(following):
             for at in partitions:
                 if at.partition.reader.end is None:
                     await ended(at, following[number])
-        round_ = _Round(desk, _from_another_each_time(desk, partitions), earlier, visibility_s)
+        turns = _from_another_each_time(desk, partitions)
+        round_ = _Round(desk, turns, earlier, visibility_s, mover)
         await round_.deliver(count, deliveries)
         readers = [at.partition.reader for at in partitions]
         if len(deliveries) >= count or any(reader.end is None for reader in readers):
@@ -85,6 +118,7 @@ class _Round:
     partitions: list[Access]
     earlier: list[Reader]
     visibility_s: int
+    mover: Mover
 
     async def deliver(self, count: int, deliveries: list[Delivery]) -> None:
         """Add to `deliveries`, up to `count`, what can be claimed.
@@ -92,7 +126,7 @@ class _Round:
         Reads until enough is known, then claims: what is left of a group would be blocked by it.
         """
         partitions = self.partitions
-        short = count - len(deliveries)
+        short = min(count - len(deliveries), self.mover.left)
         for _ in range(FETCH_ROUNDS_MAX):
             known = 0
             for at in partitions:
@@ -125,12 +159,13 @@ class _Round:
         """Claim up to `count` messages of those that are known, and do the upkeep that is due."""
         reader = at.partition.reader
         for _ in range(CLAIM_ATTEMPTS_MAX):
-            taken = reader.take(at.queue, count, at.now_us(), self.earlier)
+            most = min(count, self.mover.left)
+            taken = reader.take(at.queue, most, at.now_us(), self.earlier)
             due = upkeep.write_due(at)
             if not taken and due is None:
                 return []
             try:
-                claim = _claim(at, taken, self.visibility_s)
+                claim = _claim(at, taken, self.visibility_s, self.mover)
                 deliveries = await (claim if due is None else _side_by_side(at, claim, due))
             finally:
                 reader.put_back(taken)
@@ -164,7 +199,9 @@ async def _side_by_side(
     return claimed
 
 
-async def _claim(at: Access, taken: list[Pending], visibility_s: int) -> list[Delivery]:
+async def _claim(
+    at: Access, taken: list[Pending], visibility_s: int, mover: Mover
+) -> list[Delivery]:
     """Claim in the blocks one after the other; a group that failed in one goes no further."""
     token = at.desk.new_token()
     by_block: dict[int, list[Pending]] = {}
@@ -175,7 +212,7 @@ async def _claim(at: Access, taken: list[Pending], visibility_s: int) -> list[De
     for first in sorted(by_block):
         wanted = [message for message in by_block[first] if message.group not in lost]
         try:
-            deliveries = await _claim_in(at, wanted, visibility_s, token) if wanted else {}
+            deliveries = await _claim_in(at, wanted, visibility_s, token, mover) if wanted else {}
         except CellUnavailableError:
             if not claimed:
                 raise
@@ -187,20 +224,37 @@ async def _claim(at: Access, taken: list[Pending], visibility_s: int) -> list[De
 
 
 async def _claim_in(
-    at: Access, wanted: list[Pending], visibility_s: int, token: bytes
+    at: Access, wanted: list[Pending], visibility_s: int, token: bytes, mover: Mover
 ) -> dict[tuple[int, int], Delivery]:
-    """Claim messages of one block: what is delivered, by slot and position."""
+    """Claim messages of one block: what is delivered, by slot and position. Others are moved."""
     block = wanted[0].block
     loaded = await reading.load(at, block, wanted)
     messages = _claimable(at, wanted, loaded)
-    leases = await _write_claims(at, block, messages, visibility_s, token) if messages else {}
-    return {
+    moves: dict[int, Move] = {}
+    if moving.may_move(at, block, mover):
+        decided = await moving.decide(at, block, messages, loaded, mover)
+        messages = moving.of_one_kind(_claimable(at, wanted, loaded), decided)
+        moves = {m.index: move for m in messages if (move := decided[m.index]) is not None}
+    if not messages:
+        return {}
+    claims = _Claims(at, block, {m.index: loaded[m.index] for m in messages}, moves)
+    written = await claims.write(messages, visibility_s, token)
+    deliveries = {
         (message.slot, message.position): _delivery(
-            at, message, loaded[message.index], leases[message.index]
+            at, message, loaded[message.index], written[message.index]
         )
         for message in messages
-        if message.index in leases
+        if message.index in written and message.index not in moves
     }
+    begun = claims.begun(written)
+    if begun:
+        try:
+            await moving.finish(at, block, begun, mover)
+        except CellUnavailableError:
+            # Whoever meets these messages next, in MOVE_LEASE_MS, goes on with their moves.
+            if not deliveries:
+                raise
+    return deliveries
 
 
 def _claimable(at: Access, wanted: list[Pending], loaded: dict[int, Message]) -> list[Pending]:
@@ -229,51 +283,90 @@ def _free_ms(at: Access, message: Pending) -> int:
     return from_bytes(stored).free_ms(at.desk.writer, FOREIGN_LEASE_GUARD_MS)
 
 
-async def _write_claims(
-    at: Access, block: Block, messages: list[Pending], visibility_s: int, token: bytes
-) -> dict[int, Lease]:
-    """Write the leases; none where others changed the block: then it was learnt anew."""
-    asked_us = at.now_us()
-    now_ms = asked_us // 1000
-    visible_ms = now_ms + visibility_s * 1000 if visibility_s else 0
-    leases: dict[int, Lease] = {}
-    for message in messages:
-        stored = block.leases.get(message.index)
-        prior = None if stored is None else from_bytes(stored)
-        leases[message.index] = Lease(
-            visible_ms,
-            1 if prior is None else prior.receive_count + 1,
-            now_ms,
-            now_ms if prior is None else prior.first_received_ms,
-            message.index - message.position,
-            token,
+class _Claims:
+    """Claims of messages of one block, to deliver them or to move them."""
+
+    def __init__(
+        self,
+        at: Access,
+        block: Block,
+        messages: dict[int, Message],
+        moves: dict[int, Move],
+    ) -> None:
+        self._at = at
+        self._block = block
+        self._messages = messages
+        self._moves = moves
+        self._prior = {i: from_bytes(block.leases[i]) for i in messages if i in block.leases}
+
+    async def write(
+        self, pending: list[Pending], visibility_s: int, token: bytes
+    ) -> dict[int, Lease]:
+        """Write the leases; none where others changed the block: then it was learnt anew."""
+        at, block = self._at, self._block
+        asked_us = at.now_us()
+        now_ms = asked_us // 1000
+        visible_ms = now_ms + visibility_s * 1000 if visibility_s else 0
+        leases = {m.index: self._lease(m, now_ms, visible_ms, token) for m in pending}
+        stored = {index: new.to_bytes() for index, new in leases.items()}
+        moves = {index: move.to_text() for index, move in self._moves.items()}
+        written = await at.cell.update(
+            at.partition.state_key(block.first),
+            Update(
+                assign=_assignments(at, block, stored, moves),
+                remove=frozenset(f"q{i}" for i in stored if i in block.moves and i not in moves),
+            ),
+            _unchanged(block, stored),
+            partial(counting.leased_each, at.queue, leases=leases, now_ms=now_ms),
         )
-    stored_leases = {index: new.to_bytes() for index, new in leases.items()}
-    written = await at.cell.update(
-        at.partition.state_key(block.first),
-        Update(assign=_assignments(at, block, stored_leases)),
-        _unchanged(block, stored_leases),
-        partial(counting.leased, at.queue, indexes=leases, visible_ms=visible_ms, now_ms=now_ms),
-    )
-    reader = at.partition.reader
-    if not written.applied:
-        reader.learn(block, written.before, asked_us)
-        return {}
-    if written.time_ms * 1000 - block.checked_us > COLLECT_AFTER_US // 2:
-        # The block may have been done and collected since its state was seen.
-        block.checked_us = 0
-        return {}
-    for index, stored in stored_leases.items():
-        reader.learn_lease(block, index, stored)
-    return leases
+        reader = at.partition.reader
+        if not written.applied:
+            reader.learn(block, written.before, asked_us)
+            return {}
+        if written.time_ms * 1000 - block.checked_us > COLLECT_AFTER_US // 2:
+            # The block may have been done and collected since its state was seen.
+            block.checked_us = 0
+            return {}
+        for index, lease in stored.items():
+            reader.learn_lease(block, index, lease, moves.get(index, ""))
+        return leases
+
+    def _lease(self, pending: Pending, now_ms: int, visible_ms: int, token: bytes) -> Lease:
+        """The next lease of a message; that of a move counts no receive."""
+        index = pending.index
+        message, prior = self._messages[index], self._prior.get(index)
+        count = message.received if prior is None else prior.receive_count
+        first_ms = message.first_received_ms if prior is None else prior.first_received_ms
+        place = index - pending.position
+        if index in self._moves:
+            return Lease(now_ms + MOVE_LEASE_MS, count, now_ms, first_ms, place, token)
+        return Lease(visible_ms, count + 1, now_ms, first_ms or now_ms, place, token)
+
+    def begun(self, written: dict[int, Lease]) -> list[Moving]:
+        """The moves among the leases that were written."""
+        return [
+            Moving(
+                index,
+                self._messages[index],
+                self._moves[index],
+                held,
+                self._prior[index].leased_ms if self._moves[index].begun else 0,
+            )
+            for index, held in written.items()
+            if index in self._moves
+        ]
 
 
-def _assignments(at: Access, block: Block, leases: dict[int, bytes]) -> dict[str, Value]:
+def _assignments(
+    at: Access, block: Block, leases: dict[int, bytes], moves: dict[int, str]
+) -> dict[str, Value]:
     assign: dict[str, Value] = {"v": FORMAT_VERSION, "x": at.state_ttl_s()}
     if block.total is not None:
         assign["f"] = block.total
+    if block.kept:
+        assign["k"] = 1
     assign |= {f"m{index}": stored for index, stored in leases.items()}
-    return assign
+    return assign | {f"q{index}": move for index, move in moves.items()}
 
 
 def _unchanged(block: Block, leases: dict[int, bytes]) -> tuple[AnyOf, ...]:

@@ -149,7 +149,11 @@ class _Draft:
                     purged_us = max(tail.window.purged_us, parcel.queue.purged_us)
                     answer = _find(windows, hashed, stamp_us, purged_us)
                 if answer is None:
-                    message_id = random_uuid(at.desk.entropy.random_bytes(_UUID_BYTES))
+                    message_id = (
+                        message.moved.id
+                        if message.moved is not None
+                        else random_uuid(at.desk.entropy.random_bytes(_UUID_BYTES))
+                    )
                     answer = sent(Original(message_id, stamp_us, len(self.new)), number)
                     hashes = Hashes(hashed, message_id, group)
                     self.new.append(pack(message, hashes, parcel.sender))

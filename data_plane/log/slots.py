@@ -16,6 +16,7 @@ from data_plane.stored.segment import (
     number,
     octets,
     pack_message,
+    repack_message,
     seal,
 )
 
@@ -60,6 +61,7 @@ class PackedFifoMessage(NamedTuple):
     hashes: Hashes
     stored: PackedMessage
     size_bytes: int
+    moved: bool
 
 
 def group_hash(uid: str, group: str) -> bytes:
@@ -77,14 +79,20 @@ def dedup_hash(uid: str, message: Outgoing, *, group_scope: bool) -> bytes:
 
 def pack(message: Outgoing, hashes: Hashes, sender: str) -> PackedFifoMessage:
     """A message as it is stored."""
+    if message.moved is not None:
+        return PackedFifoMessage(
+            hashes, repack_message(message.moved, message.size), message.size, moved=True
+        )
     stored = [*pack_message(hashes.id, message, sender), message.deduplication_id]
-    return PackedFifoMessage(hashes, stored, message.size)
+    return PackedFifoMessage(hashes, stored, message.size, moved=False)
 
 
 def pack_slot(messages: Sequence[PackedFifoMessage]) -> dict[str, Value]:
     """The attributes of a slot that depend on its messages."""
     envelope, sealed = seal([message.stored for message in messages])
+    moved: dict[str, Value] = {"j": 1} if any(message.moved for message in messages) else {}
     return {
+        **moved,
         "n": len(messages),
         "y": sum(message.size_bytes for message in messages),
         "e": envelope,

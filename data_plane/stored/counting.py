@@ -1,7 +1,7 @@
 """Approximate counts from counters by time, so that no count needs a scan (docs/storage.md)."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from data_plane.core.message import Counts, Message
 from data_plane.core.queue import Queue
@@ -46,6 +46,15 @@ def leased(
         moved[_tenth(visible_ms)] += visible_ms > now_ms
         _unlease(moved, before, index, now_ms)
     return _in_flight(queue, moved)
+
+
+def leased_each(
+    queue: Queue, before: Attributes | None, leases: Mapping[int, lease.Lease], now_ms: int
+) -> Iterable[Tally]:
+    """`leased`, of leases that end at different times."""
+    for visible_ms in {new.visible_ms for new in leases.values()}:
+        indexes = [index for index, new in leases.items() if new.visible_ms == visible_ms]
+        yield from leased(queue, before, indexes, visible_ms, now_ms)
 
 
 def deleted(

@@ -101,7 +101,7 @@ class InProcessServer:
         )
         waits = self._runner.waits
         bag = Bag({"a": cell}, self.clock, entropy, waits, bodies, self.registry)
-        log = Log({"a": cell}, self.clock, entropy, waits, bodies)
+        log = Log({"a": cell}, self.clock, entropy, waits, bodies, self.registry)
         self.engine = Engine(bag, log)
         moves = MessageMoves(cell, self.clock, entropy)
         self.move_runner = MoveRunner(

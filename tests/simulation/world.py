@@ -74,7 +74,8 @@ class Slot:
         bodies = {name: self._bodies(place) for name, place in world.places.items()}
         registry = Registry(self.cells["meta"], tuple(data_cells), process, process)
         bag = Bag(data_cells, process, process, process, bodies, registry)
-        engine = Engine(bag, Log(data_cells, process, process, process, bodies))
+        log = Log(data_cells, process, process, process, bodies, registry)
+        engine = Engine(bag, log)
         self.engine = engine
         moves = MessageMoves(self.cells["meta"], process, process)
         self.front_end = FrontEnd(

@@ -39,7 +39,7 @@ class Server:
         self.registry = Registry(site.meta, ["a"], clock, entropy)
         self.engine = Engine(
             Bag(cells, clock, entropy, waits, queues=self.registry),
-            Log(cells, clock, entropy, waits),
+            Log(cells, clock, entropy, waits, queues=self.registry),
         )
         self.moves = MessageMoves(site.meta, clock, entropy)
         self.runner = MoveRunner(self.moves, self.registry, self.engine, clock, entropy, waits)

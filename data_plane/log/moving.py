@@ -1,0 +1,218 @@
+"""Moving messages to other FIFO queues: dead letters, and what message move tasks take.
+
+The steps are those of the bag (docs/storage.md, "Moved messages of FIFO queues"): the claim that
+decides it, which receiving writes; the copy, an append like every other; the end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from data_plane.core.errors import RefusedError
+from data_plane.core.identifiers import uuid_text
+from data_plane.core.message import Message, Outgoing
+from data_plane.core.message_rules import size_bytes
+from data_plane.core.queue import Queue
+from data_plane.log import deleting, sending, tails
+from data_plane.log.desk import Access, Desk, open_generations
+from data_plane.log.reader import Block, Pending
+from data_plane.log.slots import group_hash, read_slot
+from data_plane.ports import CellUnavailableError, Equals, Lacks, Update
+from data_plane.stored import counting, keys
+from data_plane.stored.bounds import QUERY_PAGE, SEGMENT_BYTES_MAX
+from data_plane.stored.lease import Lease
+from data_plane.stored.moves import DeadLetters, Move, Mover, copy_for, decide_one
+from data_plane.stored.segment import FORMAT_VERSION
+
+_SLOT_BITS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A message on its way, and the lease that says so.
+
+    `gone_on_ms` is when somebody went on with the move before (0: it is new).
+    """
+
+    index: int
+    message: Message
+    move: Move
+    held: Lease
+    gone_on_ms: int
+
+
+def may_move(at: Access, block: Block, mover: Mover) -> bool:
+    """Whether there is something to decide about at all."""
+    return bool(block.moves) or at.queue.redrive is not None or not isinstance(mover, DeadLetters)
+
+
+async def decide(
+    at: Access,
+    block: Block,
+    messages: Sequence[Pending],
+    loaded: dict[int, Message],
+    mover: Mover,
+) -> dict[int, Move | None]:
+    """By index the moves that were begun, and new ones; None for what is to be delivered.
+
+    What is refused is left out. Raises CellUnavailableError.
+    """
+    decided: dict[int, Move | None] = {message.index: None for message in messages}
+    seen = {index: block.leases.get(index) for index in decided}
+    for index, stored in seen.items():
+        begun = block.moves.get(index, "")
+        try:
+            move = await decide_one(at.queue, loaded[index], stored, begun, mover, at.desk.queues)
+            if move is not None and not move.begun:
+                move = move._replace(since=await _end(at.desk, move.target, loaded[index]))
+        except RefusedError as refusal:
+            mover.refusal = refusal
+            del decided[index]
+        else:
+            decided[index] = move
+    return {
+        index: move for index, move in decided.items() if block.leases.get(index) == seen[index]
+    }
+
+
+async def _end(desk: Desk, target: Queue, message: Message) -> int:
+    """Where the log that the message goes to ends, as far as is known: a copy lies behind it."""
+    to = _partition(open_generations(desk, target)[-1], target, message)
+    tail = await tails.current(to)
+    return to.partition.generation << _SLOT_BITS | tail.last.number
+
+
+def _partition(partitions: list[Access], target: Queue, message: Message) -> Access:
+    return partitions[group_hash(target.uid, message.group)[0] % len(partitions)]
+
+
+def of_one_kind(messages: Sequence[Pending], decided: dict[int, Move | None]) -> list[Pending]:
+    """Of each group either what moves or what is delivered, up to the first of the other kind."""
+    chosen: list[Pending] = []
+    moves: dict[bytes, bool] = {}
+    lost: set[bytes] = set()
+    for message in messages:
+        group = message.group
+        if group in lost:
+            continue
+        is_moving = decided.get(message.index) is not None
+        if message.index in decided and moves.setdefault(group, is_moving) == is_moving:
+            chosen.append(message)
+        else:
+            lost.add(group)
+    return chosen
+
+
+async def finish(at: Access, block: Block, begun: Sequence[Moving], mover: Mover) -> None:
+    """Store the copies in their order, then mark the messages as gone from here.
+
+    Raises CellUnavailableError; what was not done is done when the leases have ended.
+    """
+    by_target: dict[str, list[Moving]] = {}
+    for one in begun:
+        by_target.setdefault(one.move.target.uid, []).append(one)
+    stored: list[Moving] = []
+    failure: Exception | None = None
+    outcomes = await at.desk.waits.all_of([_store(at, block, some) for some in by_target.values()])
+    for some, outcome in zip(by_target.values(), outcomes, strict=True):
+        if isinstance(outcome, Exception):
+            failure = outcome
+        else:
+            stored += some
+    if stored:
+        await _end_moves(at, block, stored, mover)
+    if isinstance(failure, RefusedError):
+        raise CellUnavailableError("the queue that messages move to was just deleted")
+    if failure is not None:
+        raise failure
+
+
+async def _store(at: Access, block: Block, begun: Sequence[Moving]) -> None:
+    """Append the copies that go to one queue, as few slots as hold them."""
+    target = begun[0].move.target
+    batch: list[Outgoing] = []
+    size = 0
+    for one in begun:
+        copy = _copied(at, block, one)
+        if one.gone_on_ms and await _is_stored(at, one, copy):
+            continue
+        outgoing = _outgoing(copy)
+        if batch and size + outgoing.size > SEGMENT_BYTES_MAX:
+            await sending.send(at.desk, target, "", batch)
+            batch, size = [], 0
+        batch.append(outgoing)
+        size += outgoing.size
+    if batch:
+        await sending.send(at.desk, target, "", batch)
+
+
+def _copied(at: Access, block: Block, one: Moving) -> Message:
+    """The message as the target is to have it: its id keeps copies from being stored."""
+    partition = at.partition
+    lane = keys.lane_name(partition.number, partition.generation)
+    place = lane.encode() + keys.be64(block.first) + bytes((one.index,))
+    copy = copy_for(one.move, at.queue, place, one.message, one.held)
+    return replace(copy, deduplication_id=uuid_text(copy.id))
+
+
+def _outgoing(copy: Message) -> Outgoing:
+    return Outgoing(
+        body=copy.body,
+        attributes=copy.attributes,
+        trace_header=copy.trace_header,
+        group=copy.group,
+        size=size_bytes(copy.body, copy.attributes),
+        deduplication_id=copy.deduplication_id,
+        moved=copy,
+    )
+
+
+async def _is_stored(at: Access, one: Moving, copy: Message) -> bool:
+    """Whether there is a copy already, or was one for as long as the target keeps messages."""
+    target = one.move.target
+    if at.now_ms() - one.gone_on_ms >= target.retention_s * 1000:
+        return True
+    generation, slot = one.move.since >> _SLOT_BITS, one.move.since & ((1 << _SLOT_BITS) - 1)
+    for partitions in open_generations(at.desk, target):
+        to = _partition(partitions, target, copy)
+        if to.partition.generation < generation:
+            continue
+        after = slot if to.partition.generation == generation else 0
+        while page := await to.cell.query(
+            to.partition.slots, after=keys.be64(after), limit=QUERY_PAGE
+        ):
+            slots = [read_slot(item) for item in page]
+            if any(message.id == copy.id for slot in slots for message in slot.messages):
+                return True
+            after = slots[-1].number
+    return False
+
+
+async def _end_moves(at: Access, block: Block, stored: Sequence[Moving], mover: Mover) -> None:
+    """Mark messages as moved, those of which this front end still has the lease."""
+    asked_us = at.now_us()
+    sent_ms = {one.index: one.message.sent_ms for one in stored}
+    written = await at.cell.update(
+        at.partition.state_key(block.first),
+        Update(
+            assign={"v": FORMAT_VERSION, "x": at.state_ttl_s()},
+            add={"d": frozenset(sent_ms)},
+            remove=frozenset(f"{name}{index}" for name in "mq" for index in sent_ms),
+        ),
+        tuple(
+            clause
+            for one in stored
+            for clause in (
+                (Equals(f"m{one.index}", one.held.to_bytes()),),
+                (Lacks("d", one.index),),
+            )
+        ),
+        partial(counting.deleted, at.queue, sent_ms=sent_ms, now_ms=at.now_ms()),
+    )
+    done = (written.before or {}).get("d", frozenset())
+    if written.applied:
+        moved = set(sent_ms)
+    else:  # Others went on with some of them, or the reply to this very write was lost.
+        moved = {index for index in sent_ms if isinstance(done, frozenset) and index in done}
+    deleting.done(at, block.first, written.before, sorted(moved), asked_us)
+    mover.moved += len(moved)
