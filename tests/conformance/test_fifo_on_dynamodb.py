@@ -15,9 +15,18 @@ from tests.conformance.dynamodb_server import serving_on_dynamodb
 from tests.conformance.fifo_calls import Fifo
 from tests.conformance.in_process import InProcessServer
 from tests.conformance.runners import OneAfterTheOther
-from tests.conformance.test_fifo_deduplication import *  # noqa: F403 - its tests are run here
+from tests.conformance.test_fifo_deduplication import (  # noqa: F401 - these are run here
+    by_id,
+    test_a_batch_of_duplicates_and_others,
+    test_a_front_end_that_just_started_knows,
+    test_a_purge_forgets,
+)
 from tests.conformance.test_fifo_order import *  # noqa: F403 - its tests are run here
-from tests.conformance.test_fifo_receive_attempts import *  # noqa: F403 - its tests are run here
+from tests.conformance.test_fifo_receive_attempts import (  # noqa: F401 - these are run here
+    loaded,
+    test_a_repetition_begins_the_timeout_anew,
+    test_an_attempt_of_another_front_end_is_the_same,
+)
 from tests.conformance.test_fifo_two_front_ends import *  # noqa: F403 - its tests are run here
 from tests.conformance.test_fifo_visibility import *  # noqa: F403 - its tests are run here
 

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.in_process import InProcessServer
-from tests.conformance.test_fifo_deduplication import *  # noqa: F403 - its tests are run here
 from tests.conformance.test_fifo_order import *  # noqa: F403 - its tests are run here
-from tests.conformance.test_fifo_receive_attempts import *  # noqa: F403 - its tests are run here
 from tests.conformance.test_fifo_sends import *  # noqa: F403 - its tests are run here
 from tests.integration.socket_server import SocketServer
 
