@@ -6,7 +6,7 @@ from data_plane.core.queue import Queue
 from data_plane.log.bounds import PAGE_BYTES, PAGE_ENTRIES, PAGE_SLOTS
 from data_plane.log.reader import Reader
 from data_plane.log.slots import MESSAGES, PURGE, Slot
-from data_plane.log.window import Original, Window
+from data_plane.log.window import Window
 from data_plane.ports import Key
 from data_plane.stored import keys
 from data_plane.stored.segment import number
@@ -44,8 +44,7 @@ class Tail:
         if slot.kind == PURGE:
             self.window.purge(slot.stamp_us)
         elif slot.kind == MESSAGES:
-            for index, hashes in enumerate(slot.messages):
-                self.window.add(hashes.dedup, Original(hashes.id, slot.stamp_us, index))
+            self.window.add(slot.stamp_us, slot.messages)
             self.entries += len(slot.messages)
             self.size_bytes += number(slot.item, "y")
 

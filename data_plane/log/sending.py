@@ -17,7 +17,7 @@ from data_plane.log.appending import (
     put_next,
 )
 from data_plane.log.bounds import APPEND_ATTEMPTS_MAX, MOVED_ON_MAX
-from data_plane.log.desk import Access, Desk, channel, has_group_scope, open_generations
+from data_plane.log.desk import Access, Desk, access_of, channel, has_group_scope
 from data_plane.log.generations import Inherited
 from data_plane.log.partition import Tail
 from data_plane.log.slots import (
@@ -29,7 +29,7 @@ from data_plane.log.slots import (
     pack,
     pack_slot,
 )
-from data_plane.log.window import Original, sent
+from data_plane.log.window import sent, sequence_number
 from data_plane.ports import CellUnavailableError
 from data_plane.stored import counting
 from data_plane.stored.bounds import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX
@@ -60,18 +60,25 @@ async def send(desk: Desk, queue: Queue, sender: str, messages: Sequence[Outgoin
 
 
 async def _send(desk: Desk, queue: Queue, sender: str, messages: Sequence[Outgoing]) -> list[Sent]:
-    partitions = open_generations(desk, queue)[-1]
+    generation = desk.generations(queue)[-1]
     groups = [group_hash(queue.uid, message.group) for message in messages]
     shares: dict[int, list[int]] = {}
     for position, group in enumerate(groups):
-        shares.setdefault(group[0] % len(partitions), []).append(position)
-    calls = [
-        _send_to(partitions[number], sender, [(messages[p], groups[p]) for p in positions])
-        for number, positions in shares.items()
-    ]
-    if len(calls) == 1:
-        return await calls[0]
-    outcomes = await desk.waits.all_of(calls)
+        shares.setdefault(group[0] % generation.partitions, []).append(position)
+    if len(shares) == 1:
+        at = access_of(desk, queue, next(iter(shares)), generation.number)
+        return await _send_to(at, sender, messages, groups)
+    outcomes = await desk.waits.all_of(
+        [
+            _send_to(
+                access_of(desk, queue, number, generation.number),
+                sender,
+                [messages[position] for position in positions],
+                [groups[position] for position in positions],
+            )
+            for number, positions in shares.items()
+        ]
+    )
     answers: list[Sent] = [Sent(b"")] * len(messages)
     for positions, outcome in zip(shares.values(), outcomes, strict=True):
         if isinstance(outcome, Exception):
@@ -82,17 +89,17 @@ async def _send(desk: Desk, queue: Queue, sender: str, messages: Sequence[Outgoi
 
 
 async def _send_to(
-    at: Access, sender: str, messages: Sequence[tuple[Outgoing, bytes]]
+    at: Access, sender: str, messages: Sequence[Outgoing], groups: Sequence[bytes]
 ) -> list[Sent]:
     queue = at.queue
     group_scope = has_group_scope(queue)
     parcel = _Parcel(
         queue,
         sender,
-        [message for message, _ in messages],
-        [group for _, group in messages],
-        [dedup_hash(queue.uid, message, group_scope=group_scope) for message, _ in messages],
-        sum(message.size for message, _ in messages),
+        messages,
+        groups,
+        [dedup_hash(queue.uid, message, group_scope=group_scope) for message in messages],
+        sum(message.size for message in messages),
     )
     lane = ("log", at.partition.uid, at.partition.number)
     return cast(list[Sent], await at.desk.waits.coalesce(lane, parcel, partial(_flush, at)))
@@ -136,6 +143,7 @@ class _Draft:
         self.new: list[PackedFifoMessage] = []
         self.answers: list[list[Sent]] = []
         number = at.partition.number
+        first = sequence_number(stamp_us, number, 0)
         windows = [(tail.window, number), *earlier]
         known: dict[bytes, Sent] = {}
         for parcel in parcels:
@@ -154,7 +162,7 @@ class _Draft:
                         if message.moved is not None
                         else random_uuid(at.desk.entropy.random_bytes(_UUID_BYTES))
                     )
-                    answer = sent(Original(message_id, stamp_us, len(self.new)), number)
+                    answer = Sent(message_id, first + len(self.new))
                     hashes = Hashes(hashed, message_id, group)
                     self.new.append(pack(message, hashes, parcel.sender))
                 known[hashed] = answer

@@ -3,10 +3,12 @@
 import hashlib
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from data_plane.core.message import Outgoing
 from data_plane.core.queue import Generation
+from data_plane.log.bounds import GROUP_HASHES_MAX, KEYS_MAX
 from data_plane.ports import Attributes, Item, Value
 from data_plane.stored.keys import slot_of
 from data_plane.stored.segment import (
@@ -64,6 +66,7 @@ class PackedFifoMessage(NamedTuple):
     moved: bool
 
 
+@lru_cache(GROUP_HASHES_MAX)
 def group_hash(uid: str, group: str) -> bytes:
     """What names a message group in stored items."""
     return hashlib.blake2b(group.encode(), digest_size=16, key=uid.encode(), person=b"g").digest()
@@ -74,7 +77,14 @@ def dedup_hash(uid: str, message: Outgoing, *, group_scope: bool) -> bytes:
     scope = message.group if group_scope else ""
     # Neither id contains the separator.
     named = f"{scope}\n{message.deduplication_id}".encode()
-    return hashlib.blake2b(named, digest_size=16, key=uid.encode(), person=b"d").digest()
+    digest = _keyed(uid).copy()
+    digest.update(named)
+    return digest.digest()
+
+
+@lru_cache(KEYS_MAX)
+def _keyed(uid: str) -> hashlib.blake2b:
+    return hashlib.blake2b(digest_size=16, key=uid.encode(), person=b"d")
 
 
 def pack(message: Outgoing, hashes: Hashes, sender: str) -> PackedFifoMessage:
@@ -113,7 +123,7 @@ def read_slot(item: Item) -> Slot:
         expires_s=number(attributes, "x"),
         block=number(attributes, "b"),
         first=number(attributes, "i"),
-        messages=tuple(Hashes(*fields) for fields in _HASHES.iter_unpack(hashes)),
+        messages=tuple(map(Hashes._make, _HASHES.iter_unpack(hashes))),
         item=attributes,
     )
 

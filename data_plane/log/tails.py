@@ -15,7 +15,7 @@ from data_plane.log.bounds import (
 from data_plane.log.desk import Access
 from data_plane.log.partition import Tail
 from data_plane.log.slots import START, Slot, common_attributes, read_slot
-from data_plane.log.window import Window, unpack
+from data_plane.log.window import Window
 from data_plane.ports import (
     ITEM_ABSENT,
     Absent,
@@ -112,8 +112,7 @@ async def _open(at: Access) -> bool:
     window = Window()
     for page in older:
         window.purge(number(page.attributes, "p"))
-        for dedup_hash, original in unpack(octets(page.attributes, "z")):
-            window.add(dedup_hash, original)
+        window.add_page(octets(page.attributes, "z"))
     lowest = uncovered[0] if uncovered else last
     covered = max(covered, lowest.number - 1)
     tail = Tail(last, window, asked_us, covered, lowest.stamp_us - 1)

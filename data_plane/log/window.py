@@ -2,11 +2,12 @@
 
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from data_plane.core.message import Sent
 from data_plane.log.bounds import WINDOW_US
+from data_plane.log.slots import Hashes
 
 HASH_BYTES = 16
 _ENTRY = struct.Struct(">16s16sQB")
@@ -43,12 +44,20 @@ class Window:
             return None
         return Original(message_id, original_us, position)
 
-    def add(self, dedup_hash: bytes, original: Original) -> None:
-        """A message was stored; stamps of those that are added grow."""
-        entry = _ENTRY.pack(dedup_hash, *original)
-        self._originals[dedup_hash] = entry
-        self._order.append(entry)
-        self._prune(original.stamp_us - WINDOW_US)
+    def add(self, stamp_us: int, messages: Iterable[Hashes]) -> None:
+        """A slot with these messages was stored; the stamps of those that are added grow."""
+        for position, hashes in enumerate(messages):
+            entry = _ENTRY.pack(hashes.dedup, hashes.id, stamp_us, position)
+            self._originals[hashes.dedup] = entry
+            self._order.append(entry)
+        self._prune(stamp_us - WINDOW_US)
+
+    def add_page(self, packed: bytes) -> None:
+        """A deduplication page was read, after those that are older."""
+        for start in range(0, len(packed), _ENTRY.size):
+            entry = packed[start : start + _ENTRY.size]
+            self._originals[entry[:HASH_BYTES]] = entry
+            self._order.append(entry)
 
     def purge(self, stamp_us: int) -> None:
         """The log was purged: what is older may be sent again."""
@@ -70,12 +79,6 @@ class Window:
                 break
             entries.append(entry)
         return b"".join(reversed(entries))
-
-
-def unpack(packed: bytes) -> Iterator[tuple[bytes, Original]]:
-    """The entries of a page, oldest first."""
-    for dedup_hash, message_id, stamp_us, position in _ENTRY.iter_unpack(packed):
-        yield dedup_hash, Original(message_id, stamp_us, position)
 
 
 def sequence_number(stamp_us: int, partition: int, position: int) -> int:
