@@ -58,9 +58,14 @@ async def _receive_or_move(
     mover = DeadLetters(desk.queues, desk.is_dropped)
     deliveries: list[Delivery] = []
     for _ in range(FETCH_ROUNDS_MAX):
-        moved_before = mover.moved
-        deliveries = await _receive_now(desk, queue, count, visibility_s, mover)
-        if deliveries or mover.moved == moved_before:
+        moved_before, short = mover.moved, count - len(deliveries)
+        try:
+            deliveries += await _receive_now(desk, queue, short, visibility_s, mover)
+        except CellUnavailableError:
+            if not deliveries:
+                raise
+            break  # What is claimed must be handed out.
+        if len(deliveries) >= count or mover.moved == moved_before:
             break
     return deliveries
 

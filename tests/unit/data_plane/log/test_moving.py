@@ -1,0 +1,346 @@
+"""Moves between FIFO queues: in order, once, whatever is cut off; groups go on behind them."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from data_plane.core.errors import RefusedError, queue_does_not_exist
+from data_plane.core.identifiers import uuid_text
+from data_plane.core.message import Message, Outgoing
+from data_plane.core.queue import Generation, Queue
+from data_plane.core.receipt_handle import decode
+from data_plane.ports import CellUnavailableError
+from data_plane.stored.bounds import MOVE_LEASE_MS
+from tests.unit.data_plane.log.pipe import DEAD, ORDERS, Pipe, bodies
+
+MOVE_S = MOVE_LEASE_MS / 1000 + 0.3
+HOUR_S = 3600
+
+
+@pytest.fixture
+def pipe() -> Pipe:
+    return Pipe()
+
+
+def test_a_message_is_delivered_as_often_as_allowed_and_then_moved(pipe: Pipe) -> None:
+    async def story() -> None:
+        (sent,) = await pipe.send("g:poison")
+        for count in (1, 2):
+            (delivery,) = await pipe.receive(visibility_s=0)
+            assert delivery.receive_count == count
+        pipe.clock.advance(100)
+        assert await pipe.receive() == []
+        (dead,) = await pipe.receive_dead()
+        assert dead.message == replace(
+            delivery.message,
+            sent_ms=pipe.clock.now_us() // 1000,
+            sequence=dead.message.sequence,
+            deduplication_id=uuid_text(sent.id),
+            dead_letter_source=ORDERS.arn,
+            received=2,
+            first_received_ms=delivery.first_received_ms,
+        )
+        assert dead.message.id == sent.id
+        assert dead.receive_count == 3
+        assert dead.first_received_ms == delivery.first_received_ms
+        assert await pipe.receive() == []
+
+    pipe.run(story())
+
+
+def test_a_group_goes_on_behind_its_dead_letter(pipe: Pipe) -> None:
+    async def story() -> None:
+        await pipe.send("g:poison", "g:second", "h:other", "g:third")
+        for _ in range(2):
+            (first, *_) = await pipe.receive(count=1, visibility_s=0)
+            assert first.message.body == "poison"
+        assert sorted(bodies(await pipe.receive())) == ["other", "second", "third"]
+        assert bodies(await pipe.receive_dead()) == ["poison"]
+
+    pipe.run(story())
+
+
+def test_what_is_behind_a_moving_message_waits_for_it(pipe: Pipe) -> None:
+    async def story() -> None:
+        await pipe.send("g:poison", "g:second")
+        for _ in range(2):
+            await pipe.receive(count=1, visibility_s=0)
+        pipe.dead_cell.stops = lambda made: made == "append"
+        with pytest.raises(CellUnavailableError):
+            await pipe.receive()
+        assert await pipe.receive() == []
+        pipe.dead_cell.stops = lambda _made: False
+        pipe.clock.advance(MOVE_S)
+        assert bodies(await pipe.receive()) == ["second"]
+
+    pipe.run(story())
+
+
+def test_other_groups_do_not_wait_for_a_move_that_fails(pipe: Pipe) -> None:
+    async def story() -> None:
+        await pipe.poison("g:poison")
+        await pipe.send("h:other")
+        pipe.dead_cell.stops = lambda made: made == "append"
+        assert bodies(await pipe.receive()) == ["other"]
+
+    pipe.run(story())
+
+
+def test_dead_letters_of_a_group_keep_their_order(pipe: Pipe) -> None:
+    async def story() -> None:
+        for start in range(0, 40, 10):
+            await pipe.send(*(f"g:{n}:{n}" for n in range(start, start + 10)))
+        for _ in range(2):
+            for _ in range(4):
+                await pipe.receive(visibility_s=5)
+            pipe.clock.advance(6)
+            while await pipe.receive(visibility_s=0, count=10):
+                break
+        pipe.clock.advance(6)
+        for _ in range(60):
+            await pipe.receive(visibility_s=0)
+        moved: list[str] = []
+        while deliveries := await pipe.receive_dead():
+            moved += bodies(deliveries)
+            await _delete_dead(pipe, deliveries)
+        assert moved == [str(n) for n in range(40)]
+        assert await pipe.receive() == []
+
+    pipe.run(story())
+
+
+def test_big_messages_are_moved_in_slots_that_hold_them(pipe: Pipe) -> None:
+    big = "x" * 200_000
+
+    async def story() -> None:
+        messages = [
+            Outgoing(body=big + str(n), size=200_001, group="g", deduplication_id=str(n))
+            for n in range(5)
+        ]
+        await pipe.log.send(ORDERS, ORDERS.account, messages)
+        for _ in range(2):
+            assert len(await pipe.receive(visibility_s=0)) == 5
+        assert await pipe.receive() == []
+        assert pipe.copies() == 5
+        assert [body[-1] for body in bodies(await pipe.receive_dead())] == list("01234")
+
+    pipe.run(story())
+
+
+@pytest.mark.parametrize("write", ["lease", "append", "delete"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("pause_s", [MOVE_S, HOUR_S], ids=["soon", "beyond the window"])
+@pytest.mark.parametrize("policy", ["kept", "removed"])
+def test_a_move_that_is_cut_off_is_finished_once(
+    pipe: Pipe, write: str, policy: str, pause_s: float, *, after: bool
+) -> None:
+    """Stopped before or after any of its writes, then gone on with by a new front end.
+
+    Also when the copy is no duplicate any more, was received, deleted and passed by the
+    low-water mark meanwhile.
+    """
+
+    async def story() -> None:
+        await pipe.poison("g:p")
+        await pipe.send("g:behind")
+        stopping = pipe.dead_cell if write == "append" else pipe.cell
+        stopping.stops, stopping.after = (lambda made: made == write), after
+        with pytest.raises(CellUnavailableError):
+            await pipe.receive(count=1)
+        stopping.stops = lambda _made: False
+        early = await pipe.receive_dead()
+        await _delete_dead(pipe, early)
+        await pipe.log.sweep()
+        begun = (write, after) != ("lease", False)
+        if policy == "removed":
+            pipe.queue = replace(ORDERS, redrive=None)
+        pipe.clock.advance(pause_s)
+        log = pipe.front_end()
+        delivered = bodies(await pipe.receive(log=log))
+        late = await pipe.receive_dead(log=log)
+        if policy == "removed" and not begun:
+            assert (delivered, late) == (["p", "behind"], [])
+            return
+        assert delivered == ["behind"]
+        assert bodies(early + late) == ["p"]
+        await _delete_dead(pipe, late)
+        pipe.clock.advance(60)
+        assert await pipe.receive_dead(log=pipe.front_end()) == []
+        assert (await pipe.log.counts(DEAD)).visible == 0
+
+    pipe.run(story())
+
+
+def test_the_search_for_a_copy_passes_other_messages_and_generations(pipe: Pipe) -> None:
+    async def story() -> None:
+        await pipe.poison("g:p")
+        pipe.cell.stops = lambda made: made == "delete"
+        with pytest.raises(CellUnavailableError):
+            await pipe.receive()
+        pipe.cell.stops = lambda _made: False
+        for n in range(150):
+            message = Outgoing(body="m", size=1, group=f"g{n}", deduplication_id=str(n))
+            await pipe.log.send(DEAD, DEAD.account, [message])
+        pipe.dead = replace(DEAD, generations=(Generation(0, 1, 0), Generation(1, 8, 1)))
+        pipe.queues.by_name["dead.fifo"] = pipe.dead
+        pipe.clock.advance(HOUR_S)
+        assert await pipe.receive(log=pipe.front_end()) == []
+        found = []
+        log = pipe.front_end()
+        while deliveries := await pipe.receive_dead(log=log):
+            found += bodies(deliveries)
+        assert found.count("p") == 1
+
+    pipe.run(story())
+
+
+def test_a_move_that_is_older_than_the_target_keeps_messages_is_over(pipe: Pipe) -> None:
+    pipe.dead = replace(DEAD, retention_s=60)
+    pipe.queues.by_name["dead.fifo"] = pipe.dead
+
+    async def story() -> None:
+        await pipe.poison("g:p")
+        pipe.cell.stops = lambda made: made == "delete"
+        with pytest.raises(CellUnavailableError):
+            await pipe.receive()
+        pipe.cell.stops = lambda _made: False
+        pipe.clock.advance(2 * HOUR_S)
+        assert await pipe.receive() == []
+        assert await pipe.receive_dead() == []
+        counts = await pipe.log.counts(ORDERS)
+        assert (counts.visible, counts.in_flight) == (0, 0)
+
+    pipe.run(story())
+
+
+def test_blocks_that_messages_were_moved_to_are_not_collected(pipe: Pipe) -> None:
+    async def story() -> None:
+        for n in range(65):
+            await pipe.bury(f"g:{n}:{n}")
+            await _delete_dead(pipe, await pipe.receive_dead())
+        pipe.clock.advance(700)
+        for log in (pipe.log, pipe.front_end()):
+            await pipe.receive_dead(log=log)
+            await log.sweep()
+        assert pipe.copies() == 65
+
+    pipe.run(story())
+
+
+def test_without_a_dead_letter_queue_messages_are_delivered_on(pipe: Pipe) -> None:
+    async def story() -> None:
+        await pipe.poison("g:p")
+        pipe.queues.by_name["dead.fifo"] = replace(DEAD, fifo=False)
+        assert [d.receive_count for d in await pipe.receive(visibility_s=0)] == [3]
+        del pipe.queues.by_name["dead.fifo"]
+        assert [d.receive_count for d in await pipe.receive(visibility_s=0)] == [4]
+        pipe.queues.by_name["dead.fifo"] = DEAD
+        pipe.log.dropped(DEAD)
+        assert [d.receive_count for d in await pipe.receive(visibility_s=0)] == [5]
+
+    pipe.run(story())
+
+
+def test_a_move_to_a_queue_that_was_deleted_is_given_up(pipe: Pipe) -> None:
+    async def story() -> None:
+        await pipe.poison("g:p")
+        pipe.dead_cell.stops = lambda made: made == "append"
+        with pytest.raises(CellUnavailableError):
+            await pipe.receive()
+        del pipe.queues.by_name["dead.fifo"]
+        pipe.clock.advance(MOVE_S)
+        (delivery,) = await pipe.receive()
+        assert delivery.receive_count == 3
+        assert await pipe.delete([delivery]) == []
+
+    pipe.run(story())
+
+
+def test_counts_follow_the_move(pipe: Pipe) -> None:
+    async def story() -> None:
+        await pipe.bury("g:p", "h:q")
+        for queue, expected in ((ORDERS, 0), (DEAD, 2)):
+            counts = await pipe.log.counts(queue)
+            assert (counts.visible, counts.in_flight) == (expected, 0)
+        await _delete_dead(pipe, await pipe.receive_dead())
+        assert (await pipe.log.counts(DEAD)).visible == 0
+
+    pipe.run(story())
+
+
+def test_an_old_handle_neither_deletes_nor_changes_a_moving_message(pipe: Pipe) -> None:
+    async def story() -> None:
+        await pipe.send("g:p")
+        await pipe.receive(visibility_s=0)
+        (delivery,) = await pipe.receive(visibility_s=0)
+        pipe.dead_cell.stops = lambda made: made == "append"
+        with pytest.raises(CellUnavailableError):
+            await pipe.receive()
+        (refusal,) = await pipe.delete([delivery])
+        assert refusal.endswith("The receipt handle has expired.")
+        (changed,) = await pipe.log.change_visibility(ORDERS, [(pipe.handle(delivery), 600)])
+        assert changed is not None
+
+    pipe.run(story())
+
+
+def test_a_redriven_message_is_a_new_one_in_the_order_of_its_group(pipe: Pipe) -> None:
+    async def story() -> None:
+        buried = await pipe.bury(*(f"g:{n}:{n}" for n in range(9)))
+        pipe.clock.advance(100)
+        assert await pipe.log.redrive(DEAD, count=4, target=pipe.back) == (4, True, None)
+        assert await pipe.log.redrive(DEAD, count=40, target=pipe.back) == (5, False, None)
+        again = await pipe.receive()
+        assert bodies(again) == [str(n) for n in range(9)]
+        assert {d.message.id for d in again}.isdisjoint(d.message.id for d in buried)
+        for delivery in again:
+            message = delivery.message
+            assert (delivery.receive_count, message.dead_letter_source) == (1, "")
+            assert message.sent_ms == pipe.clock.now_us() // 1000
+            assert message.deduplication_id == uuid_text(message.id)
+        assert await pipe.receive_dead() == []
+
+    pipe.run(story())
+
+
+def test_what_is_refused_holds_its_group_and_no_other(pipe: Pipe) -> None:
+    async def nowhere(message: Message) -> Queue:
+        if message.body == "b":
+            raise queue_does_not_exist()
+        return ORDERS
+
+    async def story() -> None:
+        await pipe.bury("g:a", "g:b", "g:c", "h:d")
+        moved, more, failure = await pipe.log.redrive(DEAD, count=10, target=nowhere)
+        assert (moved, more) == (2, False)
+        assert isinstance(failure, RefusedError)
+        assert bodies(await pipe.receive_dead()) == ["b", "c"]
+        assert sorted(bodies(await pipe.receive())) == ["a", "d"]
+
+    pipe.run(story())
+
+
+@pytest.mark.parametrize("write", ["lease", "append", "delete"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_redrive_that_is_cut_off_is_finished_once(pipe: Pipe, write: str, *, after: bool) -> None:
+    async def story() -> None:
+        await pipe.bury("g:p", "g:q")
+        stopping = pipe.cell if write == "append" else pipe.dead_cell
+        stopping.stops, stopping.after = (lambda made: made == write), after
+        moved, _, failure = await pipe.log.redrive(DEAD, count=10, target=pipe.back)
+        assert moved == 0
+        assert isinstance(failure, CellUnavailableError)
+        stopping.stops = lambda _made: False
+        pipe.clock.advance(HOUR_S)
+        log = pipe.front_end()
+        await log.redrive(DEAD, count=10, target=pipe.back)
+        assert bodies(await pipe.receive(log=log)) == ["p", "q"]
+        assert await pipe.receive_dead(log=log) == []
+
+    pipe.run(story())
+
+
+async def _delete_dead(pipe: Pipe, deliveries: list[Any]) -> None:
+    handles = [decode(delivery.receipt_handle, pipe.dead) for delivery in deliveries]
+    assert await pipe.log.delete(pipe.dead, handles) == [None] * len(handles)
