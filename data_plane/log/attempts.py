@@ -83,7 +83,12 @@ async def _lease_again(
     held: dict[int, Lease] = {}
     for handle in handles:
         known = leases.lease_in(state, handle.index)
-        if known is not None and known.token == handle.token and known.visible_ms > now_ms:
+        if (
+            known is not None
+            and not leases.is_done(state, handle.index)
+            and known.token == handle.token
+            and known.visible_ms > now_ms
+        ):
             held[handle.index] = known._replace(
                 visible_ms=visible_ms, receive_count=known.receive_count + 1
             )

@@ -41,7 +41,7 @@ async def _delete_in(at: Access, block: int, handles: list[ReceiptHandle]) -> di
     state = await leases.state_of(at, block, handles)
     for _ in range(CLAIM_ATTEMPTS_MAX):
         now_ms = at.now_ms()
-        outcomes = {handle.text: _judge(state, handle, now_ms) for handle in handles}
+        outcomes = {handle.text: _judge(at, state, handle, now_ms) for handle in handles}
         indexes = [
             handle.index
             for handle in handles
@@ -56,7 +56,8 @@ async def _delete_in(at: Access, block: int, handles: list[ReceiptHandle]) -> di
             Update(
                 assign={"v": FORMAT_VERSION, "x": at.state_ttl_s()},
                 add={"d": frozenset(indexes)},
-                remove=frozenset(f"m{index}" for index in indexes),
+                # A fenced delete leaves the lease, to know itself when it is repeated.
+                remove=frozenset(f"m{index}" for index in indexes if not at.queue.is_fenced),
             ),
             tuple(
                 clause
@@ -75,11 +76,15 @@ async def _delete_in(at: Access, block: int, handles: list[ReceiptHandle]) -> di
     raise CellUnavailableError("the block changes faster than it can be written")
 
 
-def _judge(state: Attributes | None, handle: ReceiptHandle, now_ms: int) -> Outcome:
-    """Why the message must not be deleted with this handle; None: it may, or is already."""
-    if leases.is_done(state, handle.index):
-        return None
+def _judge(at: Access, state: Attributes | None, handle: ReceiptHandle, now_ms: int) -> Outcome:
+    """Why the message must not be deleted with this handle; None: it may, or is already.
+
+    In a fenced queue that is done which this handle has deleted.
+    """
     held = leases.lease_in(state, handle.index)
+    if leases.is_done(state, handle.index):
+        own = held is not None and held.token == handle.token
+        return None if own or not at.queue.is_fenced else leases.expired(handle)
     if held is None or held.token != handle.token or held.visible_ms <= now_ms:
         return leases.expired(handle)
     return None

@@ -9,7 +9,16 @@ from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts, Delivery, Outgoing, Redriven, Sent
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
-from data_plane.log import appending, attempts, browsing, deleting, receiving, sending, upkeep, visibility
+from data_plane.log import (
+    appending,
+    attempts,
+    browsing,
+    deleting,
+    receiving,
+    sending,
+    upkeep,
+    visibility,
+)
 from data_plane.log.desk import Desk, channel, open_generations
 from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored import counting

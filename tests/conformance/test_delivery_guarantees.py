@@ -60,6 +60,21 @@ def test_at_most_once_a_receive_deletes(server: InProcessServer, sqs: Any) -> No
         sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
 
 
+def test_at_most_once_in_a_fifo_queue(server: InProcessServer, sqs: Any) -> None:
+    attributes = {"FifoQueue": "true", GUARANTEE: "atMostOnce"}
+    url = sqs.create_queue(QueueName="orders.fifo", Attributes=attributes)["QueueUrl"]
+    for body in "abc":
+        sqs.send_message(
+            QueueUrl=url, MessageBody=body, MessageGroupId="g", MessageDeduplicationId=body
+        )
+    got = []
+    while messages := sqs.receive_message(QueueUrl=url, VisibilityTimeout=0).get("Messages"):
+        got += [message["Body"] for message in messages]
+    assert got == ["a", "b", "c"]
+    server.clock.advance(60)
+    assert nothing(sqs, url)
+
+
 def test_at_most_once_nothing_is_shown_that_could_not_be_deleted(
     server: InProcessServer, sqs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
