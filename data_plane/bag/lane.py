@@ -213,20 +213,24 @@ class Lane:
         status = block.status.get(index)
         if status in (GONE, TAKEN):
             return
-        stored = block.leases.get(index)
-        free_ms = 0
-        if stored is not None:
-            free_ms = lease.from_bytes(stored).free_ms(self.writer, FOREIGN_LEASE_GUARD_MS)
+        free_ms = self._free_ms(block, index)
         if free_ms > now_ms:
             block.status[index] = LEASED
             self._push_due(free_ms, block.id, index)
         elif status != READY:
             block.status[index] = READY
             visible_us = (free_ms or now_ms) * 1000
-            if stored is None:
+            if index not in block.leases:
                 visible_us = block.slices[block.first_of[index]]
             self.readied += 1
             heapq.heappush(self.ready, (visible_us, self.readied, block, index))
+
+    def _free_ms(self, block: Block, index: int) -> int:
+        """When the message is to be had, by the lease that is known; 0: at once."""
+        stored = block.leases.get(index)
+        if stored is None:
+            return 0
+        return lease.from_bytes(stored).free_ms(self.writer, FOREIGN_LEASE_GUARD_MS)
 
     def _push_due(self, free_ms: int, block_id: bytes, index: int) -> None:
         heapq.heappush(self.due, (free_ms, block_id, index))
@@ -295,6 +299,10 @@ class Lane:
         segment = block.segments.get(block.first_of[index])
         if segment is not None and is_over(queue, segment, now_us):
             self.gone(block, (index,))
+            return False
+        if self._free_ms(block, index) > now_us // 1000:
+            # Another front end holds it, as was learnt with others of the block.
+            self.settle(block, index, now_us // 1000)
             return False
         block.status[index] = TAKEN
         return True

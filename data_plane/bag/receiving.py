@@ -141,7 +141,8 @@ async def _round(
     if not taken and not (patient and more and at.lane.has_room()):
         taken = at.lane.take_aside(at.queue, count, at.now_us())
     deliveries = await _lease_all(at, taken, visibility_s, mover) if taken else []
-    return deliveries, more or mover.moved > moved_before
+    # What was taken and is not delivered went to another front end: there may be more behind it.
+    return deliveries, more or bool(taken) or mover.moved > moved_before
 
 
 def _merge(taken: Taken, further: Taken) -> None:

@@ -305,3 +305,16 @@ def test_messages_that_come_back_are_before_those_that_were_sent_later(bench: Be
         assert [d.message.body for d in await bench.receive(count=1)] == ["early"]
 
     bench.run(story())
+
+
+def test_a_receive_that_lost_its_messages_to_others_goes_on(bench: Bench) -> None:
+    async def story() -> None:
+        await bench.send(*(str(number) for number in range(60)))
+        other = bench.front_end()
+        assert len(await bench.receive(1, bag=other)) == 1  # and has read on
+        taken = len(await bench.receive()) + len(await bench.receive())
+        for _ in range(60 - 1 - taken):
+            assert len(await bench.receive(1, bag=other)) == 1
+        assert await bench.receive(1, bag=other) == []
+
+    bench.run(story())
