@@ -28,6 +28,7 @@ SMALL_BOUNDS: Mapping[str, int] = {
     "REFRESH_BLOCKS_MAX": 2,
     "DUE_ENTRIES_MAX": 6,
     "COLLECT_BLOCKS_MAX": 2,
+    "PARTITIONS_MAX": 20,
 }
 """With these the overflow paths are reached within some hundred requests."""
 
@@ -112,7 +113,6 @@ def make_fifo_plan(seed: int) -> FifoPlan:
         bounds={
             **(SMALL_BOUNDS if small else {}),
             **(HASTY_BOUNDS if hasty else {}),
-            **({"PARTITIONS_MAX": random.choice((1, 3))} if small else {}),
             **({"BODY_BYTES_HELD_MAX": 60} if has_blobs else {}),
         },
         sequential=sequential,
@@ -139,7 +139,7 @@ def _queue(random: Random, number: int) -> FifoQueuePlan:
         visibility_s=random.choice((1, 5, 30)),
         delay_s=random.choice((0, 0, 0, 4)),
         retention_s=retention_s,
-        raised_retention_s=random.choice((None, 2 * retention_s, 345_600)),
+        raised_retention_s=random.choice((None, 2 * retention_s, 1_209_600)),
         content_based=random.random() < 0.2,
         group_scope=group_scope,
         high_throughput=group_scope and random.random() < 0.5,
