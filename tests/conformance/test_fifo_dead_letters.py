@@ -24,7 +24,7 @@ def steps(server: InProcessServer, count: int) -> None:
 
 def test_a_dead_letter_of_a_fifo_queue(sqs: Any, server: InProcessServer) -> None:
     work, dead = queues(sqs, receives=2)
-    sent = work.send("a1", dedup="own id")
+    sent = work.send("a1", dedup="own-id")
     work.send("a2")
     for _ in range(2):
         (before,) = work.receive(1, VisibilityTimeout=0, **ALL)

@@ -15,6 +15,7 @@ from tests.conformance.dynamodb_server import serving_on_dynamodb
 from tests.conformance.fifo_calls import Fifo
 from tests.conformance.in_process import InProcessServer
 from tests.conformance.runners import OneAfterTheOther
+from tests.conformance.test_fifo_dead_letters import *  # noqa: F403 - its tests are run here
 from tests.conformance.test_fifo_deduplication import (  # noqa: F401 - these are run here
     by_id,
     test_a_batch_of_duplicates_and_others,
