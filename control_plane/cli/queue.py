@@ -1,15 +1,14 @@
-"""`tidegate queue`: list, create and delete queues of a server."""
+"""`tidegate queue`: list, create, delete and browse queues of a server."""
 
-import sys
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
-import boto3
 import click
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
 
-T = TypeVar("T")
+import tidegate_sdk
+from control_plane.cli.browse import browse
+from control_plane.cli.refusals import or_exit
 
 _COLUMNS = ("NAME", "VISIBLE", "IN FLIGHT", "DELAYED")
 _COUNTS = (
@@ -57,12 +56,11 @@ def queue(
     access_key_id: str,
     secret_access_key: str,
 ) -> None:
-    """List, create and delete queues."""
+    """List, create, delete and browse queues."""
 
     def connect() -> Any:
-        return boto3.client(
-            "sqs",
-            endpoint_url=endpoint,
+        return tidegate_sdk.client(
+            endpoint,
             region_name=region,
             aws_access_key_id=access_key_id,
             aws_secret_access_key=secret_access_key,
@@ -70,6 +68,9 @@ def queue(
         )
 
     context.obj = connect
+
+
+queue.add_command(browse)
 
 
 @queue.command("list")
@@ -91,7 +92,7 @@ def list_queues(connect: Callable[[], Any], prefix: str) -> None:
                 found.append((_name(url), *(counts[count] for count in _COUNTS)))
         return found
 
-    for line in _table([_COLUMNS, *_or_exit(rows)]):
+    for line in _table([_COLUMNS, *or_exit(rows)]):
         click.echo(line)
 
 
@@ -114,7 +115,7 @@ def create_queue(connect: Callable[[], Any], name: str, attributes: tuple[str, .
         if not equals or not key:
             raise click.BadParameter(f"{attribute!r} is not NAME=VALUE", param_hint="--attribute")
         given[key] = value
-    answer = _or_exit(lambda: connect().create_queue(QueueName=name, Attributes=given))
+    answer = or_exit(lambda: connect().create_queue(QueueName=name, Attributes=given))
     click.echo(answer["QueueUrl"])
 
 
@@ -125,23 +126,11 @@ def create_queue(connect: Callable[[], Any], name: str, attributes: tuple[str, .
 def delete_queue(connect: Callable[[], Any], name: str, *, yes: bool) -> None:
     """Delete a queue and all messages in it."""
     client = connect()
-    url = _or_exit(lambda: client.get_queue_url(QueueName=name))["QueueUrl"]
+    url = or_exit(lambda: client.get_queue_url(QueueName=name))["QueueUrl"]
     if not yes:
         click.confirm(f"Delete queue {name} and all messages in it?", abort=True)
-    _or_exit(lambda: client.delete_queue(QueueUrl=url))
+    or_exit(lambda: client.delete_queue(QueueUrl=url))
     click.echo(f"Deleted {name}.")
-
-
-def _or_exit(call: Callable[[], T]) -> T:
-    """The call's result; where the server or the way to it refuses, one line and exit code 1."""
-    try:
-        return call()
-    except ClientError as error:
-        message = error.response["Error"].get("Message", str(error))
-    except (BotoCoreError, ValueError) as error:
-        message = str(error)
-    click.echo(f"tidegate: {' '.join(message.split())}", err=True)
-    sys.exit(1)
 
 
 def _name(url: str) -> str:

@@ -154,7 +154,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     def connect(*_names: Any, **_options: Any) -> FakeClient:
         return fake
 
-    monkeypatch.setattr("boto3.client", connect)
+    monkeypatch.setattr("tidegate_sdk.client", connect)
     return fake
 
 
