@@ -164,8 +164,8 @@ async def append_record(
     stamp_us_min: int = 0,
 ) -> int:
     """Append a slot without messages: its stamp. A log that has an end stays as it is."""
-    nonce = at.desk.new_token()
     for _ in range(APPEND_ATTEMPTS_MAX):
+        nonce = at.desk.new_token()
         tail = await tails.current(at)
         if tail.last.kind == END:
             return tail.last.stamp_us

@@ -69,8 +69,8 @@ class Desk:
         if learnt is None:
             return queue.generations
         if learnt[-1].number <= queue.generations[-1].number:
-            del self.learnt[queue.uid]
-            return queue.generations
+            # Calls that began with an older definition must not know less than before.
+            learnt = self.learnt[queue.uid] = queue.generations
         return learnt
 
     def learn(self, queue: Queue, following: Generation) -> None:

@@ -180,8 +180,8 @@ def _find(windows: Inherited, hashed: bytes, stamp_us: int, purged_us: int) -> S
 
 async def _append(at: Access, parcels: list[_Parcel]) -> list[list[Sent]]:
     """Append what is new of the parcels at the next slot, wherever that is by then."""
-    nonce = at.desk.new_token()
     for _ in range(APPEND_ATTEMPTS_MAX):
+        nonce = at.desk.new_token()
         earlier = await generations.inherited(at)
         tail = await tails.current(at)
         check_open(at, tail)

@@ -58,3 +58,24 @@ def test_a_lost_body_holds_its_group_up_no_longer() -> None:
         assert log.damaged_segments == 1
 
     bench.run(story())
+
+
+def test_a_second_attempt_at_a_slot_takes_another_name() -> None:
+    """The store may get the first attempt's body later than the second's."""
+    bench = ApartBench()
+    put = bench.blobs.put
+    names: list[str] = []
+
+    async def put_while_another_write_fails(name: str, body: bytes) -> None:
+        await put(name, body)
+        names.append(name)
+        (partition,) = bench.log._desk.partitions.values()
+        if len(names) == 1 and partition.tail is not None:
+            partition.tail.unsure = True
+
+    async def story() -> None:
+        bench.blobs.put = put_while_another_write_fails  # type: ignore[method-assign]
+        await bench.send("a:1")
+        assert len(set(names)) == 2
+
+    bench.run(story())

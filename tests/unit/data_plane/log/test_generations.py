@@ -118,6 +118,14 @@ def test_a_purge_is_known_where_the_definition_is_old(bench: Bench) -> None:
     bench.run(story())
 
 
+def test_a_call_with_an_older_definition_knows_no_less_than_before(bench: Bench) -> None:
+    desk = bench.log._desk
+    old, new = at(bench, ONE, EIGHT), at(bench, ONE, EIGHT, ONE_AGAIN)
+    desk.learn(old, ONE_AGAIN)
+    for queue in (old, new, old):
+        assert desk.generations(queue) == (ONE, EIGHT, ONE_AGAIN)
+
+
 def test_what_is_drained_costs_nothing_any_more(bench: Bench) -> None:
     async def story() -> None:
         bench.queue = at(bench, ONE)
