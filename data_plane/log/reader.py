@@ -404,7 +404,7 @@ class Reader:
         before = self.low
         opened = list(islice(self.open_slots, RANGES_LOOKED_AT_MAX))
         if len(opened) == len(self.open_slots):
-            opened.append(self.cursor + 1)
+            opened.append(self.cursor + 1 if self.end is None else self.end.number)
         for slot in opened:
             if slot - before > RANGE_SLOTS_MIN:
                 closed.append((before + 1, slot - 1))

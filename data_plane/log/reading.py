@@ -124,6 +124,7 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
         found = await at.cell.get_many([*wanted, state_key] if stale else wanted)
         if stale:
             reader.learn(block, found.get(state_key), asked_us)
+    messages = [message for message in messages if not message.done]
     for message in messages:
         if message.slot in missing:
             item = found.get(missing[message.slot])
