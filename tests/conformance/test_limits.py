@@ -17,6 +17,7 @@ ELSEWHERE = {
     "POLICY_PRINCIPALS_MAX": "the unit tests of policies",
     "POLICY_CONDITIONS_MAX": "the unit tests of policies",
     "IN_FLIGHT_MAX": "the unit tests of the bag",
+    "BROWSE_MESSAGES_MAX": "the tests of browsing",
     "PURGE_INTERVAL_S": "below",
     "RECREATE_AFTER_DELETE_S": "below",
     "REQUEST_BODY_BYTES_MAX": "below",
