@@ -3,7 +3,6 @@
 import itertools
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from tests.benchmarks.load import Group, Tally
@@ -23,6 +22,9 @@ Conversation = Generator[tuple[str, Request], bytes, None]
 """Yields the operation and its request; the response that it is sent has status 200."""
 
 LONG_POLL_S: Final = 20
+SHORT_WAIT_S: Final = 1
+"""Some servers notice late that a client is gone: by then the next run must not have begun."""
+
 VISIBILITY_S: Final = 600
 """Long enough that nothing comes back while a benchmark runs."""
 
@@ -73,25 +75,17 @@ def _consumes(tally: Tally, receive: Request, deletes: DeleteTemplate) -> Conver
         tally.messages += len(handles)
 
 
-@dataclass(slots=True)
-class _Stock:
-    """How many messages the connections of a group have sent and not deleted."""
-
-    messages: int = 0
-
-
 def _cycles(
     tally: Tally,
     group: Group,
     sends: Iterator[Request],
     receive: Request,
     deletes: DeleteTemplate,
-    stock: _Stock,
 ) -> Conversation:
     """Send, receive as many, delete them; without a send while there is enough to receive."""
     while True:
-        if stock.messages < group.connections * group.count:
-            stock.messages += group.count
+        if tally.stock < group.connections * group.count:
+            tally.stock += group.count
             response = yield "send", next(sends)
             if group.count > 1 and count_failed(response):
                 tally.errors["entries of a batch failed"] += 1
@@ -106,7 +100,7 @@ def _cycles(
             response = yield "delete", deletes.delete_batch(handles)
         if count_failed(response):
             tally.errors["entries of a batch failed"] += 1
-        stock.messages -= len(handles)
+        tally.stock -= len(handles)
         tally.messages += len(handles)
 
 
@@ -134,8 +128,7 @@ def conversations(port: int, group: Group, tally: Tally) -> Callable[[], Convers
         requests = send_requests if group.count == 1 else send_batch_requests
         sent = itertools.cycle(requests(port, url, message_groups))
         poll = receive_request(
-            port, url, count=group.count, wait_s=LONG_POLL_S, visibility_s=VISIBILITY_S
+            port, url, count=group.count, wait_s=SHORT_WAIT_S, visibility_s=VISIBILITY_S
         )
-        stock = _Stock()
-        return lambda: _cycles(tally, group, sent, poll, deletes, stock)
+        return lambda: _cycles(tally, group, sent, poll, deletes)
     raise ValueError(f"no such work: {group.work}")

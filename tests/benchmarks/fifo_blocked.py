@@ -41,8 +41,9 @@ def measure_blocked(server: ServerProcess, plan: Plan, report: Report) -> None:
     count = plan.fifo_blocked
     with Line(server.port) as line:
         free, blocked = (line.create_queue(f"{name}.fifo", FIFO) for name in ("free", "blocked"))
-        before_bytes = anonymous_bytes(server.pid)
-        fill(server, blocked, count, message_groups=1)
+    before_bytes = anonymous_bytes(server.pid)
+    fill(server, blocked, count, message_groups=1)
+    with Line(server.port) as line:
         hold = receive_request(server.port, blocked, count=1, visibility_s=VISIBILITY_S)
         if not receipt_handles(line.exchange(hold)):
             raise ServerError("there is no message to hold")

@@ -48,7 +48,8 @@ class Tally:
 
     `times_s` are those of the requests by operation; `deliveries_s` the times from the sending of a
     message until a consumer had it. `offered` counts the messages that were asked to be sent;
-    `messages` those sent, or received and deleted. `useful_at_s` is when the last one was.
+    `messages` those sent, or received and deleted. `useful_at_s` is when the last one was. `stock`
+    are those that a cycle has sent and not deleted.
     """
 
     times_s: dict[str, "array[float]"] = field(default_factory=dict)
@@ -58,6 +59,7 @@ class Tally:
     empty: int = 0
     empty_in_a_row: int = 0
     useful_at_s: float = 0
+    stock: int = 0
     errors: Counter[str] = field(default_factory=Counter)
 
     def record(self, operation: str, time_s: float) -> None:

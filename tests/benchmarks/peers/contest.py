@@ -16,7 +16,7 @@ from tests.benchmarks.peers.contestants import OURS, Contestant, contestants
 from tests.benchmarks.peers.table import Comparison, aims, markdown, text
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.report import Row, heading, machine_facts, without_nan
-from tests.benchmarks.server_process import ServerError
+from tests.benchmarks.server_process import FIFO, ServerError
 from tests.benchmarks.throughput import ReceiveRuns, ceiling_hz, fill, row_of, run_load
 from tests.benchmarks.wire import BATCH, ResponseError
 
@@ -40,6 +40,16 @@ class Contest:
 
     def sends(self, name: str, work: str, connections: int) -> Comparison:
         """Send as fast as the answers come."""
+        return self._steadily(name, Group(work, "", connections))
+
+    def fifo(self, name: str, work: str, connections: int, count: int) -> Comparison:
+        """Send to a FIFO queue as fast as the answers come; or receive and delete it, too."""
+        groups = self._plan.peer_fifo_groups
+        group = Group(work, "", connections, count=count, message_groups=groups)
+        return self._steadily(f"FIFO: {name}", group)
+
+    def _steadily(self, name: str, group: Group) -> Comparison:
+        """Work that goes on like that for as long as one likes."""
         plan = self._plan
 
         def prepare(contestant: Contestant, group: Group) -> Run:
@@ -48,7 +58,7 @@ class Contest:
                 contestant.server, [group], plan.seconds, warm_up_s=plan.warm_up_s / 5
             )
 
-        return self._compare(name, Group(work, "", connections), prepare)
+        return self._compare(name, group, prepare)
 
     def receives(self, name: str, connections: int, count: int) -> Comparison:
         """Receive and delete; each queue holds more than its server can take in a run."""
@@ -114,7 +124,10 @@ class Turns:
     ) -> None:
         """Get ready, on a queue of its own."""
         with self._counting(), self.contestant.turn():
-            url = self.contestant.create_queue(queue)
+            if group.message_groups:
+                url = self.contestant.create_queue(f"{queue}.fifo", FIFO)
+            else:
+                url = self.contestant.create_queue(queue, {})
             self._run = prepare(self.contestant, replace(group, queue_url=url))
 
     def take(self) -> None:
@@ -147,7 +160,17 @@ def _steps(contest: Contest, plan: Plan) -> list[Callable[[], Comparison]]:
             partial(contest.receives, "receive 1, delete it", connections, 1),
             partial(contest.receives, "receive 10, delete them", connections, BATCH),
         ]
-    return [*steps, partial(contest.backlog, plan.peer_backlog_connections)]
+    steps.append(partial(contest.backlog, plan.peer_backlog_connections))
+    for connections in plan.peer_connections:
+        steps += [
+            partial(contest.fifo, "send", "send", connections, 1),
+            partial(contest.fifo, "send in batches of 10", "send_batch", connections, BATCH),
+            partial(contest.fifo, "send 1, receive it, delete it", "cycle", connections, 1),
+            partial(
+                contest.fifo, "send 10, receive them, delete them", "cycle", connections, BATCH
+            ),
+        ]
+    return steps
 
 
 def compare(folder: Path, peers: Sequence[str], plan: Plan, json_path: Path | None) -> int:

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -49,10 +49,10 @@ class Contestant:
     keeps: str
     server: ServerProcess | PeerProcess
 
-    def create_queue(self, name: str) -> str:
-        """Create a queue and return its URL."""
+    def create_queue(self, name: str, attributes: Mapping[str, str]) -> str:
+        """Create a queue with these attributes and return its URL."""
         with Line(self.server.port) as line:
-            return line.create_queue(name)
+            return line.create_queue(name, attributes)
 
     def resume(self) -> None:
         """Let it run."""

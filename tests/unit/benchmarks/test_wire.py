@@ -48,6 +48,38 @@ def test_stamping_a_batch_stamps_every_body() -> None:
     assert {int(entry["MessageBody"][: wire.STAMP_DIGITS]) for entry in entries} == {12_345}
 
 
+def test_standard_messages_have_no_group() -> None:
+    for request in (wire.send_requests(9324, URL)[0], wire.send_batch_requests(9324, URL)[0]):
+        request.name_call(1)
+        assert b"MessageGroupId" not in request.raw
+        assert b"MessageDeduplicationId" not in request.raw
+
+
+def test_fifo_messages_take_turns_in_their_groups_and_are_no_duplicates() -> None:
+    groups: list[str] = []
+    ids: list[str] = []
+    request = wire.send_batch_requests(9324, URL, message_groups=15)[0]
+    for number in (30, 31, 32):
+        request.name_call(number)
+        headers, body = parts(request)
+        assert int(headers["Content-Length"]) == len(body)
+        entries = json.loads(body)["Entries"]
+        groups += [entry["MessageGroupId"] for entry in entries]
+        ids += [entry["MessageDeduplicationId"] for entry in entries]
+    assert groups == [f"{group:06}" for group in (*range(15), *range(15))]
+    assert len(set(ids)) == 3 * wire.BATCH
+
+
+def test_a_single_fifo_message_has_the_group_whose_turn_it_is() -> None:
+    request = wire.send_requests(9324, URL, message_groups=2)[0]
+    seen = []
+    for number in (4, 5):
+        request.name_call(number)
+        params = json.loads(parts(request)[1])
+        seen.append((params["MessageGroupId"], params["MessageDeduplicationId"]))
+    assert seen == [("000000", "000000000004-0"), ("000001", "000000000005-0")]
+
+
 def test_deletes_carry_the_handles() -> None:
     deletes = wire.DeleteTemplate(9324, URL)
     headers, body = parts(deletes.delete_batch([b"one", b"two"]))
