@@ -6,7 +6,7 @@ from tests.conformance.fifo_calls import Fifo
 from tests.conformance.in_process import InProcessServer
 from tests.conformance.test_boto3_dead_letters import arn_of
 
-ALL = {"AttributeNames": ["All"]}
+ALL: dict[str, Any] = {"AttributeNames": ["All"]}
 
 
 def queues(sqs: Any, receives: int = 1) -> tuple[Fifo, Fifo]:

@@ -14,7 +14,7 @@ PER_GROUP = 15
 DRAINED_WITHIN_S = 30
 
 
-def queues(server: InProcessServer, **attributes: str) -> tuple[Fifo, Fifo]:
+def both_sides(server: InProcessServer, **attributes: str) -> tuple[Fifo, Fifo]:
     fifo = Fifo(server.client("json"), **attributes)
     return fifo, fifo.through(server.another().client("query"))
 
@@ -45,16 +45,16 @@ def check_concurrent_work(both: tuple[Fifo, Fifo]) -> None:
 
 
 def test_work_of_both_at_the_same_time(server: InProcessServer) -> None:
-    check_concurrent_work(queues(server))
+    check_concurrent_work(both_sides(server))
 
 
 def test_work_of_both_in_high_throughput_mode(server: InProcessServer) -> None:
     mode = {"DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"}
-    check_concurrent_work(queues(server, **mode))
+    check_concurrent_work(both_sides(server, **mode))
 
 
 def test_a_duplicate_is_one_whichever_was_first(server: InProcessServer) -> None:
-    both = queues(server)
+    both = both_sides(server)
     sends = [begin(partial(mine.send, "a1")) for mine in both for _ in range(4)]
     answers = [send() for send in sends]
     assert len({(one["MessageId"], one["SequenceNumber"]) for one in answers}) == 1
@@ -62,14 +62,14 @@ def test_a_duplicate_is_one_whichever_was_first(server: InProcessServer) -> None
 
 
 def test_sequence_numbers_grow_whoever_sends(server: InProcessServer) -> None:
-    both = queues(server)
+    both = both_sides(server)
     numbers = [both[n % 2].send(f"a{n}")["SequenceNumber"] for n in range(10)]
     assert numbers == sorted(set(numbers))
     assert both[1].drain() == [f"a{n}" for n in range(10)]
 
 
 def test_what_one_holds_the_other_does_not_get(server: InProcessServer) -> None:
-    first, second = queues(server)
+    first, second = both_sides(server)
     for body in ("a1", "a2", "b1"):
         first.send(body)
     (held,) = first.receive(1)
@@ -86,7 +86,7 @@ def test_what_one_holds_the_other_does_not_get(server: InProcessServer) -> None:
 
 
 def test_a_purge_reaches_the_other(server: InProcessServer) -> None:
-    first, second = queues(server)
+    first, second = both_sides(server)
     sent = first.send("a1")
     assert second.bodies(VisibilityTimeout=0) == ["a1"]
     first.sqs.purge_queue(QueueUrl=first.url)
