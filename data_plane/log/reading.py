@@ -24,7 +24,7 @@ _RANGE_BYTES = 16
 
 async def fetch(at: Access) -> bool:
     """Read on; False where nothing more is to be read now. Concurrent receives share one page."""
-    lane = ("read", at.partition.uid, at.partition.number)
+    lane = ("read", at.partition.slots)
     return bool(await at.desk.waits.coalesce(lane, None, partial(_fetch_for_all, at)))
 
 

@@ -101,7 +101,7 @@ async def _send_to(
         [dedup_hash(queue.uid, message, group_scope=group_scope) for message in messages],
         sum(message.size for message in messages),
     )
-    lane = ("log", at.partition.uid, at.partition.number)
+    lane = ("log", at.partition.slots)
     return cast(list[Sent], await at.desk.waits.coalesce(lane, parcel, partial(_flush, at)))
 
 

@@ -42,9 +42,7 @@ async def current(at: Access) -> Tail:
     tail = at.partition.tail
     if tail is None or tail.unsure or at.cell.now_us() - tail.seen_us > TAIL_AGE_US_MAX:
         # One at a time: the others find what the first has read.
-        await at.desk.waits.coalesce(
-            ("tail", at.partition.uid, at.partition.number), None, partial(_look, at)
-        )
+        await at.desk.waits.coalesce(("tail", at.partition.slots), None, partial(_look, at))
         tail = at.partition.tail
         if tail is None:
             raise CellUnavailableError("the end of the log changes faster than it can be read")

@@ -1,10 +1,13 @@
 """A change of the throughput limit while messages are there: order, duplicates, old definitions."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
+from data_plane.core.message import Outgoing, Sent
 from data_plane.core.queue import Generation, Queue
+from data_plane.log.slots import group_hash
 from tests.unit.data_plane.log.conftest import GROUP_SCOPE, Bench, bodies
 
 ONE = Generation(0, 1, 0)
@@ -124,6 +127,23 @@ def test_a_call_with_an_older_definition_knows_no_less_than_before(bench: Bench)
     desk.learn(old, ONE_AGAIN)
     for queue in (old, new, old):
         assert desk.generations(queue) == (ONE, EIGHT, ONE_AGAIN)
+
+
+def test_sends_of_two_generations_share_no_slot(bench: Bench) -> None:
+    """A group lies in one partition, and only there are its duplicates looked for."""
+    eighths = {group_hash(bench.queue.uid, f"g{n}")[0] % 8: f"g{n}" for n in range(100)}
+
+    async def send(queue: Queue, group: str) -> list[Sent]:
+        message = Outgoing(body="b", size=1, group=group, deduplication_id="x")
+        return await bench.log.send(queue, queue.account, [message])
+
+    async def story() -> None:
+        old, bench.queue = at(bench, ONE), at(bench, ONE, EIGHT)
+        await send(bench.queue, eighths[0])
+        one, _ = await asyncio.gather(send(old, eighths[1]), send(bench.queue, eighths[0]))
+        assert await send(bench.queue, eighths[1]) == one
+
+    bench.run(story())
 
 
 def test_what_is_drained_costs_nothing_any_more(bench: Bench) -> None:
