@@ -16,6 +16,8 @@ ACCOUNT =
 REGION =
 BASE_URL =
 LOG_LEVEL =
+QUEUES =
+AUTO_CREATE_QUEUES =
 
 # Options of `make simulate`, `make bench`, `make drill` and `make rehearse`.
 SEEDS =
@@ -63,7 +65,8 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 		$(if $(TABLE),--table "$(TABLE)") $(if $(BLOBS),--blobs "$(BLOBS)") \
 		$(if $(ACCOUNT),--account "$(ACCOUNT)") $(if $(REGION),--region "$(REGION)") \
 		$(if $(BASE_URL),--base-url "$(BASE_URL)") \
-		$(if $(LOG_LEVEL),--log-level "$(LOG_LEVEL)")
+		$(if $(LOG_LEVEL),--log-level "$(LOG_LEVEL)") $(if $(QUEUES),--queues "$(QUEUES)") \
+		$(if $(AUTO_CREATE_QUEUES),--auto-create-queues)
 
 test: lint $(CLIENTS_READY) $(VECTORS_READY) ## every check and every test
 	$(TEST_ENV)/bin/python -m pytest

@@ -9,16 +9,21 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import Final
 
 import msgspec
 import uvloop
 
+from control_plane.auto_creation import AutoCreatingEngine
 from control_plane.cells import PROBE, OpenedCell, StartError, open_cell
+from control_plane.core import queues_file
+from control_plane.core.queues_file import DeclaredQueue, QueuesFileError
 from control_plane.message_moves import MessageMoves
 from control_plane.message_moves_running import MoveRunner
 from control_plane.operations.catalog import queue_operations
+from control_plane.queues_at_start import CREATED, QueuesAtStart
 from control_plane.registry import Registry
 from control_plane.sweep import sweep_dropped
 from data_plane import VERSION
@@ -71,6 +76,10 @@ class TidegateServer:
         bag = Bag(cells, self.clock, entropy, self.waits, bodies, self.registry)
         log_engine = Log(cells, self.clock, entropy, self.waits, bodies, self.registry)
         self.engine = Engine(bag, log_engine)
+        expected = None
+        if settings.auto_create_queues:
+            self.engine = creating = AutoCreatingEngine(bag, log_engine, self.registry, self.clock)
+            expected = creating.expected_queue
         moves = MessageMoves(opened.cell, self.clock, entropy)
         self.move_runner = MoveRunner(
             moves, self.registry, self.engine, self.clock, entropy, self.waits
@@ -93,6 +102,7 @@ class TidegateServer:
             entropy,
             front_end_settings,
             self._served,
+            expected,
         )
         self.http = HttpServer(
             front_end.answer,
@@ -110,6 +120,21 @@ class TidegateServer:
     def _served(self, served: Served) -> None:
         self.metrics.served(served)
         self.log.served(served)
+
+    async def make_queues(self, declared: Iterable[DeclaredQueue]) -> None:
+        """Make the queues of a file, and tell the log what became of each. Raises StartError."""
+        settings = self.settings
+        making = QueuesAtStart(self.registry, settings.account, settings.region)
+        try:
+            outcomes = await making.make(declared, self.clock.now_us())
+        except QueuesFileError as error:
+            raise StartError(f"queues: {settings.queues_file}: {error}") from error
+        except CellUnavailableError as error:
+            raise StartError(f"queues: the cell does not answer: {error}") from error
+        for outcome in outcomes:
+            level = "info" if outcome.event == CREATED else "warning"
+            told = {name: text for name, text in outcome._asdict().items() if text}
+            self.log.event(level, told.pop("event"), **told)
 
     async def serve(self, stop: asyncio.Event) -> bool:
         """Serve until `stop` is set; whether all that was in flight then could finish."""
@@ -224,17 +249,39 @@ def run(settings: ServerSettings, announce: Callable[[str], None]) -> int:
 
     Raises StartError.
     """
+    declared = _read_queues(settings.queues_file)
     _check_port_is_free(settings.host, settings.port)
-    return uvloop.run(_run(settings, announce))
+    return uvloop.run(_run(settings, announce, declared))
 
 
-async def _run(settings: ServerSettings, announce: Callable[[str], None]) -> int:
+def _read_queues(path: Path | None) -> list[DeclaredQueue]:
+    """The queues to be made at the start. Raises StartError."""
+    if path is None:
+        return []
+    try:
+        return queues_file.parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StartError(f"queues: {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise StartError(f"queues: {path}: it is not UTF-8") from error
+    except QueuesFileError as error:
+        raise StartError(f"queues: {path}: {error}") from error
+
+
+async def _run(
+    settings: ServerSettings, announce: Callable[[str], None], declared: list[DeclaredQueue]
+) -> int:
     loop = asyncio.get_running_loop()
     clock = SystemClock()
     log = LogWriter(_write_to_stderr, clock, settings.log_level)
     logging.basicConfig(handlers=[LogHandler(log, loop)], level=logging.INFO, force=True)
     opened = await open_cell(settings, clock)
     server = TidegateServer(settings, opened, clock, log)
+    try:
+        await server.make_queues(declared)
+    except StartError:
+        await opened.close()
+        raise
     # What was imported stays: collections that walk over it would stop all requests for a while.
     gc.collect()
     gc.freeze()

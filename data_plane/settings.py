@@ -37,7 +37,8 @@ class ServerSettings:
 
     `account` and `region` are for callers whose credentials name none. `base_url` replaces scheme
     and host in queue URLs ("": those that the caller used). Without `sixty_second_rules` a queue
-    may be purged again, and made again after its deletion, at once.
+    may be purged again, and made again after its deletion, at once. With `auto_create_queues` the
+    first message makes a queue that is missing; those of `queues_file` are made at the start.
 
     `data` is for an embedded cell. For one on DynamoDB there are `table`, `endpoint` ("": AWS's own
     in `region`), `connections` at most, and `cell_deadline_s` for a call with all its repetitions.
@@ -62,6 +63,8 @@ class ServerSettings:
     base_url: str = ""
     log_level: str = "info"
     sixty_second_rules: bool = True
+    auto_create_queues: bool = False
+    queues_file: Path | None = None
     grace_s: float = 10.0
 
     def __post_init__(self) -> None:

@@ -154,6 +154,23 @@ _DEFAULTS = ServerSettings()
     help="As SQS, refuse a purge, and a new queue of a deleted one's name, for 60 seconds.",
 )
 @click.option(
+    "--auto-create-queues/--no-auto-create-queues",
+    envvar="TIDEGATE_AUTO_CREATE_QUEUES",
+    default=_DEFAULTS.auto_create_queues,
+    show_envvar=True,
+    help="Create a missing queue with the first message sent to it.",
+)
+@click.option(
+    "--queues",
+    "queues_file",
+    envvar="TIDEGATE_QUEUES",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    default=_DEFAULTS.queues_file,
+    show_envvar=True,
+    help="TOML file of queues that exist when the server serves; missing ones are created.",
+)
+@click.option(
     "--grace",
     "grace_s",
     envvar="TIDEGATE_GRACE",
@@ -182,6 +199,8 @@ def serve(  # noqa: PLR0913 - one for each option
     base_url: str,
     log_level: str,
     sixty_second_rules: bool,
+    auto_create_queues: bool,
+    queues_file: Path | None,
     grace_s: float,
 ) -> None:
     """Serve queues until Ctrl-C or SIGTERM; a second one ends at once."""
@@ -204,6 +223,8 @@ def serve(  # noqa: PLR0913 - one for each option
             base_url=base_url,
             log_level=log_level,
             sixty_second_rules=sixty_second_rules,
+            auto_create_queues=auto_create_queues,
+            queues_file=queues_file,
             grace_s=grace_s,
         )
     except SettingError as error:

@@ -1,18 +1,27 @@
 """The check of a RedrivePolicy that needs to know the other queues."""
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from control_plane.core.attribute_documents import (
     allows_source,
     invalid_redrive_policy,
     redrive_policy,
 )
-from control_plane.registry import Registry
+from control_plane.core.definition import Definition
 from data_plane.core.queue import Queue
 
 
+class Definitions(Protocol):
+    """Where queues are looked up; the registry is one such place."""
+
+    async def read(self, account: str, region: str, name: str) -> Definition | None:
+        """The definition, or None where there is no such queue."""
+        ...
+
+
 async def check_dead_letter_target(
-    registry: Registry, source: Queue, given: Mapping[str, str], parsed: Mapping[str, str]
+    registry: Definitions, source: Queue, given: Mapping[str, str], parsed: Mapping[str, str]
 ) -> None:
     """Raise RefusedError (InvalidParameterValue) unless `source` may name its dead-letter queue.
 

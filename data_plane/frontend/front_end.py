@@ -14,7 +14,7 @@ from data_plane.frontend.dispatch import encode_output, measure, perform
 from data_plane.frontend.exchange import JSON, LEGACY_JSON, Exchange, Stage
 from data_plane.frontend.identity import identify
 from data_plane.frontend.intake import check_size_and_syntax, protocol_of, read_request
-from data_plane.frontend.queue_address import find_queue
+from data_plane.frontend.queue_address import ExpectedQueue, find_queue
 from data_plane.frontend.repeats import recognise_repeats
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
@@ -30,7 +30,8 @@ _REQUEST_ID_BYTES: Final = 16
 class FrontEnd:
     """Answers requests, whoever serves them.
 
-    `observe` is called once for each answer, also where it is a failure.
+    `observe` is called once for each answer, also where it is a failure. Without `expected` queues
+    a send to one that is missing is refused.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what an answer depends on
@@ -41,6 +42,7 @@ class FrontEnd:
         entropy: Entropy,
         settings: FrontEndSettings,
         observe: Callable[[Served], None],
+        expected: ExpectedQueue | None = None,
     ) -> None:
         self._clock = clock
         self._entropy = entropy
@@ -51,7 +53,7 @@ class FrontEnd:
             read_request(operations),
             identify(settings),  # authenticate
             # throttle: its place is here, before anything is looked up
-            find_queue(queues),  # metadata
+            find_queue(queues, expected),  # metadata
             # authorise: its place is here, where caller, action and queue are known
             check_required,  # validate
             recognise_repeats,  # deduplicate

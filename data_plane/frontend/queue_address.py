@@ -5,6 +5,8 @@ bare name means the caller's own queue; a request on a queue's path need not rep
 that names none asks for a queue that does not exist (recorded from AWS).
 """
 
+from collections.abc import Callable
+from typing import Final
 from urllib.parse import urlsplit
 
 from data_plane.core.errors import (
@@ -13,12 +15,23 @@ from data_plane.core.errors import (
     queue_does_not_exist,
 )
 from data_plane.core.identifiers import is_account, is_queue_name
+from data_plane.core.queue import Queue
 from data_plane.frontend.exchange import Exchange, Stage
 from data_plane.ports import Queues
 
+ExpectedQueue = Callable[[str, str, str], Queue]
+"""The queue that a first message would create, by account, region and name.
 
-def find_queue(queues: Queues) -> Stage:
-    """Look up the queue that the request names. Raises RefusedError."""
+Raises RefusedError where none can have this name."""
+
+_FIRST_MESSAGES: Final = frozenset({"SendMessage", "SendMessageBatch"})
+
+
+def find_queue(queues: Queues, expected: ExpectedQueue | None = None) -> Stage:
+    """Look up the queue that the request names. Raises RefusedError.
+
+    A send to a queue of the caller's that is missing goes to the `expected` one, if there are such.
+    """
 
     async def stage(exchange: Exchange) -> None:
         if not exchange.chosen.on_queue:
@@ -28,11 +41,17 @@ def find_queue(queues: Queues) -> Stage:
             raise queue_does_not_exist()
         exchange.queue_name = name
         queue = await queues.find(account, exchange.region, name)
+        if queue is None and expected is not None and _may_create(exchange, account):
+            queue = expected(account, exchange.region, name)
         if queue is None:
             raise queue_does_not_exist()
         exchange.queue = queue
 
     return stage
+
+
+def _may_create(exchange: Exchange, account: str) -> bool:
+    return exchange.chosen.name in _FIRST_MESSAGES and account == exchange.account
 
 
 def _address(exchange: Exchange) -> tuple[str, str]:

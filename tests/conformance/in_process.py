@@ -15,6 +15,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
 from botocore.config import Config
 
 import tidegate_sdk
+from control_plane.auto_creation import AutoCreatingEngine
 from control_plane.message_moves import MessageMoves
 from control_plane.message_moves_running import MoveRunner
 from control_plane.operations.catalog import queue_operations
@@ -68,13 +69,14 @@ class InProcessServer:
     for each front end anew.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what tests want of a server
         self,
         new_runner: NewRunner = LoopInAThread,
         *,
         new_cell: NewCell | None = None,
         new_bodies: NewBodies | None = None,
         sixty_second_rules: bool = True,
+        auto_create_queues: bool = False,
         neighbour: "InProcessServer | None" = None,
     ) -> None:
         self.endpoint = ENDPOINT
@@ -103,6 +105,10 @@ class InProcessServer:
         bag = Bag({"a": cell}, self.clock, entropy, waits, bodies, self.registry)
         log = Log({"a": cell}, self.clock, entropy, waits, bodies, self.registry)
         self.engine = Engine(bag, log)
+        expected = None
+        if auto_create_queues:
+            self.engine = creating = AutoCreatingEngine(bag, log, self.registry, self.clock)
+            expected = creating.expected_queue
         moves = MessageMoves(cell, self.clock, entropy)
         self.move_runner = MoveRunner(
             moves, self.registry, self.engine, self.clock, entropy, self._runner.waits
@@ -119,6 +125,7 @@ class InProcessServer:
             entropy,
             FrontEndSettings(),
             self.served.append,
+            expected,
         )
 
     def answer(self, request: HttpRequest) -> HttpResponse:

@@ -88,6 +88,16 @@ def test_serve_passes_on_what_is_said_of_the_cell(started: list[ServerSettings])
     ]
 
 
+def test_serve_passes_on_what_is_said_of_queues(started: list[ServerSettings]) -> None:
+    assert invoke("serve", "--auto-create-queues", "--queues", "queues.toml").exit_code == 0
+    assert invoke("serve", TIDEGATE_AUTO_CREATE_QUEUES="1", TIDEGATE_QUEUES="q").exit_code == 0
+    assert started == [
+        ServerSettings(auto_create_queues=True, queues_file=Path("queues.toml")),
+        ServerSettings(auto_create_queues=True, queues_file=Path("q")),
+    ]
+    assert ServerSettings().auto_create_queues is False
+
+
 def test_serve_takes_options_over_variables_over_defaults(started: list[ServerSettings]) -> None:
     result = invoke(
         "serve", "--port", "1234", "--no-sixty-second-rules",
