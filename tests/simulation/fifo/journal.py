@@ -174,6 +174,7 @@ class Desk:
                     message.id,
                     message.body,
                     again=False,
+                    dead=message.dead_letter_source != "",
                 )
             )
 

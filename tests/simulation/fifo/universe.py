@@ -20,7 +20,7 @@ def run(seed: int) -> Outcome:
     journals: list[Journal] = []
 
     async def story(plan: FifoPlan, world: World) -> None:
-        journals.append(_watched(world))
+        journals.append(watched(world))
         await _story(plan, world)
 
     def judge(plan: FifoPlan, world: World) -> list[Violation]:
@@ -29,7 +29,8 @@ def run(seed: int) -> Outcome:
     return live(plan, story, judge)
 
 
-def _watched(world: World) -> Journal:
+def watched(world: World) -> Journal:
+    """A journal of what the cells of messages take from now on."""
     journal = Journal(world.scheduler)
     for store in world.stores:
         if store.name in world.cell_names:

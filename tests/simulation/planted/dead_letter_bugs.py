@@ -12,6 +12,12 @@ from data_plane.bag.lane import Finished
 from data_plane.bag.moving import Moving
 from data_plane.core.message import Message
 from data_plane.core.queue import Queue
+from data_plane.log import moving as log_moving
+from data_plane.log import receiving as log_receiving
+from data_plane.log.desk import Access as LogAccess
+from data_plane.log.moving import Moving as LogMoving
+from data_plane.log.reader import Block as LogBlock
+from data_plane.log.reader import Pending, Reader
 from data_plane.ports import Attributes, Key
 from data_plane.stored import counting, keys, moves, segment
 from data_plane.stored.lease import Lease
@@ -25,6 +31,7 @@ REDRIVEN = frozenset({"redriven once"})
 BOUNDED = frozenset({"receives are bounded"})
 INTACT = frozenset({"messages are intact"})
 EXPIRE = frozenset({"dead letters expire"})
+ORDER = frozenset({"groups stay in order"})
 ONCE = frozenset({"visibility is respected", "receive counts grow", "deletes last"})
 
 _finish = moving.finish
@@ -107,15 +114,86 @@ def _id_of_the_moment(
 _copy_for = moves.copy_for
 
 
-async def _never_stored(_to: Access, _suffix: bytes, _since_us: int) -> bool:
-    return False
-
-
 def _not_marked(_at: Access, _block_id: bytes, _moves: Any, _mover: Any) -> Any:
     async def nothing() -> None:
         return None
 
     return nothing()
+
+
+# FIFO queues
+
+
+_copied_in_log = log_moving._copied
+
+
+_finish_in_log = log_moving.finish
+
+
+async def _finish_end_first(
+    at: LogAccess, block: LogBlock, begun: Sequence[LogMoving], mover: Any
+) -> None:
+    await log_moving._end_moves(at, block, begun, mover)
+    await _finish_in_log(at, block, begun, mover)
+
+
+def _whatever_is_loaded(
+    _at: LogAccess, wanted: list[Pending], loaded: dict[int, Message]
+) -> list[Pending]:
+    return [message for message in wanted[-1:] if message.index in loaded and not message.done]
+
+
+async def _not_in_log(_at: LogAccess, _one: LogMoving, _copy: Message) -> bool:
+    return False
+
+
+def _id_of_another(at: LogAccess, block: LogBlock, one: LogMoving) -> Message:
+    return replace(_copied_in_log(at, block, one), deduplication_id=f"copy-{next(_given)}")
+
+
+def _no_move_learnt(self: Reader, block: LogBlock, index: int, stored: bytes, _: str = "") -> None:
+    _learn_lease(self, block, index, stored)
+
+
+_learn_lease = Reader.learn_lease
+
+
+FIFO_DEAD_LETTER_BUGS: Final = (
+    (
+        17,
+        PlantedBug(
+            "ended before they are stored",
+            ARRIVES,
+            ((log_moving, "finish", _finish_end_first),),
+        ),
+    ),
+    (
+        26,
+        PlantedBug(
+            "copies with ids of their own",
+            ONCE,
+            ((log_moving, "_copied", _id_of_another), (log_moving, "_is_stored", _not_in_log)),
+        ),
+    ),
+    (
+        26,
+        PlantedBug(
+            "copies beyond the window not looked for",
+            ONCE,
+            ((log_moving, "_is_stored", _not_in_log),),
+        ),
+    ),
+    (110, PlantedBug("moves not learnt", WAYS, ((Reader, "learn_lease", _no_move_learnt),))),
+    (
+        0,
+        PlantedBug(
+            "a group goes on before its dead letter",
+            ORDER,
+            ((log_receiving, "_claimable", _whatever_is_loaded),),
+        ),
+    ),
+)
+"""As DEAD_LETTER_BUGS, in universes of FIFO queues."""
 
 
 DEAD_LETTER_BUGS: Final = (
@@ -155,21 +233,23 @@ DEAD_LETTER_BUGS: Final = (
     (2, PlantedBug("wrong source", INTACT, ((moving, "_copied", _without_source),))),
     (15, PlantedBug("sent anew", EXPIRE, ((segment, "sent_us", _sent_anew),))),
     (
-        165,
+        7,
         PlantedBug(
-            "ids of the moment, copies not looked for",
+            "another message each time it is redriven",
             REDRIVEN,
-            ((moving, "copy_for", _id_of_the_moment), (moving, "_is_stored", _never_stored)),
+            ((moving, "copy_for", _id_of_the_moment), (keys, "moved_block", _random_block)),
         ),
     ),
 )
 """Each with the seed from which the search for it begins: the first one that showed it."""
 
 
-def redrive_seeds_to_find(bug: PlantedBug, first: int, seeds_max: int) -> int | None:
+def redrive_seeds_to_find(
+    bug: PlantedBug, first: int, seeds_max: int, *, fifo: bool = False
+) -> int | None:
     """How many seeds from `first` on until one of the bug's invariants is seen broken."""
     with planted(bug):
         for seed in range(first, first + seeds_max):
-            if bug.invariants & {violation.invariant for violation in run(seed).violations}:
+            if bug.invariants & {v.invariant for v in run(seed, fifo=fifo).violations}:
                 return seed - first + 1
     return None

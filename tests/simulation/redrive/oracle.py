@@ -16,7 +16,7 @@ from tests.simulation.history import Attempt, Call, History
 from tests.simulation.ledger import NEVER_US, Delivered, Ledger, attributes_of, make_ledger
 from tests.simulation.oracle import SECOND_US, Violation
 from tests.simulation.plan import QueuePlan
-from tests.simulation.redrive.universe import DEAD, OTHER, DeadLetterPlan, arn
+from tests.simulation.redrive.universe import DeadLetterPlan, arn
 from tests.simulation.world import World
 
 
@@ -41,14 +41,20 @@ class Case(oracle.Case):
         everything = (one for store in world.stores for one in store.stored)
         for one in sorted(everything, key=lambda stored: stored.time_us):
             message_id = uuid_text(one.message_id)
-            if not one.dead:
-                self.stamps_us[message_id].append(one.stamp_us)
+            if plan.fifo or not one.dead:
+                # A dead letter of a FIFO queue is sent anew.
+                self.stamps_us[f"{message_id}{'+' * one.dead}"].append(one.stamp_us)
             self.stored_at.setdefault(message_id, one.time_us)
         self.deliveries: list[tuple[Place, Delivered]] = [
             (place_of(text), delivered)
             for text, group in self.ledger.deliveries.items()
             for delivered in group
         ]
+
+    def sent_us(self, place: Place) -> list[int]:
+        """When the message in this place was sent: more than once if there are copies."""
+        is_anew = self.plan.fifo and place.queue == self.plan.dead
+        return self.stamps_us[f"{place.id}{'+' * is_anew}"]
 
     def time_of(self, text: str) -> int:
         """When something was noted."""
@@ -111,7 +117,7 @@ def ways_are_gone_once(case: Case) -> Iterator[Violation]:
     """Nothing is delivered from where a message was, once it was delivered from further on."""
     by_body: dict[str, list[tuple[tuple[int, bool], Place, Delivered]]] = defaultdict(list)
     for place, one in case.deliveries:
-        step = (case.stored_at.get(place.id, 0), place.queue == DEAD)
+        step = (case.stored_at.get(place.id, 0), place.queue == case.plan.dead)
         by_body[one.message["Body"]].append((step, place, one))
     for body, steps in by_body.items():
         sent = case.ledger.sent.get(body)
@@ -141,7 +147,7 @@ def redriven_once(case: Case) -> Iterator[Violation]:
     ids: dict[str, set[str]] = defaultdict(set)
     origins: dict[str, set[str]] = defaultdict(set)
     for place, one in case.deliveries:
-        (ids if place.queue == OTHER else origins)[one.message["Body"]].add(place.id)
+        (ids if place.queue == case.plan.other else origins)[one.message["Body"]].add(place.id)
     for body, redriven in ids.items():
         sent = case.ledger.sent.get(body)
         known = max(len(origins[body]), len(sent.ids) if sent else 0, 1)
@@ -160,7 +166,7 @@ def receives_are_bounded(case: Case) -> Iterator[Violation]:
     for place, one in case.deliveries:
         count, most = one.receive_count, case.plan.receives_max
         in_source = place.queue in case.plan.sources
-        if (in_source and count > most) or (place.queue == DEAD and count <= most):
+        if (in_source and count > most) or (place.queue == case.plan.dead and count <= most):
             yield Violation(
                 "receives are bounded",
                 f"{place.id} was delivered from {place.queue} with receive count {count}",
@@ -173,13 +179,13 @@ def messages_are_intact(case: Case) -> Iterator[Violation]:
     for place, one in case.deliveries:
         message, attributes = one.message, one.message["Attributes"]
         sent = case.ledger.sent.get(message["Body"])
-        stamps_ms = [stamp_us // 1000 for stamp_us in case.stamps_us[place.id]]
+        stamps_ms = [stamp_us // 1000 for stamp_us in case.sent_us(place)]
         source = attributes.get("DeadLetterQueueSourceArn")
         if sent is None:
             wrong = "was never sent like this"
         elif attributes_of(sent.entry) != attributes_of(message):
             wrong = "has other attributes"
-        elif source != (arn(sent.call.queue) if place.queue == DEAD else None):
+        elif source != (arn(sent.call.queue) if place.queue == case.plan.dead else None):
             wrong = f"came from {source}"
         elif int(attributes["SentTimestamp"]) not in stamps_ms:
             wrong = "has another time of sending"
@@ -191,13 +197,66 @@ def messages_are_intact(case: Case) -> Iterator[Violation]:
 def dead_letters_expire(case: Case) -> Iterator[Violation]:
     """No receive that begins after their retention, counted from when they were sent."""
     for place, one in case.deliveries:
-        sent_us = max(case.stamps_us[place.id], default=NEVER_US)
+        sent_us = max(case.sent_us(place), default=NEVER_US)
         began_us = one.attempt.invoked_us + case.early_us
         late_us = began_us - sent_us - case.plan.dead_retention_s * SECOND_US
-        if place.queue == DEAD and late_us > 0:
+        if place.queue == case.plan.dead and late_us > 0:
             yield Violation(
                 "dead letters expire", f"{place.id} was delivered {late_us} us late", [place.id]
             )
+
+
+def groups_stay_in_order(case: Case) -> Iterator[Violation]:
+    """What is delivered alone is not ahead of what is delivered again, nor moves overtake."""
+    if not case.plan.fifo:
+        return
+    groups: dict[tuple[str, str], dict[str, list[Delivered]]] = defaultdict(dict)
+    for place, one in case.deliveries:
+        group = groups[place.queue, one.message["Attributes"]["MessageGroupId"]]
+        group.setdefault(one.id, []).append(one)
+    for (queue, _), messages in groups.items():
+        order = sorted(messages, key=lambda known: _sequence(messages[known][0]))
+        for number, later in enumerate(order):
+            for earlier in order[:number]:
+                words = _overtaking(messages[earlier], messages[later])
+                if words:
+                    text = f"{later} was delivered from {queue} before {earlier}"
+                    yield Violation("groups stay in order", text, words)
+    yield from _moves_in_order(case, groups)
+
+
+def _sequence(delivered: Delivered) -> str:
+    return str(delivered.message["Attributes"]["SequenceNumber"])
+
+
+def _overtaking(earlier: list[Delivered], later: list[Delivered]) -> list[str]:
+    """The ids where a receive got the later one alone, and a later receive the earlier one."""
+    together = {id(one.attempt) for one in earlier}
+    for one in later:
+        if id(one.attempt) not in together and any(
+            again.attempt.invoked_us > one.answered_us for again in earlier
+        ):
+            return [place_of(one.id).id, place_of(earlier[0].id).id]
+    return []
+
+
+def _moves_in_order(
+    case: Case, groups: Mapping[tuple[str, str], Mapping[str, list[Delivered]]]
+) -> Iterator[Violation]:
+    """Messages with the same id in both queues are in the same order in both."""
+    for (queue, group), dead in groups.items():
+        if queue != case.plan.dead:
+            continue
+        for source in case.plan.sources:
+            there = groups.get((source, group), {})
+            pairs = [
+                (_sequence(one[0]), _sequence(there[f"{place_of(known).id}@{source}"][0]))
+                for known, one in dead.items()
+                if f"{place_of(known).id}@{source}" in there
+            ]
+            ordered = [second for _, second in sorted(pairs)]
+            if ordered != sorted(ordered):
+                yield Violation("groups stay in order", f"{group} of {source} was mixed up", [])
 
 
 INVARIANTS: Final[tuple[Callable[[Case], Iterator[Violation]], ...]] = (
@@ -207,6 +266,7 @@ INVARIANTS: Final[tuple[Callable[[Case], Iterator[Violation]], ...]] = (
     receives_are_bounded,
     messages_are_intact,
     dead_letters_expire,
+    groups_stay_in_order,
 )
 
 _OF_ALL_QUEUES: Final = (

@@ -2,37 +2,40 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
 from tests.simulation.clients import ALL_NAMES, Client, delete, drain
 from tests.simulation.faults import settle, strike
+from tests.simulation.fifo import plan as fifo_plan
+from tests.simulation.fifo.universe import watched
 from tests.simulation.plan import BLOB_BOUNDS, SMALL_BOUNDS, Surroundings
 from tests.simulation.universe import DRAIN_US, Outcome, all_of, live
 from tests.simulation.weather import choose_climate
 from tests.simulation.world import ACCOUNT, World
 
-DEAD: Final = "dead"
-OTHER: Final = "other"
 REGION: Final = "eu-west-1"
 TASKS: Final = ("none", "other", "home")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterPlan(Surroundings):
-    """Queues `sources` whose messages go to DEAD when they were received `receives_max` times.
+    """Queues `sources` whose messages go to `dead` when they were received `receives_max` times.
 
-    `tasks`: whether there are move tasks, and whether they move to OTHER or to where the messages
+    `tasks`: whether there are move tasks, and whether they move to `other` or to where the messages
     came from. `policies_change`: somebody changes the redrive policies meanwhile.
+    `throughput_changes`: somebody changes the throughput limits of FIFO queues.
     """
 
+    fifo: bool
     sources: tuple[str, ...]
     receives_max: int
     visibility_s: int
     dead_retention_s: int
     tasks: str
     policies_change: bool
+    throughput_changes: bool
     consumers: int
     sends_each: int
     drain: str
@@ -40,16 +43,53 @@ class DeadLetterPlan(Surroundings):
     @property
     def name(self) -> str:
         """Other randomness than in the other universes of this seed."""
-        return f"{self.seed}/redrive"
+        return f"{self.seed}/redrive{'/fifo' * self.fifo}"
+
+    @property
+    def dead(self) -> str:
+        """The dead-letter queue."""
+        return "dead.fifo" if self.fifo else "dead"
+
+    @property
+    def other(self) -> str:
+        """Where tasks may move messages to."""
+        return "other.fifo" if self.fifo else "other"
 
     @property
     def queues(self) -> tuple[str, ...]:
         """All of them."""
-        return (*self.sources, DEAD, OTHER)
+        return (*self.sources, self.dead, self.other)
 
 
-def make_plan(seed: int) -> DeadLetterPlan:
+def make_plan(seed: int, *, fifo: bool = False) -> DeadLetterPlan:
     """The plan of a seed."""
+    return _fifo_plan(seed) if fifo else _standard_plan(seed)
+
+
+def _fifo_plan(seed: int) -> DeadLetterPlan:
+    """Like that of standard queues, with the weather and the bounds of FIFO queues."""
+    random = Random(f"{seed}/redrive/fifo/plan")
+    other = fifo_plan.make_fifo_plan(seed)
+    hasty = random.random() < 0.5
+    plan = _standard_plan(seed)
+    return replace(
+        plan,
+        fifo=True,
+        sources=tuple(f"{name}.fifo" for name in plan.sources),
+        climate=other.climate,
+        stamps=other.stamps,
+        live_present=True,
+        blob_threshold_bytes=other.blob_threshold_bytes,
+        haste=fifo_plan.HASTE if hasty else 1,
+        bounds={
+            **(fifo_plan.SMALL_BOUNDS if random.random() < 0.5 else {}),
+            **(fifo_plan.HASTY_BOUNDS if hasty else {}),
+        },
+        throughput_changes=random.random() < 0.25,
+    )
+
+
+def _standard_plan(seed: int) -> DeadLetterPlan:
     random = Random(f"{seed}/redrive/plan")
     stamps = random.random() < 0.6
     has_blobs = not stamps and random.random() < 0.4
@@ -67,23 +107,25 @@ def make_plan(seed: int) -> DeadLetterPlan:
         bounds={**(SMALL_BOUNDS if small else {}), **(BLOB_BOUNDS if has_blobs else {})},
         sequential=False,
         moves=tasks != "none",
+        fifo=False,
         sources=("q0", "q1")[: random.choice((1, 1, 2))],
         receives_max=random.choice((1, 1, 2, 3)),
         visibility_s=random.choice((1, 3, 8)),
         dead_retention_s=random.choice((90, 345_600, 345_600, 345_600)),
         tasks=tasks,
         policies_change=random.random() < 0.3,
+        throughput_changes=False,
         consumers=random.choice((1, 2, 3)),
         sends_each=random.choice((3, 6, 10)),
         drain=random.choice(("any", "one", "cold")),
     )
 
 
-def run(seed: int) -> Outcome:
+def run(seed: int, *, fifo: bool = False) -> Outcome:
     """Let the universe of a seed be, and judge it."""
     from tests.simulation.redrive.oracle import check  # noqa: PLC0415 - it needs the plan's type
 
-    return live(make_plan(seed), _story, check)
+    return live(make_plan(seed, fifo=fifo), _story, check)
 
 
 def arn(queue: str) -> str:
@@ -93,6 +135,8 @@ def arn(queue: str) -> str:
 
 async def _story(plan: DeadLetterPlan, world: World) -> None:
     scheduler = world.scheduler
+    if plan.fifo:
+        watched(world)
     until_us = scheduler.now_us + plan.sends_each * 4_000_000 + 40_000_000
     await _create_queues(plan, Client(world, "founder"))
     world.weather.change_to(plan.climate.weather)
@@ -106,6 +150,8 @@ async def _story(plan: DeadLetterPlan, world: World) -> None:
         calls.append(_redrive(plan, Client(world, "redriver"), until_us))
     if plan.policies_change:
         calls.append(_change_policies(plan, Client(world, "changer"), until_us))
+    if plan.throughput_changes:
+        calls.append(_change_throughput(plan, Client(world, "owner"), until_us))
     await all_of(world, calls)
     weather.drop()
     await settle(world)
@@ -136,20 +182,22 @@ async def _look_again(plan: DeadLetterPlan, world: World) -> None:
 
 
 async def _create_queues(plan: DeadLetterPlan, client: Client) -> None:
-    for name in (DEAD, OTHER, *plan.sources):
-        retention_s = plan.dead_retention_s if name == DEAD else 345_600
+    for name in (plan.dead, plan.other, *plan.sources):
+        retention_s = plan.dead_retention_s if name == plan.dead else 345_600
         attributes = {
             "VisibilityTimeout": str(plan.visibility_s),
             "MessageRetentionPeriod": str(retention_s),
         }
+        if plan.fifo:
+            attributes |= {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
         if name in plan.sources:
-            attributes["RedrivePolicy"] = _policy(plan.receives_max)
+            attributes["RedrivePolicy"] = _policy(plan, plan.receives_max)
         params = {"QueueName": name, "Attributes": attributes}
         assert await client.call("CreateQueue", name, params) is not None
 
 
-def _policy(receives_max: int) -> str:
-    return json.dumps({"deadLetterTargetArn": arn(DEAD), "maxReceiveCount": receives_max})
+def _policy(plan: DeadLetterPlan, receives_max: int) -> str:
+    return json.dumps({"deadLetterTargetArn": arn(plan.dead), "maxReceiveCount": receives_max})
 
 
 async def _produce(plan: DeadLetterPlan, client: Client) -> None:
@@ -158,14 +206,17 @@ async def _produce(plan: DeadLetterPlan, client: Client) -> None:
         queue = random.choice(plan.sources)
         await client.pause(1_000, random.choice((20_000, 3_000_000, 9_000_000)))
         entries = [
-            {"Id": f"e{i}", **_message(random, f"{client.name}.{number}.{i}@{queue}")}
+            {"Id": f"e{i}", **_message(plan, random, f"{client.name}.{number}.{i}@{queue}")}
             for i in range(random.choice((1, 1, 2, 5)))
         ]
         await client.call("SendMessageBatch", queue, {"QueueUrl": queue, "Entries": entries})
 
 
-def _message(random: Random, name: str) -> Mapping[str, Any]:
+def _message(plan: DeadLetterPlan, random: Random, name: str) -> Mapping[str, Any]:
     message: dict[str, Any] = {"MessageBody": name + "#" + "é\n" * random.choice((0, 3, 300))}
+    if plan.fifo:
+        message["MessageGroupId"] = name.split(".", maxsplit=1)[0] + random.choice("ab")
+        message["MessageDeduplicationId"] = name
     if random.random() < 0.3:
         message["MessageAttributes"] = {
             "raw": {"DataType": "Binary.x", "BinaryValue": "AAH/"},
@@ -185,7 +236,7 @@ async def _consume(plan: DeadLetterPlan, client: Client, until_us: int) -> None:
 async def _bury(plan: DeadLetterPlan, client: Client, until_us: int) -> None:
     """Receive from the other queues, and delete some of it."""
     while client.world.scheduler.now_us < until_us:
-        queue = client.random.choice((DEAD, DEAD, OTHER))
+        queue = client.random.choice((plan.dead, plan.dead, plan.other))
         await _receive(client, queue, client.random.choice((0, 1, plan.visibility_s)), 0.4)
         await client.pause(1_000, client.random.choice((1_000_000, 8_000_000)))
 
@@ -212,22 +263,32 @@ async def _redrive(plan: DeadLetterPlan, client: Client, until_us: int) -> None:
     random = client.random
     while client.world.scheduler.now_us < until_us:
         await client.pause(3_000_000, 25_000_000)
-        params: dict[str, Any] = {"SourceArn": arn(DEAD)}
+        params: dict[str, Any] = {"SourceArn": arn(plan.dead)}
         if plan.tasks == "other":
-            params["DestinationArn"] = arn(OTHER)
+            params["DestinationArn"] = arn(plan.other)
         if random.random() < 0.6:
             params["MaxNumberOfMessagesPerSecond"] = random.choice((1, 2, 50))
-        output = await client.call("StartMessageMoveTask", DEAD, params)
+        output = await client.call("StartMessageMoveTask", plan.dead, params)
         if output is not None and random.random() < 0.2:
             await client.pause(1_000, 8_000_000)
-            await client.call("CancelMessageMoveTask", DEAD, output)
+            await client.call("CancelMessageMoveTask", plan.dead, output)
 
 
 async def _change_policies(plan: DeadLetterPlan, client: Client, until_us: int) -> None:
     random = client.random
     while client.world.scheduler.now_us < until_us:
         await client.pause(1_000_000, 15_000_000)
-        policy = random.choice(("", _policy(1), _policy(2), _policy(50)))
+        policy = random.choice(("", *(_policy(plan, count) for count in (1, 2, 50))))
         queue = random.choice(plan.sources)
         params = {"QueueUrl": queue, "Attributes": {"RedrivePolicy": policy}}
+        await client.call("SetQueueAttributes", queue, params)
+
+
+async def _change_throughput(plan: DeadLetterPlan, client: Client, until_us: int) -> None:
+    random = client.random
+    while client.world.scheduler.now_us < until_us:
+        await client.pause(5_000_000, 40_000_000)
+        queue = random.choice(plan.queues)
+        limit = random.choice(("perQueue", "perMessageGroupId"))
+        params = {"QueueUrl": queue, "Attributes": {"FifoThroughputLimit": limit}}
         await client.call("SetQueueAttributes", queue, params)
