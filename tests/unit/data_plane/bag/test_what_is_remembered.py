@@ -1,0 +1,31 @@
+"""What a front end remembers of blocks: overtaken answers, and markers that it skipped."""
+
+from data_plane.bag.block import Block
+from data_plane.bag.lane import Lane
+from data_plane.stored import keys
+from data_plane.stored.lease import Lease
+from tests.unit.data_plane.bag.conftest import Bench
+
+
+def lease(receive_count: int) -> bytes:
+    return Lease(50_000, receive_count, 20_000, 20_000, 0, b"token".ljust(13)).to_bytes()
+
+
+def test_an_answer_that_a_write_has_overtaken_is_not_believed() -> None:
+    block = Block(bytes(10))
+    block.learn({"v": 1, "m0": lease(2)}, 2_000)
+    block.learn({"v": 1, "m1": lease(1)}, 1_000)
+    assert block.leases == {0: lease(2), 1: lease(1)}
+    block.learn({"v": 1, "m0": lease(1)}, 1_000)
+    assert block.leases[0] == lease(2)
+
+
+def test_a_marker_that_was_skipped_covers_nothing(bench: Bench) -> None:
+    lane = Lane(bench.queue, b"writer")
+    block = Block(bytes(10))
+    lane.marked(block, 50_000, 50_000_000)
+    assert lane._covered_from_ms(block) == 50_000
+    lane.cursor = keys.segment_sort(60_000_000, bytes(10), 0)
+    assert lane._covered_from_ms(block) > 50_000
+    lane.marked(block, 70_000, 70_000_000)
+    assert lane._covered_from_ms(block) == 70_000
