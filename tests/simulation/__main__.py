@@ -3,14 +3,24 @@
 import argparse
 import sys
 import time
+from collections.abc import Callable, Mapping
+from functools import partial
 
+from tests.simulation.fifo import universe as fifo
 from tests.simulation.planted import seeds_to_find
 from tests.simulation.planted.body_bugs import BODY_BUGS
 from tests.simulation.planted.bugs import BUGS
 from tests.simulation.planted.fair_bugs import FAIR_BUGS
+from tests.simulation.redrive import universe as redrive
 from tests.simulation.universe import Outcome, run
 
 PROGRESS_S = 2.0
+KINDS: Mapping[str, Callable[[int], Outcome]] = {
+    "standard": run,
+    "fifo": fifo.run,
+    "redrive": redrive.run,
+    "redrive-fifo": partial(redrive.run, fifo=True),
+}
 
 
 def main() -> int:
@@ -22,18 +32,20 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="print the whole history")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
     parser.add_argument("--planted", action="store_true", help="print seeds to find planted bugs")
+    parser.add_argument("--kind", choices=KINDS, default="standard", help="which universes")
     options = parser.parse_args()
     if options.planted:
         return _print_seeds_to_find(options.seeds)
     if options.seed is not None:
-        outcome = run(options.seed)
+        outcome = KINDS[options.kind](options.seed)
         print(outcome.plan)
         if options.verbose:
             for index in range(len(outcome.history.events)):
                 print(outcome.history.line(index))
-        _report(options.seed, outcome)
+        _report(options.seed, outcome, options.kind)
         return 1 if outcome.violations else 0
-    return _run_many(range(options.first, options.first + options.seeds), options.keep_going)
+    seeds = range(options.first, options.first + options.seeds)
+    return _run_many(options.kind, seeds, options.keep_going)
 
 
 def _print_seeds_to_find(seeds_max: int) -> int:
@@ -45,16 +57,16 @@ def _print_seeds_to_find(seeds_max: int) -> int:
     return 1 if missed else 0
 
 
-def _run_many(seeds: range, keep_going: bool) -> int:  # noqa: FBT001 - an option
+def _run_many(kind: str, seeds: range, keep_going: bool) -> int:  # noqa: FBT001 - an option
     began_s = shown_s = time.monotonic()
     failed: list[int] = []
     requests = 0
     for done, seed in enumerate(seeds, start=1):
-        outcome = run(seed)
+        outcome = KINDS[kind](seed)
         requests += outcome.requests
         if outcome.violations:
             failed.append(seed)
-            _report(seed, outcome)
+            _report(seed, outcome, kind)
             if not keep_going:
                 break
         now_s = time.monotonic()
@@ -70,13 +82,13 @@ def _run_many(seeds: range, keep_going: bool) -> int:  # noqa: FBT001 - an optio
     return 1 if failed else 0
 
 
-def _report(seed: int, outcome: Outcome) -> None:
+def _report(seed: int, outcome: Outcome, kind: str) -> None:
     for violation in outcome.violations[:3]:
         print(f"\nseed {seed}: {violation.invariant}: {violation.text}")
         for line in outcome.history.around(violation.words)[:60]:
             print("   ", line[:400])
     if outcome.violations:
-        print(f"\nreplay: python -m tests.simulation --seed {seed} --verbose")
+        print(f"\nreplay: python -m tests.simulation --kind {kind} --seed {seed} --verbose")
 
 
 if __name__ == "__main__":
