@@ -74,10 +74,6 @@ async def _mark_in_memory(at: Access, block_id: bytes, due_ms: int) -> None:
         at.lane.marked(block, due_ms, at.cell.now_us() + 60_000_000)
 
 
-def _covered_by_any_marker(_lane: Lane, block: Block) -> int:
-    return block.marked_ms
-
-
 def _absorb_past_now(self: Lane, queue: Queue, items: Any, states: Any, now_us: int) -> None:
     _absorb(self, queue, items, states, now_us)
     self.cursor = max(self.cursor, keys.segment_sort(now_us + 500_000, bytes(10), 0))
@@ -125,11 +121,6 @@ async def _delete_in_memory(
 def _learn_nothing_from_absence(self: Block, state: Attributes | None, now_us: int) -> None:
     self.leases.clear()
     self.touched = False
-    _learn(self, state, now_us)
-
-
-def _learn_what_was_overtaken(self: Block, state: Attributes | None, now_us: int) -> None:
-    self.leases.clear()
     _learn(self, state, now_us)
 
 
@@ -309,22 +300,6 @@ BUGS: Final = (
 
 RARE: Final = (
     (
-        42083,
-        PlantedBug(
-            "an answer that a write has overtaken is believed",
-            BREAKS,
-            ((Block, "learn", _learn_what_was_overtaken),),
-        ),
-    ),
-    (
-        11393,
-        PlantedBug(
-            "a marker that was skipped still covers",
-            DELIVERED,
-            ((Lane, "_covered_from_ms", _covered_by_any_marker),),
-        ),
-    ),
-    (
         6507,
         PlantedBug(
             "what has settled is not looked at again",
@@ -333,7 +308,7 @@ RARE: Final = (
         ),
     ),
     (
-        1563,
+        328,
         PlantedBug(
             "a collected block taken for a new one",
             DELETED,
