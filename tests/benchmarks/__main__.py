@@ -19,7 +19,10 @@ from tests.benchmarks.throughput import Bench
 from tests.benchmarks.wire import BATCH
 from tests.rehearsal.processes import UnavailableError
 
-PROFILED = ("send", "send_batch", "receive_delete")
+PROFILED = (
+    *("send", "send_batch", "receive_delete", "cycle"),
+    *("fifo_send", "fifo_send_batch", "fifo_cycle"),
+)
 P99_MS_MAX = 10
 HALF = 0.5
 TYPICAL_CONNECTIONS = 64

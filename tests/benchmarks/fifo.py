@@ -1,10 +1,11 @@
 """FIFO queues: what they do by connections, groups and partitions, and what a send costs.
 
 Many short runs instead of few long ones: what counts is how the numbers grow, not each of them. A
-run has a queue of its own.
+run has a queue of its own: what was in flight when another one ended would block groups.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tests.benchmarks.fifo_blocked import measure_blocked
@@ -56,8 +57,9 @@ class FifoBench:
         with Line(self._server.port) as line:
             return line.create_queue(f"queue-{self._queues}{suffix}", attributes)
 
-    def _run(self, group: Group) -> Outcome:
+    def _run(self, group: Group, attributes: Mapping[str, str]) -> Outcome:
         seconds = self._plan.fifo_seconds
+        group = replace(group, queue_url=self._queue(attributes))
         return run_load(self._server, [group], seconds, seconds * _WARM_UP_SHARE)
 
     def growth(self, scenario: str, work: str, each: int) -> None:
@@ -70,25 +72,16 @@ class FifoBench:
             for partitions, attributes in MODES.items():
                 rows = []
                 for message_groups in groups:
-                    group = Group(
-                        name,
-                        self._queue(attributes),
-                        connections,
-                        count=each,
-                        message_groups=message_groups,
-                    )
+                    group = Group(name, "", connections, count=each, message_groups=message_groups)
                     title = f"{scenario} {each}, {partitions} p., {message_groups} groups"
-                    rows.append(row_of(title, group, [self._run(group)]))
+                    rows.append(row_of(title, group, [self._run(group, attributes)]))
                 one_partition_hz = one_partition_hz or rows[-1].messages_hz
                 self._report.add_series(rows, _line(partitions, rows, one_partition_hz))
 
     def cost(self) -> None:
         """CPU time of work on FIFO queues and of the same on standard ones, in turns."""
         for name, connections in COST_CASES:
-            rows = {
-                kind: row_of(f"{name}, {kind}", group, outcomes)
-                for kind, (group, outcomes) in self._in_turns(name, connections).items()
-            }
+            rows = self._in_turns(name, connections)
             for row in rows.values():
                 self._report.add(row)
             standard_us = rows.pop("standard").server_us
@@ -98,19 +91,20 @@ class FifoBench:
                 limit = COST_RATIO_MAX if limited else None
                 self._report.state(Fact(fact, row.server_us / standard_us, "times", limit))
 
-    def _in_turns(self, name: str, connections: int) -> dict[str, tuple[Group, list[Outcome]]]:
-        """Runs with a standard queue and FIFO queues by what the queue is."""
-        runs: dict[str, tuple[Group, list[Outcome]]] = {
-            "standard": (Group(name, self._queue({}), connections), [])
+    def _in_turns(self, name: str, connections: int) -> dict[str, Row]:
+        """Rows by the kind of the queue."""
+        kinds: dict[str, Mapping[str, str]] = {"standard": {}} | {
+            _kind(number): mode for number, mode in MODES.items()
         }
-        for partitions, attributes in MODES.items():
-            queue_url = self._queue(attributes)
-            group = Group(name, queue_url, connections, message_groups=COST_GROUPS)
-            runs[_kind(partitions)] = (group, [])
+        groups = {
+            kind: Group(name, "", connections, message_groups=COST_GROUPS if attributes else 0)
+            for kind, attributes in kinds.items()
+        }
+        outcomes: dict[str, list[Outcome]] = {kind: [] for kind in kinds}
         for _ in range(self._plan.fifo_turns):
-            for group, outcomes in runs.values():
-                outcomes.append(self._run(group))
-        return runs
+            for kind, attributes in kinds.items():
+                outcomes[kind].append(self._run(groups[kind], attributes))
+        return {kind: row_of(f"{name}, {kind}", groups[kind], outcomes[kind]) for kind in kinds}
 
 
 def _kind(partitions: int) -> str:

@@ -1,4 +1,4 @@
-"""Where the server spends its time while single sends, or receives, keep it busy.
+"""Where the server spends its time while sends, or receives, keep it busy.
 
 py-spy if it is installed, which sees threads and native frames; else cProfile, which sees the
 Python functions and slows them down.
@@ -16,18 +16,24 @@ from typing import Final
 from tests.benchmarks import generator
 from tests.benchmarks.load import Group, Load
 from tests.benchmarks.plan import Plan
-from tests.benchmarks.server_process import Line, ServerProcess
+from tests.benchmarks.server_process import FIFO, Line, ServerProcess
 from tests.benchmarks.throughput import fill
 
 CONNECTIONS: Final = 64
 TOP: Final = 45
 SAMPLES_HZ: Final = 500
 FILLED: Final = 60_000
+FIFO_PREFIX: Final = "fifo_"
+FIFO_GROUPS: Final = 100
 _LINE: Final = re.compile(r":\d+\)$")
 
 
 def _group(server: ServerProcess, work: str) -> Group:
+    fifo_work = work.removeprefix(FIFO_PREFIX)
     with Line(server.port) as line:
+        if work != fifo_work:
+            queue_url = line.create_queue(f"profile-{work}.fifo", FIFO)
+            return Group(fifo_work, queue_url, CONNECTIONS, message_groups=FIFO_GROUPS)
         queue_url = line.create_queue(f"profile-{work}")
     if work == "receive_delete":
         fill(server, queue_url, FILLED)

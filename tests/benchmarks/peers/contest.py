@@ -1,6 +1,7 @@
 """The same work by all contestants, in turns, so that what disturbs the machine hits all alike."""
 
 import dataclasses
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -40,16 +41,6 @@ class Contest:
 
     def sends(self, name: str, work: str, connections: int) -> Comparison:
         """Send as fast as the answers come."""
-        return self._steadily(name, Group(work, "", connections))
-
-    def fifo(self, name: str, work: str, connections: int, count: int) -> Comparison:
-        """Send to a FIFO queue as fast as the answers come; or receive and delete it, too."""
-        groups = self._plan.peer_fifo_groups
-        group = Group(work, "", connections, count=count, message_groups=groups)
-        return self._steadily(f"FIFO: {name}", group)
-
-    def _steadily(self, name: str, group: Group) -> Comparison:
-        """Work that goes on like that for as long as one likes."""
         plan = self._plan
 
         def prepare(contestant: Contestant, group: Group) -> Run:
@@ -58,7 +49,29 @@ class Contest:
                 contestant.server, [group], plan.seconds, warm_up_s=plan.warm_up_s / 5
             )
 
-        return self._compare(name, group, prepare)
+        return self._compare(name, Group(work, "", connections), prepare)
+
+    def fifo(self, name: str, work: str, connections: int, count: int) -> Comparison:
+        """Send to a FIFO queue as fast as the answers come; or receive and delete that, too.
+
+        Each run has a queue of its own: what was in flight when one ended would block groups.
+        """
+        plan = self._plan
+
+        def prepare(contestant: Contestant, group: Group) -> Run:
+            numbers = itertools.count()
+
+            def run() -> Outcome:
+                queue = f"{work}-{count}-{connections}-{next(numbers)}.fifo"
+                url = contestant.create_queue(queue, FIFO)
+                of_queue = replace(group, queue_url=url)
+                return run_load(contestant.server, [of_queue], plan.seconds, plan.warm_up_s)
+
+            return run
+
+        groups = plan.peer_fifo_groups
+        group = Group(work, "", connections, count=count, message_groups=groups)
+        return self._compare(f"FIFO: {name}", group, prepare)
 
     def receives(self, name: str, connections: int, count: int) -> Comparison:
         """Receive and delete; each queue holds more than its server can take in a run."""
@@ -124,10 +137,7 @@ class Turns:
     ) -> None:
         """Get ready, on a queue of its own."""
         with self._counting(), self.contestant.turn():
-            if group.message_groups:
-                url = self.contestant.create_queue(f"{queue}.fifo", FIFO)
-            else:
-                url = self.contestant.create_queue(queue, {})
+            url = self.contestant.create_queue(queue, {})
             self._run = prepare(self.contestant, replace(group, queue_url=url))
 
     def take(self) -> None:
