@@ -61,6 +61,9 @@ GROUP_SHARE = 10
 DEEPER_LANE_FACTOR = 10
 """So much more of a group may wait in lane 1 than in lane 0 before it goes to lane 2."""
 
+REDRIVEN_LANE = 1
+"""Where messages of groups go that are moved back: a fixed lane, so that copies meet."""
+
 GROUPS_COUNTED_MAX = 256
 """Groups with more than so small a part of the messages are found by counting so many."""
 

@@ -7,10 +7,11 @@ receiving writes; the copy; the end. Each may be repeated, by whoever meets the 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from data_plane.bag import deleting, sending
+from data_plane.bag import deleting, fair, sending
 from data_plane.bag.block import Block
-from data_plane.bag.bounds import COPY_LOOKBACK_SEGMENTS_MAX, COPY_LOOKBACK_US
+from data_plane.bag.bounds import COPY_LOOKBACK_SEGMENTS_MAX, COPY_LOOKBACK_US, REDRIVEN_LANE
 from data_plane.bag.desk import Access, Attempt, channel, open_lane
+from data_plane.bag.tenants import tag_of
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Message
 from data_plane.core.message_rules import size_bytes
@@ -19,10 +20,11 @@ from data_plane.ports import Append, Attributes, CellUnavailableError, Value
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
 from data_plane.stored.lease import Lease
-from data_plane.stored.moves import DeadLetters, Move, Mover, copy_for, decide_one
+from data_plane.stored.moves import REDRIVE, DeadLetters, Move, Mover, copy_for, decide_one
 from data_plane.stored.segment import (
     DEAD_LETTER_VERSION,
     FORMAT_VERSION,
+    pack_tags,
     repack_message,
     seal,
 )
@@ -95,6 +97,10 @@ async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
     """Append the copy to the target, under the block and index that all copies have."""
     to = open_lane(at.desk, moving.move.target)
     copy = _copied(at, block_id, moving)
+    if copy.group and moving.move.kind == REDRIVE:
+        # Many may come at once, and those of a group must not keep others waiting.
+        to = to.in_lane(REDRIVEN_LANE)
+        await fair.announce(to)
     block = keys.moved_block(at.queue.uid, at.lane.number, at.lane.epoch, block_id)
     suffix = block + bytes((moving.index,))
     if moving.move.begun and await _is_stored(to, suffix, moving.move.since):
@@ -108,7 +114,7 @@ async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
     )
     if to.bodies is not None:
         record = await to.bodies.put_apart(record, (copy.id,))
-    await sending.store(to, Attempt(record))
+    await sending.store(to, Attempt(record, lane=to.lane.number))
     at.desk.waits.signal(channel(to.lane))
 
 
@@ -144,6 +150,8 @@ def _segment(to: Access, copy: Message, block: bytes, index: int) -> Attributes:
         "e": envelope,
         "z": sealed,
     }
+    if copy.group:
+        attributes["u"] = pack_tags([tag_of(to.queue.uid, copy.group)])
     sent_us = to.now_us()
     if copy.dead_letter_source:
         sent_us = copy.sent_ms * 1000

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.benchmarks.backlog import measure_backlog
 from tests.benchmarks.canned_server import canned_server
+from tests.benchmarks.fair import measure_fair
 from tests.benchmarks.fifo import measure_fifo
 from tests.benchmarks.peers.contest import compare
 from tests.benchmarks.peers.contestants import PEERS
@@ -95,6 +96,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     plan = smoke(Plan()) if options.smoke else Plan()
     given = {name: getattr(options, name) for name in ("seconds", "runs", "backlog")}
     given["peer_backlog"] = options.backlog
+    given["fair_backlog"] = options.backlog
     given["fifo_seconds"] = options.seconds
     return replace(plan, **{name: value for name, value in given.items() if value})
 
@@ -142,7 +144,7 @@ def _measure(folder: Path, options: argparse.Namespace) -> Report:
     server_options = ["--log-level", options.log_level]
     report = Report(machine_facts(folder))
     report.say(heading(report.machine))
-    if set(chosen) - {"backlog", *OF_FIFO}:
+    if set(chosen) - {"backlog", "fair", *OF_FIFO}:
         server = ServerProcess(folder / "data", folder / "log", server_options)
         with canned_server() as canned_port, server:
             _measure_throughput(Bench(server, canned_port, plan), plan, chosen, report)
@@ -150,6 +152,9 @@ def _measure(folder: Path, options: argparse.Namespace) -> Report:
         server = ServerProcess(folder / "backlog-data", folder / "backlog-log", server_options)
         with server:
             measure_backlog(server, plan, report)
+    if "fair" in chosen:
+        with ServerProcess(folder / "fair-data", folder / "fair-log", server_options) as server:
+            measure_fair(server, plan, report)
     if set(chosen) & set(OF_FIFO):
         server = ServerProcess(folder / "fifo-data", folder / "fifo-log", server_options)
         with server:

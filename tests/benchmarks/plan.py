@@ -11,6 +11,7 @@ SCENARIOS: Final = {
     "receive_delete_single": "receive(1), then delete it",
     "end_to_end": "from the start of a send until a long poll has the message",
     "backlog": "cost of a receive, memory and restart with a long backlog",
+    "fair": "a quiet message behind a loud tenant's backlog, and waits beside loud tenants",
     "fifo_send": "sends to FIFO queues, by connections, partitions and groups",
     "fifo_cycle": "send to a FIFO queue, receive as many, delete them; likewise",
     "fifo_cost": "CPU time of work on a FIFO queue to that of the same on a standard one",
@@ -37,6 +38,8 @@ class Plan:
     backlog_rounds: int = 20
     ceiling_s: float = 1.0
     fifo_seconds: float = 0.2
+    fair_backlog: int = 1_000_000
+    fair_cases: int = 4
     fifo_connections: tuple[int, ...] = (1, 32, 64)
     fifo_groups: tuple[int, ...] = (1, 10, 100, 1_000)
     fifo_turns: int = 3
@@ -63,6 +66,8 @@ def smoke(plan: Plan) -> Plan:
         backlog=20_000,
         backlog_rounds=3,
         ceiling_s=0.2,
+        fair_backlog=10_000,
+        fair_cases=1,
         fifo_seconds=0.1,
         fifo_connections=(16,),
         fifo_groups=(1, 100),

@@ -62,6 +62,26 @@ def test_it_is_moved_again_and_redriven_again(pipe: Pipe) -> None:
     pipe.run(story())
 
 
+def test_redriven_messages_of_a_group_do_not_keep_others_waiting(pipe: Pipe) -> None:
+    async def story() -> None:
+        loud = [Outgoing(body=f"loud {number}", group="loud", size=6) for number in range(1_000)]
+        for start in range(0, len(loud), 50):
+            await pipe.bag.send(DEAD, DEAD.account, loud[start : start + 50])
+        moved = 0
+        while moved < len(loud):
+            redriven = await pipe.bag.redrive(DEAD, count=100, target=pipe.back)
+            assert redriven.failure is None
+            moved += redriven.moved
+        await pipe.bag.send(ORDERS, ORDERS.account, [Outgoing(body="quiet", group="q", size=5)])
+        reader = pipe.front_end()
+        (first,) = await pipe.receive(1, bag=reader)
+        assert first.message.body == "quiet"
+        await pipe.delete([first])
+        assert sorted(await pipe.drain(bag=reader)) == sorted(message.body for message in loud)
+
+    pipe.run(story())
+
+
 def test_no_more_are_moved_than_asked_for(pipe: Pipe) -> None:
     async def story() -> None:
         for start in range(0, 100, 10):
