@@ -203,6 +203,21 @@ async def test_two_servers_run_one_task_and_nothing_moves_twice(site: Site) -> N
 
 
 @story
+async def test_others_leave_a_task_to_its_owner_until_that_is_silent(site: Site) -> None:
+    await site.bury(40)
+    two = Server(site)
+    await site.start(DestinationArn=arn("other"), MaxNumberOfMessagesPerSecond=1)
+    await site.steps(1)
+    before = site.cell.requests.copy()
+    for _ in range(5):
+        await two.runner.step()
+        site.clock.advance(1)
+    assert site.cell.requests == before
+    await site.steps(3, two)
+    assert site.cell.requests != before
+
+
+@story
 async def test_two_owners_at_once_do_no_harm(site: Site) -> None:
     """Whoever believes to be the owner moves on; conditions of writes decide about messages."""
     await site.bury(40)

@@ -113,6 +113,19 @@ def test_a_dead_letter_expires_by_the_time_it_was_first_sent(pipe: Pipe) -> None
     pipe.run(story())
 
 
+def test_a_raised_retention_holds_for_dead_letters(pipe: Pipe) -> None:
+    async def story() -> None:
+        await pipe.bury("p")
+        before_s = [item.attributes["x"] for item in pipe.copies()]
+        await pipe.bag.restamp(replace(DEAD, retention_s=2 * DEAD.retention_s))
+        (after_s,) = [item.attributes["x"] for item in pipe.copies()]
+        assert isinstance(after_s, int)
+        assert after_s >= pipe.clock.now_us() // 1_000_000 + 2 * DEAD.retention_s
+        assert [after_s] > before_s
+
+    pipe.run(story())
+
+
 def test_a_purge_before_the_move_does_not_take_an_older_message(pipe: Pipe) -> None:
     async def story() -> None:
         await pipe.poison("p")
