@@ -8,7 +8,7 @@ bounded by SCAN_MESSAGES_MAX, whatever lies behind.
 import heapq
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -63,6 +63,11 @@ class Block:
         self.upto = 0
         self.cut = False
         self.checked_us = 0
+
+    @property
+    def touched(self) -> bool:
+        """Whether the block is known to have a state, or to have had one."""
+        return bool(self.leases or self.done)
 
 
 class Pending:
@@ -140,16 +145,24 @@ class Reader:
         return slot.kind == MESSAGES and slot.block not in self.blocks
 
     def absorb(
-        self, queue: Queue, slots: Iterable[Slot], states: dict[int, Attributes], asked_us: int
+        self,
+        queue: Queue,
+        slots: Iterable[Slot],
+        states: dict[int, Attributes],
+        asked_us: int,
+        collected: Container[int] = (),
     ) -> None:
-        """Take over slots that were not read before, with the states of blocks new to this one."""
+        """Take over slots that were not read before, with the states of blocks new to this one.
+
+        Blocks that were `collected` since their slots were read have nothing to deliver.
+        """
         for slot in slots:
             if slot.number <= self.cursor:
                 continue
             self.cursor = slot.number
             if slot.kind == END:
                 self.end = slot
-            elif slot.kind == MESSAGES:
+            elif slot.kind == MESSAGES and slot.block not in collected:
                 self._absorb(queue, slot, states.get(slot.block), asked_us)
 
     def _absorb(self, queue: Queue, slot: Slot, state: Attributes | None, asked_us: int) -> None:
@@ -203,8 +216,15 @@ class Reader:
 
     # States of blocks
 
-    def learn(self, block: Block, state: Attributes | None, asked_us: int) -> None:
-        """Take over a state that was asked for then. Done stays done; receive counts only grow."""
+    def learn(
+        self, block: Block, state: Attributes | None, asked_us: int, *, touched: bool = False
+    ) -> None:
+        """Take over a state that was asked for then. Done stays done; receive counts only grow.
+
+        A block that was `touched` before, and has no state now, was collected: all of it is done.
+        """
+        if state is None and touched:
+            self.gone(block, list(block.pending), asked_us)
         block.checked_us = max(block.checked_us, asked_us)
         for name, value in (state or {}).items():
             if name == "d" and isinstance(value, frozenset):

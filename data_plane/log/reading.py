@@ -1,11 +1,12 @@
 """Reading a partition: on from the cursor, states of blocks anew, bodies of what is claimed."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import partial
 
 from data_plane.core.message import Message
 from data_plane.log.bounds import (
     CLAIM_AGE_US_MAX,
+    COLLECT_AFTER_US,
     FETCH_ITEMS_MAX,
     REFRESH_BLOCKS_MAX,
     REFRESH_US,
@@ -13,7 +14,7 @@ from data_plane.log.bounds import (
 )
 from data_plane.log.desk import Access
 from data_plane.log.reader import Block, Pending
-from data_plane.log.slots import END, generation_after, read_slot
+from data_plane.log.slots import END, Slot, generation_after, read_slot
 from data_plane.ports import Attributes, CellUnavailableError, Key
 from data_plane.stored import keys
 from data_plane.stored.bounds import GET_MANY_MAX, QUERY_PAGE
@@ -45,7 +46,8 @@ async def _fetch(at: Access) -> bool:
     slots = [read_slot(item) for item in items]
     blocks = dict.fromkeys(slot.block for slot in slots if reader.wants_state(slot))
     states = await _states(at, blocks)
-    reader.absorb(at.queue, slots, states, asked_us)
+    collected = await _collected(at, slots, blocks.keys() - states.keys())
+    reader.absorb(at.queue, slots, states, asked_us, collected)
     for slot in slots[-1:]:
         if slot.kind == END:
             at.desk.learn(at.queue, generation_after(slot))
@@ -60,6 +62,24 @@ async def _states(at: Access, blocks: Iterable[int]) -> dict[int, Attributes]:
         states = await at.cell.get_many(state_keys[start : start + GET_MANY_MAX])
         found |= {wanted[key]: state for key, state in states.items()}
     return found
+
+
+async def _collected(at: Access, slots: Iterable[Slot], stateless: Container[int]) -> set[int]:
+    """Which of the blocks without a state were removed with it, after their slots were read.
+
+    To be asked of old ones alone: what is sent now is not collected yet.
+    """
+    old_us = at.cell.now_us() - COLLECT_AFTER_US // 2
+    doubtful = {
+        slot.block: at.partition.slot_key(slot.number)
+        for slot in slots
+        if slot.block in stateless and slot.stamp_us <= old_us
+    }
+    slot_keys = list(doubtful.values())
+    there: set[Key] = set()
+    for start in range(0, len(slot_keys), GET_MANY_MAX):
+        there.update(await at.cell.get_many(slot_keys[start : start + GET_MANY_MAX]))
+    return {block for block, key in doubtful.items() if key not in there}
 
 
 async def _open(at: Access) -> None:
@@ -100,7 +120,8 @@ async def refresh(at: Access) -> bool:
         reader.blocks.move_to_end(block.first)
     states = await _states(at, [block.first for block in blocks])
     for block in blocks:
-        reader.learn(block, states.get(block.first), asked_us)
+        # Their leases were there when they were asked for.
+        reader.learn(block, states.get(block.first), asked_us, touched=True)
     return True
 
 
@@ -119,11 +140,12 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
     missing = {m.slot: partition.slot_key(m.slot) for m in messages if m.slot not in segments}
     wanted: list[Key] = list(missing.values())
     found: dict[Key, Attributes] = {}
+    touched = block.touched
     if wanted:
         state_key = partition.state_key(block.first)
         found = await at.cell.get_many([*wanted, state_key] if stale else wanted)
         if stale:
-            reader.learn(block, found.get(state_key), asked_us)
+            reader.learn(block, found.get(state_key), asked_us, touched=touched)
     messages = [message for message in messages if not message.done]
     for message in messages:
         if message.slot in missing:

@@ -315,6 +315,7 @@ class _Claims:
         leases = {m.index: self._lease(m, now_ms, visible_ms, token) for m in pending}
         stored = {index: new.to_bytes() for index, new in leases.items()}
         moves = {index: move.to_text() for index, move in self._moves.items()}
+        touched = block.touched
         written = await at.cell.update(
             at.partition.state_key(block.first),
             Update(
@@ -326,7 +327,7 @@ class _Claims:
         )
         reader = at.partition.reader
         if not written.applied:
-            reader.learn(block, written.before, asked_us)
+            reader.learn(block, written.before, asked_us, touched=touched)
             return {}
         if written.time_ms * 1000 - block.checked_us > COLLECT_AFTER_US // 2:
             # The block may have been done and collected since its state was seen.

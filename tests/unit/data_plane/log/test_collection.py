@@ -1,0 +1,66 @@
+"""What is deleted stays away when others collect it under a reader's hands."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from data_plane.log import bounds
+from data_plane.ports import Attributes, Key
+from tests.unit.data_plane.log.conftest import Bench, bodies
+
+LATER_S = bounds.COLLECT_AFTER_US // 1_000_000 + 1
+
+
+async def consumed(bench: Bench) -> None:
+    """A full block of messages, deleted by now, and one behind it."""
+    await bench.send("held:0")
+    (held,) = await bench.receive(visibility_s=43_200)
+    for start in range(0, 63, 9):
+        await bench.send(*(f"g{n}:{n}" for n in range(start + 1, start + 10)))
+    await bench.send("last:last")
+    while deliveries := await bench.receive(visibility_s=43_200):
+        await bench.delete([d for d in deliveries if d.message.body != "last"])
+    await bench.delete([held])
+
+
+def test_a_block_that_is_collected_while_it_is_read(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get_many = bench.cell.get_many
+
+    async def collected_before(
+        keys: Sequence[Key], *, strong: bool = True
+    ) -> dict[Key, Attributes]:
+        await bench.log.sweep()
+        return await get_many(keys, strong=strong)
+
+    async def story() -> None:
+        await consumed(bench)
+        behind = bench.front_end()
+        await behind.receive(bench.queue, count=1, visibility_s=0, until_us=0)
+        (partition,) = behind._desk.partitions.values()
+        partition.reader.start_at(0, [])
+        bench.clock.advance(LATER_S)
+        monkeypatch.setattr(bench.cell, "get_many", collected_before)
+        assert bodies(await bench.receive(log=behind)) == []
+
+    bench.run(story())
+
+
+def test_a_block_that_is_collected_while_some_of_it_is_known(bench: Bench) -> None:
+    """Its state is gone; so is what nobody had received when this front end looked last."""
+
+    async def story() -> None:
+        await bench.send("a:1", "a:2", "b:3")
+        behind = bench.front_end()
+        (one,) = await bench.receive(1)
+        assert bodies(await bench.receive(1, log=behind)) == ["3"]
+        (partition,) = behind._desk.partitions.values()
+        (block,) = partition.reader.blocks.values()
+        bench.cell.expire([partition.state_key(block.first), partition.slot_key(block.first)])
+        bench.clock.advance(1)
+        assert bodies(await bench.receive(log=behind)) == []
+        assert partition.reader.pending_count == 0
+        assert one.receive_count == 1
+
+    bench.run(story())
