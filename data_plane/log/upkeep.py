@@ -20,18 +20,23 @@ from data_plane.stored.segment import FORMAT_VERSION, number, octets
 
 def write_due(at: Access) -> Coroutine[Any, Any, list[Delivery]] | None:
     """The upkeep that has become due, if any, as a call that delivers nothing."""
-    if at.partition.reader.passed_messages < LOW_WATER_MESSAGES:
-        return None
-    return write_low_water(at)
-
-
-async def write_low_water(at: Access) -> list[Delivery]:
-    """Make durable what needs not be read again. Raises CellUnavailableError; then it stays due."""
     reader = at.partition.reader
-    passed, low = reader.passed_messages, reader.low
+    passed = reader.passed_messages
+    if passed < LOW_WATER_MESSAGES:
+        return None
+    reader.passed_messages = 0  # Before it runs, so that no other receive does it, too.
+    return _write_low_water(at, passed)
+
+
+async def _write_low_water(at: Access, passed: int) -> list[Delivery]:
+    """Make durable what needs not be read again.
+
+    Raises CellUnavailableError; then the messages `passed` make it due again.
+    """
+    reader = at.partition.reader
+    low = reader.low
     if not reader.opened or low < reader.low_written:
         return []
-    reader.passed_messages = 0
     try:
         written = await at.cell.update(
             at.partition.low_water_key,
@@ -61,8 +66,9 @@ async def sweep(desk: Desk) -> None:
     now_us = desk.clock.now_us()
     for key, partition in list(desk.partitions.items()):
         at = Access(desk, partition.queue, partition)
-        if partition.reader.passed_messages:
-            await write_low_water(at)
+        passed, partition.reader.passed_messages = partition.reader.passed_messages, 0
+        if passed:
+            await _write_low_water(at, passed)
         collect(at, now_us)
         if now_us - partition.used_us > IDLE_US_MAX and not partition.reader.finished:
             desk.partitions.pop(key, None)
