@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from data_plane.core.identifiers import uuid_text
 from data_plane.log import bounds
-from tests.simulation.fifo.journal import Journal, Lease, Log, Place, StoredFifo
+from tests.simulation.fifo.journal import Journal, Lease, Place, StoredFifo
 from tests.simulation.fifo.ledger import (
     Outcome,
     SentEntry,
@@ -19,8 +19,6 @@ from tests.simulation.ledger import NEVER_US, Delivered
 from tests.simulation.oracle import LAST_KNOWN_US, PURGE_SEEN_US, REFUSED, SECOND_US, Case
 from tests.simulation.world import World
 
-OK = 200
-
 
 class FifoCase(Case):
     """`copies` are the messages by id, those that lie in a slot's second value left out."""
@@ -28,6 +26,7 @@ class FifoCase(Case):
     def __init__(self, plan: FifoPlan, world: World, journal: Journal) -> None:
         super().__init__(plan, plan.queues, world)
         self.fifo = plan
+        self.start_us = world.history.events[0][0]
         self.journal = journal
         self.sends: list[SentEntry] = sent_entries(world.history)
         self.uses: list[Use] = uses_of_handles(world.history)
@@ -131,12 +130,3 @@ class FifoCase(Case):
             not purge.ok or (purge.answered_us or 0) + 2 * self.estimate_error_us >= sent_us
             for purge in purges
         )
-
-    def by_log(self) -> dict[Log, list[StoredFifo]]:
-        """The messages of each log, in the order of its slots."""
-        logs: dict[Log, list[StoredFifo]] = defaultdict(list)
-        for stored in self.copies.values():
-            logs[stored.written.log].append(stored)
-        for messages in logs.values():
-            messages.sort(key=lambda stored: (stored.written.slot.number, stored.position))
-        return logs

@@ -9,7 +9,9 @@ from itertools import pairwise
 from typing import Final
 
 from data_plane.core.identifiers import sequence_number_text, uuid_text
+from tests.simulation.fifo.budgets import budgets_are_kept
 from tests.simulation.fifo.case import FifoCase
+from tests.simulation.fifo.handles import good_handles_are_accepted, old_handles_are_refused
 from tests.simulation.fifo.journal import Journal, StoredFifo
 from tests.simulation.fifo.ledger import SentEntry, place_of
 from tests.simulation.fifo.plan import FifoPlan
@@ -297,6 +299,9 @@ INVARIANTS: Final[tuple[Callable[[FifoCase], Iterator[Violation]], ...]] = (
     delays_are_respected,
     the_expired_stay_away,
     the_purged_stay_away,
+    good_handles_are_accepted,
+    old_handles_are_refused,
+    budgets_are_kept,
 )
 
 
