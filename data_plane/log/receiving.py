@@ -39,12 +39,12 @@ async def receive(
     """Claim up to `count` messages, waiting for the first until `until_us`. See `Log.receive`."""
     while True:
         seen = desk.waits.signals(channel(queue))
-        generations = open_generations(desk, queue)
         deliveries = await _receive_or_move(desk, queue, count, visibility_s)
         now_us = desk.clock.now_us()
         if deliveries or now_us >= until_us:
             return deliveries
-        readers = [at.partition.reader for at in chain.from_iterable(generations)]
+        partitions = chain.from_iterable(open_generations(desk, queue))
+        readers = [at.partition.reader for at in partitions]
         due_us = min(reader.next_due_ms() for reader in readers) * 1000
         wake_us = max(min(until_us, now_us + POLL_US, due_us), now_us + 1000)
         if not await desk.waits.wait_for(channel(queue), seen, wake_us):
