@@ -136,6 +136,8 @@ class Access:
 
     def in_lane(self, number: int) -> "Access":
         """The same operation in another lane of the queue."""
+        if number == self.lane.number:
+            return self
         return Access(self.desk, self.queue, self.lanes, self.lanes.lane(number))
 
     @property

@@ -138,7 +138,7 @@ async def _announce(at: Access, deepest: int) -> None:
         await at.cell.update(key, Update(assign={"v": FORMAT_VERSION}))
         await upkeep.append_in_time(
             home,
-            bytes(keys.BLOCK_BYTES) + keys.LANE_FIRST,
+            at.desk.new_block() + keys.LANE_FIRST,  # two of one moment are not one item
             {"v": FORMAT_VERSION, "k": "n", "l": number, "x": at.state_ttl_s()},
         )
         await at.cell.update(key, Update(assign={"v": FORMAT_VERSION, "a": 1}))

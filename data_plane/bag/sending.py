@@ -88,6 +88,9 @@ async def send(desk: Desk, queue: Queue, submission: Submission) -> list[bytes]:
 async def _send_others(at: Access, submission: Submission, found: dict[int, bytes]) -> list[bytes]:
     """Send what was not found: the ids of all messages."""
     messages = submission.messages
+    if len(messages) == 1 and not messages[0].group:
+        await _send_part(at, submission, (0,), _delay_s(at, messages[0]), found)
+        return [found[0]]
     positions = [p for p in range(len(messages)) if p not in found]
     delays_s = [_delay_s(at, messages[p]) for p in positions]
     lanes = [0] * len(positions)

@@ -36,7 +36,8 @@ class Tenancy:
         return [message.body for message in outgoing]
 
     async def send_batch(self, batch: Sequence[Outgoing], *, bag: Bag | None = None) -> None:
-        """Send in one call."""
+        """Send in one call, which takes a moment."""
+        self.bench.clock.advance(0.000_01)
         await (bag or self.bench.bag).send(self.bench.queue, QUEUE.account, batch)
 
     async def receive(self, count: int = 10, bag: Bag | None = None) -> list[str]:

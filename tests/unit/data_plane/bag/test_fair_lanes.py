@@ -7,13 +7,17 @@ import pytest
 
 from data_plane.bag.bounds import DEEPER_LANE_FACTOR, GROUP_WAITING_MIN
 from data_plane.bag.engine import Bag
+from data_plane.memory.cell import MemoryCell
 from data_plane.stored import keys
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 from tests.unit.data_plane.bag.tenancy import NOISY, QUIET, Tenancy
 
 
-@pytest.fixture
-def tenancy(bench: Bench) -> Tenancy:
+@pytest.fixture(params=[True, False], ids=["stamps chosen", "stamps proposed"])
+def tenancy(request: pytest.FixtureRequest) -> Tenancy:
+    bench = Bench()
+    bench.cell = MemoryCell(bench.clock, stamps=request.param)
+    bench.bag = bench.front_end()
     return Tenancy(bench)
 
 
@@ -103,6 +107,7 @@ def test_messages_of_a_group_stay_in_order(tenancy: Tenancy) -> None:
 def test_a_group_without_backlog_is_quiet_again(tenancy: Tenancy) -> None:
     async def story() -> None:
         await tenancy.send(NOISY, 500)
+        tenancy.bench.clock.advance(0.001)
         await tenancy.bench.drain()
         before = tenancy.messages_in_lanes()[0]
         await tenancy.send(NOISY, 10)
