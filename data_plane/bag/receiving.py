@@ -272,7 +272,7 @@ async def _write_leases(
             remove=frozenset(f"q{i}" for i in leases if i in block.moves and i not in moves),
         ),
         _unchanged(block, stored_leases),
-        partial(counting.leased_each, at.queue, leases=leases, now_ms=now_ms),
+        partial(counting.leased, at.queue, leases=leases, now_ms=now_ms),
     )
     if not written.applied:
         block.learn(written.before, asked_us)

@@ -1,6 +1,6 @@
 """Changing visibility: a conditional write of the lease, and a marker where it was shortened."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -19,7 +19,6 @@ from data_plane.ports import (
     Equals,
     Key,
     Lacks,
-    Tally,
     Update,
     Value,
 )
@@ -78,20 +77,13 @@ async def _change_in(
             key,
             Update(assign=_assignments(at, block_id, leases)),
             _unchanged(state, leases),
-            partial(_tallies, at.queue, leases, now_ms),
+            partial(counting.leased, at.queue, leases=leases, now_ms=now_ms),
         )
         if written.applied:
             await _announce(at, block_id, state, leases)
             return outcomes
         state = written.before
     raise CellUnavailableError("the block changes faster than it can be written")
-
-
-def _tallies(
-    queue: Queue, leases: dict[int, lease.Lease], now_ms: int, before: Attributes | None
-) -> Iterable[Tally]:
-    for index, new in leases.items():
-        yield from counting.leased(queue, before, (index,), new.visible_ms, now_ms)
 
 
 def _decide(

@@ -113,7 +113,7 @@ async def _lease_again(
                 (Lacks("d", index),),
             )
         ),
-        partial(counting.leased, at.queue, indexes=held, visible_ms=visible_ms, now_ms=now_ms),
+        partial(counting.leased, at.queue, leases=held, now_ms=now_ms),
     )
     leases.learn(at, block, assigned if written.applied else written.before, asked_us)
     if not written.applied:

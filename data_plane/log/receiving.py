@@ -323,7 +323,7 @@ class _Claims:
                 remove=frozenset(f"q{i}" for i in stored if i in block.moves and i not in moves),
             ),
             _unchanged(block, stored),
-            partial(counting.leased_each, at.queue, leases=leases, now_ms=now_ms),
+            partial(counting.leased, at.queue, leases=leases, now_ms=now_ms),
         )
         reader = at.partition.reader
         if not written.applied:

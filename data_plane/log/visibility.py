@@ -1,6 +1,6 @@
 """Changing visibility: a conditional write of the lease, whose token stays."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, MESSAGE_NOT_INFLIGHT, RefusedError
@@ -16,7 +16,6 @@ from data_plane.ports import (
     CellUnavailableError,
     Equals,
     Lacks,
-    Tally,
     Update,
     Value,
 )
@@ -70,7 +69,7 @@ async def _change_in(
             at.partition.state_key(block),
             Update(assign=_assignments(at, changed)),
             _unchanged(state, changed),
-            partial(_tallies, at.queue, changed, now_ms),
+            partial(counting.leased, at.queue, leases=changed, now_ms=now_ms),
         )
         if written.applied:
             leases.learn(at, block, _assignments(at, changed), asked_us)
@@ -129,10 +128,3 @@ def _unchanged(state: Attributes, changed: dict[int, Lease]) -> tuple[AnyOf, ...
             (Lacks("d", index),),
         ]
     return tuple(condition)
-
-
-def _tallies(
-    queue: Queue, changed: dict[int, Lease], now_ms: int, before: Attributes | None
-) -> Iterable[Tally]:
-    for index, new in changed.items():
-        yield from counting.leased(queue, before, (index,), new.visible_ms, now_ms)

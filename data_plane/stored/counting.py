@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from data_plane.core.limits import DELAY_S_MAX, VISIBILITY_TIMEOUT_S_MAX
 from data_plane.core.message import Counts, Message
 from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Cell, Item, Tally
@@ -12,14 +13,31 @@ from data_plane.stored.segment import number
 
 ALIVE = b"a"
 DELAYED = b"d"
+DELAYED_LONG = b"e"
 IN_FLIGHT = b"f"
+IN_FLIGHT_LONG = b"g"
 MINUTE_US = 60_000_000
 TENTH_US = 100_000
+_KIND = slice(8, 9)
+_BUCKET = slice(9, None)
+
+_Bucket = tuple[bytes, int]
+"""Kind of a counter, and which."""
 
 
-def _tenth(time_ms: int) -> int:
-    """The tenth of a second at whose beginning this time has passed."""
-    return -(-time_ms * 1000 // TENTH_US)
+def _delayed(stamp_us: int, delay_us: int) -> _Bucket:
+    """The counter of messages that are delayed so."""
+    visible_us = (stamp_us + delay_us) // 1000 * 1000
+    if delay_us > DELAY_S_MAX * 1_000_000:
+        return DELAYED_LONG, -(-visible_us // MINUTE_US)
+    return DELAYED, -(-visible_us // TENTH_US)
+
+
+def _flying(held: lease.Lease) -> _Bucket:
+    """The counter of messages with such a lease."""
+    if held.visible_ms - held.leased_ms > VISIBILITY_TIMEOUT_S_MAX * 1000:
+        return IN_FLIGHT_LONG, -(-held.visible_ms * 1000 // MINUTE_US)
+    return IN_FLIGHT, -(-held.visible_ms * 1000 // TENTH_US)
 
 
 def counted_ms(queue: Queue, message: Message) -> int:
@@ -33,28 +51,19 @@ def sent(queue: Queue, stamp_us: int, delay_us: int, count: int) -> Iterable[Tal
     """What a send adds."""
     yield Tally(keys.counter(queue.uid, queue.purged_us, ALIVE, stamp_us // MINUTE_US), count)
     if delay_us:
-        tenth = _tenth((stamp_us + delay_us) // 1000)
-        yield Tally(keys.counter(queue.uid, queue.purged_us, DELAYED, tenth), count)
+        kind, bucket = _delayed(stamp_us, delay_us)
+        yield Tally(keys.counter(queue.uid, queue.purged_us, kind, bucket), count)
 
 
 def leased(
-    queue: Queue, before: Attributes | None, indexes: Iterable[int], visible_ms: int, now_ms: int
-) -> Iterable[Tally]:
-    """What new leases, or changed ones, move."""
-    moved: Counter[int] = Counter()
-    for index in indexes:
-        moved[_tenth(visible_ms)] += visible_ms > now_ms
-        _unlease(moved, before, index, now_ms)
-    return _in_flight(queue, moved)
-
-
-def leased_each(
     queue: Queue, before: Attributes | None, leases: Mapping[int, lease.Lease], now_ms: int
 ) -> Iterable[Tally]:
-    """`leased`, of leases that end at different times."""
-    for visible_ms in {new.visible_ms for new in leases.values()}:
-        indexes = [index for index, new in leases.items() if new.visible_ms == visible_ms]
-        yield from leased(queue, before, indexes, visible_ms, now_ms)
+    """What new leases, or changed ones, move."""
+    moved: Counter[_Bucket] = Counter()
+    for index, new in leases.items():
+        moved[_flying(new)] += new.visible_ms > now_ms
+        _unlease(moved, before, index, now_ms)
+    return _in_flight(queue, moved)
 
 
 def deleted(
@@ -63,7 +72,7 @@ def deleted(
     """What a delete takes away, each message once; `sent_ms` is by index."""
     done = before.get("d", frozenset()) if before is not None else frozenset()
     minutes: Counter[int] = Counter()
-    moved: Counter[int] = Counter()
+    moved: Counter[_Bucket] = Counter()
     for index, time_ms in sent_ms.items():
         if isinstance(done, frozenset) and index in done:
             continue
@@ -76,29 +85,29 @@ def deleted(
         yield Tally(keys.counter(queue.uid, queue.purged_us, ALIVE, minute), amount)
 
 
-def _unlease(moved: Counter[int], before: Attributes | None, index: int, now_ms: int) -> None:
+def _unlease(moved: Counter[_Bucket], before: Attributes | None, index: int, now_ms: int) -> None:
     stored = before.get(f"m{index}") if before is not None else None
-    if isinstance(stored, bytes) and (visible_ms := lease.visible_ms(stored)) > now_ms:
-        moved[_tenth(visible_ms)] -= 1
+    if isinstance(stored, bytes) and lease.visible_ms(stored) > now_ms:
+        moved[_flying(lease.from_bytes(stored))] -= 1
 
 
-def _in_flight(queue: Queue, moved: Counter[int]) -> Iterable[Tally]:
-    for tenth, amount in moved.items():
+def _in_flight(queue: Queue, moved: Counter[_Bucket]) -> Iterable[Tally]:
+    for (kind, bucket), amount in moved.items():
         if amount:
-            yield Tally(keys.counter(queue.uid, queue.purged_us, IN_FLIGHT, tenth), amount)
+            yield Tally(keys.counter(queue.uid, queue.purged_us, kind, bucket), amount)
 
 
 async def counts(cell: Cell, queue: Queue, now_us: int) -> Counts:
     """The queue's approximate numbers of messages."""
     oldest_minute = (now_us - queue.retention_s * 1_000_000) // MINUTE_US
-    alive = await _buckets(cell, queue, ALIVE, oldest_minute)
+    alive = await _buckets(cell, queue, (ALIVE, oldest_minute), ALIVE)
     total = sum(number(item.attributes, "n") for item in alive)
-    delayed = await _total(cell, queue, DELAYED, now_us // TENTH_US + 1)
+    delayed = await _total(cell, queue, DELAYED, DELAYED_LONG, now_us)
     flying = min(await in_flight(cell, queue, now_us), max(0, total))
     delayed = min(max(0, delayed), max(0, total) - flying)
     oldest_ms = next(
         (
-            keys.slice_of(item.key.sort[9:]) * (MINUTE_US // 1000)
+            keys.slice_of(item.key.sort[_BUCKET]) * (MINUTE_US // 1000)
             for item in alive
             if number(item.attributes, "n") > 0
         ),
@@ -114,17 +123,26 @@ async def counts(cell: Cell, queue: Queue, now_us: int) -> Counts:
 
 async def in_flight(cell: Cell, queue: Queue, now_us: int) -> int:
     """The queue's approximate number of messages in flight."""
-    return max(0, await _total(cell, queue, IN_FLIGHT, now_us // TENTH_US + 1))
+    return max(0, await _total(cell, queue, IN_FLIGHT, IN_FLIGHT_LONG, now_us))
 
 
-async def _total(cell: Cell, queue: Queue, kind: bytes, first_bucket: int) -> int:
-    found = await _buckets(cell, queue, kind, first_bucket)
-    return sum(number(item.attributes, "n") for item in found)
+async def _total(cell: Cell, queue: Queue, kind: bytes, long_kind: bytes, now_us: int) -> int:
+    """The sum of the counters of both kinds whose time is to come: one range, as they adjoin."""
+    total = 0
+    for item in await _buckets(cell, queue, (kind, now_us // TENTH_US + 1), long_kind):
+        is_past = (
+            item.key.sort[_KIND] == long_kind
+            and keys.slice_of(item.key.sort[_BUCKET]) * MINUTE_US <= now_us
+        )
+        total += 0 if is_past else number(item.attributes, "n")
+    return total
 
 
-async def _buckets(cell: Cell, queue: Queue, kind: bytes, first_bucket: int) -> list[Item]:
+async def _buckets(cell: Cell, queue: Queue, first: _Bucket, last_kind: bytes) -> list[Item]:
+    """Counters from `first` on, to the last of a kind."""
     partition = keys.counters(queue.uid)
-    until = keys.counter(queue.uid, queue.purged_us, kind, (1 << 64) - 1).sort
+    kind, first_bucket = first
+    until = keys.counter(queue.uid, queue.purged_us, last_kind, (1 << 64) - 1).sort
     after = keys.counter(queue.uid, queue.purged_us, kind, max(0, first_bucket - 1)).sort
     found: list[Item] = []
     while True:
@@ -138,11 +156,17 @@ async def _buckets(cell: Cell, queue: Queue, kind: bytes, first_bucket: int) -> 
 async def drop_past(cell: Cell, queue: Queue, now_us: int) -> None:
     """Let go of buckets that no count will look at again."""
     past: list[Item] = []
-    for kind in (DELAYED, IN_FLIGHT):
+    gone_us = now_us - MINUTE_US
+    for kind, length_us in (
+        (DELAYED, TENTH_US),
+        (DELAYED_LONG, MINUTE_US),
+        (IN_FLIGHT, TENTH_US),
+        (IN_FLIGHT_LONG, MINUTE_US),
+    ):
         past += await cell.query(
             keys.counters(queue.uid),
             after=keys.counter(queue.uid, queue.purged_us, kind, 0).sort[:-8],
-            until=keys.counter(queue.uid, queue.purged_us, kind, now_us // TENTH_US - 600).sort,
+            until=keys.counter(queue.uid, queue.purged_us, kind, gone_us // length_us).sort,
             limit=QUERY_PAGE,
         )
     past += await cell.query(
