@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from data_plane.core.errors import queue_does_not_exist
+from data_plane.core.limits import RETENTION_S_MAX
 from data_plane.core.queue import Generation, Queue
 from data_plane.log.bounds import PARTITIONS_MAX, SLOT_TTL_SLACK_S
 from data_plane.log.partition import Partition
 from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored.bodies import BodyStore
-from data_plane.stored.bounds import DATA_TTL_SLACK_S, STATE_TTL_SLACK_S
+from data_plane.stored.bounds import STATE_TTL_SLACK_S
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 
 GROUP_SCOPE = "messageGroup"
@@ -125,13 +126,11 @@ class Access:
         return stamp_us // 1_000_000 + self.queue.retention_s + SLOT_TTL_SLACK_S
 
     def state_ttl_s(self) -> int:
-        """When a block state written now may be removed: after all of its messages."""
-        return (
-            self.now_us() // 1_000_000
-            + self.queue.retention_s
-            + DATA_TTL_SLACK_S
-            + STATE_TTL_SLACK_S
-        )
+        """When a block state written now may be removed: after all of its messages.
+
+        Whatever the retention: others may know already that it was raised.
+        """
+        return self.now_us() // 1_000_000 + RETENTION_S_MAX + STATE_TTL_SLACK_S
 
 
 def open_generations(desk: Desk, queue: Queue) -> list[list[Access]]:

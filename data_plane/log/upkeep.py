@@ -107,11 +107,6 @@ async def restamp(desk: Desk, queue: Queue) -> None:
             until = keys.before(page[-1].key.sort)
             for item in page:
                 await _raise_ttl(at, item.key, at.slot_ttl_s(number(item.attributes, "t")))
-        after = b""
-        while page := await at.cell.query(at.partition.states, after=after, limit=QUERY_PAGE):
-            after = page[-1].key.sort
-            for item in page:
-                await _raise_ttl(at, item.key, at.state_ttl_s())
 
 
 async def _raise_ttl(at: Access, key: Key, expires_s: int) -> None:

@@ -94,3 +94,19 @@ def test_a_last_slot_that_is_past_its_time_is_not_the_end(bench: Bench) -> None:
         assert await bench.drain() == ["3"]
 
     bench.run(story())
+
+
+def test_a_front_end_with_the_old_retention_writes_no_state_that_goes_too_early(
+    bench: Bench,
+) -> None:
+    async def story() -> None:
+        bench.queue = replace(bench.queue, retention_s=60)
+        await bench.send("a:1", "b:2")
+        old, bench.queue = bench.queue, replace(bench.queue, retention_s=1_209_600)
+        await bench.log.restamp(bench.queue)
+        bench.queue = old
+        await bench.delete(await bench.receive(1))
+        (state,) = [item for item in bench.cell.items() if item.key.partition[0] == "F"]
+        assert number(state.attributes, "x") > max(expires_s for _, expires_s in lives(bench))
+
+    bench.run(story())
