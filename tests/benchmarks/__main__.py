@@ -97,7 +97,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     given = {name: getattr(options, name) for name in ("seconds", "runs", "backlog")}
     given["peer_backlog"] = options.backlog
     given["fair_backlog"] = options.backlog
-    given["fifo_seconds"] = options.seconds
+    given["fifo_seconds"] = given["fifo_cycle_seconds"] = options.seconds
     return replace(plan, **{name: value for name, value in given.items() if value})
 
 

@@ -20,10 +20,9 @@ MODES: Final = {1: FIFO, 8: FIFO_HIGH_THROUGHPUT}
 """Attributes of a queue by the number of its partitions."""
 
 COST_RATIO_MAX: Final = 1.5
-COST_GROUPS: Final = 100
-COST_CASES: Final = (("send", 1), ("send", 64), ("send_batch", 64), ("cycle", 64))
-"""Work and connections. A limit is set for sends alone."""
+"""Of sends to a queue of one partition."""
 
+COST_GROUPS: Final = 100
 _WARM_UP_SHARE: Final = 0.4
 _TITLE_WIDTH: Final = 45
 _COLUMNS: Final = f"{'growth':>8}{'to 1 p.':>9}{'us/msg':>8}{'p50 ms':>8}{'p99 ms':>8}{'others':>8}"
@@ -32,10 +31,12 @@ _COLUMNS: Final = f"{'growth':>8}{'to 1 p.':>9}{'us/msg':>8}{'p50 ms':>8}{'p99 m
 def measure_fifo(server: ServerProcess, plan: Plan, chosen: Sequence[str], report: Report) -> None:
     """Measure those of the scenarios that are chosen."""
     bench = FifoBench(server, plan, report)
-    for scenario, work in (("fifo_send", "send"), ("fifo_cycle", "cycle")):
-        if scenario in chosen:
-            bench.growth(scenario, work, 1)
-            bench.growth(scenario, work, BATCH)
+    if "fifo_send" in chosen:
+        bench.growth("fifo_send", "send", 1)
+        bench.growth("fifo_send", "send_batch", BATCH)
+    if "fifo_cycle" in chosen:
+        bench.growth("fifo_cycle", "cycle", 1)
+        bench.growth("fifo_cycle", "cycle", BATCH)
     if "fifo_cost" in chosen:
         bench.cost()
     if "fifo_blocked" in chosen:
@@ -58,21 +59,23 @@ class FifoBench:
             return line.create_queue(f"queue-{self._queues}{suffix}", attributes)
 
     def _run(self, group: Group, attributes: Mapping[str, str]) -> Outcome:
-        seconds = self._plan.fifo_seconds
+        plan = self._plan
+        seconds = plan.fifo_cycle_seconds if group.work == "cycle" else plan.fifo_seconds
         group = replace(group, queue_url=self._queue(attributes))
         return run_load(self._server, [group], seconds, seconds * _WARM_UP_SHARE)
 
     def growth(self, scenario: str, work: str, each: int) -> None:
         """Messages a second of a work for all connections, partitions and groups of the plan."""
-        groups = self._plan.fifo_groups
+        plan = self._plan
+        sizes = plan.fifo_cycle_connections if work == "cycle" else plan.fifo_connections
+        groups = plan.fifo_groups
         self._report.say(f"\n{_heading(f'{scenario}, {each} at a time', groups)}")
-        name = "send_batch" if (work, each) == ("send", BATCH) else work
-        for connections in self._plan.fifo_connections:
+        for connections in sizes:
             one_partition_hz = 0.0
             for partitions, attributes in MODES.items():
                 rows = []
                 for message_groups in groups:
-                    group = Group(name, "", connections, count=each, message_groups=message_groups)
+                    group = Group(work, "", connections, count=each, message_groups=message_groups)
                     title = f"{scenario} {each}, {partitions} p., {message_groups} groups"
                     rows.append(row_of(title, group, [self._run(group, attributes)]))
                 one_partition_hz = one_partition_hz or rows[-1].messages_hz
@@ -80,7 +83,7 @@ class FifoBench:
 
     def cost(self) -> None:
         """CPU time of work on FIFO queues and of the same on standard ones, in turns."""
-        for name, connections in COST_CASES:
+        for name, connections in self._plan.fifo_cost:
             rows = self._in_turns(name, connections)
             for row in rows.values():
                 self._report.add(row)
@@ -101,7 +104,7 @@ class FifoBench:
             for kind, attributes in kinds.items()
         }
         outcomes: dict[str, list[Outcome]] = {kind: [] for kind in kinds}
-        for _ in range(self._plan.fifo_turns):
+        for _ in range(self._plan.fifo_cost_turns):
             for kind, attributes in kinds.items():
                 outcomes[kind].append(self._run(groups[kind], attributes))
         return {kind: row_of(f"{name}, {kind}", groups[kind], outcomes[kind]) for kind in kinds}

@@ -27,7 +27,6 @@ OTHER_GROUPS: Final = 1_000
 """One of them is the blocked one: of what is sent, a thousandth stays."""
 
 BATCHES: Final = 50
-ROUNDS: Final = 5
 LOOKS: Final = 40
 RECEIVES_MAX: Final = 200
 """Who has not got past the blocked group by then never will."""
@@ -53,14 +52,14 @@ def measure_blocked(server: ServerProcess, plan: Plan, report: Report) -> None:
         report.state(Fact(f"RssAnon for {count:,} of a blocked group", grown_mb, "MB"))
         _get_past(server, line, free)
         receives = {free: Receives(), blocked: Receives()}
-        for _ in range(ROUNDS):
+        for _ in range(plan.fifo_blocked_rounds):
             for queue_url, measured in receives.items():
                 measured.add(receive_round(server, line, queue_url, OTHER_GROUPS))
         _compare(f"receive(10) behind {count:,} blocked", receives[blocked], receives[free], report)
         looks = {queue_url: Receives() for queue_url in receives}
         for queue_url in receives:
             _drain(server, line, queue_url)
-        for _ in range(ROUNDS):
+        for _ in range(plan.fifo_blocked_rounds):
             for queue_url, measured in looks.items():
                 measured.add(_look(server, line, queue_url))
         _compare(f"empty receive, {count:,} blocked", looks[blocked], looks[free], report)

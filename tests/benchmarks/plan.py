@@ -41,9 +41,20 @@ class Plan:
     fair_backlog: int = 1_000_000
     fair_cases: int = 4
     fifo_connections: tuple[int, ...] = (1, 32, 64)
+    fifo_cycle_seconds: float = 0.4
+    fifo_cycle_connections: tuple[int, ...] = (1, 64)
     fifo_groups: tuple[int, ...] = (1, 10, 100, 1_000)
-    fifo_turns: int = 3
+    fifo_cost: tuple[tuple[str, int], ...] = (
+        ("send", 1),
+        ("send", 64),
+        ("send_batch", 64),
+        ("cycle", 64),
+    )
+    """Work and connections."""
+
+    fifo_cost_turns: int = 3
     fifo_blocked: int = 100_000
+    fifo_blocked_rounds: int = 5
     peer_connections: tuple[int, ...] = (1, 64)
     peer_backlog: int = 100_000
     peer_backlog_connections: int = 1
@@ -70,9 +81,13 @@ def smoke(plan: Plan) -> Plan:
         fair_cases=1,
         fifo_seconds=0.1,
         fifo_connections=(16,),
-        fifo_groups=(1, 100),
-        fifo_turns=1,
+        fifo_cycle_seconds=0.2,
+        fifo_cycle_connections=(16,),
+        fifo_groups=(100,),
+        fifo_cost=(("send", 16),),
+        fifo_cost_turns=1,
         fifo_blocked=3_000,
+        fifo_blocked_rounds=1,
         peer_connections=(1, 16),
         peer_backlog=5_000,
         peer_fill_s_max=5.0,
