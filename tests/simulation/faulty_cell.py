@@ -33,6 +33,7 @@ from tests.simulation.weather import Weather
 T = TypeVar("T")
 
 SLOW_US_MAX = 4_000_000
+STALLED_US_MAX = 1_200_000_000
 DUPLICATE_US_MAX = 60_000_000
 
 DELAY_US_MAX = 120_000_000
@@ -300,6 +301,8 @@ class FaultyCell:
         sent_us = self._scheduler.now_us
         weather, random = self._weather, self._random.random
         there_us = self._latency_us()
+        if weather.stalled and random() < weather.stalled:
+            there_us += self._stall()
         if random() < weather.crash:
             self._scheduler.after(self._random.randrange(2 * there_us + 1), self._process.crash)
         if random() < weather.throttle:
@@ -341,6 +344,13 @@ class FaultyCell:
             reply.resolve(answer)
 
         self._scheduler.after(self._latency_us(), arrive_back)
+
+    def _stall(self) -> int:
+        """Stop the process: for how long."""
+        held_us = self._random.randrange(STALLED_US_MAX // self._haste)
+        until_us = self._scheduler.now_us + held_us
+        self._process.frozen_until_us = max(self._process.frozen_until_us, until_us)
+        return held_us
 
     def _second_us(self) -> int:
         """The second of the store's clock, which is all that an answer says of it."""

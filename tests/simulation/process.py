@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from inspect import iscoroutine
 from random import Random
 from typing import Any, TypeVar
 
@@ -78,7 +79,8 @@ class Process:
 
     async def all_of(self, calls: Sequence[Awaitable[T]]) -> list[T | Exception]:
         """Run the calls side by side; an exception stands in its call's place."""
-        tasks = [self.start(_awaiting(call)) for call in calls]
+        # What is dropped before it began must know that nobody will await it.
+        tasks = [self.start(call if iscoroutine(call) else _awaiting(call)) for call in calls]
         outcomes: list[T | Exception] = []
         for task in tasks:
             try:

@@ -10,6 +10,7 @@ class Weather:
 
     `slow`: the way takes up to 4 s, so that appends to cells that choose no stamps come late.
     `retried`: what serves the way sends the request once more, and has only the second reply.
+    `stalled`: the front end stands still between its decision and the sending of the request.
     """
 
     lost_request: float = 0.0
@@ -22,6 +23,7 @@ class Weather:
     lost_answer: float = 0.0
     slow: float = 0.0
     retried: float = 0.0
+    stalled: float = 0.0
 
     def calm_down(self) -> None:
         """No faults from now on."""

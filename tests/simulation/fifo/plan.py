@@ -65,8 +65,8 @@ class FifoQueuePlan:
 class FifoPlan(Surroundings):
     """See the module's docstring.
 
-    `leaps_us` are stretches of time in which nothing happens, each before another wave of
-    messages. `drain` says through which front ends the queues are emptied before the first.
+    Nothing happens for `sleep_us` before the queues are emptied, and for `leaps_us` before each
+    further wave of messages. `drain` says through which front ends they are emptied at first.
     """
 
     queues: tuple[FifoQueuePlan, ...]
@@ -76,6 +76,7 @@ class FifoPlan(Surroundings):
     groups_each: int
     purges: bool
     drain: str
+    sleep_us: int
     leaps_us: tuple[int, ...]
 
     @property
@@ -92,12 +93,15 @@ def make_fifo_plan(seed: int) -> FifoPlan:
     while sequential and not climate.calm:
         climate = choose_climate(random)
     stamps = random.random() < 0.5
-    if not climate.calm:
-        slow = random.choice((0.0, 0.0, 0.1, 0.4))
-        retried = 0.0 if stamps else random.choice((0.0, 0.05, 0.15))
-        weather = replace(climate.weather, slow=slow, retried=retried)
-        climate = replace(climate, weather=weather)
     hasty = not sequential and random.random() < 0.5
+    if not climate.calm:
+        weather = replace(
+            climate.weather,
+            slow=random.choice((0.0, 0.0, 0.1, 0.4)),
+            retried=0.0 if stamps else random.choice((0.0, 0.05, 0.15)),
+            stalled=random.choice((0.0, 0.0, 0.004, 0.02)) if hasty else 0.0,
+        )
+        climate = replace(climate, weather=weather)
     small = not sequential and random.random() < 0.6
     has_blobs = not stamps and random.random() < 0.3
     return FifoPlan(
@@ -124,6 +128,7 @@ def make_fifo_plan(seed: int) -> FifoPlan:
         groups_each=random.choice((1, 2, 4)),
         purges=not sequential and random.random() < 0.25,
         drain=random.choice(("any", "one", "cold")),
+        sleep_us=random.choice((0, 0, 0, 3_600, 90_000, 1_000_000)) * SECOND_US,
         leaps_us=tuple(
             random.choice((300, 3_600, 90_000, 400_000, 1_000_000)) * SECOND_US
             for _ in range(random.choice((0, 1, 1, 2)))

@@ -50,6 +50,7 @@ async def _story(plan: FifoPlan, world: World) -> None:
         await _side_by_side(plan, world, start_us + plan.sends_each * 4_000_000 + 20_000_000)
     weather.drop()
     await settle(world)
+    _pass_time(world, plan.sleep_us)
     if plan.drain == "cold":
         for slot in world.slots:
             slot.process.crash()
@@ -102,9 +103,7 @@ async def _drain(plan: FifoPlan, world: World) -> None:
 async def _next_wave(plan: FifoPlan, world: World, number: int, leap_us: int) -> None:
     """Time passes, and items go; then each front end goes on, with what it remembers."""
     scheduler = world.scheduler
-    scheduler.leap(leap_us)
-    world.note(f"{leap_us // 1_000_000} s pass")
-    expire_some(world)
+    _pass_time(world, leap_us)
     if world.random.random() < 0.5:
         world.random.choice(world.slots).process.crash()
     await scheduler.pause(10_000_000)
@@ -112,6 +111,12 @@ async def _next_wave(plan: FifoPlan, world: World, number: int, leap_us: int) ->
         client = Client(world, f"wave{number}-{slot.name}", only=slot)
         await produce(client, plan, sends=WAVE_SENDS)
     await _empty(plan, world, f"wave{number}")
+
+
+def _pass_time(world: World, leap_us: int) -> None:
+    world.scheduler.leap(leap_us)
+    world.note(f"{leap_us // 1_000_000} s pass")
+    expire_some(world)
 
 
 async def _empty(plan: FifoPlan, world: World, name: str) -> None:
