@@ -15,6 +15,7 @@ from tests.simulation.faulty_cell import Store, Stored
 from tests.simulation.scheduler import Scheduler
 
 SLOTS, STATES = "G|", "F|"
+SECOND_US = 1_000_000
 
 
 class Log(NamedTuple):
@@ -36,12 +37,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class WrittenSlot:
-    """A slot as it was stored. `again`: another value had been stored under its key before."""
+    """A slot as it was stored. `again`: another value had been stored under its key before.
+
+    `late`: the slot below was past its time, so that it does not count (docs/storage.md).
+    """
 
     time_us: int
     log: Log
     slot: Slot
     again: bool
+    late: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,25 +101,32 @@ class Journal:
         self.slots: list[WrittenSlot] = []
         self.messages: list[StoredFifo] = []
         self.consumed: dict[Place, Consumption] = defaultdict(Consumption)
-        self._known: set[tuple[Log, int]] = set()
+        self._expires_s: dict[tuple[Log, int], int] = {}
         self._scheduler = scheduler
 
     def at(self, store: Store) -> "Desk":
         """The witness of one cell."""
         return Desk(self, store)
 
-    def slot_put(self, key: Key, attributes: Attributes) -> WrittenSlot:
-        """A slot was stored."""
+    def slot_put(self, key: Key, attributes: Attributes, store_us: int) -> WrittenSlot:
+        """A slot was stored, at this time by the cell's clock."""
         log, slot = _log_of(key), read_slot(Item(key, attributes))
-        again = (log, slot.number) in self._known
-        self._known.add((log, slot.number))
-        written = WrittenSlot(self._scheduler.now_us, log, slot, again)
+        again = (log, slot.number) in self._expires_s
+        self._expires_s[log, slot.number] = slot.expires_s
+        below_s = self._expires_s.get((log, slot.number - 1))
+        late = below_s is not None and below_s <= store_us // SECOND_US
+        written = WrittenSlot(self._scheduler.now_us, log, slot, again, late)
         self.slots.append(written)
         self.messages += [
             StoredFifo(written, position, hashes.group, hashes.dedup, hashes.id)
             for position, hashes in enumerate(slot.messages)
         ]
         return written
+
+    def slot_updated(self, key: Key, after: Attributes) -> None:
+        """A slot's time to live was raised."""
+        slot = read_slot(Item(key, after))
+        self._expires_s[_log_of(key), slot.number] = slot.expires_s
 
     def state_updated(self, key: Key, before: Attributes, after: Attributes) -> None:
         """A block's state was changed: leases, or what is done."""
@@ -153,7 +165,7 @@ class Desk:
         """See Witness."""
         if not key.partition.startswith(SLOTS):
             return
-        written = self._journal.slot_put(key, after)
+        written = self._journal.slot_put(key, after, self._store.now_us())
         if not written.slot.messages:
             return
         note = partial(self._note, front_end, written)
@@ -182,6 +194,8 @@ class Desk:
         """See Witness."""
         if key.partition.startswith(STATES):
             self._journal.state_updated(key, before or {}, after)
+        elif key.partition.startswith(SLOTS):
+            self._journal.slot_updated(key, after)
 
 
 def _log_of(key: Key) -> Log:

@@ -146,7 +146,8 @@ def duplicates_are_stored_once(case: FifoCase) -> Iterator[Violation]:
     purges = [written for written in case.journal.slots if written.slot.kind == "p"]
     copies: dict[tuple[str, bytes], list[StoredFifo]] = defaultdict(list)
     for stored in case.copies.values():
-        copies[stored.written.log.uid, stored.dedup].append(stored)
+        if not stored.written.late:
+            copies[stored.written.log.uid, stored.dedup].append(stored)
     for (uid, _), stored_again in copies.items():
         stored_again.sort(key=lambda stored: stored.sequence)
         for one, other in pairwise(stored_again):
@@ -213,7 +214,7 @@ def slots_are_written_once(case: FifoCase) -> Iterator[Violation]:
             )
     logs: dict[object, list[tuple[int, int, int]]] = defaultdict(list)
     for written in case.journal.slots:
-        if not written.again:
+        if not written.again and not written.late:
             slot = written.slot
             logs[written.log].append((slot.number, slot.stamp_us, slot.expires_s))
     for log, slots in logs.items():
