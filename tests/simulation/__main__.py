@@ -26,26 +26,28 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
 def main() -> int:
     """Run seeds, print what fails; 1 if anything did."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to run")
+    parser.add_argument("--seeds", type=int, default=1000, help="how many seeds of each kind")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed")
     parser.add_argument("--seed", type=int, help="run this seed alone")
     parser.add_argument("--verbose", action="store_true", help="print the whole history")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
     parser.add_argument("--planted", action="store_true", help="print seeds to find planted bugs")
-    parser.add_argument("--kind", choices=KINDS, default="standard", help="which universes")
+    parser.add_argument("--kind", choices=KINDS, help="which universes (all of them)")
     options = parser.parse_args()
     if options.planted:
         return _print_seeds_to_find(options.seeds)
     if options.seed is not None:
-        outcome = KINDS[options.kind](options.seed)
+        kind = options.kind or "standard"
+        outcome = KINDS[kind](options.seed)
         print(outcome.plan)
         if options.verbose:
             for index in range(len(outcome.history.events)):
                 print(outcome.history.line(index))
-        _report(options.seed, outcome, options.kind)
+        _report(options.seed, outcome, kind)
         return 1 if outcome.violations else 0
     seeds = range(options.first, options.first + options.seeds)
-    return _run_many(options.kind, seeds, options.keep_going)
+    kinds = [options.kind] if options.kind else list(KINDS)
+    return max(_run_many(kind, seeds, options.keep_going) for kind in kinds)
 
 
 def _print_seeds_to_find(seeds_max: int) -> int:
@@ -74,11 +76,11 @@ def _run_many(kind: str, seeds: range, keep_going: bool) -> int:  # noqa: FBT001
             shown_s = now_s
             rate = done / (now_s - began_s)
             print(
-                f"{done} seeds, {len(failed)} failed, {rate:.1f} seeds/s,"
+                f"{kind}: {done} seeds, {len(failed)} failed, {rate:.1f} seeds/s,"
                 f" {requests / done:.0f} requests a seed",
                 file=sys.stderr,
             )
-    print(f"failed seeds: {failed}" if failed else f"{len(seeds)} seeds, all well")
+    print(f"{kind}: failed seeds: {failed}" if failed else f"{kind}: {len(seeds)} seeds, all well")
     return 1 if failed else 0
 
 
