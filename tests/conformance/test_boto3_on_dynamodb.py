@@ -14,6 +14,7 @@ from tests.conformance.runners import RUNNERS
 from tests.conformance.test_boto3_dead_letters import *  # noqa: F403 - its tests are run here
 from tests.conformance.test_boto3_messages import *  # noqa: F403 - its tests are run here
 from tests.conformance.test_boto3_redrive_configuration import *  # noqa: F403 - as above
+from tests.conformance.test_fair_queues import *  # noqa: F403 - as above
 from tests.conformance.test_two_front_ends import *  # noqa: F403 - its tests are run here
 
 
