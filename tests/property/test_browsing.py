@@ -115,7 +115,7 @@ class Story:
         assert visible <= got <= self.left
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.sampled_from([Bench, ApartBench]),
     st.lists(st.tuples(st.integers(0, 1), steps), max_size=40),

@@ -95,7 +95,7 @@ any_fates = st.lists(st.tuples(st.sampled_from(FATES), st.integers(0, 3)), max_s
 
 
 @queues
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(fates=any_fates, count=st.integers(1, 3))
 def test_at_most_once_no_message_is_in_two_answers(
     queue: Queue, fates: list[tuple[str, int]], count: int
@@ -123,7 +123,7 @@ def test_at_most_once_no_message_is_in_two_answers(
 
 
 @queues
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(fates=any_fates, slow=st.lists(st.booleans(), max_size=12))
 def test_exactly_once_one_receiver_acknowledges(
     queue: Queue, fates: list[tuple[str, int]], slow: list[bool]

@@ -4,8 +4,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from control_plane.cells import open_cell
-from control_plane.server import TidegateServer
+import pytest
+
+from control_plane.cells import StartError, open_cell
+from control_plane.server import TidegateServer, run
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.http.logs import LogWriter
 from data_plane.settings import ServerSettings
@@ -75,3 +77,24 @@ def test_upkeep_ends_the_series_of_deleted_queues(tmp_path: Path) -> None:
         assert [name for _, _, name in server.metrics.queues] == ["kept"]
 
     play(scenario, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "No such file or directory"),
+        (b"\xff", "it is not UTF-8"),
+        (b"queues", "Expected '=' after a key in a key/value pair (at end of document)"),
+        (b"[queue.orders]", "queue means nothing here; a queue is a table [queues.NAME]"),
+    ],
+)
+def test_a_wrong_file_of_queues_is_named_before_anything_starts(
+    tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    file = tmp_path / "queues.toml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(StartError) as refused:
+        run(ServerSettings(data=tmp_path / "data", queues_file=file), print)
+    assert str(refused.value) == f"queues: {file}: {said}"
+    assert not (tmp_path / "data").exists()
