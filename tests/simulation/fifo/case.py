@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from data_plane.core.identifiers import uuid_text
 from data_plane.log import bounds
+from data_plane.log.slots import PURGE
 from tests.simulation.fifo.journal import Journal, Lease, Place, StoredFifo
 from tests.simulation.fifo.ledger import (
     Outcome,
@@ -39,6 +40,7 @@ class FifoCase(Case):
         for group in self.groups.values():
             group.sort(key=lambda stored: stored.sequence)
         self.window_us = plan.bounds.get("WINDOW_US", bounds.WINDOW_US)
+        self.tail_age_us = plan.bounds.get("TAIL_AGE_US_MAX", bounds.TAIL_AGE_US_MAX)
         self.maybe_deleted: set[Place] = {
             place_of(use.handle)[0]
             for use in self.uses
@@ -116,10 +118,14 @@ class FifoCase(Case):
         return max(queue.retention_s, queue.raised_retention_s or 0)
 
     def may_be_purged(self, stored: StoredFifo, sent_us: int, time_us: int) -> bool:
-        """Whether a purge that had not ended before `sent_us` has hit the message by then."""
+        """Whether a purge that was not known everywhere before `sent_us` has hit the message.
+
+        By `time_us`. What is a duplicate may be answered by what was read TAIL_AGE_US_MAX before;
+        SQS grants a minute, too.
+        """
         name = self.queue_of(stored)
         hit = any(
-            written.slot.kind == "p"
+            written.slot.kind == PURGE
             and written.log.uid == stored.written.log.uid
             and written.slot.stamp_us >= stored.stamp_us
             and written.time_us <= time_us
@@ -127,6 +133,27 @@ class FifoCase(Case):
         )
         purges = [purge for purge in self.ledger.purges.get(name, ()) if purge.status != REFUSED]
         return hit and any(
-            not purge.ok or (purge.answered_us or 0) + 2 * self.estimate_error_us >= sent_us
+            not purge.ok
+            or (purge.answered_us or 0) + self.tail_age_us + 2 * self.estimate_error_us >= sent_us
             for purge in purges
         )
+
+    def was_purged(self, stored: StoredFifo, time_us: int) -> bool:
+        """Whether a purge that was known everywhere before this time has hit the message."""
+        known_us = time_us - self.tail_age_us - 2 * self.estimate_error_us
+        purges = self.ledger.purges.get(self.queue_of(stored), ())
+        return any(
+            written.slot.kind == PURGE
+            and written.log.uid == stored.written.log.uid
+            and written.slot.stamp_us >= stored.stamp_us
+            and any(
+                purge.ok and purge.invoked_us <= written.time_us <= purge.answered_us < known_us
+                for purge in purges
+                if purge.answered_us is not None
+            )
+            for written in self.journal.slots
+        )
+
+    def has_group_scope(self, name: str) -> bool:
+        """Whether messages of different groups are no duplicates of each other."""
+        return next(queue.group_scope for queue in self.fifo.queues if queue.name == name)

@@ -161,6 +161,24 @@ async def _change(client: Client, queue: str, handle: str, visibility_s: int) ->
     await client.call("ChangeMessageVisibility", queue, params)
 
 
+async def purge(client: Client, plan: FifoPlan, until_us: int) -> None:
+    """Purge queues; what was sent before is sent again after it, and is no duplicate then."""
+    random = client.random
+    number = 0
+    while client.world.scheduler.now_us < until_us:
+        queue = random.choice(plan.queues)
+        number += 1
+        name = f"{client.name}.{number}@{queue.name}"
+        entry: Entry = {"MessageBody": name, "MessageGroupId": "shared"}
+        if not queue.content_based:
+            entry["MessageDeduplicationId"] = name
+        await _send(client, queue, [entry])
+        await client.pause(1_000, 20_000_000)
+        await client.call("PurgeQueue", queue.name, {"QueueUrl": queue.name})
+        await client.pause(1_000, 160_000_000 // plan.haste)
+        await _send(client, queue, [entry])
+
+
 async def change_queues(client: Client, plan: FifoPlan) -> None:
     """Raise the retention of queues, and change their throughput limits to and fro."""
     for queue in plan.queues:

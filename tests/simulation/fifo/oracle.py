@@ -4,11 +4,12 @@ Order, deduplication and deletes rest on no clock: here they are exact, by the c
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from data_plane.core.identifiers import sequence_number_text, uuid_text
+from data_plane.log.slots import PURGE
 from tests.simulation.fifo.budgets import budgets_are_kept
 from tests.simulation.fifo.case import FifoCase
 from tests.simulation.fifo.handles import good_handles_are_accepted, old_handles_are_refused
@@ -143,7 +144,7 @@ def _sends_in_order(case: FifoCase) -> Iterator[Violation]:
 
 def duplicates_are_stored_once(case: FifoCase) -> Iterator[Violation]:
     """No two messages with one deduplication id within the window, but for a purge between."""
-    purges = [written for written in case.journal.slots if written.slot.kind == "p"]
+    purges = [written for written in case.journal.slots if written.slot.kind == PURGE]
     copies: dict[tuple[str, bytes], list[StoredFifo]] = defaultdict(list)
     for stored in case.copies.values():
         if not stored.written.late:
@@ -176,9 +177,12 @@ def duplicates_are_answered_alike(case: FifoCase) -> Iterator[Violation]:
         if stored is None:
             continue
         original = case.ledger.sent[case.stored_by_id[sent.id].body].entry
+        scoped = case.has_group_scope(sent.queue)
         early_us = sent.attempt.invoked_us - stored.stamp_us - case.window_us
-        if _deduplication(original) != _deduplication(sent.entry):
+        if _deduplication(original, scoped) != _deduplication(sent.entry, scoped):
             wrong = "has another deduplication id"
+        elif case.was_purged(stored, sent.attempt.invoked_us):
+            wrong = "had been purged before"
         elif sequence_number_text(stored.sequence) != sent.sequence:
             wrong = f"has the sequence number {stored.sequence}, not {sent.sequence}"
         elif early_us > case.skew_us:
@@ -193,9 +197,9 @@ def duplicates_are_answered_alike(case: FifoCase) -> Iterator[Violation]:
         )
 
 
-def _deduplication(entry: object) -> str:
-    assert isinstance(entry, dict)
-    return str(entry.get("MessageDeduplicationId", entry["MessageBody"]))
+def _deduplication(entry: Mapping[str, Any], scoped: bool) -> tuple[str, str]:  # noqa: FBT001
+    given = entry.get("MessageDeduplicationId", entry["MessageBody"])
+    return entry["MessageGroupId"] if scoped else "", given
 
 
 def slots_are_written_once(case: FifoCase) -> Iterator[Violation]:

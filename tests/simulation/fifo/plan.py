@@ -138,7 +138,7 @@ def make_fifo_plan(seed: int) -> FifoPlan:
 
 def _queue(random: Random, number: int) -> FifoQueuePlan:
     group_scope = random.random() < 0.5
-    retention_s = random.choice((60, 120, 345_600, 345_600))
+    retention_s = random.choice((60, 120, 3_600, 345_600, 345_600))
     return FifoQueuePlan(
         name=f"q{number}.fifo",
         visibility_s=random.choice((1, 5, 30)),

@@ -1,8 +1,14 @@
 """One seed's universe of FIFO queues: main phase, drain, then more waves after leaps of time."""
 
-from tests.simulation.clients import ALL_NAMES, Client, delete, drain, purge
+from tests.simulation.clients import ALL_NAMES, Client, delete, drain
 from tests.simulation.faults import expire_some, settle, strike
-from tests.simulation.fifo.clients import change_queues, consume, create_queues, produce
+from tests.simulation.fifo.clients import (
+    change_queues,
+    consume,
+    create_queues,
+    produce,
+    purge,
+)
 from tests.simulation.fifo.journal import Journal
 from tests.simulation.fifo.oracle import check
 from tests.simulation.fifo.plan import FifoPlan, make_fifo_plan
@@ -72,8 +78,7 @@ async def _side_by_side(plan: FifoPlan, world: World, until_us: int) -> None:
     calls += [consume(Client(world, f"consumer{i}"), plan, until_us) for i in range(plan.consumers)]
     calls.append(change_queues(Client(world, "owner"), plan))
     if plan.purges:
-        names = [queue.name for queue in plan.queues]
-        calls.append(purge(Client(world, "purger"), names, until_us))
+        calls.append(purge(Client(world, "purger"), plan, until_us))
     await all_of(world, calls)
 
 
