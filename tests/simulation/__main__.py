@@ -7,10 +7,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from tests.simulation.fifo import universe as fifo
-from tests.simulation.planted import seeds_to_find
+from tests.simulation.oracle import Violation
+from tests.simulation.planted import PlantedBug, seeds_to_find
 from tests.simulation.planted.body_bugs import BODY_BUGS
 from tests.simulation.planted.bugs import BUGS
 from tests.simulation.planted.fair_bugs import FAIR_BUGS
+from tests.simulation.planted.fifo_bug import FifoBug, fifo_seeds_to_find
+from tests.simulation.planted.log_bugs import LOG_BUGS
+from tests.simulation.planted.log_reader_bugs import LOG_READER_BUGS
 from tests.simulation.redrive import universe as redrive
 from tests.simulation.universe import Outcome, run
 
@@ -35,7 +39,7 @@ def main() -> int:
     parser.add_argument("--kind", choices=KINDS, help="which universes (all of them)")
     options = parser.parse_args()
     if options.planted:
-        return _print_seeds_to_find(options.seeds)
+        return _print_seeds_to_find(options.kind, options.seeds)
     if options.seed is not None:
         kind = options.kind or "standard"
         outcome = KINDS[kind](options.seed)
@@ -50,10 +54,17 @@ def main() -> int:
     return max(_run_many(kind, seeds, options.keep_going) for kind in kinds)
 
 
-def _print_seeds_to_find(seeds_max: int) -> int:
+def _print_seeds_to_find(kind: str | None, seeds_max: int) -> int:
     missed = 0
-    for bug in (*BUGS, *BODY_BUGS, *FAIR_BUGS):
-        found = seeds_to_find(bug, seeds_max)
+    searches: list[tuple[PlantedBug | FifoBug, Callable[[], tuple[int, Violation] | None]]]
+    if kind == "fifo":
+        logs = (*LOG_BUGS, *LOG_READER_BUGS)
+        searches = [(log_bug, partial(fifo_seeds_to_find, log_bug, seeds_max)) for log_bug in logs]
+    else:
+        bugs = (*BUGS, *BODY_BUGS, *FAIR_BUGS)
+        searches = [(bag_bug, partial(seeds_to_find, bag_bug, seeds_max)) for bag_bug in bugs]
+    for bug, search in searches:
+        found = search()
         missed += found is None
         print(f"| {bug.name} | {', '.join(bug.invariants)} | {found[0] if found else 'missed'} |")
     return 1 if missed else 0

@@ -4,10 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.simulation.fifo.universe import run as run_fifo
 from tests.simulation.universe import run
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (3, 11, 29, 70, 1563)
+FIFO_SEEDS = (5, 20, 199)
 
 
 def test_a_seed_run_twice_gives_the_same_history() -> None:
@@ -15,12 +17,16 @@ def test_a_seed_run_twice_gives_the_same_history() -> None:
         first, second = run(seed), run(seed)
         assert first.history.events == second.history.events
         assert first.requests == second.requests
+    for seed in FIFO_SEEDS:
+        assert run_fifo(seed).history.events == run_fifo(seed).history.events
 
 
 def test_another_process_with_another_hash_seed_gives_the_same_history() -> None:
     program = (
         "from tests.simulation.universe import run\n"
-        f"for seed in {SEEDS}: print(run(seed).history.digest())"
+        "from tests.simulation.fifo.universe import run as run_fifo\n"
+        f"for seed in {SEEDS}: print(run(seed).history.digest())\n"
+        f"for seed in {FIFO_SEEDS}: print(run_fifo(seed).history.digest())"
     )
     for hash_seed in ("1", "2"):
         printed = subprocess.run(
@@ -32,7 +38,9 @@ def test_another_process_with_another_hash_seed_gives_the_same_history() -> None
             check=True,
             timeout=120,
         ).stdout.split()
-        assert printed == [run(seed).history.digest() for seed in SEEDS]
+        digests = [run(seed).history.digest() for seed in SEEDS]
+        digests += [run_fifo(seed).history.digest() for seed in FIFO_SEEDS]
+        assert printed == digests
 
 
 def test_other_seeds_give_other_histories() -> None:
