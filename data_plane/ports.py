@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
+from data_plane.core.caller import AccessKey
 from data_plane.core.conditions import (
     ALWAYS,
     ITEM_ABSENT,
@@ -333,4 +334,16 @@ class Queues(Protocol):
 
     async def find(self, account: str, region: str, name: str) -> Queue | None:
         """The queue's definition, or None where there is none."""
+        ...
+
+
+class Credentials(Protocol):
+    """Where the data plane learns whom an access key authenticates; the control plane answers."""
+
+    async def find_key(self, access_key_id: str) -> AccessKey | None:
+        """The key, or None where it does not exist, is revoked, or its account is closed.
+
+        Answers from a cache, so that a revocation shows after some seconds (docs/promises.md).
+        Raises CellUnavailableError.
+        """
         ...

@@ -1,7 +1,7 @@
 """What the data plane must know of a queue; the control plane writes it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 AT_MOST_ONCE: Final = "atMostOnce"
@@ -40,7 +40,8 @@ class Queue:
     16 hexadecimal digits. Messages sent at or before `purged_us` count as purged. `attributes` are
     those that were set, as SQS spells them; the typed fields have their defaults applied. Without
     a `redrive` policy it has no dead-letter queue. Of a FIFO queue's `generations` the last one
-    takes what is sent; the others are read first.
+    takes what is sent; the others are read first. From `secret` (32 bytes; b"" where nothing needs
+    it) follow the keys of everything that is sealed or hashed for this incarnation.
     """
 
     account: str
@@ -61,6 +62,7 @@ class Queue:
     attributes: Mapping[str, str]
     redrive: RedrivePolicy | None = None
     generations: tuple[Generation, ...] = (FIRST_GENERATION,)
+    secret: bytes = field(default=b"", repr=False)
 
     @property
     def arn(self) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
+from data_plane.core.caller import Caller
 from data_plane.core.queue import Queue
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.protocol.operation import Operation, Params, Work
@@ -29,7 +30,7 @@ class Exchange:
     fields: Mapping[str, str] = field(default_factory=dict)
     operation: Operation | None = None
     params: Params = field(default_factory=dict)
-    account: str = ""
+    caller: Caller | None = None
     region: str = ""
     queue_name: str = ""
     queue: Queue | None = None
@@ -38,6 +39,11 @@ class Exchange:
     output: Params = field(default_factory=dict)
     work: Work = field(default_factory=Work)
     response: HttpResponse | None = None
+
+    @property
+    def account(self) -> str:
+        """The caller's account; "" before it is known."""
+        return self.caller.account if self.caller is not None else ""
 
     @property
     def chosen(self) -> Operation:

@@ -13,7 +13,12 @@ from data_plane.core.identifiers import random_uuid_text
 from data_plane.frontend.dispatch import encode_output, measure, perform
 from data_plane.frontend.exchange import JSON, LEGACY_JSON, Exchange, Stage
 from data_plane.frontend.identity import identify
-from data_plane.frontend.intake import check_size_and_syntax, protocol_of, read_request
+from data_plane.frontend.intake import (
+    check_size_and_syntax,
+    decode_params,
+    find_operation,
+    protocol_of,
+)
 from data_plane.frontend.queue_address import ExpectedQueue, find_queue
 from data_plane.frontend.repeats import recognise_repeats
 from data_plane.frontend.served import Served
@@ -48,11 +53,13 @@ class FrontEnd:
         self._entropy = entropy
         self._settings = settings
         self._observe = observe
+        known = tuple(operations)
         self._stages: tuple[Stage, ...] = (
             check_size_and_syntax(settings),
-            read_request(operations),
+            find_operation(known),
             identify(settings),  # authenticate
             # throttle: its place is here, before anything is looked up
+            decode_params(known),
             find_queue(queues, expected),  # metadata
             # authorise: its place is here, where caller, action and queue are known
             check_required,  # validate

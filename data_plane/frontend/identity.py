@@ -1,5 +1,6 @@
 """Who calls, and in which region: the checks of signatures are off."""
 
+from data_plane.core.caller import Caller
 from data_plane.core.identifiers import is_account, is_region
 from data_plane.frontend.exchange import Exchange, Stage
 from data_plane.frontend.settings import FrontEndSettings
@@ -17,7 +18,7 @@ def identify(settings: FrontEndSettings) -> Stage:
         scope = _credential(exchange).split("/")
         account = scope[0]
         region = scope[_SCOPE_REGION] if len(scope) > _SCOPE_REGION else ""
-        exchange.account = account if is_account(account) else settings.default_account
+        exchange.caller = Caller(account if is_account(account) else settings.default_account)
         exchange.region = region if is_region(region) else settings.default_region
 
     return stage

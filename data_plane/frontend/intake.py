@@ -62,22 +62,19 @@ def check_size_and_syntax(settings: FrontEndSettings) -> Stage:
     return stage
 
 
-def read_request(operations: Iterable[Operation]) -> Stage:
-    """Find the operation that the request names and decode its parameters."""
+def find_operation(operations: Iterable[Operation]) -> Stage:
+    """Find the operation that the request names; of a Query request, read the form's fields."""
     by_name = {operation.name: operation for operation in operations}
-    inputs = {name: extended_input(name, operation.input) for name, operation in by_name.items()}
-    readers = {name: aws_json.reader(shape) for name, shape in inputs.items()}
 
-    def read_json(exchange: Exchange) -> None:
+    def find_json(exchange: Exchange) -> None:
         request = exchange.request
         prefix, _, name = request.headers.get("x-amz-target", "").rpartition(".")
         operation = by_name.get(name) if prefix == aws_json.TARGET_PREFIX else None
         if operation is None or request.method != "POST":
             raise RefusedError(INVALID_ACTION, "The operation is unknown.")
         exchange.operation = operation
-        exchange.params = aws_json.decode(request.body, readers[name])
 
-    def read_query(exchange: Exchange) -> None:
+    def find_query(exchange: Exchange) -> None:
         if exchange.request.method not in ("GET", "POST"):
             exchange.response = query_xml.UNKNOWN_OPERATION
             return
@@ -92,7 +89,6 @@ def read_request(operations: Iterable[Operation]) -> Stage:
                 INVALID_ACTION, f"The action {action} is not valid for this endpoint."
             )
         exchange.operation = operation
-        exchange.params = aws_query.decode(exchange.fields, inputs[action])
 
     async def stage(exchange: Exchange) -> None:
         if exchange.path_queue is None and exchange.request.path not in ("/", ""):
@@ -100,9 +96,26 @@ def read_request(operations: Iterable[Operation]) -> Stage:
                 raise RefusedError(INVALID_ACTION, "The path is unknown.")
             exchange.response = query_xml.UNKNOWN_OPERATION
         elif exchange.protocol == JSON:
-            read_json(exchange)
+            find_json(exchange)
         else:
-            read_query(exchange)
+            find_query(exchange)
+
+    return stage
+
+
+def decode_params(operations: Iterable[Operation]) -> Stage:
+    """Decode the operation's parameters, from the bytes that were authenticated."""
+    inputs = {
+        operation.name: extended_input(operation.name, operation.input) for operation in operations
+    }
+    readers = {name: aws_json.reader(shape) for name, shape in inputs.items()}
+
+    async def stage(exchange: Exchange) -> None:
+        name = exchange.chosen.name
+        if exchange.protocol == JSON:
+            exchange.params = aws_json.decode(exchange.request.body, readers[name])
+        else:
+            exchange.params = aws_query.decode(exchange.fields, inputs[name])
 
     return stage
 

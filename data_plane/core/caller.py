@@ -1,0 +1,44 @@
+"""Who calls: what a verified access key says of its bearer."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+ROOT: Final = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The principal of a request.
+
+    `account` is the caller's own, 12 digits; `user` its user there ("": the account's root).
+    `policies` are the user's identity policies as JSON documents; root needs none. A `service`
+    ("sns.amazonaws.com") calls for others, and for an account only where a queue's policy lets it.
+    `access_key_id` names the credentials in logs.
+    """
+
+    account: str
+    user: str = ""
+    service: str = ""
+    access_key_id: str = ""
+    policies: tuple[str, ...] = ()
+
+    @property
+    def is_root(self) -> bool:
+        """Whether identity policies do not apply to it."""
+        return not self.user and not self.service
+
+    @property
+    def arn(self) -> str:
+        """The principal's ARN; a service's is its name."""
+        if self.service:
+            return self.service
+        return f"arn:aws:iam::{self.account}:{f'user/{self.user}' if self.user else ROOT}"
+
+
+@dataclass(frozen=True, slots=True)
+class AccessKey:
+    """An active access key: its secret, and whom it authenticates."""
+
+    id: str
+    secret: str = field(repr=False)
+    caller: Caller
