@@ -47,6 +47,7 @@ class ServerProcess:
     log: Path
     port: int = field(default_factory=free_port)
     options: tuple[str, ...] = ()
+    auth: str = "off"
     program: tuple[str, ...] = PROGRAM
     process: subprocess.Popen[str] | None = None
     greeting: str = ""
@@ -57,7 +58,10 @@ class ServerProcess:
 
     def start(self) -> None:
         """Start it and return when it answers."""
-        arguments = ["serve", "--port", str(self.port), "--data", str(self.data), *self.options]
+        arguments = [
+            *("serve", "--port", str(self.port), "--data", str(self.data), "--auth", self.auth),
+            *self.options,
+        ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command(*arguments, program=self.program),

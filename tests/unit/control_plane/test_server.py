@@ -22,7 +22,7 @@ def play(scenario: Scenario, data: Path) -> None:
         written: list[bytes] = []
         clock = SystemClock()
         log = LogWriter(written.append, clock, "info")
-        settings = ServerSettings(data=data)
+        settings = ServerSettings(data=data, auth="off")
         server = TidegateServer(settings, await open_cell(settings, clock), clock, log)
         try:
             await scenario(server, written)
