@@ -56,8 +56,7 @@ def _base_url(exchange: Exchange) -> str:
     """Scheme and host as the caller used them, also through a proxy."""
     headers = exchange.request.headers
     host = headers.get("host", "")
-    scheme = headers.get("x-forwarded-proto", "http").partition(",")[0].strip()
-    return (
-        f"{scheme if scheme in ('http', 'https') else 'http'}://"
-        f"{host if _is_host(host) else 'localhost'}"
-    )
+    scheme = headers.get("x-forwarded-proto", "").partition(",")[0].strip()
+    if scheme not in ("http", "https"):
+        scheme = "https" if exchange.request.secure else "http"
+    return f"{scheme}://{host if _is_host(host) else 'localhost'}"

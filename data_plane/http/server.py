@@ -8,10 +8,11 @@ a slash here) and is encoded again where it needs it; header values that are not
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from granian.constants import HTTPModes, Interfaces, TaskImpl
+from granian.constants import HTTPModes, Interfaces, SSLProtocols, TaskImpl
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
@@ -24,12 +25,20 @@ _WATCH_CLIENT_AFTER_S = 0.25
 """Requests that take longer are long polls: when their client leaves, they end."""
 
 
+class TlsFiles(NamedTuple):
+    """PEM files: the certificate with those that lead to its root, and its private key."""
+
+    certificate: Path
+    key: Path
+
+
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
     """Where to listen, and what a connection may do.
 
     Of a body, no more than `body_bytes_max` and one byte are read: enough to be refused. Requests
-    in flight have `grace_s` seconds to finish when the server stops.
+    in flight have `grace_s` seconds to finish when the server stops. With `tls` nothing else is
+    spoken.
     """
 
     host: str
@@ -38,6 +47,7 @@ class HttpSettings:
     grace_s: float = 10.0
     backlog: int = 1024
     header_read_timeout_s: int = 30
+    tls: TlsFiles | None = None
 
 
 class HttpServer:
@@ -67,6 +77,10 @@ class HttpServer:
             websockets=False,
             backlog=settings.backlog,
             log_enabled=False,
+            ssl_cert=settings.tls.certificate if settings.tls else None,
+            ssl_key=settings.tls.key if settings.tls else None,
+            # Systems of before 2019 have SDKs without TLS 1.3; 1.1 is obsolete (RFC 8996).
+            ssl_protocol_min=SSLProtocols.tls12,
         )
         serving = asyncio.create_task(server.serve())
         stopped = asyncio.create_task(stop.wait())
@@ -111,6 +125,7 @@ class HttpServer:
             headers=headers,
             body=body,
             client=scope.client,
+            secure=self._settings.tls is not None,
         )
 
     async def _read_bounded(self, proto: Any) -> bytes:

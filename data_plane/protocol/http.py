@@ -8,7 +8,8 @@ import msgspec
 class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     """A request, before anything in it is believed.
 
-    `path` and `query` are as received, not decoded; header names are in lower case.
+    `path` and `query` are as received, not decoded; header names are in lower case. `secure` says
+    whether it came to this server over TLS, whatever its headers claim.
     """
 
     method: str
@@ -17,6 +18,7 @@ class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     headers: Mapping[str, str]
     body: bytes
     client: str = ""
+    secure: bool = False
 
 
 class HttpResponse(msgspec.Struct, frozen=True, gc=False):
