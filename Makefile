@@ -12,6 +12,9 @@ CELL =
 ENDPOINT =
 TABLE =
 BLOBS =
+MASTER_KEYS =
+KMS_KEY =
+KMS_ENDPOINT =
 ACCOUNT =
 REGION =
 BASE_URL =
@@ -63,6 +66,9 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 		$(if $(PORT),--port "$(PORT)") $(if $(DATA),--data "$(DATA)") \
 		$(if $(CELL),--cell "$(CELL)") $(if $(ENDPOINT),--endpoint "$(ENDPOINT)") \
 		$(if $(TABLE),--table "$(TABLE)") $(if $(BLOBS),--blobs "$(BLOBS)") \
+		$(if $(MASTER_KEYS),--master-keys "$(MASTER_KEYS)") \
+		$(if $(KMS_KEY),--kms-key "$(KMS_KEY)") \
+		$(if $(KMS_ENDPOINT),--kms-endpoint "$(KMS_ENDPOINT)") \
 		$(if $(ACCOUNT),--account "$(ACCOUNT)") $(if $(REGION),--region "$(REGION)") \
 		$(if $(BASE_URL),--base-url "$(BASE_URL)") \
 		$(if $(LOG_LEVEL),--log-level "$(LOG_LEVEL)") $(if $(QUEUES),--queues "$(QUEUES)") \

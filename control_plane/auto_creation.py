@@ -46,7 +46,7 @@ class AutoCreatingEngine(Engine):
             tags={},
             now_us=self._clock.now_us(),
         )
-        return replace(definition.to_queue(), version=_NOT_STORED)
+        return replace(self._registry.queue(definition), version=_NOT_STORED)
 
     async def send(
         self,
@@ -84,4 +84,4 @@ class AutoCreatingEngine(Engine):
             if refusal.fault is not QUEUE_DELETED_RECENTLY:
                 raise
             raise queue_does_not_exist() from refusal
-        return stored.to_queue()
+        return self._registry.queue(stored)

@@ -54,7 +54,7 @@ class QueuesAtStart:
                 raise _wrong(queue.name, refusal) from refusal
         for name, wanted in self._wanted.items():
             try:
-                source = wanted.definition.to_queue()
+                source = self._registry.queue(wanted.definition)
                 await check_dead_letter_target(self, source, wanted.given, wanted.parsed)
             except RefusedError as refusal:
                 raise _wrong(name, refusal) from refusal

@@ -89,10 +89,11 @@ class Registry:
     """Definitions of queues in `cell`; new queues are placed in one of `cells`.
 
     Without `sixty_second_rules` a deleted name is free at once, and purges may follow each other.
+    From `secret`, the registry's own, follow those of the queues (b"": they have none).
     It implements the data plane's `Queues` port. Methods raise CellUnavailableError.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - ports, and what its server decides
         self,
         cell: Cell,
         cells: Sequence[str],
@@ -100,6 +101,7 @@ class Registry:
         entropy: Entropy,
         *,
         sixty_second_rules: bool = True,
+        secret: bytes = b"",
     ) -> None:
         if not cells:
             raise ValueError("a registry needs the name of a cell to place queues in")
@@ -108,6 +110,7 @@ class Registry:
         self._clock = clock
         self._entropy = entropy
         self._sixty_second_rules = sixty_second_rules
+        self._secret = secret
         self._cache: dict[_CacheKey, _Cached] = {}
         self._own_changes = 0
 
@@ -130,6 +133,10 @@ class Registry:
         if cached is not None and cached.loaded_us <= now_us < cached.refresh_us:
             return cached.queue
         return None
+
+    def queue(self, definition: Definition) -> Queue:
+        """What the data plane must know of a queue of this registry, its secret included."""
+        return definition.to_queue(self._secret)
 
     async def read(self, account: str, region: str, name: str) -> Definition | None:
         """The definition as it is stored now, or None where there is no such queue."""
@@ -352,7 +359,7 @@ class Registry:
                 cached.refreshing = False
         if own_changes == self._own_changes:
             self._cache_state(account, region, name, definition)
-        return definition.to_queue() if definition is not None else None
+        return self.queue(definition) if definition is not None else None
 
     def _remember(self, account: str, region: str, name: str, state: _State) -> None:
         """Own changes show at once; a reload that began before them must not undo that."""
@@ -372,7 +379,7 @@ class Registry:
         if len(self._cache) >= CACHED_QUEUES_MAX:
             del self._cache[next(iter(self._cache))]
         now_us = self._clock.now_us()
-        self._cache[key] = _Cached(state.to_queue(), now_us, now_us + REFRESH_AFTER_US)
+        self._cache[key] = _Cached(self.queue(state), now_us, now_us + REFRESH_AFTER_US)
 
 
 def _has_dead_letter_queue(state: _State) -> TypeGuard[Definition]:

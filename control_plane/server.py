@@ -20,6 +20,7 @@ from control_plane.auto_creation import AutoCreatingEngine
 from control_plane.cells import PROBE, OpenedCell, StartError, open_cell
 from control_plane.core import queues_file
 from control_plane.core.queues_file import DeclaredQueue, QueuesFileError
+from control_plane.master_keys import OpenedKeys, open_keys
 from control_plane.message_moves import MessageMoves
 from control_plane.message_moves_running import MoveRunner
 from control_plane.operations.catalog import queue_operations
@@ -57,10 +58,16 @@ class TidegateServer:
     """Everything of one server process, wired up. Made inside the event loop that runs it."""
 
     def __init__(
-        self, settings: ServerSettings, opened: OpenedCell, clock: Clock, log: LogWriter
+        self,
+        settings: ServerSettings,
+        opened: OpenedCell,
+        keys: OpenedKeys,
+        clock: Clock,
+        log: LogWriter,
     ) -> None:
         self.settings = settings
         self.opened = opened
+        self.keys = keys
         self.clock = clock
         entropy = SystemEntropy()
         self.waits = EventLoopWaits(self.clock)
@@ -71,6 +78,7 @@ class TidegateServer:
             self.clock,
             entropy,
             sixty_second_rules=settings.sixty_second_rules,
+            secret=keys.registry_secret,
         )
         bodies = {opened.name: opened.bodies} if opened.bodies is not None else {}
         bag = Bag(cells, self.clock, entropy, self.waits, bodies, self.registry)
@@ -150,6 +158,7 @@ class TidegateServer:
             await asyncio.wait(upkeep)
             await self._last_sweep()
             await self.opened.close()
+            self.keys.close()
 
     async def _last_sweep(self) -> None:
         """Leave low-water marks where they are, so that the next start reads nothing twice."""
@@ -276,11 +285,17 @@ async def _run(
     log = LogWriter(_write_to_stderr, clock, settings.log_level)
     logging.basicConfig(handlers=[LogHandler(log, loop)], level=logging.INFO, force=True)
     opened = await open_cell(settings, clock)
-    server = TidegateServer(settings, opened, clock, log)
+    try:
+        keys = await open_keys(settings, opened.cell, clock, SystemEntropy())
+    except StartError:
+        await opened.close()
+        raise
+    server = TidegateServer(settings, opened, keys, clock, log)
     try:
         await server.make_queues(declared)
     except StartError:
         await opened.close()
+        keys.close()
         raise
     # What was imported stays: collections that walk over it would stop all requests for a while.
     gc.collect()

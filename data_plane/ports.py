@@ -5,7 +5,7 @@ server's event loop, under a blocking driver, and under the simulator. An item i
 attribute names to values; docs/storage.md lists every item that exists.
 """
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -137,6 +137,17 @@ class CellUnavailableError(Exception):
 
 class CellFullError(CellUnavailableError):
     """The cell has no room for more data: nothing was written. Reads and deletes still work."""
+
+
+class CellThrottledError(CellUnavailableError):
+    """The cell answers, and takes no more of this kind for now: the call had no effect."""
+
+
+class DeadlinePassedError(CellUnavailableError):
+    """The request's time is over (core/deadline.py), which says nothing about the cell.
+
+    The call was not made, or nobody waits for its outcome any more.
+    """
 
 
 class Cell(Protocol):
@@ -326,6 +337,54 @@ class Waits(Protocol):
 
         False means that the process is about to stop: what merely waits for work ends now.
         """
+        ...
+
+
+class WrappedKey(NamedTuple):
+    """A key as it may be stored: sealed under a master key, which has this name."""
+
+    master_key: str
+    wrapped: bytes
+
+
+class MasterKeysError(Exception):
+    """The master keys are there, and do not serve; one line says why.
+
+    `reason` is the name of KMS's exception without what services append to it ("NotFound",
+    "Disabled", "AccessDenied"), "" for what has none.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class MasterKeys(Protocol):
+    """Keys that never lie where what they seal lies: a key file, or KMS.
+
+    A wrapped key opens for the context (names and values) alone that it was wrapped for. Raises
+    MasterKeysError, and CellUnavailableError where the keys are not to be had at present.
+    """
+
+    async def generate(
+        self, context: Mapping[str, str], key_id: str = ""
+    ) -> tuple[bytes, WrappedKey]:
+        """A new data key of 32 bytes, and as it may be stored.
+
+        `key_id` is a queue's KmsMasterKeyId; "" for the service's own master key.
+        """
+        ...
+
+    async def wrap(self, plain: bytes, context: Mapping[str, str]) -> WrappedKey:
+        """Seal a key under the service's own master key, the newest version of it."""
+        ...
+
+    async def unwrap(self, key: WrappedKey, context: Mapping[str, str]) -> bytes:
+        """The key that was wrapped."""
+        ...
+
+    def is_current(self, key: WrappedKey) -> bool:
+        """Whether `wrap` would seal under the same master key."""
         ...
 
 

@@ -20,6 +20,10 @@ _BLOB_THRESHOLD_BYTES_MAX: Final = 384 * 1024
 
 _PLACE: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()-]+)*/?")
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_KMS_KEY: Final = re.compile(r"[A-Za-z0-9:/_-]{1,2048}")
+KEY_FILE: Final = "master.keys"
+"""In the data directory, unless a setting names another file."""
+
 _HOST: Final = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
 
 
@@ -44,6 +48,9 @@ class ServerSettings:
     in `region`), `connections` at most, and `cell_deadline_s` for a call with all its repetitions.
     Its packed bodies of more than `blob_threshold_bytes` go to `blobs`: `s3://bucket[/prefix]` at
     `blobs_endpoint` ("": the cell's), or a directory ("": `blobs` in `data`).
+
+    What is stored is sealed under the keys of the file `master_keys` (None: `master.keys` in
+    `data`), or under the KMS key `kms_key` ("": none) at `kms_endpoint` ("": AWS's in `region`).
     """
 
     host: str = "127.0.0.1"
@@ -57,6 +64,9 @@ class ServerSettings:
     blobs: str = ""
     blobs_endpoint: str = ""
     blob_threshold_bytes: int = BLOB_THRESHOLD_BYTES
+    master_keys: Path | None = None
+    kms_key: str = ""
+    kms_endpoint: str = ""
     auth: str = "off"
     account: str = "000000000000"
     region: str = "us-east-1"
@@ -93,6 +103,24 @@ class ServerSettings:
         if self.base_url and not _is_origin(self.base_url):
             raise SettingError("base-url", f"{self.base_url!r} is not of the form {_ORIGIN}")
         self._check_cell()
+        self._check_keys()
+
+    @property
+    def key_file(self) -> Path:
+        """The file of master keys, where no KMS key is named."""
+        return self.master_keys or self.data / KEY_FILE
+
+    def _check_keys(self) -> None:
+        if self.kms_key and self.master_keys is not None:
+            raise SettingError("kms-key", "there is a key file, too (--master-keys); choose one")
+        if self.kms_key and _KMS_KEY.fullmatch(self.kms_key) is None:
+            raise SettingError("kms-key", f"{self.kms_key!r} is no id, alias or ARN of a KMS key")
+        if self.kms_endpoint and not self.kms_key:
+            raise SettingError("kms-endpoint", "it is for keys of KMS: --kms-key")
+        if self.kms_endpoint and not _is_origin(self.kms_endpoint):
+            raise SettingError(
+                "kms-endpoint", f"{self.kms_endpoint!r} is not of the form {_ORIGIN}"
+            )
 
     def _check_cell(self) -> None:
         if self.cell not in CELLS:

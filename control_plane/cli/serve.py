@@ -108,6 +108,34 @@ _DEFAULTS = ServerSettings()
     help="How big a packed body may be that lies in DynamoDB.",
 )
 @click.option(
+    "--master-keys",
+    envvar="TIDEGATE_MASTER_KEYS",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    default=_DEFAULTS.master_keys,
+    show_envvar=True,
+    show_default="master.keys in --data",
+    help="Keys under which what is stored is sealed; made at the first start. Keep a copy.",
+)
+@click.option(
+    "--kms-key",
+    envvar="TIDEGATE_KMS_KEY",
+    metavar="ID|ALIAS|ARN",
+    default=_DEFAULTS.kms_key,
+    show_envvar=True,
+    show_default="none",
+    help="Key of AWS KMS to use instead of a file of master keys.",
+)
+@click.option(
+    "--kms-endpoint",
+    envvar="TIDEGATE_KMS_ENDPOINT",
+    metavar="URL",
+    default=_DEFAULTS.kms_endpoint,
+    show_envvar=True,
+    show_default="AWS's, in the region",
+    help="Where KMS's API is served.",
+)
+@click.option(
     "--auth",
     envvar="TIDEGATE_AUTH",
     metavar="[on|off]",
@@ -193,6 +221,9 @@ def serve(  # noqa: PLR0913 - one for each option
     blobs: str,
     blobs_endpoint: str,
     blob_threshold_bytes: int,
+    master_keys: Path | None,
+    kms_key: str,
+    kms_endpoint: str,
     auth: str,
     account: str,
     region: str,
@@ -217,6 +248,9 @@ def serve(  # noqa: PLR0913 - one for each option
             blobs=blobs,
             blobs_endpoint=blobs_endpoint,
             blob_threshold_bytes=blob_threshold_bytes,
+            master_keys=master_keys,
+            kms_key=kms_key,
+            kms_endpoint=kms_endpoint,
             auth=auth,
             account=account,
             region=region,

@@ -12,6 +12,7 @@ from typing import Final
 from control_plane.core.attribute_documents import redrive_policy
 from control_plane.core.queue_attributes import default_of
 from data_plane.core.queue import FIRST_GENERATION, Generation, Queue, RedrivePolicy
+from data_plane.core.sealing import derive
 from data_plane.ports import Attributes
 
 FORMAT: Final = 1
@@ -65,8 +66,12 @@ class Definition:
         policy = self.redrive
         return policy.dead_letter_queue if policy is not None else ""
 
-    def to_queue(self) -> Queue:
-        """What the data plane must know, with defaults applied."""
+    def to_queue(self, registry_secret: bytes) -> Queue:
+        """What the data plane must know, with defaults applied.
+
+        Without a registry secret (b"") the queue has none either.
+        """
+        secret = derive(registry_secret, "queue", self.uid) if registry_secret else b""
         return Queue(
             account=self.account,
             region=self.region,
@@ -86,6 +91,7 @@ class Definition:
             attributes=self.attributes,
             redrive=self.redrive,
             generations=self.generations,
+            secret=secret,
         )
 
     def _number(self, name: str) -> int:

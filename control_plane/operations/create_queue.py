@@ -30,7 +30,7 @@ def create_queue(registry: Registry) -> Operation:
             tags=tags,
             now_us=call.now_us,
         )
-        await check_dead_letter_target(registry, wanted.to_queue(), given, parsed)
+        await check_dead_letter_target(registry, registry.queue(wanted), given, parsed)
         await registry.create(wanted, parsed, call.now_us)
         return {"QueueUrl": queue_url(call, call.account, name)}
 

@@ -77,7 +77,7 @@ class ControlPlane:
         operations = queue_operations(self.registry, self.messages, self.moves)
         self.operations = {operation.name: operation for operation in operations}
 
-    def server(self, *, sixty_second_rules: bool = True) -> Registry:
+    def server(self, *, sixty_second_rules: bool = True, secret: bytes = b"") -> Registry:
         """Another server's registry over the same cell."""
         return Registry(
             self.cell,
@@ -85,6 +85,7 @@ class ControlPlane:
             self.clock,
             self.entropy,
             sixty_second_rules=sixty_second_rules,
+            secret=secret,
         )
 
     def call(

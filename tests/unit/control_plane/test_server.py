@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from control_plane.cells import StartError, open_cell
+from control_plane.master_keys import open_keys
 from control_plane.server import TidegateServer, run
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.http.logs import LogWriter
 from data_plane.settings import ServerSettings
-from data_plane.system import SystemClock
+from data_plane.system import SystemClock, SystemEntropy
 from tests.unit.data_plane.http.test_metrics import served
 
 Scenario = Callable[[TidegateServer, list[bytes]], Awaitable[None]]
@@ -23,7 +24,9 @@ def play(scenario: Scenario, data: Path) -> None:
         clock = SystemClock()
         log = LogWriter(written.append, clock, "info")
         settings = ServerSettings(data=data, auth="off")
-        server = TidegateServer(settings, await open_cell(settings, clock), clock, log)
+        opened = await open_cell(settings, clock)
+        keys = await open_keys(settings, opened.cell, clock, SystemEntropy())
+        server = TidegateServer(settings, opened, keys, clock, log)
         try:
             await scenario(server, written)
         finally:

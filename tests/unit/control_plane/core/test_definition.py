@@ -50,9 +50,9 @@ def test_an_unknown_format_is_refused(change: dict[str, object]) -> None:
 
 
 def test_the_data_plane_gets_defaults() -> None:
-    queue = DEFINITION.to_queue()
+    queue = DEFINITION.to_queue(b"")
     assert (queue.delay_s, queue.visibility_timeout_s, queue.retention_s) == (5, 30, 345_600)
     assert (queue.message_bytes_max, queue.receive_wait_s) == (1_048_576, 0)
     assert (queue.purged_us, queue.version, queue.fifo) == (1_700_000_050_000_001, 7, False)
     assert queue.arn == "arn:aws:sqs:eu-west-1:123456789012:orders"
-    assert replace(DEFINITION, attributes={"FifoQueue": "true"}).to_queue().fifo
+    assert replace(DEFINITION, attributes={"FifoQueue": "true"}).to_queue(b"").fifo

@@ -1,0 +1,1 @@
+"""Adapters of the MasterKeys port: a key file, and KMS."""
