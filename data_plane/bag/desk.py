@@ -20,7 +20,7 @@ from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import Append, Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored import keys
 from data_plane.stored.bodies import BodyStore
-from data_plane.stored.bounds import DATA_TTL_SLACK_S, FAIR_LANES, STATE_TTL_SLACK_S
+from data_plane.stored.bounds import FAIR_LANES, STATE_TTL_SLACK_S
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 
 
@@ -172,13 +172,11 @@ class Access:
         return self.state_ttl_s() + (RETENTION_S_MAX if keys.is_moved_block(block) else 0)
 
     def state_ttl_s(self) -> int:
-        """When what is written now may be removed: after all messages of its time."""
-        return (
-            self.now_us() // 1_000_000
-            + self.queue.retention_s
-            + DATA_TTL_SLACK_S
-            + STATE_TTL_SLACK_S
-        )
+        """When what is written now may be removed: after all messages of its time.
+
+        Whatever the retention: others may know already that it was raised.
+        """
+        return self.now_us() // 1_000_000 + RETENTION_S_MAX + STATE_TTL_SLACK_S
 
 
 def open_lane(desk: Desk, queue: Queue, number: int = 0) -> Access:

@@ -30,7 +30,7 @@ from data_plane.ports import (
     Update,
 )
 from data_plane.stored import keys
-from data_plane.stored.bounds import QUERY_PAGE
+from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
 from data_plane.stored.segment import FORMAT_VERSION, number, octets
 
 
@@ -132,7 +132,8 @@ async def restamp(at: Access) -> None:
     """Let everything stored live as long as the queue's retention, which was raised, asks for.
 
     To be called with the raised retention before it is in force: what is stored must not be
-    collected by the old one, and consumer state not before the messages.
+    collected by the old one. Of block states only those are concerned that were written when their
+    time to live still went by the retention.
     """
     for partition in (at.lane.segments, at.lane.states):
         after = b""
@@ -156,8 +157,10 @@ async def restamp(at: Access) -> None:
 
 
 def _ttl_s(at: Access, item: Item) -> int:
-    is_state = item.key.partition == at.lane.states
-    return at.block_ttl_s(item.key.sort) if is_state else at.state_ttl_s()
+    """The least that an item stored before may live: a segment from when it is visible on."""
+    is_segment = item.key.partition == at.lane.segments
+    from_us = keys.slice_of(item.key.sort) if is_segment else at.now_us()
+    return from_us // 1_000_000 + at.queue.retention_s + DATA_TTL_SLACK_S
 
 
 async def write_low_water(cell: Cell, lane: Lane) -> None:

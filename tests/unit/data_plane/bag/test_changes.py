@@ -14,6 +14,7 @@ from data_plane.core.errors import (
 from data_plane.core.message import Outgoing
 from data_plane.core.receipt_handle import decode
 from data_plane.stored import keys
+from data_plane.stored.segment import number
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 
 CALL = bytes(range(16))
@@ -228,5 +229,19 @@ def test_a_raised_retention_keeps_what_is_stored(bench: Bench) -> None:
         for partition in (keys.segments(QUEUE.uid, 0, 0), keys.states(QUEUE.uid, 0, 0)):
             for item in await bench.cell.query(partition, limit=10):
                 assert int(item.attributes["x"]) > now_s + raised.retention_s  # type: ignore[arg-type]
+
+    bench.run(story())
+
+
+def test_a_state_that_is_written_by_the_old_retention_outlives_the_messages(bench: Bench) -> None:
+    async def story() -> None:
+        old = replace(QUEUE, retention_s=60)
+        await bench.send("kept", "deleted")
+        await bench.bag.restamp(replace(QUEUE, retention_s=1_209_600))
+        bench.queue = old  # As another front end has it for some seconds more.
+        await bench.delete((await bench.receive())[1:])
+        (segment,) = await bench.cell.query(keys.segments(QUEUE.uid, 0, 0), limit=10)
+        (state,) = await bench.cell.query(keys.states(QUEUE.uid, 0, 0), limit=10)
+        assert number(state.attributes, "x") > number(segment.attributes, "x")
 
     bench.run(story())

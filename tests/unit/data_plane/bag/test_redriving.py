@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from data_plane.core.errors import RefusedError, queue_does_not_exist
+from data_plane.core.limits import RETENTION_S_MAX
 from data_plane.core.message import Message, Outgoing
 from data_plane.core.queue import Queue
 from data_plane.ports import CellUnavailableError
 from data_plane.stored import keys
-from data_plane.stored.bounds import MOVE_LEASE_MS
+from data_plane.stored.bounds import MOVE_LEASE_MS, STATE_TTL_SLACK_S
 from tests.unit.data_plane.bag.pipe import DEAD, ORDERS, Pipe
 
 MOVE_S = MOVE_LEASE_MS / 1000 + 0.3
@@ -185,8 +186,7 @@ def test_states_of_moved_messages_outlive_every_copy(pipe: Pipe) -> None:
             for item in pipe.cell.items()
             if item.key.partition == partition and keys.is_moved_block(item.key.sort)
         ]
-        week_s, slack_s = 7 * 86_400, 3_600
-        assert moved == [now_s + ORDERS.retention_s + 1_209_600 + week_s + slack_s]
+        assert moved == [now_s + 2 * RETENTION_S_MAX + STATE_TTL_SLACK_S]
 
     pipe.run(story())
 
