@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from control_plane.core.json_documents import compact, json_object
 from data_plane.core.errors import (
     INVALID_ATTRIBUTE_VALUE,
     INVALID_PARAMETER_VALUE,
@@ -18,6 +17,7 @@ from data_plane.core.errors import (
     missing_parameter,
 )
 from data_plane.core.identifiers import is_account
+from data_plane.core.json_documents import compact, json_object
 from data_plane.core.limits import (
     PERMISSION_LABEL_CHARS_MAX,
     POLICY_BYTES_MAX,

@@ -6,9 +6,9 @@ Messages are those AWS answers with.
 from typing import Any, Final, NoReturn
 
 from control_plane.core import access_policy
-from control_plane.core.json_documents import compact, json_object
 from data_plane.core.errors import INVALID_ATTRIBUTE_VALUE, RefusedError, invalid_parameter
 from data_plane.core.identifiers import is_account, is_queue_name, is_region
+from data_plane.core.json_documents import compact, json_object
 from data_plane.core.limits import MAX_RECEIVE_COUNT_MAX, REDRIVE_SOURCE_QUEUES_MAX
 from data_plane.core.queue import RedrivePolicy
 
