@@ -13,7 +13,8 @@ class Caller:
     `account` is the caller's own, 12 digits; `user` its user there ("": the account's root).
     `policies` are the user's identity policies as JSON documents; root needs none. A `service`
     ("sns.amazonaws.com") calls for others, and for an account only where a queue's policy lets it.
-    `access_key_id` names the credentials in logs.
+    `access_key_id` names the credentials in logs. `user_id` is the user's unique id ("AIDA..."),
+    which a user of the same name that is made later does not have.
     """
 
     account: str
@@ -21,11 +22,17 @@ class Caller:
     service: str = ""
     access_key_id: str = ""
     policies: tuple[str, ...] = ()
+    user_id: str = ""
 
     @property
     def is_root(self) -> bool:
         """Whether identity policies do not apply to it."""
         return not self.user and not self.service
+
+    @property
+    def sender(self) -> str:
+        """The SenderId of its messages: the account's id of root, the unique id of a user."""
+        return self.user_id or self.account
 
     @property
     def arn(self) -> str:

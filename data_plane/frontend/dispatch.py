@@ -29,6 +29,7 @@ def perform(settings: FrontEndSettings, clock: Clock) -> Stage:
                 queue=exchange.queue,
                 invocation_id=exchange.invocation_id,
                 attempt=exchange.attempt,
+                caller=exchange.caller,
             )
         )
 

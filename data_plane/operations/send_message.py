@@ -115,10 +115,10 @@ async def _send(
 ) -> list[Sent]:
     queue = queue_of(call)
     if not call.invocation_id:
-        return await engine.send(queue, call.account, messages)
+        return await engine.send(queue, call.sender, messages)
     return await engine.send(
         queue,
-        call.account,
+        call.sender,
         messages,
         call=_call_hash(operation, call, queue, messages),
         repeated=call.attempt > 1,

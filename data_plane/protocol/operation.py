@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from data_plane.core.caller import Caller
 from data_plane.core.queue import Queue
 from data_plane.protocol.shapes import Structure
 
@@ -16,9 +17,10 @@ Params = Mapping[str, Any]
 class Call(msgspec.Struct, frozen=True, gc=False):
     """One authenticated request on its way to an operation.
 
-    `queue` is set for operations that name one. `base_url` is the scheme and host that the caller
-    used, for queue URLs. `invocation_id` and `attempt` (1: first) tell a repeated call of an SDK
-    apart from a new one; the id is "" where the client does not send it.
+    `account` is the caller's own; without a `caller` its root calls. `queue` is set for operations
+    that name one. `base_url` is the scheme and host that the caller used, for queue URLs.
+    `invocation_id` and `attempt` (1: first) tell a repeated call of an SDK apart from a new one;
+    the id is "" where the client does not send it.
     """
 
     request_id: str
@@ -30,6 +32,12 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     queue: Queue | None = None
     invocation_id: str = ""
     attempt: int = 1
+    caller: Caller | None = None
+
+    @property
+    def sender(self) -> str:
+        """The SenderId of messages that it sends."""
+        return self.caller.sender if self.caller is not None else self.account
 
 
 class Work(NamedTuple):
