@@ -25,6 +25,7 @@ from data_plane.core.conditions import (
     Value,
 )
 from data_plane.core.queue import Queue
+from data_plane.core.quotas import Quotas
 
 # The language of conditions is a part of the Cell port: callers find all of it here.
 __all__ = [
@@ -140,7 +141,7 @@ class CellFullError(CellUnavailableError):
 
 
 class CellThrottledError(CellUnavailableError):
-    """The cell answers, and takes no more of this kind for now: the call had no effect."""
+    """The cell answers, and takes no more of this kind for now."""
 
 
 class DeadlinePassedError(CellUnavailableError):
@@ -404,5 +405,17 @@ class Credentials(Protocol):
 
         Answers from a cache, so that a revocation shows after some seconds (docs/promises.md).
         Raises CellUnavailableError.
+        """
+        ...
+
+
+class AccountQuotas(Protocol):
+    """Where the data plane learns what an account may ask of it; the control plane answers."""
+
+    async def find_quotas(self, account: str) -> Quotas:
+        """The account's quotas; of one that does not exist, those without a limit.
+
+        Answers from a cache, so that a change shows after some seconds. Raises
+        CellUnavailableError.
         """
         ...

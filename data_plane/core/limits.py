@@ -76,6 +76,17 @@ REQUEST_HEADERS_MAX: Final = 128
 REQUEST_HEADER_BYTES_MAX: Final = 65_536
 REQUEST_FORM_FIELDS_MAX: Final = 10_000
 
+# Quotas of a new account on one server (our own: SQS's are far above what one server does).
+# Chosen so that four accounts at their limit of single sends, which cost most, fill a server of two
+# cores (docs/benchmarks.md), and one queue takes half of what its account may.
+QUOTA_MESSAGE_CALLS_PER_S_DEFAULT: Final = 1000
+"""Of each class: sends, receives, deletes and changes. A batch of ten is one call."""
+QUOTA_CONTROL_PER_S_DEFAULT: Final = 100
+QUOTA_QUEUE_MESSAGE_CALLS_PER_S_DEFAULT: Final = 500
+QUOTA_QUEUE_CONTROL_PER_S_DEFAULT: Final = 50
+QUOTA_LONG_POLLS_DEFAULT: Final = 1000
+QUOTA_SENT_BYTES_PER_S_DEFAULT: Final = 32 * 1_048_576
+
 # Numbers of members in forms (recorded from AWS, which reads them so in all its Query services)
 FORM_INDEX_MAX: Final = 214_748_369
 FORM_INDEX_SKIP_MAX: Final = 10
@@ -89,6 +100,8 @@ _ESCAPED_BYTES_PER_BYTE_MAX = 6  # a control character in JSON: one byte as \u00
 
 assert MESSAGE_SIZE_BYTES_MAX <= BATCH_SIZE_BYTES_MAX
 assert BATCH_SIZE_BYTES_MAX * _ESCAPED_BYTES_PER_BYTE_MAX < REQUEST_BODY_BYTES_MAX
+assert QUOTA_SENT_BYTES_PER_S_DEFAULT >= REQUEST_BODY_BYTES_MAX
+assert QUOTA_QUEUE_MESSAGE_CALLS_PER_S_DEFAULT <= QUOTA_MESSAGE_CALLS_PER_S_DEFAULT
 assert QUEUE_MESSAGE_SIZE_BYTES_MIN < QUEUE_MESSAGE_SIZE_BYTES_DEFAULT <= MESSAGE_SIZE_BYTES_MAX
 assert RETENTION_S_MIN <= RETENTION_S_DEFAULT <= RETENTION_S_MAX
 assert VISIBILITY_TIMEOUT_S_DEFAULT <= VISIBILITY_TIMEOUT_S_MAX < RETENTION_S_MAX

@@ -1,0 +1,152 @@
+"""Quotas: what an account, and each of its queues, may ask of one server.
+
+Stored and told as a flat object of whole numbers, of which absent ones and 0 stand for "without a
+limit":
+
+    {"account_send_per_s": 1000, "account_send_burst": 2000, "queue_receive_per_s": 500,
+     "long_polls": 1000, "sent_bytes_per_s": 33554432}
+
+A burst that is absent is that of one second.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from data_plane.core.limits import (
+    QUOTA_CONTROL_PER_S_DEFAULT,
+    QUOTA_LONG_POLLS_DEFAULT,
+    QUOTA_MESSAGE_CALLS_PER_S_DEFAULT,
+    QUOTA_QUEUE_CONTROL_PER_S_DEFAULT,
+    QUOTA_QUEUE_MESSAGE_CALLS_PER_S_DEFAULT,
+    QUOTA_SENT_BYTES_PER_S_DEFAULT,
+    REQUEST_BODY_BYTES_MAX,
+)
+from data_plane.core.token_bucket import Rate
+
+SEND: Final = "send"
+RECEIVE: Final = "receive"
+DELETE: Final = "delete"
+CONTROL: Final = "control"
+OPERATION_CLASSES: Final = (SEND, RECEIVE, DELETE, CONTROL)
+
+_CLASSES: Final = {
+    "SendMessage": SEND,
+    "SendMessageBatch": SEND,
+    "ReceiveMessage": RECEIVE,
+    "DeleteMessage": DELETE,
+    "DeleteMessageBatch": DELETE,
+    "ChangeMessageVisibility": DELETE,
+    "ChangeMessageVisibilityBatch": DELETE,
+}
+
+_UNLIMITED_RATE: Final = Rate()
+_BURST_SECONDS: Final = 2
+_NUMBER_MAX: Final = 10**12
+
+
+def operation_class(operation: str) -> str:
+    """The class that an operation counts in: deletes with changes, all that is rare as control.
+
+    A batch is one call, as in SQS's own quotas.
+    """
+    return _CLASSES.get(operation, CONTROL)
+
+
+class QuotaError(ValueError):
+    """A quota has a wrong name or value; the message is one line that names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """What an account may ask of one server, without limits by default.
+
+    `account` has the rates of calls by class for all it does, `queue` those for each of its
+    queues. `long_polls` may wait at a time (0: any number). `sent_bytes` are those of the requests
+    that send.
+    """
+
+    account: Mapping[str, Rate]
+    queue: Mapping[str, Rate]
+    long_polls: int = 0
+    sent_bytes: Rate = _UNLIMITED_RATE
+
+
+def parse_quotas(numbers: Mapping[str, object]) -> Quotas:
+    """The quotas that these numbers say. Raises QuotaError."""
+    for name, number in numbers.items():
+        if name not in QUOTA_NAMES:
+            raise QuotaError(f"{name}: there is no such quota; there are {', '.join(QUOTA_NAMES)}")
+        if type(number) is not int or not 0 <= number <= _NUMBER_MAX:
+            raise QuotaError(f"{name}: {number!r} is not a whole number within 0 and {_NUMBER_MAX}")
+    sent_bytes = _parse_rate(numbers, "sent_bytes")
+    if sent_bytes.per_s and sent_bytes.burst < REQUEST_BODY_BYTES_MAX:
+        # The biggest request has to pass some time.
+        sent_bytes = Rate(sent_bytes.per_s, REQUEST_BODY_BYTES_MAX)
+    return Quotas(
+        {each: _parse_rate(numbers, f"account_{each}") for each in OPERATION_CLASSES},
+        {each: _parse_rate(numbers, f"queue_{each}") for each in OPERATION_CLASSES},
+        _number(numbers, "long_polls"),
+        sent_bytes,
+    )
+
+
+def render_quotas(quotas: Quotas) -> dict[str, int]:
+    """The numbers that say these quotas; those without a limit are left out."""
+    numbers: dict[str, int] = {}
+    for name, rate in _rates(quotas):
+        if rate.per_s:
+            numbers[f"{name}_per_s"] = rate.per_s
+            numbers[f"{name}_burst"] = rate.burst
+    if quotas.long_polls:
+        numbers["long_polls"] = quotas.long_polls
+    return numbers
+
+
+def _rates(quotas: Quotas) -> Iterator[tuple[str, Rate]]:
+    for scope, rates in (("account", quotas.account), ("queue", quotas.queue)):
+        for each in OPERATION_CLASSES:
+            yield f"{scope}_{each}", rates.get(each, _UNLIMITED_RATE)
+    yield "sent_bytes", quotas.sent_bytes
+
+
+def _number(numbers: Mapping[str, object], name: str) -> int:
+    number = numbers.get(name, 0)
+    assert isinstance(number, int)  # noqa: S101 - checked with its name before
+    return number
+
+
+def _parse_rate(numbers: Mapping[str, object], name: str) -> Rate:
+    per_s = _number(numbers, f"{name}_per_s")
+    burst = _number(numbers, f"{name}_burst")
+    if burst and not per_s:
+        raise QuotaError(f"{name}_burst: it needs {name}_per_s")
+    return Rate(per_s, burst or per_s)
+
+
+UNLIMITED: Final = Quotas({}, {})
+
+QUOTA_NAMES: Final = (
+    *(f"{rate}_{part}" for rate, _ in _rates(UNLIMITED) for part in ("per_s", "burst")),
+    "long_polls",
+)
+
+
+def _with_burst(per_s: int) -> Rate:
+    return Rate(per_s, per_s * _BURST_SECONDS)
+
+
+def _by_class(message_calls: int, control: int) -> dict[str, Rate]:
+    return {
+        each: _with_burst(control if each == CONTROL else message_calls)
+        for each in OPERATION_CLASSES
+    }
+
+
+DEFAULT_QUOTAS: Final = Quotas(
+    _by_class(QUOTA_MESSAGE_CALLS_PER_S_DEFAULT, QUOTA_CONTROL_PER_S_DEFAULT),
+    _by_class(QUOTA_QUEUE_MESSAGE_CALLS_PER_S_DEFAULT, QUOTA_QUEUE_CONTROL_PER_S_DEFAULT),
+    QUOTA_LONG_POLLS_DEFAULT,
+    _with_burst(QUOTA_SENT_BYTES_PER_S_DEFAULT),
+)
+"""Those of an account that an operator makes without saying others."""

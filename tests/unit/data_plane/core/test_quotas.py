@@ -1,0 +1,73 @@
+"""Quotas as numbers: what is stored is read again, and what is wrong is named."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_plane.core.limits import REQUEST_BODY_BYTES_MAX
+from data_plane.core.quotas import (
+    CONTROL,
+    DEFAULT_QUOTAS,
+    DELETE,
+    OPERATION_CLASSES,
+    QUOTA_NAMES,
+    RECEIVE,
+    SEND,
+    UNLIMITED,
+    QuotaError,
+    operation_class,
+    parse_quotas,
+    render_quotas,
+)
+from data_plane.core.token_bucket import Rate
+from data_plane.operations.catalog import message_operations
+
+_PER_S = [name for name in QUOTA_NAMES if not name.endswith("_burst")]
+
+
+@given(st.dictionaries(st.sampled_from(_PER_S), st.integers(0, 10**12)))
+def test_what_is_rendered_is_read_again(numbers: dict[str, int]) -> None:
+    quotas = parse_quotas(numbers)
+    rendered = render_quotas(quotas)
+    assert parse_quotas(rendered) == quotas
+    for name, number in numbers.items():
+        assert rendered.get(name, 0) == number
+
+
+def test_what_is_absent_has_no_limit() -> None:
+    quotas = parse_quotas({"queue_send_per_s": 5})
+    assert quotas.queue[SEND] == Rate(5, 5)
+    assert not any(quotas.account[each].per_s for each in OPERATION_CLASSES)
+    assert (quotas.long_polls, quotas.sent_bytes) == (0, Rate())
+    assert render_quotas(UNLIMITED) == {}
+
+
+def test_the_biggest_request_can_pass() -> None:
+    assert parse_quotas({"sent_bytes_per_s": 1}).sent_bytes == Rate(1, REQUEST_BODY_BYTES_MAX)
+
+
+def test_defaults_can_be_stored() -> None:
+    assert parse_quotas(render_quotas(DEFAULT_QUOTAS)) == DEFAULT_QUOTAS
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ({"sends": 1}, "sends: there is no such quota"),
+        ({"long_polls": -1}, "long_polls: -1 is not a whole number"),
+        ({"long_polls": True}, "long_polls: True is not"),
+        ({"long_polls": "7"}, "long_polls: '7' is not"),
+        ({"long_polls": 1.5}, "long_polls: 1.5 is not"),
+        ({"account_send_per_s": 10**13}, "account_send_per_s: 10000000000000 is not"),
+        ({"queue_send_burst": 5}, "queue_send_burst: it needs queue_send_per_s"),
+    ],
+)
+def test_what_is_wrong_is_named(numbers: dict[str, object], said: str) -> None:
+    with pytest.raises(QuotaError, match=said):
+        parse_quotas(numbers)
+
+
+def test_every_message_operation_has_its_class() -> None:
+    classes = {each.name: operation_class(each.name) for each in message_operations(None)}  # type: ignore[arg-type]
+    assert set(classes.values()) == {SEND, RECEIVE, DELETE}
+    assert operation_class("CreateQueue") == operation_class("ListQueues") == CONTROL
