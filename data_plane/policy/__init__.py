@@ -1,0 +1,1 @@
+"""Who may do what: policies in the language of IAM, compiled and evaluated."""
