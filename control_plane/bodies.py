@@ -9,6 +9,7 @@ from typing import Final
 from data_plane.blobs.opening import BlobsOpenError, open_blobs, place_of
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy
 from data_plane.runtime.event_loop import EventLoopOffload
+from data_plane.runtime.guard import Guard
 from data_plane.settings import ServerSettings
 from data_plane.stored.binding import MissingBlobsError, confirm, read_binding
 from data_plane.stored.bodies import BodyStore
@@ -28,10 +29,10 @@ class OpenedBodies:
     close: Callable[[], None]
 
 
-async def open_bodies(
-    settings: ServerSettings, name: str, cell: Cell, clock: Clock, entropy: Entropy
+async def open_bodies(  # noqa: PLR0913, PLR0917 - its ports, and what stands before the store
+    settings: ServerSettings, name: str, cell: Cell, clock: Clock, entropy: Entropy, guard: Guard
 ) -> OpenedBodies:
-    """The bodies of the cell of this name; a new cell's place is made.
+    """The bodies of the cell of this name, behind the guard; a new cell's place is made.
 
     Raises BlobsOpenError, CellUnavailableError where the cell does not answer.
     """
@@ -43,7 +44,9 @@ async def open_bodies(
         endpoint=settings.blobs_endpoint or settings.endpoint,
         region=settings.region,
     )
-    offload = EventLoopOffload(settings.connections, "blobs")
+    offload = EventLoopOffload(
+        settings.connections, clock, guard, patience_s=settings.cell_deadline_s
+    )
     try:
         blobs = open_blobs(place, clock, offload, connections_max=settings.connections)
         await confirm(cell, blobs, binding)

@@ -7,12 +7,14 @@ from typing import Final
 
 from control_plane.bodies import open_bodies
 from data_plane.blobs.opening import BlobsOpenError
+from data_plane.core.circuit_breaker import CircuitState
 from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import OpenError, connect, open_table
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.embedded.store import CellOpenError
 from data_plane.ports import Cell, CellUnavailableError, Clock, Key
 from data_plane.runtime.event_loop import EventLoopOffload
+from data_plane.runtime.guard import Guard
 from data_plane.settings import ServerSettings
 from data_plane.stored.bodies import BodyStore
 from data_plane.system import SystemEntropy
@@ -26,6 +28,9 @@ PROBE: Final = Key("health", b"\0")
 _COLLECTED_ITEMS_MAX: Final = 1000
 _FLUSH_PERIOD_US: Final = 10_000_000
 """Counters are written so often: what comes and goes within it costs no write."""
+
+_CONTROL_CONNECTIONS: Final = 8
+"""Of the control plane alone, beside those for messages: neither use can keep the other waiting."""
 
 _DYNAMODB_OPERATIONS: Final = (
     *("put_item", "update_item", "delete_item", "get_item", "query"),
@@ -47,23 +52,32 @@ class OpenedCell:
     every second; it is given the time. `forgets` says that items which nobody needs any more go
     when they are told to expire. `is_full`: whether it takes no more data. `gauges` are its own
     metrics. `upkeep` raises CellUnavailableError; `close` writes what is pending. `bodies` has what
-    is too big for the cell's items.
+    is too big for the cell's items. `control` is the same cell as the control plane uses it.
+    `guards` stand before what may hang.
     """
 
     name: str
     where: str
     cell: Cell
+    control: Cell
     forgets: bool
     upkeep: Callable[[int], Awaitable[object]]
     is_full: Callable[[], bool]
     gauges: Callable[[], Mapping[str, float]]
     close: Callable[[], Awaitable[None]]
     bodies: BodyStore | None = None
+    guards: tuple[Guard, ...] = ()
 
 
 async def open_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
     """Open it in the running event loop. Raises StartError."""
     return await _OPENERS[settings.cell](settings, clock)
+
+
+def log_circuit(name: str, state: CircuitState) -> None:
+    """Say that a breaker has changed its state."""
+    level = logging.WARNING if state is CircuitState.OPEN else logging.INFO
+    LOG.log(level, "the circuit breaker of %s is %s", name, state.name.lower().replace("_", "-"))
 
 
 async def _open_embedded(settings: ServerSettings, clock: Clock) -> OpenedCell:
@@ -94,6 +108,7 @@ async def _open_embedded(settings: ServerSettings, clock: Clock) -> OpenedCell:
         name=LOCAL,
         where=f"data in {settings.data.resolve()}",
         cell=cell,
+        control=cell,
         forgets=True,
         upkeep=lambda now_us: cell.collect(now_us // 1_000_000, _COLLECTED_ITEMS_MAX),
         is_full=lambda: cell.is_full,
@@ -106,22 +121,36 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
     endpoint, region, table = settings.endpoint, settings.region, settings.table
     try:
         open_table(endpoint, region, table)
-        client = connect(endpoint, region, connections_max=settings.connections)
+        client = connect(
+            endpoint, region, connections_max=settings.connections + _CONTROL_CONNECTIONS
+        )
     except OpenError as error:
         raise StartError(str(error)) from error
-    offload = EventLoopOffload(settings.connections, "dynamodb")
-    cell = DynamoCell(
-        client, table, clock, offload, deadline_s=settings.cell_deadline_s, report_units=True
+    patience_s = settings.cell_deadline_s
+    guards = tuple(
+        Guard(f"{table}/{use}", clock, log_circuit) for use in ("messages", "definitions", "bodies")
     )
+    for_messages, for_definitions, for_bodies = guards
+    offload = EventLoopOffload(settings.connections, clock, for_messages, patience_s=patience_s)
+    control_offload = EventLoopOffload(
+        _CONTROL_CONNECTIONS, clock, for_definitions, patience_s=patience_s
+    )
+    cell = DynamoCell(client, table, clock, offload, deadline_s=patience_s, report_units=True)
+    control = cell.through(control_offload)
+
+    def close_offloads() -> None:
+        offload.close()
+        control_offload.close()
+
     try:
         # The store's time is known from its first answer on.
         await cell.get(PROBE)
-        bodies = await open_bodies(settings, table, cell, clock, SystemEntropy())
+        bodies = await open_bodies(settings, table, cell, clock, SystemEntropy(), for_bodies)
     except CellUnavailableError as error:
-        offload.close()
+        close_offloads()
         raise StartError(f"table: cannot read {table!r}: {error}") from error
     except BlobsOpenError as error:
-        offload.close()
+        close_offloads()
         raise StartError(str(error)) from error
 
     flush_due_us = 0
@@ -138,7 +167,7 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
             await cell.flush()
         except CellUnavailableError as error:
             LOG.warning("counters of the last seconds are lost: %s", error)
-        offload.close()
+        close_offloads()
         client.close()
 
     def gauges() -> Mapping[str, float]:
@@ -156,12 +185,14 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
         name=table,
         where=f"data in the DynamoDB table {table} at {client.meta.endpoint_url}, {bodies.where}",
         cell=cell,
+        control=control,
         forgets=False,
         upkeep=upkeep,
         is_full=lambda: False,
         gauges=gauges,
         close=close,
         bodies=bodies.store,
+        guards=guards,
     )
 
 

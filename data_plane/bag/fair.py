@@ -23,6 +23,7 @@ from data_plane.core.message import Delivery, Message
 from data_plane.ports import Attributes, Item, Update, Value
 from data_plane.stored import keys
 from data_plane.stored.bounds import FAIR_LANES
+from data_plane.stored.coalescing import coalesce
 from data_plane.stored.lease import Lease
 from data_plane.stored.segment import FORMAT_VERSION, check_version, octets
 
@@ -41,7 +42,7 @@ async def learn(at: Access) -> None:
 
     One query. Lanes that are not open yet begin at their low-water marks.
     """
-    await at.desk.waits.coalesce(("learn", at.lanes), None, partial(_learn_for_all, at))
+    await coalesce(at.desk, ("learn", at.lanes), None, partial(_learn_for_all, at))
 
 
 async def _learn_for_all(at: Access, askers: list[object]) -> list[object | Exception]:

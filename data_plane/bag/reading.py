@@ -7,10 +7,13 @@ from data_plane.bag.block import GONE, Block
 from data_plane.bag.bounds import FETCH_ITEMS_MAX, READY_AGE_US_MAX
 from data_plane.bag.desk import Access
 from data_plane.bag.lane import Lane, is_over
+from data_plane.core.errors import RefusedError
 from data_plane.core.message import Message
 from data_plane.ports import Attributes, CellUnavailableError, Item, Key
 from data_plane.stored import keys
 from data_plane.stored.bounds import GET_MANY_MAX, QUERY_PAGE
+from data_plane.stored.coalescing import coalesce
+from data_plane.stored.data_keys import Opener
 from data_plane.stored.segment import DamagedSegmentError, LoadedSegment, UnknownFormatError, octets
 
 
@@ -19,8 +22,8 @@ async def fetch(at: Access) -> bool:
 
     Concurrent receives share one page.
     """
-    found = await at.desk.waits.coalesce(
-        ("fetch", at.lane.uid, at.lane.number), None, partial(_fetch_for_all, at)
+    found = await coalesce(
+        at.desk, ("fetch", at.lane.uid, at.lane.number), None, partial(_fetch_for_all, at)
     )
     return bool(found)
 
@@ -133,7 +136,7 @@ async def next_visible_us(at: Access) -> int | None:
 
 
 Body = list[Message] | Exception | None
-"""The messages of a blob, or why they are not to be had; None: there is no such blob."""
+"""The messages of a blob, or why a segment's are not to be had; None: there is no such blob."""
 
 
 async def load(at: Access, block: Block, indexes: list[int]) -> dict[int, Message]:
@@ -162,11 +165,15 @@ async def load(at: Access, block: Block, indexes: list[int]) -> dict[int, Messag
         if item is None:
             block.segments.pop(first, None)
         else:
-            block.segments[first] = LoadedSegment(item)
+            block.segments[first] = LoadedSegment(key, item)
     # Held on to: the block may let go of segments while their bodies are under way.
     segments = {first: _still_wanted(at, block.segments.get(first)) for first in sorted(firsts)}
-    bodies = await _bodies(at, block, [s for s in segments.values() if s is not None])
-    opened = {first: _opened(at, block, segment, bodies) for first, segment in segments.items()}
+    wanted = [segment for segment in segments.values() if segment is not None]
+    opener = await at.data_keys.opener(wanted)
+    bodies = await _bodies(at, block, wanted, opener)
+    opened = {
+        first: _opened(at, block, segment, bodies, opener) for first, segment in segments.items()
+    }
     loaded: dict[int, Message] = {}
     for index in indexes:
         first = block.first_of[index]
@@ -185,17 +192,28 @@ def _still_wanted(at: Access, segment: LoadedSegment | None) -> LoadedSegment | 
     return segment
 
 
-async def _bodies(at: Access, block: Block, segments: list[LoadedSegment]) -> dict[int, Body]:
+async def _bodies(
+    at: Access, block: Block, segments: list[LoadedSegment], opener: Opener
+) -> dict[int, Body]:
     """What lies apart of these segments, fetched side by side, by their first messages.
 
-    Raises CellUnavailableError where nothing else is at hand and nothing could be fetched.
+    Those whose keys are not to be had are here, too, with the reason. Raises that, or
+    CellUnavailableError, where nothing else is at hand and nothing could be fetched.
     """
-    apart = [segment for segment in segments if segment.blob]
+    closed: dict[int, Body] = {}
+    if opener.failures:
+        closed = {s.first: failure for s in segments if (failure := opener.failure(s)) is not None}
+        first = next(iter(closed.values()))
+        if len(closed) == len(segments) and isinstance(first, (RefusedError, CellUnavailableError)):
+            raise first
+    apart = [segment for segment in segments if segment.blob and segment.first not in closed]
     if not apart:
-        return {}
+        return closed
     if at.bodies is None:
         raise UnknownFormatError(f"cell {at.lane.cell} has no blobs, and a segment names one")
-    fetched = await at.desk.waits.all_of([at.bodies.fetch(segment) for segment in apart])
+    fetched = await at.desk.waits.all_of(
+        [at.bodies.fetch(segment, opener.unseal) for segment in apart]
+    )
     failures = [body for body in fetched if isinstance(body, CellUnavailableError)]
     if len(failures) == len(segments):
         raise failures[0]
@@ -203,23 +221,30 @@ async def _bodies(at: Access, block: Block, segments: list[LoadedSegment]) -> di
         # Deleted, if the block's state says so: what is known of it may be older than that.
         asked_us = at.now_us()
         block.learn(await at.cell.get(Key(at.lane.states, block.id)), asked_us)
-    return {segment.first: body for segment, body in zip(apart, fetched, strict=True)}
+    return closed | {one.first: body for one, body in zip(apart, fetched, strict=True)}
 
 
 def _opened(
-    at: Access, block: Block, segment: LoadedSegment | None, bodies: dict[int, Body]
+    at: Access,
+    block: Block,
+    segment: LoadedSegment | None,
+    bodies: dict[int, Body],
+    opener: Opener,
 ) -> list[Message] | None:
     """A segment's messages; empty: not to be had at present; None: there are none any more."""
     if segment is None:
         return None
     body: Body
     try:
-        body = bodies[segment.first] if segment.blob else segment.messages()
+        if segment.blob or segment.first in bodies:
+            body = bodies[segment.first]
+        else:
+            body = segment.messages(opener.unseal)
     except DamagedSegmentError as damage:
         body = damage
     if isinstance(body, list):
         return body
-    if isinstance(body, CellUnavailableError):
+    if isinstance(body, (CellUnavailableError, RefusedError)):
         return []
     if body is not None and not isinstance(body, DamagedSegmentError):
         raise body

@@ -7,7 +7,13 @@ from typing import Any, cast
 
 from data_plane.bag import fair, upkeep
 from data_plane.bag.bounds import BLOCK_FULL_MESSAGES, CALL_LOOKBACK_SEGMENTS_MAX, CALL_LOOKBACK_US
-from data_plane.bag.calls import UNMARKED_CALL, CallPart, find_parts, known_ids
+from data_plane.bag.calls import (
+    UNMARKED_CALL,
+    CallPart,
+    find_parts,
+    ids_of_parts,
+    known_ids,
+)
 from data_plane.bag.desk import Access, Attempt, Desk, channel, open_lane
 from data_plane.bag.tenants import NO_TAG, tag_of
 from data_plane.core.message import Outgoing
@@ -28,14 +34,18 @@ from data_plane.stored.bounds import (
     SEGMENT_BYTES_MAX,
     SEGMENT_MESSAGES_MAX,
 )
+from data_plane.stored.coalescing import coalesce
 from data_plane.stored.segment import (
     FORMAT_VERSION,
     CallInSegment,
+    LoadedSegment,
     PackedMessage,
+    Sealing,
     pack_calls,
     pack_message,
     pack_tags,
     seal,
+    segment_name,
 )
 
 MESSAGE_ID_BYTES = 16
@@ -140,8 +150,11 @@ async def _send_part(
         sum(message.size for message in messages),
         CallPart(submission.call, positions, len(submission.messages), new_ids),
     )
-    await desk.waits.coalesce(
-        (at.lane.uid, at.lane.number, delay_s), parcel, partial(_flush, at, delay_s * 1_000_000)
+    await coalesce(
+        desk,
+        (at.lane.uid, at.lane.number, delay_s),
+        parcel,
+        partial(_flush, at, delay_s * 1_000_000),
     )
     ids.update(zip(positions, new_ids, strict=True))
 
@@ -181,8 +194,9 @@ def _chunks(parcels: list[_Parcel]) -> list[list[_Parcel]]:
 
 async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     messages = [message for parcel in parcels for message in parcel.messages]
-    attributes, suffix = _segment(at, delay_us, parcels, messages)
     queue = parcels[-1].queue
+    sealing = await at.desk.data_keys.of(queue).sealing()
+    attributes, suffix = _segment(at, delay_us, parcels, messages, sealing)
     record = Append(
         at.lane.segments,
         suffix,
@@ -222,7 +236,11 @@ async def store(at: Access, attempt: Attempt) -> None:
 
 
 def _segment(
-    at: Access, delay_us: int, parcels: list[_Parcel], messages: list[PackedMessage]
+    at: Access,
+    delay_us: int,
+    parcels: list[_Parcel],
+    messages: list[PackedMessage],
+    sealing: Sealing | None,
 ) -> tuple[Attributes, bytes]:
     """The item and its key's suffix; takes the messages' places in the open block."""
     lane = at.lane
@@ -230,7 +248,6 @@ def _segment(
         lane.open_block, lane.next_index = at.desk.new_block(), 0
     first = lane.next_index
     lane.next_index += len(messages)
-    envelope, sealed = seal(messages)
     visible_s = (at.now_us() + delay_us) // 1_000_000
     attributes: dict[str, int | str | bytes | frozenset[int]] = {
         "v": FORMAT_VERSION,
@@ -239,8 +256,7 @@ def _segment(
         "i": first,
         "n": len(messages),
         "y": sum(parcel.size_bytes for parcel in parcels),
-        "e": envelope,
-        "z": sealed,
+        **seal(messages, sealing, lane.segments, *segment_name(lane.open_block, first)),
         "x": visible_s + parcels[-1].queue.retention_s + DATA_TTL_SLACK_S,
     }
     if lane.next_index >= BLOCK_FULL_MESSAGES:
@@ -301,7 +317,7 @@ async def _look_back(
             at.lane.segments, after=after, until=until, limit=QUERY_PAGE, reverse=True
         )
         for item in page:
-            earlier = _ids_in(item.attributes, submission)
+            earlier = await _ids_in(at, item, submission)
             if earlier:
                 await _make_known(at, item)
                 found |= earlier
@@ -311,10 +327,18 @@ async def _look_back(
     return found
 
 
-def _ids_in(item: Attributes, submission: Submission) -> dict[int, bytes]:
-    if item["k"] != "s":
+async def _ids_in(at: Access, item: Item, submission: Submission) -> dict[int, bytes]:
+    if item.attributes["k"] != "s":
         return {}
-    return find_parts(item, submission.call, len(submission.messages))
+    parts = find_parts(item.attributes, submission.call, len(submission.messages))
+    if not parts:
+        return {}
+    segment = LoadedSegment(item.key, item.attributes)
+    opener = await at.data_keys.opener((segment,))
+    failure = opener.failure(segment)
+    if failure is not None:
+        raise failure
+    return ids_of_parts(segment, parts, opener.unseal)
 
 
 async def _make_known(at: Access, segment: Item) -> None:

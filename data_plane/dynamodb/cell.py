@@ -16,8 +16,10 @@ What it promises beyond the port:
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Any, Final
 
+from data_plane.core.deadline import left_us
 from data_plane.dynamodb.expressions import range_parameters, write_parameters
 from data_plane.dynamodb.items import (
     TypedItem,
@@ -62,8 +64,8 @@ class DynamoCell:
     """Implements `data_plane.ports.Cell` on a table as tables.py describes it.
 
     `client` is one that opening.connect() made: it makes one attempt, and checks answers. Its calls
-    run through `offload`, each at most for about `deadline_s` with what it waits there. Belongs to
-    one event loop or driver.
+    run through `offload`, each at most for about `deadline_s` with what it waits there, and not
+    beyond the deadline of the request that they serve. Belongs to one event loop or driver.
     """
 
     def __init__(  # noqa: PLR0913 - its ports, and the numbers that an operator may choose
@@ -77,14 +79,20 @@ class DynamoCell:
         report_units: bool = False,
         monotonic_us: Callable[[], int] = _monotonic_us,
     ) -> None:
-        self._requests = Requests(
-            client, monotonic_us, deadline_s=deadline_s, report_units=report_units
-        )
+        self._requests = Requests(client, monotonic_us, report_units=report_units)
+        self._deadline_us = round(deadline_s * 1_000_000)
+        self._clock = clock
         self._monotonic_us = monotonic_us
         self._table = table
         self._offload = offload
         self._time = StoreTime(clock, monotonic_us)
         self._tallies: dict[str, dict[Key, int]] = {}
+
+    def through(self, offload: Offload) -> "DynamoCell":
+        """The same cell through other threads: what is known of the table is shared."""
+        other = copy(self)
+        other._offload = offload  # noqa: SLF001 - its own class
+        return other
 
     @property
     def chooses_stamps(self) -> bool:
@@ -267,19 +275,25 @@ class DynamoCell:
                 return found
             parameters = {**parameters, "ExclusiveStartKey": further}
 
+    def _until_us(self) -> int:
+        """When the last attempt of a request wanted now may begin (`monotonic_us`)."""
+        left = left_us(self._clock.now_us())
+        patience_us = self._deadline_us if left is None else min(self._deadline_us, left)
+        return self._monotonic_us() + patience_us
+
     async def _send(self, operation: str, parameters: dict[str, Any]) -> Answer:
         parameters["TableName"] = self._table
-        asked_us = self._monotonic_us()
-        answer = await self._offload(lambda: self._requests.send(operation, parameters, asked_us))
+        until_us = self._until_us()
+        answer = await self._offload(lambda: self._requests.send(operation, parameters, until_us))
         self._time.observe(answer.exchange)
         return answer
 
     async def _send_batch(self, operation: str, of_table: Any, unprocessed: str) -> list[TypedItem]:
         """Send a batch whole; the items that it brought."""
         parameters = {"RequestItems": {self._table: of_table}}
-        asked_us = self._monotonic_us()
+        until_us = self._until_us()
         answers = await self._offload(
-            lambda: self._requests.send_batch(operation, parameters, asked_us, unprocessed)
+            lambda: self._requests.send_batch(operation, parameters, until_us, unprocessed)
         )
         found: list[TypedItem] = []
         for answer in answers:

@@ -25,7 +25,7 @@ from tenacity import (
 )
 
 from data_plane.dynamodb.store_time import Exchange, read_date_us
-from data_plane.ports import CellUnavailableError
+from data_plane.ports import CellThrottledError, CellUnavailableError, DeadlinePassedError
 
 T = TypeVar("T")
 
@@ -97,10 +97,10 @@ class RequestCounters:
 
 
 class Requests:
-    """Sends requests of a client (opening.connect makes it) until `deadline_s` after it was asked.
+    """Sends requests of a client (opening.connect makes it) until they are answered.
 
-    `asked_us` is when that was (`monotonic_us`): a request may have waited for its thread. The last
-    attempt begins before the deadline, so a call takes that long and the client's timeouts at most.
+    The last attempt begins before `until_us` (`monotonic_us`), so a call takes that long and the
+    client's timeouts at most.
 
     May be used by several threads; counters are then approximate. `send` and `send_batch` raise
     CellUnavailableError, and ItemTooBigError; what is a mistake of this code is raised as it comes.
@@ -111,22 +111,20 @@ class Requests:
         client: Any,
         monotonic_us: Callable[[], int],
         *,
-        deadline_s: float,
         report_units: bool = False,
     ) -> None:
         self.counters = RequestCounters()
         self._client = client
         self._monotonic_us = monotonic_us
-        self._deadline_s = deadline_s
         self._report_units = report_units
         check_answers(client)
 
-    def send(self, operation: str, parameters: Mapping[str, Any], asked_us: int) -> Answer:
+    def send(self, operation: str, parameters: Mapping[str, Any], until_us: int) -> Answer:
         """The answer to one request; `operation` is the client's method."""
-        return self._repeat(operation, asked_us, lambda: self._attempt(operation, parameters))
+        return self._repeat(operation, until_us, lambda: self._attempt(operation, parameters))
 
     def send_batch(
-        self, operation: str, parameters: Mapping[str, Any], asked_us: int, unprocessed: str
+        self, operation: str, parameters: Mapping[str, Any], until_us: int, unprocessed: str
     ) -> list[Answer]:
         """The answers to a batch, repeated until nothing is left under the member `unprocessed`."""
         answers: list[Answer] = []
@@ -139,14 +137,14 @@ class Requests:
                 left["RequestItems"] = rest
                 raise _UnprocessedError(f"DynamoDB did not get to a part of a {operation}")
 
-        self._repeat(operation, asked_us, attempt)
+        self._repeat(operation, until_us, attempt)
         return answers
 
-    def _repeat(self, operation: str, asked_us: int, attempt: Callable[[], T]) -> T:
-        left_s = self._deadline_s - (self._monotonic_us() - asked_us) / 1_000_000
+    def _repeat(self, operation: str, until_us: int, attempt: Callable[[], T]) -> T:
+        left_s = (until_us - self._monotonic_us()) / 1_000_000
         if left_s <= 0:
             # Whoever asked has waited long enough, and those behind it need the thread.
-            raise CellUnavailableError(f"{operation}: no thread was free for it in time")
+            raise DeadlinePassedError(f"{operation}: no thread was free for it in time")
         retrying = Retrying(
             retry=retry_if_exception(_is_transient),
             stop=stop_before_delay(left_s),
@@ -239,6 +237,8 @@ def _translated(operation: str, error: Exception) -> Exception | None:
         case ClientError():
             code = error.response["Error"].get("Code")
             message = error.response["Error"].get("Message", "")
+            if code in _THROTTLES:
+                return CellThrottledError(f"DynamoDB answered {operation} with {code}: {message}")
             if code not in _MISTAKES:
                 return CellUnavailableError(f"DynamoDB answered {operation} with {code}: {message}")
             return ItemTooBigError(f"{operation}: {message}") if _TOO_BIG in message else None

@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable
 from functools import partial
 
+from data_plane.core.errors import RefusedError
 from data_plane.core.message import Message
 from data_plane.log.bounds import (
     CLAIM_AGE_US_MAX,
@@ -18,6 +19,8 @@ from data_plane.log.slots import END, Slot, generation_after, read_slot
 from data_plane.ports import Attributes, CellUnavailableError, Key
 from data_plane.stored import keys
 from data_plane.stored.bounds import GET_MANY_MAX, QUERY_PAGE
+from data_plane.stored.coalescing import coalesce
+from data_plane.stored.data_keys import Opener
 from data_plane.stored.segment import DamagedSegmentError, LoadedSegment, octets
 
 _RANGE_BYTES = 16
@@ -26,7 +29,7 @@ _RANGE_BYTES = 16
 async def fetch(at: Access) -> bool:
     """Read on; False where nothing more is to be read now. Concurrent receives share one page."""
     lane = ("read", at.partition.slots)
-    return bool(await at.desk.waits.coalesce(lane, None, partial(_fetch_for_all, at)))
+    return bool(await coalesce(at.desk, lane, None, partial(_fetch_for_all, at)))
 
 
 async def _fetch_for_all(at: Access, receives: list[object]) -> list[object | Exception]:
@@ -153,7 +156,7 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
             if item is None:
                 reader.vanished(message)
             else:
-                segments.setdefault(message.slot, LoadedSegment(item))
+                segments.setdefault(message.slot, LoadedSegment(missing[message.slot], item))
     opened = await open_all(at, segments)
     loaded: dict[int, Message] = {}
     for message in messages:
@@ -165,16 +168,44 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
     return loaded
 
 
+def _openable(
+    at: Access,
+    segments: dict[int, LoadedSegment],
+    opener: Opener,
+    opened: dict[int, list[Message] | None],
+) -> dict[int, LoadedSegment]:
+    """Those whose keys are at hand; those that have lost theirs are noted as damaged."""
+    failures = {slot: opener.failure(segment) for slot, segment in segments.items()}
+    for slot, failure in failures.items():
+        if isinstance(failure, DamagedSegmentError):
+            at.desk.damaged_segments += 1
+            opened[slot] = None
+        elif failure is not None and not isinstance(failure, (RefusedError, CellUnavailableError)):
+            raise failure
+    openable = {slot: one for slot, one in segments.items() if failures[slot] is None}
+    if not openable and not opened:
+        for failure in failures.values():
+            if failure is not None:
+                raise failure
+    return openable
+
+
 async def open_all(
     at: Access, segments: dict[int, LoadedSegment]
 ) -> dict[int, list[Message] | None]:
-    """The messages of each slot that can be had; None where they are damaged."""
+    """The messages of each slot that can be had; None where they are damaged.
+
+    Raises RefusedError with a fault of KMS, or CellUnavailableError, where no key is to be had.
+    """
+    opener = await at.data_keys.opener(segments.values())
     opened: dict[int, list[Message] | None] = {}
+    if opener.failures:
+        segments = _openable(at, segments, opener, opened)
     apart = {slot: segment for slot, segment in segments.items() if segment.blob}
     for slot, segment in segments.items():
         if slot not in apart:
             try:
-                opened[slot] = segment.messages()
+                opened[slot] = segment.messages(opener.unseal)
             except DamagedSegmentError:
                 at.desk.damaged_segments += 1
                 opened[slot] = None
@@ -182,7 +213,9 @@ async def open_all(
                 at.partition.reader.hold(slot, segment)
     if apart and at.bodies is not None:
         bodies = at.bodies
-        fetched = await at.desk.waits.all_of([bodies.fetch(one) for one in apart.values()])
+        fetched = await at.desk.waits.all_of(
+            [bodies.fetch(one, opener.unseal) for one in apart.values()]
+        )
         for slot, body in zip(apart, fetched, strict=True):
             if isinstance(body, list):
                 opened[slot] = body

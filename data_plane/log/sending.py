@@ -33,6 +33,7 @@ from data_plane.log.window import sent, sequence_number
 from data_plane.ports import CellUnavailableError
 from data_plane.stored import counting
 from data_plane.stored.bounds import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX
+from data_plane.stored.coalescing import coalesce
 
 _UUID_BYTES = 16
 
@@ -102,7 +103,7 @@ async def _send_to(
         sum(message.size for message in messages),
     )
     lane = ("log", at.partition.slots)
-    return cast(list[Sent], await at.desk.waits.coalesce(lane, parcel, partial(_flush, at)))
+    return cast(list[Sent], await coalesce(at.desk, lane, parcel, partial(_flush, at)))
 
 
 async def _flush(at: Access, entries: list[object]) -> list[object | Exception]:
@@ -182,6 +183,7 @@ async def _append(at: Access, parcels: list[_Parcel]) -> list[list[Sent]]:
     """Append what is new of the parcels at the next slot, wherever that is by then."""
     for _ in range(APPEND_ATTEMPTS_MAX):
         nonce = at.desk.new_token()
+        sealing = await at.desk.data_keys.of(parcels[-1].queue).sealing()
         earlier = await generations.inherited(at)
         tail = await tails.current(at)
         check_open(at, tail)
@@ -191,7 +193,11 @@ async def _append(at: Access, parcels: list[_Parcel]) -> list[list[Sent]]:
             return draft.answers
         count = len(draft.new)
         queue = parcels[-1].queue
-        slot = place(at, tail, MESSAGES, nonce, stamp_us) | pack_slot(draft.new)
+        key = at.partition.slot_key(tail.last.number + 1)
+        slot = {
+            **place(at, tail, MESSAGES, nonce, stamp_us),
+            **pack_slot(draft.new, sealing, key, nonce),
+        }
         delay_us = queue.delay_s * 1_000_000
         if await put_next(
             at,

@@ -27,6 +27,7 @@ from data_plane.ports import (
 )
 from data_plane.stored import keys
 from data_plane.stored.bounds import QUERY_PAGE
+from data_plane.stored.coalescing import coalesce
 from data_plane.stored.segment import FORMAT_VERSION, number, octets
 
 _PAGE_BYTES_SAFE = 512 * 1024
@@ -42,7 +43,7 @@ async def current(at: Access) -> Tail:
     tail = at.partition.tail
     if tail is None or tail.unsure or at.cell.now_us() - tail.seen_us > TAIL_AGE_US_MAX:
         # One at a time: the others find what the first has read.
-        await at.desk.waits.coalesce(("tail", at.partition.slots), None, partial(_look, at))
+        await coalesce(at.desk, ("tail", at.partition.slots), None, partial(_look, at))
         tail = at.partition.tail
         if tail is None:
             raise CellUnavailableError("the end of the log changes faster than it can be read")

@@ -7,6 +7,8 @@ another coroutine, by the clock, or by a call that returns from the pool.
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable
 from concurrent.futures import Executor, Future
+from contextvars import copy_context
+from functools import partial
 from operator import itemgetter
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -76,14 +78,18 @@ class Outcome(Generic[T]):
 
 
 class Task(Outcome[T]):
-    """A coroutine under way, as the outcome that it will have."""
+    """A coroutine under way, as the outcome that it will have.
 
-    __slots__ = ("awaits", "coroutine")
+    It has a context of its own, which begins as that of whoever starts it.
+    """
+
+    __slots__ = ("awaits", "context", "coroutine")
 
     def __init__(self, drive: "Drive", call: Awaitable[T]) -> None:
         super().__init__(drive, call)
         self.coroutine = call if isinstance(call, Coroutine) else _awaiting(call)
         self.awaits: Outcome[Any] | None = None
+        self.context = copy_context()
 
 
 async def _awaiting(call: Awaitable[T]) -> T:
@@ -139,7 +145,7 @@ class Drive:
     def submit(self, call: Callable[[], T]) -> Outcome[T]:
         """Make the call in a thread of the pool."""
         outcome: Outcome[T] = Outcome(self, call)
-        future = self._pool().submit(call)
+        future = self._pool().submit(partial(copy_context().run, call))
         self._calls[future] = outcome
         future.add_done_callback(self._returned.put)
         return outcome
@@ -168,10 +174,10 @@ class Drive:
     def _step(self, task: Task[Any]) -> None:
         coroutine = task.coroutine
         try:
-            awaited = coroutine.send(None)
+            awaited = task.context.run(coroutine.send, None)
             while not isinstance(awaited, Outcome) or not awaited.wakes(task, self):
                 message = f"{coroutine!r} awaits {awaited!r}, which the blocking driver cannot do"
-                awaited = coroutine.throw(ForeignAwaitableError(message))
+                awaited = task.context.run(coroutine.throw, ForeignAwaitableError(message))
         except StopIteration as stop:
             del self._tasks[task]
             task.resolve(stop.value)
@@ -225,7 +231,7 @@ class Drive:
         finally:
             for task in reversed(list(self._tasks)):
                 try:
-                    task.coroutine.close()
+                    task.context.run(task.coroutine.close)
                 except BaseException as error:  # noqa: BLE001 - the others must end, too
                     failures.append(error)
         return failures

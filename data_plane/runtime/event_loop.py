@@ -4,9 +4,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
 
-from data_plane.ports import Clock
+from data_plane.core.deadline import left_us
+from data_plane.ports import CellUnavailableError, Clock, DeadlinePassedError
+from data_plane.runtime.guard import Guard
 from data_plane.runtime.signals import SignalLog
 
 T = TypeVar("T")
@@ -184,18 +188,75 @@ def _settle(owners: list[asyncio.Future[object]], outcomes: Sequence[Any]) -> No
 
 
 class EventLoopOffload:
-    """Calls that block, on at most `threads_max` threads beside the event loop.
+    """Calls that block, on at most `threads_max` threads beside the event loop, behind a guard.
 
-    What more there is waits for a thread. A caller that is cancelled does not end its call.
+    What more there is waits for a thread, for `patience_s` or until the deadline of its request.
+    A caller that is cancelled, or whose deadline passes, does not end its call: it keeps its thread
+    until it returns, and the guard then learns how it ended.
     """
 
-    def __init__(self, threads_max: int, name: str) -> None:
-        self._pool = ThreadPoolExecutor(threads_max, name)
+    def __init__(self, threads_max: int, clock: Clock, guard: Guard, *, patience_s: float) -> None:
+        self._pool = ThreadPoolExecutor(threads_max, guard.name)
+        self._free = asyncio.Semaphore(threads_max)
+        self._clock = clock
+        self._guard = guard
+        self._patience_s = patience_s
+        self._closed = False
 
     async def __call__(self, call: Callable[[], T]) -> T:
-        """Answer what `call` returns, or raise what it raises."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        """Answer what `call` returns, or raise what it raises.
+
+        Raises CircuitOpenError, CellUnavailableError where no thread got free in time,
+        DeadlinePassedError.
+        """
+        self._guard.check()
+        left = left_us(self._clock.now_us())
+        left_s = None if left is None else left / 1_000_000
+        if left_s is not None and left_s <= 0:
+            raise DeadlinePassedError(f"{self._guard.name}: the request's time is over")
+        loop = asyncio.get_running_loop()
+        asked_s = loop.time()
+        await self._take_thread(asked_s, left_s)
+        try:
+            permit = self._guard.admit()
+        except CellUnavailableError:
+            self._free.release()
+            raise
+
+        def ended(returned: asyncio.Future[T]) -> None:
+            self._free.release()
+            dropped = asyncio.CancelledError() if returned.cancelled() else None
+            self._guard.ended(permit, dropped or returned.exception())
+
+        returned = loop.run_in_executor(self._pool, partial(copy_context().run, call))
+        returned.add_done_callback(ended)
+        if left_s is None:
+            return await asyncio.shield(returned)
+        try:
+            async with asyncio.timeout_at(asked_s + left_s) as limit:
+                return await asyncio.shield(returned)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise DeadlinePassedError(f"{self._guard.name} did not answer in time") from error
+
+    async def _take_thread(self, asked_s: float, left_s: float | None) -> None:
+        if not self._free.locked():
+            await self._free.acquire()  # at once
+        else:
+            patience_s = self._patience_s if left_s is None else min(self._patience_s, left_s)
+            try:
+                async with asyncio.timeout_at(asked_s + patience_s):
+                    await self._free.acquire()
+            except TimeoutError as error:
+                raise CellUnavailableError(
+                    f"{self._guard.name}: no thread was free in time"
+                ) from error
+        if self._closed:
+            self._free.release()
+            raise CellUnavailableError(f"{self._guard.name}: its threads have ended")
 
     def close(self) -> None:
         """End the threads, when the calls that have one have returned; the others are not made."""
+        self._closed = True
         self._pool.shutdown(cancel_futures=True)

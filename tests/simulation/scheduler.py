@@ -6,6 +6,7 @@ the seed decides every interleaving, and one seed always gives the same one.
 
 import heapq
 from collections.abc import Callable, Coroutine, Generator
+from contextvars import copy_context
 from random import Random
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -75,7 +76,7 @@ class Future(Generic[T]):
 class Task:
     """A running coroutine of a process; `outcome` gets its result or its exception."""
 
-    __slots__ = ("_coroutine", "_owner", "_scheduler", "outcome")
+    __slots__ = ("_context", "_coroutine", "_owner", "_scheduler", "outcome")
 
     def __init__(
         self, scheduler: "Scheduler", coroutine: Coroutine[Any, Any, Any], owner: Owner
@@ -84,6 +85,7 @@ class Task:
         self._coroutine = coroutine
         self._owner = owner
         self.outcome: Future[Any] = Future(scheduler)
+        self._context = copy_context()
 
     def step(self) -> None:
         """Run to the next suspension."""
@@ -94,7 +96,7 @@ class Task:
             self._scheduler.at(owner.frozen_until_us, self.step)
             return
         try:
-            awaited = self._coroutine.send(None)
+            awaited = self._context.run(self._coroutine.send, None)
         except StopIteration as stop:
             self.outcome.resolve(stop.value)
         except Exception as error:  # noqa: BLE001 - raised to whoever waits for the task
@@ -105,7 +107,7 @@ class Task:
     def drop(self) -> None:
         """End the coroutine where it is: its process crashed."""
         if not self.outcome.done:
-            self._coroutine.close()
+            self._context.run(self._coroutine.close)
 
 
 class Scheduler:

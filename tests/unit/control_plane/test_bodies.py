@@ -9,6 +9,7 @@ import pytest
 from control_plane.bodies import DIRECTORY, OpenedBodies, open_bodies
 from data_plane.blobs.opening import BlobsOpenError
 from data_plane.memory.cell import MemoryCell
+from data_plane.runtime.guard import Guard
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock, SystemEntropy
 
@@ -20,9 +21,10 @@ class Opener:
         self.cell = MemoryCell(SystemClock(), stamps=False)
 
     def open(self, data: Path, blobs: str = "") -> OpenedBodies:
+        clock = SystemClock()
         settings = ServerSettings(cell="dynamodb", data=data, blobs=blobs, blob_threshold_bytes=7)
         opened = asyncio.run(
-            open_bodies(settings, "orders", self.cell, SystemClock(), SystemEntropy())
+            open_bodies(settings, "orders", self.cell, clock, SystemEntropy(), Guard("b", clock))
         )
         opened.close()
         return opened

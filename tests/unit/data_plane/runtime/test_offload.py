@@ -5,12 +5,20 @@ import threading
 
 import pytest
 
+from data_plane.ports import CellUnavailableError
 from data_plane.runtime.event_loop import EventLoopOffload
+from data_plane.runtime.guard import Guard
+from tests.unit.repeatable import HandClock
+
+
+def offload_of(threads_max: int, patience_s: float = 60) -> EventLoopOffload:
+    clock = HandClock()
+    return EventLoopOffload(threads_max, clock, Guard("test", clock), patience_s=patience_s)
 
 
 def test_it_answers_what_the_call_returns_or_raises() -> None:
     async def main() -> None:
-        offload = EventLoopOffload(2, "test")
+        offload = offload_of(2)
         assert await offload(lambda: 6 * 7) == 42
         with pytest.raises(ZeroDivisionError):
             await offload(lambda: 1 // 0)
@@ -30,7 +38,7 @@ def test_no_more_calls_run_than_there_are_threads() -> None:
         most.append(len(running))
 
     async def main() -> None:
-        offload = EventLoopOffload(3, "test")
+        offload = offload_of(3)
         await asyncio.gather(*(offload(call) for _ in range(9)))
         offload.close()
 
@@ -46,7 +54,7 @@ def test_a_cancelled_caller_leaves_the_others_their_threads() -> None:
         release.wait(timeout=60)
 
     async def main() -> None:
-        offload = EventLoopOffload(1, "test")
+        offload = offload_of(1)
         doomed = asyncio.create_task(offload(call))
         await asyncio.to_thread(entered.wait, 60)
         doomed.cancel()
@@ -69,14 +77,14 @@ def test_close_leaves_out_calls_that_have_no_thread_yet() -> None:
         made.append("first")
 
     async def main() -> None:
-        offload = EventLoopOffload(1, "test")
+        offload = offload_of(1)
         first = asyncio.create_task(offload(call))
         second = asyncio.create_task(offload(lambda: made.append("second")))
         await asyncio.to_thread(entered.wait, 60)
         release.set()
         offload.close()
         await first
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(CellUnavailableError, match="threads have ended"):
             await second
 
     asyncio.run(main())
