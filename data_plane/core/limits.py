@@ -69,12 +69,25 @@ LIST_RESULTS_MAX: Final = 1000
 MOVE_TASKS_LISTED_MAX: Final = 10
 MOVED_PER_SECOND_MAX: Final = 500
 
+# Accounts (IAM's: user guide, "IAM and AWS STS quotas"; the second one is our own)
+ACCESS_KEYS_MAX: Final = 2
+"""Of the root of an account, of a user, of a service."""
+SERVICES_WITH_KEYS_MAX: Final = 10
+USER_POLICIES_MAX: Final = 10
+USER_POLICY_CHARS_MAX: Final = 6144
+ACCOUNTS_LISTED_MAX: Final = 100
+"""Our own: accounts, or users, on a page."""
+
 # Requests (our own: SQS states none)
 REQUEST_BODY_BYTES_MAX: Final = 8 * 1_048_576
 REQUEST_TARGET_BYTES_MAX: Final = 65_536
 REQUEST_HEADERS_MAX: Final = 128
 REQUEST_HEADER_BYTES_MAX: Final = 65_536
 REQUEST_FORM_FIELDS_MAX: Final = 10_000
+
+# What one server does at a time, by default (our own; docs/benchmarks.md, Overload)
+CALLS_MAX_DEFAULT: Final = 1024
+LONG_POLLS_MAX_DEFAULT: Final = 10_000
 
 # Quotas of a new account on one server (our own: SQS's are far above what one server does).
 # Chosen so that four accounts at their limit of single sends, which cost most, fill a server of two

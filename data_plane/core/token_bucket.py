@@ -42,6 +42,10 @@ class TokenBucket:
         self._level = level - wanted
         return 0
 
+    def give_back(self, tokens: int) -> None:
+        """What was taken last was not used. More than the burst is dropped with the next take."""
+        self._level += tokens * _US_PER_S
+
     def _level_at(self, rate: Rate, now_us: int) -> int:
         elapsed_us = max(0, now_us - self._at_us)
         return min(rate.burst * _US_PER_S, self._level + elapsed_us * rate.per_s)

@@ -11,7 +11,7 @@ from data_plane.core.errors import (
 )
 from data_plane.core.identifiers import random_uuid_text
 from data_plane.frontend.dispatch import encode_output, measure, perform
-from data_plane.frontend.exchange import JSON, LEGACY_JSON, Exchange, Stage
+from data_plane.frontend.exchange import Exchange, Stage
 from data_plane.frontend.identity import identify
 from data_plane.frontend.intake import (
     check_size_and_syntax,
@@ -19,24 +19,34 @@ from data_plane.frontend.intake import (
     find_operation,
     protocol_of,
 )
+from data_plane.frontend.places import Places
 from data_plane.frontend.queue_address import ExpectedQueue, find_queue
+from data_plane.frontend.refusals import ThrottledError, encode_refusal
 from data_plane.frontend.repeats import recognise_repeats
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
+from data_plane.frontend.throttling import throttle
 from data_plane.frontend.validation import check_required
-from data_plane.ports import CellFullError, CellUnavailableError, Clock, Entropy, Queues
-from data_plane.protocol import aws_json, legacy_json, query_xml
+from data_plane.ports import (
+    AccountQuotas,
+    CellFullError,
+    CellUnavailableError,
+    Clock,
+    Entropy,
+    Queues,
+)
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.protocol.operation import Operation
 
 _REQUEST_ID_BYTES: Final = 16
+_US_PER_S: Final = 1_000_000
 
 
 class FrontEnd:
     """Answers requests, whoever serves them.
 
     `observe` is called once for each answer, also where it is a failure. Without `expected` queues
-    a send to one that is missing is refused.
+    a send to one that is missing is refused; without `quotas` nobody is throttled.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what an answer depends on
@@ -48,23 +58,27 @@ class FrontEnd:
         settings: FrontEndSettings,
         observe: Callable[[Served], None],
         expected: ExpectedQueue | None = None,
+        quotas: AccountQuotas | None = None,
     ) -> None:
         self._clock = clock
         self._entropy = entropy
         self._settings = settings
         self._observe = observe
         known = tuple(operations)
+        throttle_account, throttle_queue = throttle(quotas)
+        places = Places(settings.calls_max, settings.long_polls_max, quotas)
         self._stages: tuple[Stage, ...] = (
             check_size_and_syntax(settings),
             find_operation(known),
             identify(settings),  # authenticate
-            # throttle: its place is here, before anything is looked up
+            *throttle_account,
             decode_params(known),
             find_queue(queues, expected),  # metadata
+            *throttle_queue,
             # authorise: its place is here, where caller, action and queue are known
             check_required,  # validate
             recognise_repeats,  # deduplicate
-            perform(settings, clock),  # dispatch
+            places.around(perform(settings, clock)),  # dispatch
             measure,  # meter
             encode_output,  # answer
         )
@@ -88,24 +102,23 @@ class FrontEnd:
             fault, message, unexpected = _explain(error)
             code = fault.code
             failure = error if unexpected else None
-            exchange.response = self._refuse(exchange, fault, message)
+            exchange.response = encode_refusal(
+                exchange.protocol,
+                exchange.request_id,
+                fault,
+                message,
+                self._retry_after_us(fault, error),
+            )
         response = exchange.response
         if response is None:
             raise TypeError("the last stage makes the response")
         self._observe(self._served(exchange, response.status, code, failure))
         return response
 
-    def _refuse(self, exchange: Exchange, fault: Fault, message: str) -> HttpResponse:
-        if exchange.protocol == JSON:
-            response = aws_json.encode_fault(exchange.request_id, fault, message)
-        elif exchange.protocol == LEGACY_JSON:
-            response = legacy_json.encode_fault(exchange.request_id, fault, message)
-        else:
-            response = query_xml.encode_fault(exchange.request_id, fault, message)
-        if fault is not SERVICE_UNAVAILABLE:
-            return response
-        retry_after = ("retry-after", str(self._settings.retry_after_s))
-        return HttpResponse(response.status, (*response.headers, retry_after), response.body)
+    def _retry_after_us(self, fault: Fault, error: Exception) -> int:
+        if isinstance(error, ThrottledError):
+            return error.retry_after_us
+        return self._settings.retry_after_s * _US_PER_S if fault is SERVICE_UNAVAILABLE else 0
 
     def _served(
         self, exchange: Exchange, status: int, code: str, failure: Exception | None

@@ -2,7 +2,11 @@
 
 from dataclasses import dataclass
 
-from data_plane.core.limits import REQUEST_BODY_BYTES_MAX
+from data_plane.core.limits import (
+    CALLS_MAX_DEFAULT,
+    LONG_POLLS_MAX_DEFAULT,
+    REQUEST_BODY_BYTES_MAX,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,7 +14,8 @@ class FrontEndSettings:
     """Settings of the front end.
 
     The defaults name callers whose credentials name no account or region. `base_url` replaces the
-    scheme and host of queue URLs ("": those the caller used).
+    scheme and host of queue URLs ("": those the caller used). At most `calls_max` calls and
+    `long_polls_max` long polls are served at a time.
     """
 
     default_account: str = "000000000000"
@@ -18,3 +23,5 @@ class FrontEndSettings:
     base_url: str = ""
     body_bytes_max: int = REQUEST_BODY_BYTES_MAX
     retry_after_s: int = 1
+    calls_max: int = CALLS_MAX_DEFAULT
+    long_polls_max: int = LONG_POLLS_MAX_DEFAULT

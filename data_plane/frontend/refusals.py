@@ -1,0 +1,40 @@
+"""Refusals as responses, in the protocol of the request."""
+
+from typing import Final
+
+from data_plane.core.errors import REQUEST_THROTTLED, Fault, RefusedError
+from data_plane.frontend.exchange import JSON, LEGACY_JSON
+from data_plane.protocol import aws_json, legacy_json, query_xml
+from data_plane.protocol.http import HttpResponse
+
+_US_PER_MS: Final = 1_000
+_US_PER_S: Final = 1_000_000
+
+
+class ThrottledError(RefusedError):
+    """The request asks for more than its account may have; after `retry_after_us` it may not."""
+
+    def __init__(self, retry_after_us: int) -> None:
+        # The words are those recorded from AWS.
+        super().__init__(REQUEST_THROTTLED, "Request is throttled.")
+        self.retry_after_us = retry_after_us
+
+
+def encode_refusal(
+    protocol: str, request_id: str, fault: Fault, message: str, retry_after_us: int = 0
+) -> HttpResponse:
+    """The response that refuses a request; with a time, it says when to try again."""
+    if protocol == JSON:
+        response = aws_json.encode_fault(request_id, fault, message)
+    elif protocol == LEGACY_JSON:
+        response = legacy_json.encode_fault(request_id, fault, message)
+    else:
+        response = query_xml.encode_fault(request_id, fault, message)
+    if not retry_after_us:
+        return response
+    headers = [*response.headers, ("retry-after", str(-(-retry_after_us // _US_PER_S)))]
+    if fault is REQUEST_THROTTLED:
+        # In milliseconds; boto3 heeds it, and adds nothing to it. So an overloaded server does not
+        # send it: all whom it refuses would come back at once.
+        headers.append(("x-amz-retry-after", str(-(-retry_after_us // _US_PER_MS))))
+    return HttpResponse(response.status, tuple(headers), response.body)

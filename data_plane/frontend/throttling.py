@@ -1,0 +1,94 @@
+"""The stages that hold accounts and queues to their quotas: RequestThrottled beyond them.
+
+Every server counts for itself, and a batch counts as one call (SQS's quotas are per action and
+second, too). What is refused costs its account nothing: a queue at its limit does not use up what
+the account's other queues may do.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+from data_plane.core.quotas import SEND, operation_class
+from data_plane.core.token_bucket import Rate, TokenBucket
+from data_plane.frontend.exchange import Exchange, Stage
+from data_plane.frontend.refusals import ThrottledError
+from data_plane.ports import AccountQuotas
+
+_BUCKETS_MAX: Final = 16_384
+_BYTES: Final = "bytes"
+
+_BucketName = tuple[str, str]
+"""Account, or uid of a queue, and operation class."""
+
+
+def throttle(quotas: AccountQuotas | None) -> tuple[Sequence[Stage], Sequence[Stage]]:
+    """The stages after the caller is known, and those after the queue is; none without quotas."""
+    if quotas is None:
+        return (), ()
+    buckets = Throttle(quotas)
+    return (buckets.by_account,), (buckets.by_queue,)
+
+
+class Throttle:
+    """The buckets of the accounts and queues that were used last; those forgotten are full."""
+
+    def __init__(self, quotas: AccountQuotas, buckets_max: int = _BUCKETS_MAX) -> None:
+        self._quotas = quotas
+        self._buckets_max = buckets_max
+        self._buckets: OrderedDict[_BucketName, TokenBucket] = OrderedDict()
+
+    async def by_account(self, exchange: Exchange) -> None:
+        """Count the call against what its caller's account may do. Raises ThrottledError."""
+        account = exchange.account
+        quotas = await self._quotas.find_quotas(account)
+        operation = operation_class(exchange.chosen.name)
+        now_us = exchange.started_us
+        rate = quotas.account.get(operation)
+        if rate is not None and rate.per_s:
+            self._take((account, operation), rate, now_us)
+        if operation == SEND and quotas.sent_bytes.per_s:
+            size = len(exchange.request.body)
+            try:
+                self._take((account, _BYTES), quotas.sent_bytes, now_us, size)
+            except ThrottledError:
+                self._give_back((account, operation), 1)
+                raise
+
+    async def by_queue(self, exchange: Exchange) -> None:
+        """Count the call against what its queue may be asked for. Raises ThrottledError.
+
+        The queue's account has set the limit, whoever calls.
+        """
+        queue = exchange.queue
+        if queue is None:
+            return
+        quotas = await self._quotas.find_quotas(queue.account)
+        operation = operation_class(exchange.chosen.name)
+        rate = quotas.queue.get(operation)
+        if rate is None or not rate.per_s:
+            return
+        try:
+            self._take((queue.uid, operation), rate, exchange.started_us)
+        except ThrottledError:
+            self._give_back((exchange.account, operation), 1)
+            if operation == SEND:
+                self._give_back((exchange.account, _BYTES), len(exchange.request.body))
+            raise
+
+    def _take(self, name: _BucketName, rate: Rate, now_us: int, tokens: int = 1) -> None:
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            bucket = self._buckets[name] = TokenBucket(rate, now_us)
+            if len(self._buckets) > self._buckets_max:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end(name)
+        wait_us = bucket.take(rate, now_us, tokens)
+        if wait_us:
+            raise ThrottledError(wait_us)
+
+    def _give_back(self, name: _BucketName, tokens: int) -> None:
+        bucket = self._buckets.get(name)
+        if bucket is not None:
+            bucket.give_back(tokens)
