@@ -29,6 +29,7 @@ from control_plane.registry import Registry
 from control_plane.sweep import sweep_dropped
 from data_plane import VERSION
 from data_plane.bag.engine import Bag
+from data_plane.core.deadline import deadline
 from data_plane.core.message import Counts
 from data_plane.core.queue import Queue
 from data_plane.engine import Engine
@@ -53,6 +54,10 @@ _GC_THRESHOLDS: Final = (50_000, 50, 100)
 
 _COUNTED_QUEUES_MAX: Final = 20
 
+_HEALTH_US_MAX: Final = 2_000_000
+_SCRAPE_US_MAX: Final = 8_000_000
+"""Whoever asks waits about ten seconds, and wants to hear what is wrong rather than nothing."""
+
 
 class TidegateServer:
     """Everything of one server process, wired up. Made inside the event loop that runs it."""
@@ -73,7 +78,7 @@ class TidegateServer:
         self.waits = EventLoopWaits(self.clock)
         cells = {opened.name: opened.cell}
         self.registry = Registry(
-            opened.cell,
+            opened.control,
             tuple(cells),
             self.clock,
             entropy,
@@ -88,7 +93,7 @@ class TidegateServer:
         if settings.auto_create_queues:
             self.engine = creating = AutoCreatingEngine(bag, log_engine, self.registry, self.clock)
             expected = creating.expected_queue
-        moves = MessageMoves(opened.cell, self.clock, entropy)
+        moves = MessageMoves(opened.control, self.clock, entropy)
         self.move_runner = MoveRunner(
             moves, self.registry, self.engine, self.clock, entropy, self.waits
         )
@@ -98,6 +103,7 @@ class TidegateServer:
             default_account=settings.account,
             default_region=settings.region,
             base_url=settings.base_url.rstrip("/"),
+            request_deadline_s=settings.request_deadline_s,
         )
         front_end = FrontEnd(
             (
@@ -197,7 +203,8 @@ class TidegateServer:
 
     async def _health(self) -> HttpResponse:
         try:
-            await self.opened.cell.get(PROBE)
+            with deadline(self.clock.now_us() + _HEALTH_US_MAX):
+                await self.opened.cell.get(PROBE)
             state = "full" if self.opened.is_full() else "available"
         except CellUnavailableError:
             state = "unavailable"
@@ -218,9 +225,10 @@ class TidegateServer:
         available = 1.0
         queues: dict[QueueName, Counts] = {}
         try:
-            for name, queue in (await self._known_queues()).items():
-                queues[name] = await self.engine.counts(queue)
-            await self.opened.cell.get(PROBE)
+            with deadline(self.clock.now_us() + _SCRAPE_US_MAX):
+                for name, queue in (await self._known_queues()).items():
+                    queues[name] = await self.engine.counts(queue)
+                await self.opened.cell.get(PROBE)
         except CellUnavailableError:
             available = 0.0
         now_us = self.clock.now_us()
@@ -232,6 +240,7 @@ class TidegateServer:
                 (now_us - self._started_us) / 1_000_000,
                 now_us // 1000,
                 {self.opened.name: {**own, **self.opened.gauges()}},
+                {guard.name: guard.gauges() for guard in self.opened.guards},
             )
         )
         return HttpResponse(200, (("content-type", CONTENT_TYPE),), text)

@@ -43,6 +43,7 @@ class ServerSettings:
     and host in queue URLs ("": those that the caller used). Without `sixty_second_rules` a queue
     may be purged again, and made again after its deletion, at once. With `auto_create_queues` the
     first message makes a queue that is missing; those of `queues_file` are made at the start.
+    A request has `request_deadline_s` to be answered, and the time for which it waits for messages.
 
     `data` is for an embedded cell. For one on DynamoDB there are `table`, `endpoint` ("": AWS's own
     in `region`), `connections` at most, and `cell_deadline_s` for a call with all its repetitions.
@@ -76,6 +77,7 @@ class ServerSettings:
     auto_create_queues: bool = False
     queues_file: Path | None = None
     grace_s: float = 10.0
+    request_deadline_s: float = 15.0
 
     def __post_init__(self) -> None:
         if _HOST.fullmatch(self.host) is None:
@@ -98,6 +100,8 @@ class ServerSettings:
             raise SettingError(
                 "log-level", f"{self.log_level!r} is none of {', '.join(LOG_LEVELS)}"
             )
+        if not self.request_deadline_s > 0:
+            raise SettingError("request-deadline", f"{self.request_deadline_s} is not above 0")
         if self.grace_s < 0:
             raise SettingError("grace", f"{self.grace_s} is below 0")
         if self.base_url and not _is_origin(self.base_url):

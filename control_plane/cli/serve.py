@@ -199,6 +199,16 @@ _DEFAULTS = ServerSettings()
     help="TOML file of queues that exist when the server serves; missing ones are created.",
 )
 @click.option(
+    "--request-deadline",
+    "request_deadline_s",
+    envvar="TIDEGATE_REQUEST_DEADLINE",
+    metavar="SECONDS",
+    type=float,
+    default=_DEFAULTS.request_deadline_s,
+    show_envvar=True,
+    help="How long a request may take, beside the time for which it waits for messages.",
+)
+@click.option(
     "--grace",
     "grace_s",
     envvar="TIDEGATE_GRACE",
@@ -232,6 +242,7 @@ def serve(  # noqa: PLR0913 - one for each option
     sixty_second_rules: bool,
     auto_create_queues: bool,
     queues_file: Path | None,
+    request_deadline_s: float,
     grace_s: float,
 ) -> None:
     """Serve queues until Ctrl-C or SIGTERM; a second one ends at once."""
@@ -259,6 +270,7 @@ def serve(  # noqa: PLR0913 - one for each option
             sixty_second_rules=sixty_second_rules,
             auto_create_queues=auto_create_queues,
             queues_file=queues_file,
+            request_deadline_s=request_deadline_s,
             grace_s=grace_s,
         )
     except SettingError as error:

@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 
 import lmdb
 
+from data_plane.core.deadline import deadline_us
 from data_plane.embedded.encoding import (
     PRESENT_KEY,
     encode_key,
@@ -36,6 +37,7 @@ from data_plane.ports import (
     CellUnavailableError,
     Clock,
     Condition,
+    DeadlinePassedError,
     Item,
     Key,
     Tallies,
@@ -81,11 +83,15 @@ class CellCounters:
 
 @dataclass(slots=True)
 class _Write:
-    """A queued write: what it does, whom it answers (nobody: None), and about how big it is."""
+    """A queued write: what it does, whom it answers (nobody: None), and about how big it is.
+
+    After `until_us` nobody waits for it any more: then it is not begun.
+    """
 
     run: Callable[[WriteTransaction], object]
     answer: asyncio.Future[object] | None
     size_bytes: int = 0
+    until_us: int | None = None
 
 
 @dataclass(slots=True)
@@ -272,7 +278,7 @@ class EmbeddedCell:
         if self._closing is not None:
             raise CellUnavailableError("the cell is closing")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Write(run, answer, size_bytes))  # type: ignore[arg-type]
+        self._waiting.append(_Write(run, answer, size_bytes, deadline_us()))  # type: ignore[arg-type]
         self._start_soon()
         return await answer
 
@@ -308,12 +314,19 @@ class EmbeddedCell:
     def _take(self) -> list[_Write]:
         """What waits, as much of it as one transaction may write."""
         writes: list[_Write] = []
-        size_bytes = 0
+        late: list[_Write] = []
+        size_bytes, now_us = 0, self._clock.now_us()
         while self._waiting:
-            size_bytes += self._waiting[0].size_bytes + WRITE_BYTES
+            write = self._waiting[0]
+            if write.until_us is not None and write.until_us <= now_us:
+                late.append(self._waiting.popleft())
+                continue
+            size_bytes += write.size_bytes + WRITE_BYTES
             if writes and size_bytes > self._sizes.batch:
                 break
             writes.append(self._waiting.popleft())
+        if late:
+            _answer(late, [DeadlinePassedError("the request's time was over")] * len(late))
         return writes
 
     def _evaluate(self, writes: list[_Write]) -> _Batch:

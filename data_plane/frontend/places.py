@@ -11,6 +11,7 @@ of who wanted what.)
 from typing import Final
 
 from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError
+from data_plane.frontend.deadlines import asked_wait_s
 from data_plane.frontend.exchange import Exchange, Stage
 from data_plane.frontend.refusals import ThrottledError
 from data_plane.ports import AccountQuotas
@@ -98,7 +99,4 @@ class _Held:
 
 
 def _may_wait(exchange: Exchange) -> bool:
-    if exchange.chosen.name != "ReceiveMessage" or exchange.queue is None:
-        return False
-    wait_s: int = exchange.params.get("WaitTimeSeconds", exchange.queue.receive_wait_s)
-    return wait_s > 0
+    return asked_wait_s(exchange) > 0

@@ -15,7 +15,8 @@ class FrontEndSettings:
 
     The defaults name callers whose credentials name no account or region. `base_url` replaces the
     scheme and host of queue URLs ("": those the caller used). At most `calls_max` calls and
-    `long_polls_max` long polls are served at a time.
+    `long_polls_max` long polls are served at a time, each for `request_deadline_s` at most with
+    what it does, and for as long as it waits for messages.
     """
 
     default_account: str = "000000000000"
@@ -25,3 +26,4 @@ class FrontEndSettings:
     retry_after_s: int = 1
     calls_max: int = CALLS_MAX_DEFAULT
     long_polls_max: int = LONG_POLLS_MAX_DEFAULT
+    request_deadline_s: float = 15.0

@@ -71,6 +71,8 @@ class Gauges:
     now_ms: int
     cells: Mapping[str, Mapping[str, float]]
     """By cell and name; a name that ends in `_total` only ever grows."""
+    dependencies: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The same of each guard before a dependency (runtime/guard.py)."""
 
 
 class Metrics:
@@ -170,7 +172,8 @@ class Metrics:
         yield GaugeMetricFamily(
             "process_resident_memory_bytes", "Resident memory", resident_bytes()
         )
-        yield from _of_cells(gauges.cells)
+        yield from _by_label("cell", gauges.cells)
+        yield from _by_label("dependency", gauges.dependencies)
 
 
 class _Families:
@@ -208,19 +211,19 @@ def _of_backlogs(gauges: Gauges) -> Iterator[Metric]:
     yield oldest
 
 
-def _of_cells(cells: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
+def _by_label(label: str, gauges: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
     families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
-    for cell, values in cells.items():
+    for labelled, values in gauges.items():
         for name, value in values.items():
             family = families.get(name)
             if family is None:
                 kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
                 family = families[name] = kind(
-                    f"tidegate_cell_{name}",
-                    f"The cell's {name.replace('_', ' ')}",
-                    labels=("cell",),
+                    f"tidegate_{label}_{name}",
+                    f"The {label}'s {name.replace('_', ' ')}",
+                    labels=(label,),
                 )
-            family.add_metric((cell,), value)
+            family.add_metric((labelled,), value)
     yield from families.values()
 
 
