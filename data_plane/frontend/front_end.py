@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from data_plane.core.deadline import reset_deadline
 from data_plane.core.errors import (
     INTERNAL_FAILURE,
     SERVICE_UNAVAILABLE,
@@ -10,6 +11,7 @@ from data_plane.core.errors import (
     RefusedError,
 )
 from data_plane.core.identifiers import random_uuid_text
+from data_plane.frontend.deadlines import allow_waiting, begin
 from data_plane.frontend.dispatch import encode_output, measure, perform
 from data_plane.frontend.exchange import Exchange, Stage
 from data_plane.frontend.identity import identify
@@ -75,6 +77,7 @@ class FrontEnd:
             decode_params(known),
             find_queue(queues, expected),  # metadata
             *throttle_queue,
+            allow_waiting(settings),
             # authorise: its place is here, where caller, action and queue are known
             check_required,  # validate
             recognise_repeats,  # deduplicate
@@ -93,6 +96,7 @@ class FrontEnd:
         )
         code = ""
         failure: Exception | None = None
+        deadline = begin(exchange, self._settings)
         try:
             for stage in self._stages:
                 await stage(exchange)
@@ -109,6 +113,8 @@ class FrontEnd:
                 message,
                 self._retry_after_us(fault, error),
             )
+        finally:
+            reset_deadline(deadline)
         response = exchange.response
         if response is None:
             raise TypeError("the last stage makes the response")
