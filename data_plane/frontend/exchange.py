@@ -19,7 +19,8 @@ class Exchange:
     """What the stages learnt of a request so far; each fills in its own part.
 
     `fields` are the form fields of a Query request. `path_queue` is the account and queue that
-    the path names, or None.
+    the path names, or None. `queue_account` and `queue_name` name the queue that it is about, and
+    `queue` is None where there is none. `authorised` says that policies were asked and allow it.
     """
 
     request: HttpRequest
@@ -32,8 +33,10 @@ class Exchange:
     params: Params = field(default_factory=dict)
     caller: Caller | None = None
     region: str = ""
+    queue_account: str = ""
     queue_name: str = ""
     queue: Queue | None = None
+    authorised: bool = False
     invocation_id: str = ""
     attempt: int = 1
     output: Params = field(default_factory=dict)

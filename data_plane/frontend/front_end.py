@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from data_plane.core.deadline import reset_deadline
 from data_plane.core.errors import (
     INTERNAL_FAILURE,
     SERVICE_UNAVAILABLE,
@@ -11,7 +10,6 @@ from data_plane.core.errors import (
     RefusedError,
 )
 from data_plane.core.identifiers import random_uuid_text
-from data_plane.frontend.deadlines import allow_waiting, begin
 from data_plane.frontend.dispatch import encode_output, measure, perform
 from data_plane.frontend.exchange import Exchange, Stage
 from data_plane.frontend.identity import identify
@@ -22,7 +20,7 @@ from data_plane.frontend.intake import (
     protocol_of,
 )
 from data_plane.frontend.places import Places
-from data_plane.frontend.queue_address import ExpectedQueue, find_queue
+from data_plane.frontend.queue_address import ExpectedQueue, find_queue, require_queue
 from data_plane.frontend.refusals import ThrottledError, encode_refusal
 from data_plane.frontend.repeats import recognise_repeats
 from data_plane.frontend.served import Served
@@ -76,9 +74,9 @@ class FrontEnd:
             *throttle_account,
             decode_params(known),
             find_queue(queues, expected),  # metadata
+            # authorise: its place is here, before anything is counted against the queue's owner
             *throttle_queue,
-            allow_waiting(settings),
-            # authorise: its place is here, where caller, action and queue are known
+            require_queue,
             check_required,  # validate
             recognise_repeats,  # deduplicate
             places.around(perform(settings, clock)),  # dispatch
@@ -96,7 +94,6 @@ class FrontEnd:
         )
         code = ""
         failure: Exception | None = None
-        deadline = begin(exchange, self._settings)
         try:
             for stage in self._stages:
                 await stage(exchange)
@@ -113,8 +110,6 @@ class FrontEnd:
                 message,
                 self._retry_after_us(fault, error),
             )
-        finally:
-            reset_deadline(deadline)
         response = exchange.response
         if response is None:
             raise TypeError("the last stage makes the response")

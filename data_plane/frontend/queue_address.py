@@ -28,9 +28,10 @@ _FIRST_MESSAGES: Final = frozenset({"SendMessage", "SendMessageBatch"})
 
 
 def find_queue(queues: Queues, expected: ExpectedQueue | None = None) -> Stage:
-    """Look up the queue that the request names. Raises RefusedError.
+    """Look up the queue that the request names. Raises RefusedError for what can name none.
 
     A send to a queue of the caller's that is missing goes to the `expected` one, if there are such.
+    That there is none is for `require_queue` to say, once it is known who may hear it.
     """
 
     async def stage(exchange: Exchange) -> None:
@@ -39,15 +40,19 @@ def find_queue(queues: Queues, expected: ExpectedQueue | None = None) -> Stage:
         account, name = _address(exchange)
         if not is_queue_name(name):
             raise queue_does_not_exist()
-        exchange.queue_name = name
+        exchange.queue_account, exchange.queue_name = account, name
         queue = await queues.find(account, exchange.region, name)
         if queue is None and expected is not None and _may_create(exchange, account):
             queue = expected(account, exchange.region, name)
-        if queue is None:
-            raise queue_does_not_exist()
         exchange.queue = queue
 
     return stage
+
+
+async def require_queue(exchange: Exchange) -> None:
+    """Raise RefusedError where the queue that the request names does not exist."""
+    if exchange.queue is None and exchange.chosen.on_queue:
+        raise queue_does_not_exist()
 
 
 def _may_create(exchange: Exchange, account: str) -> bool:

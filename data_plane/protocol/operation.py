@@ -1,6 +1,6 @@
 """An operation of the API as a value: its name, its shapes, and the coroutine that performs it."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +20,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     `account` is the caller's own; without a `caller` its root calls. `queue` is set for operations
     that name one. `base_url` is the scheme and host that the caller used, for queue URLs.
     `invocation_id` and `attempt` (1: first) tell a repeated call of an SDK apart from a new one;
-    the id is "" where the client does not send it.
+    the id is "" where the client does not send it. `authorised`: policies allow the call, also
+    where it is about another account's queue.
     """
 
     request_id: str
@@ -33,11 +34,33 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     invocation_id: str = ""
     attempt: int = 1
     caller: Caller | None = None
+    authorised: bool = False
 
     @property
     def sender(self) -> str:
         """The SenderId of messages that it sends."""
         return self.caller.sender if self.caller is not None else self.account
+
+
+class Permission(NamedTuple):
+    """What policies must allow for a call: an action (as SQS names it) on a queue.
+
+    The queue need not exist. `name` is "" where the action is about an account's queues as such.
+    """
+
+    action: str
+    account: str
+    region: str
+    name: str
+
+    @property
+    def arn(self) -> str:
+        """The resource, as policies name it."""
+        return f"arn:aws:sqs:{self.region}:{self.account}:{self.name}"
+
+
+PermissionsOf = Callable[[str, str, Params], Awaitable[Sequence[Permission]]]
+"""What a call needs, by the caller's account and region and the parameters, not yet validated."""
 
 
 class Work(NamedTuple):
@@ -64,7 +87,8 @@ class Operation:
     `perform` validates the parameters, does the work and returns the output parameters (absent
     members left out); it raises RefusedError, having changed nothing. `on_queue` operations have
     their QueueUrl resolved to `Call.queue` before. `measure` says from input and output what was
-    done.
+    done. Policies must allow `action` ("": its name) on that queue, or the `permissions` if it has
+    such.
     """
 
     name: str
@@ -73,3 +97,5 @@ class Operation:
     perform: Callable[[Call], Awaitable[Params]]
     on_queue: bool = True
     measure: Callable[[Params, Params], Work] = no_work
+    action: str = ""
+    permissions: PermissionsOf | None = None
