@@ -69,6 +69,14 @@ INVALID_ACTION: Final = _common("UnknownOperationException", "InvalidAction")
 REQUEST_TOO_LARGE: Final = _common("RequestEntityTooLarge", "RequestEntityTooLarge", 413)
 ACCESS_DENIED: Final = _common("AccessDeniedException", "AccessDenied", 403)
 
+MISSING_AUTHENTICATION_TOKEN: Final = _common(
+    "MissingAuthenticationTokenException", "MissingAuthenticationToken", 403
+)
+INCOMPLETE_SIGNATURE: Final = _common("IncompleteSignatureException", "IncompleteSignature")
+INVALID_CLIENT_TOKEN: Final = _common("UnrecognizedClientException", "InvalidClientTokenId", 403)
+SIGNATURE_DOES_NOT_MATCH: Final = _common("InvalidSignatureException", "SignatureDoesNotMatch", 403)
+INVALID_SECURITY: Final = Fault("InvalidSecurity", "InvalidSecurity")
+
 INTERNAL_FAILURE: Final = _common("InternalFailure", "InternalFailure", 500, sender=False)
 SERVICE_UNAVAILABLE: Final = _common("ServiceUnavailable", "ServiceUnavailable", 503, sender=False)
 

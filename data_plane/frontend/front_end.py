@@ -10,6 +10,7 @@ from data_plane.core.errors import (
     RefusedError,
 )
 from data_plane.core.identifiers import random_uuid_text
+from data_plane.frontend.authentication import authenticate
 from data_plane.frontend.dispatch import encode_output, measure, perform
 from data_plane.frontend.exchange import Exchange, Stage
 from data_plane.frontend.identity import identify
@@ -32,6 +33,7 @@ from data_plane.ports import (
     CellFullError,
     CellUnavailableError,
     Clock,
+    Credentials,
     Entropy,
     Queues,
 )
@@ -46,7 +48,8 @@ class FrontEnd:
     """Answers requests, whoever serves them.
 
     `observe` is called once for each answer, also where it is a failure. Without `expected` queues
-    a send to one that is missing is refused; without `quotas` nobody is throttled.
+    a send to one that is missing is refused; without `quotas` nobody is throttled; without
+    `credentials` signatures are not verified.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what an answer depends on
@@ -59,6 +62,7 @@ class FrontEnd:
         observe: Callable[[Served], None],
         expected: ExpectedQueue | None = None,
         quotas: AccountQuotas | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self._clock = clock
         self._entropy = entropy
@@ -70,7 +74,7 @@ class FrontEnd:
         self._stages: tuple[Stage, ...] = (
             check_size_and_syntax(settings),
             find_operation(known),
-            identify(settings),  # authenticate
+            authenticate(credentials, clock) if credentials else identify(settings),
             *throttle_account,
             decode_params(known),
             find_queue(queues, expected),  # metadata

@@ -78,7 +78,7 @@ def find_operation(operations: Iterable[Operation]) -> Stage:
         if exchange.request.method not in ("GET", "POST"):
             exchange.response = query_xml.UNKNOWN_OPERATION
             return
-        exchange.fields = aws_query.parse_fields(exchange.request.query, _form(exchange.request))
+        exchange.fields = read_fields(exchange.request, exchange.request.query)
         action = exchange.fields.get("Action")
         if action is None:
             exchange.response = query_xml.UNKNOWN_OPERATION
@@ -101,6 +101,11 @@ def find_operation(operations: Iterable[Operation]) -> Stage:
             find_query(exchange)
 
     return stage
+
+
+def read_fields(request: HttpRequest, query: str) -> aws_query.Fields:
+    """The fields of the request's form, and before them those of `query`. Raises RefusedError."""
+    return aws_query.parse_fields(query, _form(request))
 
 
 def decode_params(operations: Iterable[Operation]) -> Stage:

@@ -1,0 +1,304 @@
+"""What a request says of its own signature, read strictly and not believed yet.
+
+The words of refusals are AWS's as far as they were recorded. What the sender wrote is not repeated
+where a secret may have slipped in: into the credential, say.
+"""
+
+import re
+from calendar import monthrange, timegm
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+from urllib.parse import unquote_plus
+
+from data_plane.core.errors import (
+    INCOMPLETE_SIGNATURE,
+    INVALID_CLIENT_TOKEN,
+    INVALID_SECURITY,
+    MISSING_AUTHENTICATION_TOKEN,
+    SIGNATURE_DOES_NOT_MATCH,
+    RefusedError,
+)
+from data_plane.core.identifiers import is_region
+from data_plane.core.sigv4 import ALGORITHM, QUERY_SIGNATURE, TERMINATOR
+
+SERVICE: Final = "sqs"
+WINDOW_S: Final = 900
+"""How far a request's date may be from ours, either way."""
+EXPIRES_S_MAX: Final = 604_800
+
+_SCOPE_PARTS: Final = 5
+_HEADER_FIELDS: Final = ("Credential", "Signature", "SignedHeaders")
+_SECURITY_TOKEN: Final = "X-Amz-Security-Token"  # noqa: S105 - the name of a field
+_QUERY_FIELDS: Final = {
+    name.lower(): name
+    for name in (
+        "X-Amz-Algorithm",
+        "X-Amz-Credential",
+        "X-Amz-Date",
+        "X-Amz-Expires",
+        "X-Amz-SignedHeaders",
+        QUERY_SIGNATURE,
+        _SECURITY_TOKEN,
+    )
+}
+_is_header_name: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+").fullmatch
+_is_date: Final = re.compile(
+    r"([0-9]{4})(0[1-9]|1[0-2])([0-9]{2})T([01][0-9]|2[0-3])([0-5][0-9])([0-5][0-9])Z"
+).fullmatch
+_is_expiry: Final = re.compile(r"[0-9]{1,6}").fullmatch
+_is_printable: Final = re.compile(r"[\t -~]*").fullmatch
+_is_key_id: Final = re.compile(r"[!-~]{1,128}").fullmatch
+
+
+class Claim(NamedTuple):
+    """Who a request says has signed it, when, for what, and how.
+
+    `date` is `YYYYMMDDTHHMMSSZ`. A presigned one says for how many seconds it holds; for one in a
+    header `expires_s` is None.
+    """
+
+    access_key_id: str
+    day: str
+    region: str
+    date: str
+    signed_names: tuple[str, ...]
+    signature: str
+    expires_s: int | None = None
+
+    @property
+    def scope(self) -> str:
+        """The credential's scope, as it is signed."""
+        return f"{self.day}/{self.region}/{SERVICE}/{TERMINATOR}"
+
+
+def read_claim(headers: Mapping[str, str], query: str) -> Claim:
+    """The claim in the `Authorization` header or the query, whichever there is.
+
+    Raises RefusedError: MISSING_AUTHENTICATION_TOKEN without either, INCOMPLETE_SIGNATURE for one
+    with missing, repeated or malformed parts, INVALID_SECURITY for older kinds of signatures,
+    INVALID_CLIENT_TOKEN for a session's (we issue none), SIGNATURE_DOES_NOT_MATCH for two forms at
+    once, for another service or terminator, and for what must be signed and is not.
+    """
+    fields = _query_fields(query) if query else {}
+    authorization = headers.get("authorization")
+    if authorization is not None:
+        if fields:
+            raise _no_match(
+                "Found both 'X-Amz-Algorithm' as a query-string param and 'Authorization' as HTTP "
+                "header."
+            )
+        claim = _read_header(authorization, headers.get("x-amz-date"))
+    elif fields:
+        claim = _read_query(fields)
+    else:
+        if "AWSAccessKeyId=" in query:
+            raise _old_signature()
+        raise RefusedError(MISSING_AUTHENTICATION_TOKEN, "Request is missing Authentication Token")
+    _check_headers(claim.signed_names, headers)
+    return claim
+
+
+def check_times(claim: Claim, now_s: int) -> None:
+    """Refuse what was signed too long ago, or after now, or holds no longer.
+
+    Raises RefusedError: INCOMPLETE_SIGNATURE where the date is none, SIGNATURE_DOES_NOT_MATCH.
+    """
+    signed_s = epoch_s(claim.date)
+    if signed_s is None:
+        raise _incomplete(
+            "Date must be in ISO-8601 'basic format'. See http://en.wikipedia.org/wiki/ISO_8601"
+        )
+    if signed_s > now_s + WINDOW_S:
+        raise _no_match(
+            f"Signature not yet current: {claim.date} is still later than "
+            f"{basic_format(now_s + WINDOW_S)} ({basic_format(now_s)} + {_span(WINDOW_S)})"
+        )
+    holds_s = WINDOW_S if claim.expires_s is None else claim.expires_s
+    if signed_s < now_s - holds_s:
+        raise _no_match(
+            f"Signature expired: {claim.date} is now earlier than "
+            f"{basic_format(now_s - holds_s)} ({basic_format(now_s)} - {_span(holds_s)})"
+        )
+    if claim.day != claim.date[:8]:
+        raise _no_match(
+            "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from "
+            "HTTP."
+        )
+
+
+@lru_cache(maxsize=64)
+def epoch_s(date: str) -> int | None:
+    """Seconds since the epoch of a UTC time in ISO 8601's basic format; None for anything else."""
+    match = _is_date(date)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = map(int, match.groups())
+    if year < 1 or not 1 <= day <= monthrange(year, month)[1]:
+        return None
+    return timegm((year, month, day, hour, minute, second))
+
+
+def basic_format(time_s: int) -> str:
+    """`YYYYMMDDTHHMMSSZ` of seconds since the epoch.
+
+    The calendar is counted in eras of 400 years that start in March, so that leap days come last.
+    """
+    days, second = divmod(time_s, 86_400)
+    era, day_of_era = divmod(days + 719_468, 146_097)
+    year = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
+    march_month = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * march_month + 2) // 5 + 1
+    month = march_month + 3 if march_month < 10 else march_month - 9  # noqa: PLR2004 - January
+    year += 400 * era + (month <= 2)  # noqa: PLR2004 - they belong to the year that began in March
+    hour, minute, second = second // 3600, second // 60 % 60, second % 60
+    return f"{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z"
+
+
+def _read_header(authorization: str, date: str | None) -> Claim:
+    algorithm, _, rest = authorization.partition(" ")
+    if algorithm != ALGORITHM:
+        if algorithm.startswith("AWS4-"):
+            raise _unsupported_algorithm()
+        if algorithm in ("AWS", "AWS3", "AWS3-HTTPS"):
+            raise _old_signature()
+        raise RefusedError(MISSING_AUTHENTICATION_TOKEN, "Request is missing Authentication Token")
+    fields: dict[str, str] = {}
+    for part in rest.split(","):
+        name, equals, value = part.strip(" ").partition("=")
+        if not equals or name not in _HEADER_FIELDS or name in fields:
+            raise _incomplete("Authorization header has a part that is not expected or repeated.")
+        fields[name] = value
+    missing = [
+        f"Authorization header requires '{name}' parameter."
+        for name in _HEADER_FIELDS
+        if not fields.get(name)
+    ]
+    if date is None:
+        missing.append(
+            "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header."
+        )
+    if missing or date is None:
+        raise _incomplete(" ".join(missing))
+    return _claim(fields["Credential"], date, fields["SignedHeaders"], fields["Signature"])
+
+
+def _query_fields(query: str) -> dict[str, str]:
+    """The fields by which a query authenticates, decoded."""
+    fields: dict[str, str] = {}
+    for field in query.split("&"):
+        written, _, value = field.partition("=")
+        name = unquote_plus(written)
+        expected = _QUERY_FIELDS.get(name.lower())
+        if expected is None:
+            continue
+        if name != expected or name in fields:
+            raise _incomplete(f"AWS query-string parameters must include '{expected}' once.")
+        fields[name] = unquote_plus(value)
+    return fields
+
+
+def _read_query(fields: Mapping[str, str]) -> Claim:
+    if _SECURITY_TOKEN in fields:
+        raise _invalid_token()
+    missing = [
+        name for name in _QUERY_FIELDS.values() if name != _SECURITY_TOKEN and not fields.get(name)
+    ]
+    if missing:
+        raise _incomplete(
+            " ".join(f"AWS query-string parameters must include '{name}'." for name in missing)
+            + " Re-examine the query-string parameters."
+        )
+    if fields["X-Amz-Algorithm"] != ALGORITHM:
+        raise _unsupported_algorithm()
+    written = fields["X-Amz-Expires"]
+    expires_s = int(written) if _is_expiry(written) else 0
+    if not 1 <= expires_s <= EXPIRES_S_MAX:
+        raise _incomplete(f"X-Amz-Expires must be between 1 and {EXPIRES_S_MAX} seconds.")
+    claim = _claim(
+        fields["X-Amz-Credential"],
+        fields["X-Amz-Date"],
+        fields["X-Amz-SignedHeaders"],
+        fields[QUERY_SIGNATURE],
+    )
+    return claim._replace(expires_s=expires_s)
+
+
+def _claim(credential: str, date: str, signed_headers: str, signature: str) -> Claim:
+    parts = credential.split("/")
+    if len(parts) != _SCOPE_PARTS:
+        raise _incomplete(
+            "Credential must have exactly 5 slash-delimited elements, e.g. "
+            "keyid/date/region/service/term"
+        )
+    key_id, day, region, service, terminator = parts
+    wrong = []
+    if is_region(region) is None:
+        wrong.append("Credential should be scoped to a valid region.")
+    if service != SERVICE:
+        wrong.append(f"Credential should be scoped to correct service: '{SERVICE}'.")
+    if terminator != TERMINATOR:
+        wrong.append(f"Credential should be scoped with a valid terminator: '{TERMINATOR}'.")
+    if wrong:
+        raise _no_match(" ".join(wrong))
+    if _is_key_id(key_id) is None:
+        raise _invalid_token()
+    return Claim(key_id, day, region, date, _signed_names(signed_headers), signature)
+
+
+@lru_cache(maxsize=256)
+def _signed_names(written: str) -> tuple[str, ...]:
+    """The names, which are sorted, distinct and in lower case, as every signer writes them."""
+    names = tuple(written.split(";"))
+    if not all(map(_is_header_name, names)) or list(names) != sorted(set(names)):
+        raise _incomplete("The names of 'SignedHeaders' must be distinct, sorted, in lower case.")
+    if "host" not in names:
+        raise _no_match("'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization.")
+    return names
+
+
+def _check_headers(signed_names: tuple[str, ...], headers: Mapping[str, str]) -> None:
+    """What is signed is there and can be read, and what acts on a request is signed.
+
+    A content type need not be: some SDKs leave it out, and another one only makes a request wrong.
+    """
+    for name in signed_names:
+        value = headers.get(name)
+        if value is None or _is_printable(value) is None:
+            raise _no_match("A 'SignedHeader' of the AWS Authorization is missing or not readable.")
+    for name in headers:
+        if name.startswith("x-amz-") and name not in signed_names:
+            raise _no_match(
+                "Every 'X-Amz-' header must be a 'SignedHeader' in the AWS Authorization."
+            )
+    if "x-amz-security-token" in headers:
+        raise _invalid_token()
+
+
+def _span(time_s: int) -> str:
+    return f"{time_s} s" if time_s % 60 else f"{time_s // 60} min."
+
+
+def _incomplete(message: str) -> RefusedError:
+    return RefusedError(INCOMPLETE_SIGNATURE, message)
+
+
+def _no_match(message: str) -> RefusedError:
+    return RefusedError(SIGNATURE_DOES_NOT_MATCH, message)
+
+
+def _unsupported_algorithm() -> RefusedError:
+    return _incomplete(f"Unsupported AWS 'algorithm' (only {ALGORITHM} for now).")
+
+
+def _old_signature() -> RefusedError:
+    return RefusedError(
+        INVALID_SECURITY, "The request was not made over HTTPS or did not use SigV4 for signing."
+    )
+
+
+def _invalid_token() -> RefusedError:
+    return RefusedError(
+        INVALID_CLIENT_TOKEN, "The security token included in the request is invalid."
+    )
