@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from data_plane.core.deadline import reset_deadline
 from data_plane.core.errors import (
     INTERNAL_FAILURE,
     SERVICE_UNAVAILABLE,
@@ -11,6 +12,7 @@ from data_plane.core.errors import (
 )
 from data_plane.core.identifiers import random_uuid_text
 from data_plane.frontend.authentication import authenticate
+from data_plane.frontend.deadlines import allow_waiting, begin
 from data_plane.frontend.dispatch import encode_output, measure, perform
 from data_plane.frontend.exchange import Exchange, Stage
 from data_plane.frontend.identity import identify
@@ -80,6 +82,7 @@ class FrontEnd:
             find_queue(queues, expected),  # metadata
             # authorise: its place is here, before anything is counted against the queue's owner
             *throttle_queue,
+            allow_waiting(settings),
             require_queue,
             check_required,  # validate
             recognise_repeats,  # deduplicate
@@ -98,6 +101,7 @@ class FrontEnd:
         )
         code = ""
         failure: Exception | None = None
+        deadline = begin(exchange, self._settings)
         try:
             for stage in self._stages:
                 await stage(exchange)
@@ -114,6 +118,8 @@ class FrontEnd:
                 message,
                 self._retry_after_us(fault, error),
             )
+        finally:
+            reset_deadline(deadline)
         response = exchange.response
         if response is None:
             raise TypeError("the last stage makes the response")
