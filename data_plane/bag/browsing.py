@@ -236,7 +236,7 @@ def _leased(state: Attributes) -> Iterator[tuple[int, int]]:
 
 async def _show_item(view: _View, place: _Place, item: Item, known: _Known) -> bool:
     """Show the messages that an item stands for; False where the page is full before the last."""
-    bodies = view.desk.bodies.get(view.queue.cell)
+    bodies, data_keys = view.desk.bodies.get(view.queue.cell), view.desk.data_keys.of(view.queue)
     block = _block_of(item)
     state = known.states.get(block, {})
     begin = place.index if place.partly == item.key.sort else 0
@@ -246,12 +246,12 @@ async def _show_item(view: _View, place: _Place, item: Item, known: _Known) -> b
         attributes = known.segments.get(key)
         if attributes is None:
             continue
-        segment = LoadedSegment(attributes)
+        segment = LoadedSegment(key, attributes)
         if is_over(view.queue, segment, view.now_us()):
             continue
         every = range(segment.first, segment.first + segment.count)
         alive = [i for i in indexes or every if i >= begin and not is_deleted(state, i)]
-        messages = await readable_messages(segment, bodies) if alive else []
+        messages = await readable_messages(segment, data_keys, bodies) if alive else []
         for index in alive if messages else ():
             message = messages[index - segment.first]
             if not view.page.has_room_for(message):

@@ -4,11 +4,11 @@ A batch may lie in several segments. Each part's name is made from the call's an
 its messages, so that a retry finds the parts wherever they are, and knows what is missing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from data_plane.ports import Attributes
-from data_plane.stored.segment import ID_BYTES, calls_of, message_ids
+from data_plane.stored.segment import ID_BYTES, LoadedSegment, Unseal, calls_of, message_ids
 
 UNMARKED_CALL = b""
 NO_ID = bytes(ID_BYTES)
@@ -33,14 +33,31 @@ class CallPart(NamedTuple):
         return self.call[:_PLAIN_BYTES] + masked.to_bytes(len(self.call) - _PLAIN_BYTES, "big")
 
 
-def find_parts(item: Attributes, call: bytes, of: int) -> dict[int, bytes]:
-    """Ids of the messages of a call, of so many, that lie in this segment, by position."""
-    found: dict[int, bytes] = {}
+class FoundPart(NamedTuple):
+    """Messages of a call in a segment: their positions in the call, and where they begin there."""
+
+    positions: Sequence[int]
+    offset: int
+
+
+def find_parts(item: Attributes, call: bytes, of: int) -> list[FoundPart]:
+    """What this segment has of a call of so many messages."""
+    found: list[FoundPart] = []
     for part in calls_of(item):
         positions = _positions(part.call, call, of)
         if positions is not None and len(positions) == part.count:
-            ids = message_ids(item, part.offset, part.count)
-            found.update(zip(positions, ids, strict=True))
+            found.append(FoundPart(positions, part.offset))
+    return found
+
+
+def ids_of_parts(
+    segment: LoadedSegment, parts: Iterable[FoundPart], unseal: Unseal
+) -> dict[int, bytes]:
+    """The ids of these messages by their positions in the call."""
+    found: dict[int, bytes] = {}
+    for part in parts:
+        ids = message_ids(segment.key, segment.item, part.offset, len(part.positions), unseal)
+        found.update(zip(part.positions, ids, strict=True))
     return found
 
 

@@ -13,6 +13,7 @@ from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored import counting
 from data_plane.stored.bodies import BodyStore
+from data_plane.stored.data_keys import DataKeys
 from data_plane.stored.moves import Target
 
 EVERYONE = 1 << 30
@@ -21,7 +22,8 @@ EVERYONE = 1 << 30
 class Bag:
     """Standard queues on cells; `bodies` has, by cell, where those too big for its items go.
 
-    `queues` knows those that messages move to; without it none do.
+    `queues` knows those that messages move to; without it none do. Without `data_keys` no queue can
+    have a KMS key.
 
     All methods raise CellUnavailableError where a cell fails them, and
     RefusedError(QueueDoesNotExist) for a queue that was dropped.
@@ -35,11 +37,12 @@ class Bag:
         waits: Waits,
         bodies: Mapping[str, BodyStore] = MappingProxyType({}),
         queues: Queues | None = None,
+        data_keys: DataKeys | None = None,
     ) -> None:
         for name in bodies:
             if cells[name].chooses_stamps:
                 raise ValueError(f"cell {name}: bodies lie apart only where stamps are proposed")
-        self._desk = Desk(cells, clock, entropy, waits, bodies, queues)
+        self._desk = Desk(cells, clock, entropy, waits, bodies, queues, data_keys)
 
     async def send(
         self,

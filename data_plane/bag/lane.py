@@ -169,7 +169,7 @@ class Lane:
         self, queue: Queue, item: Item, sort: bytes, block: Block, now_us: int
     ) -> None:
         """Take over a segment that was met under the key `sort`, its own or a late marker's."""
-        segment = LoadedSegment(item.attributes)
+        segment = LoadedSegment(item.key, item.attributes)
         self.messages_per_item += (segment.count - self.messages_per_item) / 8
         if is_over(queue, segment, now_us):
             self._enter(Entry(sort, block, ()))

@@ -24,9 +24,11 @@ from data_plane.stored.moves import REDRIVE, DeadLetters, Move, Mover, copy_for,
 from data_plane.stored.segment import (
     DEAD_LETTER_VERSION,
     FORMAT_VERSION,
+    Sealing,
     pack_tags,
     repack_message,
     seal,
+    segment_name,
 )
 
 
@@ -105,10 +107,14 @@ async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
     suffix = block + bytes((moving.index,))
     if moving.move.begun and await _is_stored(to, suffix, moving.move.since):
         return
+    try:
+        sealing = await to.data_keys.sealing()
+    except RefusedError as refusal:
+        raise CellUnavailableError(f"queue {to.queue.name}: {refusal}") from refusal
     record = Append(
         to.lane.segments,
         suffix,
-        _segment(to, copy, block, moving.index),
+        _segment(to, copy, block, moving.index, sealing),
         to.proposed_us(),
         tallies=lambda stamp_us: counting.sent(to.queue, _counted_us(to, copy, stamp_us), 0, 1),
     )
@@ -136,10 +142,12 @@ def _copied(at: Access, block_id: bytes, moving: Moving) -> Message:
     return copy_for(moving.move, at.queue, place, moving.message, moving.held)
 
 
-def _segment(to: Access, copy: Message, block: bytes, index: int) -> Attributes:
+def _segment(
+    to: Access, copy: Message, block: bytes, index: int, sealing: Sealing | None
+) -> Attributes:
     """A segment of this one message; that of a dead letter has the time of sending, too."""
     size = size_bytes(copy.body, copy.attributes)
-    envelope, sealed = seal([repack_message(copy, size)])
+    name = segment_name(block, index)
     attributes: dict[str, Value] = {
         "v": FORMAT_VERSION,
         "k": "s",
@@ -147,11 +155,10 @@ def _segment(to: Access, copy: Message, block: bytes, index: int) -> Attributes:
         "i": index,
         "n": 1,
         "y": size,
-        "e": envelope,
-        "z": sealed,
+        **seal([repack_message(copy, size)], sealing, to.lane.segments, *name),
     }
     if copy.group:
-        attributes["u"] = pack_tags([tag_of(to.queue.uid, copy.group)])
+        attributes["u"] = pack_tags([tag_of(to.queue, copy.group)])
     sent_us = to.now_us()
     if copy.dead_letter_source:
         sent_us = copy.sent_ms * 1000

@@ -14,7 +14,7 @@ from data_plane.bag.desk import Access, Desk, channel, open_lane
 from data_plane.bag.lane import is_over
 from data_plane.bag.moving import Moving
 from data_plane.core import receipt_handle
-from data_plane.core.errors import OVER_LIMIT, RefusedError
+from data_plane.core.errors import OVER_LIMIT, RefusedError, is_of_kms
 from data_plane.core.limits import IN_FLIGHT_MAX
 from data_plane.core.message import Delivery, Message, Redriven
 from data_plane.core.queue import Queue
@@ -76,6 +76,10 @@ async def redrive(desk: Desk, queue: Queue, *, count: int, target: Target) -> Re
                 break
     except CellUnavailableError as failure:
         return Redriven(mover.moved, more, failure)
+    except RefusedError as refusal:
+        if not is_of_kms(refusal):
+            raise
+        return Redriven(mover.moved, more, refusal)
     return Redriven(mover.moved, more, mover.refusal)
 
 
@@ -320,7 +324,7 @@ def _unchanged(block: Block, leases: dict[int, bytes]) -> tuple[AnyOf, ...]:
 
 def _delivery(at: Access, block: Block, index: int, message: Message, held: Lease) -> Delivery:
     handle = receipt_handle.encode(
-        at.queue.uid,
+        at.queue,
         at.lane.number,
         at.lane.epoch,
         block.id,

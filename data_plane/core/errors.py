@@ -61,12 +61,23 @@ OVER_LIMIT: Final = Fault("OverLimit", "OverLimit", 403)
 REQUEST_THROTTLED: Final = Fault("RequestThrottled", "RequestThrottled", 403)
 RESOURCE_NOT_FOUND: Final = Fault("ResourceNotFoundException", "ResourceNotFoundException", 404)
 
+KMS_ACCESS_DENIED: Final = Fault("KmsAccessDenied", "KMS.AccessDeniedException")
+KMS_DISABLED: Final = Fault("KmsDisabled", "KMS.DisabledException")
+KMS_INVALID_KEY_USAGE: Final = Fault("KmsInvalidKeyUsage", "KMS.InvalidKeyUsageException")
+KMS_INVALID_STATE: Final = Fault("KmsInvalidState", "KMS.InvalidStateException")
+KMS_NOT_FOUND: Final = Fault("KmsNotFound", "KMS.NotFoundException")
+KMS_OPT_IN_REQUIRED: Final = Fault("KmsOptInRequired", "KMS.OptInRequired", 403)
+KMS_THROTTLED: Final = Fault("KmsThrottled", "KMS.ThrottlingException")
+
 INVALID_PARAMETER_VALUE: Final = _common("InvalidParameterValueException", "InvalidParameterValue")
 MISSING_PARAMETER: Final = _common("MissingRequiredParameterException", "MissingParameter")
 MALFORMED_INPUT: Final = _common("SerializationException", "MalformedInput")
 MALFORMED_QUERY: Final = _common("MalformedQueryString", "MalformedQueryString", 404)
 INVALID_ACTION: Final = _common("UnknownOperationException", "InvalidAction")
 REQUEST_TOO_LARGE: Final = _common("RequestEntityTooLarge", "RequestEntityTooLarge", 413)
+MALFORMED_HTTP_REQUEST: Final = _common("MalformedHttpRequestException", "MalformedHttpRequest")
+LENGTH_REQUIRED: Final = _common("LengthRequired", "LengthRequired", 411)
+REQUEST_TIMEOUT: Final = _common("RequestTimeoutException", "RequestTimeout", 408)
 ACCESS_DENIED: Final = _common("AccessDeniedException", "AccessDenied", 403)
 
 MISSING_AUTHENTICATION_TOKEN: Final = _common(
@@ -79,6 +90,18 @@ INVALID_SECURITY: Final = Fault("InvalidSecurity", "InvalidSecurity")
 
 INTERNAL_FAILURE: Final = _common("InternalFailure", "InternalFailure", 500, sender=False)
 SERVICE_UNAVAILABLE: Final = _common("ServiceUnavailable", "ServiceUnavailable", 503, sender=False)
+
+
+def request_too_large(body_bytes_max: int) -> RefusedError:
+    """The request's body is longer than bodies may be."""
+    return RefusedError(
+        REQUEST_TOO_LARGE, f"Request bodies cannot be longer than {body_bytes_max} bytes."
+    )
+
+
+def is_of_kms(refusal: RefusedError) -> bool:
+    """Whether a queue's key is why."""
+    return refusal.fault.code.startswith("KMS.")
 
 
 def missing_parameter(name: str) -> RefusedError:

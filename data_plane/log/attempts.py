@@ -3,12 +3,12 @@
 Source: SQS API reference, ReceiveMessage. The item is described in docs/storage.md.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from data_plane.core import receipt_handle
+from data_plane.core.digests import attempt_hash
 from data_plane.core.message import Delivery, Message
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
@@ -28,10 +28,7 @@ _SEPARATOR = "\n"
 
 
 def _key(queue: Queue, attempt: str) -> Key:
-    digest = hashlib.blake2b(
-        attempt.encode(), digest_size=16, key=queue.uid.encode(), person=b"r"
-    ).digest()
-    return Key(keys.attempts(queue.uid), digest)
+    return Key(keys.attempts(queue.uid), attempt_hash(queue, attempt))
 
 
 async def remember(desk: Desk, queue: Queue, attempt: str, deliveries: Sequence[Delivery]) -> None:
@@ -141,7 +138,7 @@ async def _messages(at: Access, block: int, indexes: set[int]) -> dict[int, Mess
         after = slots[-1].number if slots else after
         mine = [slot for slot in slots if slot.block == block and slot.kind == MESSAGES]
         wanted = {
-            slot.number: LoadedSegment(slot.item)
+            slot.number: LoadedSegment(slot.key, slot.item)
             for slot in mine
             if indexes & set(range(slot.first, slot.next_index))
             and not is_over(at.queue, slot.stamp_us, now_us)

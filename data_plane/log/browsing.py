@@ -165,8 +165,9 @@ async def _show(
     ready_us = slot.stamp_us // 1000 * 1000 + view.queue.delay_s * 1_000_000
     count = len(slot.messages)
     alive = [p for p in range(place.shown, count) if not is_deleted(state, slot.first + p)]
-    bodies = view.desk.bodies.get(view.queue.cell)
-    messages = await readable_messages(LoadedSegment(slot.item), bodies) if alive else []
+    bodies, data_keys = view.desk.bodies.get(view.queue.cell), view.desk.data_keys.of(view.queue)
+    segment = LoadedSegment(slot.key, slot.item)
+    messages = await readable_messages(segment, data_keys, bodies) if alive else []
     for position in alive if messages else ():
         sequence = sequence_number(slot.stamp_us, place.partition, position)
         message = replace(messages[position], sequence=sequence)

@@ -12,6 +12,7 @@ from data_plane.log.partition import Partition
 from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.bounds import STATE_TTL_SLACK_S
+from data_plane.stored.data_keys import DataKeys, QueueKeys
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 
 GROUP_SCOPE = "messageGroup"
@@ -20,7 +21,8 @@ GROUP_SCOPE = "messageGroup"
 class Desk:
     """One front end's side of the log. `writer` names it in nonces and leases.
 
-    `queues` knows those that messages move to; without it none do.
+    `queues` knows those that messages move to; without it none do. Without `data_keys` there are
+    managed ones alone.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - a front end is these ports
@@ -31,8 +33,10 @@ class Desk:
         waits: Waits,
         bodies: Mapping[str, BodyStore],
         queues: Queues | None,
+        data_keys: DataKeys | None,
     ) -> None:
         self.cells = cells
+        self.data_keys = data_keys or DataKeys(clock, entropy, waits)
         self.queues = queues
         self.bodies = bodies
         self.clock = clock
@@ -112,6 +116,11 @@ class Access:
     def bodies(self) -> BodyStore | None:
         """Where the cell has bodies that are too big for it, if it has such a place."""
         return self.desk.bodies.get(self.queue.cell)
+
+    @property
+    def data_keys(self) -> QueueKeys:
+        """What the queue's messages are sealed with."""
+        return self.desk.data_keys.of(self.queue)
 
     def now_us(self) -> int:
         """This front end's clock, in microseconds."""

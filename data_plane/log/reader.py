@@ -195,7 +195,7 @@ class Reader:
         if opened:
             self.pending_count += len(opened)
             self.open_slots[slot.number] = opened
-            self.hold(slot.number, LoadedSegment(slot.item))
+            self.hold(slot.number, LoadedSegment(slot.key, slot.item))
         else:
             self._leave(block, asked_us)
 

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import chain
 
 from data_plane.core import receipt_handle
+from data_plane.core.errors import RefusedError, is_of_kms
 from data_plane.core.message import Delivery, Message, Redriven
 from data_plane.core.queue import Queue
 from data_plane.log import moving, reading, upkeep
@@ -61,7 +62,7 @@ async def _receive_or_move(
         moved_before, short = mover.moved, count - len(deliveries)
         try:
             deliveries += await _receive_now(desk, queue, short, visibility_s, mover)
-        except CellUnavailableError:
+        except (CellUnavailableError, RefusedError):
             if not deliveries:
                 raise
             break  # What is claimed must be handed out.
@@ -81,6 +82,10 @@ async def redrive(desk: Desk, queue: Queue, *, count: int, target: Target) -> Re
             more = mover.moved > moved_before
     except CellUnavailableError as failure:
         return Redriven(mover.moved, more, failure)
+    except RefusedError as refusal:
+        if not is_of_kms(refusal):
+            raise
+        return Redriven(mover.moved, more, refusal)
     return Redriven(mover.moved, more, mover.refusal)
 
 
@@ -155,7 +160,7 @@ class _Round:
                 return
             try:
                 deliveries += await self._claim_ready(at, count - len(deliveries))
-            except CellUnavailableError:
+            except (CellUnavailableError, RefusedError):
                 if not deliveries:
                     raise
                 return  # What is claimed must be handed out.
@@ -218,7 +223,7 @@ async def _claim(
         wanted = [message for message in by_block[first] if message.group not in lost]
         try:
             deliveries = await _claim_in(at, wanted, visibility_s, token, mover) if wanted else {}
-        except CellUnavailableError:
+        except (CellUnavailableError, RefusedError):
             if not claimed:
                 raise
             break  # What is claimed must be handed out.
@@ -391,7 +396,7 @@ def _unchanged(block: Block, leases: dict[int, bytes]) -> tuple[AnyOf, ...]:
 def _delivery(at: Access, message: Pending, body: Message, held: Lease) -> Delivery:
     number = at.partition.number
     handle = receipt_handle.encode(
-        at.queue.uid,
+        at.queue,
         number,
         at.partition.generation,
         be64(message.block.first) + _HANDLE_PADDING,

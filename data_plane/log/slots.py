@@ -1,25 +1,24 @@
 """Slots: what one append stores, as an item and as values (docs/storage.md)."""
 
-import hashlib
 import struct
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from data_plane.core.message import Outgoing
 from data_plane.core.queue import Generation
-from data_plane.log.bounds import GROUP_HASHES_MAX, KEYS_MAX
-from data_plane.ports import Attributes, Item, Value
+from data_plane.ports import Attributes, Item, Key, Value
 from data_plane.stored.keys import slot_of
 from data_plane.stored.segment import (
     FORMAT_VERSION,
     PackedMessage,
+    Sealing,
     check_version,
     number,
     octets,
     pack_message,
     repack_message,
     seal,
+    slot_name,
 )
 
 MESSAGES, PURGE, START, END = "s", "p", "r", "e"
@@ -35,7 +34,7 @@ class Hashes(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A slot as whoever reads the log needs it; `item` has the bodies."""
+    """A slot as whoever reads the log needs it; `item`, under `key`, has the bodies."""
 
     number: int
     kind: str
@@ -44,6 +43,7 @@ class Slot(NamedTuple):
     block: int
     first: int
     messages: tuple[Hashes, ...]
+    key: Key
     item: Attributes
 
     @property
@@ -66,27 +66,6 @@ class PackedFifoMessage(NamedTuple):
     moved: bool
 
 
-@lru_cache(GROUP_HASHES_MAX)
-def group_hash(uid: str, group: str) -> bytes:
-    """What names a message group in stored items."""
-    return hashlib.blake2b(group.encode(), digest_size=16, key=uid.encode(), person=b"g").digest()
-
-
-def dedup_hash(uid: str, message: Outgoing, *, group_scope: bool) -> bytes:
-    """What messages have in common of which one is a duplicate of the other."""
-    scope = message.group if group_scope else ""
-    # Neither id contains the separator.
-    named = f"{scope}\n{message.deduplication_id}".encode()
-    digest = _keyed(uid).copy()
-    digest.update(named)
-    return digest.digest()
-
-
-@lru_cache(KEYS_MAX)
-def _keyed(uid: str) -> hashlib.blake2b:
-    return hashlib.blake2b(digest_size=16, key=uid.encode(), person=b"d")
-
-
 def pack(message: Outgoing, hashes: Hashes, sender: str) -> PackedFifoMessage:
     """A message as it is stored."""
     if message.moved is not None:
@@ -97,16 +76,17 @@ def pack(message: Outgoing, hashes: Hashes, sender: str) -> PackedFifoMessage:
     return PackedFifoMessage(hashes, stored, message.size, moved=False)
 
 
-def pack_slot(messages: Sequence[PackedFifoMessage]) -> dict[str, Value]:
-    """The attributes of a slot that depend on its messages."""
-    envelope, sealed = seal([message.stored for message in messages])
+def pack_slot(
+    messages: Sequence[PackedFifoMessage], sealing: Sealing | None, slot: Key, nonce: bytes
+) -> dict[str, Value]:
+    """The attributes of a slot that depend on its messages, for the write with this nonce."""
+    stored = [message.stored for message in messages]
     moved: dict[str, Value] = {"j": 1} if any(message.moved for message in messages) else {}
     return {
         **moved,
         "n": len(messages),
         "y": sum(message.size_bytes for message in messages),
-        "e": envelope,
-        "z": sealed,
+        **seal(stored, sealing, slot.partition, *slot_name(slot.sort, nonce)),
         "u": b"".join(_HASHES.pack(*message.hashes) for message in messages),
     }
 
@@ -124,6 +104,7 @@ def read_slot(item: Item) -> Slot:
         block=number(attributes, "b"),
         first=number(attributes, "i"),
         messages=tuple(map(Hashes._make, _HASHES.iter_unpack(hashes))),
+        key=item.key,
         item=attributes,
     )
 

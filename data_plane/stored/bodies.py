@@ -39,6 +39,7 @@ from data_plane.stored.bounds import (
 from data_plane.stored.segment import (
     DamagedSegmentError,
     LoadedSegment,
+    Unseal,
     number,
     octets,
     open_segment,
@@ -141,7 +142,9 @@ class BodyStore:
 
     # Receiving
 
-    async def fetch(self, segment: LoadedSegment) -> list[Message] | None:
+    async def fetch(
+        self, segment: LoadedSegment, unseal: Unseal | None = None
+    ) -> list[Message] | None:
         """The messages of a segment whose body lies apart; None where there is no body.
 
         Raises DamagedSegmentError where the body is not what was written.
@@ -157,7 +160,7 @@ class BodyStore:
             return None
         if crc32(body) != number(segment.item, "g"):
             raise DamagedSegmentError(f"blob {name} is not what was written")
-        messages = open_segment(segment.item, body)
+        messages = open_segment(segment.key, segment.item, body, unseal)
         self._hold(name, number(segment.item, "y"), messages)
         return messages
 

@@ -23,6 +23,14 @@ DELETED_NAMES_MAX = 1_000
 UNNEEDED_BODIES_MAX = 100_000
 """Beyond these, bodies of deleted messages stay until the sweep finds their segments expired."""
 
+DATA_KEY_TTL_S = 60 * 86_400
+"""A message is stored for 29 days at most after its key was made: that serves for a day, and the
+longest delay and the longest retention are 14 days each."""
+
+DATA_KEYS_PER_QUEUE_MAX = 64
+QUEUES_WITH_DATA_KEYS_MAX = 4_096
+"""Keys that a front end has at hand; what falls out is derived, or asked for, again."""
+
 FAIR_LANES = 3
 """Lanes of a standard queue: the quiet one, and two for groups that have much waiting."""
 

@@ -7,6 +7,7 @@ from data_plane.ports import Attributes
 from data_plane.stored import lease
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.bounds import BROWSE_BYTES_MAX
+from data_plane.stored.data_keys import QueueKeys
 from data_plane.stored.segment import DamagedSegmentError, LoadedSegment, UnknownFormatError
 
 
@@ -72,16 +73,23 @@ def is_deleted(state: Attributes, index: int) -> bool:
     return isinstance(done, frozenset) and index in done
 
 
-async def readable_messages(segment: LoadedSegment, bodies: BodyStore | None) -> list[Message]:
+async def readable_messages(
+    segment: LoadedSegment, keys: QueueKeys, bodies: BodyStore | None
+) -> list[Message]:
     """The messages of a segment; none where they cannot be read, as nobody can receive them.
 
-    Raises CellUnavailableError where a body apart is not to be had at present.
+    Raises RefusedError with a fault of KMS, and CellUnavailableError where a key or a body apart is
+    not to be had at present.
     """
     try:
+        opener = await keys.opener((segment,))
+        failure = opener.failure(segment)
+        if failure is not None:
+            raise failure
         if not segment.blob:
-            return segment.messages()
+            return segment.messages(opener.unseal)
         if bodies is None:
             raise UnknownFormatError("a segment names a blob, and its cell has none")
-        return await bodies.fetch(segment) or []
+        return await bodies.fetch(segment, opener.unseal) or []
     except DamagedSegmentError:
         return []

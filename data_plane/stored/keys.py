@@ -75,6 +75,11 @@ def pages(uid: str, partition: int, generation: int) -> str:
     return f"U|{uid}|{lane_name(partition, generation)}"
 
 
+def data_keys(uid: str) -> str:
+    """The partition of the wrapped data keys of a queue, in the registry's cell."""
+    return f"Y|{uid}"
+
+
 def attempts(uid: str) -> str:
     """The partition of receive attempts."""
     return f"R|{uid}"

@@ -1,14 +1,15 @@
 """Segments: messages that were acknowledged together, as one item (docs/storage.md)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import zstandard
 
 from data_plane.core.message import Message, MessageAttribute, Outgoing
-from data_plane.ports import Attributes
+from data_plane.core.sealing import DataSeal, place
+from data_plane.ports import Attributes, Key, Value
 from data_plane.stored.bounds import COMPRESS_BYTES_MIN
 
 FORMAT_VERSION = 1
@@ -18,6 +19,12 @@ DEAD_LETTER_VERSION = 2
 ID_BYTES = 16
 PACKED = 0
 COMPRESSED = 1
+SEALED = 16
+"""Added to what is beneath."""
+
+_SEALED_ENVELOPES = (SEALED + PACKED, SEALED + COMPRESSED)
+_COMPRESSED_ENVELOPES = (COMPRESSED, SEALED + COMPRESSED)
+_ENVELOPES = (PACKED, COMPRESSED, *_SEALED_ENVELOPES)
 
 _DEDUPLICATION_ID = 7
 _ORIGIN = 8
@@ -29,6 +36,10 @@ _compressor = zstandard.ZstdCompressor(level=1)
 _decompressor = zstandard.ZstdDecompressor()
 
 PackedMessage = list[Any]
+
+Unseal = Callable[[Key, Attributes, bytes], bytes]
+"""From the key and the item of a segment to what is beneath its seal. Raises DamagedSegmentError.
+"""
 
 
 class UnknownFormatError(Exception):
@@ -75,28 +86,73 @@ def repack_message(message: Message, size_bytes: int) -> PackedMessage:
     return packed
 
 
-def seal(messages: Sequence[PackedMessage]) -> tuple[int, bytes]:
-    """Pack and, where it pays, compress: the envelope and the bytes."""
-    packed = _encoder.encode(messages)
+class Sealing(NamedTuple):
+    """What a segment is sealed with: a data key, its id, and a nonce that serves once."""
+
+    key_id: bytes
+    seal: DataSeal
+    nonce: bytes
+    account: str
+
+
+def seal(
+    messages: Sequence[PackedMessage], sealing: Sealing | None, partition: str, *name: bytes | str
+) -> dict[str, Value]:
+    """Pack, compress where it pays, and seal: the attributes that hold the messages.
+
+    `name` is the segment's in its partition: `segment_name` or `slot_name`.
+    """
+    envelope, packed = PACKED, _encoder.encode(messages)
     if len(packed) >= COMPRESS_BYTES_MIN:
         compressed = _compressor.compress(packed)
         if len(compressed) * 10 < len(packed) * 9:
-            return COMPRESSED, compressed
-    return PACKED, packed
+            envelope, packed = COMPRESSED, compressed
+    if sealing is None:
+        return {"e": envelope, "z": packed}
+    envelope += SEALED
+    where = place(sealing.account, partition, *name, f"{envelope}|{len(messages)}")
+    sealed = sealing.seal.seal(sealing.nonce, packed, where)
+    return {"e": envelope, "q": sealing.key_id, "z": sealed}
+
+
+def segment_name(block: bytes, first: int) -> tuple[bytes | str, ...]:
+    """What a segment is called in its partition, whatever its slice."""
+    return block, str(first)
+
+
+def slot_name(slot: bytes, nonce: bytes) -> tuple[bytes | str, ...]:
+    """What a slot is called in its partition: its sort key, and the write that got it."""
+    return slot, nonce
+
+
+def bound_to(account: str, key: Key, item: Attributes) -> bytes:
+    """The place that the seal of a stored segment, or slot, is bound to."""
+    if "w" in item:
+        name = slot_name(key.sort, octets(item, "w"))
+    else:
+        name = segment_name(octets(item, "b"), number(item, "i"))
+    return place(account, key.partition, *name, f"{number(item, 'e')}|{number(item, 'n')}")
 
 
 class DamagedSegmentError(Exception):
     """A segment's bytes are not what was written."""
 
 
-def _unseal(item: Attributes, body: bytes | None) -> list[PackedMessage]:
+def _open(
+    key: Key, item: Attributes, body: bytes | None, unseal: Unseal | None
+) -> list[PackedMessage]:
     if item["v"] != DEAD_LETTER_VERSION:
         check_version(item)
-    envelope, sealed = item["e"], item["z"] if body is None else body
-    if not isinstance(sealed, bytes) or envelope not in (PACKED, COMPRESSED):
+    envelope, packed = item["e"], item["z"] if body is None else body
+    if envelope not in _ENVELOPES or not isinstance(packed, bytes):
         raise UnknownFormatError(f"segment with envelope {envelope!r}")
+    if envelope in _SEALED_ENVELOPES:
+        if unseal is None:
+            raise UnknownFormatError("a sealed segment, and no keys")
+        packed = unseal(key, item, packed)
     try:
-        packed = _decompressor.decompress(sealed) if envelope == COMPRESSED else sealed
+        if envelope in _COMPRESSED_ENVELOPES:
+            packed = _decompressor.decompress(packed)
         return _decoder.decode(packed)
     except (zstandard.ZstdError, msgspec.DecodeError) as damage:
         raise DamagedSegmentError(str(damage)) from damage
@@ -108,8 +164,13 @@ def check_version(item: Attributes) -> None:
         raise UnknownFormatError(f"stored item of version {item['v']!r}")
 
 
-def open_segment(item: Attributes, body: bytes | None = None) -> list[Message]:
-    """The messages of a segment, in order; `body` is what a blob holds in the item's stead."""
+def open_segment(
+    key: Key, item: Attributes, body: bytes | None = None, unseal: Unseal | None = None
+) -> list[Message]:
+    """The messages of the segment under this key, in order.
+
+    `body` is what a blob holds in the item's stead. Raises DamagedSegmentError, UnknownFormatError.
+    """
     sent_ms = sent_us(item) // 1000
     return [
         Message(
@@ -124,7 +185,7 @@ def open_segment(item: Attributes, body: bytes | None = None) -> list[Message]:
             stored[_DEDUPLICATION_ID] if len(stored) > _DEDUPLICATION_ID else "",
             *(stored[_ORIGIN] if len(stored) > _ORIGIN else ()),
         )
-        for stored in _unseal(item, body)
+        for stored in _open(key, item, body, unseal)
     ]
 
 
@@ -136,14 +197,19 @@ def sent_us(item: Attributes) -> int:
 class LoadedSegment:
     """A segment in memory; its messages are opened when the first of them is needed.
 
-    `blob` names its body where that lies apart ("": it does not); then `messages` is not for it.
+    `key_id` names the data key of what is sealed (b"": it is not). `blob` names its body where that
+    lies apart ("": it does not); then `messages` is not for it.
     Retention counts from `sent_us`; a purge goes by `stamp_us`, when the queue got them.
     """
 
-    __slots__ = ("_messages", "blob", "count", "first", "item", "sent_us", "stamp_us")
+    __slots__ = (
+        *("_messages", "blob", "count", "first", "item", "key", "key_id", "sent_us", "stamp_us"),
+    )
 
-    def __init__(self, item: Attributes) -> None:
+    def __init__(self, key: Key, item: Attributes) -> None:
+        self.key = key
         self.item = item
+        self.key_id = octets(item, "q") if "q" in item else b""
         self.first = number(item, "i")
         self.count = number(item, "n")
         self.sent_us = sent_us(item)
@@ -151,20 +217,22 @@ class LoadedSegment:
         self.blob = str(item.get("o", ""))
         self._messages: list[Message] | None = None
 
-    def messages(self) -> list[Message]:
-        """All of them, in order."""
+    def messages(self, unseal: Unseal | None = None) -> list[Message]:
+        """All of them, in order. Raises DamagedSegmentError, UnknownFormatError."""
         if self._messages is None:
-            self._messages = open_segment(self.item)
+            self._messages = open_segment(self.key, self.item, unseal=unseal)
         return self._messages
 
 
-def message_ids(item: Attributes, offset: int, count: int) -> list[bytes]:
+def message_ids(
+    key: Key, item: Attributes, offset: int, count: int, unseal: Unseal | None
+) -> list[bytes]:
     """The ids of some messages of a segment."""
     apart = item.get("a")
     if isinstance(apart, bytes):
         starts = range(offset * ID_BYTES, (offset + count) * ID_BYTES, ID_BYTES)
         return [apart[start : start + ID_BYTES] for start in starts]
-    return [stored[0] for stored in _unseal(item, None)[offset : offset + count]]
+    return [stored[0] for stored in _open(key, item, None, unseal)[offset : offset + count]]
 
 
 def number(item: Attributes, name: str) -> int:

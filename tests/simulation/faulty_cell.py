@@ -28,6 +28,7 @@ from data_plane.stored.segment import number, open_segment
 from tests.simulation.plan import Surroundings
 from tests.simulation.process import Process
 from tests.simulation.scheduler import Future, Scheduler
+from tests.simulation.sealed import unseal
 from tests.simulation.weather import Weather
 
 T = TypeVar("T")
@@ -125,7 +126,7 @@ class Store:
         self, time_us: int, front_end: str, key: Key, item: Attributes, body: bytes | None
     ) -> None:
         stamp_us = number(item, "t")
-        for message in open_segment(item, body):
+        for message in open_segment(key, item, body, unseal):
             earlier = self._segments.setdefault(message.body, [])
             again = any(self._holds(known) for known in earlier)
             self.stored.append(

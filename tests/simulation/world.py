@@ -27,10 +27,10 @@ from tests.simulation.history import Attempt, History
 from tests.simulation.plan import Surroundings
 from tests.simulation.process import Process
 from tests.simulation.scheduler import Future, Scheduler
+from tests.simulation.sealed import ACCOUNT, REGISTRY_SECRET
 from tests.simulation.weather import Weather
 
 START_US = 1_800_000_000_000_000
-ACCOUNT = "123456789012"
 JUMP_US_MAX = 300_000_000
 
 Answer = tuple[int, Mapping[str, Any]]
@@ -72,7 +72,9 @@ class Slot:
         }
         data_cells = {name: self.cells[name] for name in world.cell_names}
         bodies = {name: self._bodies(place) for name, place in world.places.items()}
-        registry = Registry(self.cells["meta"], tuple(data_cells), process, process)
+        registry = Registry(
+            self.cells["meta"], tuple(data_cells), process, process, secret=REGISTRY_SECRET
+        )
         bag = Bag(data_cells, process, process, process, bodies, registry)
         log = Log(data_cells, process, process, process, bodies, registry)
         engine = Engine(bag, log)

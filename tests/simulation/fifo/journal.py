@@ -13,6 +13,7 @@ from data_plane.stored import lease
 from data_plane.stored.segment import open_segment
 from tests.simulation.faulty_cell import Store, Stored
 from tests.simulation.scheduler import Scheduler
+from tests.simulation.sealed import unseal
 
 SLOTS, STATES = "G|", "F|"
 SECOND_US = 1_000_000
@@ -177,7 +178,7 @@ class Desk:
             tell_body(str(after["o"]), note)
 
     def _note(self, front_end: str, written: WrittenSlot, body: bytes | None) -> None:
-        for message in open_segment(written.slot.item, body):
+        for message in open_segment(written.slot.key, written.slot.item, body, unseal):
             self._store.stored.append(
                 Stored(
                     written.time_us,

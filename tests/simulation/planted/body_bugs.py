@@ -33,8 +33,9 @@ async def _append_before_its_body(at: Access, delay_us: int, parcels: list[Any])
         await _append(at, delay_us, parcels)
         return
     messages = [message for parcel in parcels for message in parcel.messages]
-    attributes, suffix = sending._segment(at, delay_us, parcels, messages)
     queue = parcels[-1].queue
+    sealing = await at.desk.data_keys.of(queue).sealing()
+    attributes, suffix = sending._segment(at, delay_us, parcels, messages, sealing)
     record = Append(
         at.lane.segments,
         suffix,

@@ -13,10 +13,10 @@ from data_plane.core.message import Message
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.memory.cell import MemoryCell
-from data_plane.ports import Append, Appended, Attributes, Update
+from data_plane.ports import Append, Appended, Attributes, Key, Update
 from data_plane.stored import keys, segment
 from data_plane.stored.lease import Lease
-from data_plane.stored.segment import LoadedSegment
+from data_plane.stored.segment import LoadedSegment, Unseal
 from tests.simulation.planted import PlantedBug
 
 DELIVERED = frozenset({"acknowledged is delivered"})
@@ -155,10 +155,12 @@ def _one_partition_for_all(_uid: str, lane_number: int, epoch: int) -> str:
     return f"B|{lane_number}|{epoch}"
 
 
-def _open_without_attributes(item: Attributes) -> list[Message]:
+def _open_without_attributes(
+    key: Key, item: Attributes, body: bytes | None = None, unseal: Unseal | None = None
+) -> list[Message]:
     return [
         Message(m.id, m.body, (), m.trace_header, m.group, m.sender, m.sent_ms)
-        for m in _open_segment(item)
+        for m in _open_segment(key, item, body, unseal)
     ]
 
 

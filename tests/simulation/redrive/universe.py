@@ -11,9 +11,10 @@ from tests.simulation.faults import settle, strike
 from tests.simulation.fifo import plan as fifo_plan
 from tests.simulation.fifo.universe import watched
 from tests.simulation.plan import BLOB_BOUNDS, SMALL_BOUNDS, Surroundings
+from tests.simulation.sealed import ACCOUNT
 from tests.simulation.universe import DRAIN_US, Outcome, all_of, live
 from tests.simulation.weather import choose_climate
-from tests.simulation.world import ACCOUNT, World
+from tests.simulation.world import World
 
 REGION: Final = "eu-west-1"
 TASKS: Final = ("none", "other", "home")

@@ -2,12 +2,18 @@
 
 import pytest
 
-from data_plane.bag.calls import CallPart, find_parts, known_ids, merge_ids
+from data_plane.bag.calls import CallPart, find_parts, ids_of_parts, known_ids, merge_ids
 from data_plane.core.message import Outgoing
 from data_plane.memory.cell import MemoryCell
-from data_plane.ports import Append, Appended, CellUnavailableError
+from data_plane.ports import Append, Appended, CellUnavailableError, Key
 from data_plane.stored import keys
-from data_plane.stored.segment import CallInSegment, pack_calls, pack_message, seal
+from data_plane.stored.segment import (
+    CallInSegment,
+    LoadedSegment,
+    pack_calls,
+    pack_message,
+    seal,
+)
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 from tests.unit.data_plane.bag.tenancy import NOISY, QUIET, Tenancy
 
@@ -93,21 +99,22 @@ def test_a_repetition_sends_what_is_missing(
 
 
 def test_parts_are_found_by_the_name_of_the_call() -> None:
-    def packed(part: CallPart) -> dict[str, bytes | int | str]:
+    def found_in(part: CallPart, call: bytes) -> dict[int, bytes]:
         messages = [pack_message(i, Outgoing(body="x"), "1") for i in part.ids]
-        envelope, sealed = seal(messages)
         calls = pack_calls([CallInSegment(part.name, 0, len(messages))])
-        return {"v": 1, "k": "s", "n": len(messages), "e": envelope, "z": sealed, "c": calls}
+        item = {"v": 1, "k": "s", "t": 1, "i": 0, "n": len(messages), "c": calls}
+        segment = LoadedSegment(Key("B|0|00|0", b""), item | seal(messages, None, ""))
+        return ids_of_parts(segment, find_parts(segment.item, call, 10), lambda *_: b"")
 
     ids = [bytes((number,)) * 16 for number in range(1, 11)]
     whole = CallPart(CALL, range(10), 10, ids)
     assert whole.name == CALL
-    assert find_parts(packed(whole), CALL, 10) == dict(enumerate(ids))
+    assert found_in(whole, CALL) == dict(enumerate(ids))
     for positions in ([0], [9], [0, 9], list(range(9)), [3, 4, 7]):
         part = CallPart(CALL, positions, 10, [ids[position] for position in positions])
-        found = find_parts(packed(part), CALL, 10)
+        found = found_in(part, CALL)
         assert found == {position: ids[position] for position in positions}
-        assert find_parts(packed(part), OTHER_CALL, 10) == {}
+        assert found_in(part, OTHER_CALL) == {}
         assert known_ids(merge_ids(None, part)) == found
         others = [position for position in range(10) if position not in positions]
         rest = CallPart(CALL, others, 10, [ids[position] for position in others])
