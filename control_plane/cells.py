@@ -173,6 +173,7 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
     def gauges() -> Mapping[str, float]:
         counters = cell.counters
         named: dict[str, float] = {"retries_total": counters.retries}
+        named["retries_refused_total"] = cell.retries_refused
         stored = bodies.store.counters
         named["blob_puts_total"], named["blob_gets_total"] = stored.puts, stored.gets
         named["blob_orphans_removed_total"] = stored.orphans

@@ -65,11 +65,14 @@ class FileBlobs:
         )
 
     async def _run(self, operation: str, name: str, call: Callable[[], T]) -> T:
-        try:
-            return await self._offload(call)
-        except OSError as error:
-            failed = CellFullError if error.errno in _NO_ROOM else CellUnavailableError
-            raise failed(f"{operation} {name} in {self._root}: {error.strerror}") from error
+        def told() -> T:
+            try:
+                return call()
+            except OSError as error:
+                failed = CellFullError if error.errno in _NO_ROOM else CellUnavailableError
+                raise failed(f"{operation} {name} in {self._root}: {error.strerror}") from error
+
+        return await self._offload(told)
 
     def _path(self, name: str) -> Path:
         parts = PurePosixPath(name).parts

@@ -70,7 +70,7 @@ def open_blobs(place: Place, clock: Clock, offload: Offload, *, connections_max:
     if isinstance(place, S3Place):
         open_bucket(place)
         client = connect(place, connections_max=connections_max)
-        return S3Blobs(client, place.bucket, place.prefix, offload)
+        return S3Blobs(client, place.bucket, place.prefix, clock, offload)
     try:
         return FileBlobs(place, clock, offload)
     except OSError as error:

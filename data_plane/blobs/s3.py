@@ -7,14 +7,30 @@ botocore makes one attempt of each request: its own retries are counted and not 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
 from typing import Any, Final, TypeVar
 from zlib import crc32
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
 from botocore.parsers import ResponseParserError
-from tenacity import Retrying, retry_if_exception, stop_before_delay, wait_random_exponential
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_before_delay,
+    wait_random_exponential,
+)
 
-from data_plane.ports import Blob, CellUnavailableError, Offload
+from data_plane.core.deadline import left_us
+from data_plane.core.retry_budget import RetryBudget
+from data_plane.ports import (
+    Blob,
+    CellThrottledError,
+    CellUnavailableError,
+    Clock,
+    DeadlinePassedError,
+    Offload,
+)
 
 T = TypeVar("T")
 
@@ -42,19 +58,23 @@ class S3Blobs:
     """Implements `data_plane.ports.Blobs` on `bucket`, whose listings are in order of the names.
 
     `client` is a boto3 client of S3 that makes one attempt (opening.py makes it); its calls run
-    through `offload`, each at most for about `deadline_s` and one timeout of the client. The names
-    of objects are `prefix` and the blob's name.
+    through `offload`, each at most for about `deadline_s` and one timeout of the client, and not
+    beyond the deadline of the request that they serve; what fails is sent again as long as `budget`
+    allows it. The names of objects are `prefix` and the blob's name.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its place and its ports
         self,
         client: Any,
         bucket: str,
         prefix: str,
+        clock: Clock,
         offload: Offload,
         *,
         deadline_s: float = DEADLINE_S,
     ) -> None:
+        self.budget = RetryBudget()
+        self._clock = clock
         self._client = client
         self._bucket = bucket
         self._prefix = prefix
@@ -136,20 +156,37 @@ class S3Blobs:
         return await self._run(f"list after {after!r}", names)
 
     async def _run(self, what: str, attempt: Callable[[], T]) -> T:
-        retrying = Retrying(
-            retry=retry_if_exception(_is_transient),
-            stop=stop_before_delay(self._deadline_s),
-            wait=wait_random_exponential(multiplier=_WAIT_S_FIRST, max=_WAIT_S_MAX),
-            reraise=True,
-        )
-        try:
-            return await self._offload(lambda: retrying(attempt))
-        except _FAILURES as error:
-            raise CellUnavailableError(
-                f"{what} in s3://{self._bucket}/{self._prefix}: {' '.join(str(error).split())}"
-            ) from error
+        left = left_us(self._clock.now_us())
+        left_s = self._deadline_s if left is None else min(self._deadline_s, left / 1_000_000)
+        asked_s = monotonic()
+
+        def repeat() -> T:
+            waited_s = monotonic() - asked_s
+            if waited_s >= left_s:
+                raise DeadlinePassedError(f"{what}: no thread was free for it in time")
+            self.budget.called()
+            retrying = Retrying(
+                retry=retry_if_exception(_is_transient),
+                stop=stop_before_delay(left_s - waited_s) | self._must_not_retry,
+                wait=wait_random_exponential(multiplier=_WAIT_S_FIRST, max=_WAIT_S_MAX),
+                reraise=True,
+            )
+            try:
+                return retrying(attempt)
+            except _FAILURES as error:
+                told = CellThrottledError if _is_throttle(error) else CellUnavailableError
+                raise told(
+                    f"{what} in s3://{self._bucket}/{self._prefix}: {' '.join(str(error).split())}"
+                ) from error
+
+        return await self._offload(repeat)
+
+    def _must_not_retry(self, state: RetryCallState) -> bool:
+        failed = state.outcome.exception() if state.outcome is not None else None
+        return not self.budget.may_retry(timed_out=isinstance(failed, _TIMEOUTS))
 
 
+_TIMEOUTS: Final = (ReadTimeoutError, ConnectTimeoutError)
 _FAILURES: Final = (ClientError, BotoCoreError, ResponseParserError, DamagedAnswerError)
 
 
@@ -158,6 +195,10 @@ def _check(body: bytes, metadata: Mapping[str, str]) -> None:
         raise DamagedAnswerError(
             f"{len(body)} bytes came of {metadata.get(LENGTH)}, or they are not those"
         )
+
+
+def _is_throttle(error: Exception) -> bool:
+    return isinstance(error, ClientError) and error.response["Error"].get("Code") in _THROTTLES
 
 
 def _is_transient(error: BaseException) -> bool:

@@ -104,6 +104,11 @@ class DynamoCell:
         """What was sent since the start."""
         return self._requests.counters
 
+    @property
+    def retries_refused(self) -> int:
+        """How many failed requests the retry budget did not let be repeated."""
+        return self._requests.budget.refused
+
     def now_us(self) -> int:
         """The present of the store, as its answers tell it."""
         return self._time.now_us()

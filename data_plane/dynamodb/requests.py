@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    HTTPClientError,
+    ReadTimeoutError,
+)
 from botocore.exceptions import ConnectionError as NoConnectionError
 from botocore.parsers import ResponseParserError
 from tenacity import (
@@ -24,6 +30,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from data_plane.core.retry_budget import RetryBudget
 from data_plane.dynamodb.store_time import Exchange, read_date_us
 from data_plane.ports import CellThrottledError, CellUnavailableError, DeadlinePassedError
 
@@ -75,6 +82,9 @@ _TRANSIENT: Final = (
 )
 
 
+_TIMEOUTS: Final = (ReadTimeoutError, ConnectTimeoutError)
+
+
 class Answer(NamedTuple):
     """What a request brought.
 
@@ -100,7 +110,7 @@ class Requests:
     """Sends requests of a client (opening.connect makes it) until they are answered.
 
     The last attempt begins before `until_us` (`monotonic_us`), so a call takes that long and the
-    client's timeouts at most.
+    client's timeouts at most. A failed request is sent again as long as `budget` allows it.
 
     May be used by several threads; counters are then approximate. `send` and `send_batch` raise
     CellUnavailableError, and ItemTooBigError; what is a mistake of this code is raised as it comes.
@@ -114,6 +124,7 @@ class Requests:
         report_units: bool = False,
     ) -> None:
         self.counters = RequestCounters()
+        self.budget = RetryBudget()
         self._client = client
         self._monotonic_us = monotonic_us
         self._report_units = report_units
@@ -145,9 +156,10 @@ class Requests:
         if left_s <= 0:
             # Whoever asked has waited long enough, and those behind it need the thread.
             raise DeadlinePassedError(f"{operation}: no thread was free for it in time")
+        self.budget.called()
         retrying = Retrying(
             retry=retry_if_exception(_is_transient),
-            stop=stop_before_delay(left_s),
+            stop=stop_before_delay(left_s) | self._must_not_retry,
             wait=wait_random_exponential(multiplier=WAIT_S_FIRST, max=WAIT_S_MAX),
             before_sleep=self._count_retry,
             reraise=True,
@@ -159,6 +171,10 @@ class Requests:
             if told is None:
                 raise
             raise told from error
+
+    def _must_not_retry(self, state: RetryCallState) -> bool:
+        failed = state.outcome.exception() if state.outcome is not None else None
+        return not self.budget.may_retry(timed_out=isinstance(failed, _TIMEOUTS))
 
     def _count_retry(self, _state: RetryCallState) -> None:
         self.counters.retries += 1

@@ -15,6 +15,7 @@ from data_plane.blobs.opening import S3Place, connect, open_bucket
 from data_plane.blobs.s3 import S3Blobs
 from data_plane.ports import Blobs, CellUnavailableError
 from data_plane.runtime.blocking import BlockingDriver
+from data_plane.system import SystemClock
 from tests.conformance.blob_suite import (
     BODY,
     BlobSuite,
@@ -50,7 +51,7 @@ def prefix(request: pytest.FixtureRequest) -> str:
 
 
 def open_blobs(client: Any, prefix: str, deadline_s: float = 0.2) -> S3Blobs:
-    return S3Blobs(client, BUCKET, prefix, at_once, deadline_s=deadline_s)
+    return S3Blobs(client, BUCKET, prefix, SystemClock(), at_once, deadline_s=deadline_s)
 
 
 class TestS3Blobs(BlobSuite):
@@ -68,7 +69,9 @@ class TestS3BlobsByTheBlockingDriver(BlobSuiteOnTheBlockingDriver):
     @pytest.fixture
     def blobs(self, client: Any, prefix: str, driver: BlockingDriver) -> Blobs:
         # moto is no server: it takes one call at a time.
-        return S3Blobs(client, BUCKET, prefix, in_turn(driver.offload, threading.Lock()))
+        return S3Blobs(
+            client, BUCKET, prefix, SystemClock(), in_turn(driver.offload, threading.Lock())
+        )
 
 
 def test_objects_lie_under_the_prefix_and_others_are_not_seen(client: Any, prefix: str) -> None:

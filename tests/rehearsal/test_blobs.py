@@ -10,6 +10,7 @@ import pytest
 from data_plane.blobs.opening import S3Place, connect, open_bucket
 from data_plane.blobs.s3 import S3Blobs
 from data_plane.ports import Blobs
+from data_plane.system import SystemClock
 from tests.conformance.blob_suite import BlobSuite
 from tests.conformance.on_driver import inline
 from tests.rehearsal.conftest import EngineUrl
@@ -34,7 +35,7 @@ def client_of(engine_url: EngineUrl) -> Callable[[str], Any]:
 def blobs(request: pytest.FixtureRequest, client_of: Callable[[str], Any]) -> Blobs:
     """A store under a prefix of its own."""
     prefix = f"tidegate/{zlib.crc32(request.node.nodeid.encode())}/"
-    return S3Blobs(client_of(request.param), BUCKET, prefix, inline)
+    return S3Blobs(client_of(request.param), BUCKET, prefix, SystemClock(), inline)
 
 
 class TestS3Blobs(BlobSuite):
