@@ -6,7 +6,6 @@ engine's first step, so a message that is refused creates nothing.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from control_plane.core.definition import Definition
 from control_plane.core.queue_lifecycle import FIFO_SUFFIX, check_name
@@ -14,13 +13,10 @@ from control_plane.registry import Registry
 from data_plane.bag.engine import Bag
 from data_plane.core.errors import QUEUE_DELETED_RECENTLY, RefusedError, queue_does_not_exist
 from data_plane.core.message import Outgoing, Sent
-from data_plane.core.queue import Queue
+from data_plane.core.queue import NOT_STORED, Queue
 from data_plane.engine import Engine
 from data_plane.log.engine import Log
 from data_plane.ports import Clock
-
-_NOT_STORED: Final = 0
-"""Version of a queue that its first message would create; stored ones count from 1."""
 
 
 class AutoCreatingEngine(Engine):
@@ -46,7 +42,7 @@ class AutoCreatingEngine(Engine):
             tags={},
             now_us=self._clock.now_us(),
         )
-        return replace(self._registry.queue(definition), version=_NOT_STORED)
+        return replace(self._registry.queue(definition), version=NOT_STORED)
 
     async def send(
         self,
@@ -61,7 +57,7 @@ class AutoCreatingEngine(Engine):
 
         Raises RefusedError(QueueDoesNotExist) while the name's last queue is not gone long.
         """
-        if queue.version == _NOT_STORED:
+        if not queue.is_stored:
             queue = await self._create(queue)
         return await super().send(queue, sender, messages, call=call, repeated=repeated)
 

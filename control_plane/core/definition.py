@@ -89,6 +89,7 @@ class Definition:
             receive_wait_s=self._number("ReceiveMessageWaitTimeSeconds"),
             purged_us=self.purged_us,
             attributes=self.attributes,
+            tags=self.tags,
             redrive=self.redrive,
             generations=self.generations,
             secret=secret,

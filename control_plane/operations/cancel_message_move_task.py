@@ -2,13 +2,13 @@
 
 from control_plane.core import move_task
 from control_plane.message_moves import MessageMoves
-from control_plane.operations.message_move_queues import queue_by_arn
+from control_plane.operations.message_move_queues import move_permissions, queue_by_arn
 from control_plane.queue_shapes import (
     CANCEL_MESSAGE_MOVE_TASK_INPUT,
     CANCEL_MESSAGE_MOVE_TASK_OUTPUT,
 )
 from data_plane.ports import Queues
-from data_plane.protocol.operation import Call, Operation, Params
+from data_plane.protocol.operation import Call, Operation, Params, Permission
 
 
 def cancel_message_move_task(queues: Queues, moves: MessageMoves) -> Operation:
@@ -21,10 +21,16 @@ def cancel_message_move_task(queues: Queues, moves: MessageMoves) -> Operation:
         (moved,) = (task.moved for task in tasks if task.id == task_id)
         return {"ApproximateNumberOfMessagesMoved": moved}
 
+    async def permissions(account: str, region: str, params: Params) -> list[Permission]:
+        handle = params.get("TaskHandle")
+        _, arn = move_task.read_handle(handle) if handle else ("", "")
+        return move_permissions("CancelMessageMoveTask", account, region, arn)
+
     return Operation(
         "CancelMessageMoveTask",
         CANCEL_MESSAGE_MOVE_TASK_INPUT,
         CANCEL_MESSAGE_MOVE_TASK_OUTPUT,
         perform,
         on_queue=False,
+        permissions=permissions,
     )

@@ -1,12 +1,14 @@
 """CreateQueue: a new queue, or the URL of the one that is there already."""
 
+from collections.abc import Sequence
+
 from control_plane.core import queue_attributes, queue_tags
 from control_plane.core.queue_lifecycle import check_name
-from control_plane.operations.addressing import queue_url
+from control_plane.operations.addressing import named, queue_url
 from control_plane.operations.dead_letter_target import check_dead_letter_target
 from control_plane.queue_shapes import CREATE_QUEUE_INPUT, CREATE_QUEUE_OUTPUT
 from control_plane.registry import Registry
-from data_plane.protocol.operation import Call, Operation, Params
+from data_plane.protocol.operation import Call, Operation, Params, Permission
 
 
 def create_queue(registry: Registry) -> Operation:
@@ -35,5 +37,17 @@ def create_queue(registry: Registry) -> Operation:
         return {"QueueUrl": queue_url(call, call.account, name)}
 
     return Operation(
-        "CreateQueue", CREATE_QUEUE_INPUT, CREATE_QUEUE_OUTPUT, perform, on_queue=False
+        "CreateQueue",
+        CREATE_QUEUE_INPUT,
+        CREATE_QUEUE_OUTPUT,
+        perform,
+        on_queue=False,
+        permissions=_permissions,
     )
+
+
+async def _permissions(account: str, region: str, params: Params) -> Sequence[Permission]:
+    """To create the queue, and to give it tags where some are given (API reference)."""
+    name = named(params)
+    actions = ("CreateQueue", "TagQueue") if params.get("tags") else ("CreateQueue",)
+    return [Permission(action, account, region, name) for action in actions]

@@ -3,7 +3,7 @@
 from control_plane.core import move_task
 from control_plane.core.move_task import MoveTask
 from control_plane.message_moves import MessageMoves
-from control_plane.operations.message_move_queues import queue_by_arn
+from control_plane.operations.message_move_queues import move_permissions, queue_by_arn
 from control_plane.queue_shapes import (
     LIST_MESSAGE_MOVE_TASKS_INPUT,
     LIST_MESSAGE_MOVE_TASKS_OUTPUT,
@@ -12,7 +12,7 @@ from data_plane.core.errors import INVALID_PARAMETER_VALUE, RefusedError
 from data_plane.core.limits import MOVE_TASKS_LISTED_MAX
 from data_plane.core.queue import Queue
 from data_plane.ports import Queues
-from data_plane.protocol.operation import Call, Operation, Params
+from data_plane.protocol.operation import Call, Operation, Params, Permission
 
 
 def list_message_move_tasks(queues: Queues, moves: MessageMoves) -> Operation:
@@ -36,7 +36,13 @@ def list_message_move_tasks(queues: Queues, moves: MessageMoves) -> Operation:
         LIST_MESSAGE_MOVE_TASKS_OUTPUT,
         perform,
         on_queue=False,
+        permissions=_permissions,
     )
+
+
+async def _permissions(account: str, region: str, params: Params) -> list[Permission]:
+    arn = params.get("SourceArn") or ""
+    return move_permissions("ListMessageMoveTasks", account, region, arn)
 
 
 def _shown(task: MoveTask, source: Queue) -> Params:

@@ -4,9 +4,21 @@ from control_plane.core.queue_arn import read_queue_arn
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, RESOURCE_NOT_FOUND, RefusedError
 from data_plane.core.queue import Queue
 from data_plane.ports import Queues
-from data_plane.protocol.operation import Call
+from data_plane.protocol.operation import Call, Permission
 
 _ARN_PARTS = 6
+_ON_SOURCE = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
+
+
+def move_permissions(action: str, account: str, region: str, source_arn: str) -> list[Permission]:
+    """What an action on a queue's message move tasks needs (SQS developer guide, "redrive").
+
+    For what is no queue's ARN it is the action on the caller's queues as such.
+    """
+    source = read_queue_arn(source_arn)
+    if source is None:
+        return [Permission(action, account, region, "")]
+    return [Permission(name, *source) for name in (action, *_ON_SOURCE)]
 
 
 async def queue_by_arn(call: Call, queues: Queues, parameter: str, arn: str) -> Queue:

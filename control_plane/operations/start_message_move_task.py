@@ -2,8 +2,9 @@
 
 from control_plane.core import move_task
 from control_plane.core.move_task import MoveTask
+from control_plane.core.queue_arn import read_queue_arn
 from control_plane.message_moves import MessageMoves
-from control_plane.operations.message_move_queues import queue_by_arn
+from control_plane.operations.message_move_queues import move_permissions, queue_by_arn
 from control_plane.operations.queue_messages import QueueMessages
 from control_plane.queue_shapes import (
     START_MESSAGE_MOVE_TASK_INPUT,
@@ -11,9 +12,9 @@ from control_plane.queue_shapes import (
 )
 from control_plane.registry import Registry
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, RefusedError
-from data_plane.core.limits import MOVED_PER_SECOND_MAX
+from data_plane.core.limits import LIST_RESULTS_MAX, MOVED_PER_SECOND_MAX
 from data_plane.core.queue import Queue
-from data_plane.protocol.operation import Call, Operation, Params
+from data_plane.protocol.operation import Call, Operation, Params, Permission
 
 
 def start_message_move_task(
@@ -48,12 +49,25 @@ def start_message_move_task(
         await moves.start(source, task)
         return {"TaskHandle": move_task.to_handle(task.id, source.arn)}
 
+    async def permissions(account: str, region: str, params: Params) -> list[Permission]:
+        """On the source, and to send to the destination: without one, to every queue it serves."""
+        arn = params.get("SourceArn") or ""
+        needed = move_permissions("StartMessageMoveTask", account, region, arn)
+        source, target = read_queue_arn(arn), read_queue_arn(params.get("DestinationArn") or "")
+        if target is not None:
+            needed.append(Permission("SendMessage", *target))
+        elif source is not None and source[:2] == (account, region):
+            names = await registry.dead_letter_sources(*source, limit=LIST_RESULTS_MAX)
+            needed += [Permission("SendMessage", account, region, name) for name in names]
+        return needed
+
     return Operation(
         "StartMessageMoveTask",
         START_MESSAGE_MOVE_TASK_INPUT,
         START_MESSAGE_MOVE_TASK_OUTPUT,
         perform,
         on_queue=False,
+        permissions=permissions,
     )
 
 

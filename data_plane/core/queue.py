@@ -11,6 +11,10 @@ DELIVERY_GUARANTEES: Final = (AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE)
 """Values of the attribute TidegateDeliveryGuarantee (docs/promises.md)."""
 
 
+NOT_STORED: Final = 0
+"""Version of a queue that its first message would create; stored ones count from 1."""
+
+
 class Generation(NamedTuple):
     """A FIFO queue's logs from `since_s` on, until the next generation's: so many partitions."""
 
@@ -60,6 +64,7 @@ class Queue:
     receive_wait_s: int
     purged_us: int
     attributes: Mapping[str, str]
+    tags: Mapping[str, str] = field(default_factory=dict)
     redrive: RedrivePolicy | None = None
     generations: tuple[Generation, ...] = (FIRST_GENERATION,)
     secret: bytes = field(default=b"", repr=False)
@@ -68,6 +73,11 @@ class Queue:
     def arn(self) -> str:
         """Amazon Resource Name."""
         return f"arn:aws:sqs:{self.region}:{self.account}:{self.name}"
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it exists; else its first message would create it."""
+        return self.version != NOT_STORED
 
     @property
     def delivery_guarantee(self) -> str:

@@ -30,6 +30,7 @@ def perform(settings: FrontEndSettings, clock: Clock) -> Stage:
                 invocation_id=exchange.invocation_id,
                 attempt=exchange.attempt,
                 caller=exchange.caller,
+                authorised=exchange.authorised,
             )
         )
 

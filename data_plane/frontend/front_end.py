@@ -12,6 +12,7 @@ from data_plane.core.errors import (
 )
 from data_plane.core.identifiers import random_uuid_text
 from data_plane.frontend.authentication import authenticate
+from data_plane.frontend.authorisation import authorise
 from data_plane.frontend.deadlines import allow_waiting, begin
 from data_plane.frontend.dispatch import encode_output, measure, perform
 from data_plane.frontend.exchange import Exchange, Stage
@@ -51,7 +52,7 @@ class FrontEnd:
 
     `observe` is called once for each answer, also where it is a failure. Without `expected` queues
     a send to one that is missing is refused; without `quotas` nobody is throttled; without
-    `credentials` signatures are not verified.
+    `credentials` neither are signatures verified nor policies asked.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what an answer depends on
@@ -80,7 +81,7 @@ class FrontEnd:
             *throttle_account,
             decode_params(known),
             find_queue(queues, expected),  # metadata
-            # authorise: its place is here, before anything is counted against the queue's owner
+            *((authorise(queues),) if credentials else ()),
             *throttle_queue,
             allow_waiting(settings),
             require_queue,

@@ -43,6 +43,7 @@ def browse_messages(engine: MessageEngine) -> Operation:
         BROWSE_MESSAGES_OUTPUT,
         perform,
         measure=measure_messages,
+        action="ReceiveMessage",
     )
 
 

@@ -72,6 +72,7 @@ def change_message_visibility_batch(engine: MessageEngine) -> Operation:
         CHANGE_MESSAGE_VISIBILITY_BATCH_OUTPUT,
         perform,
         measure=entries_done,
+        action="ChangeMessageVisibility",
     )
 
 

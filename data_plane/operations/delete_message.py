@@ -58,6 +58,7 @@ def delete_message_batch(engine: MessageEngine) -> Operation:
         DELETE_MESSAGE_BATCH_OUTPUT,
         perform,
         measure=entries_done,
+        action="DeleteMessage",
     )
 
 

@@ -71,6 +71,7 @@ def send_message_batch(engine: MessageEngine) -> Operation:
         SEND_MESSAGE_BATCH_OUTPUT,
         perform,
         measure=_measure_send_batch,
+        action="SendMessage",
     )
 
 

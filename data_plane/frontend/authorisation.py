@@ -1,0 +1,115 @@
+"""The stage that lets policies decide who may do what: identity policies and the queue's own.
+
+It stands before anything tells whether the queue exists. So who may not use a queue gets the same
+answer where there is none. Refusals have the words of AWS; GetQueueUrl alone says of other
+accounts' queues that they do not exist (recorded from AWS).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from data_plane.core.caller import Caller
+from data_plane.core.errors import (
+    ACCESS_DENIED,
+    QUEUE_DOES_NOT_EXIST,
+    RefusedError,
+)
+from data_plane.core.identifiers import is_account, is_queue_name, is_region
+from data_plane.core.queue import Queue
+from data_plane.frontend.condition_keys import condition_keys
+from data_plane.frontend.exchange import Exchange, Stage
+from data_plane.policy.evaluate import Decision, Request, decide
+from data_plane.policy.language import Kind, Policy, compile_policy
+from data_plane.ports import Queues
+from data_plane.protocol.operation import Permission
+
+_HIDES_QUEUES: Final = "GetQueueUrl"
+
+
+def authorise(queues: Queues) -> Stage:
+    """Raise RefusedError (AccessDenied) unless policies allow the call."""
+
+    async def stage(exchange: Exchange) -> None:
+        caller = exchange.caller
+        if caller is None:
+            raise TypeError("no stage has found the caller yet")
+        operation = exchange.chosen
+        if operation.on_queue:
+            _check(exchange, caller, _on_queue(exchange), exchange.queue)
+        else:
+            for permission in await _elsewhere(exchange):
+                _check(exchange, caller, permission, await _find(queues, permission))
+        exchange.authorised = True
+
+    return stage
+
+
+def _on_queue(exchange: Exchange) -> Permission:
+    operation = exchange.chosen
+    return Permission(
+        operation.action or operation.name,
+        exchange.queue_account,
+        exchange.region,
+        exchange.queue_name,
+    )
+
+
+async def _elsewhere(exchange: Exchange) -> Sequence[Permission]:
+    """What an operation needs that names its queues otherwise, or none."""
+    operation = exchange.chosen
+    if operation.permissions is not None:
+        return await operation.permissions(exchange.account, exchange.region, exchange.params)
+    action = operation.action or operation.name
+    return (Permission(action, exchange.account, exchange.region, ""),)
+
+
+async def _find(queues: Queues, permission: Permission) -> Queue | None:
+    _, account, region, name = permission
+    if not (is_account(account) and is_region(region) and is_queue_name(name)):
+        return None
+    return await queues.find(account, region, name)
+
+
+def _check(exchange: Exchange, caller: Caller, permission: Permission, queue: Queue | None) -> None:
+    decision = _decide(exchange, caller, permission, queue)
+    if decision.allowed and queue is not None and not queue.is_stored:
+        permission = permission._replace(action="CreateQueue")
+        decision = _decide(exchange, caller, permission, None)
+    if decision.allowed:
+        return
+    if exchange.chosen.name == _HIDES_QUEUES and permission.account != caller.account:
+        raise RefusedError(
+            QUEUE_DOES_NOT_EXIST,
+            "The specified queue does not exist or you do not have access to it.",
+        )
+    raise _denied(caller, permission, decision)
+
+
+def _decide(
+    exchange: Exchange, caller: Caller, permission: Permission, queue: Queue | None
+) -> Decision:
+    document = queue.attributes.get("Policy") if queue is not None else None
+    request = Request(
+        caller,
+        f"sqs:{permission.action.lower()}",
+        permission.arn,
+        permission.account,
+        lambda: condition_keys(exchange, permission.account, queue),
+    )
+    identity: Sequence[Policy] = [compile_policy(text, Kind.IDENTITY) for text in caller.policies]
+    resource = compile_policy(document, Kind.RESOURCE) if document else None
+    return decide(request, identity, resource)
+
+
+def _denied(caller: Caller, permission: Permission, decision: Decision) -> RefusedError:
+    action = f"sqs:{permission.action.lower()}"
+    if decision.explicit:
+        article = "an" if decision.kind is Kind.IDENTITY else "a"
+        why = f"with an explicit deny in {article} {decision.kind.value} policy"
+    else:
+        why = f"because no {decision.kind.value} policy allows the {action} action"
+    return RefusedError(
+        ACCESS_DENIED,
+        f"User: {caller.arn} is not authorized to perform: {action} "
+        f"on resource: {permission.arn} {why}",
+    )
