@@ -14,7 +14,6 @@ from zlib import crc32
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
 from botocore.parsers import ResponseParserError
 from tenacity import (
-    RetryCallState,
     Retrying,
     retry_if_exception,
     stop_before_delay,
@@ -166,8 +165,8 @@ class S3Blobs:
                 raise DeadlinePassedError(f"{what}: no thread was free for it in time")
             self.budget.called()
             retrying = Retrying(
-                retry=retry_if_exception(_is_transient),
-                stop=stop_before_delay(left_s - waited_s) | self._must_not_retry,
+                retry=retry_if_exception(self._may_retry),
+                stop=stop_before_delay(left_s - waited_s),
                 wait=wait_random_exponential(multiplier=_WAIT_S_FIRST, max=_WAIT_S_MAX),
                 reraise=True,
             )
@@ -181,9 +180,9 @@ class S3Blobs:
 
         return await self._offload(repeat)
 
-    def _must_not_retry(self, state: RetryCallState) -> bool:
-        failed = state.outcome.exception() if state.outcome is not None else None
-        return not self.budget.may_retry(timed_out=isinstance(failed, _TIMEOUTS))
+    def _may_retry(self, error: BaseException) -> bool:
+        timed_out = isinstance(error, _TIMEOUTS)
+        return _is_transient(error) and self.budget.may_retry(timed_out=timed_out)
 
 
 _TIMEOUTS: Final = (ReadTimeoutError, ConnectTimeoutError)

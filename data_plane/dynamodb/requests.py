@@ -158,8 +158,8 @@ class Requests:
             raise DeadlinePassedError(f"{operation}: no thread was free for it in time")
         self.budget.called()
         retrying = Retrying(
-            retry=retry_if_exception(_is_transient),
-            stop=stop_before_delay(left_s) | self._must_not_retry,
+            retry=retry_if_exception(self._may_retry),
+            stop=stop_before_delay(left_s),
             wait=wait_random_exponential(multiplier=WAIT_S_FIRST, max=WAIT_S_MAX),
             before_sleep=self._count_retry,
             reraise=True,
@@ -172,9 +172,9 @@ class Requests:
                 raise
             raise told from error
 
-    def _must_not_retry(self, state: RetryCallState) -> bool:
-        failed = state.outcome.exception() if state.outcome is not None else None
-        return not self.budget.may_retry(timed_out=isinstance(failed, _TIMEOUTS))
+    def _may_retry(self, error: BaseException) -> bool:
+        timed_out = isinstance(error, _TIMEOUTS)
+        return _is_transient(error) and self.budget.may_retry(timed_out=timed_out)
 
     def _count_retry(self, _state: RetryCallState) -> None:
         self.counters.retries += 1
