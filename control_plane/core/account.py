@@ -12,7 +12,6 @@ from data_plane.core.errors import (
     RESOURCE_NOT_FOUND,
     RefusedError,
 )
-from data_plane.core.json_documents import json_object
 from data_plane.core.limits import (
     ACCESS_KEYS_MAX,
     SERVICES_WITH_KEYS_MAX,
@@ -21,6 +20,7 @@ from data_plane.core.limits import (
 )
 from data_plane.core.quotas import UNLIMITED, QuotaError, Quotas, parse_quotas
 from data_plane.core.sealing import place
+from data_plane.policy.language import Kind, compile_policy
 from data_plane.ports import Attributes
 
 FORMAT: Final = 1
@@ -297,15 +297,15 @@ def check_service(service: str) -> None:
 
 
 def check_policies(policies: Sequence[str]) -> None:
-    """Raise RefusedError (InvalidParameterValue) for what no identity policy can be."""
+    """Raise RefusedError (InvalidParameterValue) for what is not wholly understood."""
     if len(policies) > USER_POLICIES_MAX:
         raise _invalid(f"A user has {USER_POLICIES_MAX} policies at most.")
     for number, policy in enumerate(policies, start=1):
         if len(policy) > USER_POLICY_CHARS_MAX:
             raise _invalid(f"Policy {number} is longer than {USER_POLICY_CHARS_MAX} characters.")
-        document = json_object(policy)
-        if document is None or not document.get("Statement"):
-            raise _invalid(f"Policy {number} is no JSON object with a Statement.")
+        doubts = compile_policy(policy, Kind.IDENTITY).doubts
+        if doubts:
+            raise _invalid(f"Policy {number} is not valid: {doubts[0]}.")
 
 
 def check_quotas(quotas: Mapping[str, object]) -> None:
