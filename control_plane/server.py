@@ -45,6 +45,7 @@ from data_plane.ports import CellUnavailableError, Clock
 from data_plane.protocol.http import HttpResponse
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.settings import ServerSettings
+from data_plane.stored.data_keys import DataKeys
 from data_plane.system import SystemClock, SystemEntropy
 
 _UPKEEP_PERIOD_S: Final = 1.0
@@ -86,8 +87,9 @@ class TidegateServer:
             secret=keys.registry_secret,
         )
         bodies = {opened.name: opened.bodies} if opened.bodies is not None else {}
-        bag = Bag(cells, self.clock, entropy, self.waits, bodies, self.registry)
-        log_engine = Log(cells, self.clock, entropy, self.waits, bodies, self.registry)
+        data_keys = DataKeys(self.clock, entropy, self.waits, opened.control, keys.master_keys)
+        ports = (cells, self.clock, entropy, self.waits, bodies, self.registry, data_keys)
+        bag, log_engine = Bag(*ports), Log(*ports)
         self.engine = Engine(bag, log_engine)
         expected = None
         if settings.auto_create_queues:
@@ -295,7 +297,7 @@ async def _run(
     logging.basicConfig(handlers=[LogHandler(log, loop)], level=logging.INFO, force=True)
     opened = await open_cell(settings, clock)
     try:
-        keys = await open_keys(settings, opened.cell, clock, SystemEntropy())
+        keys = await open_keys(settings, opened.control, clock, SystemEntropy())
     except StartError:
         await opened.close()
         raise
