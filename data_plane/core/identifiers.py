@@ -13,6 +13,10 @@ from data_plane.core.limits import (
 
 is_account: Final = re.compile(r"[0-9]{12}").fullmatch
 is_region: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}").fullmatch
+is_host: Final = re.compile(
+    r"[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?"
+).fullmatch
+"""A name or address with or without a port, as in the Host header."""
 is_queue_name: Final = re.compile(
     rf"(?=.{{1,{QUEUE_NAME_CHARS_MAX}}}\Z)[A-Za-z0-9_-]+(\.fifo)?"
 ).fullmatch

@@ -1,17 +1,11 @@
 """The stages that perform the operation, meter what it did, and encode its answer."""
 
-import re
-from typing import Final
-
+from data_plane.core.identifiers import is_host
 from data_plane.frontend.exchange import JSON, LEGACY_JSON, Exchange, Stage
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.ports import Clock
 from data_plane.protocol import aws_json, legacy_json, query_xml
 from data_plane.protocol.operation import Call
-
-_is_host: Final = re.compile(
-    r"[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?"
-).fullmatch
 
 
 def perform(settings: FrontEndSettings, clock: Clock) -> Stage:
@@ -61,4 +55,4 @@ def _base_url(exchange: Exchange) -> str:
     scheme = headers.get("x-forwarded-proto", "").partition(",")[0].strip()
     if scheme not in ("http", "https"):
         scheme = "https" if exchange.request.secure else "http"
-    return f"{scheme}://{host if _is_host(host) else 'localhost'}"
+    return f"{scheme}://{host if is_host(host) else 'localhost'}"

@@ -9,6 +9,7 @@ from data_plane.core.errors import (
     MALFORMED_QUERY,
     REQUEST_TOO_LARGE,
     RefusedError,
+    request_too_large,
 )
 from data_plane.core.limits import (
     REQUEST_HEADER_BYTES_MAX,
@@ -42,11 +43,10 @@ def check_size_and_syntax(settings: FrontEndSettings) -> Stage:
 
     async def stage(exchange: Exchange) -> None:
         request = exchange.request
+        if request.refusal is not None:
+            raise RefusedError(*request.refusal)
         if len(request.body) > settings.body_bytes_max:
-            raise RefusedError(
-                REQUEST_TOO_LARGE,
-                f"Request bodies cannot be longer than {settings.body_bytes_max} bytes.",
-            )
+            raise request_too_large(settings.body_bytes_max)
         if len(request.path) + len(request.query) > REQUEST_TARGET_BYTES_MAX:
             raise RefusedError(MALFORMED_QUERY, "The request's address is too long.")
         if not (request.path.isascii() and request.query.isascii()):

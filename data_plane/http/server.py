@@ -1,8 +1,10 @@
 """Serve HTTP/1.1 in the running event loop: bytes on a socket to HttpRequest, and back.
 
 The parsing is Granian's (hyper), which also refuses malformed requests and ones whose body and
-Content-Length differ. Two things reach us otherwise than sent: the path comes decoded (so `%2F` is
-a slash here) and is encoded again where it needs it; header values that are not ASCII are missing.
+Content-Length differ; screening.py says what it lets pass. Two things reach us otherwise than sent:
+the path comes decoded (so `%2F` is a slash here) and is encoded again where it needs it; header
+values that are not ASCII are missing. A request that is refused before its body is read ends its
+connection, so that nothing behind it can be taken for another request.
 """
 
 import asyncio
@@ -14,15 +16,29 @@ from urllib.parse import quote
 
 from granian.constants import HTTPModes, Interfaces, SSLProtocols, TaskImpl
 from granian.http import HTTP1Settings
-from granian.server.embed import Server
+from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
+from msgspec.structs import replace
 
+from data_plane.core.errors import (
+    MALFORMED_HTTP_REQUEST,
+    REQUEST_TIMEOUT,
+    SERVICE_UNAVAILABLE,
+    RefusedError,
+)
+from data_plane.http.connections import ListeningServer, accepted_connections
+from data_plane.http.screening import body_length, check_host, check_readable, combine
 from data_plane.protocol.http import HttpRequest, HttpResponse
 
 Answer = Callable[[HttpRequest], Awaitable[HttpResponse]]
 Page = Callable[[], Awaitable[HttpResponse]]
 
+_PAGE_METHODS = frozenset({"GET", "HEAD"})
+_CLOSE = ("connection", "close")
+
 _WATCH_CLIENT_AFTER_S = 0.25
 """Requests that take longer are long polls: when their client leaves, they end."""
+
+_SLOW_BODY_AFTER_S = 0.25
 
 
 class TlsFiles(NamedTuple):
@@ -36,9 +52,15 @@ class TlsFiles(NamedTuple):
 class HttpSettings:
     """Where to listen, and what a connection may do.
 
-    Of a body, no more than `body_bytes_max` and one byte are read: enough to be refused. Requests
-    in flight have `grace_s` seconds to finish when the server stops. With `tls` nothing else is
-    spoken.
+    The header of a request must be there within `header_read_timeout_s` of the connection's start
+    or of the last answer, so that is also how long a connection may be idle. A body has
+    `body_read_timeout_s`, and longer as its length takes at `body_bytes_per_s_min`; longer ones
+    than `body_bytes_max` are not read, and of those above `small_body_bytes_max` not more at a time
+    than have `bodies_bytes_max` together. A client that takes nothing of its answer for
+    `send_timeout_s` is cut off (on Linux). Above `connections_max` connections wait to be accepted.
+
+    Requests in flight have `grace_s` seconds to finish when the server stops. With `tls` nothing
+    else is spoken.
     """
 
     host: str
@@ -46,18 +68,30 @@ class HttpSettings:
     body_bytes_max: int
     grace_s: float = 10.0
     backlog: int = 1024
-    header_read_timeout_s: int = 30
+    connections_max: int = 8192
+    header_read_timeout_s: float = 30
+    header_buffer_bytes: int = 192 * 1024
+    body_read_timeout_s: float = 20
+    body_bytes_per_s_min: int = 32 * 1024
+    small_body_bytes_max: int = 256 * 1024
+    bodies_bytes_max: int = 256 * 1024 * 1024
+    send_timeout_s: float = 30
     tls: TlsFiles | None = None
 
 
 class HttpServer:
-    """Answers requests with `answer`, and GETs of the paths in `pages` with those."""
+    """Answers requests with `answer`, and GET and HEAD of the paths in `pages` with those.
+
+    Of the requests `in_flight` as many wait for `slow_bodies`: they cost a connection, not more.
+    """
 
     def __init__(self, answer: Answer, pages: Mapping[str, Page], settings: HttpSettings) -> None:
         self._answer = answer
         self._pages = pages
         self._settings = settings
+        self._bodies_bytes = 0
         self.in_flight = 0
+        self.slow_bodies = 0
 
     async def serve(self, stop: asyncio.Event) -> bool:
         """Serve until `stop` is set, then finish what is in flight.
@@ -65,17 +99,22 @@ class HttpServer:
         Returns whether all of it finished in time. Raises what the listener died of.
         """
         settings = self._settings
-        server = Server(
+        server = ListeningServer(
             self,
+            send_timeout_s=settings.send_timeout_s,
             address=settings.host,
             port=settings.port,
             interface=Interfaces.RSGI,
             task_impl=TaskImpl.asyncio,
             runtime_threads=1,
             http=HTTPModes.http1,
-            http1_settings=HTTP1Settings(header_read_timeout=settings.header_read_timeout_s * 1000),
+            http1_settings=HTTP1Settings(
+                header_read_timeout=round(settings.header_read_timeout_s * 1000),
+                max_buffer_size=settings.header_buffer_bytes,
+            ),
             websockets=False,
             backlog=settings.backlog,
+            backpressure=accepted_connections(settings.connections_max),
             log_enabled=False,
             ssl_cert=settings.tls.certificate if settings.tls else None,
             ssl_key=settings.tls.key if settings.tls else None,
@@ -102,21 +141,34 @@ class HttpServer:
         self.in_flight += 1
         try:
             page = self._pages.get(scope.path)
-            if page is not None and scope.method == "GET":
+            if page is not None and scope.method in _PAGE_METHODS:
                 response = await page()
             else:
-                response = await self._answer_watched(await self._read(scope, proto), proto)
+                request = await self._read(scope, proto)
+                response = await self._answer_watched(request, proto)
+                if request.refusal is not None:
+                    response = replace(response, headers=(*response.headers, _CLOSE))
             proto.response_bytes(response.status, list(response.headers), response.body)
         finally:
             self.in_flight -= 1
 
     async def _read(self, scope: Any, proto: Any) -> HttpRequest:
-        headers = dict(scope.headers.items())
-        length = headers.get("content-length", "")
-        if length.isdecimal() and int(length) <= self._settings.body_bytes_max:
-            body = await proto()
-        else:
-            body = await self._read_bounded(proto)
+        items = scope.headers.items()
+        headers: dict[str, str] = {}
+        body = b""
+        refusal = None
+        try:
+            headers = combine(items)
+            if len(scope.headers) != len(headers):
+                check_readable(scope.headers.keys(), headers)
+            check_host(headers, scope.http_version, scope.authority)
+            length = body_length(headers, self._settings.body_bytes_max)
+            if length:
+                body = await self._read_body(length, proto)
+        except RefusedError as error:
+            # Not the error itself: its frames would hold the request that holds it.
+            refusal = (error.fault, error.message)
+            headers = headers or dict(items)
         path = scope.path
         return HttpRequest(
             method=scope.method,
@@ -126,17 +178,31 @@ class HttpServer:
             body=body,
             client=scope.client,
             secure=self._settings.tls is not None,
+            refusal=refusal,
         )
 
-    async def _read_bounded(self, proto: Any) -> bytes:
-        chunks: list[bytes] = []
-        left = self._settings.body_bytes_max + 1
-        async for chunk in proto:
-            chunks.append(chunk[:left])
-            left -= len(chunk)
-            if left <= 0:
-                break
-        return b"".join(chunks)
+    async def _read_body(self, length: int, proto: Any) -> bytes:
+        """The body. Raises RefusedError where it does not come, or not in time."""
+        settings = self._settings
+        counted = length if length > settings.small_body_bytes_max else 0
+        if counted and self._bodies_bytes + counted > settings.bodies_bytes_max:
+            raise RefusedError(SERVICE_UNAVAILABLE, "Too many big requests arrive. Try again.")
+        self._bodies_bytes += counted
+        watch = _BodyWatch(
+            self, settings.body_read_timeout_s + length / settings.body_bytes_per_s_min
+        )
+        try:
+            body: bytes = await proto()
+        except ProtocolClosed as error:
+            raise RefusedError(MALFORMED_HTTP_REQUEST, "The request's body ended early.") from error
+        except asyncio.CancelledError as error:
+            if not watch.is_over:
+                raise
+            raise RefusedError(REQUEST_TIMEOUT, "The request's body came too slowly.") from error
+        finally:
+            watch.end()
+            self._bodies_bytes -= counted
+        return body
 
     async def _answer_watched(self, request: HttpRequest, proto: Any) -> HttpResponse:
         watch = _ClientWatch(proto)
@@ -170,3 +236,37 @@ class _ClientWatch:
         self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
+
+
+class _BodyWatch:
+    """Counts a body that is slow to come, and cancels the current task where it takes too long."""
+
+    __slots__ = ("_left_s", "_loop", "_server", "_task", "_timer", "is_over", "is_slow")
+
+    def __init__(self, server: HttpServer, timeout_s: float) -> None:
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        first_s = min(_SLOW_BODY_AFTER_S, timeout_s)
+        self._left_s = timeout_s - first_s
+        self._timer = self._loop.call_later(first_s, self._slow)
+        self.is_slow = False
+        self.is_over = False
+
+    def _slow(self) -> None:
+        self.is_slow = True
+        self._server.slow_bodies += 1
+        self._timer = self._loop.call_later(self._left_s, self._over)
+
+    def _over(self) -> None:
+        self.is_over = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def end(self) -> None:
+        """Nothing is waited for any more."""
+        self._timer.cancel()
+        if self.is_slow:
+            self._server.slow_bodies -= 1
+        if self.is_over and self._task is not None:
+            self._task.uncancel()

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 
 import msgspec
 
+from data_plane.core.errors import Fault
+
 
 class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     """A request, before anything in it is believed.
 
     `path` and `query` are as received, not decoded; header names are in lower case. `secure` says
-    whether it came to this server over TLS, whatever its headers claim.
+    whether it came to this server over TLS, whatever its headers claim. A `refusal` is what whoever
+    serves HTTP found wrong with it: fault and message of the answer; its body was not read then.
     """
 
     method: str
@@ -19,6 +22,7 @@ class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     body: bytes
     client: str = ""
     secure: bool = False
+    refusal: tuple[Fault, str] | None = None
 
 
 class HttpResponse(msgspec.Struct, frozen=True, gc=False):

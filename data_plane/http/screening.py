@@ -1,0 +1,74 @@
+"""What is wrong with a request although it could be parsed: found before its body is read.
+
+Granian (hyper) refuses what has no clear end, and what has bytes where none may be. It lets pass,
+or does not tell apart, what this module refuses: a host that is missing, repeated or none; repeated
+headers that say who calls and what for; a target that names another host; bodies in chunks, whose
+end Granian does not tell from a broken one; and bodies that are too long.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from data_plane.core.errors import (
+    LENGTH_REQUIRED,
+    MALFORMED_HTTP_REQUEST,
+    RefusedError,
+    request_too_large,
+)
+from data_plane.core.identifiers import is_host
+
+_DECIDES: Final = frozenset({"authorization", "content-type", "date", "host"})
+_DECIDE: Final = ("x-amz-", "amz-sdk-")
+
+
+def combine(items: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Headers by name; values of one that is repeated are joined by commas, as signatures see them.
+
+    Raises RefusedError where one is repeated that decides what is done: whoever else read the
+    request may have taken the other one.
+    """
+    headers = dict(items)
+    if len(headers) == len(items):
+        return headers
+    headers = {}
+    for name, value in items:
+        if name not in headers:
+            headers[name] = value
+        elif _decides(name):
+            raise RefusedError(MALFORMED_HTTP_REQUEST, f"The header {name} is repeated.")
+        else:
+            headers[name] += f",{value}"
+    return headers
+
+
+def check_readable(names: Iterable[str], headers: Mapping[str, str]) -> None:
+    """Raise RefusedError where a header that decides something has a value that is not ASCII."""
+    for name in names:
+        if name not in headers and _decides(name):
+            raise RefusedError(MALFORMED_HTTP_REQUEST, f"The header {name} is not ASCII.")
+
+
+def check_host(headers: Mapping[str, str], http_version: str, authority: str | None) -> None:
+    """Raise RefusedError where host and target do not say which host is meant (RFC 9112, 3.2)."""
+    host = headers.get("host")
+    if host is None:
+        if http_version == "1.1":
+            raise RefusedError(MALFORMED_HTTP_REQUEST, "The request has no Host header.")
+    elif is_host(host) is None:
+        raise RefusedError(MALFORMED_HTTP_REQUEST, "The Host header names no host.")
+    elif authority is not None and authority.lower() != host.lower():
+        raise RefusedError(MALFORMED_HTTP_REQUEST, "Host header and request target differ.")
+
+
+def body_length(headers: Mapping[str, str], bytes_max: int) -> int:
+    """How long the request's body is. Raises RefusedError where that is unknown or too much."""
+    if "transfer-encoding" in headers:
+        raise RefusedError(LENGTH_REQUIRED, "The request must have a Content-Length.")
+    length = int(headers.get("content-length", "0"))
+    if length > bytes_max:
+        raise request_too_large(bytes_max)
+    return length
+
+
+def _decides(name: str) -> bool:
+    return name in _DECIDES or name.startswith(_DECIDE)
