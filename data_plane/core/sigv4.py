@@ -17,9 +17,11 @@ ALGORITHM: Final = "AWS4-HMAC-SHA256"
 TERMINATOR: Final = "aws4_request"
 QUERY_SIGNATURE: Final = "X-Amz-Signature"
 
+is_normal_path: Final = re.compile("/|(/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+/?").fullmatch
+"""Whether a path is its own canonical form: without escapes, empty segments and dot segments."""
+
 _SHA256: Final = "sha256"
 _find_broken_escape: Final = re.compile("%(?![0-9A-Fa-f]{2})").search
-_is_normal_path: Final = re.compile("/|(/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+").fullmatch
 
 
 def canonical_request(  # noqa: PLR0913, PLR0917 - the parts of a request
@@ -42,7 +44,7 @@ def canonical_request(  # noqa: PLR0913, PLR0917 - the parts of a request
 
 def canonical_path(path: str) -> str:
     """The path without empty and dot segments, every byte percent-encoded once more."""
-    if _is_normal_path(path):
+    if is_normal_path(path):
         return path
     kept: list[str] = []
     for segment in path.split("/"):
