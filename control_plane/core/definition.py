@@ -11,9 +11,16 @@ from typing import Final
 
 from control_plane.core.attribute_documents import redrive_policy
 from control_plane.core.queue_attributes import default_of
-from data_plane.core.queue import FIRST_GENERATION, Generation, Queue, RedrivePolicy
+from data_plane.core.queue import (
+    DIGESTS_BY_SECRET,
+    DIGESTS_BY_UID,
+    FIRST_GENERATION,
+    Generation,
+    Queue,
+    RedrivePolicy,
+)
 from data_plane.core.sealing import derive
-from data_plane.ports import Attributes
+from data_plane.ports import Attributes, Value
 
 FORMAT: Final = 1
 TOMBSTONE_KEPT_S: Final = 3_600
@@ -21,6 +28,11 @@ TOMBSTONE_KEPT_S: Final = 3_600
 
 _LIVE: Final = "q"
 _DELETED: Final = "d"
+_FORMATS: Final[Mapping[Value | None, tuple[int, ...]]] = {
+    _LIVE: (DIGESTS_BY_UID, DIGESTS_BY_SECRET),
+    _DELETED: (FORMAT,),
+}
+"""A definition's format says how names are hashed: nobody reads one who would do it otherwise."""
 
 
 class UnreadableDefinitionError(Exception):
@@ -48,6 +60,7 @@ class Definition:
     tags: Mapping[str, str] = field(default_factory=dict)
     nonce: bytes = b""
     generations: tuple[Generation, ...] = (FIRST_GENERATION,)
+    digest_version: int = DIGESTS_BY_SECRET
 
     @property
     def fifo(self) -> bool:
@@ -93,6 +106,7 @@ class Definition:
             redrive=self.redrive,
             generations=self.generations,
             secret=secret,
+            digest_version=self.digest_version,
         )
 
     def _number(self, name: str) -> int:
@@ -112,7 +126,7 @@ class Tombstone:
 def encode(definition: Definition) -> Attributes:
     """The definition as the attributes of an item; account, region and name are in its key."""
     item: dict[str, int | str | bytes | frozenset[int]] = {
-        "v": FORMAT,
+        "v": definition.digest_version,
         "k": _LIVE,
         "w": definition.nonce,
         "r": definition.version,
@@ -147,7 +161,7 @@ def decode(account: str, region: str, name: str, item: Attributes) -> Definition
 
     Raises UnreadableDefinitionError for anything else.
     """
-    if item.get("v") != FORMAT or item.get("k") not in (_LIVE, _DELETED):
+    if item.get("v") not in _FORMATS.get(item.get("k"), ()):
         raise UnreadableDefinitionError(
             f"queue {account}/{region}/{name}: format {item.get('v')!r}, kind {item.get('k')!r}"
         )
@@ -172,6 +186,7 @@ def decode(account: str, region: str, name: str, item: Attributes) -> Definition
         tags=json.loads(_text(item, "g")),
         nonce=_bytes(item, "w"),
         generations=read_generations(item),
+        digest_version=_integer(item, "v"),
     )
 
 

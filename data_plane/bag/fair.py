@@ -100,7 +100,7 @@ def _look_at_progress(at: Access, tenants: Tenants) -> None:
 
 async def place(at: Access, groups: Sequence[str], delays_s: Sequence[int]) -> list[int]:
     """The lanes for messages of these groups ("": of none), announced where they are new."""
-    tags = [tag_of(at.queue.uid, group) for group in groups]
+    tags = [tag_of(at.queue, group) for group in groups]
     amounts = Counter(zip(tags, delays_s, strict=True))
     tenants = at.lanes.known_tenants()
     _look_at_progress(at, tenants)
@@ -177,7 +177,7 @@ def handed_out(
     tenants, now_us = at.lanes.known_tenants(), at.now_us()
     tenants.consumption.forget_ended(now_us // 1000)
     for index, new in leases.items():
-        tag = tag_of(at.queue.uid, messages[index].group)
+        tag = tag_of(at.queue, messages[index].group)
         place_ = (at.lane.number, block.id, index)
         tenants.consumption.delivered(place_, tag, new.leased_ms, new.visible_ms)
         waited_us = now_us - block.slices[block.first_of[index]]

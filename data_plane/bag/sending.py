@@ -146,7 +146,7 @@ async def _send_part(
             pack_message(message_id, message, submission.sender)
             for message_id, message in zip(new_ids, messages, strict=True)
         ],
-        [tag_of(at.queue.uid, message.group) for message in messages] if has_groups else (),
+        [tag_of(at.queue, message.group) for message in messages] if has_groups else (),
         sum(message.size for message in messages),
         CallPart(submission.call, positions, len(submission.messages), new_ids),
     )

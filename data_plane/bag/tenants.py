@@ -5,7 +5,6 @@ bounded and may be forgotten: a wrong lane costs order, never messages.
 """
 
 from collections import Counter, OrderedDict
-from hashlib import blake2b
 from typing import NamedTuple
 
 from data_plane.bag.bounds import (
@@ -20,18 +19,17 @@ from data_plane.bag.bounds import (
     RECENT_US,
     TELL_AGAIN_US,
 )
+from data_plane.core.digests import TAG_BYTES, group_tag
+from data_plane.core.queue import Queue
 from data_plane.stored.bounds import FAIR_LANES
-from data_plane.stored.segment import TAG_BYTES
 
 NO_TAG = bytes(TAG_BYTES)
 DEEPEST = FAIR_LANES - 1
 
 
-def tag_of(uid: str, group: str) -> bytes:
+def tag_of(queue: Queue, group: str) -> bytes:
     """A group as segments and hints name it; `NO_TAG` for a message without one."""
-    if not group:
-        return NO_TAG
-    return blake2b(group.encode(), digest_size=TAG_BYTES, key=uid.encode()).digest()
+    return group_tag(queue, group) if group else NO_TAG
 
 
 class Placement(NamedTuple):

@@ -11,6 +11,12 @@ DELIVERY_GUARANTEES: Final = (AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE)
 """Values of the attribute TidegateDeliveryGuarantee (docs/promises.md)."""
 
 
+DIGESTS_BY_UID: Final = 1
+"""Of queues made before digests had secrets: so their groups' messages stay in order."""
+
+DIGESTS_BY_SECRET: Final = 2
+
+
 NOT_STORED: Final = 0
 """Version of a queue that its first message would create; stored ones count from 1."""
 
@@ -45,7 +51,8 @@ class Queue:
     those that were set, as SQS spells them; the typed fields have their defaults applied. Without
     a `redrive` policy it has no dead-letter queue. Of a FIFO queue's `generations` the last one
     takes what is sent; the others are read first. From `secret` (32 bytes; b"" where nothing needs
-    it) follow the keys of everything that is sealed or hashed for this incarnation.
+    it) follow the keys of everything that is sealed or hashed for this incarnation; for names of
+    groups and deduplication ids `digest_version` says how (docs/storage.md, "Digests").
     """
 
     account: str
@@ -68,6 +75,7 @@ class Queue:
     redrive: RedrivePolicy | None = None
     generations: tuple[Generation, ...] = (FIRST_GENERATION,)
     secret: bytes = field(default=b"", repr=False)
+    digest_version: int = DIGESTS_BY_SECRET
 
     @property
     def arn(self) -> str:

@@ -1,21 +1,27 @@
 """Receipt handles: where a delivered message lies, so that a delete needs to read nothing.
 
-Layout: docs/storage.md, "Receipt handles". The check only tells handles from garbage.
+Layout: docs/storage.md, "Tokens". They are sealed: whoever is not a front end of this registry can
+neither read one nor make one, and one of another queue does not open.
 """
 
 import base64
-import binascii
-import hashlib
+import re
 import struct
 from dataclasses import dataclass
+from typing import Final
 
 from data_plane.core.errors import RECEIPT_HANDLE_IS_INVALID, RefusedError
 from data_plane.core.queue import Queue
+from data_plane.core.sealing import NotSealedHereError
+from data_plane.core.tokens import queue_seal
 
-VERSION = 1
-CHECK_BYTES = 6
-_LAYOUT = struct.Struct(">B8sBH10sB6s13s")
-TEXT_LENGTH = 64
+TEXT_LENGTH: Final = 68
+_IN_CLEAR: Final = b"\x02\x00"
+"""The version, and the number of the registry secret."""
+
+_LAYOUT: Final = struct.Struct(">BH10sB6s13s")
+_FORM: Final = re.compile(rf"[A-Za-z0-9_-]{{{TEXT_LENGTH}}}", re.ASCII)
+_PURPOSE: Final = "receipt handles"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +37,13 @@ class ReceiptHandle:
     text: str
 
 
-def _check(uid: str, fields: bytes) -> bytes:
-    return hashlib.blake2b(fields, digest_size=CHECK_BYTES, key=uid.encode()).digest()
-
-
 def encode(  # noqa: PLR0913, PLR0917 - a handle is these facts
-    uid: str, lane: int, epoch: int, block: bytes, index: int, sent_ms: int, token: bytes
+    queue: Queue, lane: int, epoch: int, block: bytes, index: int, sent_ms: int, token: bytes
 ) -> str:
-    """The handle's text, 64 characters."""
-    fields = _LAYOUT.pack(
-        VERSION, bytes.fromhex(uid), lane, epoch, block, index, sent_ms.to_bytes(6, "big"), token
-    )
-    return base64.urlsafe_b64encode(fields + _check(uid, fields)).decode()
+    """The handle's text, 68 characters; equal facts give equal text."""
+    fields = _LAYOUT.pack(lane, epoch, block, index, sent_ms.to_bytes(6, "big"), token)
+    sealed = queue_seal(queue, _PURPOSE).seal(fields)
+    return base64.urlsafe_b64encode(_IN_CLEAR + sealed).decode()
 
 
 def decode(text: str, queue: Queue) -> ReceiptHandle:
@@ -50,20 +51,16 @@ def decode(text: str, queue: Queue) -> ReceiptHandle:
 
     Raises RefusedError(ReceiptHandleIsInvalid) for anything else.
     """
-    if len(text) != TEXT_LENGTH:
+    if _FORM.fullmatch(text) is None:
+        raise _refusal(text)
+    octets = base64.urlsafe_b64decode(text)
+    if not octets.startswith(_IN_CLEAR):
         raise _refusal(text)
     try:
-        sealed = base64.b64decode(text, altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
+        fields = queue_seal(queue, _PURPOSE).unseal(octets[len(_IN_CLEAR) :])
+    except NotSealedHereError:
         raise _refusal(text) from None
-    fields = sealed[:-CHECK_BYTES]
-    version, uid, lane, epoch, block, index, sent, token = _LAYOUT.unpack(fields)
-    if (
-        version != VERSION
-        or uid.hex() != queue.uid
-        or _check(queue.uid, fields) != sealed[-CHECK_BYTES:]
-    ):
-        raise _refusal(text)
+    lane, epoch, block, index, sent, token = _LAYOUT.unpack(fields)
     return ReceiptHandle(lane, epoch, block, index, int.from_bytes(sent, "big"), token, text)
 
 

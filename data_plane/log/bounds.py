@@ -61,12 +61,6 @@ RANGE_SLOTS_MIN = 16
 """A shorter range of slots that are done saves nobody a read."""
 
 COLLECT_BLOCKS_MAX = 256
-GROUP_HASHES_MAX = 4_000
-"""Message groups whose hashes a process remembers."""
-
-KEYS_MAX = 1_000
-"""Queues whose keys a process keeps ready to hash with."""
-
 PARTITIONS_MAX = 4_000
 """Partitions that a front end remembers."""
 

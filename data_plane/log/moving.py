@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from data_plane.core.digests import group_hash
 from data_plane.core.errors import RefusedError
 from data_plane.core.identifiers import uuid_text
 from data_plane.core.message import Message, Outgoing
@@ -16,7 +17,7 @@ from data_plane.core.queue import Queue
 from data_plane.log import deleting, sending, tails
 from data_plane.log.desk import Access, Desk, open_generations
 from data_plane.log.reader import Block, Pending
-from data_plane.log.slots import group_hash, read_slot
+from data_plane.log.slots import read_slot
 from data_plane.ports import CellUnavailableError, Equals, Lacks, Update
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import QUERY_PAGE, SEGMENT_BYTES_MAX
@@ -83,7 +84,7 @@ async def _end(desk: Desk, target: Queue, message: Message) -> int:
 
 
 def _partition(partitions: list[Access], target: Queue, message: Message) -> Access:
-    return partitions[group_hash(target.uid, message.group)[0] % len(partitions)]
+    return partitions[group_hash(target, message.group)[0] % len(partitions)]
 
 
 def of_one_kind(messages: Sequence[Pending], decided: dict[int, Move | None]) -> list[Pending]:

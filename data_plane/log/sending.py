@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
+from data_plane.core.digests import deduplication_hash, group_hash
 from data_plane.core.identifiers import random_uuid
 from data_plane.core.message import Outgoing, Sent
 from data_plane.core.queue import Queue
@@ -24,8 +25,6 @@ from data_plane.log.slots import (
     MESSAGES,
     Hashes,
     PackedFifoMessage,
-    dedup_hash,
-    group_hash,
     pack,
     pack_slot,
 )
@@ -62,7 +61,7 @@ async def send(desk: Desk, queue: Queue, sender: str, messages: Sequence[Outgoin
 
 async def _send(desk: Desk, queue: Queue, sender: str, messages: Sequence[Outgoing]) -> list[Sent]:
     generation = desk.generations(queue)[-1]
-    groups = [group_hash(queue.uid, message.group) for message in messages]
+    groups = [group_hash(queue, message.group) for message in messages]
     shares: dict[int, list[int]] = {}
     for position, group in enumerate(groups):
         shares.setdefault(group[0] % generation.partitions, []).append(position)
@@ -99,7 +98,12 @@ async def _send_to(
         sender,
         messages,
         groups,
-        [dedup_hash(queue.uid, message, group_scope=group_scope) for message in messages],
+        [
+            deduplication_hash(
+                queue, message.group if group_scope else "", message.deduplication_id
+            )
+            for message in messages
+        ],
         sum(message.size for message in messages),
     )
     lane = ("log", at.partition.slots)

@@ -1,10 +1,10 @@
 """SendMessage and SendMessageBatch."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import Final
 
 from data_plane.core.checksum import md5_of_attributes, md5_of_body, md5_of_trace_header
+from data_plane.core.digests import call_hash
 from data_plane.core.errors import (
     BATCH_REQUEST_TOO_LONG,
     INVALID_PARAMETER_VALUE,
@@ -142,7 +142,7 @@ def _call_hash(operation: str, call: Call, queue: Queue, messages: Sequence[Outg
             message.deduplication_id,
         )
     # The representation of a list of texts is unambiguous, whatever the texts contain.
-    return hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
+    return call_hash(queue, repr(parts))
 
 
 def _answer(message: Outgoing, sent: Sent) -> Params:

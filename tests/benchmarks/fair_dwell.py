@@ -40,6 +40,7 @@ QUEUE: Final = Queue(
     receive_wait_s=0,
     purged_us=0,
     attributes={},
+    secret=bytes(32),
 )
 LOUD_QUEUE: Final = replace(QUEUE, uid="00112233445566bb")
 

@@ -41,6 +41,7 @@ T = TypeVar("T")
 ACCOUNT = "111122223333"
 REGION = "eu-west-1"
 ENDPOINT = "http://queues.example:9324"
+_REGISTRY_SECRET = bytes(range(32))
 
 
 class ShiftedClock:
@@ -99,7 +100,12 @@ class InProcessServer:
             self.cell, cell = memory, OffloadedCell(memory, self._runner.offload, self._lock)
         bodies = {"a": new_bodies()} if new_bodies is not None else {}
         self.registry = Registry(
-            cell, ["a"], self.clock, entropy, sixty_second_rules=sixty_second_rules
+            cell,
+            ["a"],
+            self.clock,
+            entropy,
+            sixty_second_rules=sixty_second_rules,
+            secret=_REGISTRY_SECRET,
         )
         waits = self._runner.waits
         bag = Bag({"a": cell}, self.clock, entropy, waits, bodies, self.registry)

@@ -2,12 +2,13 @@
 
 from typing import Any, Final
 
+from data_plane.core.digests import deduplication_hash
 from data_plane.core.queue import Queue
 from data_plane.log import appending, generations, receiving, sending, tails, upkeep, window
 from data_plane.log.desk import Access
 from data_plane.log.generations import Inherited
 from data_plane.log.partition import Tail
-from data_plane.log.slots import START, Slot, common_attributes, dedup_hash, read_slot
+from data_plane.log.slots import START, Slot, common_attributes, read_slot
 from data_plane.log.window import Original, Window
 from data_plane.ports import (
     ALWAYS,
@@ -140,9 +141,8 @@ def _find_unpurged(self: Window, hashed: bytes, stamp_us: int, _purged_us: int) 
     return _find(self, hashed, stamp_us, 0)
 
 
-def _hash_without_scope(uid: str, message: Any, *, group_scope: bool) -> bytes:
-    del group_scope
-    return dedup_hash(uid, message, group_scope=False)
+def _hash_without_scope(queue: Queue, _scope: str, deduplication_id: str) -> bytes:
+    return deduplication_hash(queue, "", deduplication_id)
 
 
 # Generations
@@ -245,7 +245,9 @@ LOG_BUGS: Final = (
         _ages_are_real,
     ),
     FifoBug(
-        "the group is not in the scope", ALIKE, ((sending, "dedup_hash", _hash_without_scope),)
+        "the group is not in the scope",
+        ALIKE,
+        ((sending, "deduplication_hash", _hash_without_scope),),
     ),
     FifoBug(
         "a log has no end",

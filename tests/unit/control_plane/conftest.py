@@ -16,7 +16,7 @@ from data_plane.core.queue import Queue
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Attributes, CellUnavailableError, Key
 from data_plane.protocol.operation import Call, Params
-from tests.unit.repeatable import HandClock, SeededEntropy
+from tests.unit.repeatable import SECRET, HandClock, SeededEntropy
 
 ACCOUNT = "111122223333"
 REGION = "eu-west-1"
@@ -77,7 +77,7 @@ class ControlPlane:
         operations = queue_operations(self.registry, self.messages, self.moves)
         self.operations = {operation.name: operation for operation in operations}
 
-    def server(self, *, sixty_second_rules: bool = True, secret: bytes = b"") -> Registry:
+    def server(self, *, sixty_second_rules: bool = True, secret: bytes = SECRET) -> Registry:
         """Another server's registry over the same cell."""
         return Registry(
             self.cell,

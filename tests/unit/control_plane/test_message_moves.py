@@ -25,7 +25,7 @@ from data_plane.protocol.operation import Call, Params
 from data_plane.runtime.event_loop import EventLoopWaits
 from tests.unit.control_plane.conftest import ACCOUNT, REGION
 from tests.unit.data_plane.bag.pipe import StoppingCell
-from tests.unit.repeatable import HandClock, SeededEntropy
+from tests.unit.repeatable import SECRET, HandClock, SeededEntropy
 
 Story = Callable[["Site"], Coroutine[Any, Any, None]]
 
@@ -36,7 +36,7 @@ class Server:
     def __init__(self, site: "Site") -> None:
         clock, entropy, waits = site.clock, site.entropy, EventLoopWaits(site.clock)
         cells = {"a": site.cell}
-        self.registry = Registry(site.meta, ["a"], clock, entropy)
+        self.registry = Registry(site.meta, ["a"], clock, entropy, secret=SECRET)
         self.engine = Engine(
             Bag(cells, clock, entropy, waits, queues=self.registry),
             Log(cells, clock, entropy, waits, queues=self.registry),

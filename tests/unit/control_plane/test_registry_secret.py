@@ -170,4 +170,4 @@ def test_queues_have_secrets_of_their_own(control: Any, path: Path) -> None:
     assert len({one.secret, two.secret, own}) == 3
     assert one.secret.hex() not in repr(one)
     assert repr(one.secret) not in repr(one)
-    assert control.find("one").secret == b""
+    assert control.find("one").secret == derive(SECRET, "queue", one.uid)

@@ -17,6 +17,7 @@ from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.operations.catalog import extension_operations, message_operations
 from data_plane.protocol.http import HttpRequest, HttpResponse
+from tests.unit.repeatable import SECRET
 
 T = TypeVar("T")
 
@@ -43,6 +44,7 @@ ORDERS = Queue(
     receive_wait_s=5,
     purged_us=0,
     attributes={},
+    secret=SECRET,
 )
 
 
@@ -57,7 +59,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def handle(index: int) -> str:
-    return receipt_handle.encode(ORDERS.uid, 0, 0, b"b" * 10, index, 1, b"t" * 13)
+    return receipt_handle.encode(ORDERS, 0, 0, b"b" * 10, index, 1, b"t" * 13)
 
 
 @dataclass

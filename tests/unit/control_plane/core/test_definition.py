@@ -41,7 +41,7 @@ def test_a_tombstone_is_read_as_it_was_written() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"v": 2}, {"v": "1"}, {"k": "z"}, {"u": 5}, {"r": "1"}, {"w": "text"}, {"a": b"{}"}],
+    [{"v": 3}, {"v": "1"}, {"k": "z"}, {"u": 5}, {"r": "1"}, {"w": "text"}, {"a": b"{}"}],
     ids=str,
 )
 def test_an_unknown_format_is_refused(change: dict[str, object]) -> None:

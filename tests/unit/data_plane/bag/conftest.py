@@ -13,7 +13,7 @@ from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle, decode
 from data_plane.memory.cell import MemoryCell
 from data_plane.runtime.event_loop import EventLoopWaits
-from tests.unit.repeatable import HandClock, SeededEntropy
+from tests.unit.repeatable import SECRET, HandClock, SeededEntropy
 
 T = TypeVar("T")
 
@@ -34,6 +34,7 @@ QUEUE = Queue(
     receive_wait_s=0,
     purged_us=0,
     attributes={},
+    secret=SECRET,
 )
 
 

@@ -1,5 +1,7 @@
 """Who is noisy, and which lane a group's messages go to."""
 
+from dataclasses import replace
+
 from data_plane.bag.bounds import (
     DEEPER_LANE_FACTOR,
     DELIVERIES_WATCHED_MAX,
@@ -18,13 +20,14 @@ from data_plane.bag.tenants import (
     Waiting,
     tag_of,
 )
+from tests.unit.data_plane.bag.conftest import QUEUE
 
-A, B, C = (tag_of("00112233445566aa", name) for name in "abc")
+A, B, C = (tag_of(QUEUE, name) for name in "abc")
 
 
 def test_tags_differ_by_group_and_by_queue() -> None:
-    assert len({A, B, C, tag_of("00112233445566ab", "a"), NO_TAG}) == 5
-    assert tag_of("00112233445566aa", "") == NO_TAG
+    assert len({A, B, C, tag_of(replace(QUEUE, secret=bytes(32)), "a"), NO_TAG}) == 5
+    assert tag_of(QUEUE, "") == NO_TAG
 
 
 def test_heavy_groups_are_counted_among_many_light_ones() -> None:

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from data_plane.core.digests import group_hash
 from data_plane.core.message import Outgoing, Sent
 from data_plane.core.queue import Generation, Queue
-from data_plane.log.slots import group_hash
 from tests.unit.data_plane.log.conftest import GROUP_SCOPE, Bench, bodies
 
 ONE = Generation(0, 1, 0)
@@ -131,7 +131,7 @@ def test_a_call_with_an_older_definition_knows_no_less_than_before(bench: Bench)
 
 def test_sends_of_two_generations_share_no_slot(bench: Bench) -> None:
     """A group lies in one partition, and only there are its duplicates looked for."""
-    eighths = {group_hash(bench.queue.uid, f"g{n}")[0] % 8: f"g{n}" for n in range(100)}
+    eighths = {group_hash(bench.queue, f"g{n}")[0] % 8: f"g{n}" for n in range(100)}
 
     async def send(queue: Queue, group: str) -> list[Sent]:
         message = Outgoing(body="b", size=1, group=group, deduplication_id="x")
