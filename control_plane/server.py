@@ -38,6 +38,7 @@ from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.http.logs import LogHandler, LogWriter
 from data_plane.http.metrics import CONTENT_TYPE, QUEUES_MAX, Gauges, Metrics, QueueName
+from data_plane.http.overload import Overload, OverloadSettings
 from data_plane.http.server import HttpServer, HttpSettings
 from data_plane.log.engine import Log
 from data_plane.operations.catalog import extension_operations, message_operations
@@ -106,6 +107,8 @@ class TidegateServer:
             default_region=settings.region,
             base_url=settings.base_url.rstrip("/"),
             request_deadline_s=settings.request_deadline_s,
+            calls_max=settings.requests_max,
+            long_polls_max=settings.long_polls_max,
         )
         front_end = FrontEnd(
             (
@@ -120,6 +123,11 @@ class TidegateServer:
             self._served,
             expected,
         )
+        self.overload = Overload(
+            OverloadSettings(settings.requests_max, settings.lag_s_max),
+            lambda: self.waits.waiting,
+            entropy,
+        )
         self.http = HttpServer(
             front_end.answer,
             {"/health": self._health, "/metrics": self._metrics},
@@ -129,6 +137,7 @@ class TidegateServer:
                 front_end_settings.body_bytes_max,
                 settings.grace_s,
             ),
+            self.overload,
         )
         self._started_us = self.clock.now_us()
         self._next_counted = 0

@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from data_plane.core.identifiers import is_account, is_region
+from data_plane.core.limits import CALLS_MAX_DEFAULT, LONG_POLLS_MAX_DEFAULT
 from data_plane.stored.bounds import BLOB_THRESHOLD_BYTES
 
 LOG_LEVELS: Final = ("error", "warning", "info")
@@ -45,13 +46,17 @@ class ServerSettings:
     first message makes a queue that is missing; those of `queues_file` are made at the start.
     A request has `request_deadline_s` to be answered, and the time for which it waits for messages.
 
+    At most `requests_max` requests are worked on at a time; beside them `long_polls_max` may wait.
+    A request that has waited `lag_s_max` before anything looks at it is refused.
+
     `data` is for an embedded cell. For one on DynamoDB there are `table`, `endpoint` ("": AWS's own
     in `region`), `connections` at most, and `cell_deadline_s` for a call with all its repetitions.
     Its packed bodies of more than `blob_threshold_bytes` go to `blobs`: `s3://bucket[/prefix]` at
     `blobs_endpoint` ("": the cell's), or a directory ("": `blobs` in `data`).
 
     What is stored is sealed under the keys of the file `master_keys` (None: `master.keys` in
-    `data`), or under the KMS key `kms_key` ("": none) at `kms_endpoint` ("": AWS's in `region`).
+    `data`), or under the KMS key `kms_key` ("": none) at `kms_endpoint` ("": AWS's in `region`);
+    a key file beside it then opens what was sealed before.
     """
 
     host: str = "127.0.0.1"
@@ -77,6 +82,9 @@ class ServerSettings:
     auto_create_queues: bool = False
     queues_file: Path | None = None
     grace_s: float = 10.0
+    requests_max: int = CALLS_MAX_DEFAULT
+    long_polls_max: int = LONG_POLLS_MAX_DEFAULT
+    lag_s_max: float = 1.0
     request_deadline_s: float = 15.0
 
     def __post_init__(self) -> None:
@@ -106,6 +114,7 @@ class ServerSettings:
             raise SettingError("grace", f"{self.grace_s} is below 0")
         if self.base_url and not _is_origin(self.base_url):
             raise SettingError("base-url", f"{self.base_url!r} is not of the form {_ORIGIN}")
+        self._check_load()
         self._check_cell()
         self._check_keys()
 
@@ -114,9 +123,16 @@ class ServerSettings:
         """The file of master keys, where no KMS key is named."""
         return self.master_keys or self.data / KEY_FILE
 
+    def _check_load(self) -> None:
+        for setting, value in (
+            ("requests", self.requests_max),
+            ("long-polls", self.long_polls_max),
+            ("lag", self.lag_s_max),
+        ):
+            if not value > 0:
+                raise SettingError(setting, f"{value} is not above 0")
+
     def _check_keys(self) -> None:
-        if self.kms_key and self.master_keys is not None:
-            raise SettingError("kms-key", "there is a key file, too (--master-keys); choose one")
         if self.kms_key and _KMS_KEY.fullmatch(self.kms_key) is None:
             raise SettingError("kms-key", f"{self.kms_key!r} is no id, alias or ARN of a KMS key")
         if self.kms_endpoint and not self.kms_key:

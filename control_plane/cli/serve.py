@@ -209,6 +209,34 @@ _DEFAULTS = ServerSettings()
     help="How long a request may take, beside the time for which it waits for messages.",
 )
 @click.option(
+    "--requests",
+    "requests_max",
+    envvar="TIDEGATE_REQUESTS",
+    type=int,
+    default=_DEFAULTS.requests_max,
+    show_envvar=True,
+    help="How many requests are worked on at a time; more are answered 503.",
+)
+@click.option(
+    "--long-polls",
+    "long_polls_max",
+    envvar="TIDEGATE_LONG_POLLS",
+    type=int,
+    default=_DEFAULTS.long_polls_max,
+    show_envvar=True,
+    help="How many long polls may wait at a time; more are throttled.",
+)
+@click.option(
+    "--lag",
+    "lag_s_max",
+    envvar="TIDEGATE_LAG",
+    metavar="SECONDS",
+    type=float,
+    default=_DEFAULTS.lag_s_max,
+    show_envvar=True,
+    help="Requests that have waited longer before the server looks at them are answered 503.",
+)
+@click.option(
     "--grace",
     "grace_s",
     envvar="TIDEGATE_GRACE",
@@ -244,6 +272,9 @@ def serve(  # noqa: PLR0913 - one for each option
     queues_file: Path | None,
     request_deadline_s: float,
     grace_s: float,
+    requests_max: int,
+    long_polls_max: int,
+    lag_s_max: float,
 ) -> None:
     """Serve queues until Ctrl-C or SIGTERM; a second one ends at once."""
     try:
@@ -272,6 +303,9 @@ def serve(  # noqa: PLR0913 - one for each option
             queues_file=queues_file,
             request_deadline_s=request_deadline_s,
             grace_s=grace_s,
+            requests_max=requests_max,
+            long_polls_max=long_polls_max,
+            lag_s_max=lag_s_max,
         )
     except SettingError as error:
         click.echo(f"tidegate: {error}", err=True)

@@ -42,7 +42,7 @@ class Places:
 
         async def stage(exchange: Exchange) -> None:
             account = exchange.account
-            if _may_wait(exchange):
+            if asked_wait_s(exchange) > 0:
                 held = self._long_polls
                 await self._check_long_poll(account)
             else:
@@ -96,7 +96,3 @@ class _Held:
             self._by_account[account] = left
         else:
             del self._by_account[account]
-
-
-def _may_wait(exchange: Exchange) -> bool:
-    return asked_wait_s(exchange) > 0

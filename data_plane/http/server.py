@@ -26,6 +26,7 @@ from data_plane.core.errors import (
     RefusedError,
 )
 from data_plane.http.connections import ListeningServer, accepted_connections
+from data_plane.http.overload import Overload
 from data_plane.http.screening import body_length, check_host, check_readable, combine
 from data_plane.protocol.http import HttpRequest, HttpResponse
 
@@ -83,12 +84,20 @@ class HttpServer:
     """Answers requests with `answer`, and GET and HEAD of the paths in `pages` with those.
 
     Of the requests `in_flight` as many wait for `slow_bodies`: they cost a connection, not more.
+    Under `overload` requests are refused, but not those of the pages.
     """
 
-    def __init__(self, answer: Answer, pages: Mapping[str, Page], settings: HttpSettings) -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        pages: Mapping[str, Page],
+        settings: HttpSettings,
+        overload: Overload,
+    ) -> None:
         self._answer = answer
         self._pages = pages
         self._settings = settings
+        self._overload = overload
         self._bodies_bytes = 0
         self.in_flight = 0
         self.slow_bodies = 0
@@ -123,7 +132,9 @@ class HttpServer:
         )
         serving = asyncio.create_task(server.serve())
         stopped = asyncio.create_task(stop.wait())
+        watching = asyncio.create_task(self._overload.watch())
         await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        watching.cancel()
         if serving.done():
             stopped.cancel()
             serving.result()
@@ -143,6 +154,8 @@ class HttpServer:
             page = self._pages.get(scope.path)
             if page is not None and scope.method in _PAGE_METHODS:
                 response = await page()
+            elif self._overload.is_full(self.in_flight - self.slow_bodies):
+                response = self._overload.refuse(dict(scope.headers.items()))
             else:
                 request = await self._read(scope, proto)
                 response = await self._answer_watched(request, proto)

@@ -35,13 +35,17 @@ class _Lane:
 
 
 class EventLoopWaits:
-    """Overlapping and waiting on the running event loop. Not thread-safe."""
+    """Overlapping and waiting on the running event loop. Not thread-safe.
+
+    `waiting` is how many calls of `wait_for` have not returned.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lanes: dict[Hashable, _Lane] = {}
         self._signals = SignalLog()
         self._waiters: dict[Hashable, deque[asyncio.Future[bool]]] = {}
+        self.waiting = 0
         self._stopping = False
 
     async def sleep_until(self, time_us: int) -> None:
@@ -142,6 +146,7 @@ class EventLoopWaits:
             delay_s = min(delay_s, _STOPPING_NAP_S)
         timer = loop.call_later(delay_s, _expire, waiter)
         woken = False
+        self.waiting += 1
         try:
             woken = await waiter
         except asyncio.CancelledError:
@@ -151,6 +156,7 @@ class EventLoopWaits:
                 self._wake(channel, 1)
             raise
         finally:
+            self.waiting -= 1
             timer.cancel()
             if not woken:
                 self._leave(channel, waiter)

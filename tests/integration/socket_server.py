@@ -4,7 +4,9 @@ import asyncio
 import socket
 from typing import Any
 
+from data_plane.http.overload import Overload, OverloadSettings
 from data_plane.http.server import HttpServer, HttpSettings
+from data_plane.system import SystemEntropy
 from tests.conformance.in_process import InProcessServer
 
 _HOST = "127.0.0.1"
@@ -19,9 +21,11 @@ class SocketServer(InProcessServer):
         with socket.socket() as probe:
             probe.bind((_HOST, 0))
             port = probe.getsockname()[1]
+        self.port: int = port
         self.endpoint = f"http://{_HOST}:{port}"
         settings = HttpSettings(_HOST, port, _BODY_BYTES_MAX)
-        self._http = HttpServer(self.front_end.answer, {}, settings)
+        overload = Overload(OverloadSettings(), lambda: 0, SystemEntropy())
+        self._http = HttpServer(self.front_end.answer, {}, settings, overload)
         self._stop: asyncio.Event
         self._serving: asyncio.Task[bool]
         self.run(self._start(port))
