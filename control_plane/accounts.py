@@ -6,13 +6,16 @@ bounded cache.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import Final, TypeVar
 
 from control_plane.core.account import (
     Account,
     HeldKey,
     HeldKeys,
+    KeyPage,
+    ListedKey,
+    NewKey,
     StoredKey,
     User,
     account_is_closed,
@@ -28,6 +31,7 @@ from control_plane.core.account import (
     read_account,
     read_key,
     read_user,
+    with_first_key,
     with_key,
     without_key,
 )
@@ -58,6 +62,7 @@ from data_plane.ports import (
     Condition,
     Entropy,
     Equals,
+    Item,
     Key,
 )
 
@@ -72,24 +77,6 @@ _NONCE_BYTES: Final = 8
 _SEAL_PURPOSE: Final = "access keys"
 
 _Principal = TypeVar("_Principal", Account, User)
-
-
-@dataclass(frozen=True, slots=True)
-class NewKey:
-    """An access key that was just made: the only time that its secret is shown."""
-
-    id: str
-    secret: str = field(repr=False)
-    created_s: int
-
-
-class ListedKey(NamedTuple):
-    """An access key without its secret; `user` "" and `service` "" is the account's root."""
-
-    id: str
-    user: str
-    service: str
-    created_s: int
 
 
 class Accounts:
@@ -166,7 +153,7 @@ class Accounts:
 
     async def accounts(self, *, after: str = "", limit: int) -> list[Account]:
         """Accounts in order of their ids, those past `after`, at most `limit`."""
-        items = await self._cell.query(ACCOUNTS, after=after.encode(), limit=limit)
+        items = await self._page(ACCOUNTS, after, limit)
         return [read_account(item.key.sort.decode(), item.attributes) for item in items]
 
     async def create_account(
@@ -236,9 +223,7 @@ class Accounts:
 
     async def users(self, account_id: str, *, after: str = "", limit: int) -> list[User]:
         """Users of an account in order of their names, those past `after`, at most `limit`."""
-        items = await self._cell.query(
-            _users_partition(account_id), after=after.encode(), limit=limit
-        )
+        items = await self._page(_users_partition(account_id), after, limit)
         return [read_user(account_id, item.key.sort.decode(), item.attributes) for item in items]
 
     async def create_user(self, account_id: str, name: str, policies: Sequence[str] = ()) -> User:
@@ -273,27 +258,33 @@ class Accounts:
 
     # Access keys
 
-    async def create_key(
-        self, account_id: str, *, user: str = "", service: str = "", first_only: bool = False
-    ) -> NewKey | None:
-        """A new access key of the account's root, of a user, or of a service.
+    async def create_key(self, account_id: str, *, user: str = "", service: str = "") -> NewKey:
+        """A new access key of the account's root, of a user, or of a service."""
+        new = await self._create_key(account_id, user, service, with_key)
+        assert new is not None  # noqa: S101 - `with_key` refuses where it adds none
+        return new
 
-        With `first_only` None where the principal has one already.
-        """
+    async def create_first_key(self, account_id: str) -> NewKey | None:
+        """The first access key of the account's root, or None where there is one already."""
+        return await self._create_key(account_id, "", "", with_first_key)
+
+    async def _create_key(
+        self,
+        account_id: str,
+        user: str,
+        service: str,
+        with_new: Callable[[HeldKeys, HeldKey], HeldKeys],
+    ) -> NewKey | None:
         if service:
             check_service(service)
         owner = await self._owner(account_id, user)
         user_id = owner.id if isinstance(owner, User) else ""
         new = await self._store_key(account_id, user, user_id, service)
         held = HeldKey(new.id, service, new.created_s)
-
-        def added(keys: HeldKeys) -> HeldKeys:
-            if first_only and any(key.service == service for key in keys):
-                return keys
-            return with_key(keys, held)
-
         try:
-            after = await self._change_keys(account_id, user, user_id, added)
+            after = await self._change_keys(
+                account_id, user, user_id, lambda keys: with_new(keys, held)
+            )
         except RefusedError:
             await self._cell.delete(_access_key_key(new.id))
             raise
@@ -303,7 +294,7 @@ class Accounts:
         await self._cell.delete(_access_key_key(new.id))
         return None
 
-    async def keys(self, account_id: str, *, after: str = "", limit: int) -> list[ListedKey]:
+    async def keys(self, account_id: str, *, after: str = "", limit: int) -> KeyPage:
         """The access keys of an account: those of its root and of services, then those of users.
 
         Of users those past `after`, in order of their names, at most `limit`; the others only
@@ -315,9 +306,10 @@ class Accounts:
             if account is None:
                 raise no_such_account(account_id)
             found += _listed("", account.keys)
-        for user in await self.users(account_id, after=after, limit=limit):
+        users = await self.users(account_id, after=after, limit=limit + 1)
+        for user in users[:limit]:
             found += _listed(user.name, user.keys)
-        return found
+        return KeyPage(found, users[limit - 1].name if len(users) > limit else "")
 
     async def revoke_key(self, account_id: str, access_key_id: str) -> ListedKey:
         """End the access key: on this server at once, on others within 5 seconds."""
@@ -406,6 +398,18 @@ class Accounts:
             self._keys.changed(key.id)
             await self._cell.delete(_access_key_key(key.id))
             self._keys.changed(key.id)
+
+    async def _page(self, partition: str, after: str, limit: int) -> list[Item]:
+        """A query may end early: read on until the page is full or nothing follows."""
+        found: list[Item] = []
+        position = after.encode()
+        while len(found) < limit:
+            items = await self._cell.query(partition, after=position, limit=limit - len(found))
+            if not items:
+                break
+            found += items
+            position = items[-1].key.sort
+        return found
 
     # Writing
 

@@ -143,6 +143,31 @@ class StoredKey:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """An access key that was just made: the only time that its secret is shown."""
+
+    id: str
+    secret: str = field(repr=False)
+    created_s: int
+
+
+class ListedKey(NamedTuple):
+    """An access key without its secret; `user` "" and `service` "" is the account's root."""
+
+    id: str
+    user: str
+    service: str
+    created_s: int
+
+
+class KeyPage(NamedTuple):
+    """Access keys of an account; more follow after this name, or none ("")."""
+
+    keys: list[ListedKey]
+    more_after: str
+
+
 def key_binding(access_key_id: str, account: str, user_id: str, service: str) -> bytes:
     """What the secret of an access key is sealed for."""
     return place(access_key_id, account, user_id, service)
@@ -244,6 +269,11 @@ def with_key(keys: HeldKeys, new: HeldKey) -> HeldKeys:
             OVER_LIMIT, f"There are access keys of {SERVICES_WITH_KEYS_MAX} services already."
         )
     return (*keys, new)
+
+
+def with_first_key(keys: HeldKeys, new: HeldKey) -> HeldKeys:
+    """With this one if the principal has none yet."""
+    return keys if any(key.service == new.service for key in keys) else with_key(keys, new)
 
 
 def without_key(keys: HeldKeys, access_key_id: str) -> HeldKeys:
