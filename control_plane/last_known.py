@@ -1,11 +1,18 @@
-"""A bounded cache of what the registry's cell says: fresh, or as known last while it is away."""
+"""A bounded cache of what the registry's cell says: fresh, or as known last while it is away.
 
-from collections.abc import Awaitable, Callable
+Away is also who does not answer in time: a read waits for PATIENCE_US at most where there is an
+answer from before. While the cell is away, one read in AWAY_US tries whether it is back, and nobody
+else waits.
+"""
+
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from data_plane.ports import CellUnavailableError, Clock
+from data_plane.core.deadline import deadline_at_most
+from data_plane.ports import CellUnavailableError, Clock, DeadlinePassedError
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 REFRESH_AFTER_US: Final = 4_000_000
@@ -13,6 +20,8 @@ FRESH_US_MAX: Final = 5_000_000
 """No answer is older while the cell answers."""
 LAST_KNOWN_US_MAX: Final = 600_000_000
 """For how long an answer still serves while the cell does not answer."""
+PATIENCE_US: Final = 1_000_000
+AWAY_US: Final = 1_000_000
 ABSENT_US: Final = 1_000_000
 """For how long what is absent counts as absent without another look."""
 ABSENT_MAX: Final = 10_000
@@ -22,76 +31,117 @@ ABSENT_MAX: Final = 10_000
 class _Known(Generic[T]):
     value: T
     asked_us: int
-    refresh_us: int
     refreshing: bool = False
 
 
-class LastKnown(Generic[T]):
+class LastKnown(Generic[K, T]):
     """Answers `read` by name, from memory where it may. Up to `names_max` are remembered.
 
     Ages count from before the read, so that an answer is no older than it seems. What is absent
-    (None) is remembered apart, so that asking for much that is not there drives nothing out.
+    (None) is remembered apart and for `absent_us`, so that asking for much that is not there drives
+    nothing out.
     """
 
     def __init__(
-        self, read: Callable[[str], Awaitable[T | None]], clock: Clock, names_max: int
+        self,
+        read: Callable[[K], Awaitable[T | None]],
+        clock: Clock,
+        names_max: int,
+        *,
+        absent_us: int = ABSENT_US,
     ) -> None:
         self._read = read
         self._clock = clock
         self._names_max = names_max
-        self._known: dict[str, _Known[T]] = {}
-        self._absent_until_us: dict[str, int] = {}
+        self._absent_us = absent_us
+        self._known: dict[K, _Known[T]] = {}
+        self._absent_until_us: dict[K, int] = {}
         self._changes = 0
+        self._is_away = False
+        self._try_again_us = 0
+        self._is_trying = False
 
-    async def find(self, name: str) -> T | None:
+    async def find(self, name: K) -> T | None:
         """The value, or None where there is none. Raises CellUnavailableError, and as `read`."""
         now_us = self._clock.now_us()
         known = self._known.get(name)
-        if known is not None and known.asked_us <= now_us < known.refresh_us:
+        if known is None:
+            if now_us < self._absent_until_us.get(name, 0) <= now_us + self._absent_us:
+                return None
+            return await self._load(name, now_us)
+        age_us = now_us - known.asked_us
+        if 0 <= age_us < REFRESH_AFTER_US:
             return known.value
-        if known is None and now_us < self._absent_until_us.get(name, 0) <= now_us + ABSENT_US:
-            return None
-        return await self._reload(name, known, now_us)
+        if not 0 <= age_us < LAST_KNOWN_US_MAX:  # or the clock was set back
+            return await self._load(name, now_us)
+        if (known.refreshing and age_us < FRESH_US_MAX) or self._must_not_wait(now_us):
+            return known.value
+        return await self._refresh(name, known, now_us)
 
-    def changed(self, name: str) -> None:
-        """Forget the name: this process has changed what it stands for.
+    def peek(self, name: K, now_us: int) -> T | None:
+        """The value if it is known and fresh: `find` without awaiting anything."""
+        known = self._known.get(name)
+        fresh = known is not None and 0 <= now_us - known.asked_us < REFRESH_AFTER_US
+        return known.value if known is not None and fresh else None
+
+    def changed(self, name: K, value: T | None = None) -> None:
+        """This process has changed what the name stands for: to this; None: to be read anew.
 
         A read that began before does not bring the old value back.
         """
         self._changes += 1
         self._known.pop(name, None)
         self._absent_until_us.pop(name, None)
+        if value is not None:
+            self._remember(name, value, self._clock.now_us())
 
-    async def _reload(self, name: str, known: _Known[T] | None, now_us: int) -> T | None:
-        age_us = LAST_KNOWN_US_MAX
-        if known is not None and known.asked_us <= now_us:  # else the clock was set back
-            age_us = now_us - known.asked_us
-            if known.refreshing and age_us < FRESH_US_MAX:
-                return known.value
-            known.refreshing = True
+    async def _load(self, name: K, now_us: int) -> T | None:
         changes = self._changes
-        try:
-            value = await self._read(name)
-        except CellUnavailableError:
-            if known is not None and age_us < LAST_KNOWN_US_MAX and changes == self._changes:
-                return known.value
-            raise
-        finally:
-            if known is not None:
-                known.refreshing = False
+        value = await self._read(name)
+        self._is_away = False
         if changes == self._changes:
             self._remember(name, value, now_us)
         return value
 
-    def _remember(self, name: str, value: T | None, asked_us: int) -> None:
+    async def _refresh(self, name: K, known: _Known[T], now_us: int) -> T | None:
+        known.refreshing = True
+        tries_again = self._is_away
+        if tries_again:
+            self._is_trying = True
+        try:
+            with deadline_at_most(now_us + PATIENCE_US):
+                return await self._load(name, now_us)
+        except CellUnavailableError as error:
+            failed_us = self._clock.now_us()
+            # A request whose own time was over has not found out anything.
+            if not isinstance(error, DeadlinePassedError) or failed_us - now_us >= PATIENCE_US:
+                self._is_away = True
+                self._try_again_us = failed_us + AWAY_US
+            held = self._known.get(name)
+            if held is None:
+                raise
+            return held.value
+        finally:
+            known.refreshing = False
+            if tries_again:
+                self._is_trying = False
+
+    def _must_not_wait(self, now_us: int) -> bool:
+        """Whether the cell was away when it was asked last, and it is not this one's turn."""
+        return self._is_away and (
+            self._is_trying or now_us < self._try_again_us <= now_us + AWAY_US
+        )
+
+    def _remember(self, name: K, value: T | None, asked_us: int) -> None:
         """An entry in use is inserted anew with each refresh: the first one is the least used."""
         self._known.pop(name, None)
         self._absent_until_us.pop(name, None)
         if value is None:
             if len(self._absent_until_us) >= ABSENT_MAX:
                 del self._absent_until_us[next(iter(self._absent_until_us))]
-            self._absent_until_us[name] = asked_us + ABSENT_US
+            if self._absent_us:
+                self._absent_until_us[name] = asked_us + self._absent_us
         else:
             if len(self._known) >= self._names_max:
                 del self._known[next(iter(self._known))]
-            self._known[name] = _Known(value, asked_us, asked_us + REFRESH_AFTER_US)
+            self._known[name] = _Known(value, asked_us)

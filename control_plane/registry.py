@@ -26,6 +26,7 @@ from control_plane.core.queue_lifecycle import (
     check_purge,
     check_same_queue,
 )
+from control_plane.last_known import LastKnown
 from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError, queue_does_not_exist
 from data_plane.core.limits import QUEUE_NAME_CHARS_MAX
 from data_plane.core.queue import FIRST_GENERATION, Generation, Queue
@@ -33,7 +34,6 @@ from data_plane.ports import (
     ITEM_ABSENT,
     Attributes,
     Cell,
-    CellUnavailableError,
     Clock,
     Condition,
     Entropy,
@@ -43,11 +43,6 @@ from data_plane.ports import (
 )
 
 CACHED_QUEUES_MAX: Final = 10_000
-REFRESH_AFTER_US: Final = 4_000_000
-FRESH_US_MAX: Final = 5_000_000
-"""No answer from the cache is older while the registry's cell answers."""
-LAST_KNOWN_US_MAX: Final = 600_000_000
-"""For how long a definition still serves while the registry's cell does not answer."""
 ATTEMPTS_MAX: Final = 8
 
 DROPPED: Final = "X|"
@@ -59,7 +54,9 @@ _NONCE_BYTES: Final = 8
 _UID_BYTES: Final = 8
 _TIME_BYTES: Final = 8
 
-_CacheKey = tuple[str, str, str]
+_Name = tuple[str, str, str]
+"""Account, region and name of a queue."""
+
 _State = Definition | Tombstone | None
 
 
@@ -75,14 +72,6 @@ class Dropped:
     cell: str
     deleted_us: int
     generations: tuple[Generation, ...] = (FIRST_GENERATION,)
-
-
-@dataclass(slots=True)
-class _Cached:
-    queue: Queue
-    loaded_us: int
-    refresh_us: int
-    refreshing: bool = False
 
 
 class Registry:
@@ -111,28 +100,24 @@ class Registry:
         self._entropy = entropy
         self._sixty_second_rules = sixty_second_rules
         self._secret = secret
-        self._cache: dict[_CacheKey, _Cached] = {}
-        self._own_changes = 0
+        # Only queues that exist are remembered: one made by another server must be found at once.
+        self._queues: LastKnown[_Name, Queue] = LastKnown(
+            self._read_queue, clock, CACHED_QUEUES_MAX, absent_us=0
+        )
 
     # Reading
 
     async def find(self, account: str, region: str, name: str) -> Queue | None:
         """The queue as of at most 5 s ago, or None where there is none.
 
-        While the cell does not answer, the definition known last serves for 10 minutes.
+        While the cell does not answer, or not within a second, the definition known last serves for
+        10 minutes.
         """
-        cached = self._cache.get((account, region, name))
-        now_us = self._clock.now_us()
-        if cached is not None and cached.loaded_us <= now_us < cached.refresh_us:
-            return cached.queue
-        return await self._reload(account, region, name, cached, now_us)
+        return await self._queues.find((account, region, name))
 
     def peek(self, account: str, region: str, name: str, now_us: int) -> Queue | None:
-        """The queue if the cache has it and it is fresh: `find` without awaiting anything."""
-        cached = self._cache.get((account, region, name))
-        if cached is not None and cached.loaded_us <= now_us < cached.refresh_us:
-            return cached.queue
-        return None
+        """The queue if it is known and fresh: `find` without awaiting anything."""
+        return self._queues.peek((account, region, name), now_us)
 
     def queue(self, definition: Definition) -> Queue:
         """What the data plane must know of a queue of this registry, its secret included."""
@@ -142,6 +127,10 @@ class Registry:
         """The definition as it is stored now, or None where there is no such queue."""
         state = _decoded(account, region, name, await self._cell.get(_key(account, region, name)))
         return state if isinstance(state, Definition) else None
+
+    async def _read_queue(self, name: _Name) -> Queue | None:
+        definition = await self.read(*name)
+        return self.queue(definition) if definition is not None else None
 
     async def names(
         self, account: str, region: str, *, prefix: str, after: str, limit: int
@@ -308,18 +297,23 @@ class Registry:
             state = _decoded(account, region, name, occupant)
             wanted = decide(state)
             if wanted is None:
-                self._remember(account, region, name, state)
+                self._note(account, region, name, state)
                 return state
             stored = replace(wanted, nonce=nonce)
             item = encode(stored) if isinstance(stored, Definition) else encode_tombstone(stored)
             await self._announce_source(stored)
             written = await self._cell.put(key, item, _unchanged_since(state))
             if written.applied or (written.before or {}).get("w") == nonce:
-                self._remember(account, region, name, stored)
+                self._note(account, region, name, stored)
                 await self._forget_source(state, stored)
                 return stored
             occupant = written.before
         raise RefusedError(SERVICE_UNAVAILABLE, f"Too many concurrent changes of queue {name}.")
+
+    def _note(self, account: str, region: str, name: str, state: _State) -> None:
+        """Own changes show at once."""
+        queue = self.queue(state) if isinstance(state, Definition) else None
+        self._queues.changed((account, region, name), queue)
 
     async def _announce_source(self, state: _State) -> None:
         """Lead from the dead-letter queue to the definition that is about to be stored."""
@@ -333,53 +327,6 @@ class Registry:
         if isinstance(after, Definition) and after.dead_letter_queue == before.dead_letter_queue:
             return
         await self._cell.delete(_source_key(before), ((Equals("w", before.nonce),),))
-
-    # The cache
-
-    async def _reload(
-        self, account: str, region: str, name: str, cached: _Cached | None, now_us: int
-    ) -> Queue | None:
-        if cached is not None and cached.loaded_us <= now_us:
-            age_us = now_us - cached.loaded_us
-            if cached.refreshing and age_us < FRESH_US_MAX:
-                return cached.queue
-        else:
-            age_us = LAST_KNOWN_US_MAX
-        if cached is not None:
-            cached.refreshing = True
-        own_changes = self._own_changes
-        try:
-            definition = await self.read(account, region, name)
-        except CellUnavailableError:
-            if cached is not None and age_us < LAST_KNOWN_US_MAX:
-                return cached.queue
-            raise
-        finally:
-            if cached is not None:
-                cached.refreshing = False
-        if own_changes == self._own_changes:
-            self._cache_state(account, region, name, definition)
-        return self.queue(definition) if definition is not None else None
-
-    def _remember(self, account: str, region: str, name: str, state: _State) -> None:
-        """Own changes show at once; a reload that began before them must not undo that."""
-        self._own_changes += 1
-        self._cache_state(account, region, name, state)
-
-    def _cache_state(self, account: str, region: str, name: str, state: _State) -> None:
-        """Only queues that exist are cached: one made by another server must be found at once.
-
-        An entry in use is re-inserted whenever it is refreshed, so the first one of the dict is
-        among those not used for longest.
-        """
-        key = (account, region, name)
-        self._cache.pop(key, None)
-        if not isinstance(state, Definition):
-            return
-        if len(self._cache) >= CACHED_QUEUES_MAX:
-            del self._cache[next(iter(self._cache))]
-        now_us = self._clock.now_us()
-        self._cache[key] = _Cached(self.queue(state), now_us, now_us + REFRESH_AFTER_US)
 
 
 def _has_dead_letter_queue(state: _State) -> TypeGuard[Definition]:

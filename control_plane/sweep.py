@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final, Protocol, runtime_checkable
 
-from control_plane.registry import LAST_KNOWN_US_MAX, Dropped, Registry
+from control_plane.last_known import LAST_KNOWN_US_MAX
+from control_plane.registry import Dropped, Registry
 from data_plane.ports import Cell
 from data_plane.stored.keys import log_partitions, partitions
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from control_plane import last_known
-from control_plane.last_known import LastKnown
-from data_plane.ports import CellUnavailableError
+from control_plane.last_known import PATIENCE_US, LastKnown
+from data_plane.core.deadline import deadline, left_us
+from data_plane.ports import CellUnavailableError, DeadlinePassedError
 from tests.unit.repeatable import HandClock
 
 
@@ -37,15 +38,15 @@ def source() -> Source:
 
 
 @pytest.fixture
-def cache(source: Source) -> LastKnown[str]:
+def cache(source: Source) -> LastKnown[str, str]:
     return LastKnown(source.read, source.clock, names_max=3)
 
 
-def find(cache: LastKnown[str], name: str = "a") -> str | None:
+def find(cache: LastKnown[str, str], name: str = "a") -> str | None:
     return asyncio.run(cache.find(name))
 
 
-def test_a_change_shows_within_5_seconds(source: Source, cache: LastKnown[str]) -> None:
+def test_a_change_shows_within_5_seconds(source: Source, cache: LastKnown[str, str]) -> None:
     assert find(cache) == "1"
     source.values["a"] = "2"
     source.clock.advance(3.999)
@@ -56,7 +57,7 @@ def test_a_change_shows_within_5_seconds(source: Source, cache: LastKnown[str]) 
 
 
 def test_while_one_reads_the_others_are_served_until_5_seconds_have_passed(
-    source: Source, cache: LastKnown[str]
+    source: Source, cache: LastKnown[str, str]
 ) -> None:
     find(cache)
     del source.values["a"]
@@ -75,7 +76,7 @@ def test_while_one_reads_the_others_are_served_until_5_seconds_have_passed(
 
 
 def test_what_is_known_serves_for_10_minutes_while_the_source_is_away(
-    source: Source, cache: LastKnown[str]
+    source: Source, cache: LastKnown[str, str]
 ) -> None:
     find(cache)
     source.away = True
@@ -88,7 +89,9 @@ def test_what_is_known_serves_for_10_minutes_while_the_source_is_away(
     assert find(cache) == "1"
 
 
-def test_what_is_absent_is_asked_for_once_a_second(source: Source, cache: LastKnown[str]) -> None:
+def test_what_is_absent_is_asked_for_once_a_second(
+    source: Source, cache: LastKnown[str, str]
+) -> None:
     for _ in range(10):
         assert find(cache, "b") is None
     assert source.reads == ["b"]
@@ -98,7 +101,7 @@ def test_what_is_absent_is_asked_for_once_a_second(source: Source, cache: LastKn
 
 
 def test_what_was_absent_is_not_known_while_the_source_is_away(
-    source: Source, cache: LastKnown[str]
+    source: Source, cache: LastKnown[str, str]
 ) -> None:
     find(cache, "b")
     source.away = True
@@ -108,7 +111,7 @@ def test_what_was_absent_is_not_known_while_the_source_is_away(
 
 
 def test_memory_is_bounded_and_absent_names_drive_nothing_out(
-    source: Source, cache: LastKnown[str], monkeypatch: pytest.MonkeyPatch
+    source: Source, cache: LastKnown[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(last_known, "ABSENT_MAX", 5)
     find(cache)
@@ -125,7 +128,7 @@ def test_memory_is_bounded_and_absent_names_drive_nothing_out(
 
 
 def test_an_own_change_shows_at_once_whatever_was_being_read(
-    source: Source, cache: LastKnown[str]
+    source: Source, cache: LastKnown[str, str]
 ) -> None:
     async def change() -> None:
         source.values["a"] = "2"
@@ -142,10 +145,129 @@ def test_an_own_change_shows_at_once_whatever_was_being_read(
 
 
 def test_a_clock_that_was_set_back_makes_nothing_fresh(
-    source: Source, cache: LastKnown[str]
+    source: Source, cache: LastKnown[str, str]
 ) -> None:
     find(cache)
     find(cache, "b")
     source.values = {"a": "2", "b": "2"}
     source.clock.advance(-3600)
     assert (find(cache), find(cache, "b")) == ("2", "2")
+
+
+def hang(source: Source) -> None:
+    """From now on reads end with the deadline of whoever asks."""
+
+    async def wait() -> None:
+        source.meanwhile = wait
+        left = left_us(source.clock.now_us())
+        assert left is not None, "it would wait for ever"
+        source.clock.advance(left / 1_000_000)
+        raise DeadlinePassedError("no answer in time")
+
+    source.meanwhile = wait
+
+
+def test_while_the_source_hangs_one_request_in_two_seconds_waits(
+    source: Source, cache: LastKnown[str, str]
+) -> None:
+    for name in "abc":
+        source.values[name] = "1"
+        find(cache, name)
+    source.clock.advance(5)
+    hang(source)
+    source.reads.clear()
+    started_us, waits_us = source.clock.now_us(), []
+    while source.clock.now_us() < started_us + 60_000_000:
+        for name in "abc":
+            before_us = source.clock.now_us()
+            assert find(cache, name) == "1"
+            waits_us.append(source.clock.now_us() - before_us)
+        source.clock.advance(0.01)
+    assert len(waits_us) > 5_000
+    assert len(source.reads) == sum(wait_us > 0 for wait_us in waits_us) <= 31
+    assert max(waits_us) == PATIENCE_US
+
+
+def test_while_one_tries_whether_the_source_is_back_nobody_else_waits(
+    source: Source, cache: LastKnown[str, str]
+) -> None:
+    source.values["b"] = "2"
+    find(cache, "a")
+    find(cache, "b")
+    source.away = True
+    source.clock.advance(6)
+    find(cache)
+    source.away = False
+    source.clock.advance(1)
+    source.reads.clear()
+    seen: list[str | None] = []
+
+    async def ask_meanwhile() -> None:
+        seen.extend([await cache.find("a"), await cache.find("b")])
+
+    source.meanwhile = ask_meanwhile
+    source.values["a"] = "3"
+    assert find(cache) == "3"
+    assert seen == ["1", "2"]
+    assert source.reads == ["a"]
+
+
+def test_what_changed_meanwhile_shows_when_the_source_is_back(
+    source: Source, cache: LastKnown[str, str]
+) -> None:
+    find(cache)
+    source.away = True
+    source.values["a"] = "2"
+    source.clock.advance(30)
+    assert find(cache) == "1"
+    source.away = False
+    source.clock.advance(1)
+    assert find(cache) == "2"
+    source.values["a"] = "3"
+    source.clock.advance(5)
+    assert find(cache) == "3", "and then as ever"
+
+
+def test_what_is_not_known_is_asked_for_while_the_source_hangs(
+    source: Source, cache: LastKnown[str, str]
+) -> None:
+    find(cache)
+    source.away = True
+    source.clock.advance(6)
+    find(cache)
+    with pytest.raises(CellUnavailableError):
+        find(cache, "b")
+    source.away = False
+    assert find(cache, "b") is None
+
+
+def test_a_request_whose_own_time_is_over_does_not_count_as_an_absence(
+    source: Source, cache: LastKnown[str, str]
+) -> None:
+    async def hurried() -> str | None:
+        with deadline(source.clock.now_us() + 1000):
+            return await cache.find("a")
+
+    find(cache)
+    source.clock.advance(6)
+    hang(source)
+    assert asyncio.run(hurried()) == "1"
+    source.meanwhile = None
+    source.values["a"] = "2"
+    assert find(cache) == "2"
+
+
+def test_an_own_change_stays_while_the_source_is_away(
+    source: Source, cache: LastKnown[str, str]
+) -> None:
+    async def change() -> None:
+        cache.changed("a", "2")
+        raise CellUnavailableError("away")
+
+    find(cache)
+    source.clock.advance(6)
+    source.meanwhile = change
+    assert find(cache) == "2"
+    source.away = True
+    source.clock.advance(6)
+    assert find(cache) == "2"

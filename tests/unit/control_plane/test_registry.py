@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from control_plane import registry as registry_module
 from control_plane.core.definition import Definition
 from control_plane.registry import Registry
+from data_plane.core.deadline import left_us
 from data_plane.core.errors import RefusedError
-from data_plane.ports import CellUnavailableError, Key, Written
+from data_plane.ports import CellUnavailableError, DeadlinePassedError, Key, Written
 
 ACCOUNT = "111122223333"
 REGION = "eu-west-1"
@@ -95,6 +95,29 @@ def test_the_last_known_definition_serves_for_10_minutes(control: Any) -> None:
         control.find("unknown")
 
 
+def test_a_registry_that_hangs_keeps_one_request_waiting_for_a_second(control: Any) -> None:
+    for name in ("orders", "invoices"):
+        control.call("CreateQueue", QueueName=name)
+    control.clock.advance(60)
+
+    async def hang() -> None:
+        left = left_us(control.clock.now_us())
+        assert left is not None
+        control.clock.advance(left / 1_000_000)
+        raise DeadlinePassedError
+
+    control.cell.before_answer = hang
+    started_us = control.clock.now_us()
+    for _ in range(100):
+        assert control.find("orders").name == "orders"
+        assert control.find("invoices").name == "invoices"
+    assert control.clock.now_us() == started_us + 1_000_000
+    control.clock.advance(1)
+    reads = control.cell.requests["get"]
+    control.find("orders")
+    assert control.cell.requests["get"] == reads + 1, "it looks whether it is back"
+
+
 def test_a_clock_that_jumps_back_does_not_freeze_an_entry(control: Any) -> None:
     control.call("CreateQueue", QueueName="orders")
     control.clock.advance(-3_600)
@@ -119,7 +142,7 @@ def test_one_of_many_requests_refreshes(control: Any) -> None:
 def test_the_cache_is_bounded_and_keeps_what_is_used(
     control: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry_module, "CACHED_QUEUES_MAX", 3)
+    monkeypatch.setattr(control.registry._queues, "_names_max", 3)
     for name in ("a", "b", "c"):
         control.call("CreateQueue", QueueName=name)
     control.clock.advance(4.5)
@@ -128,7 +151,7 @@ def test_the_cache_is_bounded_and_keeps_what_is_used(
     now_us = control.clock.now_us()
     cached = [n for n in "abcd" if control.registry.peek(ACCOUNT, REGION, n, now_us)]
     assert cached == ["a", "d"]
-    assert len(control.registry._cache) == 3
+    assert len(control.registry._queues._known) == 3
 
 
 def test_concurrent_changes_lose_nothing(control: Any) -> None:
