@@ -141,15 +141,17 @@ define install_modules
 	else echo "not installed: $(2)/package-lock.json" >&2; fi
 endef
 
-# The pinned botocore's own tests of protocols: its source distribution has them, its wheel has not.
+# The pinned botocore's own tests of protocols and signatures: its source distribution has them,
+# its wheel has not.
 define fetch_vectors
 @rm -rf $(1) && mkdir -p $(1)
 @sed -n '/^botocore==/,/[^\\]$$/p' $(2) > $(1)/botocore.txt
-@echo "fetching botocore's protocol vectors" >&2
+@echo "fetching botocore's vectors" >&2
 @if $(TEST_ENV)/bin/python -m pip --disable-pip-version-check download -qq --require-hashes \
 	--no-deps --no-binary :all: --no-build-isolation -d $(1) -r $(1)/botocore.txt 2> $(1)/log; \
 	then cd $(1) && name=$$(basename botocore-*.tar.gz .tar.gz) \
-		&& tar -xzf $$name.tar.gz $$name/tests/unit/protocols \
+		&& tar -xzf $$name.tar.gz \
+			$$name/tests/unit/protocols $$name/tests/unit/auth/aws4_testsuite \
 		&& rm $$name.tar.gz && touch .installed; \
 	else cat $(1)/log >&2; ! grep -q 'DO NOT MATCH THE HASHES' $(1)/log; fi
 endef

@@ -1,5 +1,7 @@
 """What holds for all tests."""
 
+import os
+
 from hypothesis import settings
 
 # A busy machine must not fail a property by its clock. CI runs the same examples every time, so
@@ -7,3 +9,6 @@ from hypothesis import settings
 settings.register_profile("check", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("check")
+
+# The AWS CRT is there as one more signer to try. Clients are to be as users have them: without it.
+os.environ["BOTO_DISABLE_CRT"] = "true"  # noqa: TID251 - botocore has no other switch

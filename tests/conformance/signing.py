@@ -1,0 +1,134 @@
+"""Requests signed by other people's signers, and front ends' own check of them.
+
+botocore signs by a clock of its own; here it is told the time.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from unittest import mock
+
+from botocore import auth
+from botocore.auth import SigV4Auth, SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials as BotocoreCredentials
+
+from data_plane.core.caller import AccessKey, Caller
+from data_plane.core.errors import RefusedError
+from data_plane.frontend.authentication import authenticate
+from data_plane.frontend.exchange import JSON, Exchange
+from data_plane.protocol.http import HttpRequest
+from tests.conformance.in_process import to_http_request
+
+NOW_S = 1_440_938_160
+"""2015-08-30T12:36:00Z, the time of AWS's vectors."""
+DATE = "20150830T123600Z"
+HOST = "sqs.example:9324"
+REGION = "eu-west-1"
+ACCOUNT = "111122223333"
+SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
+KEY = AccessKey("AKIDEXAMPLE", SECRET, Caller(ACCOUNT, access_key_id="AKIDEXAMPLE"))
+OTHER_KEY = AccessKey("AKIDOTHER", "another secret", Caller("444455556666"))
+FORM = "application/x-www-form-urlencoded; charset=utf-8"
+AWS_JSON = "application/x-amz-json-1.0"
+
+
+@dataclass
+class FixedClock:
+    """A clock that stands."""
+
+    now_s: float = NOW_S
+
+    def now_us(self) -> int:
+        return round(self.now_s * 1_000_000)
+
+
+@dataclass
+class KnownKeys:
+    """The access keys there are; `asked` are those that were looked for."""
+
+    keys: dict[str, AccessKey] = field(
+        default_factory=lambda: {key.id: key for key in (KEY, OTHER_KEY)}
+    )
+    asked: list[str] = field(default_factory=list)
+
+    async def find_key(self, access_key_id: str) -> AccessKey | None:
+        self.asked.append(access_key_id)
+        return self.keys.get(access_key_id)
+
+
+class Verifier:
+    """The stage that verifies, alone. Its clock can be put forward, and its keys revoked."""
+
+    def __init__(self) -> None:
+        self.clock = FixedClock()
+        self.known = KnownKeys()
+        self._stage = authenticate(self.known, self.clock)
+
+    def verify(self, request: HttpRequest, protocol: str = JSON) -> Exchange:
+        """The exchange with caller and region. Raises RefusedError."""
+        exchange = Exchange(request, "", 0, protocol)
+        try:
+            self._stage(exchange).__await__().send(None)
+        except StopIteration:
+            return exchange
+        raise AssertionError("it waited for something")
+
+    def refusal(self, request: HttpRequest) -> tuple[str, str, int]:
+        """Code, message and status of the refusal, or ("", "", 200)."""
+        try:
+            self.verify(request)
+        except RefusedError as error:
+            return error.fault.code, error.message, error.fault.status
+        return "", "", 200
+
+
+@contextmanager
+def signers_time(time_s: float) -> Iterator[None]:
+    """Within it botocore signs at this time."""
+    now = datetime.fromtimestamp(time_s, UTC)
+
+    def told(remove_tzinfo: bool = True) -> datetime:  # noqa: FBT001, FBT002 - as botocore calls it
+        return now.replace(tzinfo=None) if remove_tzinfo else now
+
+    with mock.patch.object(auth, "get_current_datetime", told):
+        yield
+
+
+def signed(  # noqa: PLR0913 - what a request is made of
+    method: str = "POST",
+    path: str = "/",
+    query: str = "",
+    headers: Mapping[str, str] | None = None,
+    body: bytes = b"",
+    *,
+    key: AccessKey = KEY,
+    region: str = REGION,
+    service: str = "sqs",
+    at_s: float = NOW_S,
+    token: str | None = None,
+    expires_s: int | None = None,
+) -> HttpRequest:
+    """The request, signed by botocore: in a header, or for `expires_s` in the query."""
+    target = f"http://{HOST}{path}" + (f"?{query}" if query else "")
+    request: Any = AWSRequest(method, target, headers=dict(headers or {}), data=body)
+    credentials = BotocoreCredentials(key.id, key.secret, token)
+    with signers_time(at_s):
+        if expires_s is None:
+            SigV4Auth(credentials, service, region).add_auth(request)
+        else:
+            SigV4QueryAuth(credentials, service, region, expires_s).add_auth(request)
+    return to_http_request(request.prepare())
+
+
+def json_call(action: str, body: bytes, **options: Any) -> HttpRequest:
+    """A call in AWS JSON."""
+    headers = {"X-Amz-Target": f"AmazonSQS.{action}", "Content-Type": AWS_JSON}
+    return signed("POST", headers=headers, body=body, **options)
+
+
+def form_call(path: str, form: bytes, **options: Any) -> HttpRequest:
+    """A call in the Query protocol, its fields in a form."""
+    return signed("POST", path, headers={"Content-Type": FORM}, body=form, **options)
