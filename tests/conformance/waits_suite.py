@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from data_plane.core.deadline import deadline, deadline_us
 from data_plane.ports import Clock, Waits
 
 SECOND_US = 1_000_000
@@ -311,5 +312,31 @@ class WaitsSuite:
 
             _, *woken_us = await waits.all_of([signal(), wait(soon_us), wait(late_us)])
             assert woken_us == [soon_us, soon_us]
+
+        play(scenario)
+
+    def test_calls_begin_with_the_context_of_their_caller_and_keep_their_own(
+        self, play: Play
+    ) -> None:
+        async def scenario(waits: Waits, clock: Clock) -> None:
+            start_us = clock.now_us()
+            seen: list[tuple[int, int | None]] = []
+
+            async def call(number: int) -> None:
+                seen.append((number, deadline_us()))
+                with deadline(number):
+                    await waits.sleep_until(start_us + number * SECOND_US)
+                    await waits.all_of([look(number), look(number)])
+                seen.append((number, deadline_us()))
+
+            async def look(number: int) -> None:
+                seen.append((number, deadline_us()))
+
+            with deadline(7):
+                await waits.all_of([call(number) for number in (3, 1, 2)])
+            assert deadline_us() is None
+            begun = [(number, 7) for number in (1, 2, 3)]
+            inside = [(number, number) for number in (1, 1, 2, 2, 3, 3)]
+            assert sorted(seen, key=str) == sorted([*begun, *inside, *begun], key=str)
 
         play(scenario)
