@@ -1,0 +1,149 @@
+"""Quotas are kept exactly, refusals say what SDKs look for, and nobody pays for anybody else."""
+
+from collections import Counter
+
+import pytest
+
+from data_plane.core.quotas import Quotas, parse_quotas
+from data_plane.frontend.refusals import ThrottledError
+from data_plane.frontend.throttling import Throttle
+from tests.unit.data_plane.frontend.tenants import NOISY, QUIET, START_US, Tenants, code
+
+THROTTLED = "RequestThrottled"
+SECOND_US = 1_000_000
+
+
+def with_quotas(account: str = NOISY, **numbers: int) -> Tenants:
+    return Tenants({account: parse_quotas(numbers)})
+
+
+def test_at_ten_times_its_quota_a_tenant_gets_its_quota_and_the_other_loses_nothing() -> None:
+    quotas = parse_quotas({"account_send_per_s": 100, "account_send_burst": 20})
+    tenants = Tenants({NOISY: quotas, QUIET: quotas})
+    served: Counter[str] = Counter()
+    quiet: Counter[str] = Counter()
+    for tick in range(10_000):  # a call of the noisy one each millisecond, of the quiet one each 20
+        tenants.at_us = START_US + tick * 1000
+        served[code(tenants.send(NOISY))] += 1
+        if tick % 20 == 0:
+            quiet[code(tenants.send(QUIET))] += 1
+    # The burst, then 100 a second until the last call, at 9.999 s.
+    assert served == {"": 20 + 999, THROTTLED: 10_000 - 1_019}
+    assert quiet == {"": 500}
+
+
+def test_classes_have_buckets_of_their_own_and_a_batch_is_one_call() -> None:
+    tenants = with_quotas(account_send_per_s=2, account_receive_per_s=1, account_delete_per_s=1)
+    entries = [{"Id": str(at), "MessageBody": "m"} for at in range(10)]
+    calls = (
+        tenants.call(NOISY, "SendMessageBatch", Entries=entries),
+        tenants.send(NOISY),
+        tenants.send(NOISY),
+        tenants.call(NOISY, "ReceiveMessage", WaitTimeSeconds=0),
+        tenants.call(NOISY, "ReceiveMessage", WaitTimeSeconds=0),
+        tenants.call(NOISY, "DeleteMessage", ReceiptHandle="nonsense"),
+        tenants.call(NOISY, "ChangeMessageVisibility", ReceiptHandle="x", VisibilityTimeout=0),
+    )
+    invalid = "ReceiptHandleIsInvalid"
+    assert [code(each) for each in calls] == [
+        *("", "", THROTTLED),
+        *("", THROTTLED),
+        *(invalid, THROTTLED),
+    ]
+    assert len(tenants.bag.messages) == 11
+
+
+def test_a_queue_at_its_limit_does_not_use_up_its_account() -> None:
+    tenants = with_quotas(account_send_per_s=10, queue_send_per_s=3)
+    assert tenants.outcomes(NOISY, "SendMessage", 1_000, MessageBody="m") == {"": 3, THROTTLED: 997}
+    other = {"MessageBody": "m", "QueueUrl": "orders-of-others"}
+    assert tenants.outcomes(NOISY, "SendMessage", 5, **other) == {"": 3, THROTTLED: 2}
+    third = {"MessageBody": "m", "QueueUrl": "the-third-one"}
+    assert tenants.outcomes(NOISY, "SendMessage", 5, **third) == {"": 3, THROTTLED: 2}
+    fourth = {"MessageBody": "m", "QueueUrl": "4"}
+    assert tenants.outcomes(NOISY, "SendMessage", 5, **fourth) == {"": 1, THROTTLED: 4}
+
+
+def test_the_limit_of_a_queue_is_its_owners_whoever_calls() -> None:
+    tenants = with_quotas(NOISY, queue_send_per_s=2)
+    url = {"QueueUrl": f"http://h/{NOISY}/orders", "MessageBody": "m"}
+    assert tenants.outcomes(QUIET, "SendMessage", 5, **url) == {"": 2, THROTTLED: 3}
+    assert code(tenants.send(NOISY)) == THROTTLED
+    assert tenants.outcomes(QUIET, "SendMessage", 5, MessageBody="m") == {"": 5}
+
+
+def test_bytes_sent_count_and_a_refusal_for_them_costs_no_call() -> None:
+    tenants = with_quotas(account_send_per_s=3, sent_bytes_per_s=8 << 20)
+    big = "b" * 1_000_000
+    outcomes = [code(tenants.send(NOISY, big)) for _ in range(3)]
+    assert outcomes == ["", "", ""]
+    tenants.at_us += 1 * SECOND_US
+    tenants.quotas[NOISY] = parse_quotas({"account_send_per_s": 100, "sent_bytes_per_s": 8 << 20})
+    outcomes = [code(tenants.send(NOISY, big)) for _ in range(9)]
+    assert outcomes == ["", "", "", "", "", "", "", "", THROTTLED]
+    assert tenants.outcomes(NOISY, "SendMessage", 92, MessageBody="m") == {"": 92}
+
+
+def test_the_answer_is_the_one_that_sdks_repeat() -> None:
+    tenants = with_quotas(account_send_per_s=2, account_send_burst=1)
+    assert code(tenants.send(NOISY)) == ""
+    response = tenants.send(NOISY)
+    headers = dict(response.headers)
+    assert response.status == 403
+    assert headers["x-amzn-query-error"] == "RequestThrottled;Sender"
+    assert headers["retry-after"] == "1"
+    assert headers["x-amz-retry-after"] == "500"
+    assert b'"__type":"com.amazonaws.sqs#RequestThrottled"' in response.body
+    refused = tenants.query(NOISY, Action="SendMessage", QueueUrl="orders", MessageBody="m")
+    assert (refused.status, dict(refused.headers)["retry-after"]) == (403, "1")
+    assert b"<Code>RequestThrottled</Code><Message>Request is throttled.</Message>" in refused.body
+    tenants.at_us += 500_000
+    assert code(tenants.send(NOISY)) == ""
+
+
+def test_a_call_is_throttled_before_its_parameters_are_read() -> None:
+    tenants = with_quotas(account_send_per_s=1)
+    assert code(tenants.call(NOISY, "SendMessage", MessageBody=7)) == "SerializationException"
+    assert code(tenants.call(NOISY, "SendMessage", MessageBody=7)) == THROTTLED
+
+
+def test_a_changed_quota_counts_at_once() -> None:
+    tenants = with_quotas(account_send_per_s=1)
+    assert tenants.outcomes(NOISY, "SendMessage", 3, MessageBody="m") == {"": 1, THROTTLED: 2}
+    del tenants.quotas[NOISY]
+    assert tenants.outcomes(NOISY, "SendMessage", 3, MessageBody="m") == {"": 3}
+
+
+@pytest.mark.parametrize("buckets_max", [1, 3])
+def test_buckets_are_bounded_and_the_oldest_is_forgotten(buckets_max: int) -> None:
+    everyone = _Everyone(parse_quotas({"account_send_per_s": 1}))
+    tenants = Tenants({})
+    throttle = Throttle(everyone, buckets_max)
+    for account in range(1_000):
+        throttle._take((str(account), "send"), everyone.quotas.account["send"], tenants.at_us)
+    assert list(throttle._buckets) == [
+        (str(at), "send") for at in range(1_000 - buckets_max, 1_000)
+    ]
+
+
+def test_a_bucket_in_use_is_not_forgotten() -> None:
+    everyone = _Everyone(parse_quotas({"account_send_per_s": 1, "account_send_burst": 100}))
+    throttle = Throttle(everyone, 2)
+    rate = everyone.quotas.account["send"]
+    taken = 0
+    for account in range(1_000):
+        throttle._take((str(account), "send"), rate, 0)
+        try:
+            throttle._take((NOISY, "send"), rate, 0)
+        except ThrottledError:
+            continue
+        taken += 1
+    assert taken == 100
+
+
+class _Everyone:
+    def __init__(self, quotas: Quotas) -> None:
+        self.quotas = quotas
+
+    async def find_quotas(self, account: str) -> Quotas:  # noqa: ARG002 - all have the same
+        return self.quotas

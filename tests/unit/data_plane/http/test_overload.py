@@ -1,0 +1,81 @@
+"""When requests are refused as they arrive, and how."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from data_plane.http import overload
+from data_plane.http.overload import Overload, OverloadSettings
+
+
+class _Entropy:
+    def random_bytes(self, count: int) -> bytes:
+        return b"\x01" * count
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the monotonic clock."""
+    now_s = [100.0]
+    monkeypatch.setattr(overload, "monotonic", lambda: now_s[0])
+
+    def set_to(time_s: float) -> None:
+        now_s[0] = time_s
+
+    return set_to
+
+
+def test_so_many_requests_are_worked_on_and_those_that_wait_do_not_count(
+    at: Callable[[float], None],
+) -> None:
+    at(100.0)
+    waiting = [0]
+    limit = Overload(OverloadSettings(requests_max=10), lambda: waiting[0], _Entropy())
+    assert not limit.is_full(10)
+    assert limit.is_full(11)
+    waiting[0] = 500
+    assert not limit.is_full(510)
+    assert limit.is_full(511)
+
+
+def test_what_arrives_behind_a_busy_loop_is_refused(at: Callable[[float], None]) -> None:
+    at(100.0)
+    limit = Overload(OverloadSettings(lag_s_max=0.5), lambda: 0, _Entropy())
+    at(100.54)
+    assert not limit.is_full(1)
+    at(100.56)
+    assert limit.is_full(1)
+
+    async def come_round() -> None:
+        watching = asyncio.create_task(limit.watch())
+        await asyncio.sleep(0)
+        watching.cancel()
+
+    asyncio.run(come_round())
+    assert not limit.is_full(1)
+
+
+@pytest.mark.parametrize(
+    ("headers", "content_type", "said"),
+    [
+        (
+            {"x-amz-target": "AmazonSQS.SendMessage"},
+            "application/x-amz-json-1.0",
+            b'"__type":"com.amazon.coral.service#ServiceUnavailable"',
+        ),
+        ({"content-type": "application/x-www-form-urlencoded"}, "text/xml", b"<Code>ServiceUnav"),
+    ],
+)
+def test_refusals_are_in_the_protocol_of_the_request(
+    headers: dict[str, str], content_type: str, said: bytes
+) -> None:
+    limit = Overload(OverloadSettings(), lambda: 0, _Entropy())
+    response = limit.refuse(headers)
+    told = dict(response.headers)
+    assert response.status == 503
+    assert told["content-type"].startswith(content_type)
+    assert told["retry-after"] == "1"
+    assert "x-amz-retry-after" not in told
+    assert said in response.body
+    assert limit.refused == 1
