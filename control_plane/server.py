@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 import uvloop
 
+from control_plane.accounts import Accounts
 from control_plane.auto_creation import AutoCreatingEngine
 from control_plane.cells import PROBE, OpenedCell, StartError, open_cell
 from control_plane.core import queues_file
@@ -23,9 +24,12 @@ from control_plane.core.queues_file import DeclaredQueue, QueuesFileError
 from control_plane.master_keys import OpenedKeys, open_keys
 from control_plane.message_moves import MessageMoves
 from control_plane.message_moves_running import MoveRunner
+from control_plane.operations.account_catalog import account_operations
+from control_plane.operations.administration import Administration
 from control_plane.operations.catalog import queue_operations
 from control_plane.queues_at_start import CREATED, QueuesAtStart
 from control_plane.registry import Registry
+from control_plane.root_account import open_root_account
 from control_plane.sweep import sweep_dropped
 from data_plane import VERSION
 from data_plane.bag.engine import Bag
@@ -100,6 +104,9 @@ class TidegateServer:
         self.move_runner = MoveRunner(
             moves, self.registry, self.engine, self.clock, entropy, self.waits
         )
+        self.accounts = Accounts(opened.control, self.clock, entropy, keys.registry_secret)
+        administration = Administration(self.accounts, settings.account, settings.verifies, log.act)
+        known_accounts = self.accounts if settings.verifies else None
         self.metrics = Metrics()
         self.log = log
         front_end_settings = FrontEndSettings(
@@ -115,6 +122,7 @@ class TidegateServer:
                 *message_operations(self.engine),
                 *extension_operations(self.engine),
                 *queue_operations(self.registry, self.engine, moves),
+                *account_operations(administration),
             ),
             self.registry,
             self.clock,
@@ -122,6 +130,8 @@ class TidegateServer:
             front_end_settings,
             self._served,
             expected,
+            quotas=known_accounts,
+            credentials=known_accounts,
         )
         self.overload = Overload(
             OverloadSettings(settings.requests_max, settings.lag_s_max),
@@ -160,6 +170,16 @@ class TidegateServer:
             level = "info" if outcome.event == CREATED else "warning"
             told = {name: text for name, text in outcome._asdict().items() if text}
             self.log.event(level, told.pop("event"), **told)
+
+    async def greeting(self) -> str:
+        """The line that says how to get in; makes the root account if need be.
+
+        Raises StartError.
+        """
+        if self.settings.verifies:
+            return await open_root_account(self.settings, self.accounts, self.log.act)
+        self.log.event("warning", "authentication is off", host=self.settings.host)
+        return "AUTHENTICATION IS OFF: whoever reaches this address may do everything."
 
     async def serve(self, stop: asyncio.Event) -> bool:
         """Serve until `stop` is set; whether all that was in flight then could finish."""
@@ -313,6 +333,7 @@ async def _run(
     server = TidegateServer(settings, opened, keys, clock, log)
     try:
         await server.make_queues(declared)
+        greeting = await server.greeting()
     except StartError:
         await opened.close()
         keys.close()
@@ -334,10 +355,7 @@ async def _run(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal, number)
     url = f"http://{_in_url(settings.host)}:{settings.port}"
-    announce(
-        f"Tidegate {VERSION} serves SQS on {url}, {opened.where}\n"
-        "AUTHENTICATION IS OFF: whoever reaches this address may do everything."
-    )
+    announce(f"Tidegate {VERSION} serves SQS on {url}, {opened.where}\n{greeting}")
     log.event("info", "started", version=VERSION, url=url, cell=opened.where)
     finished = await server.serve(stop)
     if not finished:

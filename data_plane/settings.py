@@ -24,6 +24,8 @@ _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _KMS_KEY: Final = re.compile(r"[A-Za-z0-9:/_-]{1,2048}")
 KEY_FILE: Final = "master.keys"
 """In the data directory, unless a setting names another file."""
+CREDENTIALS_FILE: Final = "credentials"
+"""In the data directory: access key of the root account, for SDKs and the command line."""
 
 _HOST: Final = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
 
@@ -73,7 +75,8 @@ class ServerSettings:
     master_keys: Path | None = None
     kms_key: str = ""
     kms_endpoint: str = ""
-    auth: str = "off"
+    auth: str = "on"
+    new_root_key: bool = False
     account: str = "000000000000"
     region: str = "us-east-1"
     base_url: str = ""
@@ -92,14 +95,7 @@ class ServerSettings:
             raise SettingError("host", f"{self.host!r} is no host name or address")
         if not 1 <= self.port <= _PORT_MAX:
             raise SettingError("port", f"{self.port} is not within 1 and {_PORT_MAX}")
-        if self.auth == "on":
-            raise SettingError("auth", "authentication is not available yet; only 'off' is")
-        if self.auth != "off":
-            raise SettingError("auth", f"{self.auth!r} is not 'off'")
-        if not is_loopback(self.host):
-            raise SettingError(
-                "host", f"without authentication only loopback addresses serve, not {self.host}"
-            )
+        self._check_auth()
         if not is_account(self.account):
             raise SettingError("account", f"{self.account!r} is not an account id of 12 digits")
         if not is_region(self.region):
@@ -117,6 +113,26 @@ class ServerSettings:
         self._check_load()
         self._check_cell()
         self._check_keys()
+
+    @property
+    def verifies(self) -> bool:
+        """Whether requests must be signed."""
+        return self.auth == "on"
+
+    @property
+    def credentials_file(self) -> Path:
+        """Where the first start with authentication writes the root account's access key."""
+        return self.data / CREDENTIALS_FILE
+
+    def _check_auth(self) -> None:
+        if self.auth not in ("on", "off"):
+            raise SettingError("auth", f"{self.auth!r} is neither 'on' nor 'off'")
+        if not self.verifies and not is_loopback(self.host):
+            raise SettingError(
+                "host", f"without authentication only loopback addresses serve, not {self.host}"
+            )
+        if not self.verifies and self.new_root_key:
+            raise SettingError("new-root-key", "without authentication there is none to make")
 
     @property
     def key_file(self) -> Path:

@@ -141,7 +141,15 @@ _DEFAULTS = ServerSettings()
     metavar="[on|off]",
     default=_DEFAULTS.auth,
     show_envvar=True,
-    help="Whether requests must be signed; 'on' is not available yet.",
+    help="Whether requests must be signed; 'off' lets everybody do everything, on loopback only.",
+)
+@click.option(
+    "--new-root-key",
+    envvar="TIDEGATE_NEW_ROOT_KEY",
+    is_flag=True,
+    default=_DEFAULTS.new_root_key,
+    show_envvar=True,
+    help="Make a new access key of the root account, whose file in --data is lost.",
 )
 @click.option(
     "--account",
@@ -263,6 +271,7 @@ def serve(  # noqa: PLR0913 - one for each option
     kms_key: str,
     kms_endpoint: str,
     auth: str,
+    new_root_key: bool,
     account: str,
     region: str,
     base_url: str,
@@ -294,6 +303,7 @@ def serve(  # noqa: PLR0913 - one for each option
             kms_key=kms_key,
             kms_endpoint=kms_endpoint,
             auth=auth,
+            new_root_key=new_root_key,
             account=account,
             region=region,
             base_url=base_url,

@@ -40,6 +40,11 @@ class LogWriter:
             self._append(level, {"event": event, **fields})
             self.flush()
 
+    def act(self, event: str, **fields: object) -> None:
+        """Log now what somebody did to accounts or keys, whatever the level is."""
+        self._append("info", {"event": event, **fields})
+        self.flush()
+
     def served(self, served: Served) -> None:
         """Log a request that was answered."""
         if served.status < _REFUSED:

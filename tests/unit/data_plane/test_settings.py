@@ -10,11 +10,11 @@ from data_plane.settings import ServerSettings, SettingError, is_loopback
     [
         ("host", {"host": "a b"}),
         ("host", {"host": ""}),
-        ("host", {"host": "0.0.0.0"}),  # noqa: S104 - what is to be refused
-        ("host", {"host": "example.com"}),
+        ("host", {"host": "0.0.0.0", "auth": "off"}),  # noqa: S104 - what is to be refused
+        ("host", {"host": "example.com", "auth": "off"}),
+        ("new-root-key", {"new_root_key": True, "auth": "off"}),
         ("port", {"port": 0}),
         ("port", {"port": 65536}),
-        ("auth", {"auth": "on"}),
         ("auth", {"auth": "maybe"}),
         ("account", {"account": "1234"}),
         ("region", {"region": "Mars 1"}),
@@ -55,6 +55,12 @@ def test_a_wrong_value_is_named_in_one_line(setting: str, given: dict[str, Any])
     assert caught.value.setting == setting
     assert str(caught.value).startswith(f"{setting}: ")
     assert "\n" not in str(caught.value)
+
+
+def test_only_with_authentication_others_are_served() -> None:
+    assert ServerSettings().verifies
+    assert ServerSettings(host="0.0.0.0").verifies  # noqa: S104 - what is to be allowed
+    assert not ServerSettings(host="::1", auth="off").verifies
 
 
 def test_what_is_right_passes() -> None:

@@ -48,7 +48,7 @@ def test_help_of_serve_shows_defaults_and_variables() -> None:
         "TIDEGATE_PORT; default: 9324",
         "TIDEGATE_HOST; default: 127.0.0.1",
         "TIDEGATE_DATA; default: data",
-        "TIDEGATE_AUTH; default: off",
+        "TIDEGATE_AUTH; default: on",
         "TIDEGATE_LOG_LEVEL; default: info",
         "TIDEGATE_CELL; default: embedded",
         "TIDEGATE_CELL_ENDPOINT; default: (AWS's, in the region)",
@@ -110,7 +110,7 @@ def test_serve_takes_options_over_variables_over_defaults(started: list[ServerSe
 @pytest.mark.parametrize(
     ("option", "value", "line"),
     [
-        ("--auth", "on", "tidegate: auth: authentication is not available yet; only 'off' is\n"),
+        ("--auth", "yes", "tidegate: auth: 'yes' is neither 'on' nor 'off'\n"),
         ("--cell", "x", "tidegate: cell: 'x' is none of embedded, dynamodb\n"),
         ("--account", "12", "tidegate: account: '12' is not an account id of 12 digits\n"),
         (
@@ -123,7 +123,7 @@ def test_serve_takes_options_over_variables_over_defaults(started: list[ServerSe
 def test_a_wrong_value_ends_with_one_line(
     started: list[ServerSettings], option: str, value: str, line: str
 ) -> None:
-    result = invoke("serve", option, value)
+    result = invoke("serve", option, value, TIDEGATE_AUTH="off")
     assert (result.exit_code, result.stderr, result.stdout) == (2, line, "")
     assert started == []
 
