@@ -3,7 +3,7 @@
 botocore signs by a clock of its own; here it is told the time.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,12 +14,14 @@ from botocore import auth
 from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
+from msgspec.structs import replace
 
 from data_plane.core.caller import AccessKey, Caller
 from data_plane.core.errors import RefusedError
 from data_plane.frontend.authentication import authenticate
 from data_plane.frontend.exchange import JSON, Exchange
 from data_plane.protocol.http import HttpRequest
+from data_plane.protocol.operation import Operation
 from tests.conformance.in_process import to_http_request
 
 NOW_S = 1_440_938_160
@@ -33,6 +35,18 @@ KEY = AccessKey("AKIDEXAMPLE", SECRET, Caller(ACCOUNT, access_key_id="AKIDEXAMPL
 OTHER_KEY = AccessKey("AKIDOTHER", "another secret", Caller("444455556666"))
 FORM = "application/x-www-form-urlencoded; charset=utf-8"
 AWS_JSON = "application/x-amz-json-1.0"
+BODY = b'{"QueueUrl":"http://h/111122223333/orders","MessageBody":"hello"}'
+PATH = f"/{ACCOUNT}/orders"
+ACTION = "Action=SendMessage&MessageBody=hello%20world"
+NO_MATCH = (
+    "SignatureDoesNotMatch",
+    (
+        "The request signature we calculated does not match the signature you provided. Check your "
+        "AWS Secret Access Key and signing method. Consult the service documentation for details."
+    ),
+    403,
+)
+"""What every request is told that is not what was signed."""
 
 
 @dataclass
@@ -67,9 +81,11 @@ class Verifier:
         self.known = KnownKeys()
         self._stage = authenticate(self.known, self.clock)
 
-    def verify(self, request: HttpRequest, protocol: str = JSON) -> Exchange:
+    def verify(
+        self, request: HttpRequest, protocol: str = JSON, operation: Operation | None = None
+    ) -> Exchange:
         """The exchange with caller and region. Raises RefusedError."""
-        exchange = Exchange(request, "", 0, protocol)
+        exchange = Exchange(request, "", 0, protocol, operation=operation)
         try:
             self._stage(exchange).__await__().send(None)
         except StopIteration:
@@ -132,3 +148,34 @@ def json_call(action: str, body: bytes, **options: Any) -> HttpRequest:
 def form_call(path: str, form: bytes, **options: Any) -> HttpRequest:
     """A call in the Query protocol, its fields in a form."""
     return signed("POST", path, headers={"Content-Type": FORM}, body=form, **options)
+
+
+def call(**options: Any) -> HttpRequest:
+    """A signed SendMessage in AWS JSON."""
+    return json_call("SendMessage", BODY, **options)
+
+
+def presigned(query: str = ACTION, expires_s: int = 60, **options: Any) -> HttpRequest:
+    """A SendMessage that is all in its address."""
+    return signed("GET", PATH, query, expires_s=expires_s, **options)
+
+
+def with_headers(request: HttpRequest, headers: Mapping[str, str | None]) -> HttpRequest:
+    """The request with these headers, without those that are None."""
+    merged = {**request.headers, **headers}
+    return replace(request, headers={name: value for name, value in merged.items() if value})
+
+
+def authorized(request: HttpRequest, alter: Callable[[str], str]) -> HttpRequest:
+    """The request with another Authorization header."""
+    return with_headers(request, {"authorization": alter(request.headers["authorization"])})
+
+
+def refusal(request: HttpRequest) -> tuple[str, str, int]:
+    """Code, message and status; ("", "", 200) where it is accepted."""
+    return Verifier().refusal(request)
+
+
+def code(request: HttpRequest) -> str:
+    """The code of the refusal; "" where it is accepted."""
+    return refusal(request)[0]
