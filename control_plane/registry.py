@@ -30,6 +30,7 @@ from control_plane.last_known import LastKnown
 from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError, queue_does_not_exist
 from data_plane.core.limits import QUEUE_NAME_CHARS_MAX
 from data_plane.core.queue import FIRST_GENERATION, Generation, Queue
+from data_plane.core.sealing import TokenSeal
 from data_plane.ports import (
     ITEM_ABSENT,
     Attributes,
@@ -78,7 +79,7 @@ class Registry:
     """Definitions of queues in `cell`; new queues are placed in one of `cells`.
 
     Without `sixty_second_rules` a deleted name is free at once, and purges may follow each other.
-    From `secret`, the registry's own, follow those of the queues (b"": they have none).
+    From `secret`, the registry's own (32 bytes), follow those of the queues.
     It implements the data plane's `Queues` port. Methods raise CellUnavailableError.
     """
 
@@ -89,8 +90,8 @@ class Registry:
         clock: Clock,
         entropy: Entropy,
         *,
+        secret: bytes,
         sixty_second_rules: bool = True,
-        secret: bytes = b"",
     ) -> None:
         if not cells:
             raise ValueError("a registry needs the name of a cell to place queues in")
@@ -122,6 +123,10 @@ class Registry:
     def queue(self, definition: Definition) -> Queue:
         """What the data plane must know of a queue of this registry, its secret included."""
         return definition.to_queue(self._secret)
+
+    def token_seal(self, purpose: str) -> TokenSeal:
+        """The seal of tokens that belong to no queue, for a purpose of its own."""
+        return TokenSeal(self._secret, purpose)
 
     async def read(self, account: str, region: str, name: str) -> Definition | None:
         """The definition as it is stored now, or None where there is no such queue."""

@@ -80,11 +80,7 @@ class Definition:
         return policy.dead_letter_queue if policy is not None else ""
 
     def to_queue(self, registry_secret: bytes) -> Queue:
-        """What the data plane must know, with defaults applied.
-
-        Without a registry secret (b"") the queue has none either.
-        """
-        secret = derive(registry_secret, "queue", self.uid) if registry_secret else b""
+        """What the data plane must know, with defaults applied, and the queue's own secret."""
         return Queue(
             account=self.account,
             region=self.region,
@@ -105,7 +101,7 @@ class Definition:
             tags=self.tags,
             redrive=self.redrive,
             generations=self.generations,
-            secret=secret,
+            secret=derive(registry_secret, "queue", self.uid),
             digest_version=self.digest_version,
         )
 

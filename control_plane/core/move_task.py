@@ -12,6 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, RESOURCE_NOT_FOUND, RefusedError
 from data_plane.core.limits import MOVE_TASKS_LISTED_MAX
+from data_plane.core.queue import Queue
+from data_plane.core.sealing import NotSealedHereError
+from data_plane.core.tokens import from_text, queue_seal, to_text
 
 RUNNING: Final = "RUNNING"
 COMPLETED: Final = "COMPLETED"
@@ -103,7 +106,7 @@ def started(tasks: Tasks, new: MoveTask) -> Tasks:
 def cancelled(tasks: Tasks, task_id: str) -> Tasks:
     """With the task being cancelled. Raises RefusedError unless it is running."""
     if not any(task.id == task_id and task.status == RUNNING for task in tasks):
-        raise RefusedError(RESOURCE_NOT_FOUND, "Task does not exist.")
+        raise _no_such_task()
     return tuple(replace(t, status=CANCELLING) if t.id == task_id else t for t in tasks)
 
 
@@ -147,20 +150,39 @@ def _us_each(task: MoveTask) -> int:
 
 # Handles
 
+_HANDLE_VERSION: Final = 1
+_PURPOSE: Final = "move tasks"
 
-def to_handle(task_id: str, source_arn: str) -> str:
-    """The TaskHandle of a task."""
-    text = json.dumps({"taskId": task_id, "sourceArn": source_arn}, separators=(",", ":"))
+
+def to_handle(task_id: str, source: Queue) -> str:
+    """The TaskHandle of a task: as SQS's it names its source, but the task's id is sealed."""
+    sealed = to_text(_HANDLE_VERSION, queue_seal(source, _PURPOSE).seal(task_id.encode()))
+    text = json.dumps({"taskId": sealed, "sourceArn": source.arn}, separators=(",", ":"))
     return base64.b64encode(text.encode()).decode()
 
 
 def read_handle(handle: str) -> tuple[str, str]:
-    """Task id and source ARN. Raises RefusedError for what is no handle."""
+    """The sealed id of a task, and the ARN of its source.
+
+    Raises RefusedError (InvalidParameterValue) for what is no handle.
+    """
     try:
         parts = json.loads(base64.b64decode(handle, validate=True))
     except (binascii.Error, ValueError, RecursionError):
         parts = None
     match parts:
-        case {"taskId": str(task_id), "sourceArn": str(source_arn)}:
-            return task_id, source_arn
+        case {"taskId": str(sealed), "sourceArn": str(source_arn)}:
+            return sealed, source_arn
     raise RefusedError(INVALID_PARAMETER_VALUE, "Value for parameter TaskHandle is invalid.")
+
+
+def unseal_id(sealed: str, source: Queue) -> str:
+    """The id of a task of this queue. Raises RefusedError as for a task that does not exist."""
+    try:
+        return queue_seal(source, _PURPOSE).unseal(from_text(_HANDLE_VERSION, sealed)).decode()
+    except NotSealedHereError:
+        raise _no_such_task() from None
+
+
+def _no_such_task() -> RefusedError:
+    return RefusedError(RESOURCE_NOT_FOUND, "Task does not exist.")

@@ -1,7 +1,7 @@
 """ListDeadLetterSourceQueues: the queues whose redrive policy names this one."""
 
 from control_plane.operations.addressing import queue_of, queue_url
-from control_plane.operations.paging import last_listed, next_token, page_size
+from control_plane.operations.paging import PURPOSE, last_listed, next_token, page_size
 from control_plane.queue_shapes import (
     LIST_DEAD_LETTER_SOURCE_QUEUES_INPUT,
     LIST_DEAD_LETTER_SOURCE_QUEUES_OUTPUT,
@@ -13,12 +13,13 @@ from data_plane.protocol.operation import Call, Operation, Params
 
 def list_dead_letter_source_queues(registry: Registry) -> Operation:
     """The operation on this registry; a queue that is nobody's answers an empty list."""
+    seal = registry.token_seal(PURPOSE)
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
         size = page_size(call)
-        scope = f"sources {queue.name}"
-        after = last_listed(call, scope, malformed="Invalid or expired next token.")
+        scope = f"sources {queue.uid}"
+        after = last_listed(seal, call, scope, malformed="Invalid or expired next token.")
         limit = size or LIST_RESULTS_MAX
         names = await registry.dead_letter_sources(
             queue.account, queue.region, queue.name, after=after, limit=limit + 1
@@ -27,7 +28,7 @@ def list_dead_letter_source_queues(registry: Registry) -> Operation:
             "queueUrls": [queue_url(call, queue.account, name) for name in names[:limit]]
         }
         if size is not None and len(names) > limit:
-            output["NextToken"] = next_token(call, scope, names[limit - 1])
+            output["NextToken"] = next_token(seal, call, scope, names[limit - 1])
         return output
 
     return Operation(

@@ -54,7 +54,7 @@ def _shown(task: MoveTask, source: Queue) -> Params:
         "StartedTimestamp": task.started_ms,
     }
     if task.status == move_task.RUNNING:
-        shown["TaskHandle"] = move_task.to_handle(task.id, source.arn)
+        shown["TaskHandle"] = move_task.to_handle(task.id, source)
     if task.destination:
         shown["DestinationArn"] = task.destination
     if task.rate:

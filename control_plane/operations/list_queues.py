@@ -1,7 +1,7 @@
 """ListQueues: names in order, a page at a time when the caller says how long a page is."""
 
 from control_plane.operations.addressing import queue_url
-from control_plane.operations.paging import last_listed, next_token, page_size
+from control_plane.operations.paging import PURPOSE, last_listed, next_token, page_size
 from control_plane.queue_shapes import LIST_QUEUES_INPUT, LIST_QUEUES_OUTPUT
 from control_plane.registry import Registry
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, RefusedError
@@ -11,6 +11,7 @@ from data_plane.protocol.operation import Call, Operation, Params
 
 def list_queues(registry: Registry) -> Operation:
     """The operation on this registry."""
+    seal = registry.token_seal(PURPOSE)
 
     async def perform(call: Call) -> Params:
         prefix = call.params.get("QueueNamePrefix") or ""
@@ -21,7 +22,7 @@ def list_queues(registry: Registry) -> Operation:
                 "MaxResults is a mandatory parameter when you provide a value for NextToken.",
             )
         scope = f"queues {prefix}"
-        after = last_listed(call, scope, malformed="Invalid NextToken value.")
+        after = last_listed(seal, call, scope, malformed="Invalid NextToken value.")
         limit = size or LIST_RESULTS_MAX
         names = await registry.names(
             call.account, call.region, prefix=prefix, after=after, limit=limit + 1
@@ -30,7 +31,7 @@ def list_queues(registry: Registry) -> Operation:
         if names:
             output["QueueUrls"] = [queue_url(call, call.account, name) for name in names[:limit]]
         if size is not None and len(names) > limit:
-            output["NextToken"] = next_token(call, scope, names[limit - 1])
+            output["NextToken"] = next_token(seal, call, scope, names[limit - 1])
         return output
 
     return Operation("ListQueues", LIST_QUEUES_INPUT, LIST_QUEUES_OUTPUT, perform, on_queue=False)

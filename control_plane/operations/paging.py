@@ -1,18 +1,21 @@
 """Pages of a list: how long the caller wants them, and the token that leads to the next one.
 
-A token is opaque to clients. It names the list it continues, so that it is refused where the
-other parameters changed, and the last queue that was answered, so that queues which come and go
-between two pages neither repeat nor hide others. It never expires.
+A token is sealed (docs/storage.md, "Tokens"). It names the list it continues, so that it is refused
+where the other parameters changed, and the last queue that was answered, so that queues which come
+and go between two pages neither repeat nor hide others. It never expires.
 """
 
-import base64
-import binascii
 import json
+from typing import Final
 
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, RefusedError
-from data_plane.core.identifiers import is_queue_name
 from data_plane.core.limits import LIST_RESULTS_MAX
+from data_plane.core.sealing import NotSealedHereError, TokenSeal
+from data_plane.core.tokens import from_text, to_text
 from data_plane.protocol.operation import Call
+
+PURPOSE: Final = "lists"
+_VERSION: Final = 1
 
 
 def page_size(call: Call) -> int | None:
@@ -30,13 +33,13 @@ def page_size(call: Call) -> int | None:
     return size
 
 
-def next_token(call: Call, scope: str, last: str) -> str:
+def next_token(seal: TokenSeal, call: Call, scope: str, last: str) -> str:
     """An opaque text that continues the caller's list `scope` after the queue `last`."""
     text = json.dumps([call.account, call.region, scope, last], separators=(",", ":"))
-    return base64.urlsafe_b64encode(text.encode()).decode()
+    return to_text(_VERSION, seal.seal(text.encode()))
 
 
-def last_listed(call: Call, scope: str, *, malformed: str) -> str:
+def last_listed(seal: TokenSeal, call: Call, scope: str, *, malformed: str) -> str:
     """The queue after which the caller's NextToken continues the list `scope`; "" without one.
 
     Raises RefusedError (InvalidParameterValue) for a token of another list, and with the message
@@ -46,16 +49,14 @@ def last_listed(call: Call, scope: str, *, malformed: str) -> str:
     if not token:
         return ""
     try:
-        parts = json.loads(base64.b64decode(token, altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError, RecursionError):
-        parts = None
-    match parts:
-        case [str(account), str(region), str(listed), str(last)] if is_queue_name(last):
-            if (account, region, listed) == (call.account, call.region, scope):
-                return last
-            raise RefusedError(
-                INVALID_PARAMETER_VALUE,
-                "Invalid NextToken value. If you are passing in NextToken, "
-                "you must not change the other request parameters.",
-            )
-    raise RefusedError(INVALID_PARAMETER_VALUE, malformed)
+        plain = seal.unseal(from_text(_VERSION, token))
+    except NotSealedHereError:
+        raise RefusedError(INVALID_PARAMETER_VALUE, malformed) from None
+    account, region, listed, last = json.loads(plain)
+    if (account, region, listed) != (call.account, call.region, scope):
+        raise RefusedError(
+            INVALID_PARAMETER_VALUE,
+            "Invalid NextToken value. If you are passing in NextToken, "
+            "you must not change the other request parameters.",
+        )
+    return str(last)

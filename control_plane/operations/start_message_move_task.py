@@ -47,7 +47,7 @@ def start_message_move_task(
             rate=rate or 0,
         )
         await moves.start(source, task)
-        return {"TaskHandle": move_task.to_handle(task.id, source.arn)}
+        return {"TaskHandle": move_task.to_handle(task.id, source)}
 
     async def permissions(account: str, region: str, params: Params) -> list[Permission]:
         """On the source, and to send to the destination: without one, to every queue it serves."""

@@ -12,7 +12,7 @@ from control_plane.registry import Registry
 from data_plane.core.errors import RefusedError
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Attributes, CellUnavailableError, Item, Key, Written
-from tests.unit.repeatable import HandClock, SeededEntropy
+from tests.unit.repeatable import SECRET, HandClock, SeededEntropy
 
 ACCOUNT = "111122223333"
 REGION = "eu-west-1"
@@ -132,7 +132,14 @@ class Storm:
         self.names = SOURCES[: 1 + seed % 3]
         self.cell = StormyCell(self.clock, SeededEntropy(seed + 1_000))
         self.servers = [
-            Registry(self.cell, ["a"], self.clock, self.entropy, sixty_second_rules=False)
+            Registry(
+                self.cell,
+                ["a"],
+                self.clock,
+                self.entropy,
+                secret=SECRET,
+                sixty_second_rules=False,
+            )
             for _ in range(4)
         ]
 

@@ -21,6 +21,7 @@ from data_plane.ports import (
     no_tallies,
 )
 from data_plane.system import SystemClock, SystemEntropy
+from tests.unit.repeatable import SECRET
 
 ENTROPY = SystemEntropy()
 CLOCK = SystemClock()

@@ -10,6 +10,8 @@ from control_plane.core.definition import (
     encode,
     encode_tombstone,
 )
+from data_plane.core.queue import DIGESTS_BY_SECRET, DIGESTS_BY_UID
+from tests.unit.repeatable import SECRET
 
 DEFINITION = Definition(
     account="123456789012",
@@ -50,9 +52,19 @@ def test_an_unknown_format_is_refused(change: dict[str, object]) -> None:
 
 
 def test_the_data_plane_gets_defaults() -> None:
-    queue = DEFINITION.to_queue(b"")
+    queue = DEFINITION.to_queue(SECRET)
     assert (queue.delay_s, queue.visibility_timeout_s, queue.retention_s) == (5, 30, 345_600)
     assert (queue.message_bytes_max, queue.receive_wait_s) == (1_048_576, 0)
     assert (queue.purged_us, queue.version, queue.fifo) == (1_700_000_050_000_001, 7, False)
     assert queue.arn == "arn:aws:sqs:eu-west-1:123456789012:orders"
-    assert replace(DEFINITION, attributes={"FifoQueue": "true"}).to_queue(b"").fifo
+    assert replace(DEFINITION, attributes={"FifoQueue": "true"}).to_queue(SECRET).fifo
+
+
+def test_queues_of_before_keep_their_digests() -> None:
+    earlier = decode(*WHERE, {**encode(DEFINITION), "v": 1})
+    assert isinstance(earlier, Definition)
+    assert earlier.to_queue(SECRET).digest_version == DIGESTS_BY_UID
+    # A change of one is no reason to hash its names in another way.
+    assert encode(replace(earlier, version=8))["v"] == 1
+    assert encode(DEFINITION)["v"] == 2
+    assert DEFINITION.to_queue(SECRET).digest_version == DIGESTS_BY_SECRET

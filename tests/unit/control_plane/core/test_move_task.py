@@ -1,6 +1,7 @@
 """Move tasks as values: states, rates, handles."""
 
 import base64
+import json
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from control_plane.core import move_task
 from control_plane.core.move_task import MoveTask
 from data_plane.core.errors import RefusedError
+from tests.unit.data_plane.wire import ORDERS
 
 NOW_US = 1_790_000_000_000_000
 TASK = MoveTask("t", started_ms=NOW_US // 1000, to_move=5)
@@ -79,12 +81,21 @@ def test_a_pause_is_made_good_for_to_a_bound() -> None:
     assert move_task.allowance(task, NOW_US - 3_600_000_000).messages == 0
 
 
-def test_handles() -> None:
-    handle = move_task.to_handle("id", "arn:aws:sqs:eu-west-1:111122223333:dead")
-    assert base64.b64decode(handle) == (
-        b'{"taskId":"id","sourceArn":"arn:aws:sqs:eu-west-1:111122223333:dead"}'
-    )
-    assert move_task.read_handle(handle) == ("id", "arn:aws:sqs:eu-west-1:111122223333:dead")
+def test_a_handle_is_of_its_queue_and_task() -> None:
+    handle = move_task.to_handle("id", ORDERS)
+    document = json.loads(base64.b64decode(handle))
+    assert document.keys() == {"taskId", "sourceArn"}
+    sealed, arn = move_task.read_handle(handle)
+    assert (document["sourceArn"], document["taskId"]) == (arn, sealed) == (ORDERS.arn, sealed)
+    assert move_task.unseal_id(sealed, ORDERS) == "id"
+    again = replace(ORDERS, uid="00112233445566fe")
+    other = replace(ORDERS, name="other")
+    cases = [(sealed, again), (sealed, other), ("id", ORDERS), ("", ORDERS), (sealed[1:], ORDERS)]
+    for text, queue in cases:
+        with pytest.raises(RefusedError) as refused:
+            move_task.unseal_id(text, queue)
+        assert refused.value.message == "Task does not exist."
+        assert refused.value.fault.code == "ResourceNotFoundException"
 
 
 @pytest.mark.parametrize(

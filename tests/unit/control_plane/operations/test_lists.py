@@ -10,7 +10,7 @@ from tests.unit.control_plane.conftest import ACCOUNT, refusal
 
 URL = f"http://localhost:9324/{ACCOUNT}/"
 LONG = base64.urlsafe_b64encode(json.dumps([ACCOUNT, "eu-west-1", "queues ", "q" * 81]).encode())
-BAD_TOKENS = ("x", "é", "e30=", "W10=", "WzEsMiwzLDRd", "=" * 9, "e30=\n", LONG.decode())
+BAD_TOKENS = ("x", "é", "e30=", "AQ", "WzEsMiwzLDRd", "=" * 9, "e30=\n", LONG.decode(), "A" * 70)
 
 
 def listed(control: Any, **params: Any) -> tuple[list[str], str]:
@@ -68,6 +68,22 @@ def test_a_token_is_bound_to_its_listing(control: Any) -> None:
         "InvalidParameterValue: MaxResults is a mandatory parameter when you provide a value for "
         "NextToken."
     )
+
+
+def test_a_token_says_nothing_and_cannot_be_changed(control: Any) -> None:
+    for name in ("a1", "a2", "a3"):
+        control.call("CreateQueue", QueueName=name)
+    _, token = listed(control, MaxResults=1)
+    octets = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    assert b"a1" not in octets
+    assert ACCOUNT.encode() not in octets
+    for place, letter in enumerate(token):
+        changed = token[:place] + ("B" if letter != "B" else "C") + token[place + 1 :]
+        for bad in (changed, token[:place]):
+            if bad:
+                assert refusal(control, "ListQueues", NextToken=bad, MaxResults=1) == (
+                    "InvalidParameterValue: Invalid NextToken value."
+                )
 
 
 @pytest.mark.parametrize("count", [0, -1, 1_001])

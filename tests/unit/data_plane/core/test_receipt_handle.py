@@ -1,0 +1,94 @@
+import base64
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_plane.core.errors import RECEIPT_HANDLE_IS_INVALID, RefusedError
+from data_plane.core.queue import Queue
+from data_plane.core.receipt_handle import TEXT_LENGTH, decode, encode
+from tests.unit.data_plane.wire import ORDERS
+
+FACTS = (2, 65_535, b"0123456789", 127, 1_790_000_000_123, b"tokentokentok")
+HANDLE = encode(ORDERS, *FACTS)
+
+
+def refused(text: str, queue: Queue = ORDERS) -> tuple[object, str]:
+    with pytest.raises(RefusedError) as refusal:
+        decode(text, queue)
+    return refusal.value.fault, refusal.value.message
+
+
+def refusal_of(text: str) -> tuple[object, str]:
+    message = f'The input receipt handle "{text}" is not a valid receipt handle.'
+    return RECEIPT_HANDLE_IS_INVALID, message
+
+
+def test_a_handle_says_what_was_sealed() -> None:
+    handle = decode(HANDLE, ORDERS)
+    facts = (handle.lane, handle.epoch, handle.block, handle.index, handle.sent_ms, handle.token)
+    assert facts == FACTS
+    assert handle.text == HANDLE
+    assert len(HANDLE) == TEXT_LENGTH
+    assert encode(ORDERS, *FACTS) == HANDLE
+
+
+def test_nothing_of_it_is_in_clear_but_the_version() -> None:
+    octets = base64.urlsafe_b64decode(HANDLE)
+    other = base64.urlsafe_b64decode(encode(ORDERS, 2, 65_535, *FACTS[2:5], b"tokentokentoK"))
+    assert octets[:2] == other[:2] == b"\x02\x00"
+    for known in (FACTS[2], FACTS[5], bytes.fromhex(ORDERS.uid)):
+        assert known not in octets
+    # One bit of the token: nothing else stays as it was.
+    assert sum(a == b for a, b in zip(octets[2:], other[2:], strict=True)) < 6
+
+
+def test_no_bit_of_it_can_be_changed() -> None:
+    octets = base64.urlsafe_b64decode(HANDLE)
+    for bit in range(len(octets) * 8):
+        changed = bytearray(octets)
+        changed[bit // 8] ^= 1 << bit % 8
+        text = base64.urlsafe_b64encode(changed).decode()
+        assert refused(text) == refusal_of(text)
+
+
+def test_it_has_one_length_and_one_spelling() -> None:
+    for length in range(len(HANDLE)):
+        assert refused(HANDLE[:length]) == refusal_of(HANDLE[:length])
+    plus = HANDLE.replace("-", "+").replace("_", "/")
+    assert plus != HANDLE
+    for text in (plus, HANDLE + "=", HANDLE + "A", HANDLE + "\n", " " + HANDLE[1:], HANDLE * 20):
+        assert refused(text) == refusal_of(text)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(ORDERS, name="order"),
+        replace(ORDERS, account="123456789013"),
+        replace(ORDERS, region="eu-west-2"),
+        replace(ORDERS, uid="00112233445566fe"),  # deleted, and created again
+        replace(ORDERS, secret=bytes(32)),
+    ],
+)
+def test_it_is_of_no_other_queue(other: Queue) -> None:
+    assert refused(HANDLE, other) == refusal_of(HANDLE)
+
+
+def test_handles_of_before_are_none() -> None:
+    earlier = base64.urlsafe_b64encode(b"\x01" + bytes(47)).decode()
+    assert refused(earlier) == refusal_of(earlier)
+
+
+@given(st.text(max_size=80) | st.from_regex(rf"[A-Za-z0-9_-]{{{TEXT_LENGTH}}}", fullmatch=True))
+def test_what_nobody_sealed_is_none(text: str) -> None:
+    assert refused(text) == refusal_of(text)
+
+
+def test_a_queue_without_a_secret_has_no_handles() -> None:
+    bare = replace(ORDERS, secret=b"")
+    with pytest.raises(ValueError, match="a secret has 32 bytes, not 0"):
+        encode(bare, *FACTS)
+    with pytest.raises(ValueError, match="a secret has 32 bytes, not 0"):
+        decode(HANDLE, bare)
