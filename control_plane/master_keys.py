@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
-from control_plane.cells import StartError
-from control_plane.registry_secret import UnreadableSecretError, is_made, read_or_make
-from data_plane.keys import file
+from control_plane.cells import StartError, log_circuit
+from control_plane.registry_secret import UnreadableSecretError, read_or_make, sealed_under
+from data_plane.keys import file, kms
 from data_plane.keys.file import KeyFile, KeyFileError
+from data_plane.keys.succession import KmsAfterFile
 from data_plane.ports import (
     Cell,
     CellUnavailableError,
@@ -15,17 +17,27 @@ from data_plane.ports import (
     MasterKeys,
     MasterKeysError,
 )
+from data_plane.runtime.event_loop import EventLoopOffload
+from data_plane.runtime.guard import Guard
 from data_plane.settings import ServerSettings
+
+_KMS_CONNECTIONS: Final = 4
+_KMS_PATIENCE_S: Final = 5.0
+"""For how long a call waits for one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedKeys:
-    """What a server seals with. `close` ends what the master keys wait with."""
+    """What a server seals with. `close` ends what the master keys wait with.
+
+    `guards` stand before what may hang.
+    """
 
     master_keys: MasterKeys
     registry_secret: bytes = field(repr=False)
     where: str
     close: Callable[[], None]
+    guards: tuple[Guard, ...] = ()
 
 
 async def open_keys(
@@ -35,25 +47,55 @@ async def open_keys(
 
     A registry without a secret gets one, and a key file where there is none yet. Raises StartError.
     """
+    setting = "kms-key" if settings.kms_key else "master-keys"
+    open_them = _open_kms if settings.kms_key else _open_key_file
     try:
-        return await _open_key_file(settings, cell, clock, entropy)
+        return await open_them(settings, cell, clock, entropy)
     except CellUnavailableError as error:
-        raise StartError(f"master-keys: cannot read the registry secret: {error}") from error
-    except (KeyFileError, UnreadableSecretError) as error:
+        raise StartError(f"{setting}: cannot read the registry secret: {error}") from error
+    except KeyFileError as error:
         raise StartError(f"master-keys: {error}") from error
+    except UnreadableSecretError as error:
+        raise StartError(f"{setting}: {error}") from error
     except MasterKeysError as error:
-        raise StartError(f"master-keys: cannot open the registry secret: {error}") from error
+        raise StartError(f"{setting}: cannot open the registry secret: {error}") from error
+
+
+async def _open_kms(
+    settings: ServerSettings, cell: Cell, clock: Clock, entropy: Entropy
+) -> OpenedKeys:
+    region = settings.region
+    client = kms.connect(settings.kms_endpoint, region, connections_max=_KMS_CONNECTIONS)
+    guard = Guard("kms", clock, log_circuit)
+    offload = EventLoopOffload(_KMS_CONNECTIONS, clock, guard, patience_s=_KMS_PATIENCE_S)
+    try:
+        own = await kms.open_kms(client, settings.kms_key, offload)
+        keys: MasterKeys = own
+        if settings.master_keys is not None:
+            keys = KmsAfterFile(own, KeyFile(settings.master_keys, entropy))
+        secret = await read_or_make(cell, keys, clock, entropy)
+    except BaseException:
+        offload.close()
+        raise
+
+    def close() -> None:
+        offload.close()
+        client.close()
+
+    where = f"keys in KMS ({settings.kms_key})"
+    return OpenedKeys(keys, secret, where, close, (guard,))
 
 
 async def _open_key_file(
     settings: ServerSettings, cell: Cell, clock: Clock, entropy: Entropy
 ) -> OpenedKeys:
     path = settings.key_file
-    if not path.exists():
-        if await is_made(cell):
+    if not file.is_there(path):
+        master_key = await sealed_under(cell)
+        if master_key:
             raise KeyFileError(
-                f"{path}: no such file; what this cell holds was sealed with another server's or"
-                " an earlier one, and nothing else opens it"
+                f"{path}: no such file; what this cell holds is sealed under {master_key}, and"
+                " nothing else opens it"
             )
         file.create(path, entropy, clock.now_us() // 1_000_000)
     keys = KeyFile(path, entropy)

@@ -42,9 +42,13 @@ def context(number: int = NUMBER) -> Mapping[str, str]:
     return {"tidegate:purpose": "registry secret", "tidegate:number": str(number)}
 
 
-async def is_made(cell: Cell) -> bool:
-    """Whether the registry in this cell has a secret. Raises CellUnavailableError."""
-    return await cell.get(ITEM) is not None
+async def sealed_under(cell: Cell) -> str:
+    """The master key of the secret that the registry in this cell has; "" where it has none.
+
+    Raises UnreadableSecretError, CellUnavailableError.
+    """
+    item = await cell.get(ITEM)
+    return "" if item is None else _read(item).master_key
 
 
 async def read_or_make(

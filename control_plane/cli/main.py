@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from control_plane.cli.keys import keys
 from control_plane.cli.queue import queue
 from control_plane.cli.serve import serve
 from data_plane import VERSION
@@ -24,6 +25,7 @@ def tidegate() -> None:
 
 tidegate.add_command(serve)
 tidegate.add_command(queue)
+tidegate.add_command(keys)
 
 
 def main() -> None:

@@ -47,6 +47,14 @@ class _Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: list[_Version]
 
 
+def is_there(path: Path) -> bool:
+    """Whether the file exists. Raises KeyFileError where its folder cannot be looked into."""
+    try:
+        return path.exists()
+    except OSError as error:
+        raise KeyFileError(f"{path}: {error.strerror}") from error
+
+
 def create(path: Path, entropy: Entropy, now_s: int) -> None:
     """Make the file with a first key; its folder too. Raises KeyFileError, also where it exists."""
     try:
