@@ -21,6 +21,7 @@ from data_plane.ports import (
     CellUnavailableError,
     Clock,
     DeadlinePassedError,
+    MasterKeysError,
     Offload,
 )
 
@@ -29,7 +30,7 @@ T = TypeVar("T")
 OnChange = Callable[[str, CircuitState], object]
 """Called with the guard's name and its breaker's new state."""
 
-_ANSWERS: Final = (CellFullError, CellThrottledError)
+_ANSWERS: Final = (CellFullError, CellThrottledError, MasterKeysError)
 """Refusals of a dependency that is well: they concern what was asked for, not the next call."""
 
 

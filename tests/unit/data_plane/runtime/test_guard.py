@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -11,6 +12,7 @@ from data_plane.ports import (
     CellThrottledError,
     CellUnavailableError,
     DeadlinePassedError,
+    MasterKeysError,
 )
 from data_plane.runtime.guard import CircuitOpenError, Guard, GuardedOffload
 from tests.conformance.on_driver import inline
@@ -81,7 +83,9 @@ def test_what_says_nothing_of_the_dependency_does_not_open_the_breaker(
     assert watched.guard.counters.failed == 0
 
 
-@pytest.mark.parametrize("error", [CellFullError, CellThrottledError])
+@pytest.mark.parametrize(
+    "error", [CellFullError, CellThrottledError, partial(MasterKeysError, "NotFound", "no key")]
+)
 def test_a_dependency_that_refuses_has_come_back(
     watched: Watched, error: Callable[[], BaseException]
 ) -> None:
