@@ -10,11 +10,13 @@ from tests.benchmarks.backlog import measure_backlog
 from tests.benchmarks.canned_server import canned_server
 from tests.benchmarks.fair import measure_fair
 from tests.benchmarks.fifo import measure_fifo
+from tests.benchmarks.isolation import measure_isolation
 from tests.benchmarks.peers.contest import compare
 from tests.benchmarks.peers.contestants import PEERS
 from tests.benchmarks.plan import OF_FIFO, SCENARIOS, Plan, smoke
 from tests.benchmarks.profile_server import profile
 from tests.benchmarks.report import Fact, Report, heading, machine_facts
+from tests.benchmarks.security import measure_security
 from tests.benchmarks.server_process import ROOT, ServerProcess
 from tests.benchmarks.throughput import Bench
 from tests.benchmarks.wire import BATCH
@@ -144,7 +146,7 @@ def _measure(folder: Path, options: argparse.Namespace) -> Report:
     server_options = ["--log-level", options.log_level]
     report = Report(machine_facts(folder))
     report.say(heading(report.machine))
-    if set(chosen) - {"backlog", "fair", *OF_FIFO}:
+    if set(chosen) - {"backlog", "fair", "security", "isolation", *OF_FIFO}:
         server = ServerProcess(folder / "data", folder / "log", server_options)
         with canned_server() as canned_port, server:
             _measure_throughput(Bench(server, canned_port, plan), plan, chosen, report)
@@ -155,6 +157,10 @@ def _measure(folder: Path, options: argparse.Namespace) -> Report:
     if "fair" in chosen:
         with ServerProcess(folder / "fair-data", folder / "fair-log", server_options) as server:
             measure_fair(server, plan, report)
+    if "security" in chosen:
+        measure_security(folder, options.log_level, plan, report)
+    if "isolation" in chosen:
+        measure_isolation(folder, options.log_level, plan, report)
     if set(chosen) & set(OF_FIFO):
         server = ServerProcess(folder / "fifo-data", folder / "fifo-log", server_options)
         with server:

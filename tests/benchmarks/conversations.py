@@ -2,10 +2,11 @@
 
 import itertools
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final
 
 from tests.benchmarks.load import Group, Tally
+from tests.benchmarks.signing import Signer
 from tests.benchmarks.wire import (
     BATCH,
     DeleteTemplate,
@@ -41,9 +42,7 @@ def _sends(
             tally.messages += each
 
 
-def _receives(
-    tally: Tally, group: Group, receive: Request, deletes: DeleteTemplate
-) -> Conversation:
+def _receives(tally: Tally, group: Group, receive: Request, deletes: "_Deletes") -> Conversation:
     while True:
         response = yield "receive", receive
         handles = receipt_handles(response)[: group.count]
@@ -62,7 +61,7 @@ def _receives(
         tally.useful_at_s = time.perf_counter()
 
 
-def _consumes(tally: Tally, receive: Request, deletes: DeleteTemplate) -> Conversation:
+def _consumes(tally: Tally, receive: Request, deletes: "_Deletes") -> Conversation:
     while True:
         response = yield "long_poll", receive
         now_ns = time.perf_counter_ns()
@@ -80,7 +79,7 @@ def _cycles(
     group: Group,
     sends: Iterator[Request],
     receive: Request,
-    deletes: DeleteTemplate,
+    deletes: "_Deletes",
 ) -> Conversation:
     """Send, receive as many, delete them; without a send while there is enough to receive."""
     while True:
@@ -111,24 +110,42 @@ def conversations(port: int, group: Group, tally: Tally) -> Callable[[], Convers
         ValueError: no work has this name.
     """
     url, message_groups = group.queue_url, group.message_groups
-    if group.work == "send":
-        sends = itertools.cycle(send_requests(port, url, message_groups))
-        return lambda: _sends(tally, group, "send", sends, 1)
-    if group.work == "send_batch":
-        batches = itertools.cycle(send_batch_requests(port, url, message_groups))
-        return lambda: _sends(tally, group, "send_batch", batches, BATCH)
-    deletes = DeleteTemplate(port, url)
+    signer = Signer(group.key)
+    if group.work in {"send", "send_batch"}:
+        build = send_requests if group.work == "send" else send_batch_requests
+        sends = _in_turns(signer, build(port, url, message_groups))
+        each = 1 if group.work == "send" else BATCH
+        return lambda: _sends(tally, group, group.work, sends, each)
+    deletes = _Deletes(signer, DeleteTemplate(port, url))
     if group.work == "receive_delete":
         receive = receive_request(port, url, count=group.count, visibility_s=VISIBILITY_S)
-        return lambda: _receives(tally, group, receive, deletes)
+        return lambda: _receives(tally, group, signer.signed(receive), deletes)
     if group.work == "long_poll":
         poll = receive_request(port, url, count=group.count, wait_s=LONG_POLL_S)
-        return lambda: _consumes(tally, poll, deletes)
+        return lambda: _consumes(tally, signer.signed(poll), deletes)
     if group.work == "cycle":
-        requests = send_requests if group.count == 1 else send_batch_requests
-        sent = itertools.cycle(requests(port, url, message_groups))
+        build = send_requests if group.count == 1 else send_batch_requests
+        sends = _in_turns(signer, build(port, url, message_groups))
         poll = receive_request(
             port, url, count=group.count, wait_s=SHORT_WAIT_S, visibility_s=VISIBILITY_S
         )
-        return lambda: _cycles(tally, group, sent, poll, deletes)
+        return lambda: _cycles(tally, group, sends, signer.signed(poll), deletes)
     raise ValueError(f"no such work: {group.work}")
+
+
+def _in_turns(signer: Signer, requests: list[Request]) -> Iterator[Request]:
+    return itertools.cycle([signer.signed(each) for each in requests])
+
+
+class _Deletes:
+    """Deletions, signed when their handles are known."""
+
+    def __init__(self, signer: Signer, template: DeleteTemplate) -> None:
+        self._signer = signer
+        self._template = template
+
+    def delete(self, handle: bytes) -> Request:
+        return self._signer.signed(self._template.delete(handle))
+
+    def delete_batch(self, handles: Sequence[bytes]) -> Request:
+        return self._signer.signed(self._template.delete_batch(handles))

@@ -80,7 +80,7 @@ class Crew:
         self.late: deque[float] = deque()
         self.due_s = 0.0
         self.dry_after = DRY_ROUNDS * group.connections
-        self.stamped = group.rate_hz > 0
+        self.stamped = group.rate_hz > 0 and group.key is None
         self.start = conversations(port, group, self.tally)
         self.peers = [Peer(port, self, self.start()) for _ in range(group.connections)]
         self.index = index
@@ -275,7 +275,11 @@ class Generator:
     def _failed(self, peer: Peer, error: str) -> None:
         """Count it, and begin the conversation again: this one was to hear of success."""
         self._busy -= 1
-        peer.crew.tally.errors[error] += 1
+        crew = peer.crew
+        if crew.group.tolerated and crew.group.tolerated in error:
+            crew.tally.refused += 1
+        else:
+            crew.tally.errors[error] += 1
         peer.operation = ""
         peer.conversation = peer.crew.start()
         peer.upcoming = next(peer.conversation, None)

@@ -4,6 +4,8 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tests.benchmarks.signing import AccessKey
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -13,7 +15,9 @@ class Group:
     connection sends as soon as it is answered. Else requests start at that rate whatever the
     answers do, and their time counts from when they should have started. `messages_max` ends the
     work of the group; 0 leaves the end to the clock. To a FIFO queue go messages of so many
-    `message_groups`, in turns; 0: it is a standard one.
+    `message_groups`, in turns; 0: it is a standard one. With a `key` requests are signed, and
+    bodies bear no stamps. Errors that say what is `tolerated` are no failures but the point: they
+    are counted apart.
     """
 
     work: str
@@ -23,6 +27,8 @@ class Group:
     count: int = 10
     messages_max: int = 0
     message_groups: int = 0
+    key: AccessKey | None = None
+    tolerated: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class Tally:
     `times_s` are those of the requests by operation; `deliveries_s` the times from the sending of a
     message until a consumer had it. `offered` counts the messages that were asked to be sent;
     `messages` those sent, or received and deleted. `useful_at_s` is when the last one was. `stock`
-    are those that a cycle has sent and not deleted.
+    are those that a cycle has sent and not deleted. `refused` are the errors that are tolerated.
     """
 
     times_s: dict[str, "array[float]"] = field(default_factory=dict)
@@ -60,6 +66,7 @@ class Tally:
     empty_in_a_row: int = 0
     useful_at_s: float = 0
     stock: int = 0
+    refused: int = 0
     errors: Counter[str] = field(default_factory=Counter)
 
     def record(self, operation: str, time_s: float) -> None:
@@ -75,6 +82,7 @@ class Tally:
         del self.deliveries_s[:]
         self.messages = 0
         self.empty = 0
+        self.refused = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ SCENARIOS: Final = {
     "end_to_end": "from the start of a send until a long poll has the message",
     "backlog": "cost of a receive, memory and restart with a long backlog",
     "fair": "a quiet message behind a loud tenant's backlog, and waits beside loud tenants",
+    "security": "what verification, policies and encryption cost a send, and fauxqs beside it",
+    "isolation": "a quiet tenant's times beside one at ten times its quota",
     "fifo_send": "sends to FIFO queues, by connections, partitions and groups",
     "fifo_cycle": "send to a FIFO queue, receive as many, delete them; likewise",
     "fifo_cost": "CPU time of work on a FIFO queue to that of the same on a standard one",
@@ -40,6 +42,14 @@ class Plan:
     fifo_seconds: float = 0.2
     fair_backlog: int = 1_000_000
     fair_cases: int = 4
+    security_connections: int = 64
+    security_turns: int = 5
+    isolation_quota_hz: int = 300
+    isolation_quiet_hz: float = 60
+    isolation_quiet_connections: int = 8
+    isolation_noisy_connections: int = 128
+    isolation_seconds: float = 10.0
+    isolation_turns: int = 3
     fifo_connections: tuple[int, ...] = (1, 32, 64)
     fifo_cycle_seconds: float = 0.4
     fifo_cycle_connections: tuple[int, ...] = (1, 64)
@@ -79,6 +89,12 @@ def smoke(plan: Plan) -> Plan:
         ceiling_s=0.2,
         fair_backlog=10_000,
         fair_cases=1,
+        security_connections=16,
+        security_turns=1,
+        isolation_quota_hz=50,
+        isolation_noisy_connections=16,
+        isolation_seconds=1.0,
+        isolation_turns=1,
         fifo_seconds=0.1,
         fifo_connections=(16,),
         fifo_cycle_seconds=0.2,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from tests.benchmarks.generator import READ_BYTES
+from tests.benchmarks.signing import AccessKey, Signer
 from tests.benchmarks.wire import (
     ACCOUNT,
     Request,
@@ -68,10 +69,11 @@ def await_listener(process: subprocess.Popen[bytes], port: int, log: Path) -> No
 
 
 class Line:
-    """One connection that waits for each answer."""
+    """One connection that waits for each answer. With a key its calls are signed."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, key: AccessKey | None = None) -> None:
         self._port = port
+        self._signer = Signer(key)
         self._socket = self._connect()
 
     def _connect(self) -> socket.socket:
@@ -111,7 +113,8 @@ class Line:
 
     def call(self, operation: str, params: object) -> dict[str, Any]:
         """Make a call and return its decoded answer; raises as `exchange` does."""
-        body = response_body(self.exchange(request(self._port, operation, params)))
+        asked = self._signer.signed(request(self._port, operation, params))
+        body = response_body(self.exchange(asked))
         answer: dict[str, Any] = json.loads(body) if body else {}
         return answer
 

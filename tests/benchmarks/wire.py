@@ -9,7 +9,7 @@ import json
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 ACCOUNT: Final = "000000000000"
@@ -79,6 +79,18 @@ class Request:
         digits = b"%020d" % sent_ns
         for at in self.stamps_at:
             self.raw[at : at + STAMP_DIGITS] = digits
+
+    def with_head_part(self, start: int, end: int, part: bytes) -> "Request":
+        """The same with another part of the head, before all that is patched in."""
+        moved = len(part) - (end - start)
+        return replace(
+            self,
+            raw=self.raw[:start] + part + self.raw[end:],
+            call_at=self.call_at + moved,
+            stamps_at=tuple(at + moved for at in self.stamps_at),
+            groups_at=tuple(at + moved for at in self.groups_at),
+            ids_at=tuple(at + moved for at in self.ids_at),
+        )
 
 
 def request(
