@@ -263,6 +263,7 @@ class TidegateServer:
         except CellUnavailableError:
             available = 0.0
         now_us = self.clock.now_us()
+        guards = (*self.opened.guards, *self.keys.guards)
         own = {"available": available, "damaged_segments_total": self.engine.damaged_segments}
         text = self.metrics.text(
             Gauges(
@@ -271,7 +272,7 @@ class TidegateServer:
                 (now_us - self._started_us) / 1_000_000,
                 now_us // 1000,
                 {self.opened.name: {**own, **self.opened.gauges()}},
-                {guard.name: guard.gauges() for guard in self.opened.guards},
+                {guard.name: guard.gauges() for guard in guards},
             )
         )
         return HttpResponse(200, (("content-type", CONTENT_TYPE),), text)
