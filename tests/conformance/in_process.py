@@ -15,9 +15,12 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
 from botocore.config import Config
 
 import tidegate_sdk
+from control_plane.accounts import Accounts
 from control_plane.auto_creation import AutoCreatingEngine
 from control_plane.message_moves import MessageMoves
 from control_plane.message_moves_running import MoveRunner
+from control_plane.operations.account_catalog import account_operations
+from control_plane.operations.administration import Administration
 from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Registry
 from data_plane.bag.engine import Bag
@@ -40,6 +43,7 @@ T = TypeVar("T")
 
 ACCOUNT = "111122223333"
 REGION = "eu-west-1"
+OPERATOR = "000000000000"
 ENDPOINT = "http://queues.example:9324"
 _REGISTRY_SECRET = bytes(range(32))
 
@@ -67,7 +71,8 @@ class InProcessServer:
 
     Several threads may call it at the same time; `runner` says whether they take turns. `new_cell`
     opens another cell than one in memory, and `new_bodies` the place for what is too big for it,
-    for each front end anew.
+    for each front end anew. With `verifies` signatures count, and `OPERATOR` is the account whose
+    root administers the others.
     """
 
     def __init__(  # noqa: PLR0913 - what tests want of a server
@@ -78,6 +83,7 @@ class InProcessServer:
         new_bodies: NewBodies | None = None,
         sixty_second_rules: bool = True,
         auto_create_queues: bool = False,
+        verifies: bool = False,
         neighbour: "InProcessServer | None" = None,
     ) -> None:
         self.endpoint = ENDPOINT
@@ -85,6 +91,8 @@ class InProcessServer:
         self.served: list[Served] = neighbour.served if neighbour else []
         self._lock: threading.Lock = neighbour._lock if neighbour else threading.Lock()
         self._beside: list[InProcessServer] = []
+        self.acts: list[dict[str, object]] = neighbour.acts if neighbour else []
+        self._verifies = verifies
         self._new_runner = new_runner
         self._new_cell = new_cell
         self._new_bodies = new_bodies
@@ -119,10 +127,13 @@ class InProcessServer:
         self.move_runner = MoveRunner(
             moves, self.registry, self.engine, self.clock, entropy, self._runner.waits
         )
+        self.accounts = Accounts(cell, self.clock, entropy, _REGISTRY_SECRET)
+        administration = Administration(self.accounts, OPERATOR, verifies, self._record)
         self.operations = (
             *queue_operations(self.registry, self.engine, moves),
             *message_operations(self.engine),
             *extension_operations(self.engine),
+            *account_operations(administration),
         )
         self.front_end = FrontEnd(
             self.operations,
@@ -132,7 +143,12 @@ class InProcessServer:
             FrontEndSettings(),
             self.served.append,
             expected,
+            quotas=self.accounts if verifies else None,
+            credentials=self.accounts if verifies else None,
         )
+
+    def _record(self, event: str, **fields: object) -> None:
+        self.acts.append({"event": event, **fields})
 
     def answer(self, request: HttpRequest) -> HttpResponse:
         """Answer from any thread."""
@@ -149,6 +165,7 @@ class InProcessServer:
                 self._new_runner,
                 new_cell=self._new_cell,
                 new_bodies=self._new_bodies,
+                verifies=self._verifies,
                 neighbour=self,
             )
         )
@@ -164,16 +181,17 @@ class InProcessServer:
         account: str = ACCOUNT,
         region: str = REGION,
         *,
+        secret: str = "unused",  # noqa: S107 - nobody checks it
         extended: bool = False,
     ) -> Any:
-        """A client of one of the two protocols; its access key id names the account.
+        """A client of one of the two protocols; its access key id (`account`) names the account.
 
         An `extended` one knows what is beyond SQS.
         """
         client = _session(protocol, extended=extended).client(
             "sqs",
             aws_access_key_id=account,
-            aws_secret_access_key="unused",
+            aws_secret_access_key=secret,
             region_name=region,
             endpoint_url=self.endpoint,
             config=Config(retries={"total_max_attempts": 1}),

@@ -53,7 +53,19 @@ CODES = {
 """Codes of the Query protocol that are not the shape's name behind AWS.SimpleQueueService."""
 
 
-BEYOND_SQS = {"TidegateBrowseMessages"}
+BEYOND_SQS = {
+    "TidegateBrowseMessages",
+    "TidegateCloseAccount",
+    "TidegateCreateAccessKey",
+    "TidegateCreateAccount",
+    "TidegateCreateUser",
+    "TidegateDeleteUser",
+    "TidegateListAccessKeys",
+    "TidegateListAccounts",
+    "TidegateListUsers",
+    "TidegateRevokeAccessKey",
+    "TidegateSetQuotas",
+}
 """Operations that SQS does not have; test_extension_model.py has what they look like."""
 
 

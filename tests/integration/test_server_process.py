@@ -63,9 +63,10 @@ def test_logs_are_lines_of_json_without_bodies(server: ServerProcess) -> None:
     server.stop()
     events = list(log_events(server))
     assert [event["event"] for event in events] == [
-        "started", "request", "request", "request", "stopping", "stopped",
+        "authentication is off", "started", "request", "request", "request", "stopping", "stopped",
     ]  # fmt: skip
-    refused = events[3]
+    assert events[0]["level"] == "warning"
+    refused = events[4]
     assert (refused["level"], refused["status"]) == ("warning", 400)
     assert refused["operation"] == "SendMessage"
     assert "secret-body" not in server.log.read_text()
