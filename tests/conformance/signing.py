@@ -3,6 +3,7 @@
 botocore signs by a clock of its own; here it is told the time.
 """
 
+import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,15 @@ from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
 
+from awscrt.auth import (
+    AwsCredentialsProvider,
+    AwsSignatureType,
+    AwsSigningAlgorithm,
+    AwsSigningConfig,
+    aws_sign_request,
+)
+from awscrt.http import HttpHeaders
+from awscrt.http import HttpRequest as HttpRequestOfCrt
 from botocore import auth
 from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
@@ -33,6 +43,7 @@ ACCOUNT = "111122223333"
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 KEY = AccessKey("AKIDEXAMPLE", SECRET, Caller(ACCOUNT, access_key_id="AKIDEXAMPLE"))
 OTHER_KEY = AccessKey("AKIDOTHER", "another secret", Caller("444455556666"))
+SIGN_S_MAX = 30
 FORM = "application/x-www-form-urlencoded; charset=utf-8"
 AWS_JSON = "application/x-amz-json-1.0"
 BODY = b'{"QueueUrl":"http://h/111122223333/orders","MessageBody":"hello"}'
@@ -137,6 +148,45 @@ def signed(  # noqa: PLR0913 - what a request is made of
         else:
             SigV4QueryAuth(credentials, service, region, expires_s).add_auth(request)
     return to_http_request(request.prepare())
+
+
+def signed_by_crt(  # noqa: PLR0913, PLR0917 - what a request is made of
+    method: str = "POST",
+    path: str = "/",
+    query: str = "",
+    headers: Mapping[str, str] | None = None,
+    body: bytes = b"",
+    expires_s: int | None = None,
+) -> HttpRequest:
+    """The request, signed by the AWS CRT: in a header, or for `expires_s` in the query.
+
+    Other than botocore it signs a body that goes with a presigned address.
+    """
+    sent = {"host": HOST, **{name.lower(): text for name, text in (headers or {}).items()}}
+    request = HttpRequestOfCrt(
+        method,
+        path + (f"?{query}" if query else ""),
+        HttpHeaders(list(sent.items())),
+        io.BytesIO(body) if body else None,
+    )
+    where = (
+        AwsSignatureType.HTTP_REQUEST_HEADERS
+        if expires_s is None
+        else AwsSignatureType.HTTP_REQUEST_QUERY_PARAMS
+    )
+    config = AwsSigningConfig(
+        algorithm=AwsSigningAlgorithm.V4,
+        signature_type=where,
+        credentials_provider=AwsCredentialsProvider.new_static(KEY.id, KEY.secret),
+        region=REGION,
+        service="sqs",
+        date=datetime.fromtimestamp(NOW_S, UTC),
+        expiration_in_seconds=expires_s,
+    )
+    aws_sign_request(request, config).result(SIGN_S_MAX)
+    target, _, signed_query = request.path.partition("?")
+    signed_headers = {name.lower(): text for name, text in request.headers}
+    return HttpRequest(method, target, signed_query, signed_headers, body)
 
 
 def json_call(action: str, body: bytes, **options: Any) -> HttpRequest:

@@ -33,6 +33,7 @@ from tests.conformance.signing import (
     presigned,
     refusal,
     signed,
+    signed_by_crt,
     with_headers,
 )
 from tests.unit.data_plane.wire import FakeBag
@@ -47,8 +48,9 @@ def test_the_bearer_and_the_region_are_known() -> None:
         call(),
         presigned(),
         form_call(PATH, b"Action=SendMessage&MessageBody=a+b"),
-        signed("POST", PATH, ACTION, {"Content-Type": FORM}, b"", expires_s=60),
-        signed("POST", "/", "", {"X-Amz-Target": "A.B"}, b"{}", expires_s=60),
+        signed_by_crt("POST", PATH, ACTION, {"Content-Type": FORM}, b"MessageBody=a", 60),
+        signed_by_crt("POST", "/", "", {"X-Amz-Target": "A.B"}, b"{}", 60),
+        signed_by_crt("POST", "/", "", {"X-Amz-Target": "A.B"}, b"{}"),
     ):
         exchange = Verifier().verify(request)
         assert exchange.caller is KEY.caller
