@@ -24,7 +24,7 @@ from tests.rehearsal.processes import UnavailableError
 
 PROFILED = (
     *("send", "send_batch", "receive_delete", "cycle"),
-    *("fifo_send", "fifo_send_batch", "fifo_cycle"),
+    *("fifo_send", "fifo_send_batch", "fifo_cycle", "secured_send"),
 )
 P99_MS_MAX = 10
 HALF = 0.5

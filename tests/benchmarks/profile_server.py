@@ -16,6 +16,8 @@ from typing import Final
 from tests.benchmarks import generator
 from tests.benchmarks.load import Group, Load
 from tests.benchmarks.plan import Plan
+from tests.benchmarks.secured import ON
+from tests.benchmarks.security import everything_on
 from tests.benchmarks.server_process import FIFO, Line, ServerProcess
 from tests.benchmarks.throughput import fill
 
@@ -24,11 +26,14 @@ TOP: Final = 45
 SAMPLES_HZ: Final = 500
 FILLED: Final = 60_000
 FIFO_PREFIX: Final = "fifo_"
+SECURED: Final = "secured_send"
 FIFO_GROUPS: Final = 100
 _LINE: Final = re.compile(r":\d+\)$")
 
 
 def _group(server: ServerProcess, work: str) -> Group:
+    if work == SECURED:
+        return everything_on(server, CONNECTIONS)
     fifo_work = work.removeprefix(FIFO_PREFIX)
     with Line(server.port) as line:
         if work != fifo_work:
@@ -48,6 +53,8 @@ def _load(server: ServerProcess, group: Group, plan: Plan) -> str:
 
 def profile(folder: Path, options: list[str], work: str, plan: Plan) -> str:
     """Profile a server of its own under a load, and return what to print."""
+    if work == SECURED:
+        options = [*ON, *options]
     py_spy = shutil.which("py-spy") or shutil.which(str(Path(sys.executable).parent / "py-spy"))
     if py_spy is None:
         return _with_cprofile(folder, options, work, plan)

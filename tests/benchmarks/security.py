@@ -112,21 +112,28 @@ def _peers(folder: Path, report: Report) -> list[Contestant]:
         return []
 
 
+def everything_on(server: ServerProcess, connections: int) -> Group:
+    """Single sends of a user with policies to a queue with a policy, signed and sealed."""
+    user = create_user(server, "sender", _IDENTITY_POLICY)
+    attributes = {**_SEALED, "Policy": json.dumps(_QUEUE_POLICY)}
+    url = create_queue(server, root_key(server), "security-all", attributes)
+    return Group("send", url, connections, key=user)
+
+
 def _cases(off: ServerProcess, on: ServerProcess, connections: int) -> list[Case]:
     root = root_key(on)
-    user = create_user(on, "sender", _IDENTITY_POLICY)
+    all_on = everything_on(on, connections)
     policy = {"Policy": json.dumps(_QUEUE_POLICY)}
     cases = []
     for name, server, maker, key, queue, attributes in (
         (OFF, off, None, None, "security-off", _PLAIN),
         (SEALED, off, None, None, "security-sealed", _SEALED),
         (VERIFIED, on, root, root, "security-verified", _PLAIN),
-        (ALLOWED, on, root, user, "security-allowed", {**_PLAIN, **policy}),
-        (ALL_ON, on, root, user, "security-all", {**_SEALED, **policy}),
+        (ALLOWED, on, root, all_on.key, "security-allowed", {**_PLAIN, **policy}),
     ):
         url = create_queue(server, maker, queue, attributes)
         cases.append(Case(name, _own(server), Group("send", url, connections, key=key)))
-    return cases
+    return [*cases, Case(ALL_ON, _own(on), all_on)]
 
 
 def _peer_cases(peers: Sequence[Contestant], plan: Plan) -> list[Case]:
