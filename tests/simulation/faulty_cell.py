@@ -68,7 +68,10 @@ class Witness(Protocol):
 
 
 class Store:
-    """One cell: a shipped memory cell with a clock of its own, and a journal of what it took."""
+    """One cell: a shipped memory cell with a clock of its own, and a journal of what it took.
+
+    `queues` are the names and uids of queues that were defined in it.
+    """
 
     def __init__(self, name: str, scheduler: Scheduler, offset_us: int, *, stamps: bool) -> None:
         self.name = name
@@ -76,6 +79,7 @@ class Store:
         self.offset_us = offset_us
         self.down_until_us = 0
         self.stored: list[Stored] = []
+        self.queues: set[tuple[str, str]] = set()
         self.tell_body: Callable[[str, Callable[[bytes], None]], None] | None = None
         self.witness: Witness | None = None
         self._segments: dict[str, list[Key]] = {}
@@ -109,6 +113,8 @@ class Store:
     ) -> Written:
         """Put, before a witness."""
         written = await self.cell.put(key, attributes, condition, tallies)
+        if written.applied and key.partition.startswith("Q|"):
+            self.queues.add((key.sort.decode(), str(attributes["u"])))
         if written.applied and self.witness is not None:
             self.witness.put(front_end, key, attributes)
         return written

@@ -5,7 +5,6 @@ decision of a front end at true time t was made between t + `offset_us_min` and 
 `offset_us_max`. What a front end answered counts as promised even if the answer was lost.
 """
 
-import base64
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
@@ -23,6 +22,7 @@ from tests.simulation.ledger import (
     make_ledger,
 )
 from tests.simulation.plan import Plan, Surroundings
+from tests.simulation.sealed import Handles
 from tests.simulation.world import World
 
 SECOND_US = 1_000_000
@@ -70,6 +70,7 @@ class Case:
         self.late_us = world.offset_us_max
         # By how much front ends were wrong about the time of a cell that chooses no stamps.
         self.estimate_error_us = max(store.estimate_error_us_max for store in world.stores)
+        self.handles = Handles(queue for store in world.stores for queue in store.queues)
         self.stored_by_id: dict[str, Stored] = {}
         self.stored_by_body: dict[str, list[Stored]] = defaultdict(list)
         for store in world.stores:
@@ -344,11 +345,11 @@ def budgets_are_kept(case: Case) -> Iterator[Violation]:
                 allowed = (1, 0)
             case "DeleteMessageBatch":
                 handles = [entry["ReceiptHandle"] for entry in params["Entries"]]
-                allowed = (_blocks(handles), 0)
+                allowed = (_blocks(case, handles), 0)
             case "ReceiveMessage" if attempt.output.get("Messages"):
                 handles = [message["ReceiptHandle"] for message in attempt.output["Messages"]]
                 # The low-water mark follows now and then, markers when it passes what is leased.
-                allowed = (_blocks(handles) + 1 + spent["append"], NEVER_US)
+                allowed = (_blocks(case, handles) + 1 + spent["append"], NEVER_US)
                 if spent["append"] > MARKERS_AT_ONCE_MAX:
                     allowed = (0, 0)
             case _:
@@ -361,9 +362,9 @@ def budgets_are_kept(case: Case) -> Iterator[Violation]:
             )
 
 
-def _blocks(handles: list[str]) -> int:
-    """How many blocks the messages of these handles lie in (docs/storage.md, the layout)."""
-    return len({base64.urlsafe_b64decode(handle)[12:22] for handle in handles})
+def _blocks(case: Case, handles: list[str]) -> int:
+    """How many blocks the messages of these handles lie in."""
+    return len({case.handles.open(handle).block for handle in handles})
 
 
 INVARIANTS: Final[tuple[Callable[[Case], Iterator[Violation]], ...]] = (

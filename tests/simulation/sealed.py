@@ -1,14 +1,22 @@
 """What is stored, opened by docs/storage.md alone: the oracle does not trust the shipped reader."""
 
+import base64
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from data_plane.core.sealing import DataSeal, derive, place
+from data_plane.core.sealing import DataSeal, NotSealedHereError, TokenSeal, derive, place
 from data_plane.ports import Attributes, Key
 from data_plane.stored.segment import number
 
 ACCOUNT: Final = "123456789012"
+REGION: Final = "eu-west-1"
 REGISTRY_SECRET: Final = bytes(range(32))
+
+_HANDLE: Final = struct.Struct(">BH10sB6s13s")
+_HANDLE_IN_CLEAR_BYTES: Final = 2
 
 
 def unseal(key: Key, item: Attributes, sealed: bytes) -> bytes:
@@ -30,3 +38,48 @@ def unseal(key: Key, item: Attributes, sealed: bytes) -> bytes:
 def _seal(uid: str, key_id: bytes) -> DataSeal:
     secret = derive(REGISTRY_SECRET, "queue", uid)
     return DataSeal(derive(secret, "messages", str(int.from_bytes(key_id[2:], "big"))))
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """What a receipt handle says; `lane` and `epoch` are partition and generation of a log."""
+
+    uid: str
+    lane: int
+    epoch: int
+    block: bytes
+    index: int
+    token: bytes
+
+
+class Handles:
+    """Opens receipt handles of the queues that there were, by name and uid."""
+
+    def __init__(self, queues: Iterable[tuple[str, str]]) -> None:
+        self._seals = {uid: (_handle_seal(uid), _bound_to(uid, name)) for name, uid in queues}
+        self._opened: dict[str, Handle] = {}
+
+    def open(self, text: str) -> Handle:
+        """What the handle says. Raises NotSealedHereError for one of no queue."""
+        if text not in self._opened:
+            sealed = base64.urlsafe_b64decode(text)[_HANDLE_IN_CLEAR_BYTES:]
+            self._opened[text] = self._unseal(sealed)
+        return self._opened[text]
+
+    def _unseal(self, sealed: bytes) -> Handle:
+        for uid, (seal, bound_to) in self._seals.items():
+            try:
+                lane, epoch, block, index, _, token = _HANDLE.unpack(seal.unseal(sealed, bound_to))
+            except NotSealedHereError:
+                continue
+            return Handle(uid, lane, epoch, block, index, token)
+        raise NotSealedHereError
+
+
+@lru_cache(64)
+def _handle_seal(uid: str) -> TokenSeal:
+    return TokenSeal(derive(REGISTRY_SECRET, "queue", uid), "receipt handles")
+
+
+def _bound_to(uid: str, name: str) -> bytes:
+    return place(uid, f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")

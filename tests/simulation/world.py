@@ -27,7 +27,7 @@ from tests.simulation.history import Attempt, History
 from tests.simulation.plan import Surroundings
 from tests.simulation.process import Process
 from tests.simulation.scheduler import Future, Scheduler
-from tests.simulation.sealed import ACCOUNT, REGISTRY_SECRET
+from tests.simulation.sealed import ACCOUNT, REGION, REGISTRY_SECRET
 from tests.simulation.weather import Weather
 
 START_US = 1_800_000_000_000_000
@@ -213,7 +213,7 @@ def _http(attempt: Attempt) -> HttpRequest:
         headers={
             "content-type": "application/x-amz-json-1.0",
             "x-amz-target": f"AmazonSQS.{call.operation}",
-            "authorization": f"AWS4-HMAC-SHA256 Credential={ACCOUNT}/20270115/eu-west-1/sqs/x",
+            "authorization": f"AWS4-HMAC-SHA256 Credential={ACCOUNT}/20270115/{REGION}/sqs/x",
             "amz-sdk-invocation-id": call.invocation_id,
             "amz-sdk-request": f"attempt={attempt.number}; max=4",
         },

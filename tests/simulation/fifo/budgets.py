@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from data_plane.log import bounds
 from tests.simulation.fifo.case import FifoCase
-from tests.simulation.fifo.ledger import place_of
 from tests.simulation.history import Attempt
 from tests.simulation.oracle import Violation
 
@@ -32,7 +31,7 @@ def budgets_are_kept(case: FifoCase) -> Iterator[Violation]:
             attempt.invoked_us - sent_us.get(name, 0) < bounds.TAIL_AGE_US_MAX
             and partitions[name] == 1
         )
-        allowed = _allowed(attempt, partitions[name], is_warm=is_warm)
+        allowed = _allowed(case, attempt, partitions[name], is_warm=is_warm)
         if is_send:
             sent_us[name] = attempt.invoked_us
         if allowed is None:
@@ -48,7 +47,9 @@ def budgets_are_kept(case: FifoCase) -> Iterator[Violation]:
             )
 
 
-def _allowed(attempt: Attempt, partitions: int, *, is_warm: bool) -> tuple[int, int] | None:
+def _allowed(
+    case: FifoCase, attempt: Attempt, partitions: int, *, is_warm: bool
+) -> tuple[int, int] | None:
     """Writes and reads; None where nothing is promised."""
     params = attempt.call.params
     entries = params.get("Entries", [params])
@@ -59,19 +60,19 @@ def _allowed(attempt: Attempt, partitions: int, *, is_warm: bool) -> tuple[int, 
             touched = min(partitions, len(entries))
             return 3 * touched, 6 * touched
         case "DeleteMessage" | "DeleteMessageBatch" | "ChangeMessageVisibility":
-            blocks = _blocks([entry["ReceiptHandle"] for entry in entries])
+            blocks = _blocks(case, [entry["ReceiptHandle"] for entry in entries])
             return blocks, blocks
         case "ReceiveMessage":
             handles = [message["ReceiptHandle"] for message in attempt.output.get("Messages", ())]
             # What the attempt took is stored, and the low-water marks follow now and then.
             is_remembered = bool(handles) and "ReceiveRequestAttemptId" in params
             waited = 1 + params.get("WaitTimeSeconds", 0)
-            writes = _blocks(handles) + is_remembered + partitions
+            writes = _blocks(case, handles) + is_remembered + partitions
             return writes, (waited + 2) * partitions * 4
         case _:
             return None
 
 
-def _blocks(handles: list[str]) -> int:
-    places = [place_of(handle)[0] for handle in handles]
+def _blocks(case: FifoCase, handles: list[str]) -> int:
+    places = [case.place_of(handle)[0] for handle in handles]
     return len({(place.log, place.block) for place in places})

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from data_plane.core.identifiers import uuid_text
 from data_plane.log import bounds
 from data_plane.log.slots import PURGE
-from tests.simulation.fifo.journal import Journal, Lease, Place, StoredFifo
+from data_plane.stored.keys import slot_of
+from tests.simulation.fifo.journal import Journal, Lease, Log, Place, StoredFifo
 from tests.simulation.fifo.ledger import (
     Outcome,
     SentEntry,
     Use,
-    place_of,
     sent_entries,
     uses_of_handles,
 )
@@ -42,13 +42,19 @@ class FifoCase(Case):
         self.window_us = plan.bounds.get("WINDOW_US", bounds.WINDOW_US)
         self.tail_age_us = plan.bounds.get("TAIL_AGE_US_MAX", bounds.TAIL_AGE_US_MAX)
         self.maybe_deleted: set[Place] = {
-            place_of(use.handle)[0]
+            self.place_of(use.handle)[0]
             for use in self.uses
             if use.deletes and use.outcome is not Outcome.REFUSED
         }
         self.drained_us = [time for time, text in self.history.events if text == "drained"]
         # By how much the times of two front ends and a store may differ.
         self.skew_us = self.late_us - self.early_us + self.estimate_error_us
+
+    def place_of(self, handle: str) -> tuple[Place, bytes]:
+        """Where the message of a handle lies, and the token of its lease."""
+        said = self.handles.open(handle)
+        log = Log(said.uid, said.lane, said.epoch)
+        return Place(log, slot_of(said.block[:8]), said.index), said.token
 
     def may_ignore_leases(self, delivered: Delivered) -> bool:
         """Whether a receive got again, under its attempt id, what it had taken before."""
@@ -60,7 +66,7 @@ class FifoCase(Case):
 
     def claim_of(self, delivered: Delivered) -> Lease | None:
         """The lease with which a message was handed out, as the cell took it."""
-        place, token = place_of(delivered.message["ReceiptHandle"])
+        place, token = self.place_of(delivered.message["ReceiptHandle"])
         for lease in self.journal.consumed[place].leases:
             if lease.taken and (lease.token, lease.receive_count) == (
                 token,
@@ -71,7 +77,7 @@ class FifoCase(Case):
 
     def leases_before(self, delivered: Delivered, claim: Lease) -> list[Lease]:
         """What had been written of the message's lease before."""
-        leases = self.journal.consumed[place_of(delivered.message["ReceiptHandle"])[0]].leases
+        leases = self.journal.consumed[self.place_of(delivered.message["ReceiptHandle"])[0]].leases
         return leases[: leases.index(claim)]
 
     def deliveries(self) -> Iterator[tuple[Delivered, StoredFifo, Lease]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tests.simulation.fifo.case import FifoCase
 from tests.simulation.fifo.journal import Consumption, Lease
-from tests.simulation.fifo.ledger import Outcome, Use, place_of
+from tests.simulation.fifo.ledger import Outcome, Use
 from tests.simulation.ledger import NEVER_US
 from tests.simulation.oracle import MILLISECOND_US, Violation
 
@@ -15,7 +15,7 @@ def good_handles_are_accepted(case: FifoCase) -> Iterator[Violation]:
         answered_us = use.attempt.answered_us
         if use.outcome is not Outcome.REFUSED or answered_us is None:
             continue
-        place, token = place_of(use.handle)
+        place, token = case.place_of(use.handle)
         consumed = case.journal.consumed[place]
         if _done_us(consumed) <= answered_us:
             continue
@@ -38,7 +38,7 @@ def old_handles_are_refused(case: FifoCase) -> Iterator[Violation]:
         if use.outcome is not Outcome.DONE or answered_us is None:
             continue
         began_us = use.attempt.invoked_us
-        place, token = place_of(use.handle)
+        place, token = case.place_of(use.handle)
         consumed = case.journal.consumed[place]
         if use.deletes and _may_be_done_by_another(case, use, _done_us(consumed)):
             continue
@@ -68,19 +68,19 @@ def _leases_between(consumed: Consumption, began_us: int, ended_us: int) -> list
 def _may_be_done_by_another(case: FifoCase, use: Use, done_us: int) -> bool:
     if done_us <= use.attempt.invoked_us:
         return True
-    place, _ = place_of(use.handle)
+    place, _ = case.place_of(use.handle)
     return any(
         other.deletes
         and other.outcome is not Outcome.REFUSED
         and (other.attempt is not use.attempt or other.handle != use.handle)
         and other.attempt.invoked_us <= done_us
-        and place_of(other.handle)[0] == place
+        and case.place_of(other.handle)[0] == place
         for other in case.uses
     )
 
 
 def _violation(case: FifoCase, use: Use, invariant: str, text: str) -> Violation:
-    place, _ = place_of(use.handle)
+    place, _ = case.place_of(use.handle)
     leases = [
         (lease.time_us - case.start_us, lease.visible_ms - case.start_us // MILLISECOND_US)
         for lease in case.journal.consumed[place].leases

@@ -1,12 +1,10 @@
 """A history of FIFO queues sorted by message: what was answered, by which handles, and when."""
 
-import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from tests.simulation.fifo.journal import Log, Place
 from tests.simulation.history import OK, Attempt, History
 
 SERVER_FAULT = 500
@@ -95,10 +93,3 @@ def _outcome(attempt: Attempt) -> Outcome:
     if attempt.answered_us is None or attempt.status >= SERVER_FAULT:
         return Outcome.UNKNOWN
     return Outcome.DONE if attempt.status == OK else Outcome.REFUSED
-
-
-def place_of(handle: str) -> tuple[Place, bytes]:
-    """Where the message of a handle lies, and the token of its lease (docs/storage.md)."""
-    fields = base64.urlsafe_b64decode(handle)
-    log = Log(fields[1:9].hex(), fields[9], int.from_bytes(fields[10:12], "big"))
-    return Place(log, int.from_bytes(fields[12:20], "big"), fields[22]), fields[29:42]

@@ -14,7 +14,7 @@ from tests.simulation.fifo.budgets import budgets_are_kept
 from tests.simulation.fifo.case import FifoCase
 from tests.simulation.fifo.handles import good_handles_are_accepted, old_handles_are_refused
 from tests.simulation.fifo.journal import Journal, StoredFifo
-from tests.simulation.fifo.ledger import SentEntry, place_of
+from tests.simulation.fifo.ledger import SentEntry
 from tests.simulation.fifo.plan import FifoPlan
 from tests.simulation.ledger import NEVER_US, Delivered, attributes_of
 from tests.simulation.oracle import (
@@ -247,7 +247,7 @@ def _what_is_wrong(case: FifoCase, delivered: Delivered) -> str:
     entry = sent.entry
     given = entry.get("MessageDeduplicationId", attributes["MessageDeduplicationId"])
     facts = {
-        "place": (place_of(message["ReceiptHandle"])[0], copy.place),
+        "place": (case.place_of(message["ReceiptHandle"])[0], copy.place),
         "queue": (delivered.attempt.call.queue, sent.call.queue),
         "attributes": (attributes_of(message), attributes_of(entry)),
         "time of sending": (int(attributes["SentTimestamp"]), stored.stamp_us // 1000),
