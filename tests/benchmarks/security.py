@@ -36,12 +36,6 @@ _IDENTITY_POLICY: Final = {
     "Version": "2012-10-17",
     "Statement": [
         {"Effect": "Allow", "Action": ["sqs:Send*", "sqs:Receive*"], "Resource": _RESOURCE},
-        {
-            "Effect": "Deny",
-            "Action": "sqs:*",
-            "Resource": "*",
-            "Condition": {"NotIpAddress": {"aws:SourceIp": "127.0.0.0/8"}},
-        },
     ],
 }
 _QUEUE_POLICY: Final = {
@@ -58,7 +52,7 @@ _QUEUE_POLICY: Final = {
             "Principal": "*",
             "Action": "sqs:*",
             "Resource": "*",
-            "Condition": {"DateGreaterThan": {"aws:CurrentTime": "2099-01-01T00:00:00Z"}},
+            "Condition": {"NotIpAddress": {"aws:SourceIp": "127.0.0.0/8"}},
         },
     ],
 }
