@@ -14,18 +14,18 @@ _BODY_BYTES_MAX = 8 << 20
 
 
 class SocketServer(InProcessServer):
-    """The same server behind HTTP, on a port of its own."""
+    """The same server behind HTTP, on a port of its own; `limits` are of its HttpSettings."""
 
-    def __init__(self) -> None:
+    def __init__(self, **limits: Any) -> None:
         super().__init__()
         with socket.socket() as probe:
             probe.bind((_HOST, 0))
             port = probe.getsockname()[1]
         self.port: int = port
         self.endpoint = f"http://{_HOST}:{port}"
-        settings = HttpSettings(_HOST, port, _BODY_BYTES_MAX)
+        settings = HttpSettings(_HOST, port, _BODY_BYTES_MAX, **limits)
         overload = Overload(OverloadSettings(), lambda: 0, SystemEntropy())
-        self._http = HttpServer(self.front_end.answer, {}, settings, overload)
+        self.http = HttpServer(self.front_end.answer, {}, settings, overload)
         self._stop: asyncio.Event
         self._serving: asyncio.Task[bool]
         self.run(self._start(port))
@@ -39,7 +39,7 @@ class SocketServer(InProcessServer):
 
     async def _start(self, port: int) -> None:
         self._stop = asyncio.Event()
-        self._serving = asyncio.create_task(self._http.serve(self._stop))
+        self._serving = asyncio.create_task(self.http.serve(self._stop))
         while not self._serving.done():
             try:
                 _, writer = await asyncio.open_connection(_HOST, port)
