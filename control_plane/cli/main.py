@@ -4,9 +4,12 @@ import sys
 
 import click
 
+from control_plane.cli.account import account
+from control_plane.cli.key import key
 from control_plane.cli.keys import keys
 from control_plane.cli.queue import queue
 from control_plane.cli.serve import serve
+from control_plane.cli.user import user
 from data_plane import VERSION
 
 SETTINGS = {
@@ -25,6 +28,9 @@ def tidegate() -> None:
 
 tidegate.add_command(serve)
 tidegate.add_command(queue)
+tidegate.add_command(account)
+tidegate.add_command(user)
+tidegate.add_command(key)
 tidegate.add_command(keys)
 
 

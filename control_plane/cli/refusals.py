@@ -2,12 +2,21 @@
 
 import sys
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 T = TypeVar("T")
+
+_HINTS: Final = {
+    "InvalidClientTokenId": (
+        "The server does not know this access key: name its credentials file by --data or"
+        " AWS_SHARED_CREDENTIALS_FILE, or give an access key."
+    ),
+    "SignatureDoesNotMatch": "The secret is not that of the access key.",
+}
+"""What to do, by the code of the error, where AWS's message does not say it."""
 
 
 def or_exit(call: Callable[[], T]) -> T:
@@ -15,7 +24,8 @@ def or_exit(call: Callable[[], T]) -> T:
     try:
         return call()
     except ClientError as error:
-        message = error.response["Error"].get("Message", str(error))
+        told = error.response["Error"]
+        message = _HINTS.get(told.get("Code", ""), told.get("Message", str(error)))
     except (BotoCoreError, ValueError) as error:
         message = str(error)
     click.echo(f"tidegate: {' '.join(message.split())}", err=True)

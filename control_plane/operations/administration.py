@@ -60,7 +60,7 @@ class Administration:
             caller=caller.arn if caller is not None and self.checked else "not authenticated",
             access_key_id=caller.access_key_id if caller is not None else "",
             account=account,
-            **subject,
+            **{name: value for name, value in subject.items() if value},
         )
 
     @staticmethod

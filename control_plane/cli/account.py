@@ -1,0 +1,109 @@
+"""`tidegate account`: for the operator."""
+
+import click
+
+from control_plane.cli.connection import Connect, connecting
+from control_plane.cli.quotas import read_quotas
+from control_plane.cli.refusals import or_exit
+from control_plane.cli.tables import lines
+from control_plane.cli.times import day
+
+
+@click.group()
+@connecting
+def account() -> None:
+    """Create, list and close accounts, and set their quotas; for the operator."""
+
+
+@account.command("create")
+@click.argument("name")
+@click.option("--id", "account_id", show_default="random", help="The account's id, 12 digits.")
+@click.option(
+    "--quota",
+    "quotas",
+    metavar="NAME=NUMBER",
+    multiple=True,
+    show_default="the usual ones",
+    help="What the account may ask of a server; may be repeated. What is not named has no limit.",
+)
+@click.pass_obj
+def create_account(
+    connect: Connect, name: str, account_id: str | None, quotas: tuple[str, ...]
+) -> None:
+    """Create an account and print its id.
+
+    It has no access key yet: `tidegate key create --account ID` makes one for its root.
+    """
+    given = {
+        "Name": name,
+        **({"AccountId": account_id} if account_id else {}),
+        **({"Quotas": read_quotas(quotas)} if quotas else {}),
+    }
+    answer = or_exit(lambda: connect().tidegate_create_account(**given))
+    click.echo(answer["AccountId"])
+
+
+@account.command("list")
+@click.pass_obj
+def list_accounts(connect: Connect) -> None:
+    """List accounts."""
+
+    def rows() -> list[tuple[str, ...]]:
+        pages = connect().get_paginator("tidegate_list_accounts").paginate()
+        return [
+            (
+                found["AccountId"],
+                found["Name"],
+                day(found["CreatedTimestamp"]),
+                day(found["ClosedTimestamp"]) if "ClosedTimestamp" in found else "",
+            )
+            for page in pages
+            for found in page.get("Accounts", [])
+        ]
+
+    for line in lines([("ID", "NAME", "CREATED", "CLOSED"), *or_exit(rows)]):
+        click.echo(line)
+
+
+@account.command("close")
+@click.argument("account_id", metavar="ID")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def close_account(connect: Connect, account_id: str, *, yes: bool) -> None:
+    """Close an account for good: none of its access keys works any more. Its queues stay."""
+    if not yes:
+        click.confirm(f"Close account {account_id} for good?", abort=True)
+    or_exit(lambda: connect().tidegate_close_account(AccountId=account_id))
+    click.echo(f"Closed {account_id}.")
+
+
+@account.command("quotas")
+@click.argument("account_id", metavar="ID")
+@click.argument("changes", metavar="[NAME=NUMBER]...", nargs=-1)
+@click.pass_obj
+def set_quotas(connect: Connect, account_id: str, changes: tuple[str, ...]) -> None:
+    """Show the quotas of an account, after changing those that are given (0: no limit)."""
+    changed = read_quotas(changes)
+
+    def quotas() -> dict[str, int]:
+        client = connect()
+        held = _quotas(client, account_id)
+        if not changed:
+            return held
+        wanted = {name: number for name, number in {**held, **changed}.items() if number}
+        answer = client.tidegate_set_quotas(AccountId=account_id, Quotas=wanted)
+        return dict(answer.get("Quotas", {}))
+
+    found = or_exit(quotas)
+    for line in lines([("QUOTA", "NUMBER"), *((n, str(found[n])) for n in found)], numbers=True):
+        click.echo(line)
+
+
+def _quotas(client: object, account_id: str) -> dict[str, int]:
+    """Raises ValueError where there is no such account."""
+    pages = client.get_paginator("tidegate_list_accounts").paginate()  # type: ignore[attr-defined]
+    for page in pages:
+        for found in page.get("Accounts", []):
+            if found["AccountId"] == account_id:
+                return dict(found.get("Quotas", {}))
+    raise ValueError(f"There is no account {account_id}.")

@@ -1,0 +1,139 @@
+"""How commands reach a running server, and with whose credentials."""
+
+import configparser
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+from botocore.config import Config
+
+import tidegate_sdk
+from data_plane.settings import CREDENTIALS_FILE, ServerSettings
+
+Connect = Callable[[], Any]
+"""Makes a client. Raises click.ClickException where the credentials cannot be read."""
+
+_DEFAULTS: Final = ServerSettings()
+_ANY: Final = "tidegate"
+"""Without authentication any credentials serve."""
+
+
+class _Profile(NamedTuple):
+    access_key_id: str
+    secret: str
+    region: str
+
+
+_OPTIONS: Final = (
+    click.option(
+        "--endpoint",
+        envvar="TIDEGATE_ENDPOINT",
+        default="http://127.0.0.1:9324",
+        show_envvar=True,
+        help="Address of the server.",
+    ),
+    click.option(
+        "--region",
+        envvar=["TIDEGATE_REGION", "AWS_REGION", "AWS_DEFAULT_REGION"],
+        show_envvar=True,
+        show_default=f"that of the credentials file, else {_DEFAULTS.region}",
+        help="Region of the queues.",
+    ),
+    click.option(
+        "--access-key-id",
+        envvar="AWS_ACCESS_KEY_ID",
+        show_envvar=True,
+        show_default="that of the credentials file",
+        help="Access key id; without authentication an account id (12 digits) names the account.",
+    ),
+    click.option(
+        "--secret-access-key",
+        envvar="AWS_SECRET_ACCESS_KEY",
+        show_default=False,
+        show_envvar=True,
+        help="Secret of the access key; any serves without authentication.",
+    ),
+    click.option(
+        "--data",
+        envvar="TIDEGATE_DATA",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=_DEFAULTS.data,
+        show_envvar=True,
+        help="Directory of the server.",
+    ),
+    click.option(
+        "--credentials",
+        envvar="AWS_SHARED_CREDENTIALS_FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        show_envvar=True,
+        show_default="credentials in --data",
+        help="Credentials file, as AWS SDKs have them.",
+    ),
+    click.option(
+        "--profile",
+        envvar="AWS_PROFILE",
+        default="default",
+        show_envvar=True,
+        help="Section of the credentials file.",
+    ),
+)
+
+
+def connecting(group: Callable[..., None]) -> Callable[..., None]:
+    """Give a group of commands the options of a connection, and its commands a `Connect`."""
+
+    @click.pass_context
+    def with_connection(context: click.Context, /, **options: Any) -> None:
+        context.obj = lambda: _client(**options)
+
+    with_connection.__doc__ = group.__doc__
+    with_connection.__name__ = group.__name__
+    decorated: Callable[..., None] = with_connection
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def _client(  # noqa: PLR0913 - one for each option
+    *,
+    endpoint: str,
+    region: str | None,
+    access_key_id: str | None,
+    secret_access_key: str | None,
+    data: Path,
+    credentials: Path | None,
+    profile: str,
+) -> Any:
+    if access_key_id:
+        found = _Profile(access_key_id, secret_access_key or _ANY, "")
+    elif credentials is not None:
+        found = _read(credentials, profile)
+    elif (data / CREDENTIALS_FILE).exists():
+        found = _read(data / CREDENTIALS_FILE, profile)
+    else:
+        found = _Profile(_ANY, _ANY, "")
+    return tidegate_sdk.client(
+        endpoint,
+        region_name=region or found.region or _DEFAULTS.region,
+        aws_access_key_id=found.access_key_id,
+        aws_secret_access_key=found.secret,
+        config=Config(connect_timeout=5, retries={"total_max_attempts": 2}),
+    )
+
+
+def _read(path: Path, name: str) -> _Profile:
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(path.read_text(encoding="utf-8"))
+        section = parser[name]
+        return _Profile(
+            section["aws_access_key_id"],
+            section["aws_secret_access_key"],
+            section.get("region", ""),
+        )
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from error
+    except (KeyError, configparser.Error, UnicodeDecodeError):
+        # The cause is not shown: it may quote the file.
+        raise click.ClickException(f"{path}: it has no credentials [{name}]") from None

@@ -1,0 +1,89 @@
+"""`tidegate key`: access keys."""
+
+import click
+
+from control_plane.cli.connection import Connect, connecting
+from control_plane.cli.of_account import account_option, of_account
+from control_plane.cli.refusals import or_exit
+from control_plane.cli.tables import lines
+from control_plane.cli.times import day
+
+
+@click.group()
+@connecting
+def key() -> None:
+    """Create, list and revoke access keys."""
+
+
+@key.command("create")
+@click.option("--user", metavar="NAME", show_default="the account's root", help="Whose key it is.")
+@click.option(
+    "--service",
+    metavar="NAME",
+    show_default="none",
+    help="The service that it authenticates, e.g. sns.amazonaws.com; for the operator.",
+)
+@account_option
+@click.pass_obj
+def create_key(
+    connect: Connect, user: str | None, service: str | None, account: str | None
+) -> None:
+    """Create an access key and print it, as a credentials file of AWS SDKs.
+
+    The secret is shown once: `tidegate key create --user NAME > FILE` keeps it. A user, and the
+    root of an account, has two keys at most.
+    """
+    given = {
+        **({"UserName": user} if user else {}),
+        **({"Service": service} if service else {}),
+        **of_account(account),
+    }
+
+    def create() -> tuple[dict[str, str], str]:
+        client = connect()
+        return client.tidegate_create_access_key(**given), client.meta.region_name
+
+    answer, region = or_exit(create)
+    click.echo(
+        f"[default]\naws_access_key_id = {answer['AccessKeyId']}\n"
+        f"aws_secret_access_key = {answer['SecretAccessKey']}\nregion = {region}"
+    )
+
+
+@key.command("list")
+@account_option
+@click.pass_obj
+def list_keys(connect: Connect, account: str | None) -> None:
+    """List the access keys of an account, of its root and of its users."""
+
+    def rows() -> list[tuple[str, ...]]:
+        pages = connect().get_paginator("tidegate_list_access_keys").paginate(**of_account(account))
+        return [
+            (
+                found["AccessKeyId"],
+                found.get("UserName") or found.get("Service") or "(root)",
+                day(found["CreatedTimestamp"]),
+            )
+            for page in pages
+            for found in page.get("AccessKeys", [])
+        ]
+
+    for line in lines([("ID", "OF", "CREATED"), *or_exit(rows)]):
+        click.echo(line)
+
+
+@key.command("revoke")
+@click.argument("access_key_id", metavar="ID")
+@account_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def revoke_key(connect: Connect, access_key_id: str, account: str | None, *, yes: bool) -> None:
+    """Revoke an access key: it works for five seconds at most, then never again."""
+    if not yes:
+        click.confirm(f"Revoke access key {access_key_id} for good?", abort=True)
+    or_exit(
+        lambda: connect().tidegate_revoke_access_key(
+            AccessKeyId=access_key_id, **of_account(account)
+        )
+    )
+    click.echo(f"Revoked {access_key_id}.")

@@ -1,0 +1,8 @@
+"""Times as the command line shows them."""
+
+from datetime import UTC, datetime
+
+
+def day(seconds: int) -> str:
+    """Date and time in UTC of seconds since the epoch."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
