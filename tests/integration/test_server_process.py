@@ -1,6 +1,7 @@
 """A server process from the outside: what it says, serves, refuses, and how it ends."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -211,14 +212,27 @@ def test_a_server_that_is_not_there_is_said_in_one_line() -> None:
     assert result.stderr.count("\n") == 1
 
 
-def test_the_example_of_the_readme_works_as_pasted(server: ServerProcess) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    (example,) = blocks
+def test_the_example_of_the_readme_works_as_pasted(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "data", tmp_path / "log", auth="on")
+    server.start()
+    readme = (ROOT / "README.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     assert len(example.splitlines()) <= 20
     assert "http://127.0.0.1:9324" in example
     script = example.replace("http://127.0.0.1:9324", server.url)
-    ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
-    )
+    (line,) = re.findall(r"^    (export .*)$", readme, re.MULTILINE)
+    assert line.replace("$PWD/data", str(server.data)) in server.greeting.splitlines()
+    name, _, value = line.removeprefix("export ").partition("=")
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            env={"PATH": os.environ["PATH"], name: value.replace("$PWD/data", str(server.data))},
+        )
+    finally:
+        server.stop()
     assert ran.stdout == "two coffees\n"
     assert ran.stderr == ""
