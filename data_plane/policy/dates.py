@@ -16,11 +16,12 @@ _REMEMBERED_MAX: Final = 1024
 _MARCH: Final = 3
 _MONTHS: Final = 12
 
-_epoch_seconds: Final = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?").fullmatch
+_epoch_seconds: Final = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?", re.ASCII).fullmatch
 _iso: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)"
     r"(?:T([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9}))?)?"
-    r"(?:Z|([+-])([01]\d|2[0-3]):?([0-5]\d)))?"
+    r"(?:Z|([+-])([01]\d|2[0-3]):?([0-5]\d)))?",
+    re.ASCII,
 ).fullmatch
 
 
