@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Final
@@ -31,6 +30,7 @@ from control_plane.queues_at_start import CREATED, QueuesAtStart
 from control_plane.registry import Registry
 from control_plane.root_account import open_root_account
 from control_plane.sweep import sweep_dropped
+from control_plane.tls import check_tls, tls_files
 from data_plane import VERSION
 from data_plane.bag.engine import Bag
 from data_plane.core.deadline import deadline
@@ -44,6 +44,7 @@ from data_plane.http.logs import LogHandler, LogWriter
 from data_plane.http.metrics import CONTENT_TYPE, QUEUES_MAX, Gauges, Metrics, QueueName
 from data_plane.http.overload import Overload, OverloadSettings
 from data_plane.http.server import HttpServer, HttpSettings
+from data_plane.http.tracebacks import traceback_text
 from data_plane.log.engine import Log
 from data_plane.operations.catalog import extension_operations, message_operations
 from data_plane.ports import CellUnavailableError, Clock
@@ -146,6 +147,7 @@ class TidegateServer:
                 settings.port,
                 front_end_settings.body_bytes_max,
                 settings.grace_s,
+                tls=tls_files(settings),
             ),
             self.overload,
         )
@@ -212,8 +214,7 @@ class TidegateServer:
             except CellUnavailableError as error:
                 self.log.event("warning", "upkeep", error=str(error))
             except Exception as error:  # noqa: BLE001 - serving goes on, and the log says it all
-                trace = "".join(traceback.format_exception(error))
-                self.log.event("error", "upkeep", traceback=trace)
+                self.log.event("error", "upkeep", traceback=traceback_text(error))
 
     async def _upkeep_step(self) -> None:
         await self.engine.sweep()
@@ -300,6 +301,7 @@ def run(settings: ServerSettings, announce: Callable[[str], None]) -> int:
     Raises StartError.
     """
     declared = _read_queues(settings.queues_file)
+    check_tls(settings)
     _check_port_is_free(settings.host, settings.port)
     return uvloop.run(_run(settings, announce, declared))
 
@@ -325,6 +327,7 @@ async def _run(
     clock = SystemClock()
     log = LogWriter(_write_to_stderr, clock, settings.log_level)
     logging.basicConfig(handlers=[LogHandler(log, loop)], level=logging.INFO, force=True)
+    loop.set_exception_handler(log.loop_error)
     opened = await open_cell(settings, clock)
     try:
         keys = await open_keys(settings, opened.control, clock, SystemEntropy())
@@ -355,9 +358,8 @@ async def _run(
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal, number)
-    url = f"http://{_in_url(settings.host)}:{settings.port}"
-    announce(f"Tidegate {VERSION} serves SQS on {url}, {opened.where}\n{greeting}")
-    log.event("info", "started", version=VERSION, url=url, cell=opened.where)
+    announce(f"Tidegate {VERSION} serves SQS on {settings.url}, {opened.where}\n{greeting}")
+    log.event("info", "started", version=VERSION, url=settings.url, cell=opened.where)
     finished = await server.serve(stop)
     if not finished:
         log.event("warning", "cut off", in_flight=server.http.in_flight)
@@ -379,10 +381,6 @@ def _check_port_is_free(host: str, port: int) -> None:
         if error.errno == errno.EADDRINUSE:
             raise StartError(f"port: {port} on {host} is in use") from error
         raise StartError(f"host: cannot listen on {host}:{port}: {error.strerror}") from error
-
-
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _write_to_stderr(lines: bytes) -> None:

@@ -1,18 +1,19 @@
 """Logs: one JSON object a line on standard error.
 
 Lines are gathered for a moment and written together, so that a request pays for the making of its
-line alone. Nothing of a request's body, and no header, is ever logged.
+line alone. A request's line has the fields named here and no others: nothing of a body, a header
+or a query string, and of exceptions no message.
 """
 
 import asyncio
 import logging
-import traceback
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from data_plane.frontend.served import Served
+from data_plane.http.tracebacks import traceback_text
 from data_plane.ports import Clock
 
 LEVELS: Final = {"error": 40, "warning": 30, "info": 20}
@@ -22,6 +23,7 @@ _GATHER_S: Final = 0.1
 _LINES_MAX: Final = 1000
 _REFUSED: Final = 400
 _FAILED: Final = 500
+_MESSAGE_CHARS_MAX: Final = 1000
 
 
 class LogWriter:
@@ -70,8 +72,19 @@ class LogWriter:
             "client": served.client,
         }
         if served.exception is not None:
-            fields["traceback"] = "".join(traceback.format_exception(served.exception))
+            fields["traceback"] = traceback_text(served.exception)
         self._append(level, fields)
+
+    def loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log what an event loop has nobody else to tell of: its exception handler.
+
+        Its own one would show what the exception says and what the callback was called with.
+        """
+        error = context.get("exception")
+        if error is None:
+            self.event("error", "loop", message=context["message"][:_MESSAGE_CHARS_MAX])
+        else:
+            self.event("error", "loop", traceback=traceback_text(error))
 
     def _append(self, level: str, fields: dict[str, object]) -> None:
         line = {"time_us": self._clock.now_us(), "level": level, **fields}
@@ -103,8 +116,11 @@ class LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log the record, whichever thread it comes from."""
-        fields: dict[str, object] = {"logger": record.name, "message": record.getMessage()}
+        fields: dict[str, object] = {
+            "logger": record.name,
+            "message": record.getMessage()[:_MESSAGE_CHARS_MAX],
+        }
         if record.exc_info is not None and record.exc_info[1] is not None:
-            fields["traceback"] = "".join(traceback.format_exception(record.exc_info[1]))
+            fields["traceback"] = traceback_text(record.exc_info[1])
         level = next((name for name, at in LEVELS.items() if record.levelno >= at), "info")
         self._loop.call_soon_threadsafe(lambda: self._writer.event(level, "log", **fields))

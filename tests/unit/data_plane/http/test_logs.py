@@ -1,11 +1,13 @@
 import asyncio
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from data_plane.http.logs import LogHandler, LogWriter
+from data_plane.http.tracebacks import traceback_text
 from tests.unit.data_plane.http.test_metrics import served
 
 
@@ -56,12 +58,59 @@ def test_a_line_says_who_did_what_and_how_long_it_took() -> None:
     }
 
 
-def test_a_failure_brings_its_traceback_in_the_same_line() -> None:
+def failed() -> Exception:
+    try:
+        int("a secret")
+    except ValueError as error:
+        return error
+    raise AssertionError
+
+
+def test_a_failure_brings_its_traceback_without_its_message_in_the_same_line() -> None:
     written: list[bytes] = []
     writer = LogWriter(written.append, Clock(), "error")
-    writer.served(served("SendMessage", status=500, exception=ZeroDivisionError("oh")))
+    writer.served(served("SendMessage", status=500, exception=failed()))
     (line,) = lines(written)
-    assert "ZeroDivisionError: oh" in line["traceback"]
+    assert line["traceback"].endswith("ValueError")
+    assert ", in failed" in line["traceback"]
+    assert "a secret" not in json.dumps(line).replace('int(\\"a secret\\")', "")
+
+
+def test_what_a_loop_has_nobody_to_tell_of_is_logged_without_its_message() -> None:
+    written: list[bytes] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(LogWriter(written.append, Clock(), "error").loop_error)
+        loop.call_soon(int, "secret" * 2)
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    (line,) = lines(written)
+    assert (line["event"], line["traceback"].splitlines()[-1]) == ("loop", "ValueError")
+    assert b"secretsecret" not in written[0]
+
+
+def test_of_errors_of_the_system_the_number_is_told_and_of_all_what_they_came_from() -> None:
+    try:
+        try:
+            Path("/nowhere/at/all").read_bytes()
+        except OSError as error:
+            raise KeyError("a secret") from error
+    except KeyError as error:
+        text = traceback_text(error)
+    assert "FileNotFoundError (ENOENT)\n" in text
+    assert text.endswith("KeyError")
+    assert text.index("ENOENT") < text.index("KeyError")
+
+
+def test_a_long_traceback_is_cut() -> None:
+    def again(left: int) -> int:
+        return again(left - 1) if left else 1 // left
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        again(500)
+    assert len(traceback_text(raised.value)) < 5000
 
 
 def test_lines_are_gathered_within_an_event_loop() -> None:
