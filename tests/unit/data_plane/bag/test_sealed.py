@@ -1,0 +1,196 @@
+"""Standard queues whose messages are sealed: swapped bytes, KMS keys, and keys that are away."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from data_plane.core.errors import RefusedError
+from data_plane.core.message import Outgoing
+from data_plane.ports import Attributes, CellUnavailableError, Item, MasterKeysError, Update
+from data_plane.stored import keys
+from tests.unit.data_plane.bag.conftest import QUEUE, Bench
+from tests.unit.data_plane.sealed_queues import KmsBagBench
+
+CALL = b"0123456789abcdef"
+OFF = {"SqsManagedSseEnabled": "false"}
+
+
+@pytest.fixture
+def kms() -> KmsBagBench:
+    return KmsBagBench()
+
+
+async def segments(bench: Bench, uid: str = QUEUE.uid) -> list[Item]:
+    return await bench.cell.query(keys.segments(uid, 0, 0), limit=100)
+
+
+def bytes_of(item: Item) -> Attributes:
+    """What is sealed, and how: all that somebody would have to carry over."""
+    return {name: item.attributes[name] for name in ("e", "q", "z", "n")}
+
+
+def test_bytes_swapped_between_segments_are_never_delivered(bench: Bench) -> None:
+    async def story() -> None:
+        await bench.send("one")
+        await bench.send("two")
+        await bench.send("three")
+        first, second, _ = await segments(bench)
+        await bench.cell.update(first.key, Update(assign=dict(bytes_of(second))))
+        await bench.cell.update(second.key, Update(assign=dict(bytes_of(first))))
+        assert await bench.drain() == ["three"]
+        assert bench.bag.damaged_segments == 2
+
+    bench.run(story())
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        {"uid": "ffff000000000000"},
+        {"uid": "ffff000000000000", "account": "999999999999", "secret": bytes(32)},
+    ],
+    ids=["of another queue", "of another account"],
+)
+def test_bytes_of_another_queue_are_never_delivered(bench: Bench, theirs: dict[str, Any]) -> None:
+    other = replace(QUEUE, **theirs)
+
+    async def story() -> None:
+        await bench.send("mine")
+        # The same place in another queue: same front end, same block, same index.
+        elsewhere = Bench(clock=bench.clock, queue=other)
+        elsewhere.cell = bench.cell
+        await elsewhere.front_end().send(other, "1", [Outgoing(body="theirs", size=6)])
+        (mine,), (stolen,) = await segments(bench), await segments(bench, other.uid)
+        placed = {name: mine.attributes[name] for name in ("b", "i")}
+        await bench.cell.update(mine.key, Update(assign={**bytes_of(stolen), **placed}))
+        assert await bench.drain() == []
+        assert bench.bag.damaged_segments == 1
+
+    bench.run(story())
+
+
+def test_encryption_that_is_switched_holds_for_what_is_sent_from_then_on(bench: Bench) -> None:
+    async def story() -> None:
+        for attributes in ({}, OFF, {}):
+            bench.queue = replace(QUEUE, attributes=attributes)
+            await bench.send("compresses badly")
+        assert [item.attributes["e"] for item in await segments(bench)] == [16, 0, 16]
+        assert len(await bench.drain(bench.front_end())) == 3
+
+    bench.run(story())
+
+
+# Queues with a KMS key
+
+
+def test_a_kms_queue_costs_the_same_at_its_cell_and_little_elsewhere(kms: KmsBagBench) -> None:
+    async def story() -> None:
+        await kms.receive()
+        requests, _ = await kms.cost_of(lambda: kms.send(*"abcdefghij"))
+        assert requests == {"append": 1}
+        assert kms.asked() == {"query": 1, "generate": 1, "put": 1}
+        requests, _ = await kms.cost_of(lambda: kms.send(*"klmnopqrst"))
+        assert requests == {"append": 1}
+        requests, _ = await kms.cost_of(kms.receive)
+        assert requests == {"query": 1, "get_many": 1, "update": 1}
+        assert kms.asked() == {}
+        # Another front end opens what this one has sealed.
+        other = kms.front_end()
+        assert len(await kms.receive(bag=other)) == 10
+        assert kms.asked() == {"get": 1, "unwrap": 1}
+
+    kms.run(story())
+
+
+def test_old_keys_open_after_the_kms_key_was_changed_or_dropped(kms: KmsBagBench) -> None:
+    async def story() -> None:
+        await kms.send("under the first key")
+        kms.queue = replace(QUEUE, attributes={"KmsMasterKeyId": "alias/another"})
+        kms.clock.advance(1)
+        await kms.send("under the second")
+        kms.queue = QUEUE
+        await kms.send("managed")
+        kms.queue = replace(QUEUE, attributes=OFF)
+        await kms.send("plain")
+        assert len(await kms.drain(kms.front_end())) == 4
+
+    kms.run(story())
+
+
+def test_a_send_is_refused_as_kms_refuses_and_stores_nothing(kms: KmsBagBench) -> None:
+    async def story() -> None:
+        kms.master_keys.failure = MasterKeysError("Disabled", "alias/theirs is disabled.")
+        with pytest.raises(RefusedError, match="disabled") as refusal:
+            await kms.send("a")
+        assert refusal.value.fault.shape == "KmsDisabled"
+        kms.master_keys.failure = CellUnavailableError("KMS: away")
+        with pytest.raises(CellUnavailableError):
+            await kms.send("a")
+        assert await segments(kms) == []
+        kms.master_keys.failure = None
+        await kms.send("b")
+        assert await kms.drain() == ["b"]
+
+    kms.run(story())
+
+
+def test_a_receive_is_refused_as_kms_refuses_and_leases_nothing(kms: KmsBagBench) -> None:
+    async def story() -> None:
+        await kms.send("a")
+        kms.clock.advance(300)
+        kms.master_keys.failure = MasterKeysError("AccessDenied", "No.")
+        bag = kms.front_end()
+        for _ in range(2):
+            with pytest.raises(RefusedError) as refusal:
+                await kms.receive(bag=bag)
+            assert refusal.value.fault.shape == "KmsAccessDenied"
+        with pytest.raises(RefusedError):
+            await bag.browse(kms.queue, count=1)
+        kms.master_keys.failure = None
+        (delivery,) = await kms.receive(bag=bag)
+        assert (delivery.message.body, delivery.receive_count) == ("a", 1)
+        assert bag.damaged_segments == 0
+
+    kms.run(story())
+
+
+def test_what_opens_is_delivered_beside_what_does_not(kms: KmsBagBench) -> None:
+    async def story() -> None:
+        await kms.send("under a key that is asked for")
+        kms.queue = QUEUE
+        await kms.send("managed")
+        kms.master_keys.failure = MasterKeysError("Disabled", "No.")
+        bag = kms.front_end()
+        assert [d.message.body for d in await kms.receive(bag=bag)] == ["managed"]
+        with pytest.raises(RefusedError):
+            await kms.receive(bag=bag)
+        assert bag.damaged_segments == 0
+
+    kms.run(story())
+
+
+def test_within_the_reuse_period_an_outage_is_not_noticed(kms: KmsBagBench) -> None:
+    async def story() -> None:
+        await kms.send("a")
+        kms.master_keys.failure = CellUnavailableError("KMS: away")
+        kms.clock.advance(299)
+        await kms.send("b")
+        assert sorted(await kms.drain()) == ["a", "b"]
+
+    kms.run(story())
+
+
+def test_a_repeated_call_is_found_among_what_is_sealed(kms: KmsBagBench) -> None:
+    async def story() -> None:
+        ids = await kms.send("a", "b", call=CALL)
+        kms.asked()
+        again = await kms.send("a", "b", bag=kms.front_end(), call=CALL, repeated=True)
+        assert again == ids
+        assert kms.asked() == {"get": 1, "unwrap": 1}
+        kms.master_keys.failure = MasterKeysError("NotFound", "No.")
+        with pytest.raises(RefusedError):
+            await kms.send("a", "b", bag=kms.front_end(), call=CALL, repeated=True)
+        assert len(await segments(kms)) == 1
+
+    kms.run(story())
