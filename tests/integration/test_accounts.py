@@ -1,0 +1,158 @@
+"""A server that verifies signatures, with SDKs and the command line, from its first start on."""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from click.testing import CliRunner
+
+from control_plane.cli.main import tidegate as commands
+from tests.integration.server_process import ServerProcess, run_command
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[ServerProcess]:
+    started = ServerProcess(tmp_path / "data", tmp_path / "log", auth="on")
+    started.start()
+    yield started
+    if started.process is not None:
+        started.kill()
+
+
+@pytest.fixture(autouse=True)
+def no_own_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that whoever runs the tests has configured for AWS."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+def client(server: ServerProcess, credentials: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """As the line that the server prints lets a program make one: without keys or a region."""
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(credentials))
+    made = boto3.session.Session().client(
+        "sqs", endpoint_url=server.url, config=Config(retries={"total_max_attempts": 1})
+    )
+    monkeypatch.delenv("AWS_SHARED_CREDENTIALS_FILE")
+    return made
+
+
+def tidegate(server: ServerProcess, group: str, *arguments: str, credentials: Path) -> str:
+    options = (group, "--endpoint", server.url, "--credentials", str(credentials))
+    ended = CliRunner().invoke(commands, [*options, *arguments])
+    assert ended.exit_code == 0, ended.stderr
+    return ended.stdout
+
+
+def secrets_in(*files: Path) -> list[str]:
+    return [
+        line.partition(" = ")[2]
+        for file in files
+        for line in file.read_text().splitlines()
+        if line.startswith("aws_secret_access_key")
+    ]
+
+
+def test_from_the_first_start_to_a_revoked_key_of_another_account(
+    guarded: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = guarded.data / "credentials"
+    greeting = guarded.greeting
+    assert greeting.splitlines()[1] == f"export AWS_SHARED_CREDENTIALS_FILE={root}"
+    assert stat.S_IMODE(root.stat().st_mode) == 0o600
+    assert json.loads(guarded.get("/health")[1])["authentication"] == "on"
+
+    operator = client(guarded, root, monkeypatch)
+    assert operator.meta.region_name == "us-east-1"
+    url = operator.create_queue(QueueName="orders")["QueueUrl"]
+    operator.send_message(QueueUrl=url, MessageBody="of the operator")
+    with pytest.raises(ClientError, match="InvalidClientTokenId"):
+        guarded.client().list_queues()
+
+    account = tidegate(guarded, "account", "create", "shop", credentials=root).strip()
+    shop_file, ann_file = tmp_path / "shop", tmp_path / "ann"
+    shop_file.write_text(tidegate(guarded, "key", "create", "--account", account, credentials=root))
+    shop = client(guarded, shop_file, monkeypatch)
+    shop.create_queue(QueueName="orders")
+    assert "Messages" not in shop.receive_message(QueueUrl="orders")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        shop.receive_message(QueueUrl=url)
+
+    policy = tmp_path / "policy.json"
+    statement = {"Effect": "Allow", "Action": "sqs:SendMessage", "Resource": "*"}
+    policy.write_text(json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+    created = ("create", "ann", "--policy", str(policy))
+    user_id = tidegate(guarded, "user", *created, credentials=shop_file).strip()
+    ann_file.write_text(tidegate(guarded, "key", "create", "--user", "ann", credentials=shop_file))
+    ann = client(guarded, ann_file, monkeypatch)
+    ann.send_message(QueueUrl="orders", MessageBody="of ann")
+    answer = shop.receive_message(QueueUrl="orders", AttributeNames=["SenderId"])
+    assert answer["Messages"][0]["Attributes"]["SenderId"] == user_id
+    with pytest.raises(ClientError, match="AccessDenied"):
+        ann.receive_message(QueueUrl="orders")
+
+    (ann_id,) = [
+        line.split()[0]
+        for line in tidegate(guarded, "key", "list", credentials=shop_file).splitlines()
+        if "ann" in line.split()
+    ]
+    tidegate(guarded, "key", "revoke", ann_id, "--yes", credentials=shop_file)
+    with pytest.raises(ClientError, match="InvalidClientTokenId"):
+        ann.send_message(QueueUrl="orders", MessageBody="too late")
+
+    contents = root.read_bytes()
+    assert guarded.stop() == 0
+    guarded.start()
+    assert guarded.greeting == greeting
+    assert root.read_bytes() == contents
+    answer = client(guarded, root, monkeypatch).receive_message(QueueUrl=url)
+    assert answer["Messages"][0]["Body"] == "of the operator"
+
+    said = greeting + guarded.log.read_text() + guarded.get("/metrics")[1]
+    for secret in (*secrets_in(root, shop_file, ann_file), guarded_master_key(guarded)):
+        assert secret
+        assert secret not in said
+    acts = [json.loads(line) for line in guarded.log.read_text().splitlines()]
+    assert [act["act"] for act in acts if act["event"] == "administration"] == [
+        "TidegateCreateAccount",
+        "TidegateCreateAccessKey",
+        "TidegateCreateUser",
+        "TidegateCreateAccessKey",
+        "TidegateRevokeAccessKey",
+    ]
+
+
+def guarded_master_key(server: ServerProcess) -> str:
+    contents = json.loads((server.data / "master.keys").read_text())
+    return str(contents["keys"][0]["key"])
+
+
+def test_a_lost_file_and_an_open_one(guarded: ServerProcess) -> None:
+    file = guarded.data / "credentials"
+    guarded.stop()
+    file.unlink()
+    guarded.start()
+    assert "start once with --new-root-key." in guarded.greeting
+    assert not file.exists()
+    guarded.stop()
+    guarded.options = ("--new-root-key",)
+    guarded.start()
+    tidegate(guarded, "queue", "create", "orders", credentials=file)
+    guarded.stop()
+    ended = run_command("serve", "--data", str(guarded.data), "--new-root-key")
+    assert ended.returncode == 1
+    assert ended.stderr.endswith(f"tidegate: new-root-key: {file} is there; move it away first\n")
+
+
+def test_commands_find_the_file_in_the_data_folder(guarded: ServerProcess) -> None:
+    environment = {"TIDEGATE_ENDPOINT": guarded.url, "TIDEGATE_DATA": str(guarded.data)}
+    ended = CliRunner().invoke(commands, ["queue", "create", "orders"], env=environment)
+    assert (ended.stdout, ended.stderr) == (f"{guarded.url}/000000000000/orders\n", "")
