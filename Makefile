@@ -18,6 +18,8 @@ KMS_ENDPOINT =
 ACCOUNT =
 REGION =
 BASE_URL =
+TLS_CERTIFICATE =
+TLS_KEY =
 LOG_LEVEL =
 QUEUES =
 AUTO_CREATE_QUEUES =
@@ -71,6 +73,8 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 		$(if $(KMS_ENDPOINT),--kms-endpoint "$(KMS_ENDPOINT)") \
 		$(if $(ACCOUNT),--account "$(ACCOUNT)") $(if $(REGION),--region "$(REGION)") \
 		$(if $(BASE_URL),--base-url "$(BASE_URL)") \
+		$(if $(TLS_CERTIFICATE),--tls-certificate "$(TLS_CERTIFICATE)") \
+		$(if $(TLS_KEY),--tls-key "$(TLS_KEY)") \
 		$(if $(LOG_LEVEL),--log-level "$(LOG_LEVEL)") $(if $(QUEUES),--queues "$(QUEUES)") \
 		$(if $(AUTO_CREATE_QUEUES),--auto-create-queues)
 

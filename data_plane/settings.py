@@ -59,6 +59,8 @@ class ServerSettings:
     What is stored is sealed under the keys of the file `master_keys` (None: `master.keys` in
     `data`), or under the KMS key `kms_key` ("": none) at `kms_endpoint` ("": AWS's in `region`);
     a key file beside it then opens what was sealed before.
+
+    With `tls_certificate` and `tls_key`, files in PEM form, it serves HTTPS alone.
     """
 
     host: str = "127.0.0.1"
@@ -80,6 +82,8 @@ class ServerSettings:
     account: str = "000000000000"
     region: str = "us-east-1"
     base_url: str = ""
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
     log_level: str = "info"
     sixty_second_rules: bool = True
     auto_create_queues: bool = False
@@ -110,6 +114,7 @@ class ServerSettings:
             raise SettingError("grace", f"{self.grace_s} is below 0")
         if self.base_url and not _is_origin(self.base_url):
             raise SettingError("base-url", f"{self.base_url!r} is not of the form {_ORIGIN}")
+        self._check_tls()
         self._check_load()
         self._check_cell()
         self._check_keys()
@@ -138,6 +143,19 @@ class ServerSettings:
     def key_file(self) -> Path:
         """The file of master keys, where no KMS key is named."""
         return self.master_keys or self.data / KEY_FILE
+
+    @property
+    def url(self) -> str:
+        """Where the server listens."""
+        scheme = "https" if self.tls_certificate is not None else "http"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{host}:{self.port}"
+
+    def _check_tls(self) -> None:
+        if self.tls_certificate is not None and self.tls_key is None:
+            raise SettingError("tls-key", "--tls-certificate needs one")
+        if self.tls_key is not None and self.tls_certificate is None:
+            raise SettingError("tls-certificate", "--tls-key needs one")
 
     def _check_load(self) -> None:
         for setting, value in (

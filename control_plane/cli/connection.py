@@ -77,6 +77,15 @@ _OPTIONS: Final = (
         show_envvar=True,
         help="Section of the credentials file.",
     ),
+    click.option(
+        "--ca-bundle",
+        envvar="AWS_CA_BUNDLE",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        metavar="FILE",
+        show_envvar=True,
+        show_default="that of the AWS SDK",
+        help="Certificates (PEM) to trust where the server speaks HTTPS.",
+    ),
 )
 
 
@@ -104,6 +113,7 @@ def _client(  # noqa: PLR0913 - one for each option
     data: Path,
     credentials: Path | None,
     profile: str,
+    ca_bundle: Path | None,
 ) -> Any:
     if access_key_id:
         found = _Profile(access_key_id, secret_access_key or _ANY, "")
@@ -118,6 +128,7 @@ def _client(  # noqa: PLR0913 - one for each option
         region_name=region or found.region or _DEFAULTS.region,
         aws_access_key_id=found.access_key_id,
         aws_secret_access_key=found.secret,
+        verify=str(ca_bundle) if ca_bundle is not None else None,
         config=Config(connect_timeout=5, retries={"total_max_attempts": 2}),
     )
 

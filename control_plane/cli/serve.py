@@ -175,6 +175,24 @@ _DEFAULTS = ServerSettings()
     help="Scheme and host of queue URLs.",
 )
 @click.option(
+    "--tls-certificate",
+    envvar="TIDEGATE_TLS_CERTIFICATE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    default=_DEFAULTS.tls_certificate,
+    show_envvar=True,
+    help="Serve HTTPS with this certificate (PEM, followed by those that lead to its root).",
+)
+@click.option(
+    "--tls-key",
+    envvar="TIDEGATE_TLS_KEY",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    default=_DEFAULTS.tls_key,
+    show_envvar=True,
+    help="Private key of --tls-certificate (PEM, not encrypted).",
+)
+@click.option(
     "--log-level",
     envvar="TIDEGATE_LOG_LEVEL",
     metavar=f"[{'|'.join(LOG_LEVELS)}]",
@@ -275,6 +293,8 @@ def serve(  # noqa: PLR0913 - one for each option
     account: str,
     region: str,
     base_url: str,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
     log_level: str,
     sixty_second_rules: bool,
     auto_create_queues: bool,
@@ -307,6 +327,8 @@ def serve(  # noqa: PLR0913 - one for each option
             account=account,
             region=region,
             base_url=base_url,
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
             log_level=log_level,
             sixty_second_rules=sixty_second_rules,
             auto_create_queues=auto_create_queues,

@@ -4,6 +4,7 @@ import http.client
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -41,20 +42,25 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @dataclass
 class ServerProcess:
-    """Serves `data`; may be killed and started again, on the same port."""
+    """Serves `data`; may be killed and started again, on the same port.
+
+    With an `authority` to trust its certificate by, it is one that speaks HTTPS.
+    """
 
     data: Path
     log: Path
     port: int = field(default_factory=free_port)
     options: tuple[str, ...] = ()
     auth: str = "off"
+    authority: Path | None = None
     program: tuple[str, ...] = PROGRAM
     process: subprocess.Popen[str] | None = None
     greeting: str = ""
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        scheme = "https" if self.authority is not None else "http"
+        return f"{scheme}://127.0.0.1:{self.port}"
 
     def start(self) -> None:
         """Start it and return when it answers."""
@@ -91,6 +97,11 @@ class ServerProcess:
 
     def get(self, path: str) -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        if self.authority is not None:
+            trusted = ssl.create_default_context(cafile=self.authority)
+            connection = http.client.HTTPSConnection(
+                "127.0.0.1", self.port, timeout=10, context=trusted
+            )
         try:
             connection.request("GET", path)
             response = connection.getresponse()
@@ -119,6 +130,7 @@ class ServerProcess:
         return boto3.client(
             "sqs",
             endpoint_url=self.url,
+            verify=str(self.authority) if self.authority is not None else None,
             region_name="us-east-1",
             aws_access_key_id="any",
             aws_secret_access_key="any",

@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from data_plane.settings import ServerSettings, SettingError, is_loopback
         ("base-url", {"base_url": "http://host/path"}),
         ("base-url", {"base_url": "http://host:port"}),
         ("base-url", {"base_url": "http://[half"}),
+        ("tls-certificate", {"tls_key": Path("key.pem")}),
+        ("tls-key", {"tls_certificate": Path("certificate.pem")}),
         ("cell", {"cell": "mongodb"}),
         ("endpoint", {"endpoint": "http://127.0.0.1:4566"}),
         ("endpoint", {"cell": "dynamodb", "endpoint": "127.0.0.1:4566"}),

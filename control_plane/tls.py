@@ -1,0 +1,61 @@
+"""The certificate that the server shows, and its key, checked before the server opens its port."""
+
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+from control_plane.cells import StartError
+from data_plane.http.server import TlsFiles
+from data_plane.settings import ServerSettings
+
+
+def tls_files(settings: ServerSettings) -> TlsFiles | None:
+    """The files to serve TLS with; None where plain HTTP is served."""
+    if settings.tls_certificate is None or settings.tls_key is None:
+        return None
+    return TlsFiles(settings.tls_certificate, settings.tls_key)
+
+
+def check_tls(settings: ServerSettings) -> None:
+    """Raise StartError unless the certificate can be served, if there is to be one."""
+    files = tls_files(settings)
+    if files is None:
+        return
+    certified = _certified_key(files.certificate)
+    if _public_key(files.key) != certified:
+        raise StartError(f"tls-key: {files.key} is not the key of {files.certificate}")
+
+
+def _certified_key(path: Path) -> bytes:
+    """The public key of the first certificate, the server's own."""
+    octets = _read("tls-certificate", path)
+    try:
+        first = x509.load_pem_x509_certificates(octets)[0]
+        key = first.public_key()
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise StartError(f"tls-certificate: {path} has no certificate in PEM form") from error
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _public_key(path: Path) -> bytes:
+    octets = _read("tls-key", path)
+    try:
+        key = load_pem_private_key(octets, password=None)
+    except TypeError as error:
+        raise StartError(f"tls-key: {path} is encrypted; the server needs it in clear") from error
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise StartError(f"tls-key: {path} has no private key in PEM form") from error
+    return key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _read(setting: str, path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StartError(f"{setting}: {path}: {error.strerror}") from error
