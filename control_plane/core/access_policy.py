@@ -1,11 +1,13 @@
 """A queue's Policy: which documents it may hold, and how AddPermission edits them.
 
-Who may do what by it is decided elsewhere. Sources: SQS API reference (AddPermission), "Amazon SQS
+Who may do what by it is decided elsewhere (data_plane/policy), and what is not understood there is
+refused here. Sources: SQS API reference (AddPermission), "Amazon SQS
 policy quotas", the grammar of IAM's policies, and messages recorded from AWS.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from data_plane.core.errors import (
@@ -26,6 +28,8 @@ from data_plane.core.limits import (
     POLICY_STATEMENTS_MAX,
     STATEMENT_ACTIONS_MAX,
 )
+from data_plane.policy.evaluate import OWNER_ONLY_ACTIONS
+from data_plane.policy.language import VERSIONS, Kind, compile_policy, statements_of, texts_of
 
 GRANTABLE_ACTIONS: Final = frozenset(
     {
@@ -40,34 +44,6 @@ GRANTABLE_ACTIONS: Final = frozenset(
         "SendMessage",
     }
 )
-OWNER_ONLY_ACTIONS: Final = frozenset(
-    {
-        "AddPermission",
-        "CancelMessageMoveTask",
-        "CreateQueue",
-        "DeleteQueue",
-        "ListMessageMoveTasks",
-        "ListQueues",
-        "ListQueueTags",
-        "RemovePermission",
-        "SetQueueAttributes",
-        "StartMessageMoveTask",
-        "TagQueue",
-        "UntagQueue",
-    }
-)
-"""Those that no policy extends to other accounts (API reference, AddPermission)."""
-
-_VERSIONS: Final = ("2008-10-17", "2012-10-17")
-_PRINCIPAL_KINDS: Final = frozenset({"AWS", "CanonicalUser", "Federated", "Service"})
-_PARTS: Final = (
-    ("Principal", "NotPrincipal"),
-    ("Action", "NotAction"),
-    ("Resource", "NotResource"),
-)
-"""Of each pair a statement has exactly one."""
-_STATEMENT_MEMBERS: Final = {"Sid", "Effect", "Condition"}.union(*_PARTS)
-
 _is_label: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{PERMISSION_LABEL_CHARS_MAX}}}").fullmatch
 _is_action: Final = re.compile(r"\*|[sS][qQ][sS]:[A-Za-z*?]+").fullmatch
 
@@ -79,16 +55,10 @@ def parse(value: str) -> str:
     """
     if len(value.encode()) > POLICY_BYTES_MAX:
         raise RefusedError(OVER_LIMIT, "Submitted policy is over max allowed size.")
-    document = json_object(value)
-    if (
-        document is None
-        or not document.keys() <= {"Version", "Id", "Statement"}
-        or document.get("Version", _VERSIONS[0]) not in _VERSIONS
-        or not isinstance(document.get("Id", ""), str)
-    ):
+    if compile_policy(value, Kind.RESOURCE).doubts:
         raise _invalid_policy()
-    statements = _statements(document)
-    if not statements or not all(map(_is_statement, statements)):
+    statements = statements_of(json_object(value) or {})
+    if not all(map(_is_action, chain.from_iterable(map(_actions, statements)))):
         raise _invalid_policy()
     _check_quotas(statements)
     return value
@@ -137,10 +107,10 @@ def with_permission(
     Raises RefusedError: InvalidParameterValue where the label is another statement's, OverLimit.
     """
     document = json_object(policy) or {
-        "Version": _VERSIONS[0],
+        "Version": VERSIONS[0],
         "Id": f"{queue_arn}/SQSDefaultPolicy",
     }
-    statements = _statements(document)
+    statements = statements_of(document)
     wanted = {
         "Sid": label,
         "Effect": "Allow",
@@ -169,7 +139,7 @@ def without_permission(policy: str, label: str) -> str:
     Raises RefusedError (InvalidParameterValue) where the label is no statement's.
     """
     document = json_object(policy) or {}
-    statements = _statements(document)
+    statements = statements_of(document)
     kept = [statement for statement in statements if statement.get("Sid") != label]
     if len(kept) == len(statements):
         raise RefusedError(
@@ -179,76 +149,34 @@ def without_permission(policy: str, label: str) -> str:
     return compact({**document, "Statement": kept}) if kept else ""
 
 
-def _statements(document: Mapping[str, Any]) -> list[Any]:
-    """A policy's statements, of which a single one may stand without a list."""
-    statements = document.get("Statement", [])
-    return list(statements) if isinstance(statements, list) else [statements]
-
-
 def _one_or_many(values: Sequence[str]) -> str | list[str]:
     distinct = list(dict.fromkeys(values))
     return distinct[0] if len(distinct) == 1 else distinct
 
 
-def _is_statement(statement: object) -> bool:
-    if not isinstance(statement, dict) or not statement.keys() <= _STATEMENT_MEMBERS:
-        return False
-    if any((one in statement) == (other in statement) for one, other in _PARTS):
-        return False
+def _actions(statement: Mapping[str, Any]) -> list[str]:
+    return texts_of(statement.get("Action", statement.get("NotAction")))
+
+
+def _principals(statement: Mapping[str, Any]) -> list[str]:
+    """Who is named, whatever kind of principal it is."""
     principal = statement.get("Principal", statement.get("NotPrincipal"))
-    actions = _texts(statement.get("Action", statement.get("NotAction")))
-    resources = _texts(statement.get("Resource", statement.get("NotResource")))
-    return (
-        statement.get("Effect") in ("Allow", "Deny")
-        and isinstance(statement.get("Sid", ""), str)
-        and bool(_principals(principal))
-        and bool(actions)
-        and all(map(_is_action, actions))
-        and bool(resources)
-        and _is_condition(statement.get("Condition", {}))
-    )
-
-
-def _texts(value: object) -> list[str]:
-    """The texts of a member that is one or a list of them; [] for anything else."""
-    values: list[Any] = value if isinstance(value, list) else [value]
-    return values if all(isinstance(text, str) and text for text in values) else []
-
-
-def _principals(principal: object) -> list[str]:
-    """Who is meant, as a list; [] for what names nobody properly."""
-    if principal == "*":
-        return ["*"]
-    if not isinstance(principal, dict) or not principal.keys() <= _PRINCIPAL_KINDS:
-        return []
-    named = [_texts(value) for value in principal.values()]
-    return [text for texts in named for text in texts] if all(named) else []
-
-
-def _is_condition(condition: object) -> bool:
-    """Operators, each with keys, each with a value or a list of them."""
-    return isinstance(condition, dict) and all(
-        isinstance(keys, dict)
-        and all(isinstance(value, str | int | float | list) for value in keys.values())
-        for keys in condition.values()
-    )
+    if not isinstance(principal, dict):
+        return texts_of(principal)
+    return list(chain.from_iterable(map(texts_of, principal.values())))
 
 
 def _check_quotas(statements: Sequence[Mapping[str, Any]]) -> None:
     _check_quota("statements", len(statements), POLICY_STATEMENTS_MAX)
     for statement in statements:
-        actions = len(_texts(statement.get("Action", statement.get("NotAction"))))
+        actions = len(_actions(statement))
         if actions > STATEMENT_ACTIONS_MAX:
             raise RefusedError(
                 OVER_LIMIT,
                 f"{actions} actions were found in a statement from the submitted policy, "
                 f"max allowed is {STATEMENT_ACTIONS_MAX}",
             )
-    principals = [
-        name
-        for statement in statements
-        for name in _principals(statement.get("Principal", statement.get("NotPrincipal")))
-    ]
+    principals = list(chain.from_iterable(map(_principals, statements)))
     _check_quota("principals", len(principals), POLICY_PRINCIPALS_MAX)
     _check_quota("conditions", sum(1 for _ in _conditions(statements)), POLICY_CONDITIONS_MAX)
 

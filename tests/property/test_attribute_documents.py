@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from control_plane.core.access_policy import with_permission, without_permission
 from control_plane.core.queue_attributes import parse
 from data_plane.core.errors import RefusedError
+from data_plane.policy.language import Kind, compile_policy
 
 ARN = "arn:aws:sqs:eu-west-1:123456789012:orders"
 NAMES = st.sampled_from(
@@ -54,6 +55,8 @@ def accepted(name: str, text: str) -> str | None:
         return None
     kept.encode()
     assert parse({name: kept}, fifo=False)[name] == kept
+    if name == "Policy" and kept:
+        assert compile_policy(kept, Kind.RESOURCE).doubts == ()
     return kept
 
 

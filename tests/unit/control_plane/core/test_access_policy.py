@@ -5,13 +5,13 @@ import pytest
 
 from control_plane.core.access_policy import (
     GRANTABLE_ACTIONS,
-    OWNER_ONLY_ACTIONS,
     check_permission,
     parse,
     with_permission,
     without_permission,
 )
 from data_plane.core.errors import RefusedError
+from data_plane.policy.evaluate import OWNER_ONLY_ACTIONS
 
 ARN = "arn:aws:sqs:eu-west-1:123456789012:orders"
 ACCOUNT = "111122223333"
@@ -93,6 +93,12 @@ WRONG_STATEMENTS = [
     changed(Condition=[]),
     changed(Condition={"Bool": "x"}),
     changed(Condition={"Bool": {"aws:SecureTransport": None}}),
+    changed(Condition={"Bool": {"aws:SecureTransport": "perhaps"}}),
+    changed(Condition={"Boolean": {"aws:SecureTransport": "true"}}),
+    changed(Condition={"StringEquals": {"aws:Sourceipp": "x"}}),
+    changed(Principal={"AWS": "arn:aws:iam::111122223333:user/*"}),
+    changed(Principal=..., NotPrincipal={"AWS": ACCOUNT}),
+    changed(Resource="orders"),
 ]
 
 
@@ -129,7 +135,7 @@ def test_a_policy_has_quotas() -> None:
     def accounts(count: int) -> list[str]:
         return [f"{number:012}" for number in range(count)]
 
-    conditions = {"StringEquals": {f"aws:k{number}": "v" for number in range(10)}}
+    conditions = {"StringEquals": {f"aws:PrincipalTag/k{number}": "v" for number in range(10)}}
     parse(policy(*[STATEMENT] * 20))
     assert refusal(parse, policy(*[STATEMENT] * 22)) == (
         "OverLimit: 22 statements were found in the submitted policy, max allowed is 20"
@@ -153,7 +159,10 @@ def test_a_policy_has_quotas() -> None:
     assert (
         refusal(
             parse,
-            policy(changed(Condition=conditions), changed(Condition={"Bool": {"aws:k": "v"}})),
+            policy(
+                changed(Condition=conditions),
+                changed(Condition={"Bool": {"aws:SecureTransport": "true"}}),
+            ),
         )
         == "OverLimit: 11 conditions were found in the submitted policy, max allowed is 10"
     )
