@@ -177,6 +177,7 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
         stored = bodies.store.counters
         named["blob_puts_total"], named["blob_gets_total"] = stored.puts, stored.gets
         named["blob_orphans_removed_total"] = stored.orphans
+        named["bodies_kept_total"] = stored.kept
         for operation in _DYNAMODB_OPERATIONS:
             named[f"{operation}_requests_total"] = counters.requests[operation]
             named[f"{operation}_units_total"] = counters.units[operation]

@@ -119,7 +119,7 @@ async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
         tallies=lambda stamp_us: counting.sent(to.queue, _counted_us(to, copy, stamp_us), 0, 1),
     )
     if to.bodies is not None:
-        record = await to.bodies.put_apart(record, (copy.id,))
+        record = await to.bodies.put_apart(record, (copy.id,), to.now_us())
     await sending.store(to, Attempt(record, lane=to.lane.number))
     at.desk.waits.signal(channel(to.lane))
 

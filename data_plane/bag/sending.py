@@ -206,7 +206,9 @@ async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
         lambda stamp_us: counting.sent(queue, stamp_us, delay_us, len(messages)),
     )
     if at.bodies is not None:
-        record = await at.bodies.put_apart(record, (message[0] for message in messages))
+        record = await at.bodies.put_apart(
+            record, (message[0] for message in messages), at.now_us()
+        )
     parts = [parcel.part for parcel in parcels if parcel.part.call != UNMARKED_CALL]
     await store(at, Attempt(record, parts, at.lane.number))
     at.desk.waits.signal(channel(at.lane), len(messages))

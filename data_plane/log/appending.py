@@ -72,7 +72,7 @@ async def put_next(
     if not _is_next(at, tail, key):
         return False
     if at.bodies is not None:
-        attributes = await at.bodies.put_slot_apart(key, attributes)
+        attributes = await at.bodies.put_slot_apart(key, attributes, at.now_us())
         if not _is_next(at, tail, key):
             return False
     tail.unsure = True

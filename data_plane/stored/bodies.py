@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from zlib import crc32
 
+from data_plane.core.deadline import deadline_at_most
 from data_plane.core.message import Message
 from data_plane.ports import (
     Append,
@@ -19,9 +20,9 @@ from data_plane.ports import (
     Blob,
     Blobs,
     Cell,
+    CellFullError,
     CellUnavailableError,
     Key,
-    Value,
     Waits,
 )
 from data_plane.stored import keys
@@ -30,7 +31,9 @@ from data_plane.stored.bounds import (
     BODY_BYTES_HELD_MAX,
     DELETED_NAMES_MAX,
     GET_MANY_MAX,
+    ITEM_BODY_BYTES_MAX,
     ORPHAN_AGE_US_MIN,
+    PUT_PATIENCE_US,
     PUT_TO_APPEND_US_MAX,
     SWEPT_NAMES_MAX,
     UNNEEDED_BODIES_MAX,
@@ -80,9 +83,13 @@ def segment_of(name: str) -> Key | None:
 
 @dataclass(slots=True)
 class BodyCounters:
-    """What was asked of the blob store since the start, and how many orphans were removed."""
+    """What was asked of the blob store since the start, and how many orphans were removed.
+
+    `kept` are bodies that stayed in their items because the store was away.
+    """
 
     puts: int = 0
+    kept: int = 0
     gets: int = 0
     orphans: int = 0
 
@@ -113,30 +120,45 @@ class BodyStore:
 
     # Sending
 
-    async def put_apart(self, record: Append, ids: Iterable[bytes]) -> Append:
+    async def put_apart(self, record: Append, ids: Iterable[bytes], now_us: int) -> Append:
         """Store the segment's body where it is too big for the item: the segment without it.
 
-        For cells that take the proposed stamp: the body's name is made from it.
+        For cells that take the proposed stamp: the body's name is made from it. `now_us` is this
+        front end's clock. Where the store is away, a body that an item can hold stays in it, which
+        costs more and loses nothing.
         """
         body = octets(record.attributes, "z")
         if len(body) <= self.threshold_bytes:
             return record
         slice_us = record.proposed_us + record.delay_us
         name = blob_name(Key(record.partition, keys.be64(slice_us) + record.suffix))
-        attributes = await self._put(name, body, record.attributes)
-        return replace(record, attributes=attributes | {"a": b"".join(ids)})
+        attributes = await self._put(name, body, record.attributes, now_us)
+        if "o" not in attributes:
+            return record
+        return replace(record, attributes={**attributes, "a": b"".join(ids)})
 
-    async def put_slot_apart(self, slot: Key, attributes: Attributes) -> Attributes:
+    async def put_slot_apart(self, slot: Key, attributes: Attributes, now_us: int) -> Attributes:
         """As `put_apart`, for a slot of a log that is about to be written with its nonce."""
         body = octets(attributes, "z") if "z" in attributes else b""
         if len(body) <= self.threshold_bytes:
             return attributes
         name = slot_blob_name(slot, octets(attributes, "w"))
-        return await self._put(name, body, attributes)
+        return await self._put(name, body, attributes, now_us)
 
-    async def _put(self, name: str, body: bytes, attributes: Attributes) -> dict[str, Value]:
+    async def _put(self, name: str, body: bytes, attributes: Attributes, now_us: int) -> Attributes:
         self.counters.puts += 1
-        await self._blobs.put(name, body)
+        if len(body) > ITEM_BODY_BYTES_MAX:
+            await self._blobs.put(name, body)
+        else:
+            try:
+                with deadline_at_most(now_us + PUT_PATIENCE_US):
+                    await self._blobs.put(name, body)
+            except CellFullError:
+                raise  # what somebody has to make room for must not hide in the bill
+            except CellUnavailableError:
+                # It may be stored all the same: then the sweep finds that no segment names it.
+                self.counters.kept += 1
+                return attributes
         kept = {key: value for key, value in attributes.items() if key != "z"}
         return kept | {"o": name, "g": crc32(body)}
 

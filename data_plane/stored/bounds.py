@@ -10,6 +10,12 @@ COMPRESS_BYTES_MIN = 512
 BLOB_THRESHOLD_BYTES = 8 * 1024
 """Packed bodies that are bigger cost less in a blob store: see docs/cost.md."""
 
+ITEM_BODY_BYTES_MAX = 384 * 1024
+"""DynamoDB takes items of 400 KB; a segment has up to 2.5 KB beside its body."""
+
+PUT_PATIENCE_US = 1_000_000
+"""For how long a blob store is waited for by a body that an item can hold, too."""
+
 BODY_BYTES_HELD_MAX = 8 * 1024 * 1024
 """Bodies that a front end keeps after it has fetched them, in bytes of messages."""
 

@@ -46,7 +46,7 @@ async def _append_before_its_body(at: Access, delay_us: int, parcels: list[Any])
     )
     held: Any = _Held()
     record = await BodyStore(held, store.threshold_bytes).put_apart(
-        record, [m[0] for m in messages]
+        record, [m[0] for m in messages], at.now_us()
     )
     await at.cell.append(record)
     at.desk.waits.signal(channel(at.lane), len(messages))
@@ -54,9 +54,11 @@ async def _append_before_its_body(at: Access, delay_us: int, parcels: list[Any])
         await store._blobs.put(name, body)
 
 
-async def _put_with_luck(self: BodyStore, record: Append, ids: Iterable[bytes]) -> Append:
+async def _put_with_luck(
+    self: BodyStore, record: Append, ids: Iterable[bytes], now_us: int
+) -> Append:
     held: Any = _Held()
-    record = await _put_apart(BodyStore(held, self.threshold_bytes), record, ids)
+    record = await _put_apart(BodyStore(held, self.threshold_bytes), record, ids, now_us)
     for name, body in held.put_so_far:
         try:
             await self._blobs.put(name, body)

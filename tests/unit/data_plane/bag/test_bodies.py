@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from data_plane.bag.engine import Bag
+from data_plane.core.deadline import left_us
 from data_plane.memory.cell import MemoryCell
-from data_plane.ports import Append, CellUnavailableError
+from data_plane.ports import Append, CellFullError, CellUnavailableError, DeadlinePassedError
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored import bodies, keys
 from data_plane.stored.bodies import BodyStore, blob_name, segment_of
@@ -135,7 +136,7 @@ def test_the_threshold_is_the_greatest_body_in_an_item(
         store = BodyStore(bench.blobs, threshold_bytes=1000)
         partition = keys.segments(QUEUE.uid, 0, 0)
         record = Append(partition, bytes(11), {"z": bytes(size)}, 1_000_000, 5)
-        stored = await store.put_apart(record, [b"i" * 16])
+        stored = await store.put_apart(record, [b"i" * 16], 0)
         assert ("o" in stored.attributes, "z" in stored.attributes) == (apart, not apart)
         assert len(await bench.names()) == apart
 
@@ -233,8 +234,58 @@ def test_no_segment_without_its_body(bench: ApartBench) -> None:
     async def story() -> None:
         bench.blobs.failing = {"put"}
         with pytest.raises(CellUnavailableError):
+            await bench.send(text(1_000_000))
+        assert bench.segments() == []
+
+    bench.run(story())
+
+
+def test_while_the_blob_store_is_away_a_body_stays_in_the_item_if_it_can(
+    bench: ApartBench,
+) -> None:
+    async def story() -> None:
+        bodies = [text(20_000), text(200_000)]
+        bench.blobs.failing = {"put"}
+        for body in bodies:
+            await bench.send(body)
+        assert await bench.names() == []
+        bench.blobs.failing = set()
+        await bench.send(text(20_000))
+        assert [("o" in item.attributes) for item in bench.segments()] == [False, False, True]
+        assert set(bodies) < set(await bench.drain())
+
+    bench.run(story())
+
+
+def test_a_full_blob_store_is_not_passed_over(
+    bench: ApartBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async def put(_name: str, _body: bytes) -> None:
+            raise CellFullError("no room")
+
+        monkeypatch.setattr(bench.blobs, "put", put)
+        with pytest.raises(CellFullError):
             await bench.send(text(20_000))
         assert bench.segments() == []
+
+    bench.run(story())
+
+
+def test_a_blob_store_that_hangs_is_waited_for_a_second(
+    bench: ApartBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async def put(_name: str, _body: bytes) -> None:
+            left = left_us(bench.clock.now_us())
+            assert left is not None, "it would wait for ever"
+            bench.clock.advance(left / 1_000_000)
+            raise DeadlinePassedError("no answer")
+
+        monkeypatch.setattr(bench.blobs, "put", put)
+        began_us = bench.clock.now_us()
+        await bench.send(text(20_000))
+        assert bench.clock.now_us() == began_us + 1_000_000
 
     bench.run(story())
 
