@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from data_plane.protocol.http import HttpRequest
 from data_plane.protocol.operation import Operation
-from tests.conformance.raw_calls import AUTHORIZATION, Bench, form_request, json_request
-from tests.property.request_corpus import QUEUES, REDRIVE, Corpus, url
+from tests.conformance.raw_calls import AUTHORIZATION, Bench, form_request, json_request, url
+from tests.property.request_corpus import QUEUES, REDRIVE, Corpus
 
 SEEDS = 3
 HEADERS = (

@@ -39,7 +39,7 @@ class Outputs:
         self._log.served(served)
         self._metrics.served(served)
         for act in self.bench.server.acts[self._acts :]:
-            self._log.act(**{**act, "event": "act"})
+            self._log.act("act", fields=act)
         self._acts = len(self.bench.server.acts)
         return response
 
