@@ -34,10 +34,12 @@ from data_plane.operations.catalog import extension_operations, message_operatio
 from data_plane.ports import Cell, Offload
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.stored.bodies import BodyStore
+from data_plane.stored.data_keys import DataKeys
 from data_plane.system import SystemClock, SystemEntropy
 from tests.conformance.on_driver import OffloadedCell
 from tests.conformance.query_model import query_loader
 from tests.conformance.runners import LoopInAThread, NewRunner
+from tests.unit.data_plane.master_keys import HeldKeys
 
 T = TypeVar("T")
 
@@ -116,8 +118,10 @@ class InProcessServer:
             secret=_REGISTRY_SECRET,
         )
         waits = self._runner.waits
-        bag = Bag({"a": cell}, self.clock, entropy, waits, bodies, self.registry)
-        log = Log({"a": cell}, self.clock, entropy, waits, bodies, self.registry)
+        self.master_keys: HeldKeys = neighbour.master_keys if neighbour else HeldKeys()
+        data_keys = DataKeys(self.clock, entropy, waits, cell, self.master_keys)
+        ports = ({"a": cell}, self.clock, entropy, waits, bodies, self.registry, data_keys)
+        bag, log = Bag(*ports), Log(*ports)
         self.engine = Engine(bag, log)
         expected = None
         if auto_create_queues:
