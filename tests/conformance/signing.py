@@ -132,6 +132,7 @@ def signed(  # noqa: PLR0913 - what a request is made of
     body: bytes = b"",
     *,
     key: AccessKey = KEY,
+    host: str = HOST,
     region: str = REGION,
     service: str = "sqs",
     at_s: float = NOW_S,
@@ -139,7 +140,7 @@ def signed(  # noqa: PLR0913 - what a request is made of
     expires_s: int | None = None,
 ) -> HttpRequest:
     """The request, signed by botocore: in a header, or for `expires_s` in the query."""
-    target = f"http://{HOST}{path}" + (f"?{query}" if query else "")
+    target = f"http://{host}{path}" + (f"?{query}" if query else "")
     request: Any = AWSRequest(method, target, headers=dict(headers or {}), data=body)
     credentials = BotocoreCredentials(key.id, key.secret, token)
     with signers_time(at_s):
