@@ -1,4 +1,5 @@
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ import pytest
 from moto import mock_aws
 
 from control_plane.cells import PROBE, StartError, open_cell
-from data_plane.ports import Key, Tally
+from data_plane.core.deadline import deadline
+from data_plane.ports import CellUnavailableError, Key, Tally
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock
 
@@ -85,3 +87,35 @@ def test_a_table_of_somebody_else(dynamodb: Any, tmp_path: Path) -> None:
     settings = ServerSettings(cell="dynamodb", table="orders", data=tmp_path)
     with pytest.raises(StartError, match=r"^table: .orders. is another table"):
         asyncio.run(open_cell(settings, SystemClock()))
+
+
+@pytest.mark.usefixtures("dynamodb")
+def test_definitions_that_hang_do_not_hold_up_messages(tmp_path: Path) -> None:
+    settings = ServerSettings(cell="dynamodb", table="messages", data=tmp_path, connections=2)
+    release, hanging = threading.Event(), threading.Semaphore(0)
+
+    def hold(request: Any, **_: object) -> None:
+        if b'"Q|' in request.body:
+            hanging.release()
+            assert release.wait(60)
+
+    async def main() -> None:
+        clock = SystemClock()
+        opened = await open_cell(settings, clock)
+        client: Any = opened.cell._requests._client  # type: ignore[attr-defined]
+        client.meta.events.register_first("before-send.dynamodb", hold)
+        calls = [asyncio.create_task(opened.control.get(Key("Q|1|r", b"q"))) for _ in range(9)]
+        for _ in range(8):
+            assert await asyncio.to_thread(hanging.acquire, timeout=60)
+        with deadline(clock.now_us() + 100_000), pytest.raises(CellUnavailableError):
+            await opened.control.get(Key("Q|1|r", b"q"))
+        for _ in range(10):
+            assert (await opened.cell.put(PROBE, {"v": 1})).applied
+        in_flight = {guard.name: guard.gauges()["calls_in_flight"] for guard in opened.guards}
+        assert in_flight["messages/definitions"] == 8
+        assert in_flight["messages/messages"] == 0
+        release.set()
+        assert await asyncio.gather(*calls) == [None] * 9
+        await opened.close()
+
+    asyncio.run(main())

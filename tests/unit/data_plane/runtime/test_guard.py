@@ -16,6 +16,7 @@ from data_plane.ports import (
 )
 from data_plane.runtime.guard import CircuitOpenError, Guard, GuardedOffload
 from tests.conformance.on_driver import inline
+from tests.unit.data_plane.runtime.blocking_rig import Rig, here
 from tests.unit.repeatable import HandClock
 
 RULES = BreakerRules()
@@ -93,3 +94,24 @@ def test_a_dependency_that_refuses_has_come_back(
     watched.clock.advance(RULES.open_us / 1_000_000)
     watched.fail(RULES.probes, error)
     assert watched.guard.state is CircuitState.CLOSED
+
+
+def test_calls_of_the_blocking_driver_pass_a_guard(rig: Rig) -> None:
+    guard = Guard("t", rig.clock, rules=BreakerRules(weight_min=2))
+    offload = GuardedOffload(rig.driver.offload, guard)
+
+    def gone() -> None:
+        raise CellUnavailableError("gone")
+
+    async def main() -> None:
+        at_once = await rig.waits.all_of([offload(gone), offload(here), offload(gone)])
+        assert [isinstance(outcome, CellUnavailableError) for outcome in at_once] == [
+            *(True, False, True)
+        ]
+        with pytest.raises(CircuitOpenError):
+            await offload(here)
+        await rig.waits.sleep_until(rig.clock.now_us() + 1_000_000)
+        assert await offload(here) == here()
+
+    rig.run(main())
+    assert guard.counters.in_flight == 0
