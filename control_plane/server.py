@@ -138,6 +138,7 @@ class TidegateServer:
             OverloadSettings(settings.requests_max, settings.lag_s_max),
             lambda: self.waits.waiting,
             entropy,
+            front_end.refuse_unread,
         )
         self.http = HttpServer(
             front_end.answer,
@@ -274,6 +275,7 @@ class TidegateServer:
                 now_us // 1000,
                 {self.opened.name: {**own, **self.opened.gauges()}},
                 {guard.name: guard.gauges() for guard in guards},
+                {"busy": self.overload.busy, "exhausted": self.overload.exhausted},
             )
         )
         return HttpResponse(200, (("content-type", CONTENT_TYPE),), text)

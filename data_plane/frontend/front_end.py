@@ -1,6 +1,6 @@
 """The front end: every request passes the same list of stages."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from data_plane.core.deadline import reset_deadline
@@ -29,7 +29,7 @@ from data_plane.frontend.refusals import ThrottledError, encode_refusal
 from data_plane.frontend.repeats import recognise_repeats
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
-from data_plane.frontend.throttling import throttle
+from data_plane.frontend.throttling import Throttle
 from data_plane.frontend.validation import check_required
 from data_plane.ports import (
     AccountQuotas,
@@ -72,17 +72,17 @@ class FrontEnd:
         self._settings = settings
         self._observe = observe
         known = tuple(operations)
-        throttle_account, throttle_queue = throttle(quotas)
+        self._throttle = Throttle(quotas) if quotas else None
         places = Places(settings.calls_max, settings.long_polls_max, quotas)
         self._stages: tuple[Stage, ...] = (
             check_size_and_syntax(settings),
             find_operation(known),
             authenticate(credentials, clock) if credentials else identify(settings),
-            *throttle_account,
+            *((self._throttle.by_account,) if self._throttle else ()),
             decode_params(known),
             find_queue(queues, expected),  # metadata
             *((authorise(queues),) if credentials else ()),
-            *throttle_queue,
+            *((self._throttle.by_queue,) if self._throttle else ()),
             allow_waiting(settings),
             require_queue,
             check_required,  # validate
@@ -91,6 +91,17 @@ class FrontEnd:
             measure,  # meter
             encode_output,  # answer
         )
+
+    def refuse_unread(self, headers: Mapping[str, str]) -> HttpResponse | None:
+        """The refusal of a request that is certain from its headers, if it is; not observed."""
+        if self._throttle is None:
+            return None
+        wait_us = self._throttle.exhausted_for_us(headers, self._clock.now_us())
+        if not wait_us:
+            return None
+        request_id = random_uuid_text(self._entropy.random_bytes(_REQUEST_ID_BYTES))
+        error = ThrottledError(wait_us)
+        return encode_refusal(protocol_of(headers), request_id, error.fault, error.message, wait_us)
 
     async def answer(self, request: HttpRequest) -> HttpResponse:
         """Answer one request. Raises nothing that a request or a store can cause."""

@@ -6,28 +6,23 @@ the account's other queues may do.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from data_plane.core.quotas import SEND, operation_class
 from data_plane.core.token_bucket import Rate, TokenBucket
-from data_plane.frontend.exchange import Exchange, Stage
+from data_plane.frontend.exchange import Exchange
 from data_plane.frontend.refusals import ThrottledError
 from data_plane.ports import AccountQuotas
 
 _BUCKETS_MAX: Final = 16_384
+_EXHAUSTED_MAX: Final = 4_096
+_EXHAUSTED_US_MAX: Final = 1_000_000
+"""So long may a quota that was raised, or a clock that was set, be overlooked."""
 _BYTES: Final = "bytes"
 
 _BucketName = tuple[str, str]
 """Account, or uid of a queue, and operation class."""
-
-
-def throttle(quotas: AccountQuotas | None) -> tuple[Sequence[Stage], Sequence[Stage]]:
-    """The stages after the caller is known, and those after the queue is; none without quotas."""
-    if quotas is None:
-        return (), ()
-    buckets = Throttle(quotas)
-    return (buckets.by_account,), (buckets.by_queue,)
 
 
 class Throttle:
@@ -37,6 +32,33 @@ class Throttle:
         self._quotas = quotas
         self._buckets_max = buckets_max
         self._buckets: OrderedDict[_BucketName, TokenBucket] = OrderedDict()
+        self._exhausted_until_us: dict[tuple[str, str], int] = {}
+
+    def exhausted_for_us(self, headers: Mapping[str, str], now_us: int) -> int:
+        """For how long requests with these headers are refused whatever is in them; 0: who knows.
+
+        Nothing is verified here: an access key in the headers means that its account, if it has
+        sent the request, has used up what it may do. So a flood of calls costs little to refuse.
+        """
+        if not self._exhausted_until_us:
+            return 0
+        _, _, credential = headers.get("authorization", "").partition("Credential=")
+        _, _, operation = headers.get("x-amz-target", "").rpartition(".")
+        name = (credential.partition("/")[0], operation)
+        until_us = self._exhausted_until_us.get(name, 0)
+        if until_us and not now_us < until_us <= now_us + _EXHAUSTED_US_MAX:
+            del self._exhausted_until_us[name]
+            return 0
+        return max(0, until_us - now_us)
+
+    def _note_exhausted(self, exchange: Exchange, wait_us: int) -> None:
+        caller = exchange.caller
+        if caller is None or not caller.access_key_id:
+            return
+        if len(self._exhausted_until_us) >= _EXHAUSTED_MAX:
+            self._exhausted_until_us.clear()
+        name = (caller.access_key_id, exchange.chosen.name)
+        self._exhausted_until_us[name] = exchange.started_us + min(wait_us, _EXHAUSTED_US_MAX)
 
     async def by_account(self, exchange: Exchange) -> None:
         """Count the call against what its caller's account may do. Raises ThrottledError."""
@@ -46,7 +68,11 @@ class Throttle:
         now_us = exchange.started_us
         rate = quotas.account.get(operation)
         if rate is not None and rate.per_s:
-            self._take((account, operation), rate, now_us)
+            try:
+                self._take((account, operation), rate, now_us)
+            except ThrottledError as error:
+                self._note_exhausted(exchange, error.retry_after_us)
+                raise
         if operation == SEND and quotas.sent_bytes.per_s:
             size = len(exchange.request.body)
             try:

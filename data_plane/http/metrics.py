@@ -73,6 +73,8 @@ class Gauges:
     """By cell and name; a name that ends in `_total` only ever grows."""
     dependencies: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The same of each guard before a dependency (runtime/guard.py)."""
+    refused_unread: Mapping[str, int] = field(default_factory=dict)
+    """Requests that were refused before their bodies were read, by reason (overload.py)."""
 
 
 class Metrics:
@@ -163,6 +165,14 @@ class Metrics:
         for operation, latencies in self._latencies.items():
             latency.add_metric((operation,), _cumulative(latencies.buckets), latencies.sum_s)
         yield latency
+        refused = CounterMetricFamily(
+            "tidegate_requests_refused_unread",
+            "Requests refused as they arrived: server busy, or account's quota exhausted",
+            labels=("reason",),
+        )
+        for reason, number in gauges.refused_unread.items():
+            refused.add_metric((reason,), number)
+        yield refused
         yield GaugeMetricFamily(
             "tidegate_requests_in_flight", "Requests being answered now", gauges.in_flight
         )

@@ -1,4 +1,4 @@
-"""Which requests are refused as they arrive, because the server has more than enough to do.
+"""Which requests are refused as they arrive: the server, or who sends them, has had enough.
 
 A request is refused before its body is read, so that to refuse costs little of what is scarce.
 What is served then is served in time; SDKs wait a moment and repeat the others.
@@ -35,23 +35,48 @@ class OverloadSettings:
     lag_s_max: float = 1.0
 
 
+Refuse = Callable[[Mapping[str, str]], HttpResponse | None]
+
+
+def _refuse_nothing(_headers: Mapping[str, str]) -> None:
+    """What is true of servers without quotas."""
+
+
 class Overload:
-    """Knows how much the server has to do. `waiting` tells how many long polls do nothing now."""
+    """Knows how much the server has to do. `waiting` tells how many long polls do nothing now.
+
+    Where there is room, `refuse_unread` is asked next. `busy` and `exhausted` count refusals.
+    """
 
     def __init__(
-        self, settings: OverloadSettings, waiting: Callable[[], int], entropy: Entropy
+        self,
+        settings: OverloadSettings,
+        waiting: Callable[[], int],
+        entropy: Entropy,
+        refuse_unread: Refuse = _refuse_nothing,
     ) -> None:
         self._settings = settings
         self._waiting = waiting
         self._entropy = entropy
         self._came_round_s = monotonic()
-        self.refused = 0
+        self._refuse_unread = refuse_unread
+        self.busy = 0
+        self.exhausted = 0
 
     async def watch(self) -> None:
         """Note for ever when the event loop comes round."""
         while True:
             self._came_round_s = monotonic()
             await asyncio.sleep(_PROBE_PERIOD_S)
+
+    def refusal(self, headers: Mapping[str, str], in_flight: int) -> HttpResponse | None:
+        """The answer to a request with these headers, if it is certain now; else None."""
+        if self.is_full(in_flight):
+            return self._refuse(headers)
+        refusal = self._refuse_unread(headers)
+        if refusal is not None:
+            self.exhausted += 1
+        return refusal
 
     def is_full(self, in_flight: int) -> bool:
         """Whether there is no room for a request that has just arrived, and is counted already.
@@ -64,9 +89,8 @@ class Overload:
             return True
         return monotonic() - self._came_round_s > settings.lag_s_max + _PROBE_PERIOD_S
 
-    def refuse(self, headers: Mapping[str, str]) -> HttpResponse:
-        """The answer to a request for which there is no room."""
-        self.refused += 1
+    def _refuse(self, headers: Mapping[str, str]) -> HttpResponse:
+        self.busy += 1
         return encode_refusal(
             protocol_of(headers),
             random_uuid_text(self._entropy.random_bytes(_REQUEST_ID_BYTES)),

@@ -152,11 +152,12 @@ class HttpServer:
         self.in_flight += 1
         try:
             page = self._pages.get(scope.path)
+            response: HttpResponse | None
             if page is not None and scope.method in _PAGE_METHODS:
                 response = await page()
-            elif self._overload.is_full(self.in_flight - self.slow_bodies):
-                response = self._overload.refuse(dict(scope.headers.items()))
             else:
+                response = self._refuse_unread(scope)
+            if response is None:
                 request = await self._read(scope, proto)
                 response = await self._answer_watched(request, proto)
                 if request.refusal is not None:
@@ -164,6 +165,13 @@ class HttpServer:
             proto.response_bytes(response.status, list(response.headers), response.body)
         finally:
             self.in_flight -= 1
+
+    def _refuse_unread(self, scope: Any) -> HttpResponse | None:
+        """The answer to a request that would be refused whatever is in its body, if it is one."""
+        response = self._overload.refusal(scope.headers, self.in_flight - self.slow_bodies)
+        if response is not None and "transfer-encoding" in scope.headers:
+            return replace(response, headers=(*response.headers, _CLOSE))
+        return response
 
     async def _read(self, scope: Any, proto: Any) -> HttpRequest:
         items = scope.headers.items()

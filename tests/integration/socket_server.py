@@ -2,10 +2,11 @@
 
 import asyncio
 import socket
+from collections.abc import Mapping
 from typing import Any
 
 from data_plane.http.overload import Overload, OverloadSettings
-from data_plane.http.server import HttpServer, HttpSettings
+from data_plane.http.server import HttpServer, HttpSettings, Page
 from data_plane.system import SystemEntropy
 from tests.conformance.in_process import InProcessServer
 
@@ -16,7 +17,7 @@ _BODY_BYTES_MAX = 8 << 20
 class SocketServer(InProcessServer):
     """The same server behind HTTP, on a port of its own; `limits` are of its HttpSettings."""
 
-    def __init__(self, **limits: Any) -> None:
+    def __init__(self, pages: Mapping[str, Page] | None = None, **limits: Any) -> None:
         super().__init__()
         with socket.socket() as probe:
             probe.bind((_HOST, 0))
@@ -24,8 +25,10 @@ class SocketServer(InProcessServer):
         self.port: int = port
         self.endpoint = f"http://{_HOST}:{port}"
         settings = HttpSettings(_HOST, port, _BODY_BYTES_MAX, **limits)
-        overload = Overload(OverloadSettings(), lambda: 0, SystemEntropy())
-        self.http = HttpServer(self.front_end.answer, {}, settings, overload)
+        self.overload = Overload(
+            OverloadSettings(), lambda: 0, SystemEntropy(), self.front_end.refuse_unread
+        )
+        self.http = HttpServer(self.front_end.answer, pages or {}, settings, self.overload)
         self._stop: asyncio.Event
         self._serving: asyncio.Task[bool]
         self.run(self._start(port))

@@ -1,13 +1,18 @@
 """Quotas are kept exactly, refusals say what SDKs look for, and nobody pays for anybody else."""
 
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 
+from data_plane.core.caller import Caller
 from data_plane.core.quotas import Quotas, parse_quotas
+from data_plane.frontend.exchange import Exchange
 from data_plane.frontend.refusals import ThrottledError
 from data_plane.frontend.throttling import Throttle
+from data_plane.operations.catalog import message_operations
 from tests.unit.data_plane.frontend.tenants import NOISY, QUIET, START_US, Tenants, code
+from tests.unit.data_plane.wire import json_request, run
 
 THROTTLED = "RequestThrottled"
 SECOND_US = 1_000_000
@@ -139,6 +144,51 @@ def test_a_bucket_in_use_is_not_forgotten() -> None:
             continue
         taken += 1
     assert taken == 100
+
+
+def test_what_will_be_refused_is_known_from_its_headers() -> None:
+    tenants = with_quotas(account_send_per_s=2, account_send_burst=1)
+    throttle = Throttle(tenants)
+    request = json_request("SendMessage", {})
+    headers = {**request.headers, "authorization": "AWS4-HMAC-SHA256 Credential=AKIA1/2026/x"}
+
+    def send(at_us: int) -> None:
+        exchange = Exchange(request, "id", START_US + at_us, "json")
+        exchange.operation = message_operations(tenants.bag)[0]
+        exchange.caller = Caller(NOISY, access_key_id="AKIA1")
+        run(throttle.by_account(exchange))
+
+    def known(at_us: int, **changed: str) -> int:
+        return throttle.exhausted_for_us({**headers, **changed}, START_US + at_us)
+
+    send(0)
+    assert known(0) == 0
+    with pytest.raises(ThrottledError):
+        send(100_000)
+    assert known(100_000) == 400_000
+    assert known(400_000, authorization="AWS4-HMAC-SHA256 Credential=AKIA2/2026/x") == 0
+    assert known(400_000, authorization="") == 0
+    assert known(400_000, **{"x-amz-target": "AmazonSQS.ReceiveMessage"}) == 0
+    assert known(499_999) == 1
+    assert known(500_000) == 0
+    send(500_000)
+    with pytest.raises(ThrottledError):
+        send(500_001)
+    assert known(500_001) == 499_999
+    # A clock that was set back far does not lock anybody out.
+    assert known(-3_600_000_000) == 0
+
+
+def test_keys_of_the_exhausted_are_bounded() -> None:
+    tenants = with_quotas(account_send_per_s=1)
+    throttle = Throttle(tenants)
+    for number in range(10_000):
+        exchange = Exchange(json_request("SendMessage", {}), "id", START_US, "json")
+        exchange.operation = message_operations(tenants.bag)[0]
+        exchange.caller = Caller(NOISY, access_key_id=str(number))
+        with suppress(ThrottledError):
+            run(throttle.by_account(exchange))
+    assert 0 < len(throttle._exhausted_until_us) <= 4_096
 
 
 class _Everyone:

@@ -7,6 +7,7 @@ import pytest
 
 from data_plane.http import overload
 from data_plane.http.overload import Overload, OverloadSettings
+from data_plane.protocol.http import HttpResponse
 
 
 class _Entropy:
@@ -71,11 +72,21 @@ def test_refusals_are_in_the_protocol_of_the_request(
     headers: dict[str, str], content_type: str, said: bytes
 ) -> None:
     limit = Overload(OverloadSettings(), lambda: 0, _Entropy())
-    response = limit.refuse(headers)
+    response = limit.refusal(headers, OverloadSettings().requests_max + 1)
+    assert response is not None
     told = dict(response.headers)
     assert response.status == 503
     assert told["content-type"].startswith(content_type)
     assert told["retry-after"] == "1"
     assert "x-amz-retry-after" not in told
     assert said in response.body
-    assert limit.refused == 1
+    assert (limit.busy, limit.exhausted) == (1, 0)
+
+
+def test_where_there_is_room_quotas_are_asked() -> None:
+    answer = HttpResponse(403, (), b"")
+    answers = iter((None, answer))
+    limit = Overload(OverloadSettings(), lambda: 0, _Entropy(), lambda _headers: next(answers))
+    assert limit.refusal({}, 1) is None
+    assert limit.refusal({}, 1) is answer
+    assert (limit.busy, limit.exhausted) == (0, 1)
