@@ -98,7 +98,7 @@ def send(signer: Signer, request: HttpRequest, *more: str) -> tuple[int, str]:
 
 def bodies(signer: Signer) -> list[str]:
     """What is in the queue, which is empty then."""
-    found = []
+    found: list[str] = []
     while True:
         status, answer = send(
             signer,
@@ -137,6 +137,7 @@ def can_be_sent(altered: Altered) -> bool:
         and "?" not in request.path
         and not set("\r\n\0") & set(values)
         and all(ord(character) < 256 for character in values)
+        and all(value == value.strip() for value in request.headers.values())
         and not any(name in altered.what for name in framed)
         and request.method.isupper()
         and request.method != "HEAD"
