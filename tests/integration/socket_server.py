@@ -5,6 +5,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
+from data_plane.frontend.settings import FrontEndSettings
 from data_plane.http.overload import Overload, OverloadSettings
 from data_plane.http.server import HttpServer, HttpSettings, Page
 from data_plane.system import SystemEntropy
@@ -32,6 +33,11 @@ class SocketServer(InProcessServer):
         self._stop: asyncio.Event
         self._serving: asyncio.Task[bool]
         self.run(self._start(port))
+
+    def anonymous(self) -> Any:
+        """A client in the account of callers who do not say who they are."""
+        settings = FrontEndSettings()
+        return self.client("json", settings.default_account, settings.default_region)
 
     def close(self) -> None:
         self.run(self._end())

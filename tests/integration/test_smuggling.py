@@ -3,11 +3,9 @@
 import socket
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from data_plane.frontend.settings import FrontEndSettings
 from tests.integration.smuggling_cases import CASES, CONTROLS, Case
 from tests.integration.socket_server import SocketServer
 
@@ -19,20 +17,14 @@ SERVED = b"<UnknownOperationException/>"
 @pytest.fixture(scope="module")
 def server() -> Iterator[SocketServer]:
     started = SocketServer()
-    caller(started).create_queue(QueueName="orders")
+    started.anonymous().create_queue(QueueName="orders")
     yield started
     started.close()
 
 
-def caller(server: SocketServer) -> Any:
-    """A client in the account of callers who do not say who they are."""
-    settings = FrontEndSettings()
-    return server.client("json", settings.default_account, settings.default_region)
-
-
 def taken(server: SocketServer) -> Counter[str]:
     """How many messages of each kind were in the queue, which is empty now."""
-    client = caller(server)
+    client = server.anonymous()
     found: Counter[str] = Counter()
     while messages := client.receive_message(QueueUrl="orders", MaxNumberOfMessages=10).get(
         "Messages"
