@@ -21,6 +21,7 @@ from data_plane.core.errors import (
 )
 from data_plane.core.identifiers import is_region
 from data_plane.core.sigv4 import ALGORITHM, QUERY_SIGNATURE, TERMINATOR
+from data_plane.core.utc import utc_time
 
 SERVICE: Final = "sqs"
 WINDOW_S: Final = 900
@@ -140,19 +141,8 @@ def epoch_s(date: str) -> int | None:
 
 
 def basic_format(time_s: int) -> str:
-    """`YYYYMMDDTHHMMSSZ` of seconds since the epoch.
-
-    The calendar is counted in eras of 400 years that start in March, so that leap days come last.
-    """
-    days, second = divmod(time_s, 86_400)
-    era, day_of_era = divmod(days + 719_468, 146_097)
-    year = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-    day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
-    march_month = (5 * day_of_year + 2) // 153
-    day = day_of_year - (153 * march_month + 2) // 5 + 1
-    month = march_month + 3 if march_month < 10 else march_month - 9  # noqa: PLR2004 - January
-    year += 400 * era + (month <= 2)  # noqa: PLR2004 - they belong to the year that began in March
-    hour, minute, second = second // 3600, second // 60 % 60, second % 60
+    """`YYYYMMDDTHHMMSSZ` of seconds since the epoch."""
+    year, month, day, hour, minute, second = utc_time(time_s)
     return f"{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z"
 
 
