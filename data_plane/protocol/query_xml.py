@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from data_plane.core.errors import QUEUE_DOES_NOT_EXIST, Fault
+from data_plane.core.errors import Fault, queue_does_not_exist
 from data_plane.protocol.http import HttpResponse
 from data_plane.protocol.operation import Operation, Params
 from data_plane.protocol.shapes import ListOf, MapOf, Scalar, Shape, Structure
@@ -17,6 +17,7 @@ _ESCAPES: Final = str.maketrans(
     # A parser turns a bare carriage return into a line feed, which would break the body's MD5.
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#13;"}
 )
+_NO_SUCH_QUEUE: Final = queue_does_not_exist()
 _not_xml = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 UNKNOWN_OPERATION: Final = HttpResponse(
@@ -57,7 +58,7 @@ def side(fault: Fault) -> str:
 
 def wording(fault: Fault, message: str) -> str:
     """The message as this protocol has it: one of them differs from AWS JSON's."""
-    if fault is QUEUE_DOES_NOT_EXIST:
+    if message == _NO_SUCH_QUEUE.message and fault is _NO_SUCH_QUEUE.fault:
         return message.removesuffix(".") + " for this wsdl version."
     return message
 
