@@ -19,7 +19,11 @@ _BUCKETS_MAX: Final = 16_384
 _EXHAUSTED_MAX: Final = 4_096
 _EXHAUSTED_US_MAX: Final = 1_000_000
 """So long may a quota that was raised, or a clock that was set, be overlooked."""
+_FILL_US: Final = 100_000
+"""Who has exhausted a quota is let in again when the bucket has filled for so long, or by half:
+in dense traffic most requests come in between then, where to refuse them costs little."""
 _BYTES: Final = "bytes"
+_US_PER_S: Final = 1_000_000
 
 _BucketName = tuple[str, str]
 """Account, or uid of a queue, and operation class."""
@@ -71,7 +75,9 @@ class Throttle:
             try:
                 self._take((account, operation), rate, now_us)
             except ThrottledError as error:
-                self._note_exhausted(exchange, error.retry_after_us)
+                half_full_us = rate.burst * _US_PER_S // (2 * rate.per_s)
+                wait_us = max(error.retry_after_us, min(_FILL_US, half_full_us))
+                self._note_exhausted(exchange, wait_us)
                 raise
         if operation == SEND and quotas.sent_bytes.per_s:
             size = len(exchange.request.body)

@@ -179,6 +179,32 @@ def test_what_will_be_refused_is_known_from_its_headers() -> None:
     assert known(-3_600_000_000) == 0
 
 
+@pytest.mark.parametrize(("per_s", "burst"), [(300, 300), (1_000, 1), (3, 1)])
+def test_whoever_is_refused_unread_gets_the_whole_quota_all_the_same(
+    per_s: int, burst: int
+) -> None:
+    tenants = with_quotas(account_send_per_s=per_s, account_send_burst=burst)
+    throttle = Throttle(tenants)
+    request = json_request("SendMessage", {})
+    headers = {**request.headers, "authorization": "AWS4-HMAC-SHA256 Credential=AKIA1/2026/x"}
+    outcomes: Counter[str] = Counter()
+    for at_us in range(0, 10_000_000, 200):
+        if throttle.exhausted_for_us(headers, START_US + at_us):
+            outcomes["unread"] += 1
+            continue
+        exchange = Exchange(request, "id", START_US + at_us, "json")
+        exchange.operation = message_operations(tenants.bag)[0]
+        exchange.caller = Caller(NOISY, access_key_id="AKIA1")
+        try:
+            run(throttle.by_account(exchange))
+        except ThrottledError:
+            outcomes["read"] += 1
+        else:
+            outcomes["served"] += 1
+    assert burst + per_s * 10 * 0.985 <= outcomes["served"] <= burst + per_s * 10
+    assert outcomes["read"] <= max(10 * 10, outcomes["served"])
+
+
 def test_keys_of_the_exhausted_are_bounded() -> None:
     tenants = with_quotas(account_send_per_s=1)
     throttle = Throttle(tenants)
