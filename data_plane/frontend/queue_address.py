@@ -5,16 +5,16 @@ bare name means the caller's own queue; a request on a queue's path need not rep
 that names none asks for a queue that does not exist (recorded from AWS).
 """
 
+import re
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import urlsplit
 
 from data_plane.core.errors import (
     INVALID_ADDRESS,
     RefusedError,
     queue_does_not_exist,
 )
-from data_plane.core.identifiers import is_account, is_queue_name
+from data_plane.core.identifiers import is_account, is_host, is_queue_name
 from data_plane.core.queue import Queue
 from data_plane.frontend.exchange import Exchange, Stage
 from data_plane.ports import Queues
@@ -23,6 +23,10 @@ ExpectedQueue = Callable[[str, str, str], Queue]
 """The queue that a first message would create, by account, region and name.
 
 Raises RefusedError where none can have this name."""
+
+_url_parts: Final = re.compile(
+    r"(?i:https?)://(?P<authority>[^/?#]+)/(?P<account>[^/?#]*)/(?P<name>[^/?#]+)/?([?#][ -~]*)?"
+).fullmatch
 
 _FIRST_MESSAGES: Final = frozenset({"SendMessage", "SendMessageBatch"})
 
@@ -76,15 +80,11 @@ def _address(exchange: Exchange) -> tuple[str, str]:
 
 
 def _read_url(url: str) -> tuple[str, str]:
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise _not_an_address(url) from error
-    match parts.path.removesuffix("/").split("/"):
-        case ["", account, name] if parts.scheme in ("http", "https") and parts.netloc:
-            return account, name
-        case _:
-            raise _not_an_address(url)
+    """Account and name of a URL as it stands: nothing is decoded, dropped or put in its place."""
+    parts = _url_parts(url)
+    if parts is None or not is_host(parts["authority"].rpartition("@")[2]):
+        raise _not_an_address(url)
+    return parts["account"], parts["name"]
 
 
 def _not_an_address(url: str) -> RefusedError:

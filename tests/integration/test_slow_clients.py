@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ PLAIN = HEAD % len(FORM) + b"\r\n" + FORM
 
 
 @contextmanager
-def serving(**limits: float) -> Iterator[SocketServer]:
+def serving(**limits: Any) -> Iterator[SocketServer]:
     server = SocketServer(**limits)
     try:
         yield server
