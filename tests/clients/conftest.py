@@ -1,4 +1,7 @@
-"""One real server for the clients of a test process; each test has queues of its own."""
+"""One real server for the clients of a test process; each test has queues of its own.
+
+It verifies signatures, so every client's own way to sign is tried, too.
+"""
 
 import itertools
 import os
@@ -16,7 +19,7 @@ _numbers = itertools.count()
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("server")
-    started = ServerProcess(folder / "data", folder / "log")
+    started = ServerProcess(folder / "data", folder / "log", auth="on")
     started.start()
     yield started
     assert started.stop() == 0
@@ -30,13 +33,14 @@ def queue_name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def client_environment() -> dict[str, str]:
+def client_environment(server: ServerProcess) -> dict[str, str]:
     """Credentials and region, and nothing that whoever runs the tests has configured for AWS."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    key_id, secret = server.access_key
     return {
         **own,
-        "AWS_ACCESS_KEY_ID": "any",
-        "AWS_SECRET_ACCESS_KEY": "any",
+        "AWS_ACCESS_KEY_ID": key_id,
+        "AWS_SECRET_ACCESS_KEY": secret,
         "AWS_REGION": "us-east-1",
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_CONFIG_FILE": os.devnull,

@@ -14,24 +14,29 @@ from tests.conformance.client_calls import error
 from tests.conformance.query_model import query_loader
 from tests.integration.server_process import ServerProcess
 
-CREDENTIALS: dict[str, Any] = {
-    "region_name": "us-east-1",
-    "aws_access_key_id": "any",
-    "aws_secret_access_key": "any",
-}
+
+def credentials(server: ServerProcess) -> dict[str, Any]:
+    key_id, secret = server.access_key
+    return {
+        "region_name": "us-east-1",
+        "aws_access_key_id": key_id,
+        "aws_secret_access_key": secret,
+    }
 
 
-def client_of(protocol: str, endpoint: str, **config: Any) -> Any:
+def client_of(protocol: str, server: ServerProcess, endpoint: str = "", **config: Any) -> Any:
     session = boto3.session.Session()
     if protocol == "query":
         session._session.register_component("data_loader", query_loader())
     make_client: Any = session.client
-    return make_client("sqs", endpoint_url=endpoint, config=Config(**config), **CREDENTIALS)
+    return make_client(
+        "sqs", endpoint_url=endpoint or server.url, config=Config(**config), **credentials(server)
+    )
 
 
 @pytest.mark.parametrize("protocol", ["json", "query"])
 def test_a_message_goes_round(server: ServerProcess, queue_name: str, protocol: str) -> None:
-    client = client_of(protocol, server.url)
+    client = client_of(protocol, server)
     url = client.create_queue(QueueName=queue_name)["QueueUrl"]
     attributes = {"bytes": {"DataType": "Binary", "BinaryValue": bytes(range(256))}}
     sent = client.send_message(QueueUrl=url, MessageBody="ü\n", MessageAttributes=attributes)
@@ -51,7 +56,7 @@ def test_a_message_goes_round(server: ServerProcess, queue_name: str, protocol: 
 def test_resources(server: ServerProcess, queue_name: str) -> None:
     """The object-oriented half of boto3, which keeps URLs and handles for its user."""
     make_resource: Any = boto3.resource
-    resource = make_resource("sqs", endpoint_url=server.url, **CREDENTIALS)
+    resource = make_resource("sqs", endpoint_url=server.url, **credentials(server))
     queue = resource.create_queue(QueueName=queue_name)
     queue.send_messages(Entries=[{"Id": str(at), "MessageBody": str(at)} for at in range(3)])
     messages = queue.receive_messages(MaxNumberOfMessages=10, WaitTimeSeconds=10)
@@ -73,10 +78,12 @@ def test_resources(server: ServerProcess, queue_name: str) -> None:
 def test_a_send_whose_answer_was_lost_is_repeated_and_sends_once(
     server: ServerProcess, queue_name: str, protocol: str, mode: str
 ) -> None:
-    direct = client_of(protocol, server.url)
+    direct = client_of(protocol, server)
     url = direct.create_queue(QueueName=queue_name)["QueueUrl"]
     with spoiling_proxy(server.port, cut_first_answer()) as proxy:
-        client = client_of(protocol, proxy.url, retries={"mode": mode, "total_max_attempts": 3})
+        client = client_of(
+            protocol, server, proxy.url, retries={"mode": mode, "total_max_attempts": 3}
+        )
         sent = client.send_message(QueueUrl=url, MessageBody="once")
         client.close()
     assert sent["ResponseMetadata"]["RetryAttempts"] == 1

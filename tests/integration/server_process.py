@@ -1,5 +1,6 @@
 """A real server in a process of its own, and boto3 clients for it."""
 
+import configparser
 import http.client
 import os
 import signal
@@ -61,6 +62,16 @@ class ServerProcess:
     def url(self) -> str:
         scheme = "https" if self.authority is not None else "http"
         return f"{scheme}://127.0.0.1:{self.port}"
+
+    @property
+    def access_key(self) -> tuple[str, str]:
+        """Id and secret of the root's access key; any serve where authentication is off."""
+        if self.auth == "off":
+            return "any", "any"
+        credentials = configparser.RawConfigParser()
+        credentials.read_string((self.data / "credentials").read_text())
+        section = credentials["default"]
+        return section["aws_access_key_id"], section["aws_secret_access_key"]
 
     def start(self) -> None:
         """Start it and return when it answers."""
@@ -132,8 +143,8 @@ class ServerProcess:
             endpoint_url=self.url,
             verify=str(self.authority) if self.authority is not None else None,
             region_name="us-east-1",
-            aws_access_key_id="any",
-            aws_secret_access_key="any",
+            aws_access_key_id=self.access_key[0],
+            aws_secret_access_key=self.access_key[1],
             config=Config(
                 retries={"total_max_attempts": attempts}, connect_timeout=5, read_timeout=40
             ),

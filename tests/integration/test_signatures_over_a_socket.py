@@ -1,12 +1,10 @@
 """Signed requests as bytes on a socket to a real server: taken as signed, refused when altered."""
 
-import configparser
 import http.client
 import json
 import socket
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -54,19 +52,10 @@ def signer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Signer]:
     folder = tmp_path_factory.mktemp("verifying")
     server = ServerProcess(folder / "data", folder / "log", auth="on")
     server.start()
-    key = read_key(folder / "data" / "credentials")
-    signing = Signer(server, key)
+    signing = Signer(server, AccessKey(*server.access_key, Caller("000000000000")))
     assert send(signing, signing.call("CreateQueue", b'{"QueueName":"orders"}'))[0] == OK
     yield signing
     server.kill()
-
-
-def read_key(file: Path) -> AccessKey:
-    parser = configparser.RawConfigParser()
-    parser.read_string(file.read_text())
-    section = parser["default"]
-    caller = Caller("000000000000")
-    return AccessKey(section["aws_access_key_id"], section["aws_secret_access_key"], caller)
 
 
 def to_bytes(request: HttpRequest, *more: str) -> bytes:
