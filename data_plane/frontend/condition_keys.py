@@ -1,9 +1,9 @@
 """What conditions of policies may ask of a request. Source: IAM's global condition keys.
 
-Everything comes from the connection, from the caller's credentials, or from what was signed: no
-header that a client or a proxy may add says where a request comes from. On whose behalf a service
-calls (`x-amz-source-arn`, `x-amz-source-account`, signed like all such headers) is believed of
-services alone.
+What decides comes from the connection, from the caller's credentials, or from what was signed: no
+header that a client or a proxy may add says where a request comes from. (User agent and referer are
+what the client says, as in AWS.) On whose behalf a service calls (`x-amz-source-arn`,
+`x-amz-source-account`, signed like all such headers) is believed of services alone.
 """
 
 import re
