@@ -149,7 +149,7 @@ def test_a_seal_does_not_open_in_another_place(
 ) -> None:
     key, item = make(TEXT, how=sealing())
     assert opened(key, item, unseal_of()) == [TEXT]
-    with pytest.raises(DamagedSegmentError):
+    with pytest.raises(DamagedSegmentError, match="seal"):
         opened(*change(key, dict(item)), unseal_of())
 
 
