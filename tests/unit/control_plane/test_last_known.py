@@ -271,3 +271,27 @@ def test_an_own_change_stays_while_the_source_is_away(
     source.away = True
     source.clock.advance(6)
     assert find(cache) == "2"
+
+
+def test_when_the_source_is_back_everybody_asks_it_again(
+    source: Source, cache: LastKnown[str, str]
+) -> None:
+    source.values["b"] = "1"
+    find(cache, "a")
+    find(cache, "b")
+    source.away = True
+    source.clock.advance(6)
+    find(cache)
+    source.away = False
+    source.clock.advance(1)
+    find(cache)
+    source.clock.advance(5)
+    source.values = {"a": "2", "b": "2"}
+    seen: list[str | None] = []
+
+    async def ask_meanwhile() -> None:
+        seen.append(await cache.find("b"))
+
+    source.meanwhile = ask_meanwhile
+    assert find(cache) == "2"
+    assert seen == ["2"]
