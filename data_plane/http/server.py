@@ -174,14 +174,15 @@ class HttpServer:
         return response
 
     async def _read(self, scope: Any, proto: Any) -> HttpRequest:
-        items = scope.headers.items()
+        received = scope.headers  # a copy, each time it is asked for
+        items = received.items()
         headers: dict[str, str] = {}
         body = b""
         refusal = None
         try:
             headers = combine(items)
-            if len(scope.headers) != len(headers):
-                check_readable(scope.headers.keys(), headers)
+            if len(received) != len(headers):
+                check_readable(received.keys(), headers)
             check_host(headers, scope.http_version, scope.authority)
             length = body_length(headers, self._settings.body_bytes_max)
             if length:
