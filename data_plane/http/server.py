@@ -69,7 +69,7 @@ class HttpSettings:
     body_bytes_max: int
     grace_s: float = 10.0
     backlog: int = 1024
-    connections_max: int = 8192
+    connections_max: int = 16_384
     header_read_timeout_s: float = 30
     header_buffer_bytes: int = 192 * 1024
     body_read_timeout_s: float = 20
