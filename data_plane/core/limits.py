@@ -86,16 +86,17 @@ REQUEST_HEADER_BYTES_MAX: Final = 65_536
 REQUEST_FORM_FIELDS_MAX: Final = 10_000
 
 # What one server does at a time, by default (our own; docs/benchmarks.md, Overload)
-CALLS_MAX_DEFAULT: Final = 1024
+CALLS_MAX_DEFAULT: Final = 2048
 LONG_POLLS_MAX_DEFAULT: Final = 10_000
 
 # Quotas of a new account on one server (our own: SQS's are far above what one server does).
-# Chosen so that four accounts at their limit of single sends, which cost most, fill a server of two
-# cores (docs/benchmarks.md), and one queue takes half of what its account may.
-QUOTA_MESSAGE_CALLS_PER_S_DEFAULT: Final = 1000
+# Chosen so that it takes about six accounts that send as much as they may, one message a call with
+# everything on, to fill a server of two cores (docs/benchmarks.md); one at ten times its quota costs
+# half a core. A queue has what SQS gives a FIFO queue for each action.
+QUOTA_MESSAGE_CALLS_PER_S_DEFAULT: Final = 500
 """Of each class: sends, receives, deletes and changes. A batch of ten is one call."""
 QUOTA_CONTROL_PER_S_DEFAULT: Final = 100
-QUOTA_QUEUE_MESSAGE_CALLS_PER_S_DEFAULT: Final = 500
+QUOTA_QUEUE_MESSAGE_CALLS_PER_S_DEFAULT: Final = 300
 QUOTA_QUEUE_CONTROL_PER_S_DEFAULT: Final = 50
 QUOTA_LONG_POLLS_DEFAULT: Final = 1000
 QUOTA_SENT_BYTES_PER_S_DEFAULT: Final = 32 * 1_048_576

@@ -44,7 +44,7 @@ class Plan:
     fair_cases: int = 4
     security_connections: int = 64
     security_turns: int = 5
-    isolation_quota_hz: int = 300
+    isolation_quota_hz: int = 500
     isolation_quiet_hz: float = 60
     isolation_quiet_connections: int = 8
     isolation_noisy_connections: int = 128
