@@ -36,7 +36,6 @@ from tests.conformance.in_process import to_http_request
 
 NOW_S = 1_440_938_160
 """2015-08-30T12:36:00Z, the time of AWS's vectors."""
-DATE = "20150830T123600Z"
 HOST = "sqs.example:9324"
 REGION = "eu-west-1"
 ACCOUNT = "111122223333"
@@ -72,15 +71,13 @@ class FixedClock:
 
 @dataclass
 class KnownKeys:
-    """The access keys there are; `asked` are those that were looked for."""
+    """The access keys there are."""
 
     keys: dict[str, AccessKey] = field(
         default_factory=lambda: {key.id: key for key in (KEY, OTHER_KEY)}
     )
-    asked: list[str] = field(default_factory=list)
 
     async def find_key(self, access_key_id: str) -> AccessKey | None:
-        self.asked.append(access_key_id)
         return self.keys.get(access_key_id)
 
 
