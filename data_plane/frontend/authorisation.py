@@ -16,7 +16,7 @@ from data_plane.core.errors import (
 )
 from data_plane.core.identifiers import is_account, is_queue_name, is_region
 from data_plane.core.queue import Queue
-from data_plane.frontend.condition_keys import condition_keys
+from data_plane.frontend.condition_keys import ConditionKeys
 from data_plane.frontend.exchange import Exchange, Stage
 from data_plane.policy.evaluate import Decision, Request, decide
 from data_plane.policy.language import Kind, Policy, compile_policy
@@ -94,7 +94,7 @@ def _decide(
         f"sqs:{permission.action.lower()}",
         permission.arn,
         permission.account,
-        lambda: condition_keys(exchange, permission.account, queue),
+        ConditionKeys(exchange, caller, permission.account, queue),
     )
     identity: Sequence[Policy] = [compile_policy(text, Kind.IDENTITY) for text in caller.policies]
     resource = compile_policy(document, Kind.RESOURCE) if document else None

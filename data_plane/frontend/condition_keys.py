@@ -7,79 +7,107 @@ what the client says, as in AWS.) On whose behalf a service calls (`x-amz-source
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from data_plane.core.caller import Caller
 from data_plane.core.queue import Queue
 from data_plane.frontend.exchange import Exchange
 from data_plane.policy.dates import date_text
-from data_plane.policy.patterns import Keys, Values
+from data_plane.policy.patterns import Values
 
 _US_PER_S: Final = 1_000_000
+_OF_QUEUE: Final = "aws:resourcetag/"
+_OF_CALL: Final = "aws:requesttag/"
 
 _with_port: Final = re.compile(r"\[([^\]]*)\](?::\d+)?|([^:]*):\d+").fullmatch
 
 
-def condition_keys(exchange: Exchange, owner: str, queue: Queue | None) -> Keys:
-    """The keys of a request about a queue of the account `owner`, in lower case."""
-    request = exchange.request
-    keys: dict[str, Values] = {
-        "aws:currenttime": (date_text(exchange.started_us),),
-        "aws:epochtime": (str(exchange.started_us // _US_PER_S),),
-        "aws:requestedregion": (exchange.region,),
-        "aws:resourceaccount": (owner,),
-        "aws:securetransport": ("true" if request.secure else "false",),
-        "aws:sourceip": _texts(_address(request.client)),
-        "aws:referer": _texts(request.headers.get("referer", "")),
-        "aws:useragent": _texts(request.headers.get("user-agent", "")),
-    }
-    if exchange.caller is not None:
-        keys |= _of_caller(exchange.caller, request.headers)
-    if queue is not None:
-        _add_tags(keys, "aws:resourcetag/", queue.tags)
-    return keys | _of_tags(exchange.params)
+class ConditionKeys:
+    """The keys of a request about a queue of the account `owner`, each made when it is asked for.
+
+    `queue` is None where the request is about none, or about one that does not exist.
+    """
+
+    __slots__ = ("caller", "exchange", "owner", "queue")
+
+    def __init__(self, exchange: Exchange, caller: Caller, owner: str, queue: Queue | None) -> None:
+        self.exchange = exchange
+        self.caller = caller
+        self.owner = owner
+        self.queue = queue
+
+    def get(self, key: str, default: Values, /) -> Values:
+        """The request's values of a key in lower case, or the default for one it has not."""
+        make = _KEYS.get(key)
+        if make is not None:
+            text = make(self)
+            return (text,) if text else default
+        if key == "aws:tagkeys":
+            params = self.exchange.params
+            return tuple(_given_tags(params) or params.get("TagKeys") or default)
+        if key.startswith(_OF_CALL):
+            return _tag(_given_tags(self.exchange.params), key.removeprefix(_OF_CALL)) or default
+        if key.startswith(_OF_QUEUE) and self.queue is not None:
+            return _tag(self.queue.tags, key.removeprefix(_OF_QUEUE)) or default
+        return default
+
+    def header(self, name: str) -> str:
+        """A header of the request, "" where it has none."""
+        return self.exchange.request.headers.get(name, "")
 
 
-def _of_caller(caller: Caller, headers: Mapping[str, str]) -> dict[str, Values]:
-    service = bool(caller.service)
-    keys: dict[str, Values] = {
-        "aws:principalisawsservice": ("true" if service else "false",),
-        "aws:viaawsservice": ("false",),
-    }
-    if service:
-        keys["aws:principalservicename"] = (caller.service,)
-        keys["aws:sourcearn"] = _texts(headers.get("x-amz-source-arn", ""))
-        keys["aws:sourceaccount"] = _texts(headers.get("x-amz-source-account", ""))
-        return keys
-    keys["aws:principalaccount"] = (caller.account,)
-    keys["aws:principalarn"] = (caller.arn,)
-    keys["aws:principaltype"] = ("Account" if caller.is_root else "User",)
-    keys["aws:userid"] = _texts(caller.account if caller.is_root else caller.user_id)
-    keys["aws:username"] = _texts(caller.user)
-    return keys
+def _truth(value: object) -> str:
+    return "true" if value else "false"
 
 
-def _of_tags(params: Mapping[str, Any]) -> dict[str, Values]:
-    """The tags that a call gives or takes away."""
-    given = params.get("tags") or params.get("Tags") or {}
-    if not given:
-        return {"aws:tagkeys": tuple(params.get("TagKeys") or ())}
-    keys: dict[str, Values] = {"aws:tagkeys": tuple(given)}
-    _add_tags(keys, "aws:requesttag/", given)
-    return keys
+def _principal_type(keys: ConditionKeys) -> str:
+    if keys.caller.service:
+        return ""
+    return "Account" if keys.caller.is_root else "User"
 
 
-def _add_tags(keys: dict[str, Values], prefix: str, tags: Mapping[str, Any]) -> None:
-    """Tags whose names differ in case alone are values of one key."""
-    for name, value in tags.items():
-        if isinstance(value, str):
-            key = prefix + name.lower()
-            keys[key] = (*keys.get(key, ()), value)
+def _user_id(keys: ConditionKeys) -> str:
+    caller = keys.caller
+    return caller.account if caller.is_root else caller.user_id
 
 
-def _texts(text: str) -> Values:
-    return (text,) if text else ()
+_KEYS: Final[Mapping[str, Callable[[ConditionKeys], str]]] = {
+    "aws:currenttime": lambda keys: date_text(keys.exchange.started_us),
+    "aws:epochtime": lambda keys: str(keys.exchange.started_us // _US_PER_S),
+    "aws:principalaccount": lambda keys: "" if keys.caller.service else keys.caller.account,
+    "aws:principalarn": lambda keys: "" if keys.caller.service else keys.caller.arn,
+    "aws:principalisawsservice": lambda keys: _truth(keys.caller.service),
+    "aws:principalservicename": lambda keys: keys.caller.service,
+    "aws:principaltype": _principal_type,
+    "aws:referer": lambda keys: keys.header("referer"),
+    "aws:requestedregion": lambda keys: keys.exchange.region,
+    "aws:resourceaccount": lambda keys: keys.owner,
+    "aws:securetransport": lambda keys: _truth(keys.exchange.request.secure),
+    "aws:sourceaccount": lambda keys: _of_service(keys, "x-amz-source-account"),
+    "aws:sourcearn": lambda keys: _of_service(keys, "x-amz-source-arn"),
+    "aws:sourceip": lambda keys: _address(keys.exchange.request.client),
+    "aws:useragent": lambda keys: keys.header("user-agent"),
+    "aws:userid": _user_id,
+    "aws:username": lambda keys: keys.caller.user,
+    "aws:viaawsservice": lambda _keys: "false",
+}
+"""By key: its value, "" where the request has none."""
+
+
+def _of_service(keys: ConditionKeys, header: str) -> str:
+    return keys.header(header) if keys.caller.service else ""
+
+
+def _given_tags(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    return params.get("tags") or params.get("Tags") or {}
+
+
+def _tag(tags: Mapping[str, Any], name: str) -> Values:
+    """The values of a tag; those whose names differ in case alone are values of one key."""
+    return tuple(
+        value for key, value in tags.items() if key.lower() == name and isinstance(value, str)
+    )
 
 
 def _address(client: str) -> str:

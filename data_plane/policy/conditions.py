@@ -291,7 +291,7 @@ def _null(key: str, values: Sequence[str]) -> Condition:
     wanted = {_read_bool(value) for value in values}
     if None in wanted:
         raise MalformedPatternError(f"{_NULL} is true or false")
-    return lambda keys: (not keys.get(key)) in wanted
+    return lambda keys: (not keys.get(key, ())) in wanted
 
 
 def _condition(key: str, operator: Operator, tests: Sequence[Test], *, doubt: bool) -> Condition:

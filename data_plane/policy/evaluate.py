@@ -10,11 +10,11 @@ Source: IAM user guide, "Policy evaluation logic", "Cross-account policy evaluat
 JSON policy elements: Principal"; SQS developer guide, "Limitations of Amazon SQS custom policies".
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from data_plane.core.caller import Caller
 from data_plane.policy.language import Kind, Policy, Principals, Statement
@@ -42,26 +42,18 @@ _OWNER_ONLY: Final = frozenset(f"sqs:{name.lower()}" for name in OWNER_ONLY_ACTI
 _SELECTIONS_MAX: Final = 4096
 
 
-@dataclass(slots=True)
-class Request:
+class Request(NamedTuple):
     """What is to be decided.
 
     `action` is in lower case ("sqs:sendmessage"); `owner` is the account of the resource. `keys`
-    are the condition keys, made when a policy first asks.
+    are what conditions and variables may look at.
     """
 
     caller: Caller
     action: str
     resource: str
     owner: str
-    make_keys: Callable[[], Keys]
-    _keys: Keys | None = field(default=None, init=False)
-
-    def keys(self) -> Keys:
-        """What conditions and variables may look at."""
-        if self._keys is None:
-            self._keys = self.make_keys()
-        return self._keys
+    keys: Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +148,9 @@ def _naming(policy: Policy, request: Request) -> Naming:
 def _holds(statement: Statement, request: Request) -> bool:
     """Whether resource and conditions are as the statement says."""
     resources = statement.resources
-    if resources is not None:
-        keys = request.keys() if resources.variables else _NO_KEYS
-        if not resources.matches(request.resource, keys):
-            return False
-    if not statement.conditions:
-        return True
-    keys = request.keys()
-    return all(condition(keys) for condition in statement.conditions)
+    if resources is not None and not resources.matches(request.resource, request.keys):
+        return False
+    return all(condition(request.keys) for condition in statement.conditions)
 
 
 def _names(statement: Statement, caller: Caller) -> Naming:

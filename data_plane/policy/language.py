@@ -84,13 +84,12 @@ class Principals:
 class Matcher:
     """Texts that a statement names, or (`inverted`) all others.
 
-    `doubt` is what counts where nobody can tell. Only with `variables` are keys looked at.
+    `doubt` is what counts where nobody can tell.
     """
 
     tests: tuple[Test, ...]
     inverted: bool
     doubt: bool
-    variables: bool
 
     def matches(self, text: str, keys: Keys) -> bool:
         """Whether the text is among those meant."""
@@ -226,7 +225,7 @@ class _Reading:
             except MalformedPatternError as error:
                 self.doubts.append(str(error))
                 tests.append(_cannot_tell)
-        return Matcher(tuple(tests), inverted, self._doubt, any("${" in text for text in texts))
+        return Matcher(tuple(tests), inverted, self._doubt)
 
     def _resource_test(self, text: str) -> Test:
         """`*`, or an ARN; one with fewer than six segments means all that begin so."""

@@ -9,15 +9,22 @@ looked for once, in an atomic group, so a policy cannot make a comparison slow.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol
 
 Values = tuple[str, ...]
-Keys = Mapping[str, Values]
-"""What is known of a request, by condition key in lower case; () is as good as absent."""
+
+
+class Keys(Protocol):
+    """What is known of a request, by condition key in lower case; () is as good as absent."""
+
+    def get(self, key: str, default: Values, /) -> Values:
+        """The values of a key, or the default."""
+        ...
+
 
 Test = Callable[[str, Keys], bool | None]
 """Whether a request's value matches; None where nobody can tell."""

@@ -19,7 +19,7 @@ def fast_decision(pair: Pair) -> str:
     asked = pair.asked
     keys = {key.lower(): tuple(values) for key, values in asked.keys.items()}
     caller = Caller(asked.account, asked.user, asked.service)
-    request = Request(caller, asked.action.lower(), asked.resource, asked.owner, lambda: keys)
+    request = Request(caller, asked.action.lower(), asked.resource, asked.owner, keys)
     return said(
         decide(
             request,

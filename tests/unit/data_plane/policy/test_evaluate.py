@@ -35,7 +35,7 @@ def decision(
         action.lower(),
         queue,
         queue.split(":")[4],
-        lambda: {f"aws:{key.lower()}": (value,) for key, value in keys.items()},
+        {f"aws:{key.lower()}": (value,) for key, value in keys.items()},
     )
     return decide(
         request,

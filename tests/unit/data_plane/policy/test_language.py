@@ -21,7 +21,7 @@ def statement(effect: str = "Allow", **members: Any) -> dict[str, Any]:
 
 
 def said(text: str, resource: str = QUEUE, action: str = "sqs:sendmessage") -> str:
-    request = Request(ALICE, action, resource, ALICE.account, dict)
+    request = Request(ALICE, action, resource, ALICE.account, {})
     decision = decide(request, [compile_policy(text, Kind.IDENTITY)], None)
     return "allow" if decision.allowed else "deny" if decision.explicit else "nothing"
 
@@ -110,7 +110,7 @@ def test_a_principal_in_doubt_is_everybody_in_a_deny_and_nobody_else(principal: 
         text = document(statement(effect, **{name: principal}))
         policy = compile_policy(text, Kind.RESOURCE)
         assert policy.doubts
-        return decide(Request(ALICE, "sqs:sendmessage", QUEUE, ALICE.account, dict), [], policy)
+        return decide(Request(ALICE, "sqs:sendmessage", QUEUE, ALICE.account, {}), [], policy)
 
     assert not decided("Allow", "Principal").allowed
     assert decided("Deny", "Principal").explicit
