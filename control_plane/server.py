@@ -34,6 +34,7 @@ from control_plane.tls import check_tls, tls_files
 from data_plane import VERSION
 from data_plane.bag.engine import Bag
 from data_plane.core.deadline import deadline
+from data_plane.core.limits import REQUEST_BODY_BYTES_MAX
 from data_plane.core.message import Counts
 from data_plane.core.queue import Queue
 from data_plane.engine import Engine
@@ -110,14 +111,6 @@ class TidegateServer:
         known_accounts = self.accounts if settings.verifies else None
         self.metrics = Metrics()
         self.log = log
-        front_end_settings = FrontEndSettings(
-            default_account=settings.account,
-            default_region=settings.region,
-            base_url=settings.base_url.rstrip("/"),
-            request_deadline_s=settings.request_deadline_s,
-            calls_max=settings.requests_max,
-            long_polls_max=settings.long_polls_max,
-        )
         front_end = FrontEnd(
             (
                 *message_operations(self.engine),
@@ -128,28 +121,19 @@ class TidegateServer:
             self.registry,
             self.clock,
             entropy,
-            front_end_settings,
+            _front_end_settings(settings),
             self._served,
             expected,
             quotas=known_accounts,
             credentials=known_accounts,
         )
-        self.overload = Overload(
-            OverloadSettings(settings.requests_max, settings.lag_s_max),
-            lambda: self.waits.waiting,
-            entropy,
-            front_end.refuse_unread,
-        )
+        load = OverloadSettings(settings.requests_max, settings.lag_s_max)
+        refuse = front_end.refuse_unread
+        self.overload = Overload(load, lambda: self.waits.waiting, entropy, refuse)
         self.http = HttpServer(
             front_end.answer,
             {"/health": self._health, "/metrics": self._metrics},
-            HttpSettings(
-                settings.host,
-                settings.port,
-                front_end_settings.body_bytes_max,
-                settings.grace_s,
-                tls=tls_files(settings),
-            ),
+            _http_settings(settings),
             self.overload,
         )
         self._started_us = self.clock.now_us()
@@ -295,6 +279,27 @@ class TidegateServer:
             if len(queues) >= QUEUES_MAX:
                 break
         return queues
+
+
+def _front_end_settings(settings: ServerSettings) -> FrontEndSettings:
+    return FrontEndSettings(
+        default_account=settings.account,
+        default_region=settings.region,
+        base_url=settings.base_url.rstrip("/"),
+        request_deadline_s=settings.request_deadline_s,
+        calls_max=settings.requests_max,
+        long_polls_max=settings.long_polls_max,
+    )
+
+
+def _http_settings(settings: ServerSettings) -> HttpSettings:
+    return HttpSettings(
+        settings.host,
+        settings.port,
+        REQUEST_BODY_BYTES_MAX,
+        settings.grace_s,
+        tls=tls_files(settings),
+    )
 
 
 def run(settings: ServerSettings, announce: Callable[[str], None]) -> int:

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -272,73 +273,10 @@ _DEFAULTS = ServerSettings()
     show_envvar=True,
     help="How long requests in flight may take to finish when the server stops.",
 )
-def serve(  # noqa: PLR0913 - one for each option
-    *,
-    host: str,
-    port: int,
-    data: Path,
-    cell: str,
-    endpoint: str,
-    table: str,
-    connections: int,
-    cell_deadline_s: float,
-    blobs: str,
-    blobs_endpoint: str,
-    blob_threshold_bytes: int,
-    master_keys: Path | None,
-    kms_key: str,
-    kms_endpoint: str,
-    auth: str,
-    new_root_key: bool,
-    account: str,
-    region: str,
-    base_url: str,
-    tls_certificate: Path | None,
-    tls_key: Path | None,
-    log_level: str,
-    sixty_second_rules: bool,
-    auto_create_queues: bool,
-    queues_file: Path | None,
-    request_deadline_s: float,
-    grace_s: float,
-    requests_max: int,
-    long_polls_max: int,
-    lag_s_max: float,
-) -> None:
+def serve(**options: Any) -> None:
     """Serve queues until Ctrl-C or SIGTERM; a second one ends at once."""
     try:
-        settings = ServerSettings(
-            host=host,
-            port=port,
-            data=data,
-            cell=cell,
-            endpoint=endpoint,
-            table=table,
-            connections=connections,
-            cell_deadline_s=cell_deadline_s,
-            blobs=blobs,
-            blobs_endpoint=blobs_endpoint,
-            blob_threshold_bytes=blob_threshold_bytes,
-            master_keys=master_keys,
-            kms_key=kms_key,
-            kms_endpoint=kms_endpoint,
-            auth=auth,
-            new_root_key=new_root_key,
-            account=account,
-            region=region,
-            base_url=base_url,
-            tls_certificate=tls_certificate,
-            tls_key=tls_key,
-            log_level=log_level,
-            sixty_second_rules=sixty_second_rules,
-            auto_create_queues=auto_create_queues,
-            queues_file=queues_file,
-            request_deadline_s=request_deadline_s,
-            grace_s=grace_s,
-            requests_max=requests_max,
-            long_polls_max=long_polls_max,
-            lag_s_max=lag_s_max,
-        )
+        settings = ServerSettings(**options)  # each option has the name of its field
     except SettingError as error:
         click.echo(f"tidegate: {error}", err=True)
         sys.exit(_WRONG_VALUE)

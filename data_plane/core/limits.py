@@ -91,8 +91,8 @@ LONG_POLLS_MAX_DEFAULT: Final = 10_000
 
 # Quotas of a new account on one server (our own: SQS's are far above what one server does).
 # Chosen so that it takes about six accounts that send as much as they may, one message a call with
-# everything on, to fill a server of two cores (docs/benchmarks.md); one at ten times its quota costs
-# half a core. A queue has what SQS gives a FIFO queue for each action.
+# everything on, to fill a server of two cores (docs/benchmarks.md). A queue has what SQS gives a
+# FIFO queue for each action.
 QUOTA_MESSAGE_CALLS_PER_S_DEFAULT: Final = 500
 """Of each class: sends, receives, deletes and changes. A batch of ten is one call."""
 QUOTA_CONTROL_PER_S_DEFAULT: Final = 100
