@@ -24,8 +24,10 @@ LOG_LEVEL =
 QUEUES =
 AUTO_CREATE_QUEUES =
 
-# Options of `make simulate`, `make bench`, `make drill` and `make rehearse`.
+# Options of `make simulate`, `make fuzz`, `make bench`, `make drill` and `make rehearse`.
 SEEDS =
+TARGET =
+SECONDS =
 ROUNDS =
 DRILL =
 BENCH =
@@ -57,7 +59,7 @@ COMPILE = $(CURDIR)/$(TEST_ENV)/bin/uv pip compile --quiet --universal --python-
 	--generate-hashes --no-emit-index-url --no-header --no-annotate
 
 .DEFAULT_GOAL = help
-.PHONY: help serve test lint bench simulate drill rehearse lock clean
+.PHONY: help serve test lint bench simulate fuzz drill rehearse lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
@@ -93,6 +95,9 @@ bench: ## measure throughput and latency of the server, or beside peers (BENCH=o
 
 simulate: $(TEST_READY) ## run seeded simulations (SEEDS=...)
 	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000)
+
+fuzz: $(TEST_READY) ## fuzz what reads bytes of strangers (TARGET=... SECONDS=...)
+	@$(TEST_ENV)/bin/python -m tests.fuzz $(or $(TARGET),all) --seconds $(or $(SECONDS),60)
 
 drill: $(TEST_READY) ## cut power, fail writes, fill disks under a server (ROUNDS=... DRILL=options)
 	@$(TEST_ENV)/bin/python -m tests.drills $(if $(ROUNDS),--rounds $(ROUNDS)) $(DRILL)

@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 
 # A busy machine must not fail a property by its clock. CI runs the same examples every time, so
@@ -12,3 +13,11 @@ settings.load_profile("check")
 
 # The AWS CRT is there as one more signer to try. Clients are to be as users have them: without it.
 os.environ["BOTO_DISABLE_CRT"] = "true"  # noqa: TID251 - botocore has no other switch
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests say by `record_property("says", ...)`."""
+    for report in terminalreporter.stats.get("passed", []):
+        for name, text in report.user_properties:
+            if name == "says":
+                terminalreporter.write_line(f"{report.nodeid}: {text}")

@@ -15,6 +15,10 @@ from tests.integration.certificates import Certificates, make_certificates
 from tests.integration.server_process import ServerProcess, run_command
 
 
+def tls_options(made: Certificates) -> tuple[str, ...]:
+    return ("--tls-certificate", str(made.certificate), "--tls-key", str(made.key))
+
+
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("certificates"))
@@ -25,8 +29,7 @@ def server(
     tmp_path_factory: pytest.TempPathFactory, certificates: Certificates
 ) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("server")
-    options = ("--tls-certificate", str(certificates.certificate))
-    options += ("--tls-key", str(certificates.key))
+    options = tls_options(certificates)
     started = ServerProcess(
         folder / "data", folder / "log", options=options, authority=certificates.authority
     )
@@ -114,8 +117,7 @@ def test_the_command_line_reaches_it(server: ServerProcess, certificates: Certif
 def test_the_server_stops_while_connections_are_open(
     tmp_path: Path, certificates: Certificates
 ) -> None:
-    options = ("--tls-certificate", str(certificates.certificate))
-    options += ("--tls-key", str(certificates.key))
+    options = tls_options(certificates)
     server = ServerProcess(
         tmp_path / "data", tmp_path / "log", options=options, authority=certificates.authority
     )

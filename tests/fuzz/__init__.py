@@ -1,0 +1,1 @@
+"""Fuzzing of what reads bytes of strangers: `python -m tests.fuzz --help`."""
