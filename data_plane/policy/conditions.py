@@ -190,6 +190,10 @@ def _ip_address(value: str, _variables: bool) -> Test:  # noqa: FBT001 - as abov
 
 
 def _read_network(text: str) -> _Network | None:
+    """An address or a network with the length of its prefix; netmasks are not the language's."""
+    _, slash, length = text.partition("/")
+    if slash and not (length.isascii() and length.isdecimal()):
+        return None
     try:
         return ip_network(text, strict=False)
     except ValueError:

@@ -172,6 +172,8 @@ def test_variables() -> None:
         ("DateLessThan", ["2026-02-29"]),
         ("IpAddress", ["10.0.0.0/33"]),
         ("IpAddress", ["*"]),
+        ("IpAddress", ["10.0.0.0/255.0.0.0"]),
+        ("IpAddress", ["10.0.0.0/"]),
         ("Bool", ["yes"]),
         ("Null", ["maybe"]),
         ("ArnLike", ["*"]),
