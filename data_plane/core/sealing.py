@@ -7,7 +7,6 @@ random nonce (NIST SP 800-38D).
 """
 
 import hashlib
-from collections.abc import Sequence
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
@@ -77,6 +76,9 @@ class DataSeal:
 
 
 def place(*parts: str | bytes) -> bytes:
-    """Parts as one binding that no other parts have."""
-    encoded: Sequence[bytes] = [part.encode() if isinstance(part, str) else part for part in parts]
-    return b"".join(len(part).to_bytes(4, "big") + part for part in encoded)
+    """Parts as one binding that no other parts have; that of the first ones begins it."""
+    bound = b""
+    for part in parts:
+        encoded = part.encode() if isinstance(part, str) else part
+        bound += len(encoded).to_bytes(4, "big") + encoded
+    return bound

@@ -29,6 +29,9 @@ DELETED_NAMES_MAX = 1_000
 UNNEEDED_BODIES_MAX = 100_000
 """Beyond these, bodies of deleted messages stay until the sweep finds their segments expired."""
 
+PARTITIONS_HELD_MAX = 4_096
+"""Partitions whose part of what seals are bound to is kept."""
+
 DATA_KEY_TTL_S = 60 * 86_400
 """A message is stored for 29 days at most after its key was made: that serves for a day, and the
 longest delay and the longest retention are 14 days each."""

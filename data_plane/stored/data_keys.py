@@ -58,7 +58,7 @@ REGISTRY_SECRET: Final = 0
 _MANAGED, _OF_KMS = b"\0", b"\1"
 _MANAGED_BYTES: Final = 6
 _ID_RANDOM_BYTES: Final = 4
-_DAY_S: Final = 86_400
+_DAY_US: Final = 86_400_000_000
 
 _FAULTS: Final[Mapping[str, Fault]] = {
     "AccessDenied": KMS_ACCESS_DENIED,
@@ -86,6 +86,14 @@ class _Current(NamedTuple):
     id: bytes
     key_id: str
     made_us: int
+
+
+class _Today(NamedTuple):
+    """The managed key of the day on which this front end sealed last."""
+
+    day: int
+    id: bytes
+    seal: DataSeal
 
 
 class Opener(NamedTuple):
@@ -126,6 +134,7 @@ class QueueKeys:
         self._shared = shared
         self._opened: OrderedDict[bytes, _Opened] = OrderedDict()
         self._current = _Current(b"", "", 0)
+        self._today: _Today | None = None
         self._without_requests = Opener(self, {}, {})
 
     # Sealing
@@ -144,8 +153,12 @@ class QueueKeys:
         elif not queue.secret or queue.attributes.get("SqsManagedSseEnabled") == "false":
             return None
         else:
-            id_ = managed_id(self._shared.clock.now_us())
-            seal = self.managed(id_)
+            day = self._shared.clock.now_us() // _DAY_US
+            today = self._today
+            if today is None or today.day != day:
+                id_ = _managed_id(day)
+                self._today = today = _Today(day, id_, self.managed(id_))
+            id_, seal = today.id, today.seal
         return Sealing(id_, seal, self._shared.entropy.random_bytes(NONCE_BYTES), queue.account)
 
     async def _kms_key(self, key_id: str) -> tuple[bytes, DataSeal]:
@@ -342,7 +355,10 @@ class DataKeys:
 
 def managed_id(now_us: int) -> bytes:
     """The id of the managed key of the day."""
-    day = now_us // 1_000_000 // _DAY_S
+    return _managed_id(now_us // _DAY_US)
+
+
+def _managed_id(day: int) -> bytes:
     return _MANAGED + bytes((REGISTRY_SECRET,)) + day.to_bytes(4, "big")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,7 +11,7 @@ import zstandard
 from data_plane.core.message import Message, MessageAttribute, Outgoing
 from data_plane.core.sealing import DataSeal, place
 from data_plane.ports import Attributes, Key, Value
-from data_plane.stored.bounds import COMPRESS_BYTES_MIN
+from data_plane.stored.bounds import COMPRESS_BYTES_MIN, PARTITIONS_HELD_MAX
 
 FORMAT_VERSION = 1
 DEAD_LETTER_VERSION = 2
@@ -110,7 +111,7 @@ def seal(
     if sealing is None:
         return {"e": envelope, "z": packed}
     envelope += SEALED
-    where = place(sealing.account, partition, *name, f"{envelope}|{len(messages)}")
+    where = _bound_to(sealing.account, partition, *name, f"{envelope}|{len(messages)}")
     sealed = sealing.seal.seal(sealing.nonce, packed, where)
     return {"e": envelope, "q": sealing.key_id, "z": sealed}
 
@@ -131,7 +132,16 @@ def bound_to(account: str, key: Key, item: Attributes) -> bytes:
         name = slot_name(key.sort, octets(item, "w"))
     else:
         name = segment_name(octets(item, "b"), number(item, "i"))
-    return place(account, key.partition, *name, f"{number(item, 'e')}|{number(item, 'n')}")
+    return _bound_to(account, key.partition, *name, f"{number(item, 'e')}|{number(item, 'n')}")
+
+
+def _bound_to(account: str, partition: str, *name: bytes | str) -> bytes:
+    return _place_of_partition(account, partition) + place(*name)
+
+
+@lru_cache(PARTITIONS_HELD_MAX)
+def _place_of_partition(account: str, partition: str) -> bytes:
+    return place(account, partition)
 
 
 class DamagedSegmentError(Exception):
