@@ -15,6 +15,7 @@ from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Append, Appended, Attributes, Key, Update
 from data_plane.stored import keys, segment
+from data_plane.stored.data_keys import QueueKeys
 from data_plane.stored.lease import Lease
 from data_plane.stored.segment import LoadedSegment, Unseal
 from tests.simulation.planted import PlantedBug
@@ -155,6 +156,10 @@ def _one_partition_for_all(_uid: str, lane_number: int, epoch: int) -> str:
     return f"B|{lane_number}|{epoch}"
 
 
+async def _seal_nothing(_self: QueueKeys) -> None:
+    return None
+
+
 def _open_without_attributes(
     key: Key, item: Attributes, body: bytes | None = None, unseal: Unseal | None = None
 ) -> list[Message]:
@@ -267,7 +272,10 @@ BUGS: Final = (
     ),
     PlantedBug("lookback of one second", REPEATS, ((sending, "CALL_LOOKBACK_US", 1_000_000),)),
     PlantedBug(
-        "one partition for all queues", INTACT, ((keys, "segments", _one_partition_for_all),)
+        # What is sealed does not open for another queue.
+        "one partition for all queues, in clear",
+        INTACT,
+        ((keys, "segments", _one_partition_for_all), (QueueKeys, "sealing", _seal_nothing)),
     ),
     PlantedBug("attributes lost", INTACT, ((segment, "open_segment", _open_without_attributes),)),
     PlantedBug("delay dropped", DELAYS, ((sending, "Append", _append_without_delay),)),
