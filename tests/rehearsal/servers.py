@@ -21,19 +21,21 @@ def serving(
     table = f"tidegate-{uuid.uuid4().hex[:8]}"
     cell = ("--cell", "dynamodb", "--endpoint", endpoint, "--table", table)
     bodies = ("--blobs", str(folder / f"{table}-bodies"))
+    keys = ("--master-keys", str(folder / f"{table}.keys"))
     quiet = ("--log-level", "warning", "--no-sixty-second-rules")
     servers = [
         ServerProcess(
             folder / f"{table}-{number}",
             folder / f"{table}-{number}.log",
-            options=(*cell, *bodies, *quiet, *options),
+            options=(*cell, *bodies, *keys, *quiet, *options),
             program=program,
         )
         for number in range(count)
     ]
     try:
+        servers[0].start()  # and makes the keys, which the others need
         with ThreadPoolExecutor() as pool:
-            list(pool.map(ServerProcess.start, servers))
+            list(pool.map(ServerProcess.start, servers[1:]))
         yield servers
     finally:
         for server in servers:
