@@ -100,14 +100,7 @@ class InProcessServer:
         self._new_bodies = new_bodies
         self._runner = new_runner(self.clock)
         entropy = SystemEntropy()
-        self.cell: Cell
-        cell: Cell
-        if new_cell is not None:
-            self.cell = cell = new_cell(self.clock, self._runner.offload)
-        else:
-            memory = neighbour.cell if neighbour else MemoryCell(self.clock)
-            assert isinstance(memory, MemoryCell)
-            self.cell, cell = memory, OffloadedCell(memory, self._runner.offload, self._lock)
+        self.cell, cell = self._open_cell(neighbour)
         bodies = {"a": new_bodies()} if new_bodies is not None else {}
         self.registry = Registry(
             cell,
@@ -150,6 +143,15 @@ class InProcessServer:
             quotas=self.accounts if verifies else None,
             credentials=self.accounts if verifies else None,
         )
+
+    def _open_cell(self, neighbour: "InProcessServer | None") -> tuple[Cell, Cell]:
+        """The cell, and as the engines see it."""
+        if self._new_cell is not None:
+            cell = self._new_cell(self.clock, self._runner.offload)
+            return cell, cell
+        memory = neighbour.cell if neighbour else MemoryCell(self.clock)
+        assert isinstance(memory, MemoryCell)
+        return memory, OffloadedCell(memory, self._runner.offload, self._lock)
 
     def _record(self, event: str, **fields: object) -> None:
         self.acts.append({"event": event, **fields})
