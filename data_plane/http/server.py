@@ -163,6 +163,12 @@ class HttpServer:
                 if request.refusal is not None:
                     response = replace(response, headers=(*response.headers, _CLOSE))
             proto.response_bytes(response.status, list(response.headers), response.body)
+        except Exception as error:
+            # Granian answers 500 and tells nobody.
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": "a request failed", "exception": error}
+            )
+            raise
         finally:
             self.in_flight -= 1
 
