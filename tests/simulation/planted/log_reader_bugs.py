@@ -1,6 +1,6 @@
 """Planted bugs of FIFO queues' logs, those of readers: claims, groups, handles, collection."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from data_plane.core.message import Delivery, Message
@@ -19,9 +19,9 @@ from data_plane.log import (
 from data_plane.log.bounds import COLLECT_AFTER_US, FOREIGN_LEASE_GUARD_MS
 from data_plane.log.desk import Access
 from data_plane.log.reader import Block, Pending, Reader
-from data_plane.log.slots import Slot
 from data_plane.ports import Attributes, Update
 from data_plane.stored.lease import Lease, from_bytes
+from data_plane.stored.segment import number
 from tests.simulation.fifo.plan import FifoPlan
 from tests.simulation.planted.fifo_bug import FifoBug
 
@@ -46,7 +46,6 @@ OPEN_SLOTS_MAX: Final = 4
 _take_of = Reader._take_of
 _take = Reader.take
 _closed_ranges = Reader.closed_ranges
-_vanished = Reader.vanished
 _claim = receiving._claim
 _lease_of = receiving._Claims._lease
 _delete = deleting.delete
@@ -174,14 +173,6 @@ def _ranges_to_the_cursor(self: Reader) -> list[tuple[int, int]]:
         self.open_slots = whole
 
 
-async def _none_collected(_at: Access, _slots: Iterable[Slot], _stateless: object) -> set[int]:
-    return set()
-
-
-def _never_touched(_block: Block) -> bool:
-    return False
-
-
 def _leave_when_total_is_known(self: Reader, block: Block, now_us: int) -> None:
     """A block is forgotten though not all of it was read."""
     if block.pending or block.total is None:
@@ -191,9 +182,8 @@ def _leave_when_total_is_known(self: Reader, block: Block, now_us: int) -> None:
         self.finished.append(reader.Finished(due_us, block.first, block.last, ()))
 
 
-def _vanished_for_good(self: Reader, message: Pending) -> None:
-    del self.open_slots[message.slot]
-    _vanished(self, message)
+def _let_go_of_what_is_held(self: Reader, slot: int) -> None:
+    self.held_bytes -= number(self.held.pop(slot).item, "y")
 
 
 # Delay, expiry, purges, sequence numbers
@@ -281,21 +271,11 @@ LOG_READER_BUGS: Final = (
         _ages_are_real,
     ),
     FifoBug(
-        "a block that is collected while it is read counts as new",
-        DELETED,
-        ((reading, "_collected", _none_collected),),
-    ),
-    FifoBug(
-        "a block without its state counts as new",
-        DELETED,
-        ((Block, "touched", property(_never_touched)),),
-    ),
-    FifoBug(
         "a block is forgotten before all of it was read",
         DELIVERED | DELETED,
         ((Reader, "_leave", _leave_when_total_is_known),),
     ),
-    FifoBug("what vanished is met again", BREAKS, ((Reader, "vanished", _vanished_for_good),)),
+    FifoBug("a slot is let go of twice", BREAKS, ((Reader, "_let_go", _let_go_of_what_is_held),)),
     FifoBug("delay dropped", DELAYS, ((Reader, "free_ms", _free_without_delay),)),
     FifoBug("expiry unchecked", EXPIRED, _over(_never_expired)),
     FifoBug("purge stamp ignored", PURGED, _over(_never_purged)),

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from data_plane.log import bounds
+from data_plane.log import bounds, reading
+from data_plane.log.desk import access_of
 from data_plane.ports import Attributes, Key
 from tests.unit.data_plane.log.conftest import Bench, bodies
 
@@ -62,5 +63,37 @@ def test_a_block_that_is_collected_while_some_of_it_is_known(bench: Bench) -> No
         assert bodies(await bench.receive(log=behind)) == []
         assert partition.reader.pending_count == 0
         assert one.receive_count == 1
+
+    bench.run(story())
+
+
+def test_a_block_whose_state_is_collected_before_its_slots(bench: Bench) -> None:
+    async def story() -> None:
+        await bench.send("a:1", "b:2")
+        await bench.delete(await bench.receive(1))
+        behind = bench.front_end()
+        at = access_of(behind._desk, bench.queue, 0, 0)
+        await reading.fetch(at)
+        (block,) = at.partition.reader.blocks.values()
+        assert (block.done, block.leases) == ({0}, {})
+        await bench.delete(await bench.receive(1))
+        bench.cell.expire([at.partition.state_key(block.first)])
+        bench.clock.advance(60)
+        assert bodies(await bench.receive(log=behind)) == []
+        assert at.partition.reader.pending_count == 0
+
+    bench.run(story())
+
+
+def test_a_slot_that_vanishes_takes_all_of_its_messages_along(bench: Bench) -> None:
+    async def story() -> None:
+        await bench.send("a:1", "b:2", "c:3")
+        assert bodies(await bench.receive(1)) == ["1"]
+        (partition,) = bench.log._desk.partitions.values()
+        (block,) = partition.reader.blocks.values()
+        partition.reader.held.clear()
+        bench.cell.expire([partition.slot_key(block.first)])
+        assert bodies(await bench.receive()) == []
+        assert [message.index for message in block.pending.values()] == [0]
 
     bench.run(story())

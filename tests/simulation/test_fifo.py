@@ -1,0 +1,56 @@
+"""A fixed set of universes of FIFO queues, and the bugs that they show."""
+
+import pytest
+
+from tests.simulation.fifo.oracle import INVARIANTS
+from tests.simulation.fifo.universe import run
+from tests.simulation.planted.fifo_bug import FifoBug, fifo_seeds_to_find
+from tests.simulation.planted.log_bugs import LOG_BUGS
+from tests.simulation.planted.log_reader_bugs import LOG_READER_BUGS
+
+CHUNKS = 5
+SEEDS_PER_CHUNK = 20
+SEEDS_MAX = 600
+"""Bound on the search from a bug's first seed on."""
+
+ALL_BUGS = (*LOG_BUGS, *LOG_READER_BUGS)
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_nothing_is_wrong_with_the_universes_of_these_seeds(chunk: int) -> None:
+    first = chunk * SEEDS_PER_CHUNK
+    wrong = {
+        seed: [f"{v.invariant}: {v.text}" for v in violations]
+        for seed in range(first, first + SEEDS_PER_CHUNK)
+        if (violations := run(seed).violations)
+    }
+    assert wrong == {}
+
+
+def test_these_universes_are_of_a_size_that_means_something() -> None:
+    outcomes = [run(seed) for seed in range(20)]
+    assert sum(outcome.requests for outcome in outcomes) / len(outcomes) > 200
+    answered = [attempt for o in outcomes for attempt in o.history.attempts if attempt.ok]
+    assert {attempt.call.operation for attempt in answered} >= {
+        "SendMessage",
+        "SendMessageBatch",
+        "ReceiveMessage",
+        "DeleteMessage",
+        "DeleteMessageBatch",
+        "ChangeMessageVisibility",
+        "PurgeQueue",
+        "SetQueueAttributes",
+    }
+    sent = [a.output["MessageId"] for a in answered if a.call.operation == "SendMessage"]
+    assert len(set(sent)) < len(sent)
+
+
+@pytest.mark.parametrize("bug", ALL_BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
+def test_a_planted_bug_is_found(bug: FifoBug) -> None:
+    found = fifo_seeds_to_find(bug, SEEDS_MAX)
+    assert found is not None, f"{SEEDS_MAX} seeds from {bug.first} on do not show it"
+
+
+def test_every_invariant_has_a_planted_bug() -> None:
+    names = {invariant.__name__.replace("_", " ") for invariant in INVARIANTS}
+    assert set().union(*(bug.invariants for bug in ALL_BUGS)) == names
