@@ -41,6 +41,7 @@ from data_plane.stored.bounds import (
     DATA_KEYS_PER_QUEUE_MAX,
     QUEUES_WITH_DATA_KEYS_MAX,
 )
+from data_plane.stored.coalescing import coalesce
 from data_plane.stored.segment import (
     FORMAT_VERSION,
     DamagedSegmentError,
@@ -166,7 +167,7 @@ class QueueKeys:
         found = self._in_use(key_id)
         if found is None:
             lane = ("data key", self.queue.uid)
-            await self._shared.waits.coalesce(lane, key_id, self._renew)
+            await coalesce(self._shared, lane, key_id, self._renew)
             found = self._in_use(key_id)
             if found is None:  # Others asked for another KMS key at the same time.
                 return await self._newest_or_new(key_id)
@@ -224,12 +225,12 @@ class QueueKeys:
         wanted = {one.key_id: None for one in segments if one.key_id[:1] == _OF_KMS}
         if not wanted:
             return self._without_requests
-        waits, uid = self._shared.waits, self.queue.uid
+        shared, uid = self._shared, self.queue.uid
         seals = {id_: seal for id_ in wanted if (seal := self._known(id_)) is not None}
         missing = [id_ for id_ in wanted if id_ not in seals]
-        outcomes = await waits.all_of(
+        outcomes = await shared.waits.all_of(
             [
-                waits.coalesce(("data key", uid, id_), None, partial(self._fetch_for_all, id_))
+                coalesce(shared, ("data key", uid, id_), None, partial(self._fetch_for_all, id_))
                 for id_ in missing
             ]
         )

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from data_plane.core.errors import RefusedError
 from data_plane.core.queue import Queue
 from data_plane.core.sealing import DataSeal, derive
+from data_plane.keys import file
+from data_plane.keys.file import KeyFile
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import CellUnavailableError, Key, MasterKeysError, Update
 from data_plane.runtime.event_loop import EventLoopWaits
@@ -264,6 +267,29 @@ def test_what_is_stored_of_a_data_key(bench: Bench) -> None:
         now_s = bench.clock.now_us() // 1_000_000
         assert item.attributes["x"] == now_s + 60 * 86_400
         assert item.attributes["k"] == "held:alias/theirs"
+
+    run(story())
+
+
+def test_data_keys_open_after_the_key_file_was_rotated(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "master.keys"
+    file.create(path, bench.entropy, 0)
+
+    def front_end() -> DataKeys:
+        waits, held = EventLoopWaits(bench.clock), KeyFile(path, bench.entropy)
+        return DataKeys(bench.clock, bench.entropy, waits, bench.cell, held)
+
+    async def story() -> None:
+        under_way = front_end()
+        before = segment(await sealing(under_way))
+        file.rotate(path, bench.entropy, 1)
+        bench.clock.advance(300)
+        after = segment(await sealing(front_end()))
+        for one in (before, after):
+            assert await read(front_end(), one) == ["body"]
+            assert await read(under_way, one) == ["body"]
+        items = await bench.cell.query(keys.data_keys(QUEUE.uid), limit=9)
+        assert len({item.attributes["k"] for item in items}) == 2
 
     run(story())
 
