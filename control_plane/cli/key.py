@@ -1,5 +1,12 @@
 """`tidegate key`: access keys."""
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TextIO
+
 import click
 
 from control_plane.cli.connection import Connect, connecting
@@ -7,6 +14,8 @@ from control_plane.cli.of_account import account_option, of_account
 from control_plane.cli.refusals import or_exit
 from control_plane.cli.tables import lines
 from control_plane.cli.times import day
+
+_MODE: Final = 0o600
 
 
 @click.group()
@@ -23,15 +32,25 @@ def key() -> None:
     show_default="none",
     help="The service that it authenticates, e.g. sns.amazonaws.com; for the operator.",
 )
+@click.option(
+    "--file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    show_default="none: it is printed",
+    help="Where to write the key, for its owner alone; there must not be such a file.",
+)
 @account_option
 @click.pass_obj
 def create_key(
-    connect: Connect, user: str | None, service: str | None, account: str | None
+    connect: Connect,
+    user: str | None,
+    service: str | None,
+    file: Path | None,
+    account: str | None,
 ) -> None:
-    """Create an access key and print it, as a credentials file of AWS SDKs.
+    """Create an access key and print it, or write it, as a credentials file of AWS SDKs.
 
-    The secret is shown once: `tidegate key create --user NAME > FILE` keeps it. A user, and the
-    root of an account, has two keys at most.
+    The secret is shown once. A user, and the root of an account, has two keys at most.
     """
     given = {
         **({"UserName": user} if user else {}),
@@ -43,11 +62,32 @@ def create_key(
         client = connect()
         return client.tidegate_create_access_key(**given), client.meta.region_name
 
-    answer, region = or_exit(create)
-    click.echo(
-        f"[default]\naws_access_key_id = {answer['AccessKeyId']}\n"
-        f"aws_secret_access_key = {answer['SecretAccessKey']}\nregion = {region}"
-    )
+    with _output(file) as output:
+        answer, region = or_exit(create)
+        output.write(
+            f"[default]\naws_access_key_id = {answer['AccessKeyId']}\n"
+            f"aws_secret_access_key = {answer['SecretAccessKey']}\nregion = {region}\n"
+        )
+
+
+@contextmanager
+def _output(path: Path | None) -> Iterator[TextIO]:
+    """Standard output, or a new file of mode 600: open before there is a secret to write."""
+    if path is None:
+        yield sys.stdout
+        return
+    try:
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from error
+    done = False
+    try:
+        with os.fdopen(opened, "w", encoding="utf-8") as file:
+            yield file
+        done = True
+    finally:
+        if not done:
+            path.unlink()
 
 
 @key.command("list")

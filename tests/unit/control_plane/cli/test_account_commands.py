@@ -197,6 +197,22 @@ def test_a_new_key_is_printed_as_a_credentials_file(client: FakeClient) -> None:
     ]
 
 
+def test_a_new_key_can_be_written_for_its_owner_alone(client: FakeClient, tmp_path: Path) -> None:
+    answer = {"AccessKeyId": KEY_ID, "SecretAccessKey": "the secret"}
+    client.answers["tidegate_create_access_key"] = answer
+    written = invoke("key", "create", "--file", "ann")
+    assert (written.exit_code, written.output) == (0, "")
+    assert "aws_secret_access_key = the secret\n" in (tmp_path / "ann").read_text()
+    assert (tmp_path / "ann").stat().st_mode & 0o777 == 0o600
+    again = invoke("key", "create", "--file", "ann")
+    assert (again.exit_code, again.stderr) == (1, "Error: ann: File exists\n")
+    assert len(client.calls) == 1, "no key is made that nobody would see"
+    error = {"Error": {"Code": "OverLimit", "Message": "There are 2"}}
+    client.answers["tidegate_create_access_key"] = ClientError(error, "x")  # type: ignore[arg-type]
+    assert invoke("key", "create", "--file", "bob").exit_code == 1
+    assert not (tmp_path / "bob").exists()
+
+
 def test_lists_say_whose_a_key_is(client: FakeClient) -> None:
     key = {"AccessKeyId": KEY_ID, "CreatedTimestamp": 1}
     client.answers["tidegate_list_access_keys"] = [
