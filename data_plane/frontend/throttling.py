@@ -19,7 +19,7 @@ _BUCKETS_MAX: Final = 16_384
 _EXHAUSTED_MAX: Final = 4_096
 _EXHAUSTED_US_MAX: Final = 1_000_000
 """So long may a quota that was raised, or a clock that was set, be overlooked."""
-_FILL_US: Final = 100_000
+_FILL_US: Final = 20_000
 """Who has exhausted a quota is let in again when the bucket has filled for so long, or by half:
 in dense traffic most requests come in between then, where to refuse them costs little."""
 _BYTES: Final = "bytes"
