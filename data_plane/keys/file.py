@@ -41,6 +41,9 @@ class _Version(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: bytes
     made: int
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r})"  # The key is nobody's to read.
+
 
 class _Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: str

@@ -213,7 +213,15 @@ class LoadedSegment:
     """
 
     __slots__ = (
-        *("_messages", "blob", "count", "first", "item", "key", "key_id", "sent_us", "stamp_us"),
+        "_messages",
+        "blob",
+        "count",
+        "first",
+        "item",
+        "key",
+        "key_id",
+        "sent_us",
+        "stamp_us",
     )
 
     def __init__(self, key: Key, item: Attributes) -> None:

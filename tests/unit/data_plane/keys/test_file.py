@@ -53,6 +53,12 @@ def test_what_is_wrapped_opens_and_shows_nothing(path: Path) -> None:
     assert unwrapped(opened(path), key) == SECRET
 
 
+def test_a_key_does_not_show_in_what_is_printed(path: Path) -> None:
+    (version,) = file._load(path)
+    assert version.id in repr([version])
+    assert repr(version.key)[2:-1] not in repr([version])
+
+
 def test_data_keys_are_new_each_time_and_open(path: Path) -> None:
     keys = opened(path)
     made = [asyncio.run(keys.generate(CONTEXT, "alias/mine")) for _ in range(2)]
