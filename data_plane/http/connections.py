@@ -20,9 +20,12 @@ def accepted_connections(wanted: int) -> int:
     needed = wanted + _OTHER_FILES
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return wanted
-    raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
-    return max(1, raised - _OTHER_FILES)
+    files = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    except (OSError, ValueError):
+        files = soft  # macOS calls a limit infinite that it has all the same
+    return min(wanted, max(files - _OTHER_FILES, files // 2))
 
 
 class ListeningServer(Server):

@@ -1,0 +1,44 @@
+import resource
+
+import pytest
+
+from data_plane.http.connections import accepted_connections
+
+INFINITE = resource.RLIM_INFINITY
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "wanted", "accepted", "raised"),
+    [
+        (INFINITE, INFINITE, 1000, 1000, None),
+        (100_000, 100_000, 1000, 1000, None),
+        (1256, 100_000, 1000, 1000, None),
+        (1024, 100_000, 1000, 1000, 1256),
+        (1024, INFINITE, 1000, 1000, 1256),
+        (512, 1000, 1000, 744, 1000),
+        (100, 300, 1000, 150, 300),
+        (100, 300, 20, 20, 276),
+    ],
+)
+def test_as_many_connections_as_there_may_be_files(
+    monkeypatch: pytest.MonkeyPatch,
+    soft: int,
+    hard: int,
+    wanted: int,
+    accepted: int,
+    raised: int | None,
+) -> None:
+    limits: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: limits.append(new))
+    assert accepted_connections(wanted) == accepted
+    assert limits == ([] if raised is None else [(raised, hard)])
+
+
+def test_a_limit_that_cannot_be_raised_counts_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int, _new: tuple[int, int]) -> None:
+        raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, INFINITE))
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    assert accepted_connections(1000) == 128
