@@ -8,31 +8,31 @@ INFINITE = resource.RLIM_INFINITY
 
 
 @pytest.mark.parametrize(
-    ("soft", "hard", "wanted", "accepted", "raised"),
+    ("limits", "wanted", "accepted", "raised"),
     [
-        (INFINITE, INFINITE, 1000, 1000, None),
-        (100_000, 100_000, 1000, 1000, None),
-        (1256, 100_000, 1000, 1000, None),
-        (1024, 100_000, 1000, 1000, 1256),
-        (1024, INFINITE, 1000, 1000, 1256),
-        (512, 1000, 1000, 744, 1000),
-        (100, 300, 1000, 150, 300),
-        (100, 300, 20, 20, 276),
+        ((INFINITE, INFINITE), 1000, 1000, None),
+        ((100_000, 100_000), 1000, 1000, None),
+        ((1256, 100_000), 1000, 1000, None),
+        ((1024, 100_000), 1000, 1000, 1256),
+        ((1024, INFINITE), 1000, 1000, 1256),
+        ((512, 1000), 1000, 744, 1000),
+        ((100, 300), 1000, 150, 300),
+        ((100, 300), 20, 20, 276),
     ],
 )
 def test_as_many_connections_as_there_may_be_files(
     monkeypatch: pytest.MonkeyPatch,
-    soft: int,
-    hard: int,
+    limits: tuple[int, int],
     wanted: int,
     accepted: int,
     raised: int | None,
 ) -> None:
-    limits: list[tuple[int, int]] = []
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
-    monkeypatch.setattr(resource, "setrlimit", lambda _, new: limits.append(new))
+    """Limits are soft and hard."""
+    made: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: made.append(new))
     assert accepted_connections(wanted) == accepted
-    assert limits == ([] if raised is None else [(raised, hard)])
+    assert made == ([] if raised is None else [(raised, limits[1])])
 
 
 def test_a_limit_that_cannot_be_raised_counts_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
