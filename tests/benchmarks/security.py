@@ -25,7 +25,7 @@ VERIFIED: Final = "verification"
 ALLOWED: Final = "verification, policies"
 SEALED: Final = "encryption"
 ALL_ON: Final = "everything on"
-PEER: Final = "fauxqs"
+PEERS: Final = ("fauxqs", "fauxqs-disk")
 OFF_TO_ON_MAX: Final = 1.5
 PEER_TO_ON_MAX: Final = 1 / 1.4
 
@@ -100,7 +100,7 @@ def _own(server: ServerProcess) -> Contestant:
 
 def _peers(folder: Path, report: Report) -> list[Contestant]:
     try:
-        return contestants(folder, [PEER])[1:]
+        return contestants(folder, PEERS)[1:]
     except UnavailableError as missing:
         report.say(str(missing))
         return []
@@ -154,7 +154,12 @@ def _state(outcomes: dict[str, list[Outcome]], report: Report) -> None:
     ):
         report.state(Fact(f"{name}: taken off the throughput", 100 * (1 - ratio(more, less)), "%"))
     report.state(Fact("sends with everything off to on", ratio(OFF, ALL_ON), "", OFF_TO_ON_MAX))
+    cpu_s = {
+        name: median([each.server_cpu_s / each.messages for each in outcomes[name]])
+        for name in (ALL_ON, OFF)
+    }
+    report.state(Fact("CPU of a send with everything on to off", cpu_s[ALL_ON] / cpu_s[OFF], ""))
     for name in outcomes:
-        if name.startswith(PEER):
-            fact = Fact(f"sends of {name} to those with everything on", ratio(name, ALL_ON), "")
-            report.state(Fact(fact.name, fact.value, fact.unit, PEER_TO_ON_MAX))
+        if name.startswith(PEERS):
+            told = f"sends of {name} to those with everything on"
+            report.state(Fact(told, ratio(name, ALL_ON), "", PEER_TO_ON_MAX))
