@@ -16,7 +16,7 @@ from data_plane.core.errors import RefusedError
 from data_plane.core.message import Message
 from data_plane.core.message_rules import size_bytes
 from data_plane.core.queue import Queue
-from data_plane.ports import Append, Attributes, CellUnavailableError, Value
+from data_plane.ports import Append, Attributes, CellUnavailableError, Item, Value
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
 from data_plane.stored.lease import Lease
@@ -105,7 +105,9 @@ async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
         await fair.announce(to)
     block = keys.moved_block(at.queue.uid, at.lane.number, at.lane.epoch, block_id)
     suffix = block + bytes((moving.index,))
-    if moving.move.begun and await _is_stored(to, suffix, moving.move.since):
+    if moving.move.begun and (stored := await _find_copy(to, suffix, moving.move.since)):
+        # The front end that stored it may have stopped before it could tell that it was late.
+        await sending.make_known(to, stored)
         return
     try:
         sealing = await to.data_keys.sealing()
@@ -124,17 +126,18 @@ async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
     at.desk.waits.signal(channel(to.lane))
 
 
-async def _is_stored(to: Access, suffix: bytes, since_us: int) -> bool:
-    """Whether there is a copy already; not seeing it does no harm but to the counts."""
+async def _find_copy(to: Access, suffix: bytes, since_us: int) -> Item | None:
+    """The copy that is there already; not seeing it does no harm but to the counts."""
     after = keys.be64(max(0, since_us - COPY_LOOKBACK_US))
     for _ in range(COPY_LOOKBACK_SEGMENTS_MAX // QUERY_PAGE):
         page = await to.cell.query(to.lane.segments, after=after, limit=QUERY_PAGE)
-        if any(item.key.sort[keys.SLICE_BYTES :] == suffix for item in page):
-            return True
+        for item in page:
+            if item.key.sort[keys.SLICE_BYTES :] == suffix:
+                return item
         if not page:
             break
         after = page[-1].key.sort
-    return False
+    return None
 
 
 def _copied(at: Access, block_id: bytes, moving: Moving) -> Message:

@@ -321,7 +321,7 @@ async def _look_back(
         for item in page:
             earlier = await _ids_in(at, item, submission)
             if earlier:
-                await _make_known(at, item)
+                await make_known(at, item)
                 found |= earlier
         if not page or wanted <= found.keys():
             break
@@ -343,7 +343,7 @@ async def _ids_in(at: Access, item: Item, submission: Submission) -> dict[int, b
     return ids_of_parts(segment, parts, opener.unseal)
 
 
-async def _make_known(at: Access, segment: Item) -> None:
+async def make_known(at: Access, segment: Item) -> None:
     """See that readers find a segment of which nobody knows what was done to that end."""
     await fair.announce(at)
     if not at.cell.chooses_stamps:

@@ -46,9 +46,11 @@ class StoppingCell(MemoryCell):
     """Fails each write for which `stops` says so, before it or after it took effect."""
 
     stops: Callable[[str], bool] = staticmethod(lambda _write: False)
+    meets: Callable[[Append], None] = staticmethod(lambda _record: None)
     after = False
 
     async def append(self, record: Append) -> Appended:
+        self.meets(record)
         if self.stops("append") and not self.after:
             raise CellUnavailableError("append")
         appended = await super().append(record)
@@ -85,6 +87,12 @@ class Pipe(Bench):
         self.cell = StoppingCell(self.clock)
         self.dead_cell = StoppingCell(self.clock)
         self.queues = KnownQueues(ORDERS, DEAD)
+        self.bag = self.front_end()
+
+    def take_proposed_stamps(self) -> None:
+        """From now on the cells are such as do not choose the stamps of what they take."""
+        self.cell = StoppingCell(self.clock, stamps=False)
+        self.dead_cell = StoppingCell(self.clock, stamps=False)
         self.bag = self.front_end()
 
     def front_end(self) -> Bag:

@@ -10,7 +10,7 @@ from data_plane.core.errors import INVALID_PARAMETER_VALUE
 from data_plane.core.message import MessageAttribute, Outgoing
 from data_plane.core.queue import RedrivePolicy
 from data_plane.core.receipt_handle import ReceiptHandle, decode
-from data_plane.ports import CellUnavailableError, Key
+from data_plane.ports import Append, CellUnavailableError, Key
 from data_plane.stored import keys
 from data_plane.stored.bounds import MOVE_LEASE_MS
 from data_plane.stored.segment import number, octets
@@ -296,6 +296,37 @@ def test_a_move_that_is_gone_on_with_finds_its_copy(pipe: Pipe) -> None:
         assert len(pipe.copies()) == 2
         counts = await pipe.bag.counts(DEAD)
         assert (counts.visible, counts.in_flight) == (4, 0)
+
+    pipe.run(story())
+
+
+def test_a_copy_that_came_late_is_read_by_those_who_had_passed_it(pipe: Pipe) -> None:
+    """Its writer gave up, and stopped; then readers passed the copy's place, then it arrived."""
+    pipe.take_proposed_stamps()
+    late: list[Append] = []
+
+    def hold(record: Append) -> None:
+        late.append(record)
+        raise CellUnavailableError("no answer in time")
+
+    async def story() -> None:
+        await pipe.poison("p")
+        pipe.dead_cell.meets = hold
+        with pytest.raises(CellUnavailableError):
+            await pipe.receive()
+        pipe.dead_cell.meets = lambda _record: None
+        reader, mover = pipe.front_end(), pipe.front_end()
+        pipe.clock.advance(MOVE_S)
+        await pipe.bag.send(DEAD, DEAD.account, [Outgoing(body="sent later")])
+        (later,) = await pipe.receive_dead(bag=reader)
+        assert later.message.body == "sent later"
+        pipe.clock.advance(60)
+        await reader.sweep()
+        await pipe.dead_cell.append(late.pop())
+        assert await pipe.receive(bag=mover) == []
+        for _ in range(2):
+            bodies = [d.message.body for d in await pipe.receive_dead(bag=reader, visibility_s=0)]
+            assert "p" in bodies
 
     pipe.run(story())
 
