@@ -170,19 +170,6 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
         close_offloads()
         client.close()
 
-    def gauges() -> Mapping[str, float]:
-        counters = cell.counters
-        named: dict[str, float] = {"retries_total": counters.retries}
-        named["retries_refused_total"] = cell.retries_refused
-        stored = bodies.store.counters
-        named["blob_puts_total"], named["blob_gets_total"] = stored.puts, stored.gets
-        named["blob_orphans_removed_total"] = stored.orphans
-        named["bodies_kept_total"] = stored.kept
-        for operation in _DYNAMODB_OPERATIONS:
-            named[f"{operation}_requests_total"] = counters.requests[operation]
-            named[f"{operation}_units_total"] = counters.units[operation]
-        return named
-
     return OpenedCell(
         name=table,
         where=f"data in the DynamoDB table {table} at {client.meta.endpoint_url}, {bodies.where}",
@@ -191,11 +178,27 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
         forgets=False,
         upkeep=upkeep,
         is_full=lambda: False,
-        gauges=gauges,
+        gauges=lambda: _dynamodb_gauges(cell, bodies.store),
         close=close,
         bodies=bodies.store,
         guards=guards,
     )
+
+
+def _dynamodb_gauges(cell: DynamoCell, bodies: BodyStore) -> Mapping[str, float]:
+    counters, stored = cell.counters, bodies.counters
+    named: dict[str, float] = {
+        "retries_total": counters.retries,
+        "retries_refused_total": cell.retries_refused,
+        "blob_puts_total": stored.puts,
+        "blob_gets_total": stored.gets,
+        "blob_orphans_removed_total": stored.orphans,
+        "bodies_kept_total": stored.kept,
+    }
+    for operation in _DYNAMODB_OPERATIONS:
+        named[f"{operation}_requests_total"] = counters.requests[operation]
+        named[f"{operation}_units_total"] = counters.units[operation]
+    return named
 
 
 _OPENERS: Final = {"embedded": _open_embedded, "dynamodb": _open_dynamodb}
