@@ -15,30 +15,19 @@ from typing import Final
 import msgspec
 import uvloop
 
-from control_plane.accounts import Accounts
-from control_plane.auto_creation import AutoCreatingEngine
 from control_plane.cells import PROBE, OpenedCell, StartError, open_cell
 from control_plane.core import queues_file
 from control_plane.core.queues_file import DeclaredQueue, QueuesFileError
 from control_plane.master_keys import OpenedKeys, open_keys
-from control_plane.message_moves import MessageMoves
-from control_plane.message_moves_running import MoveRunner
-from control_plane.operations.account_catalog import account_operations
-from control_plane.operations.administration import Administration
-from control_plane.operations.catalog import queue_operations
 from control_plane.queues_at_start import CREATED, QueuesAtStart
-from control_plane.registry import Registry
 from control_plane.root_account import open_root_account
-from control_plane.sweep import sweep_dropped
+from control_plane.service import Ground, Service, ServiceSettings
 from control_plane.tls import check_tls, tls_files
 from data_plane import VERSION
-from data_plane.bag.engine import Bag
 from data_plane.core.deadline import deadline
 from data_plane.core.limits import REQUEST_BODY_BYTES_MAX
 from data_plane.core.message import Counts
 from data_plane.core.queue import Queue
-from data_plane.engine import Engine
-from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.http.logs import LogHandler, LogWriter
@@ -46,13 +35,10 @@ from data_plane.http.metrics import CONTENT_TYPE, QUEUES_MAX, Gauges, Metrics, Q
 from data_plane.http.overload import Overload, OverloadSettings
 from data_plane.http.server import HttpServer, HttpSettings
 from data_plane.http.tracebacks import traceback_text
-from data_plane.log.engine import Log
-from data_plane.operations.catalog import extension_operations, message_operations
 from data_plane.ports import CellUnavailableError, Clock
 from data_plane.protocol.http import HttpResponse
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.settings import ServerSettings
-from data_plane.stored.data_keys import DataKeys
 from data_plane.system import SystemClock, SystemEntropy
 
 _UPKEEP_PERIOD_S: Final = 1.0
@@ -84,49 +70,21 @@ class TidegateServer:
         self.clock = clock
         entropy = SystemEntropy()
         self.waits = EventLoopWaits(self.clock)
-        cells = {opened.name: opened.cell}
-        self.registry = Registry(
-            opened.control,
-            tuple(cells),
-            self.clock,
-            entropy,
-            sixty_second_rules=settings.sixty_second_rules,
-            secret=keys.registry_secret,
-        )
-        bodies = {opened.name: opened.bodies} if opened.bodies is not None else {}
-        data_keys = DataKeys(self.clock, entropy, self.waits, opened.control, keys.master_keys)
-        ports = (cells, self.clock, entropy, self.waits, bodies, self.registry, data_keys)
-        bag, log_engine = Bag(*ports), Log(*ports)
-        self.engine = Engine(bag, log_engine)
-        expected = None
-        if settings.auto_create_queues:
-            self.engine = creating = AutoCreatingEngine(bag, log_engine, self.registry, self.clock)
-            expected = creating.expected_queue
-        moves = MessageMoves(opened.control, self.clock, entropy)
-        self.move_runner = MoveRunner(
-            moves, self.registry, self.engine, self.clock, entropy, self.waits
-        )
-        self.accounts = Accounts(opened.control, self.clock, entropy, keys.registry_secret)
-        administration = Administration(self.accounts, settings.account, settings.verifies, log.act)
-        known_accounts = self.accounts if settings.verifies else None
         self.metrics = Metrics()
         self.log = log
-        front_end = FrontEnd(
-            (
-                *message_operations(self.engine),
-                *extension_operations(self.engine),
-                *queue_operations(self.registry, self.engine, moves),
-                *account_operations(administration),
-            ),
-            self.registry,
-            self.clock,
-            entropy,
-            _front_end_settings(settings),
-            self._served,
-            expected,
-            quotas=known_accounts,
-            credentials=known_accounts,
+        ground = Ground(
+            cells={opened.name: opened.cell},
+            control=opened.control,
+            bodies={opened.name: opened.bodies} if opened.bodies is not None else {},
+            clock=self.clock,
+            entropy=entropy,
+            waits=self.waits,
+            registry_secret=keys.registry_secret,
+            master_keys=keys.master_keys,
         )
+        self.service = Service(ground, _service_settings(settings), self._served, log.act)
+        self.registry, self.engine = self.service.registry, self.service.engine
+        front_end = self.service.front_end
         load = OverloadSettings(settings.requests_max, settings.lag_s_max)
         refuse = front_end.refuse_unread
         self.overload = Overload(load, lambda: self.waits.waiting, entropy, refuse)
@@ -164,7 +122,7 @@ class TidegateServer:
         Raises StartError.
         """
         if self.settings.verifies:
-            return await open_root_account(self.settings, self.accounts, self.log.act)
+            return await open_root_account(self.settings, self.service.accounts, self.log.act)
         self.log.event("warning", "authentication is off", host=self.settings.host)
         return "AUTHENTICATION IS OFF: whoever reaches this address may do everything."
 
@@ -172,7 +130,7 @@ class TidegateServer:
         """Serve until `stop` is set; whether all that was in flight then could finish."""
         # By themselves: a blob store that does not answer, or many messages to move, hold up
         # nothing else.
-        steps = (self._upkeep_step, self.engine.sweep_bodies, self.move_runner.step)
+        steps = (self._upkeep_step, self.engine.sweep_bodies, self.service.move_runner.step)
         upkeep = {asyncio.create_task(self._upkeep(step)) for step in steps}
         try:
             return await self.http.serve(stop)
@@ -205,7 +163,7 @@ class TidegateServer:
         await self.engine.sweep()
         now_us = self.clock.now_us()
         await self.opened.upkeep(now_us)
-        await sweep_dropped(self.registry, {self.opened.name: self.opened.cell}, now_us)
+        await self.service.sweep_dropped()
         names = list(self.metrics.queues)
         if self._next_counted >= len(names):
             self._next_counted = 0
@@ -281,14 +239,20 @@ class TidegateServer:
         return queues
 
 
-def _front_end_settings(settings: ServerSettings) -> FrontEndSettings:
-    return FrontEndSettings(
-        default_account=settings.account,
-        default_region=settings.region,
-        base_url=settings.base_url.rstrip("/"),
-        request_deadline_s=settings.request_deadline_s,
-        calls_max=settings.requests_max,
-        long_polls_max=settings.long_polls_max,
+def _service_settings(settings: ServerSettings) -> ServiceSettings:
+    return ServiceSettings(
+        settings.verifies,
+        settings.account,
+        settings.sixty_second_rules,
+        settings.auto_create_queues,
+        FrontEndSettings(
+            default_account=settings.account,
+            default_region=settings.region,
+            base_url=settings.base_url.rstrip("/"),
+            request_deadline_s=settings.request_deadline_s,
+            calls_max=settings.requests_max,
+            long_polls_max=settings.long_polls_max,
+        ),
     )
 
 

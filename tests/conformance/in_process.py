@@ -15,26 +15,12 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
 from botocore.config import Config
 
 import tidegate_sdk
-from control_plane.accounts import Accounts
-from control_plane.auto_creation import AutoCreatingEngine
-from control_plane.message_moves import MessageMoves
-from control_plane.message_moves_running import MoveRunner
-from control_plane.operations.account_catalog import account_operations
-from control_plane.operations.administration import Administration
-from control_plane.operations.catalog import queue_operations
-from control_plane.registry import Registry
-from data_plane.bag.engine import Bag
-from data_plane.engine import Engine
-from data_plane.frontend.front_end import FrontEnd
+from control_plane.service import OPERATOR, Ground, Service, ServiceSettings
 from data_plane.frontend.served import Served
-from data_plane.frontend.settings import FrontEndSettings
-from data_plane.log.engine import Log
 from data_plane.memory.cell import MemoryCell
-from data_plane.operations.catalog import extension_operations, message_operations
 from data_plane.ports import Cell, Offload
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.stored.bodies import BodyStore
-from data_plane.stored.data_keys import DataKeys
 from data_plane.system import SystemClock, SystemEntropy
 from tests.conformance.on_driver import OffloadedCell
 from tests.conformance.query_model import query_loader
@@ -45,7 +31,6 @@ T = TypeVar("T")
 
 ACCOUNT = "111122223333"
 REGION = "eu-west-1"
-OPERATOR = "000000000000"
 ENDPOINT = "http://queues.example:9324"
 _REGISTRY_SECRET = bytes(range(32))
 
@@ -99,50 +84,28 @@ class InProcessServer:
         self._new_cell = new_cell
         self._new_bodies = new_bodies
         self._runner = new_runner(self.clock)
-        entropy = SystemEntropy()
         self.cell, cell = self._open_cell(neighbour)
-        bodies = {"a": new_bodies()} if new_bodies is not None else {}
-        self.registry = Registry(
-            cell,
-            ["a"],
-            self.clock,
-            entropy,
-            sixty_second_rules=sixty_second_rules,
-            secret=_REGISTRY_SECRET,
-        )
-        waits = self._runner.waits
         self.master_keys: HeldKeys = neighbour.master_keys if neighbour else HeldKeys()
-        data_keys = DataKeys(self.clock, entropy, waits, cell, self.master_keys)
-        ports = ({"a": cell}, self.clock, entropy, waits, bodies, self.registry, data_keys)
-        bag, log = Bag(*ports), Log(*ports)
-        self.engine = Engine(bag, log)
-        expected = None
-        if auto_create_queues:
-            self.engine = creating = AutoCreatingEngine(bag, log, self.registry, self.clock)
-            expected = creating.expected_queue
-        moves = MessageMoves(cell, self.clock, entropy)
-        self.move_runner = MoveRunner(
-            moves, self.registry, self.engine, self.clock, entropy, self._runner.waits
+        ground = Ground(
+            cells={"a": cell},
+            control=cell,
+            bodies={"a": new_bodies()} if new_bodies is not None else {},
+            clock=self.clock,
+            entropy=SystemEntropy(),
+            waits=self._runner.waits,
+            registry_secret=_REGISTRY_SECRET,
+            master_keys=self.master_keys,
         )
-        self.accounts = Accounts(cell, self.clock, entropy, _REGISTRY_SECRET)
-        administration = Administration(self.accounts, OPERATOR, verifies, self._record)
-        self.operations = (
-            *queue_operations(self.registry, self.engine, moves),
-            *message_operations(self.engine),
-            *extension_operations(self.engine),
-            *account_operations(administration),
+        settings = ServiceSettings(
+            verifies,
+            OPERATOR,
+            sixty_second_rules=sixty_second_rules,
+            auto_create_queues=auto_create_queues,
         )
-        self.front_end = FrontEnd(
-            self.operations,
-            self.registry,
-            self.clock,
-            entropy,
-            FrontEndSettings(),
-            self.served.append,
-            expected,
-            quotas=self.accounts if verifies else None,
-            credentials=self.accounts if verifies else None,
-        )
+        self.service = service = Service(ground, settings, self.served.append, self._record)
+        self.registry, self.accounts = service.registry, service.accounts
+        self.engine, self.move_runner = service.engine, service.move_runner
+        self.operations, self.front_end = service.operations, service.front_end
 
     def _open_cell(self, neighbour: "InProcessServer | None") -> tuple[Cell, Cell]:
         """The cell, and as the engines see it."""

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.conformance.in_process import OPERATOR, InProcessServer
+from control_plane.service import OPERATOR
+from tests.conformance.in_process import InProcessServer
 
 SHOP = "111122223333"
 BANK = "444455556666"

@@ -8,7 +8,8 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.retries.standard import ThrottledRetryableChecker as Repeated
 
-from tests.conformance.in_process import OPERATOR, InProcessServer
+from control_plane.service import OPERATOR
+from tests.conformance.in_process import InProcessServer
 
 LOUD = "111122223333"
 CALM = "444455556666"

@@ -4,27 +4,14 @@ import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from control_plane.accounts import Accounts
-from control_plane.message_moves import MessageMoves
-from control_plane.operations.account_catalog import account_operations
-from control_plane.operations.administration import Administration
-from control_plane.operations.catalog import queue_operations
-from control_plane.registry import Registry
-from data_plane.bag.engine import Bag
+from control_plane.service import Ground, Service, ServiceSettings
 from data_plane.core import sigv4
 from data_plane.core.errors import RefusedError
-from data_plane.engine import Engine
-from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.served import Served
-from data_plane.frontend.settings import FrontEndSettings
-from data_plane.log.engine import Log
 from data_plane.memory.cell import MemoryCell
-from data_plane.operations.catalog import extension_operations, message_operations
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.runtime.event_loop import EventLoopWaits
-from data_plane.stored.bodies import BodyStore
-from data_plane.stored.data_keys import DataKeys
-from tests.conformance.in_process import ACCOUNT, ENDPOINT, OPERATOR, REGION
+from tests.conformance.in_process import ACCOUNT, ENDPOINT, REGION
 from tests.property.request_corpus import QUEUES
 from tests.unit.data_plane.master_keys import HeldKeys
 from tests.unit.data_plane.runtime.virtual_loop import VirtualLoop
@@ -48,29 +35,20 @@ class FuzzedServer:
         self._answered = 0
         self.served: list[Served] = []
         cell = MemoryCell(loop)
-        waits = EventLoopWaits(loop)
-        registry = Registry(cell, ["a"], loop, entropy, secret=SECRET)
-        data_keys = DataKeys(loop, entropy, waits, cell, HeldKeys())
-        bodies: dict[str, BodyStore] = {}
-        ports = ({"a": cell}, loop, entropy, waits, bodies, registry, data_keys)
-        engine = Engine(Bag(*ports), Log(*ports))
-        accounts = Accounts(cell, loop, entropy, SECRET)
-        administration = Administration(accounts, OPERATOR, True, lambda *_, **__: None)  # noqa: FBT003 - it checks
-        self.operations = (
-            *queue_operations(registry, engine, MessageMoves(cell, loop, entropy)),
-            *message_operations(engine),
-            *extension_operations(engine),
-            *account_operations(administration),
+        ground = Ground(
+            cells={"a": cell},
+            control=cell,
+            bodies={},
+            clock=loop,
+            entropy=entropy,
+            waits=EventLoopWaits(loop),
+            registry_secret=SECRET,
+            master_keys=HeldKeys(),
         )
-        self._front_end = FrontEnd(
-            self.operations,
-            registry,
-            loop,
-            entropy,
-            FrontEndSettings(),
-            self.served.append,
-            credentials=accounts,
-        )
+        settings = ServiceSettings(verifies=True)
+        service = Service(ground, settings, self.served.append, lambda *_, **__: None)
+        self.operations, self._front_end = service.operations, service.front_end
+        accounts = service.accounts
         self._runner.run(accounts.create_account("fuzzed", ACCOUNT, {}))
         self._key = self._runner.run(accounts.create_key(ACCOUNT))
         for name in QUEUES:

@@ -5,7 +5,7 @@ import pytest
 from data_plane.bag.calls import CallPart, find_parts, ids_of_parts, known_ids, merge_ids
 from data_plane.core.message import Outgoing
 from data_plane.memory.cell import MemoryCell
-from data_plane.ports import Append, Appended, CellUnavailableError, Key
+from data_plane.ports import Append, Appended, Attributes, CellUnavailableError, Key
 from data_plane.stored import keys
 from data_plane.stored.segment import (
     CallInSegment,
@@ -102,8 +102,8 @@ def test_parts_are_found_by_the_name_of_the_call() -> None:
     def found_in(part: CallPart, call: bytes) -> dict[int, bytes]:
         messages = [pack_message(i, Outgoing(body="x"), "1") for i in part.ids]
         calls = pack_calls([CallInSegment(part.name, 0, len(messages))])
-        item = {"v": 1, "k": "s", "t": 1, "i": 0, "n": len(messages), "c": calls}
-        segment = LoadedSegment(Key("B|0|00|0", b""), item | seal(messages, None, ""))
+        item: Attributes = {"v": 1, "k": "s", "t": 1, "i": 0, "n": len(messages), "c": calls}
+        segment = LoadedSegment(Key("B|0|00|0", b""), {**item, **seal(messages, None, "")})
         return ids_of_parts(segment, find_parts(segment.item, call, 10), lambda *_: b"")
 
     ids = [bytes((number,)) * 16 for number in range(1, 11)]

@@ -1,0 +1,128 @@
+"""The service itself, put together: what answers requests over cells, whoever runs it.
+
+The long-lived server and the functions of a deployment open their cells and keys each in its own
+way; from there on they are the same.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from control_plane.accounts import Accounts
+from control_plane.auto_creation import AutoCreatingEngine
+from control_plane.message_moves import MessageMoves
+from control_plane.message_moves_running import MoveRunner
+from control_plane.operations.account_catalog import account_operations
+from control_plane.operations.administration import Administration, Record
+from control_plane.operations.catalog import queue_operations
+from control_plane.registry import Registry
+from control_plane.sweep import sweep_dropped
+from data_plane.bag.engine import Bag
+from data_plane.engine import Engine
+from data_plane.frontend.front_end import FrontEnd
+from data_plane.frontend.served import Served
+from data_plane.frontend.settings import FrontEndSettings
+from data_plane.log.engine import Log
+from data_plane.operations.catalog import extension_operations, message_operations
+from data_plane.ports import Cell, Clock, Entropy, MasterKeys, Waits
+from data_plane.stored.bodies import BodyStore
+from data_plane.stored.data_keys import DataKeys
+
+OPERATOR: Final = "000000000000"
+"""The account whose root administers the others, where no setting names another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a service stands on: its stores, its keys, and what runs its coroutines.
+
+    `cells` hold messages, by the names that definitions of queues have; `control` is the
+    registry's, as the control plane uses it. `bodies` has what is too big for items of a cell.
+    """
+
+    cells: Mapping[str, Cell]
+    control: Cell
+    bodies: Mapping[str, BodyStore]
+    clock: Clock
+    entropy: Entropy
+    waits: Waits
+    registry_secret: bytes = field(repr=False)
+    master_keys: MasterKeys | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """What an operator decides about a service, whoever runs it.
+
+    With `verifies`, signatures count, policies decide and quotas hold; `operator` is the account
+    whose root administers the others. The rest is as in data_plane.settings.
+    """
+
+    verifies: bool
+    operator: str = OPERATOR
+    sixty_second_rules: bool = True
+    auto_create_queues: bool = False
+    front_end: FrontEndSettings = field(default_factory=FrontEndSettings)
+
+
+class Service:
+    """Registry, accounts, engines and the front end before them.
+
+    `observe` is called once for each answer, `record` for each act of administration.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        settings: ServiceSettings,
+        observe: Callable[[Served], None],
+        record: Record,
+    ) -> None:
+        self.cells = ground.cells
+        self.clock = clock = ground.clock
+        entropy, waits, control = ground.entropy, ground.waits, ground.control
+        self.registry = Registry(
+            control,
+            tuple(ground.cells),
+            clock,
+            entropy,
+            sixty_second_rules=settings.sixty_second_rules,
+            secret=ground.registry_secret,
+        )
+        data_keys = DataKeys(clock, entropy, waits, control, ground.master_keys)
+        ports = (ground.cells, clock, entropy, waits, ground.bodies, self.registry, data_keys)
+        bag, log = Bag(*ports), Log(*ports)
+        self.engine = Engine(bag, log)
+        expected = None
+        if settings.auto_create_queues:
+            self.engine = creating = AutoCreatingEngine(bag, log, self.registry, clock)
+            expected = creating.expected_queue
+        moves = MessageMoves(control, clock, entropy)
+        self.move_runner = MoveRunner(moves, self.registry, self.engine, clock, entropy, waits)
+        self.accounts = Accounts(control, clock, entropy, ground.registry_secret)
+        administration = Administration(self.accounts, settings.operator, settings.verifies, record)
+        self.operations = (
+            *message_operations(self.engine),
+            *extension_operations(self.engine),
+            *queue_operations(self.registry, self.engine, moves),
+            *account_operations(administration),
+        )
+        known_accounts = self.accounts if settings.verifies else None
+        self.front_end = FrontEnd(
+            self.operations,
+            self.registry,
+            clock,
+            entropy,
+            settings.front_end,
+            observe,
+            expected,
+            quotas=known_accounts,
+            credentials=known_accounts,
+        )
+
+    async def sweep_dropped(self) -> int:
+        """Remove some of what deleted queues left behind; how many items, 0 if there are none.
+
+        Raises CellUnavailableError.
+        """
+        return await sweep_dropped(self.registry, self.cells, self.clock.now_us())
