@@ -16,7 +16,7 @@ from tests.simulation.history import Attempt, Call, History
 from tests.simulation.ledger import NEVER_US, Delivered, Ledger, attributes_of, make_ledger
 from tests.simulation.oracle import SECOND_US, Violation
 from tests.simulation.plan import QueuePlan
-from tests.simulation.redrive.universe import DeadLetterPlan, arn
+from tests.simulation.redrive.universe import RETENTION_S, DeadLetterPlan, arn
 from tests.simulation.world import World
 
 
@@ -33,7 +33,7 @@ class Case(oracle.Case):
     plan: DeadLetterPlan
 
     def __init__(self, plan: DeadLetterPlan, world: World) -> None:
-        queues = [QueuePlan(name, plan.visibility_s, 0, 345_600) for name in plan.queues]
+        queues = [QueuePlan(name, plan.visibility_s, 0, RETENTION_S) for name in plan.queues]
         super().__init__(plan, queues, world)
         self.ledger: Ledger = make_ledger(_with_places(world.history))
         self.stamps_us: dict[str, list[int]] = defaultdict(list)
@@ -97,7 +97,7 @@ def _with_place(call: Call, attempt: Attempt) -> Attempt:
 
 def acknowledged_arrives(case: Case) -> Iterator[Violation]:
     """What was acknowledged is delivered in the end, in some queue, unless somebody deleted it."""
-    if case.plan.dead_retention_s < 345_600:
+    if case.plan.dead_retention_s < RETENTION_S:
         return
     ends_us = case.time_of("the faults end")
     delivered: set[str] = set()
@@ -218,7 +218,7 @@ def groups_stay_in_order(case: Case) -> Iterator[Violation]:
         order = sorted(messages, key=lambda known: _sequence(messages[known][0]))
         for number, later in enumerate(order):
             for earlier in order[:number]:
-                words = _overtaking(messages[earlier], messages[later])
+                words = _overtaking(case, messages[earlier], messages[later])
                 if words:
                     text = f"{later} was delivered from {queue} before {earlier}"
                     yield Violation("groups stay in order", text, words)
@@ -229,15 +229,29 @@ def _sequence(delivered: Delivered) -> str:
     return str(delivered.message["Attributes"]["SequenceNumber"])
 
 
-def _overtaking(earlier: list[Delivered], later: list[Delivered]) -> list[str]:
-    """The ids where a receive got the later one alone, and a later receive the earlier one."""
+def _overtaking(case: Case, earlier: list[Delivered], later: list[Delivered]) -> list[str]:
+    """The ids where a receive got the later one alone, and a later receive the earlier one.
+
+    What a front end takes for expired, because its clock is or was ahead, holds nothing there.
+    """
     together = {id(one.attempt) for one in earlier}
+    expires_us = _expires_us(case, earlier[0])
     for one in later:
-        if id(one.attempt) not in together and any(
-            again.attempt.invoked_us > one.answered_us for again in earlier
+        if (
+            id(one.attempt) not in together
+            and one.answered_us < expires_us
+            and any(again.attempt.invoked_us > one.answered_us for again in earlier)
         ):
             return [place_of(one.id).id, place_of(earlier[0].id).id]
     return []
+
+
+def _expires_us(case: Case, delivered: Delivered) -> int:
+    """The earliest time at which a front end may take a message for expired."""
+    is_dead = place_of(delivered.id).queue == case.plan.dead
+    retention_s = case.plan.dead_retention_s if is_dead else RETENTION_S
+    sent_us = int(delivered.message["Attributes"]["SentTimestamp"]) * 1000
+    return sent_us + retention_s * SECOND_US - case.late_us - case.estimate_error_us
 
 
 def _moves_in_order(

@@ -17,6 +17,8 @@ from tests.simulation.weather import choose_climate
 from tests.simulation.world import World
 
 REGION: Final = "eu-west-1"
+RETENTION_S: Final = 345_600
+"""Of all queues, but that some dead-letter queues keep messages for less."""
 TASKS: Final = ("none", "other", "home")
 
 
@@ -112,7 +114,7 @@ def _standard_plan(seed: int) -> DeadLetterPlan:
         sources=("q0", "q1")[: random.choice((1, 1, 2))],
         receives_max=random.choice((1, 1, 2, 3)),
         visibility_s=random.choice((1, 3, 8)),
-        dead_retention_s=random.choice((90, 345_600, 345_600, 345_600)),
+        dead_retention_s=random.choice((90, RETENTION_S, RETENTION_S, RETENTION_S)),
         tasks=tasks,
         policies_change=random.random() < 0.3,
         throughput_changes=False,
@@ -184,7 +186,7 @@ async def _look_again(plan: DeadLetterPlan, world: World) -> None:
 
 async def _create_queues(plan: DeadLetterPlan, client: Client) -> None:
     for name in (plan.dead, plan.other, *plan.sources):
-        retention_s = plan.dead_retention_s if name == plan.dead else 345_600
+        retention_s = plan.dead_retention_s if name == plan.dead else RETENTION_S
         attributes = {
             "VisibilityTimeout": str(plan.visibility_s),
             "MessageRetentionPeriod": str(retention_s),
