@@ -183,7 +183,7 @@ def _read_attribute(name: str, value: Mapping[str, Any]) -> MessageAttribute:
     text: str = value.get("StringValue") or ""
     if not text:
         raise _empty_value(name, kind)
-    _check_characters(text)
+    _check_characters_of_attribute(text)
     if kind == "Number" and not _is_number(text):
         raise _refused(f"Can't cast the value of message (user) attribute '{name}' to a number.")
     return MessageAttribute(data_type, text.encode())
@@ -206,7 +206,7 @@ def _check_data_type(name: str, data_type: str) -> str:
             f"The type of message (user) attribute '{name}' is invalid. You must use only the "
             "following supported type prefixes: Binary, Number, String."
         )
-    _check_characters(data_type)
+    _check_characters_of_attribute(data_type)
     return kind
 
 
@@ -237,7 +237,7 @@ def _read_trace_header(system: Mapping[str, Mapping[str, Any]]) -> str:
             f"Message (system) attribute '{TRACE_HEADER}' must contain a non-empty value of type "
             "'String'."
         )
-    _check_characters(text)
+    _check_characters_of_attribute(text)
     if len(text.encode()) > TRACE_HEADER_BYTES_MAX:
         raise _refused(
             f"Message (system) attribute '{TRACE_HEADER}' must be shorter than "
@@ -246,14 +246,22 @@ def _read_trace_header(system: Mapping[str, Mapping[str, Any]]) -> str:
     return text
 
 
-def _check_characters(text: str) -> None:
+def _check_characters(body: str) -> None:
+    if _has_invalid_characters(body):
+        raise invalid_characters()
+
+
+def _check_characters_of_attribute(text: str) -> None:
+    """As for bodies, but under another code: recorded from AWS."""
+    if _has_invalid_characters(text):
+        raise _refused(invalid_characters().message)
+
+
+def _has_invalid_characters(text: str) -> bool:
     if text.isascii():  # nearly all are, and bytes are checked several times as fast
         encoded = text.encode()
-        wrong = len(encoded.translate(None, _ASCII_NOT_ALLOWED)) != len(encoded)
-    else:
-        wrong = _find_invalid_character(text) is not None
-    if wrong:
-        raise invalid_characters()
+        return len(encoded.translate(None, _ASCII_NOT_ALLOWED)) != len(encoded)
+    return _find_invalid_character(text) is not None
 
 
 def _empty_value(name: str, kind: str) -> RefusedError:

@@ -31,6 +31,8 @@ from data_plane.protocol.message_shapes import RECEIVE_MESSAGE_INPUT, RECEIVE_ME
 from data_plane.protocol.operation import Call, Operation, Params
 
 _US_PER_S: Final = 1_000_000
+_ALL_NAMES: Final = frozenset({"All", "*"})
+"""Either asks for all message attributes, as the empty prefix `.*` does: recorded from AWS."""
 
 
 def receive_message(engine: MessageEngine) -> Operation:
@@ -107,6 +109,6 @@ def _read_choice(params: Params) -> Choice:
             f"[{RECEIVE_ATTRIBUTE_NAMES_MAX}].",
         )
     prefixes = [name.removesuffix(".*") for name in names if name.endswith(".*")]
-    if "All" in names:
+    if not names.isdisjoint(_ALL_NAMES):
         prefixes.append("")
     return Choice(system, names, tuple(prefixes))

@@ -77,6 +77,7 @@ def test_a_message_without_attributes_has_no_digest_of_them(sqs: Any, url: str) 
     [
         (["All"], set(ATTRIBUTES)),
         ([".*"], set(ATTRIBUTES)),
+        (["*"], set(ATTRIBUTES)),
         (["text"], {"text"}),
         (["text.*"], {"text", "text.custom"}),
         (["number", "unknown", "bytes"], {"number", "bytes"}),

@@ -97,6 +97,7 @@ def test_unknown_system_attributes_are_refused(name: str) -> None:
         (["OtherName", "Dummy.*"], None, 4),
         (["All"], None, 4),
         ([".*"], None, 4),
+        (["*"], None, 4),
     ],
 )
 def test_message_attributes_by_name_and_prefix(
