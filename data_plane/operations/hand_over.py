@@ -24,6 +24,8 @@ async def receive(  # noqa: PLR0913 - as MessageEngine.receive
 
     At most once: only what this call itself has deleted, durably, is delivered. What it has leased
     and could not delete is either another receiver's by now, or lost; it is never delivered twice.
+    So a repeated `attempt` gets nothing again: it would hold the handles of the first, and whoever
+    holds them may delete.
     """
     at_most_once = queue.delivery_guarantee == AT_MOST_ONCE
     deliveries = await engine.receive(
@@ -31,7 +33,7 @@ async def receive(  # noqa: PLR0913 - as MessageEngine.receive
         count=count,
         visibility_s=_HAND_OVER_S if at_most_once else visibility_s,
         until_us=until_us,
-        attempt=attempt,
+        attempt="" if at_most_once else attempt,
     )
     if not at_most_once or not deliveries:
         return deliveries

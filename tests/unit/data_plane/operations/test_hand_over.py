@@ -10,6 +10,8 @@ from data_plane.log.engine import Log
 from data_plane.operations import hand_over
 from data_plane.runtime.event_loop import EventLoopWaits
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
+from tests.unit.data_plane.log.conftest import QUEUE as FIFO_QUEUE
+from tests.unit.data_plane.log.conftest import Bench as LogBench
 
 ONCE = replace(QUEUE, attributes={"TidegateDeliveryGuarantee": AT_MOST_ONCE})
 
@@ -60,3 +62,34 @@ def test_the_visibility_asked_for_has_no_effect() -> None:
         assert await bench.receive() == []
 
     asyncio.run(story())
+
+
+class RepeatedEngine(Engine):
+    """A receive whose call is repeated elsewhere before its messages are deleted."""
+
+    def __init__(self, bench: LogBench) -> None:
+        bag = Bag({"a": bench.cell}, bench.clock, bench.entropy, EventLoopWaits(bench.clock))
+        super().__init__(bag, bench.log)
+        self.elsewhere = Engine(bag, bench.front_end())
+        self.again: list[Delivery] = []
+
+    async def receive(self, queue: Queue, **options: Any) -> list[Delivery]:
+        deliveries = await super().receive(queue, **options)
+        self.again = await hand_over.receive(self.elsewhere, queue, **options)
+        return deliveries
+
+
+def test_a_repeated_attempt_shows_nothing_again() -> None:
+    queue = replace(FIFO_QUEUE, attributes={**FIFO_QUEUE.attributes, **ONCE.attributes})
+    bench = LogBench(queue=queue)
+
+    async def story() -> None:
+        await bench.send("g:1", "g:2")
+        repeated = RepeatedEngine(bench)
+        shown = await hand_over.receive(
+            repeated, queue, count=10, visibility_s=0, until_us=0, attempt="a"
+        )
+        assert [delivery.message.body for delivery in shown] == ["1", "2"]
+        assert repeated.again == []
+
+    bench.run(story())
