@@ -86,7 +86,7 @@ MISSING_AUTHENTICATION_TOKEN: Final = _common(
 INCOMPLETE_SIGNATURE: Final = _common("IncompleteSignatureException", "IncompleteSignature")
 INVALID_CLIENT_TOKEN: Final = _common("UnrecognizedClientException", "InvalidClientTokenId", 403)
 SIGNATURE_DOES_NOT_MATCH: Final = _common("InvalidSignatureException", "SignatureDoesNotMatch", 403)
-INVALID_SECURITY: Final = Fault("InvalidSecurity", "InvalidSecurity")
+INVALID_SECURITY: Final = Fault("InvalidSecurity", "InvalidSecurity", 403)
 
 INTERNAL_FAILURE: Final = _common("InternalFailure", "InternalFailure", 500, sender=False)
 SERVICE_UNAVAILABLE: Final = _common("ServiceUnavailable", "ServiceUnavailable", 503, sender=False)

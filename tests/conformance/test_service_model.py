@@ -15,21 +15,13 @@ from tests.conformance.query_model import query_model
 CHECKED_IN_OTHER_WORDS = {"DataType"}
 """Required members that SQS asks for with messages of their own, which the message rules know."""
 
-NEVER_RAISED = {
-    "InvalidIdFormat",  # SQS itself answers ReceiptHandleIsInvalid
-    "InvalidSecurity",  # requests without signature or TLS, which SQS no longer takes
-    "KmsAccessDenied",
-    "KmsDisabled",
-    "KmsInvalidKeyUsage",
-    "KmsInvalidState",
-    "KmsNotFound",
-    "KmsOptInRequired",
-    "KmsThrottled",  # as all before: there is no AWS KMS behind the server
-}
+NEVER_RAISED = {"InvalidIdFormat"}  # SQS itself answers ReceiptHandleIsInvalid
 """Errors of the model that nothing in the server can lead to."""
 
 STATUSES = {
     "InvalidAddress": 404,
+    "InvalidSecurity": 403,
+    "KmsOptInRequired": 403,
     "OverLimit": 403,
     "PurgeQueueInProgress": 403,
     "ReceiptHandleIsInvalid": 404,
@@ -43,6 +35,14 @@ CODES = {
     "InvalidAttributeName": "InvalidAttributeName",
     "InvalidAttributeValue": "InvalidAttributeValue",
     "InvalidMessageContents": "InvalidMessageContents",
+    "InvalidSecurity": "InvalidSecurity",
+    "KmsAccessDenied": "KMS.AccessDeniedException",
+    "KmsDisabled": "KMS.DisabledException",
+    "KmsInvalidKeyUsage": "KMS.InvalidKeyUsageException",
+    "KmsInvalidState": "KMS.InvalidStateException",
+    "KmsNotFound": "KMS.NotFoundException",
+    "KmsOptInRequired": "KMS.OptInRequired",
+    "KmsThrottled": "KMS.ThrottlingException",
     "OverLimit": "OverLimit",
     "QueueDoesNotExist": "AWS.SimpleQueueService.NonExistentQueue",
     "QueueNameExists": "QueueAlreadyExists",
