@@ -2,14 +2,14 @@
 
 import click
 
-from control_plane.cli.connection import Connect, connecting
+from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.quotas import read_quotas
 from control_plane.cli.refusals import or_exit
 from control_plane.cli.tables import lines
 from control_plane.cli.times import day
 
 
-@click.group()
+@click.group(cls=ConnectedGroup)
 @connecting
 def account() -> None:
     """Create, list and close accounts, and set their quotas; for the operator."""

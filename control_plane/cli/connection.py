@@ -19,6 +19,38 @@ _ANY: Final = "tidegate"
 """Without authentication any credentials serve."""
 
 
+class ConnectedGroup(click.Group):
+    """A group of commands whose options of the connection may stand behind the command, too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse them as if they stood before it."""
+        own = {name for parameter in self.params for name in parameter.opts}
+        before: list[str] = []
+        behind: list[str] = []
+        rest = iter(args)
+        for argument in rest:
+            if argument == "--":
+                behind += [argument, *rest]
+            elif argument.partition("=")[0] not in own:
+                behind.append(argument)
+            elif "=" in argument:
+                before.append(argument)
+            else:
+                value = next(rest, None)
+                if value is None:
+                    return super().parse_args(ctx, [argument])  # which says what is missing
+                before += [argument, value]
+        return super().parse_args(ctx, before + behind)
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Let the command's help tell of them."""
+        cmd.epilog = (
+            f"Where the server is, and who calls, say options such as --endpoint and --credentials:"
+            f" see `tidegate {self.name} --help`."
+        )
+        super().add_command(cmd, name)
+
+
 class _Profile(NamedTuple):
     access_key_id: str
     secret: str

@@ -9,7 +9,7 @@ from typing import Final, TextIO
 
 import click
 
-from control_plane.cli.connection import Connect, connecting
+from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.of_account import account_option, of_account
 from control_plane.cli.refusals import or_exit
 from control_plane.cli.tables import lines
@@ -18,7 +18,7 @@ from control_plane.cli.times import day
 _MODE: Final = 0o600
 
 
-@click.group()
+@click.group(cls=ConnectedGroup)
 @connecting
 def key() -> None:
     """Create, list and revoke access keys."""

@@ -3,7 +3,7 @@
 import click
 
 from control_plane.cli.browse import browse
-from control_plane.cli.connection import Connect, connecting
+from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.refusals import or_exit
 from control_plane.cli.tables import lines
 
@@ -15,7 +15,7 @@ _COUNTS = (
 )
 
 
-@click.group()
+@click.group(cls=ConnectedGroup)
 @connecting
 def queue() -> None:
     """List, create, delete and browse queues."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 import click
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError
 
 T = TypeVar("T")
 
@@ -14,9 +14,9 @@ _HINTS: Final = {
         "The server does not know this access key: name its credentials file by --data or"
         " AWS_SHARED_CREDENTIALS_FILE, or give an access key."
     ),
-    "SignatureDoesNotMatch": "The secret is not that of the access key.",
 }
 """What to do, by the code of the error, where AWS's message does not say it."""
+_WRONG_SIGNATURE: Final = "The request signature we calculated does not match"
 
 
 def or_exit(call: Callable[[], T]) -> T:
@@ -26,6 +26,10 @@ def or_exit(call: Callable[[], T]) -> T:
     except ClientError as error:
         told = error.response["Error"]
         message = _HINTS.get(told.get("Code", ""), told.get("Message", str(error)))
+        if message.startswith(_WRONG_SIGNATURE):
+            message = "The secret is not that of the access key."
+    except EndpointConnectionError as error:
+        message = f"{error} Is a server running there? --endpoint says where it is."
     except (BotoCoreError, ValueError) as error:
         message = str(error)
     click.echo(f"tidegate: {' '.join(message.split())}", err=True)

@@ -157,14 +157,15 @@ _DEFAULTS = ServerSettings()
     envvar="TIDEGATE_ACCOUNT",
     default=_DEFAULTS.account,
     show_envvar=True,
-    help="Account of callers whose access key id is no account id (12 digits).",
+    help="The operator's account; without authentication also that of callers whose access key id"
+    " is no account id (12 digits).",
 )
 @click.option(
     "--region",
     envvar="TIDEGATE_REGION",
     default=_DEFAULTS.region,
     show_envvar=True,
-    help="Region of callers whose requests name none.",
+    help="Region of callers whose requests name none, and of the DynamoDB table.",
 )
 @click.option(
     "--base-url",

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import click
 
-from control_plane.cli.connection import Connect, connecting
+from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.of_account import account_option, of_account
 from control_plane.cli.refusals import or_exit
 from control_plane.cli.tables import lines
 from control_plane.cli.times import day
 
 
-@click.group()
+@click.group(cls=ConnectedGroup)
 @connecting
 def user() -> None:
     """Create, list and delete users of an account."""

@@ -239,4 +239,7 @@ def test_a_refusal_is_one_line_that_says_what_to_do(client: FakeClient) -> None:
 
     assert refuse("OverLimit", "There are\n2 already").stderr == "tidegate: There are 2 already\n"
     assert "AWS_SHARED_CREDENTIALS_FILE" in refuse("InvalidClientTokenId", "The token").stderr
-    assert "The secret is not that" in refuse("SignatureDoesNotMatch", "The request").stderr
+    wrong = "The request signature we calculated does not match the signature you provided. Check"
+    assert "The secret is not that" in refuse("SignatureDoesNotMatch", wrong).stderr
+    late = "Signature expired: 20260101T000000Z is now earlier than 20260101T010000Z"
+    assert late in refuse("SignatureDoesNotMatch", late).stderr

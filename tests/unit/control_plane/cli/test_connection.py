@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from control_plane.cli.connection import ConnectedGroup
 from control_plane.cli.main import tidegate
 
 
@@ -69,6 +70,42 @@ def test_the_file_of_the_server_is_taken_from_its_data_folder(
     assert connected.who == ("OTHER", "secret of OTHER", "us-east-1")
     create(TIDEGATE_DATA="elsewhere", AWS_REGION="us-west-2")
     assert connected.who == ("OTHER", "secret of OTHER", "us-west-2")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["queue", "--endpoint", "http://h:1", "--region", "eu-west-1", "create", "orders"],
+        ["queue", "create", "--endpoint", "http://h:1", "orders", "--region", "eu-west-1"],
+        ["queue", "create", "orders", "--region=eu-west-1", "--endpoint=http://h:1"],
+        ["queue", "--region=eu-west-1", "create", "--endpoint", "http://h:1", "--", "orders"],
+    ],
+    ids=" ".join,
+)
+def test_options_may_stand_before_the_command_or_behind_it(
+    connected: Recorder, arguments: list[str]
+) -> None:
+    ended = CliRunner().invoke(tidegate, arguments, prog_name="tidegate")
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert connected.options["endpoint"] == "http://h:1"
+    assert connected.options["region_name"] == "eu-west-1"
+
+
+def test_an_option_without_its_value_is_named(connected: Recorder) -> None:
+    ended = CliRunner().invoke(tidegate, ["queue", "create", "orders", "--endpoint"])
+    assert ended.exit_code == 2
+    assert "Option '--endpoint' requires an argument." in ended.stderr
+    assert connected.options == {}
+
+
+def test_no_command_has_an_option_of_the_connection() -> None:
+    groups = [group for group in tidegate.commands.values() if isinstance(group, ConnectedGroup)]
+    assert [group.name for group in groups] == ["queue", "account", "user", "key"]
+    for group in groups:
+        own = {name for parameter in group.params for name in parameter.opts}
+        for command in group.commands.values():
+            assert own.isdisjoint(name for option in command.params for name in option.opts)
+            assert f"`tidegate {group.name} --help`" in (command.epilog or "")
 
 
 def test_options_go_over_variables_over_the_file(connected: Recorder, tmp_path: Path) -> None:
