@@ -4,7 +4,7 @@ The steps are those of the bag (docs/storage.md, "Moved messages of FIFO queues"
 decides it, which receiving writes; the copy, an append like every other; the end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -87,10 +87,15 @@ def _partition(partitions: list[Access], target: Queue, message: Message) -> Acc
     return partitions[group_hash(target, message.group)[0] % len(partitions)]
 
 
-def of_one_kind(messages: Sequence[Pending], decided: dict[int, Move | None]) -> list[Pending]:
-    """Of each group either what moves or what is delivered, up to the first of the other kind."""
+def of_one_kind(
+    messages: Sequence[Pending], decided: dict[int, Move | None], delivering: Collection[bytes]
+) -> list[Pending]:
+    """Of each group either what moves or what is delivered, up to the first of the other kind.
+
+    Of the groups in `delivering` something before these is delivered.
+    """
     chosen: list[Pending] = []
-    moves: dict[bytes, bool] = {}
+    moves: dict[bytes, bool] = dict.fromkeys(delivering, False)
     lost: set[bytes] = set()
     for message in messages:
         group = message.group

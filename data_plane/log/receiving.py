@@ -218,32 +218,49 @@ async def _claim(
     for message in taken:
         by_block.setdefault(message.block.first, []).append(message)
     lost: set[bytes] = set()
+    delivering: set[bytes] = set()
     claimed: dict[tuple[int, int], Delivery] = {}
     for first in sorted(by_block):
         wanted = [message for message in by_block[first] if message.group not in lost]
         try:
-            deliveries = await _claim_in(at, wanted, visibility_s, token, mover) if wanted else {}
+            deliveries = (
+                await _claim_in(at, wanted, visibility_s, token, mover, delivering)
+                if wanted
+                else {}
+            )
         except (CellUnavailableError, RefusedError):
             if not claimed:
                 raise
             break  # What is claimed must be handed out.
         claimed |= deliveries
-        lost |= {m.group for m in wanted if (m.slot, m.position) not in deliveries and not m.done}
+        for message in wanted:
+            if (message.slot, message.position) in deliveries:
+                delivering.add(message.group)
+            elif not message.done:
+                lost.add(message.group)
     order = [(message.slot, message.position) for message in taken]
     return [claimed[place] for place in order if place in claimed]
 
 
-async def _claim_in(
-    at: Access, wanted: list[Pending], visibility_s: int, token: bytes, mover: Mover
+async def _claim_in(  # noqa: PLR0913, PLR0917 - a claim, and what it has got already
+    at: Access,
+    wanted: list[Pending],
+    visibility_s: int,
+    token: bytes,
+    mover: Mover,
+    delivering: set[bytes],
 ) -> dict[tuple[int, int], Delivery]:
-    """Claim messages of one block: what is delivered, by slot and position. Others are moved."""
+    """Claim messages of one block: what is delivered, by slot and position. Others are moved.
+
+    Nothing moves past what is delivered of its group: `delivering`, in the blocks before.
+    """
     block = wanted[0].block
     loaded = await reading.load(at, block, wanted)
     messages = _claimable(at, wanted, loaded)
     moves: dict[int, Move] = {}
     if moving.may_move(at, block, mover):
         decided = await moving.decide(at, block, messages, loaded, mover)
-        messages = moving.of_one_kind(_claimable(at, wanted, loaded), decided)
+        messages = moving.of_one_kind(_claimable(at, wanted, loaded), decided, delivering)
         moves = {m.index: move for m in messages if (move := decided[m.index]) is not None}
     if not messages:
         return {}

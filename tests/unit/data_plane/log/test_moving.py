@@ -7,9 +7,10 @@ import pytest
 
 from data_plane.core.errors import RefusedError, queue_does_not_exist
 from data_plane.core.identifiers import uuid_text
-from data_plane.core.message import Message, Outgoing
+from data_plane.core.message import Delivery, Message, Outgoing
 from data_plane.core.queue import Generation, Queue
 from data_plane.core.receipt_handle import decode
+from data_plane.log import appending, reader
 from data_plane.ports import CellUnavailableError
 from data_plane.stored.bounds import MOVE_LEASE_MS
 from tests.unit.data_plane.log.pipe import DEAD, ORDERS, Pipe, bodies
@@ -73,6 +74,33 @@ def test_what_is_behind_a_moving_message_waits_for_it(pipe: Pipe) -> None:
         pipe.dead_cell.stops = lambda _made: False
         pipe.clock.advance(MOVE_S)
         assert bodies(await pipe.receive()) == ["second"]
+
+    pipe.run(story())
+
+
+async def attempt(pipe: Pipe) -> list[Delivery]:
+    return await pipe.log.receive(pipe.queue, count=2, visibility_s=30, until_us=0, attempt="a")
+
+
+def test_nothing_moves_past_what_the_same_receive_delivers(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repeated attempt may have counted more receives of a message than of one before it."""
+    for module in (appending, reader):
+        monkeypatch.setattr(module, "BLOCK_FULL_MESSAGES", 1)
+
+    async def story() -> None:
+        await pipe.send("g:first")
+        await pipe.send("g:second")
+
+        first, _ = await attempt(pipe)
+        assert await pipe.log.change_visibility(pipe.queue, [(pipe.handle(first), 0)]) == [None]
+        assert bodies(await attempt(pipe)) == ["second"]
+        pipe.clock.advance(31)
+        assert bodies(await pipe.receive(visibility_s=0)) == ["first"]
+        for _ in range(2):
+            await pipe.receive(visibility_s=0)
+        assert bodies(await pipe.receive_dead()) == ["first", "second"]
 
     pipe.run(story())
 
