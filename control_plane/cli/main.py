@@ -5,9 +5,11 @@ import sys
 import click
 
 from control_plane.cli.account import account
+from control_plane.cli.cost import cost
 from control_plane.cli.key import key
 from control_plane.cli.keys import keys
 from control_plane.cli.queue import queue
+from control_plane.cli.root import root
 from control_plane.cli.serve import serve
 from control_plane.cli.user import user
 from data_plane import VERSION
@@ -32,6 +34,8 @@ tidegate.add_command(account)
 tidegate.add_command(user)
 tidegate.add_command(key)
 tidegate.add_command(keys)
+tidegate.add_command(cost)
+tidegate.add_command(root)
 
 
 def main() -> None:
