@@ -6,6 +6,7 @@ from functools import partial
 from itertools import chain
 
 from data_plane.core import receipt_handle
+from data_plane.core.digests import group_hash
 from data_plane.core.errors import RefusedError, is_of_kms
 from data_plane.core.message import Delivery, Message, Redriven
 from data_plane.core.queue import Queue
@@ -55,13 +56,17 @@ async def receive(
 async def _receive_or_move(
     desk: Desk, queue: Queue, count: int, visibility_s: int
 ) -> list[Delivery]:
-    """Deliver what is behind dead letters, once those are moved."""
+    """Deliver what is behind dead letters, once those are moved.
+
+    Not of the groups of which something is delivered already: it may be visible again by now.
+    """
     mover = DeadLetters(desk.queues, desk.is_dropped)
     deliveries: list[Delivery] = []
     for _ in range(FETCH_ROUNDS_MAX):
         moved_before, short = mover.moved, count - len(deliveries)
+        shown = frozenset(group_hash(queue, delivery.message.group) for delivery in deliveries)
         try:
-            deliveries += await _receive_now(desk, queue, short, visibility_s, mover)
+            deliveries += await _receive_now(desk, queue, short, visibility_s, mover, shown)
         except (CellUnavailableError, RefusedError):
             if not deliveries:
                 raise
@@ -89,8 +94,13 @@ async def redrive(desk: Desk, queue: Queue, *, count: int, target: Target) -> Re
     return Redriven(mover.moved, more, mover.refusal)
 
 
-async def _receive_now(
-    desk: Desk, queue: Queue, count: int, visibility_s: int, mover: Mover
+async def _receive_now(  # noqa: PLR0913, PLR0917 - a receive, and what it has got already
+    desk: Desk,
+    queue: Queue,
+    count: int,
+    visibility_s: int,
+    mover: Mover,
+    shown: frozenset[bytes] = frozenset(),
 ) -> list[Delivery]:
     """Deliver from the earliest generation that has something, then from those behind it."""
     generations = open_generations(desk, queue)
@@ -103,7 +113,7 @@ async def _receive_now(
                 if at.partition.reader.end is None:
                     await ended(at, following[number])
         turns = _from_another_each_time(desk, partitions)
-        round_ = _Round(desk, turns, earlier, visibility_s, mover)
+        round_ = _Round(desk, turns, earlier, visibility_s, mover, shown)
         await round_.deliver(count, deliveries)
         readers = [at.partition.reader for at in partitions]
         if len(deliveries) >= count or any(reader.end is None for reader in readers):
@@ -122,13 +132,17 @@ def _from_another_each_time(desk: Desk, partitions: list[Access]) -> list[Access
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """One receive's turn at a generation; groups wait for what the `earlier` ones have of them."""
+    """One receive's turn at a generation; groups wait for what the `earlier` ones have of them.
+
+    Of the groups `shown`, nothing is to be claimed.
+    """
 
     desk: Desk
     partitions: list[Access]
     earlier: list[Reader]
     visibility_s: int
     mover: Mover
+    shown: frozenset[bytes]
 
     async def deliver(self, count: int, deliveries: list[Delivery]) -> None:
         """Add to `deliveries`, up to `count`, what can be claimed.
@@ -171,15 +185,16 @@ class _Round:
         for _ in range(CLAIM_ATTEMPTS_MAX):
             most = min(count, self.mover.left)
             taken = reader.take(at.queue, most, at.now_us(), self.earlier)
+            wanted = [message for message in taken if message.group not in self.shown]
             due = upkeep.write_due(at)
-            if not taken and due is None:
-                return []
             try:
-                claim = _claim(at, taken, self.visibility_s, self.mover)
+                if not wanted and due is None:
+                    return []
+                claim = _claim(at, wanted, self.visibility_s, self.mover)
                 deliveries = await (claim if due is None else _side_by_side(at, claim, due))
             finally:
                 reader.put_back(taken)
-            if deliveries or not taken:
+            if deliveries or not wanted:
                 return deliveries
         return []
 

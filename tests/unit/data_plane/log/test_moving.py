@@ -78,6 +78,17 @@ def test_what_is_behind_a_moving_message_waits_for_it(pipe: Pipe) -> None:
     pipe.run(story())
 
 
+def test_nothing_is_delivered_again_behind_a_dead_letter(pipe: Pipe) -> None:
+    async def story() -> None:
+        await pipe.poison("h:poison")
+        await pipe.send("g:1", "h:2")
+        deliveries = await pipe.receive(visibility_s=0)
+        assert bodies(deliveries) == ["1", "2"]
+        assert [delivery.receive_count for delivery in deliveries] == [1, 1]
+
+    pipe.run(story())
+
+
 async def attempt(pipe: Pipe) -> list[Delivery]:
     return await pipe.log.receive(pipe.queue, count=2, visibility_s=30, until_us=0, attempt="a")
 
