@@ -49,10 +49,11 @@ async def encode_output(exchange: Exchange) -> None:
 
 
 def _base_url(exchange: Exchange) -> str:
-    """Scheme and host as the caller used them, also through a proxy."""
+    """Scheme, host and what leads to the service as the caller used them, also by a proxy."""
     headers = exchange.request.headers
     host = headers.get("host", "")
     scheme = headers.get("x-forwarded-proto", "").partition(",")[0].strip()
     if scheme not in ("http", "https"):
         scheme = "https" if exchange.request.secure else "http"
-    return f"{scheme}://{host if is_host(host) else 'localhost'}"
+    prefix = exchange.request.prefix
+    return f"{scheme}://{host if is_host(host) else 'localhost'}{prefix}"

@@ -80,7 +80,7 @@ class FrontEnd:
             authenticate(credentials, clock) if credentials else identify(settings),
             *((self._throttle.by_account,) if self._throttle else ()),
             decode_params(known),
-            find_queue(queues, expected),  # metadata
+            find_queue(queues, expected, settings.base_url),  # metadata
             *((authorise(queues),) if credentials else ()),
             *((self._throttle.by_queue,) if self._throttle else ()),
             allow_waiting(settings),
@@ -107,7 +107,7 @@ class FrontEnd:
         """Answer one request. Raises nothing that a request or a store can cause."""
         exchange = Exchange(
             request,
-            random_uuid_text(self._entropy.random_bytes(_REQUEST_ID_BYTES)),
+            request.request_id or random_uuid_text(self._entropy.random_bytes(_REQUEST_ID_BYTES)),
             self._clock.now_us(),
             protocol_of(request.headers),
         )

@@ -20,7 +20,7 @@ from data_plane.frontend.exchange import JSON, LEGACY_JSON, QUERY, Exchange, Sta
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.protocol import aws_json, aws_query, query_xml
 from data_plane.protocol.extension_shapes import extended_input
-from data_plane.protocol.http import HttpRequest
+from data_plane.protocol.http import HttpRequest, path_inside
 from data_plane.protocol.operation import Operation
 
 _QUEUE_PATH_SEGMENTS: Final = 2
@@ -57,7 +57,7 @@ def check_size_and_syntax(settings: FrontEndSettings) -> Stage:
             or sum(map(len, headers.values())) > REQUEST_HEADER_BYTES_MAX
         ):
             raise RefusedError(REQUEST_TOO_LARGE, "The request's headers are too long.")
-        exchange.path_queue = _read_path(request.path)
+        exchange.path_queue = _read_path(path_inside(request))
 
     return stage
 
@@ -91,7 +91,7 @@ def find_operation(operations: Iterable[Operation]) -> Stage:
         exchange.operation = operation
 
     async def stage(exchange: Exchange) -> None:
-        if exchange.path_queue is None and exchange.request.path not in ("/", ""):
+        if exchange.path_queue is None and path_inside(exchange.request) != "/":
             if exchange.protocol == JSON:
                 raise RefusedError(INVALID_ACTION, "The path is unknown.")
             exchange.response = query_xml.UNKNOWN_OPERATION
@@ -127,7 +127,7 @@ def decode_params(operations: Iterable[Operation]) -> Stage:
 
 def _read_path(path: str) -> tuple[str, str] | None:
     """Account and name of `/<account>/<queue>`, not checked."""
-    if path in ("/", ""):
+    if path == "/":
         return None
     segments = path.strip("/").split("/")
     if len(segments) != _QUEUE_PATH_SEGMENTS:

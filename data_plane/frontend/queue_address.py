@@ -1,13 +1,15 @@
 """Which queue a request means: the stage that resolves its address.
 
-Of a queue URL only account and name count, so that it works through every host, port and proxy. A
-bare name means the caller's own queue; a request on a queue's path need not repeat it. A request
-that names none asks for a queue that does not exist (recorded from AWS).
+Of a queue URL only account and name count, so that it works through every host, port and proxy;
+before them may be what leads to the service, as it is in queue URLs that were handed out. A bare
+name means the caller's own queue; a request on a queue's path need not repeat it. A request that
+names none asks for a queue that does not exist (recorded from AWS).
 """
 
 import re
 from collections.abc import Callable
 from typing import Final
+from urllib.parse import urlsplit
 
 from data_plane.core.errors import (
     INVALID_ADDRESS,
@@ -31,17 +33,19 @@ _url_parts: Final = re.compile(
 _FIRST_MESSAGES: Final = frozenset({"SendMessage", "SendMessageBatch"})
 
 
-def find_queue(queues: Queues, expected: ExpectedQueue | None = None) -> Stage:
+def find_queue(queues: Queues, expected: ExpectedQueue | None = None, base_url: str = "") -> Stage:
     """Look up the queue that the request names. Raises RefusedError for what can name none.
 
     A send to a queue of the caller's that is missing goes to the `expected` one, if there are such.
-    That there is none is for `require_queue` to say, once it is known who may hear it.
+    That there is none is for `require_queue` to say, once it is known who may hear it. Queue URLs
+    are handed out under `base_url`, if there is one.
     """
+    base_path = urlsplit(base_url).path
 
     async def stage(exchange: Exchange) -> None:
         if not exchange.chosen.on_queue:
             return
-        account, name = _address(exchange)
+        account, name = _address(exchange, base_path)
         if not is_queue_name(name):
             raise queue_does_not_exist()
         exchange.queue_account, exchange.queue_name = account, name
@@ -63,7 +67,7 @@ def _may_create(exchange: Exchange, account: str) -> bool:
     return exchange.chosen.name in _FIRST_MESSAGES and account == exchange.account
 
 
-def _address(exchange: Exchange) -> tuple[str, str]:
+def _address(exchange: Exchange, base_path: str) -> tuple[str, str]:
     url = exchange.params.get("QueueUrl", "")
     if not url:
         if exchange.path_queue is None:
@@ -72,11 +76,18 @@ def _address(exchange: Exchange) -> tuple[str, str]:
     elif "/" not in url:
         return exchange.account, url
     else:
-        url_account, url_name = _read_url(url)
-        account, name = url_account, url_name
+        account, name = _read_url(_without(_without(url, exchange.request.prefix), base_path))
     if not is_account(account):
         raise _not_an_address(url or exchange.request.path)
     return account, name
+
+
+def _without(url: str, prefix: str) -> str:
+    """The URL without a path before those of queues."""
+    path_at = url.find("/", url.find("://") + 3)
+    if not prefix or not url.startswith(prefix + "/", path_at):
+        return url
+    return url[:path_at] + url[path_at + len(prefix) :]
 
 
 def _read_url(url: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from data_plane.core.limits import (
     CALLS_MAX_DEFAULT,
     LONG_POLLS_MAX_DEFAULT,
+    RECEIVE_WAIT_S_MAX,
     REQUEST_BODY_BYTES_MAX,
 )
 
@@ -16,7 +17,7 @@ class FrontEndSettings:
     The defaults name callers whose credentials name no account or region. `base_url` replaces the
     scheme and host of queue URLs ("": those the caller used). At most `calls_max` calls and
     `long_polls_max` long polls are served at a time, each for `request_deadline_s` at most with
-    what it does, and for as long as it waits for messages.
+    what it does, and for as long as it waits for messages: `long_poll_s_max` at most.
     """
 
     default_account: str = "000000000000"
@@ -27,3 +28,4 @@ class FrontEndSettings:
     calls_max: int = CALLS_MAX_DEFAULT
     long_polls_max: int = LONG_POLLS_MAX_DEFAULT
     request_deadline_s: float = 15.0
+    long_poll_s_max: int = RECEIVE_WAIT_S_MAX

@@ -1,8 +1,7 @@
 """Logs: one JSON object a line on standard error.
 
 Lines are gathered for a moment and written together, so that a request pays for the making of its
-line alone. A request's line has the fields named here and no others: nothing of a body, a header
-or a query string, and of exceptions no message.
+line alone.
 """
 
 import asyncio
@@ -13,16 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from data_plane.frontend.served import Served
+from data_plane.http.lines import LEVELS, fields_of, level_of
 from data_plane.http.tracebacks import traceback_text
 from data_plane.ports import Clock
 
-LEVELS: Final = {"error": 40, "warning": 30, "info": 20}
-"""A served request logs at info, a refused one at warning, one that we failed at error."""
-
 _GATHER_S: Final = 0.1
 _LINES_MAX: Final = 1000
-_REFUSED: Final = 400
-_FAILED: Final = 500
 _MESSAGE_CHARS_MAX: Final = 1000
 
 
@@ -49,31 +44,9 @@ class LogWriter:
 
     def served(self, served: Served) -> None:
         """Log a request that was answered."""
-        if served.status < _REFUSED:
-            level = "info"
-        else:
-            level = "warning" if served.status < _FAILED else "error"
-        if LEVELS[level] < self._level:
-            return
-        fields: dict[str, object] = {
-            "event": "request",
-            "request_id": served.request_id,
-            "operation": served.operation,
-            "account": served.account,
-            "region": served.region,
-            "queue": served.queue,
-            "protocol": served.protocol,
-            "status": served.status,
-            "code": served.code,
-            "duration_ms": (served.finished_us - served.started_us) / 1000,
-            "messages": served.messages,
-            "bytes": served.bytes,
-            "failed_entries": served.failed_entries,
-            "client": served.client,
-        }
-        if served.exception is not None:
-            fields["traceback"] = traceback_text(served.exception)
-        self._append(level, fields)
+        level = level_of(served)
+        if LEVELS[level] >= self._level:
+            self._append(level, fields_of(served))
 
     def loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log what an event loop has nobody else to tell of: its exception handler.

@@ -13,6 +13,10 @@ class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     `path` and `query` are as received, not decoded; header names are in lower case. `secure` says
     whether it came to this server over TLS, whatever its headers claim. A `refusal` is what whoever
     serves HTTP found wrong with it: fault and message of the answer; its body was not read then.
+
+    `prefix` is what of the path leads to the service, where it shares a host with others. Who
+    serves it may have named it already (`request_id`, a UUID), and may have to be done with it at
+    a moment (`until_us`).
     """
 
     method: str
@@ -23,6 +27,14 @@ class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     client: str = ""
     secure: bool = False
     refusal: tuple[Fault, str] | None = None
+    prefix: str = ""
+    request_id: str = ""
+    until_us: int | None = None
+
+
+def path_inside(request: HttpRequest) -> str:
+    """The request's path as the service has it, without what leads to the service."""
+    return request.path.removeprefix(request.prefix) or "/"
 
 
 class HttpResponse(msgspec.Struct, frozen=True, gc=False):

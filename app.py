@@ -1,0 +1,52 @@
+"""The functions of a deployment in AWS Lambda: a name here for the handler of each.
+
+`app` answers API Gateway (REST, payload 1.0), `url` a function URL (payload 2.0), `task` the state
+machine, `stream` the streams of the cells' tables, `usage` a subscription to the doors' logs. All
+of them have the same asset; each imports only its own part, since that is what a start costs.
+"""
+
+import os
+from typing import Any
+
+from control_plane.serverless.rest import rest_app
+from control_plane.serverless.sandbox import Sandbox
+
+sandbox = Sandbox(os.environ)
+
+app = rest_app(lambda: sandbox.doors)
+
+
+def url(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Answer a request to the function's URL."""
+    return sandbox.doors.answer_url(event, context)
+
+
+def task(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Do the task that the state machine names: `{"task": "<name>", ...}`."""
+    from control_plane.serverless import tasks  # noqa: PLC0415 - for this function alone
+
+    opened = sandbox.opened
+    opened.clock.begin()
+    remaining_us = context.get_remaining_time_in_millis() * 1000
+    return opened.run(tasks.perform(event, opened.ground, opened.service, remaining_us))
+
+
+def stream(event: dict[str, Any], _context: Any) -> dict[str, Any]:
+    """Handle records of the stream of a cell's table."""
+    from control_plane.serverless import stream as records  # noqa: PLC0415 - as above
+
+    opened = sandbox.opened
+    opened.clock.begin()
+    return opened.run(records.handle(event, opened.ground))
+
+
+def usage(event: dict[str, Any], context: Any) -> Any:
+    """Write what the doors served, as their logs tell it, to the place of usage records."""
+    from control_plane.serverless import usage as lines  # noqa: PLC0415 - as above
+
+    return lines.run(event, context)
+
+
+# While a sandbox starts it has the most CPU; wrong settings end it there and then.
+if os.environ.get("_HANDLER") in {"app.app", "app.url"}:
+    _ = sandbox.doors

@@ -1,0 +1,1 @@
+"""Tidegate as functions in AWS Lambda: their settings, what they open, their doors and tasks."""

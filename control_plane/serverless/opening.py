@@ -1,0 +1,211 @@
+"""What a sandbox keeps from call to call, opened when it starts: cell, bodies, keys, the service.
+
+Nothing is made here that a deployment makes: a table, bucket or key that is missing, or of which
+this function may know nothing, ends the start. The requests that a start needs overlap.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from control_plane.registry_secret import UnreadableSecretError, read_or_make
+from control_plane.serverless.clock import InvocationClock
+from control_plane.serverless.logs import FunctionLog
+from control_plane.serverless.settings import PREFIX, FunctionSettings, VariableError
+from control_plane.service import Ground, Service, ServiceSettings
+from data_plane.blobs import opening as blobs_opening
+from data_plane.blobs.opening import BlobsOpenError, S3Place, place_of
+from data_plane.blobs.s3 import S3Blobs
+from data_plane.core.circuit_breaker import CircuitState
+from data_plane.dynamodb.cell import DEADLINE_S, DynamoCell
+from data_plane.dynamodb.opening import OpenError, connect
+from data_plane.frontend.served import Served
+from data_plane.frontend.settings import FrontEndSettings
+from data_plane.keys import kms
+from data_plane.keys.kms import KmsKeys
+from data_plane.ports import CellUnavailableError, Entropy, MasterKeysError, Offload
+from data_plane.runtime.blocking import BlockingDriver, BlockingWaits
+from data_plane.runtime.guard import Guard, GuardedOffload
+from data_plane.stored.binding import MissingBlobsError, confirm, read_binding
+from data_plane.stored.bodies import BodyStore
+from data_plane.stored.bounds import BLOB_THRESHOLD_BYTES
+from data_plane.system import SystemEntropy, sleep
+
+T = TypeVar("T")
+
+_THREADS_MAX: Final = 16
+"""Requests to stores that one call may have under way: those of a receive from many blocks."""
+_KMS_CONNECTIONS: Final = 4
+_WHOLE_ARN: Final = "arn:"
+_ALIAS: Final = ":alias/"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A service over DynamoDB, S3 and KMS, and what runs its coroutines: one call at a time."""
+
+    settings: FunctionSettings
+    ground: Ground
+    service: Service
+    clock: InvocationClock
+    driver: BlockingDriver
+    log: FunctionLog
+
+    def run(self, call: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end, with all that it starts; what it returns or raises."""
+        return self.driver.run(call)
+
+
+class _Drivers:
+    """The driver and its offloads, one for each use of each dependency, each behind a guard."""
+
+    def __init__(self, clock: InvocationClock, log: FunctionLog) -> None:
+        self.clock = clock
+        self.driver = BlockingDriver(clock, sleep, threads_max=_THREADS_MAX)
+        self.waits = BlockingWaits(self.driver)
+        self._log = log
+
+    def offload(self, name: str) -> Offload:
+        return GuardedOffload(self.driver.offload, Guard(name, self.clock, self._tell))
+
+    def _tell(self, name: str, state: CircuitState) -> None:
+        level = "warning" if state is CircuitState.OPEN else "info"
+        self._log.event(level, "circuit breaker", of=name, state=state.name.lower())
+
+
+def open_service(
+    settings: FunctionSettings,
+    clock: InvocationClock,
+    log: FunctionLog,
+    observe: Callable[[Served], None],
+) -> Opened:
+    """Open what the settings name; `observe` is called once for each answer.
+
+    Raises VariableError, which names the variable to look at.
+    """
+    drivers = _Drivers(clock, log)
+    entropy = SystemEntropy()
+    cell = _cell(settings, drivers)
+    control = cell.through(drivers.offload(f"{settings.table}/definitions"))
+
+    async def ground() -> Ground:
+        bodies, (keys, secret) = await _both(
+            drivers.waits,
+            _open_bodies(settings, control, drivers, entropy),
+            _open_keys(settings, control, drivers, entropy),
+        )
+        return Ground(
+            cells={settings.table: cell},
+            control=control,
+            bodies={settings.table: bodies},
+            clock=clock,
+            entropy=entropy,
+            waits=drivers.waits,
+            registry_secret=secret,
+            master_keys=keys,
+        )
+
+    opened = drivers.driver.run(ground())
+    service = Service(opened, _service_settings(settings), observe, log.act)
+    return Opened(settings, opened, service, clock, drivers.driver, log)
+
+
+def _service_settings(settings: FunctionSettings) -> ServiceSettings:
+    return ServiceSettings(
+        verifies=True,
+        operator=settings.account,
+        front_end=FrontEndSettings(
+            default_account=settings.account,
+            default_region=settings.region,
+            base_url=settings.base_url,
+            long_poll_s_max=settings.long_poll_s_max,
+        ),
+    )
+
+
+async def _both(waits: BlockingWaits, first: Awaitable[Any], second: Awaitable[Any]) -> Any:
+    """What both answer, side by side; raises what the first that failed raised."""
+    outcomes = await waits.all_of([first, second])
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome
+    return outcomes
+
+
+def _cell(settings: FunctionSettings, drivers: _Drivers) -> DynamoCell:
+    try:
+        client = connect(settings.endpoint, settings.region, connections_max=_THREADS_MAX)
+    except OpenError as error:
+        raise _wrong("TABLE", error) from error
+    return DynamoCell(
+        client,
+        settings.table,
+        drivers.clock,
+        drivers.offload(f"{settings.table}/messages"),
+        deadline_s=DEADLINE_S,
+        # Not a clock that may have stood still while the sandbox was frozen.
+        monotonic_us=drivers.clock.now_us,
+    )
+
+
+async def _open_bodies(
+    settings: FunctionSettings, cell: DynamoCell, drivers: _Drivers, entropy: Entropy
+) -> BodyStore:
+    """The place of the cell's bodies. Raises VariableError."""
+    try:
+        binding = await read_binding(cell, entropy)
+    except CellUnavailableError as error:
+        raise _wrong("TABLE", error) from error
+    place = place_of(
+        settings.blobs,
+        f"{settings.table}-{binding.id}",
+        endpoint=settings.endpoint,
+        region=settings.region,
+    )
+    if not isinstance(place, S3Place):
+        raise VariableError(PREFIX + "BLOBS", f"{place} is no place in S3")
+    try:
+        client = blobs_opening.connect(place, connections_max=_THREADS_MAX)
+        offload = drivers.offload(f"{settings.table}/bodies")
+        blobs = S3Blobs(client, place.bucket, place.prefix, drivers.clock, offload)
+        await confirm(cell, blobs, binding)
+    except (BlobsOpenError, CellUnavailableError) as error:
+        raise _wrong("BLOBS", error) from error
+    except MissingBlobsError as error:
+        raise VariableError(
+            PREFIX + "BLOBS", f"the bodies of the table {settings.table} are not in {place}"
+        ) from error
+    return BodyStore(blobs, BLOB_THRESHOLD_BYTES)
+
+
+async def _open_keys(
+    settings: FunctionSettings, cell: DynamoCell, drivers: _Drivers, entropy: Entropy
+) -> tuple[KmsKeys, bytes]:
+    """The master keys, and the registry's secret, which is made if there is none.
+
+    Raises VariableError.
+    """
+    try:
+        client = kms.connect(settings.endpoint, settings.region, connections_max=_KMS_CONNECTIONS)
+        keys = await _kms_keys(client, settings.kms_key, drivers.offload("kms"))
+    except (MasterKeysError, CellUnavailableError) as error:
+        raise _wrong("KMS_KEY", error) from error
+    try:
+        secret = await read_or_make(cell, keys, drivers.clock, entropy)
+    except MasterKeysError as error:
+        raise _wrong("KMS_KEY", error) from error
+    except (CellUnavailableError, UnreadableSecretError) as error:
+        raise _wrong("TABLE", error) from error
+    return keys, secret
+
+
+async def _kms_keys(client: Any, key: str, offload: Offload) -> KmsKeys:
+    """The keys of KMS; the ARN of a key needs no look-up, which other names of it do."""
+    if key.startswith(_WHOLE_ARN) and _ALIAS not in key:
+        return KmsKeys(client, key, offload)
+    return await kms.open_kms(client, key, offload)
+
+
+def _wrong(name: str, error: Exception) -> VariableError:
+    """What a start fails of, in one line."""
+    return VariableError(PREFIX + name, " ".join(str(error).split()))

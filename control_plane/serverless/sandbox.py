@@ -1,0 +1,52 @@
+"""One sandbox of a function: what it opened, and keeps until Lambda ends it."""
+
+import logging
+import sys
+from collections.abc import Mapping
+from functools import cached_property
+
+from control_plane.serverless.clock import InvocationClock
+from control_plane.serverless.closing import Closing
+from control_plane.serverless.doors import Doors
+from control_plane.serverless.logs import FunctionLog, FunctionLogHandler
+from control_plane.serverless.opening import Opened, open_service
+from control_plane.serverless.settings import VariableError, read_settings
+from data_plane.system import SystemClock
+
+
+class Sandbox:
+    """Opens what a function asks for when it does, once. Raises VariableError.
+
+    A start that fails is tried again with the next invocation, as Lambda does with its own.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    @cached_property
+    def opened(self) -> Opened:
+        """The service, and what runs it."""
+        clock = InvocationClock(SystemClock())
+        log = FunctionLog(_write, clock, "info")
+        try:
+            settings = read_settings(self._environ)
+            log = FunctionLog(_write, clock, settings.log_level)
+            logging.basicConfig(handlers=[FunctionLogHandler(log)], level=logging.INFO, force=True)
+            return open_service(settings, clock, log, log.served)
+        except VariableError as error:
+            log.event("error", "start failed", message=str(error))
+            # What it came from says no more, and would make many lines of one.
+            raise error from None
+
+    @cached_property
+    def doors(self) -> Doors:
+        """The doors to it."""
+        opened = self.opened
+        ground = opened.ground
+        closing = Closing(opened.service.engine, ground.cells, ground.bodies, opened.clock)
+        return Doors(opened.service.front_end.answer, closing.close, opened.clock, opened.run)
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()

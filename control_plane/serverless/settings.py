@@ -1,0 +1,121 @@
+"""Settings of the functions: read from their environment once a sandbox, checked, then only read.
+
+They have the names, and the checks, of the server's settings wherever it has the same one.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from data_plane.core.limits import RECEIVE_WAIT_S_MAX
+from data_plane.settings import ServerSettings, SettingError
+
+PREFIX: Final = "TIDEGATE_"
+OF_SERVICE: Final = ("TABLE", "BLOBS", "KMS_KEY")
+"""Without these no function can open the service."""
+
+_OF_SERVER: Final = ServerSettings()
+_S3: Final = "s3://"
+_is_base_url: Final = re.compile(
+    r"https?://[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?(/[A-Za-z0-9_~.-]+)*/?"
+).fullmatch
+
+
+class VariableError(ValueError):
+    """A variable is missing or has a wrong value; the message is one line that names it."""
+
+    def __init__(self, variable: str, reason: str) -> None:
+        super().__init__(f"{variable}: {reason}")
+        self.variable = variable
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSettings:
+    """What a deployment decides about its functions, as strings of their environment say it.
+
+    `table`, `blobs` and `kms_key` are where messages and keys are, in `region`; `endpoint` is where
+    an emulator serves all three ("": AWS's own). `account` is the operator's. `base_url` stands
+    before account and name in queue URLs ("": what the caller used). A receive waits for
+    `long_poll_s_max` seconds at most. `usage` is the place of usage records: `s3://bucket/prefix`.
+    """
+
+    table: str
+    region: str
+    blobs: str
+    kms_key: str
+    endpoint: str = ""
+    account: str = _OF_SERVER.account
+    base_url: str = ""
+    long_poll_s_max: int = RECEIVE_WAIT_S_MAX
+    usage: str = ""
+    log_level: str = _OF_SERVER.log_level
+
+
+def read_settings(
+    environ: Mapping[str, str], required: tuple[str, ...] = OF_SERVICE
+) -> FunctionSettings:
+    """The settings in an environment; an empty variable is one that is not there.
+
+    `required` are those that this function cannot do without. Raises VariableError.
+    """
+
+    def read(name: str, otherwise: str = "") -> str:
+        return environ.get(PREFIX + name) or otherwise
+
+    for name in required:
+        if not read(name):
+            raise VariableError(PREFIX + name, "it is missing, and this function needs it")
+    region = read("REGION", environ.get("AWS_REGION", ""))
+    if not region:
+        raise VariableError(PREFIX + "REGION", "it is missing, and there is no AWS_REGION either")
+    settings = FunctionSettings(
+        table=read("TABLE"),
+        region=region,
+        blobs=read("BLOBS"),
+        kms_key=read("KMS_KEY"),
+        endpoint=read("ENDPOINT"),
+        account=read("ACCOUNT", _OF_SERVER.account),
+        base_url=read("BASE_URL").rstrip("/"),
+        long_poll_s_max=_long_poll_s(read("LONG_POLL_S_MAX", str(RECEIVE_WAIT_S_MAX))),
+        usage=read("USAGE"),
+        log_level=read("LOG_LEVEL", _OF_SERVER.log_level),
+    )
+    _check(settings)
+    return settings
+
+
+def _long_poll_s(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) > RECEIVE_WAIT_S_MAX:
+        raise VariableError(
+            PREFIX + "LONG_POLL_S_MAX",
+            f"{text!r} is no number of seconds within 0 and {RECEIVE_WAIT_S_MAX}",
+        )
+    return int(text)
+
+
+def _check(settings: FunctionSettings) -> None:
+    for name, place in (("BLOBS", settings.blobs), ("USAGE", settings.usage)):
+        if place and not place.startswith(_S3):
+            raise VariableError(PREFIX + name, f"{place!r} is not of the form s3://bucket[/prefix]")
+        _check_as_server(name, blobs=place)
+    if settings.base_url and _is_base_url(settings.base_url) is None:
+        raise VariableError(
+            PREFIX + "BASE_URL", f"{settings.base_url!r} is not of the form https://host[/path]"
+        )
+    if settings.table:
+        _check_as_server("TABLE", table=settings.table)
+    _check_as_server("REGION", region=settings.region)
+    _check_as_server("KMS_KEY", kms_key=settings.kms_key)
+    _check_as_server("ENDPOINT", endpoint=settings.endpoint)
+    _check_as_server("ACCOUNT", account=settings.account)
+    _check_as_server("LOG_LEVEL", log_level=settings.log_level)
+
+
+def _check_as_server(name: str, **setting: str) -> None:
+    """Check one setting by the server's rule for it."""
+    try:
+        ServerSettings(cell="dynamodb", **setting)  # type: ignore[arg-type]
+    except SettingError as error:
+        reason = str(error).partition(": ")[2]
+        raise VariableError(PREFIX + name, reason) from None
