@@ -17,7 +17,7 @@ from data_plane.core.queue import Queue
 from data_plane.log import deleting, sending, tails
 from data_plane.log.desk import Access, Desk, open_generations
 from data_plane.log.reader import Block, Pending
-from data_plane.log.slots import read_slot
+from data_plane.log.slots import END, generation_after, read_slot
 from data_plane.ports import CellUnavailableError, Equals, Lacks, Update
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import QUERY_PAGE, SEGMENT_BYTES_MAX
@@ -174,23 +174,47 @@ def _outgoing(copy: Message) -> Outgoing:
 
 
 async def _is_stored(at: Access, one: Moving, copy: Message) -> bool:
-    """Whether there is a copy already, or was one for as long as the target keeps messages."""
-    target = one.move.target
+    """Whether there is a copy already, or was one for as long as the target keeps messages.
+
+    It may lie in a generation that the target's definition, as this front end has it, does not know
+    yet: the end of the one before tells of it. Raises CellUnavailableError.
+    """
+    target, desk = one.move.target, at.desk
     if at.now_ms() - one.gone_on_ms >= target.retention_s * 1000:
         return True
     generation, slot = one.move.since >> _SLOT_BITS, one.move.since & ((1 << _SLOT_BITS) - 1)
-    for partitions in open_generations(at.desk, target):
+    if desk.generations(target)[-1].number < generation:
+        raise CellUnavailableError("whoever began the move knew a newer definition of its target")
+    number = generation
+    while partitions := _partitions_from(desk, target, number):
         to = _partition(partitions, target, copy)
-        if to.partition.generation < generation:
-            continue
-        after = slot if to.partition.generation == generation else 0
-        while page := await to.cell.query(
-            to.partition.slots, after=keys.be64(after), limit=QUERY_PAGE
-        ):
-            slots = [read_slot(item) for item in page]
-            if any(message.id == copy.id for slot in slots for message in slot.messages):
-                return True
-            after = slots[-1].number
+        number = to.partition.generation
+        if await _is_in(to, copy, slot if number == generation else 0):
+            return True
+        number += 1
+    return False
+
+
+def _partitions_from(desk: Desk, queue: Queue, number: int) -> list[Access]:
+    """The partitions of the first generation from this one on, as far as is known; else none."""
+    found = (
+        partitions
+        for partitions in open_generations(desk, queue)
+        if partitions[0].partition.generation >= number
+    )
+    return next(found, [])
+
+
+async def _is_in(to: Access, copy: Message, first: int) -> bool:
+    """Whether the copy lies in this log, at the slot `first` or behind it."""
+    after = max(0, first - 1)
+    while page := await to.cell.query(to.partition.slots, after=keys.be64(after), limit=QUERY_PAGE):
+        slots = [read_slot(item) for item in page]
+        if any(message.id == copy.id for slot in slots for message in slot.messages):
+            return True
+        if slots[-1].kind == END:
+            to.desk.learn(to.queue, generation_after(slots[-1]))
+        after = slots[-1].number
     return False
 
 

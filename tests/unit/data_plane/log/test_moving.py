@@ -234,6 +234,35 @@ def test_the_search_for_a_copy_passes_other_messages_and_generations(pipe: Pipe)
     pipe.run(story())
 
 
+@pytest.mark.parametrize("begun_in", [0, 1], ids=["the old generation", "the new generation"])
+def test_a_copy_is_found_where_the_target_went_on_meanwhile(pipe: Pipe, begun_in: int) -> None:
+    """Whoever goes on with the move has an old definition of the target."""
+    changed = replace(DEAD, generations=(Generation(0, 1, 0), Generation(1, 8, 1)))
+
+    async def story() -> None:
+        await pipe.poison("g:p")
+        message = Outgoing(body="m", size=1, group="other", deduplication_id="m")
+        await pipe.front_end().send(changed, DEAD.account, [message])
+        pipe.queues.by_name["dead.fifo"] = changed if begun_in == 1 else DEAD
+        pipe.cell.stops = lambda made: made == "delete"
+        with pytest.raises(CellUnavailableError):
+            await pipe.receive()
+        pipe.cell.stops = lambda _made: False
+        pipe.queues.by_name["dead.fifo"] = DEAD
+        pipe.clock.advance(HOUR_S)
+        log = pipe.front_end()
+        if begun_in == 1:
+            with pytest.raises(CellUnavailableError):
+                await pipe.receive(log=log)
+            pipe.queues.by_name["dead.fifo"] = changed
+            pipe.clock.advance(MOVE_S)
+        assert await pipe.receive(log=log) == []
+        pipe.dead = changed
+        assert sorted(bodies(await pipe.receive_dead())) == ["m", "p"]
+
+    pipe.run(story())
+
+
 def test_a_move_that_is_older_than_the_target_keeps_messages_is_over(pipe: Pipe) -> None:
     pipe.dead = replace(DEAD, retention_s=60)
     pipe.queues.by_name["dead.fifo"] = pipe.dead
