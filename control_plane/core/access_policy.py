@@ -30,6 +30,7 @@ from data_plane.core.limits import (
 )
 from data_plane.policy.evaluate import OWNER_ONLY_ACTIONS
 from data_plane.policy.language import VERSIONS, Kind, compile_policy, statements_of, texts_of
+from data_plane.policy.patterns import NO_ARN
 
 GRANTABLE_ACTIONS: Final = frozenset(
     {
@@ -51,11 +52,12 @@ _is_action: Final = re.compile(r"\*|[sS][qQ][sS]:[A-Za-z*?]+").fullmatch
 def parse(value: str) -> str:
     """Check the attribute's value and answer it as it was given.
 
-    Raises RefusedError: InvalidAttributeValue, or OverLimit where the policy is too big.
+    What stands in the place of an ARN and is none is let pass, as AWS does: its statement never
+    allows. Raises RefusedError: InvalidAttributeValue, or OverLimit where the policy is too big.
     """
     if len(value.encode()) > POLICY_BYTES_MAX:
         raise RefusedError(OVER_LIMIT, "Submitted policy is over max allowed size.")
-    if compile_policy(value, Kind.RESOURCE).doubts:
+    if any(doubt != NO_ARN for doubt in compile_policy(value, Kind.RESOURCE).doubts):
         raise _invalid_policy()
     statements = statements_of(json_object(value) or {})
     if not all(map(_is_action, chain.from_iterable(map(_actions, statements)))):

@@ -30,6 +30,7 @@ Test = Callable[[str, Keys], bool | None]
 """Whether a request's value matches; None where nobody can tell."""
 
 ARN_SEGMENTS: Final = 6
+NO_ARN: Final = "an ARN begins with arn: and has six parts"
 _RESOLVED_MAX: Final = 16
 """With so many callers' variables a pattern is kept compiled."""
 
@@ -117,7 +118,7 @@ def arn_test(parts: Sequence[Part]) -> Test:
     """Compare an ARN segment by segment. Raises MalformedPatternError for what is no ARN."""
     segments = split_arn(parts)
     if len(segments) != ARN_SEGMENTS or segments[0] != ["arn"]:
-        raise MalformedPatternError("an ARN begins with arn: and has six parts")
+        raise MalformedPatternError(NO_ARN)
     test = _test(segments)
     return lambda value, keys: test(value, keys) if _is_arn(value) else None
 

@@ -151,9 +151,20 @@ def test_boto3_raises_the_modelled_exception(server: InProcessServer) -> None:
         sqs.add_permission(**add(url, "l", [FIRST], *["SendMessage"] * 8))
 
 
+def test_what_should_be_an_arn_is_taken_as_it_is(sqs: Any, url: str) -> None:
+    """Recorded from AWS, with a template whose variables nobody had filled in."""
+    condition = {"ArnEquals": {"aws:SourceArn": "'$sns_topic_arn'"}}
+    held = {**statement("s", "*"), "Resource": "'$sqs_queue_arn'", "Condition": condition}
+    text = json.dumps({"Version": "2012-10-17", "Statement": [held]})
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": text})
+    assert policy(sqs, url) == json.loads(text)
+
+
 def test_wrong_policies(sqs: Any, url: str) -> None:
     right = statement("s", "*")
-    for wrong in ("badjson", "[]", json.dumps({"Statement": []}), json.dumps({"Statement": {}})):
+    unknown = json.dumps({"Statement": [{**right, "Condition": {"Like": {"aws:SourceArn": "a"}}}]})
+    wrong_policies = ("badjson", "[]", '{"Statement":[]}', '{"Statement":{}}', unknown)
+    for wrong in wrong_policies:
         for call, params in (
             (sqs.set_queue_attributes, {"QueueUrl": url}),
             (sqs.create_queue, {"QueueName": "new"}),

@@ -55,6 +55,7 @@ RIGHT_DOCUMENTS = [
     {"Statement": [changed(Resource=..., NotResource=[ARN, "*"])]},
     {"Statement": [changed(Condition={"Bool": {"aws:SecureTransport": "false"}})]},
     {"Statement": [changed(Condition={"ArnLike": {"aws:SourceArn": [ARN, ARN]}})]},
+    {"Statement": [changed(Resource="orders")]},
 ]
 
 
@@ -98,7 +99,6 @@ WRONG_STATEMENTS = [
     changed(Condition={"StringEquals": {"aws:Sourceipp": "x"}}),
     changed(Principal={"AWS": "arn:aws:iam::111122223333:user/*"}),
     changed(Principal=..., NotPrincipal={"AWS": ACCOUNT}),
-    changed(Resource="orders"),
 ]
 
 
