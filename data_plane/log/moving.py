@@ -15,6 +15,7 @@ from data_plane.core.message import Message, Outgoing
 from data_plane.core.message_rules import size_bytes
 from data_plane.core.queue import Queue
 from data_plane.log import deleting, sending, tails
+from data_plane.log.bounds import WINDOW_US
 from data_plane.log.desk import Access, Desk, open_generations
 from data_plane.log.reader import Block, Pending
 from data_plane.log.slots import END, generation_after, read_slot
@@ -64,8 +65,8 @@ async def decide(
         begun = block.moves.get(index, "")
         try:
             move = await decide_one(at.queue, loaded[index], stored, begun, mover, at.desk.queues)
-            if move is not None and not move.begun:
-                move = move._replace(since=await _end(at.desk, move.target, loaded[index]))
+            if move is not None:
+                move = await _placed(at.desk, move, loaded[index])
         except RefusedError as refusal:
             mover.refusal = refusal
             del decided[index]
@@ -76,11 +77,18 @@ async def decide(
     }
 
 
-async def _end(desk: Desk, target: Queue, message: Message) -> int:
-    """Where the log that the message goes to ends, as far as is known: a copy lies behind it."""
-    to = _partition(open_generations(desk, target)[-1], target, message)
+async def _placed(desk: Desk, move: Move, message: Message) -> Move:
+    """Where the log that the message goes to ends, as far as is known: a copy lies behind it.
+
+    And until when it is of use to store one: what others store meanwhile is still a duplicate then.
+    """
+    to = _partition(open_generations(desk, move.target)[-1], move.target, message)
     tail = await tails.current(to)
-    return to.partition.generation << _SLOT_BITS | tail.last.number
+    until_us = max(tail.last.stamp_us, to.cell.now_us()) + WINDOW_US // 2
+    if move.begun:
+        return move._replace(until_us=until_us)
+    since = to.partition.generation << _SLOT_BITS | tail.last.number
+    return move._replace(since=since, until_us=until_us)
 
 
 def _partition(partitions: list[Access], target: Queue, message: Message) -> Access:
@@ -138,18 +146,19 @@ async def _store(at: Access, block: Block, begun: Sequence[Moving]) -> None:
     target = begun[0].move.target
     batch: list[Outgoing] = []
     size = 0
+    until_us = min(one.move.until_us for one in begun)
     for one in begun:
         copy = _copied(at, block, one)
         if one.gone_on_ms and await _is_stored(at, one, copy):
             continue
         outgoing = _outgoing(copy)
         if batch and size + outgoing.size > SEGMENT_BYTES_MAX:
-            await sending.send(at.desk, target, "", batch)
+            await sending.send(at.desk, target, "", batch, until_us)
             batch, size = [], 0
         batch.append(outgoing)
         size += outgoing.size
     if batch:
-        await sending.send(at.desk, target, "", batch)
+        await sending.send(at.desk, target, "", batch, until_us)
 
 
 def _copied(at: Access, block: Block, one: Moving) -> Message:

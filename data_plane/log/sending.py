@@ -34,12 +34,16 @@ from data_plane.stored import counting
 from data_plane.stored.bounds import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX
 from data_plane.stored.coalescing import coalesce
 
+NEVER_US = 1 << 62
 _UUID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Parcel:
-    """Messages of one call for one partition; they stay together, in their order."""
+    """Messages of one call for one partition; they stay together, in their order.
+
+    They are not to be stored with a stamp of `until_us` or above.
+    """
 
     queue: Queue
     sender: str
@@ -47,19 +51,27 @@ class _Parcel:
     groups: Sequence[bytes]
     hashes: Sequence[bytes]
     size_bytes: int
+    until_us: int
 
 
-async def send(desk: Desk, queue: Queue, sender: str, messages: Sequence[Outgoing]) -> list[Sent]:
-    """Store the messages durably, each once: what became of them, in order. See `Log.send`."""
+async def send(
+    desk: Desk, queue: Queue, sender: str, messages: Sequence[Outgoing], until_us: int = NEVER_US
+) -> list[Sent]:
+    """Store the messages durably, each once: what became of them, in order. See `Log.send`.
+
+    Raises CellUnavailableError, too, where the log's time is `until_us` already.
+    """
     for _ in range(MOVED_ON_MAX):
         try:
-            return await _send(desk, queue, sender, messages)
+            return await _send(desk, queue, sender, messages, until_us)
         except EndedError:
             continue  # What was stored of them is a duplicate now.
     raise CellUnavailableError("the queue's throughput limit changes faster than it is written to")
 
 
-async def _send(desk: Desk, queue: Queue, sender: str, messages: Sequence[Outgoing]) -> list[Sent]:
+async def _send(
+    desk: Desk, queue: Queue, sender: str, messages: Sequence[Outgoing], until_us: int
+) -> list[Sent]:
     generation = desk.generations(queue)[-1]
     groups = [group_hash(queue, message.group) for message in messages]
     shares: dict[int, list[int]] = {}
@@ -67,7 +79,7 @@ async def _send(desk: Desk, queue: Queue, sender: str, messages: Sequence[Outgoi
         shares.setdefault(group[0] % generation.partitions, []).append(position)
     if len(shares) == 1:
         at = access_of(desk, queue, next(iter(shares)), generation.number)
-        return await _send_to(at, sender, messages, groups)
+        return await _send_to(at, sender, messages, groups, until_us)
     outcomes = await desk.waits.all_of(
         [
             _send_to(
@@ -75,6 +87,7 @@ async def _send(desk: Desk, queue: Queue, sender: str, messages: Sequence[Outgoi
                 sender,
                 [messages[position] for position in positions],
                 [groups[position] for position in positions],
+                until_us,
             )
             for number, positions in shares.items()
         ]
@@ -89,7 +102,11 @@ async def _send(desk: Desk, queue: Queue, sender: str, messages: Sequence[Outgoi
 
 
 async def _send_to(
-    at: Access, sender: str, messages: Sequence[Outgoing], groups: Sequence[bytes]
+    at: Access,
+    sender: str,
+    messages: Sequence[Outgoing],
+    groups: Sequence[bytes],
+    until_us: int,
 ) -> list[Sent]:
     queue = at.queue
     group_scope = has_group_scope(queue)
@@ -105,6 +122,7 @@ async def _send_to(
             for message in messages
         ],
         sum(message.size for message in messages),
+        until_us,
     )
     lane = ("log", at.partition.slots)
     return cast(list[Sent], await coalesce(at.desk, lane, parcel, partial(_flush, at)))
@@ -146,12 +164,15 @@ class _Draft:
         stamp_us: int,
     ) -> None:
         self.new: list[PackedFifoMessage] = []
-        self.answers: list[list[Sent]] = []
+        self.answers: list[list[Sent] | CellUnavailableError] = []
         number = at.partition.number
         first = sequence_number(stamp_us, number, 0)
         windows = [(tail.window, number), *earlier]
         known: dict[bytes, Sent] = {}
         for parcel in parcels:
+            if stamp_us >= parcel.until_us:
+                self.answers.append(CellUnavailableError("the log's time is past what was asked"))
+                continue
             answers: list[Sent] = []
             for message, group, hashed in zip(
                 parcel.messages, parcel.groups, parcel.hashes, strict=True
@@ -183,7 +204,7 @@ def _find(windows: Inherited, hashed: bytes, stamp_us: int, purged_us: int) -> S
     return None
 
 
-async def _append(at: Access, parcels: list[_Parcel]) -> list[list[Sent]]:
+async def _append(at: Access, parcels: list[_Parcel]) -> list[list[Sent] | CellUnavailableError]:
     """Append what is new of the parcels at the next slot, wherever that is by then."""
     for _ in range(APPEND_ATTEMPTS_MAX):
         nonce = at.desk.new_token()

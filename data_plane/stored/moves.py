@@ -27,13 +27,14 @@ class Move(NamedTuple):
     """Where a message is on its way to; `kind` is DEAD_LETTER or REDRIVE.
 
     No copy lies in the target before `since`: a time in us, or a place in a log. Where the move was
-    `begun` before, there may be one behind it.
+    `begun` before, there may be one behind it. A log takes a copy with a stamp below `until_us`.
     """
 
     kind: str
     target: Queue
     since: int = 0
     begun: bool = False
+    until_us: int = 0
 
     def to_text(self) -> str:
         """As stored."""

@@ -10,7 +10,7 @@ from data_plane.core.identifiers import uuid_text
 from data_plane.core.message import Delivery, Message, Outgoing
 from data_plane.core.queue import Generation, Queue
 from data_plane.core.receipt_handle import decode
-from data_plane.log import appending, reader
+from data_plane.log import appending, moving, reader
 from data_plane.ports import CellUnavailableError
 from data_plane.stored.bounds import MOVE_LEASE_MS
 from tests.unit.data_plane.log.pipe import DEAD, ORDERS, Pipe, bodies
@@ -259,6 +259,48 @@ def test_a_copy_is_found_where_the_target_went_on_meanwhile(pipe: Pipe, begun_in
         assert await pipe.receive(log=log) == []
         pipe.dead = changed
         assert sorted(bodies(await pipe.receive_dead())) == ["m", "p"]
+
+    pipe.run(story())
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["begun now", "gone on with"])
+def test_who_stops_for_long_within_a_move_stores_no_copy(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch, *, begun: bool
+) -> None:
+    """Others have stored one meanwhile, and it is too old to be known for a duplicate."""
+    step = "_is_stored" if begun else "finish"
+    taken = getattr(moving, step)
+
+    async def stop() -> None:
+        pipe.clock.advance(MOVE_S)
+        assert await pipe.receive(log=pipe.front_end()) == []
+        pipe.clock.advance(HOUR_S)
+
+    async def searched(*move: Any) -> bool:
+        found: bool = await taken(*move)
+        monkeypatch.undo()
+        await stop()
+        return found
+
+    async def decided(*move: Any) -> None:
+        monkeypatch.undo()
+        await stop()
+        await taken(*move)
+
+    async def story() -> None:
+        await pipe.poison("g:p")
+        if begun:
+            pipe.dead_cell.stops = lambda made: made == "append"
+            with pytest.raises(CellUnavailableError):
+                await pipe.receive()
+            pipe.dead_cell.stops = lambda _made: False
+            pipe.clock.advance(MOVE_S)
+        monkeypatch.setattr(moving, step, searched if begun else decided)
+        with pytest.raises(CellUnavailableError):
+            await pipe.receive()
+        assert pipe.copies() == 1
+        assert await pipe.receive() == []
+        assert bodies(await pipe.receive_dead()) == ["p"]
 
     pipe.run(story())
 
