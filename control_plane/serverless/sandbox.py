@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from functools import cached_property
 
+from control_plane.serverless import health
 from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.closing import Closing
 from control_plane.serverless.doors import Doors
@@ -44,7 +45,8 @@ class Sandbox:
         opened = self.opened
         ground = opened.ground
         closing = Closing(opened.service.engine, ground.cells, ground.bodies, opened.clock)
-        return Doors(opened.service.front_end.answer, closing.close, opened.clock, opened.run)
+        answer = health.before(opened.service.front_end.answer, ground.cells, opened.clock)
+        return Doors(answer, closing.close, opened.clock, opened.run)
 
 
 def _write(line: str) -> None:

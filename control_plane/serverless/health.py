@@ -1,0 +1,58 @@
+"""Whether the service behind a door is well, for what checks it: Route 53, load balancers."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from data_plane import VERSION
+from data_plane.core.deadline import deadline_at_most
+from data_plane.ports import Cell, CellUnavailableError, Clock, Key
+from data_plane.protocol.http import HttpRequest, HttpResponse, path_inside
+
+Answer = Callable[[HttpRequest], Awaitable[HttpResponse]]
+
+PATH: Final = "/health"
+_US_MAX: Final = 2_000_000
+"""Whoever checks waits no longer: Route 53 two seconds for the status line."""
+
+_PROBE: Final = Key("health", b"\0")
+"""There need not be such an item."""
+
+
+def before(answer: Answer, cells: Mapping[str, Cell], clock: Clock) -> Answer:
+    """What answers GET /health itself, unsigned as it comes, and leaves the rest to `answer`.
+
+    200 where every cell answers, else 503; the body is that of a server.
+    """
+
+    async def answered(request: HttpRequest) -> HttpResponse:
+        if request.method != "GET" or path_inside(request) != PATH:
+            return await answer(request)
+        return _told({name: await _state(cell, clock) for name, cell in cells.items()})
+
+    return answered
+
+
+def _told(states: Mapping[str, str]) -> HttpResponse:
+    is_well = set(states.values()) <= {"available"}
+    body = {
+        "status": "ok" if is_well else "unavailable",
+        "version": VERSION,
+        "cells": states,
+        "authentication": "on",
+    }
+    return HttpResponse(
+        200 if is_well else 503,
+        (("content-type", "application/json"),),
+        msgspec.json.encode(body),
+    )
+
+
+async def _state(cell: Cell, clock: Clock) -> str:
+    try:
+        with deadline_at_most(clock.now_us() + _US_MAX):
+            await cell.get(_PROBE)
+    except CellUnavailableError:
+        return "unavailable"
+    return "available"
