@@ -6,6 +6,7 @@ some seconds at a time, and no message moves twice, whoever moves it.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from enum import Enum, auto
 from typing import Final, NamedTuple, Protocol
 
 from control_plane.core import move_task
@@ -43,6 +44,22 @@ class Outcome(NamedTuple):
     reason: str = ""
 
 
+class Part(Enum):
+    """Whose a task is that a step has met."""
+
+    NONE = auto()
+    OWN = auto()
+    OTHERS = auto()
+
+
+class Stepped(NamedTuple):
+    """Running tasks that a step has met, its own and those of others; whether it met them all."""
+
+    own: int
+    others: int
+    all_met: bool
+
+
 class Redriving(Protocol):
     """What moves the messages; the engines do."""
 
@@ -76,26 +93,32 @@ class MoveRunner:
         self._after = b""
         self._looks_until_us: dict[str, int] = {}
 
-    async def step(self) -> None:
-        """Move what is due of up to TASKS_PER_STEP_MAX tasks.
+    async def step(self) -> Stepped:
+        """Move what is due of up to TASKS_PER_STEP_MAX tasks; which it has met.
 
         Raises CellUnavailableError; what was not done stays due.
         """
         leads = await self._moves.leads(self._after, TASKS_PER_STEP_MAX)
         self._after = leads[-1].key.sort if len(leads) == TASKS_PER_STEP_MAX else b""
+        met: list[Part] = []
         for outcome in await self._waits.all_of([self._follow(lead) for lead in leads]):
             if isinstance(outcome, Exception):
                 raise outcome
+            met.append(outcome)
+        return Stepped(met.count(Part.OWN), met.count(Part.OTHERS), not self._after)
 
-    async def _follow(self, lead: Lead) -> None:
+    async def _follow(self, lead: Lead) -> Part:
         source = await self._queues.find(lead.account, lead.region, lead.name)
         task = move_task.active(await self._moves.tasks(source)) if source is not None else None
         if source is None or task is None:
             await self._moves.leads_nowhere(lead)
-        elif task.status == move_task.CANCELLING:
+            return Part.NONE
+        if task.status == move_task.CANCELLING:
             await self._moves.change(source, _on(task, move_task.ended_cancelling))
-        elif await self._own(source, task):
-            await self._run(source, task)
+            return Part.NONE
+        if not await self._own(source, task):
+            return Part.OTHERS
+        return Part.OWN if await self._run(source, task) else Part.NONE
 
     async def _own(self, source: Queue, task: MoveTask) -> bool:
         """Whether the task is this server's by now."""
@@ -119,8 +142,8 @@ class MoveRunner:
         until_us = self._clock.now_us() + OWNED_US
         return replace(task, owner=self._owner, owner_until_us=until_us)
 
-    async def _run(self, source: Queue, task: MoveTask) -> None:
-        """Move as much as the rate allows now, and note it."""
+    async def _run(self, source: Queue, task: MoveTask) -> bool:
+        """Move as much as the rate allows now, and note it; whether the task goes on."""
         began_us = now_us = self._clock.now_us()
         allowed = move_task.allowance(task, now_us)
         moved, more, failure = 0, True, None
@@ -136,7 +159,7 @@ class MoveRunner:
             )
             moved += some
             now_us = self._clock.now_us()
-        await self._note(source, task, allowed, Redriven(moved, more, failure))
+        return await self._note(source, task, allowed, Redriven(moved, more, failure))
 
     def _target(self, task: MoveTask) -> Target:
         """Where the task moves a message to. Raises RefusedError where there is no such queue."""
@@ -158,8 +181,8 @@ class MoveRunner:
 
     async def _note(
         self, source: Queue, task: MoveTask, allowed: Allowance, redriven: Redriven
-    ) -> None:
-        """Store what a step has done, and whether the task ends with it."""
+    ) -> bool:
+        """Store what a step has done, and whether the task ends with it; whether it goes on."""
         now_us = self._clock.now_us()
         moved, failure = redriven.moved, redriven.failure
         ended = self._outcome(task, redriven, now_us)
@@ -179,6 +202,7 @@ class MoveRunner:
         await self._moves.change(source, _on(task, note))
         if failure is not None and not isinstance(failure, RefusedError):
             raise failure
+        return ended is None
 
     def _outcome(self, task: MoveTask, redriven: Redriven, now_us: int) -> Outcome | None:
         """How the task ends, if it does."""

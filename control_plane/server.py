@@ -149,7 +149,7 @@ class TidegateServer:
         except CellUnavailableError as error:
             self.log.event("warning", "upkeep", error=str(error))
 
-    async def _upkeep(self, step: Callable[[], Awaitable[None]]) -> None:
+    async def _upkeep(self, step: Callable[[], Awaitable[object]]) -> None:
         while True:
             await asyncio.sleep(_UPKEEP_PERIOD_S)
             try:

@@ -48,6 +48,11 @@ async def sweep_dropped(
     return removed
 
 
+async def is_due(registry: Registry, now_us: int) -> bool:
+    """Whether there is a queue that was deleted long enough ago. Raises CellUnavailableError."""
+    return any(now_us - one.deleted_us >= SWEPT_AFTER_US for one in await registry.dropped(1))
+
+
 async def _empty(cell: Cell, queue: Dropped, budget: int) -> int:
     """Remove items of the queue; fewer than `budget` means that none is left."""
     removed = 0

@@ -119,6 +119,11 @@ class Engine:
         """How many segments could not be read; their messages stay stored, undelivered."""
         return self.bag.damaged_segments + self.log.damaged_segments
 
+    @property
+    def upkeep_is_due(self) -> bool:
+        """Whether `sweep` should not wait for its time; a log's receives see to that."""
+        return self.bag.upkeep_is_due
+
     async def sweep(self) -> None:
         """One bounded step of background upkeep; to be called every second or so."""
         try:

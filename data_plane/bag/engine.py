@@ -141,6 +141,11 @@ class Bag:
         """How many segments could not be read; their messages stay stored, undelivered."""
         return self._desk.damaged_segments
 
+    @property
+    def upkeep_is_due(self) -> bool:
+        """Whether `sweep` should not wait for its time."""
+        return upkeep.is_due(self._desk)
+
     async def sweep(self) -> None:
         """One bounded step of background upkeep; to be called every second or so."""
         await upkeep.sweep(self._desk)

@@ -84,6 +84,7 @@ class Lane:
         self.looked_again_at = b""
         self.low_written = b""
         self.passed_messages = 0
+        self.passed_items = 0
         self.cursor = b""
         self.window: deque[Entry] = deque()
         self.window_messages = 0
@@ -381,6 +382,7 @@ class Lane:
         entry = self.window.popleft()
         self.passed = entry.sort
         self.passed_messages += entry.size
+        self.passed_items += 1
         self.window_messages -= entry.size
         self.window_gone -= entry.size - len(entry.open)
         block = entry.block

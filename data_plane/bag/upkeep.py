@@ -168,13 +168,25 @@ async def write_low_water(cell: Cell, lane: Lane) -> None:
     low = lane.low
     if low <= lane.low_written:
         return
-    lane.passed_messages = 0
+    lane.passed_messages = lane.passed_items = 0
     await cell.update(
         lane.low_water_key,
         Update(assign={"v": FORMAT_VERSION, "w": low}),
         ((Absent("w"), LessThan("w", low)),),
     )
     lane.low_written = low
+
+
+def is_due(desk: Desk) -> bool:
+    """Whether low-water marks lag so far that who starts afresh reads much in vain.
+
+    Receives see to that where messages are handed out. What was deleted by others counts here, too.
+    """
+    return any(
+        lane.passed_items >= LOW_WATER_MESSAGES and lane.low > lane.low_written
+        for lanes in desk.lanes.values()
+        for lane in lanes
+    )
 
 
 async def sweep(desk: Desk) -> None:

@@ -60,6 +60,10 @@ def _monotonic_us() -> int:
     return time.monotonic_ns() // 1000
 
 
+def _every(_key: Key) -> bool:
+    return True
+
+
 class DynamoCell:
     """Implements `data_plane.ports.Cell` on a table as tables.py describes it.
 
@@ -230,18 +234,20 @@ class DynamoCell:
                 removed += len(chunk)
         return removed
 
-    async def flush(self) -> None:
-        """Write the counters that were moved since the last time.
+    async def flush(self, is_wanted: Callable[[Key], bool] = _every) -> None:
+        """Write the counters that were moved since the last time, those that are wanted.
 
         What was moved to and fro meanwhile costs nothing. Counters are written before a query of
         theirs, too, so that whoever moved them reads them. Those that could not be written are kept
         for the next time. Raises CellUnavailableError.
         """
         for partition in list(self._tallies):
-            await self._flush(partition)
+            await self._flush(partition, is_wanted)
 
-    async def _flush(self, partition: str) -> None:
-        moved = self._tallies.pop(partition, {})
+    async def _flush(self, partition: str, is_wanted: Callable[[Key], bool] = _every) -> None:
+        pending = self._tallies.pop(partition, {})
+        moved = {key: amount for key, amount in pending.items() if is_wanted(key)}
+        self._count(Tally(*left) for left in pending.items() if left[0] not in moved)
         expires_s = self.now_us() // 1_000_000 + COUNTER_TTL_S
         while moved:
             key, amount = moved.popitem()

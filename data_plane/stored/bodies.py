@@ -6,9 +6,9 @@ from the segment's key, so that the sweep finds the segment of every blob.
 
 import re
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from data_plane.core.deadline import deadline_at_most
@@ -100,6 +100,13 @@ class _Pass:
 
     after: str = ""
     begins_us: int = 0
+
+
+class Walked(NamedTuple):
+    """How many orphans a step of a walk has removed, and the name to go on after; "": the end."""
+
+    orphans: int
+    after: str
 
 
 class BodyStore:
@@ -210,10 +217,17 @@ class BodyStore:
 
         How many orphans it has removed. A walk begins six hours after the last one ended.
         """
-        await self._delete_unneeded()
-        return await self._walk_on(cell, waits, now_us)
+        await self.delete_unneeded()
+        if now_us < self._pass.begins_us:
+            return 0
+        walked = await self.walk_on(cell, waits, now_us, self._pass.after)
+        self._pass.after = walked.after
+        if not walked.after:
+            self._pass = _Pass(begins_us=now_us + WALK_EVERY_US)
+        return walked.orphans
 
-    async def _delete_unneeded(self) -> None:
+    async def delete_unneeded(self) -> None:
+        """Remove what is unneeded, a bounded part of it."""
         waiting = self._unneeded
         names = [waiting.popleft() for _ in range(min(len(waiting), DELETED_NAMES_MAX))]
         if names:
@@ -223,30 +237,38 @@ class BodyStore:
                 waiting.extendleft(reversed(names))
                 raise
 
-    async def _walk_on(self, cell: Cell, waits: Waits, now_us: int) -> int:
-        if now_us < self._pass.begins_us:
-            return 0
-        found = await self._blobs.names(self._pass.after, limit=SWEPT_NAMES_MAX)
+    async def walk_on(self, cell: Cell, waits: Waits, now_us: int, after: str) -> Walked:
+        """A step of a walk over all names, those past `after`, that removes orphans."""
+        found = await self._blobs.names(after, limit=SWEPT_NAMES_MAX)
         # The cell's time and the own clock: a blob is old only if both say so.
         orphans = await _orphans(cell, waits, found, min(now_us, cell.now_us()))
+        await self._remove(orphans)
+        return Walked(len(orphans), found[-1].name if found else "")
+
+    async def remove_left(self, cell: Cell, waits: Waits, names: Sequence[str], now_us: int) -> int:
+        """Remove the bodies of segments that were in the cell and are not any more; how many.
+
+        At most DELETED_NAMES_MAX `names`. A body that a segment names is left where it is.
+        """
+        left = await _unnamed(cell, waits, names, min(now_us, cell.now_us()))
+        await self._remove(left)
+        return len(left)
+
+    async def _remove(self, orphans: Sequence[str]) -> None:
         if orphans:
             await self._blobs.delete(orphans)
             self.counters.orphans += len(orphans)
-        if found:
-            self._pass.after = found[-1].name
-        else:
-            self._pass = _Pass(begins_us=now_us + WALK_EVERY_US)
-        return len(orphans)
 
 
 async def _orphans(cell: Cell, waits: Waits, found: list[Blob], now_us: int) -> list[str]:
     """Names of blobs that are old enough, and whose segment is gone or may go."""
-    suspects = {
-        blob.name: segment
-        for blob in found
-        if blob.stored_us + ORPHAN_AGE_US_MIN <= now_us
-        and (segment := segment_of(blob.name)) is not None
-    }
+    old = [blob.name for blob in found if blob.stored_us + ORPHAN_AGE_US_MIN <= now_us]
+    return await _unnamed(cell, waits, old, now_us)
+
+
+async def _unnamed(cell: Cell, waits: Waits, names: Sequence[str], now_us: int) -> list[str]:
+    """Those whose segment is gone, may go, or has its body under another name."""
+    suspects = {name: segment for name in names if (segment := segment_of(name)) is not None}
     wanted = list(dict.fromkeys(suspects.values()))
     reads = await waits.all_of(
         [

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from data_plane.core.limits import DELAY_S_MAX, VISIBILITY_TIMEOUT_S_MAX
 from data_plane.core.message import Counts, Message
 from data_plane.core.queue import Queue
-from data_plane.ports import Attributes, Cell, Item, Tally
+from data_plane.ports import Attributes, Cell, Item, Key, Tally
 from data_plane.stored import keys, lease
 from data_plane.stored.bounds import QUERY_PAGE
 from data_plane.stored.segment import number
@@ -38,6 +38,14 @@ def _flying(held: lease.Lease) -> _Bucket:
     if held.visible_ms - held.leased_ms > VISIBILITY_TIMEOUT_S_MAX * 1000:
         return IN_FLIGHT_LONG, -(-held.visible_ms * 1000 // MINUTE_US)
     return IN_FLIGHT, -(-held.visible_ms * 1000 // TENTH_US)
+
+
+def is_lasting(counter: Key) -> bool:
+    """Whether what this counter lacks stays wrong until the messages' retention is over.
+
+    What others lack is right again when the time of their bucket has come: a delay or a visibility.
+    """
+    return counter.sort[_KIND] == ALIVE
 
 
 def counted_ms(queue: Queue, message: Message) -> int:

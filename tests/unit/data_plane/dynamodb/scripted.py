@@ -54,8 +54,13 @@ class Script:
         reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
         if isinstance(reply, Exception):
             raise reply
-        headers = cast("Any", HeadersDict(reply.headers))
-        return AWSResponse(request.url, reply.status, headers, _RawBody(reply.body))
+        return answered(request, reply)
+
+
+def answered(request: AWSPreparedRequest, reply: Reply) -> AWSResponse:
+    """The reply as botocore takes it from a connection."""
+    headers = cast("Any", HeadersDict(reply.headers))
+    return AWSResponse(request.url, reply.status, headers, _RawBody(reply.body))
 
 
 _PLAYED: list[Script] = []

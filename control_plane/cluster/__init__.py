@@ -1,0 +1,1 @@
+"""The cluster manager: the state machine that works beside requests (docs/architecture.md)."""

@@ -1,0 +1,138 @@
+"""The tasks of the cluster manager's state machine: what runs beside requests, where no server is.
+
+A task works until little time is left in its invocation. Its result says what it did and, as
+`more`, whether to call again at once with this result as the event; so a task goes on where it
+stopped without storing that. Tasks may run twice at once and be cut off anywhere. What they raise
+tells the state machine by the name of its class whether to try again (cluster/state_machine).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from control_plane.message_moves_running import OWNED_US, OWNER_GUARD_US
+from control_plane.serverless.closing import Closing
+from control_plane.service import Ground, Service
+from control_plane.sweep import is_due
+from data_plane.core.deadline import deadline
+
+ROUNDS_MAX: Final = 90
+"""Of 15 minutes each, that is a day. What is left then is for the next execution to do."""
+
+STEPS_APART_US: Final = 1_000_000
+"""Between two looks at what a move task's rate allows."""
+
+TAKEOVER_US: Final = OWNED_US + OWNER_GUARD_US + STEPS_APART_US
+"""So long a task waits for move tasks of an owner who may have been cut off."""
+
+RESERVE_US: Final = 5_000_000
+"""No step begins with less time left, but the first."""
+
+MARGIN_US: Final = 500_000
+"""By so much the work ends before the invocation does, so that a failure can be told."""
+
+
+class UnknownTaskError(ValueError):
+    """There is no task of this name: the state machine and the function do not match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a task works with. No step begins after `until_us`."""
+
+    ground: Ground
+    service: Service
+    until_us: int
+
+    def is_late(self) -> bool:
+        """Whether the time is over for another step."""
+        return self.ground.clock.now_us() >= self.until_us
+
+
+Event = Mapping[str, Any]
+Result = dict[str, Any]
+Task = Callable[[Bench, Event], Awaitable[Result]]
+
+
+async def perform(event: Event, ground: Ground, service: Service, remaining_us: int) -> Result:
+    """Do the task that the event names within `remaining_us`; the state machine's next event.
+
+    Raises UnknownTaskError, CellUnavailableError and those derived from it.
+    """
+    name = event.get("task", "")
+    task = TASKS.get(name)
+    if task is None:
+        raise UnknownTaskError(f"{name!r} is none of the tasks {', '.join(TASKS)}")
+    rounds = int(event.get("rounds", 0)) + 1
+    ends_us = ground.clock.now_us() + remaining_us - MARGIN_US
+    closing = Closing(service.engine, ground.cells, ground.bodies, ground.clock)
+    with deadline(ends_us):
+        try:
+            result = await task(Bench(ground, service, ends_us - RESERVE_US), event)
+        finally:
+            await closing.close()
+    more = bool(result["more"]) and rounds < ROUNDS_MAX
+    return {"task": name, "outcome": "done", "after": {}, "rounds": rounds, **result, "more": more}
+
+
+async def _sweep_dropped(bench: Bench, _event: Event) -> Result:
+    """Remove what deleted queues left behind."""
+    service, clock = bench.service, bench.ground.clock
+    removed = 0
+    while True:
+        removed += await service.sweep_dropped()
+        if not await is_due(service.registry, clock.now_us()):
+            return {"removed": removed, "more": False}
+        if bench.is_late():
+            return {"removed": removed, "more": True}
+
+
+async def _sweep_bodies(bench: Bench, event: Event) -> Result:
+    """Walk over the bodies of all cells once, and remove those that no segment names.
+
+    `after` has the cells that are still to be walked over, each with the last name that was met.
+    """
+    ground = bench.ground
+    left: dict[str, str] = dict(event.get("after") or dict.fromkeys(ground.bodies, ""))
+    removed = 0
+    for name in list(left):
+        while name in left:
+            walked = await ground.bodies[name].walk_on(
+                ground.cells[name], ground.waits, ground.clock.now_us(), left[name]
+            )
+            removed += walked.orphans
+            if walked.after:
+                left[name] = walked.after
+            else:
+                del left[name]
+            if left and bench.is_late():
+                return {"removed": removed, "after": left, "more": True}
+    return {"removed": removed, "more": False}
+
+
+async def _move_messages(bench: Bench, _event: Event) -> Result:
+    """Run message move tasks, at their rates, as long as there are any that nobody else runs."""
+    clock, runner = bench.ground.clock, bench.service.move_runner
+    began_us = own_us = clock.now_us()
+    steps = 0
+    while True:
+        own = others = 0
+        while True:
+            stepped = await runner.step()
+            own, others, steps = own + stepped.own, others + stepped.others, steps + 1
+            if stepped.all_met:
+                break
+        now_us = clock.now_us()
+        own_us = now_us if own else own_us
+        # Others run theirs; but an owner that was cut off is followed by who waits for it.
+        is_done = not own and (not others or now_us >= max(began_us, own_us) + TAKEOVER_US)
+        if is_done or bench.is_late():
+            return {"steps": steps, "running": own, "of_others": others, "more": not is_done}
+        await bench.ground.waits.sleep_until(now_us + STEPS_APART_US)
+
+
+TASKS: Final[Mapping[str, Task]] = {
+    "move_messages": _move_messages,
+    "sweep_dropped": _sweep_dropped,
+    "sweep_bodies": _sweep_bodies,
+}

@@ -1,0 +1,257 @@
+"""The state machine, executed by moto's Step Functions with the function's own code.
+
+What stands between is replaced: moto would run functions in Docker. Errors reach the state machine
+as Lambda tells them, by the names of exceptions.
+"""
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from time import monotonic, sleep
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import pytest
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from moto import mock_aws
+from moto.awslambda_simple.models import LambdaSimpleBackend
+from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
+
+import app
+from control_plane.cluster.state_machine import definition
+from control_plane.serverless.opening import Opened
+from control_plane.serverless.sandbox import Sandbox
+from data_plane.dynamodb.opening import make_table
+from data_plane.ports import Key
+from data_plane.protocol.operation import Call, Params
+from data_plane.stored import keys
+from data_plane.stored.bodies import blob_name
+from tests.unit.data_plane.dynamodb.scripted import answered, failure
+
+ACCOUNT, REGION = "123456789012", "eu-west-1"
+FUNCTION = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:tidegate-task"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/tidegate-manager"
+WITHIN_S = 60
+AMPLE_MS, ONE_STEP_MS = 300_000, 5_000
+
+
+class Site:
+    """A table, a bucket, a key, a state machine, and a sandbox for its tasks."""
+
+    def __init__(self) -> None:
+        make_table(boto3.client("dynamodb", REGION), "tidegate")
+        boto3.client("s3", REGION).create_bucket(
+            Bucket="bodies", CreateBucketConfiguration={"LocationConstraint": REGION}
+        )
+        key = boto3.client("kms", REGION).create_key()["KeyMetadata"]["Arn"]
+        self.sandbox = Sandbox(
+            {
+                "TIDEGATE_TABLE": "tidegate",
+                "TIDEGATE_REGION": REGION,
+                "TIDEGATE_BLOBS": "s3://bodies",
+                "TIDEGATE_KMS_KEY": key,
+                "TIDEGATE_LOG_LEVEL": "error",
+            }
+        )
+        self.steps = boto3.client("stepfunctions", REGION)
+        self.machine = self.steps.create_state_machine(
+            name="tidegate", definition=json.dumps(definition(FUNCTION)), roleArn=ROLE
+        )["stateMachineArn"]
+        self.remaining_ms = AMPLE_MS
+        self.invoked: list[dict[str, Any]] = []
+        self.waited_s: list[float] = []
+        self._executions = 0
+
+    @property
+    def opened(self) -> Opened:
+        return self.sandbox.opened
+
+    def invoke(self, body: str, response_headers: dict[str, str]) -> bytes:
+        """Do what Lambda does with an event."""
+        event = json.loads(body)
+        self.invoked.append(event)
+        context = SimpleNamespace(get_remaining_time_in_millis=lambda: self.remaining_ms)
+        try:
+            return json.dumps(app.task(event, context)).encode()
+        except Exception as error:  # noqa: BLE001 - Lambda tells of every one
+            response_headers["x-amz-function-error"] = "Unhandled"
+            told = {"errorMessage": str(error), "errorType": type(error).__name__}
+            return json.dumps(told).encode()
+
+    def execute(self, *tasks: str) -> dict[str, Any]:
+        """The execution's description, when it has ended; of all tasks, if none are named."""
+        self._executions += 1
+        started = self.steps.start_execution(
+            stateMachineArn=self.machine,
+            name=f"execution-{self._executions}",
+            input=json.dumps({"tasks": tasks} if tasks else {}),
+        )
+        until = monotonic() + WITHIN_S
+        while monotonic() < until:
+            described: dict[str, Any] = self.steps.describe_execution(
+                executionArn=started["executionArn"]
+            )
+            if described["status"] != "RUNNING":
+                return described
+            sleep(0.01)
+        raise AssertionError("the execution did not end")
+
+    def call(self, action: str, **params: Any) -> Params:
+        async def call() -> Params:
+            service = self.opened.service
+            operation = next(one for one in service.operations if one.name == action)
+            queue = None
+            if "QueueUrl" in params:
+                queue = await service.registry.find(ACCOUNT, REGION, params["QueueUrl"])
+            now_us = self.opened.clock.now_us()
+            return await operation.perform(Call("r", ACCOUNT, REGION, "", now_us, params, queue))
+
+        return self.opened.run(call())
+
+    def delete_a_queue(self) -> None:
+        self.call("CreateQueue", QueueName="gone")
+        self.call("DeleteQueue", QueueUrl="gone")
+
+    def orphan(self, count: int) -> None:
+        """Bodies that no segment names."""
+
+        async def put() -> None:
+            for number in range(count):
+                key = Key(keys.segments("00112233445566aa", 0, 0), keys.be64(number) + bytes(11))
+                await self.opened.ground.bodies["tidegate"]._blobs.put(blob_name(key), b"body")
+
+        self.opened.run(put())
+
+    def left(self) -> tuple[int, int]:
+        """Deleted queues that were not swept, and bodies."""
+
+        async def count() -> tuple[int, int]:
+            dropped = await self.opened.service.registry.dropped(10)
+            blobs = await self.opened.ground.bodies["tidegate"]._blobs.names(limit=1000)
+            return len(dropped), len([blob for blob in blobs if blob.name != "cell"])
+
+        return self.opened.run(count())
+
+    def throttle(self, calls_max: int) -> Callable[[], int]:
+        """Let DynamoDB throttle so many requests; how many it were."""
+        cell: Any = self.opened.ground.control
+        throttled = 0
+
+        def answer(request: AWSPreparedRequest, **_: Any) -> AWSResponse | None:
+            nonlocal throttled
+            if throttled >= calls_max:
+                return None
+            throttled += 1
+            return answered(request, failure("ProvisionedThroughputExceededException"))
+
+        events = cell._requests._client.meta.events
+        events.register_first("before-send.dynamodb", answer)
+        return lambda: throttled
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    for module, bound in (("sweep", "SWEPT_AFTER_US"), ("stored.bodies", "ORPHAN_AGE_US_MIN")):
+        package = "control_plane" if module == "sweep" else "data_plane"
+        monkeypatch.setattr(f"{package}.{module}.{bound}", -10_000_000)
+    for name, value in (
+        ("AWS_ACCESS_KEY_ID", "testing"),
+        ("AWS_SECRET_ACCESS_KEY", "testing"),
+        ("AWS_DEFAULT_REGION", REGION),
+    ):
+        monkeypatch.setenv(name, value)
+    config: Any = {
+        "stepfunctions": {"execute_state_machine": True},
+        "lambda": {"use_docker": False},
+    }
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    with mock_aws(config=config):
+        opened = Site()
+        monkeypatch.setattr(app, "sandbox", opened.sandbox)
+        monkeypatch.setattr(
+            LambdaSimpleBackend,
+            "invoke",
+            lambda _self, _name, _qualifier, body, _headers, response_headers: opened.invoke(
+                body, response_headers
+            ),
+        )
+        monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=opened.waited_s.append))
+        for cell in (opened.opened.ground.control, *opened.opened.ground.cells.values()):
+            monkeypatch.setattr(cell, "_deadline_us", 50_000)
+        yield opened
+    root.handlers[:], root.level = handlers, level
+
+
+def results_of(execution: dict[str, Any]) -> dict[str, str]:
+    """What became of each task."""
+    results = json.loads(execution["output"])["results"]
+    return {result["task"]: result["outcome"] for result in results}
+
+
+def test_all_that_is_due_is_done(site: Site) -> None:
+    site.delete_a_queue()
+    site.orphan(3)
+    assert site.left() == (1, 3)
+    execution = site.execute()
+    assert execution["status"] == "SUCCEEDED"
+    assert results_of(execution) == dict.fromkeys(
+        ("move_messages", "sweep_dropped", "sweep_bodies"), "done"
+    )
+    assert site.left() == (0, 0)
+    assert (len(site.invoked), site.waited_s) == (3, [])
+
+
+def test_a_schedule_may_ask_for_some_of_the_tasks(site: Site) -> None:
+    site.delete_a_queue()
+    site.orphan(3)
+    assert results_of(site.execute("sweep_dropped")) == {"sweep_dropped": "done"}
+    assert site.left() == (0, 3)
+
+
+def test_a_task_goes_on_in_further_rounds(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("data_plane.stored.bodies.SWEPT_NAMES_MAX", 2)
+    site.orphan(5)
+    site.remaining_ms = ONE_STEP_MS
+    execution = site.execute("sweep_bodies")
+    (result,) = json.loads(execution["output"])["results"]
+    assert (result["rounds"], result["more"], result["after"]) == (4, False, {})
+    assert [event.get("rounds") for event in site.invoked] == [None, 1, 2, 3]
+    assert site.left() == (0, 0)
+
+
+def test_a_throttled_task_is_tried_again(site: Site) -> None:
+    site.delete_a_queue()
+    throttled = site.throttle(2)
+    execution = site.execute("sweep_dropped")
+    assert execution["status"] == "SUCCEEDED"
+    assert throttled() == 2
+    assert len(site.waited_s) == len(site.invoked) - 1 > 0
+    assert site.left() == (0, 0)
+
+
+def test_a_task_that_fails_for_good_fails_the_execution_and_no_other_task(site: Site) -> None:
+    site.delete_a_queue()
+    site.orphan(1)
+    execution = site.execute("sweep_dropped", "no_such_task", "sweep_bodies")
+    assert (execution["status"], execution["error"]) == ("FAILED", "TaskFailed")
+    outcomes = {result["task"]: result for result in json.loads(execution["cause"])}
+    assert outcomes["no_such_task"]["outcome"] == "failed"
+    assert outcomes["no_such_task"]["error"] == "UnknownTaskError"
+    assert outcomes["sweep_dropped"]["outcome"] == outcomes["sweep_bodies"]["outcome"] == "done"
+    assert site.left() == (0, 0)
+    assert site.waited_s == []
+
+
+def test_a_cell_that_stays_throttled_is_given_up_in_the_end(site: Site) -> None:
+    throttled = site.throttle(1_000_000)
+    execution = site.execute("sweep_dropped", "sweep_bodies")
+    assert execution["status"] == "FAILED"
+    errors = {result.get("error") for result in json.loads(execution["cause"])}
+    assert "CellThrottledError" in errors
+    assert throttled() > 0
+    attempts = Counter(event["task"] for event in site.invoked)
+    assert attempts["sweep_dropped"] == 1 + 6
+    assert max(site.waited_s) <= 60
