@@ -40,11 +40,9 @@ def stream(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     return opened.run(records.handle(event, opened.ground))
 
 
-def usage(event: dict[str, Any], context: Any) -> Any:
-    """Write what the doors served, as their logs tell it, to the place of usage records."""
-    from control_plane.serverless import usage as lines  # noqa: PLC0415 - as above
-
-    return lines.run(event, context)
+def usage(event: dict[str, Any], _context: Any) -> dict[str, int]:
+    """Store what the doors served, as their logs tell it, in the place of usage records."""
+    return sandbox.usage_place.store(event)
 
 
 # While a sandbox starts it has the most CPU; wrong settings end it there and then.

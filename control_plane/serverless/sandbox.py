@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from control_plane.serverless import health
@@ -11,8 +11,11 @@ from control_plane.serverless.closing import Closing
 from control_plane.serverless.doors import Doors
 from control_plane.serverless.logs import FunctionLog, FunctionLogHandler
 from control_plane.serverless.opening import Opened, open_service
-from control_plane.serverless.settings import VariableError, read_settings
-from data_plane.system import SystemClock
+from control_plane.serverless.settings import FunctionSettings, VariableError, read_settings
+from control_plane.serverless.usage import UsageLines
+from control_plane.serverless.usage_place import UsagePlace
+from data_plane.frontend.served import Served
+from data_plane.system import SystemClock, SystemEntropy
 
 
 class Sandbox:
@@ -33,10 +36,20 @@ class Sandbox:
             settings = read_settings(self._environ)
             log = FunctionLog(_write, clock, settings.log_level)
             logging.basicConfig(handlers=[FunctionLogHandler(log)], level=logging.INFO, force=True)
-            return open_service(settings, clock, log, log.served)
+            return open_service(settings, clock, log, _observer(settings, log))
         except VariableError as error:
             log.event("error", "start failed", message=str(error))
             # What it came from says no more, and would make many lines of one.
+            raise error from None
+
+    @cached_property
+    def usage_place(self) -> UsagePlace:
+        """Where usage records go, for the function that stores them."""
+        clock = InvocationClock(SystemClock())
+        try:
+            return UsagePlace(read_settings(self._environ, required=("USAGE",)), clock)
+        except VariableError as error:
+            FunctionLog(_write, clock, "info").event("error", "start failed", message=str(error))
             raise error from None
 
     @cached_property
@@ -47,6 +60,19 @@ class Sandbox:
         closing = Closing(opened.service.engine, ground.cells, ground.bodies, opened.clock)
         answer = health.before(opened.service.front_end.answer, ground.cells, opened.clock)
         return Doors(answer, closing.close, opened.clock, opened.run)
+
+
+def _observer(settings: FunctionSettings, log: FunctionLog) -> Callable[[Served], None]:
+    """What hears of each answer: the log, and the usage records where they have a place."""
+    if not settings.usage:
+        return log.served
+    lines = UsageLines(SystemEntropy(), _write)
+
+    def observe(served: Served) -> None:
+        log.served(served)
+        lines.served(served)
+
+    return observe
 
 
 def _write(line: str) -> None:

@@ -7,7 +7,6 @@ did not come, is seen.
 """
 
 import logging
-import sys
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 from gzip import BadGzipFile
@@ -133,19 +132,14 @@ def _status_class(status: int) -> Literal["2xx", "3xx", "4xx", "5xx"]:
     return classes[status // 100 - 2]
 
 
-def to_stdout(line: str) -> None:
-    """Write a line where Lambda takes logs from, in one piece."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 class UsageLines:
     """One sandbox's usage lines: observes answers, as the front end asks for.
 
+    `write` takes a whole line, and writes it at once where Lambda takes logs from.
     The writer's name is drawn with its first record, so that copies of a sandbox do not share one.
     """
 
-    def __init__(self, entropy: Entropy, write: Callable[[str], object] = to_stdout) -> None:
+    def __init__(self, entropy: Entropy, write: Callable[[str], object]) -> None:
         self._entropy = entropy
         self._write = write
         self._writer = ""
@@ -155,7 +149,7 @@ class UsageLines:
         """Write the line of a request that was answered."""
         self._writer = self._writer or self._entropy.random_bytes(_WRITER_BYTES).hex()
         self._number += 1
-        self._write(usage_line(served, self._writer, self._number))
+        self._write(usage_line(served, self._writer, self._number) + "\n")
 
 
 # Storing records

@@ -1,0 +1,56 @@
+"""From an answer at a door to an object in S3, through what CloudWatch Logs makes of lines."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from control_plane.serverless.sandbox import Sandbox
+from control_plane.serverless.settings import VariableError
+from control_plane.serverless.usage import UsageLines
+from tests.unit.control_plane.serverless.test_usage import ANSWERED, delivery
+from tests.unit.repeatable import SeededEntropy
+
+REGION = "eu-west-1"
+ENVIRON = {"TIDEGATE_USAGE": "s3://records/usage", "AWS_REGION": REGION}
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        client = boto3.client("s3", region_name=REGION)
+        client.create_bucket(
+            Bucket="records", CreateBucketConfiguration={"LocationConstraint": REGION}
+        )
+        yield client
+
+
+def objects(client: Any) -> dict[str, bytes]:
+    listed = client.list_objects_v2(Bucket="records").get("Contents", ())
+    return {
+        one["Key"]: client.get_object(Bucket="records", Key=one["Key"])["Body"].read()
+        for one in listed
+    }
+
+
+def test_lines_of_answers_become_one_object_however_often_they_are_delivered(bucket: Any) -> None:
+    lines: list[str] = []
+    observer = UsageLines(SeededEntropy(), lines.append)
+    for _ in range(3):
+        observer.served(ANSWERED)
+    place = Sandbox(ENVIRON).usage_place
+    for _ in range(2):
+        assert place.store(delivery(*lines)) == {"records": 3, "malformed": 0, "objects": 1}
+    ((key, content),) = objects(bucket).items()
+    assert key.startswith("usage/v1/records/date=2025-11-22/hour=11/")
+    assert content.decode() == "".join(lines)
+
+
+def test_without_a_place_the_function_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(VariableError, match=r"^TIDEGATE_USAGE: "):
+        _ = Sandbox({"AWS_REGION": REGION}).usage_place
+    assert "TIDEGATE_USAGE" in capsys.readouterr().out
