@@ -11,9 +11,7 @@ from data_plane.blobs.s3 import S3Blobs
 from data_plane.runtime.blocking import BlockingDriver
 from data_plane.system import sleep
 
-FORMAT: Final = "v1"
-"""The folder of records and of what is malformed: another format gets another one."""
-
+_S3: Final = "s3://"
 _CONNECTIONS: Final = 1
 
 
@@ -21,7 +19,10 @@ class UsagePlace:
     """A prefix in a bucket. Raises VariableError where there is no such place to be had."""
 
     def __init__(self, settings: FunctionSettings, clock: InvocationClock) -> None:
-        place = place_of(settings.usage, FORMAT, endpoint=settings.endpoint, region=settings.region)
+        bucket, _, folder = settings.usage.removeprefix(_S3).partition("/")
+        place = place_of(
+            _S3 + bucket, folder.strip("/"), endpoint=settings.endpoint, region=settings.region
+        )
         assert isinstance(place, S3Place)  # noqa: S101 - the settings take no other
         try:
             client = connect(place, connections_max=_CONNECTIONS)

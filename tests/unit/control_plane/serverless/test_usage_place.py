@@ -37,16 +37,22 @@ def objects(client: Any) -> dict[str, bytes]:
     }
 
 
-def test_lines_of_answers_become_one_object_however_often_they_are_delivered(bucket: Any) -> None:
+@pytest.mark.parametrize(
+    ("place", "folder"),
+    [("s3://records/usage", "usage/"), ("s3://records/a/b/", "a/b/"), ("s3://records", "")],
+)
+def test_lines_of_answers_become_one_object_however_often_they_are_delivered(
+    bucket: Any, place: str, folder: str
+) -> None:
     lines: list[str] = []
     observer = UsageLines(SeededEntropy(), lines.append)
     for _ in range(3):
         observer.served(ANSWERED)
-    place = Sandbox(ENVIRON).usage_place
+    opened = Sandbox(ENVIRON | {"TIDEGATE_USAGE": place}).usage_place
     for _ in range(2):
-        assert place.store(delivery(*lines)) == {"records": 3, "malformed": 0, "objects": 1}
+        assert opened.store(delivery(*lines)) == {"records": 3, "malformed": 0, "objects": 1}
     ((key, content),) = objects(bucket).items()
-    assert key.startswith("usage/v1/records/date=2025-11-22/hour=11/")
+    assert key.startswith(f"{folder}records/date=2025-11-22/hour=11/")
     assert content.decode() == "".join(lines)
 
 
