@@ -5,7 +5,7 @@ of this module, which docs/cost.md names with what they rest on.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import ceil
 from typing import Final, Literal
@@ -31,12 +31,27 @@ DOORS: Final[tuple[Door, ...]] = ("rest", "url", "server", "embedded")
 SQS_CHUNK_BYTES: Final = 65_536
 BYTES_A_GB: Final = 10**9
 MEMORY_MB: Final = (128, 10_240)
-MEMORY_MB_DEFAULT: Final = 512
+MEMORY_MB_DEFAULT: Final = 1_769
+"""One processor; infra/options.py has the same."""
+
 MB_A_GB: Final = 1_024
 HTTP_BYTES: Final = 1_200
 """Headers of a call and its answer."""
-LOG_BYTES: Final = 700
-"""Lines that a call leaves in CloudWatch Logs: the platform's (about 300 bytes) and one of ours."""
+LOG_BYTES: Final = {"url": 700, "rest": 1_050}
+"""What a call leaves in CloudWatch Logs: the platform's lines, usage, and API Gateway's."""
+
+FLUSHES_PER_S: Final = 10
+"""Counters of messages in flight are for a tenth of a second each, at every front end."""
+
+DELIVERIES_PER_S: Final = 0.2
+"""How often the log of a busy sandbox reaches the usage function, which stores an object then."""
+FOLLOWER_GB_S: Final = 0.05
+"""What one run of the usage function, or of a task of the cluster manager, takes."""
+
+MANAGER_RUNS: Final = HOURS_A_MONTH * 60
+MANAGER_TASKS: Final = 2
+MANAGER_TRANSITIONS: Final = 10
+"""Of a run without anything to do, once a minute."""
 TTL_SLACK_S: Final = 3_600
 SERVER_VCPU: Final = 1
 SERVER_MEMORY_GB: Final = 2
@@ -58,7 +73,7 @@ class Timing:
 
     dynamodb_ms: float = 8.0
     s3_ms: float = 30.0
-    own_ms: float = 8.0
+    own_ms: float = 5.0
     server_cpu_ms: float = 3.0
     embedded_cpu_ms: float = 0.3
 
@@ -203,21 +218,58 @@ def call_ms(spent: Spent, timing: Timing) -> float:
 
 def _function_bill(load: Load) -> Bill:
     front_ends = load.front_ends or _sandboxes(load)
-    calls = _calls(load, load.shape, front_ends)
+    calls = _function_calls(load, front_ends)
     per_s = sum(each.per_s for each in calls)
     gb_s = sum(
         each.per_s * (call_ms(each.spent, load.timing) / 1000 + each.wait_s) for each in calls
     ) * (load.memory_mb / MB_A_GB)
+    deliveries_per_s = min(per_s, front_ends * DELIVERIES_PER_S)
+    logged_gb = per_s * LOG_BYTES[load.door] / BYTES_A_GB
     lines = [
-        Line("Lambda requests", _millions(per_s), "lambda request"),
-        Line(f"Lambda {load.architecture}", _month(gb_s), f"lambda {load.architecture}"),
-        Line("logs", _month(per_s * LOG_BYTES / BYTES_A_GB), "log ingestion"),
+        Line("Lambda requests", _millions(per_s + deliveries_per_s), "lambda request"),
+        Line(
+            f"Lambda {load.architecture}",
+            _month(gb_s + deliveries_per_s * FOLLOWER_GB_S),
+            f"lambda {load.architecture}",
+        ),
+        Line("logs", _month(logged_gb), "log ingestion"),
         *_stored(load, load.shape, calls),
+        Line("counters", _millions(_in_flight_writes(load, front_ends)), "write unit"),
+        Line("usage objects", _millions(deliveries_per_s), "object put"),
         Line("KMS key", Decimal(1), "kms key", fixed=True),
+        Line(
+            "cluster manager",
+            Decimal(MANAGER_RUNS * MANAGER_TRANSITIONS) / MILLION,
+            "state transition",
+            fixed=True,
+        ),
+        Line(
+            "its tasks",
+            _decimal(MANAGER_RUNS * MANAGER_TASKS * FOLLOWER_GB_S),
+            f"lambda {load.architecture}",
+            fixed=True,
+        ),
     ]
     if load.door == "rest":
         lines.insert(0, Line("API Gateway requests", _millions(per_s), "rest request"))
     return Bill(load, tuple(lines), front_ends)
+
+
+def _function_calls(load: Load, front_ends: float) -> Sequence[_Calls]:
+    """Calls of functions, which write what they counted before they answer: nothing runs later."""
+    sends, receives, deletes, empty = _calls(load, load.shape, front_ends)
+    return (_counting(sends), receives, _counting(deletes), empty)
+
+
+def _counting(calls: _Calls) -> _Calls:
+    spent = calls.spent
+    return replace(calls, spent=replace(spent, writes=spent.writes + 1, steps=spent.steps + 1))
+
+
+def _in_flight_writes(load: Load, front_ends: float) -> float:
+    """Counters a second of what is in flight, where one took a message and another deleted it."""
+    receives_per_s = load.messages_per_s / load.batch / front_ends
+    return 2 * front_ends * min(receives_per_s, FLUSHES_PER_S) * (1 - 1 / front_ends)
 
 
 def _server_bill(load: Load) -> Bill:
@@ -233,6 +285,7 @@ def _server_bill(load: Load) -> Bill:
         load,
         (
             *_stored(load, shape, calls),
+            Line("counters", _millions(_in_flight_writes(load, servers)), "write unit"),
             Line("Fargate processors", hours * SERVER_VCPU, "fargate vcpu", fixed=True),
             Line("Fargate memory", hours * SERVER_MEMORY_GB, "fargate memory", fixed=True),
             Line("load balancer", Decimal(HOURS_A_MONTH), "balancer", fixed=True),
@@ -286,7 +339,7 @@ def _shared_shape(load: Load, servers: int) -> Shape:
 
 def _sandboxes(load: Load) -> int:
     """How many functions are busy at a time on average: calls a second times their duration."""
-    calls = _calls(load, load.shape, 1)
+    calls = _function_calls(load, 1)
     return max(1, ceil(sum(each.per_s * call_ms(each.spent, load.timing) / 1000 for each in calls)))
 
 

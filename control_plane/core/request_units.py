@@ -72,21 +72,21 @@ class _Turns:
 _STANDARD_TURNS: Final[Mapping[int, _Turns]] = MappingProxyType(
     {
         1: _Turns(),
-        2: _Turns(0.35, 0.5),
-        4: _Turns(1.2, 1.7),
-        8: _Turns(2.9, 4.1),
-        16: _Turns(4.9, 10.5),
-        32: _Turns(7.4, 24.0),
+        2: _Turns(0.35, 0.2),
+        4: _Turns(1.3, 0.8),
+        8: _Turns(3.1, 2.6),
+        16: _Turns(4.6, 8.8),
+        32: _Turns(7.2, 23.0),
     }
 )
 _FIFO_TURNS: Final[Mapping[int, _Turns]] = MappingProxyType(
     {
         1: _Turns(),
-        2: _Turns(0.2, 0.35, 0.6, 0.8, 0.5),
-        4: _Turns(0.55, 1.2, 0.9, 1.6, 0.75),
-        8: _Turns(0.8, 2.8, 1.2, 3.1, 0.85),
-        16: _Turns(1.2, 6.0, 1.7, 5.8, 0.95),
-        32: _Turns(1.5, 11.8, 2.6, 10.8, 1.0),
+        2: _Turns(0.25, 0.2, 0.52, 0.7, 0.5),
+        4: _Turns(0.55, 0.7, 0.75, 1.4, 0.75),
+        8: _Turns(0.9, 1.9, 0.88, 2.5, 0.9),
+        16: _Turns(1.3, 4.2, 1.0, 4.6, 0.95),
+        32: _Turns(1.8, 9.0, 1.3, 8.5, 1.0),
     }
 )
 TURNS_COUNTED: Final = tuple(_STANDARD_TURNS)
