@@ -1,0 +1,169 @@
+"""Two servers on one DynamoDB table behind a load balancer, with authentication on."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from moto.server import ThreadedMotoServer
+
+from tests.integration.balancer import Balancer
+from tests.integration.server_process import ServerProcess, free_port
+
+TABLE = "balanced"
+SENDERS = 3
+VISIBILITY_S = 2
+GIVE_UP_S = 60
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    engine = ThreadedMotoServer("127.0.0.1", free_port(), verbose=False)
+    engine.start()
+    host, port = engine.get_host_and_port()
+    yield f"http://{host}:{port}"
+    engine.stop()
+
+
+@pytest.fixture
+def servers(tmp_path: Path, endpoint: str) -> Iterator[tuple[ServerProcess, ServerProcess]]:
+    """The first makes table and keys; the other has a folder of its own and the same keys."""
+    options = (
+        *("--cell", "dynamodb", "--endpoint", endpoint, "--table", TABLE),
+        *("--master-keys", str(tmp_path / "keys"), "--blobs", str(tmp_path / "bodies")),
+        *("--log-level", "warning"),
+    )
+    first, second = (
+        ServerProcess(tmp_path / name, tmp_path / f"{name}.log", options=options, auth="on")
+        for name in ("first", "second")
+    )
+    first.start()
+    second.start()
+    yield first, second
+    for server in (first, second):
+        server.kill()
+
+
+@pytest.fixture
+def balancer(servers: tuple[ServerProcess, ServerProcess]) -> Iterator[Balancer]:
+    with Balancer([server.port for server in servers]).running() as running:
+        running.wait_for(*running.ports)
+        yield running
+
+
+def client(balancer: Balancer, of: ServerProcess) -> Any:
+    key_id, secret = of.access_key
+    return boto3.client(
+        "sqs",
+        endpoint_url=balancer.url,
+        region_name="us-east-1",
+        aws_access_key_id=key_id,
+        aws_secret_access_key=secret,
+        config=Config(
+            retries={"mode": "standard", "total_max_attempts": 10},
+            connect_timeout=5,
+            read_timeout=40,
+        ),
+    )
+
+
+def test_each_call_may_meet_another_server(
+    servers: tuple[ServerProcess, ServerProcess], balancer: Balancer
+) -> None:
+    sqs = client(balancer, servers[0])
+    url = sqs.create_queue(QueueName="orders")["QueueUrl"]
+    assert url.startswith(f"{balancer.url}/"), "it has the name that the client used"
+    balancer.served.clear()
+    for body in ("one", "two"):
+        sqs.send_message(QueueUrl=url, MessageBody=body)
+        (got,) = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=10)["Messages"]
+        assert got["Body"] == body
+        sqs.delete_message(QueueUrl=url, ReceiptHandle=got["ReceiptHandle"])
+    ports = [port for port, _ in balancer.served]
+    assert len(ports) == 6
+    assert all(one != other for one, other in pairwise(ports)), "in turns"
+    assert {status for _, status in balancer.served} == {200}
+
+
+class Work:
+    """Clients that send, receive and delete without a pause until they are told to stop."""
+
+    def __init__(self, make_client: Callable[[], Any], url: str) -> None:
+        self._make_client = make_client
+        self._url = url
+        self._stop = threading.Event()
+        self._moved = threading.Condition()
+        self.acknowledged: set[str] = set()
+        self.received: set[str] = set()
+
+    def send(self, sender: int) -> None:
+        sqs = self._make_client()
+        number = 0
+        while not self._stop.is_set():
+            body = f"{sender}-{number}"
+            sqs.send_message(QueueUrl=self._url, MessageBody=body)
+            number += 1
+            with self._moved:
+                self.acknowledged.add(body)
+                self._moved.notify_all()
+
+    def receive(self) -> None:
+        """Until all that was acknowledged has come, once senders have stopped."""
+        sqs = self._make_client()
+        give_up_s = time.monotonic() + GIVE_UP_S
+        while not (self._stop.is_set() and self.acknowledged <= self.received):
+            assert time.monotonic() < give_up_s, self.acknowledged - self.received
+            answer = sqs.receive_message(
+                QueueUrl=self._url, MaxNumberOfMessages=10, WaitTimeSeconds=1
+            )
+            for message in answer.get("Messages", ()):
+                self.received.add(message["Body"])
+                sqs.delete_message(QueueUrl=self._url, ReceiptHandle=message["ReceiptHandle"])
+
+    def wait_for_more(self, count: int) -> None:
+        """Return when so many more were acknowledged."""
+        with self._moved:
+            goal = len(self.acknowledged) + count
+            assert self._moved.wait_for(lambda: len(self.acknowledged) >= goal, GIVE_UP_S)
+
+    def end(self) -> None:
+        self._stop.set()
+
+
+def test_servers_that_go_away_lose_nothing_that_was_acknowledged(
+    servers: tuple[ServerProcess, ServerProcess], balancer: Balancer
+) -> None:
+    first, second = servers
+    sqs = client(balancer, first)
+    url = sqs.create_queue(QueueName="load", Attributes={"VisibilityTimeout": str(VISIBILITY_S)})[
+        "QueueUrl"
+    ]
+    work = Work(lambda: client(balancer, first), url)
+    with ThreadPoolExecutor(SENDERS + 1) as pool:
+        running = [pool.submit(work.send, sender) for sender in range(SENDERS)]
+        running.append(pool.submit(work.receive))
+        try:
+            work.wait_for_more(30)
+            first.kill()
+            balancer.wait_for(second.port)
+            work.wait_for_more(30)
+            first.start()
+            balancer.wait_for(first.port, second.port)
+            work.wait_for_more(30)
+            assert second.stop(signal.SIGTERM) == 0
+            balancer.wait_for(first.port)
+            work.wait_for_more(30)
+        finally:
+            work.end()
+        for future in running:
+            future.result()  # no client was told of a failure
+    assert work.acknowledged <= work.received
+    assert {port for port, _ in balancer.served} == {first.port, second.port}
+    assert first.stop() == 0
