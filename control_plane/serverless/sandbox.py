@@ -11,7 +11,7 @@ from control_plane.serverless.closing import Closing
 from control_plane.serverless.doors import Doors
 from control_plane.serverless.logs import FunctionLog, FunctionLogHandler
 from control_plane.serverless.opening import Opened, open_service
-from control_plane.serverless.settings import FunctionSettings, VariableError, read_settings
+from control_plane.serverless.settings import VariableError, read_settings
 from control_plane.serverless.usage import UsageLines
 from control_plane.serverless.usage_place import UsagePlace
 from data_plane.frontend.served import Served
@@ -36,7 +36,7 @@ class Sandbox:
             settings = read_settings(self._environ)
             log = FunctionLog(_write, clock, settings.log_level)
             logging.basicConfig(handlers=[FunctionLogHandler(log)], level=logging.INFO, force=True)
-            return open_service(settings, clock, log, _observer(settings, log))
+            return open_service(settings, clock, log, _observer(log))
         except VariableError as error:
             log.event("error", "start failed", message=str(error))
             # What it came from says no more, and would make many lines of one.
@@ -62,10 +62,8 @@ class Sandbox:
         return Doors(answer, closing.close, opened.clock, opened.run)
 
 
-def _observer(settings: FunctionSettings, log: FunctionLog) -> Callable[[Served], None]:
-    """What hears of each answer: the log, and the usage records where they have a place."""
-    if not settings.usage:
-        return log.served
+def _observer(log: FunctionLog) -> Callable[[Served], None]:
+    """What hears of each answer: the log, and the usage records."""
     lines = UsageLines(SystemEntropy(), _write)
 
     def observe(served: Served) -> None:
