@@ -190,7 +190,7 @@ def _sorted_out(delivery: _Delivery) -> Iterable[tuple[str, int, bytes]]:
     if delivery.message_type == _CONTROL:
         return
     for event in delivery.log_events:
-        for line in event.message.splitlines():
+        for line in filter(None, event.message.split("\n")):
             try:
                 record = _decode_record(line)
             except msgspec.DecodeError as error:

@@ -201,6 +201,13 @@ def test_a_line_that_is_no_record_is_kept_apart_with_the_reason(place: Place, li
     assert place.lines("records") == [json.loads(good)]
 
 
+def test_text_from_outside_breaks_no_line(place: Place) -> None:
+    odd = msgspec.structs.replace(ANSWERED, region='"}\n{\u2028\x85' + "x" * 200)
+    written: list[str] = []
+    UsageLines(SeededEntropy(), written.append).served(odd)
+    assert place.store(delivery("".join(written))) == {"records": 1, "malformed": 0, "objects": 1}
+
+
 def test_a_control_message_stores_nothing(place: Place) -> None:
     event = delivery("CWL CONTROL MESSAGE: Checking health", messageType="CONTROL_MESSAGE")
     assert place.store(event) == {"records": 0, "malformed": 0, "objects": 0}
