@@ -79,6 +79,7 @@ PRICES: Final[Mapping[str, Price]] = MappingProxyType(
         "point-in-time recovery": _price("GB and month", "0.20", _DYNAMODB),
         "object put": _price("million", str(US_EAST_1.blob_put), _S3),
         "object get": _price("million", str(US_EAST_1.blob_get), _S3),
+        "object storage": _price("GB and month", "0.023", _S3),
         "lambda request": _price("million", "0.20", _LAMBDA),
         "lambda arm64": _tiered(
             "GB-second",
@@ -104,7 +105,6 @@ PRICES: Final[Mapping[str, Price]] = MappingProxyType(
         ),
         "log ingestion": _price("GB", "0.50", "aws.amazon.com/cloudwatch/pricing"),
         "kms key": _price("key and month", "1.00", "aws.amazon.com/kms/pricing"),
-        "kms request": _price("million", "3.00", "aws.amazon.com/kms/pricing"),
         "state transition": _price("million", "25.00", "aws.amazon.com/step-functions/pricing"),
         "fargate vcpu": _price("vCPU-hour", "0.03238", _FARGATE),
         "fargate memory": _price("GB-hour", "0.00356", _FARGATE),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from control_plane.core.price_list import PRICES
 from data_plane.bag.engine import Bag
 from data_plane.core.message import Outgoing
 from data_plane.core.receipt_handle import decode
@@ -22,9 +23,8 @@ from tests.unit.repeatable import HandClock, SeededEntropy
 
 MESSAGES: Final = 640
 WRITES: Final = ("put_item", "update_item", "delete_item")
-USD_PER_MILLION_WRITE_UNITS: Final = 0.625
-USD_PER_MILLION_READ_UNITS: Final = 0.125
-"""DynamoDB on demand in us-east-1 since November 2024."""
+USD_PER_MILLION_WRITE_UNITS: Final = float(PRICES["write unit"].first)
+USD_PER_MILLION_READ_UNITS: Final = float(PRICES["read unit"].first)
 
 BETWEEN_CALLS_S: Final = 0.02
 BEHIND_S: Final = 5
