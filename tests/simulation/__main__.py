@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from tests.simulation.fifo import universe as fifo
+from tests.simulation.guarantees import universe as guarantees
 from tests.simulation.oracle import Violation
 from tests.simulation.planted import PlantedBug, seeds_to_find
 from tests.simulation.planted.body_bugs import BODY_BUGS
@@ -24,6 +25,8 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "fifo": fifo.run,
     "redrive": redrive.run,
     "redrive-fifo": partial(redrive.run, fifo=True),
+    "guarantees": guarantees.run,
+    "guarantees-fifo": partial(guarantees.run, fifo=True),
 }
 
 

@@ -102,7 +102,7 @@ class Slot:
         assert threshold_bytes is not None
         return BodyStore(FaultyBlobs(place, self.cells[place.name]), threshold_bytes)
 
-    async def _sweep(self, process: Process, sweep: Callable[[], Awaitable[None]]) -> None:
+    async def _sweep(self, process: Process, sweep: Callable[[], Awaitable[object]]) -> None:
         while True:
             await process.sleep_until(process.now_us() + 5_000_000)
             try:

@@ -16,6 +16,7 @@ from tests.simulation.fifo.handles import good_handles_are_accepted, old_handles
 from tests.simulation.fifo.journal import Journal, StoredFifo
 from tests.simulation.fifo.ledger import SentEntry
 from tests.simulation.fifo.plan import FifoPlan
+from tests.simulation.history import History
 from tests.simulation.ledger import NEVER_US, Delivered, attributes_of
 from tests.simulation.oracle import (
     MILLISECOND_US,
@@ -98,7 +99,12 @@ def a_group_is_held(case: FifoCase) -> Iterator[Violation]:
 def groups_stay_in_order(case: FifoCase) -> Iterator[Violation]:
     """What is sent after an acknowledgement comes later: in sequence numbers, and in answers."""
     yield from _sends_in_order(case)
-    for attempt in case.history.attempts:
+    yield from answers_in_order(case.history)
+
+
+def answers_in_order(history: History) -> Iterator[Violation]:
+    """In one answer the messages of a group follow each other, each once."""
+    for attempt in history.attempts:
         if attempt.call.operation != "ReceiveMessage" or not attempt.ok:
             continue
         last: dict[str, str] = {}

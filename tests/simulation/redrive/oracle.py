@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from data_plane.core.identifiers import uuid_text
 from tests.simulation import oracle
+from tests.simulation.fifo.oracle import answers_in_order
 from tests.simulation.history import Attempt, Call, History
 from tests.simulation.ledger import NEVER_US, Delivered, Ledger, attributes_of, make_ledger
 from tests.simulation.oracle import SECOND_US, Violation
@@ -36,6 +37,10 @@ class Case(oracle.Case):
         queues = [QueuePlan(name, plan.visibility_s, 0, RETENTION_S) for name in plan.queues]
         super().__init__(plan, queues, world)
         self.ledger: Ledger = make_ledger(_with_places(world.history))
+        self.first_tried_us: dict[str, int] = {}
+        for attempt in self.history.attempts:
+            if receive := attempt.call.params.get("ReceiveRequestAttemptId"):
+                self.first_tried_us.setdefault(receive, attempt.invoked_us)
         self.stamps_us: dict[str, list[int]] = defaultdict(list)
         self.stored_at: dict[str, int] = {}
         everything = (one for store in world.stores for one in store.stored)
@@ -50,6 +55,12 @@ class Case(oracle.Case):
             for text, group in self.ledger.deliveries.items()
             for delivered in group
         ]
+
+    def may_ignore_leases(self, delivered: Delivered) -> bool:
+        """Also whether a receive may have got again, under its id, what it had taken before."""
+        receive = delivered.attempt.call.params.get("ReceiveRequestAttemptId")
+        is_again = receive and self.first_tried_us[receive] < delivered.attempt.invoked_us
+        return bool(is_again) or super().may_ignore_leases(delivered)
 
     def sent_us(self, place: Place) -> list[int]:
         """When the message in this place was sent: more than once if there are copies."""
@@ -166,6 +177,8 @@ def receives_are_bounded(case: Case) -> Iterator[Violation]:
     for place, one in case.deliveries:
         count, most = one.receive_count, case.plan.receives_max
         in_source = place.queue in case.plan.sources
+        if in_source and case.may_ignore_leases(one):
+            continue  # A receive that is repeated counts once more.
         if (in_source and count > most) or (place.queue == case.plan.dead and count <= most):
             yield Violation(
                 "receives are bounded",
@@ -223,6 +236,7 @@ def groups_stay_in_order(case: Case) -> Iterator[Violation]:
                     text = f"{later} was delivered from {queue} before {earlier}"
                     yield Violation("groups stay in order", text, words)
     yield from _moves_in_order(case, groups)
+    yield from answers_in_order(case.history)
 
 
 def _sequence(delivered: Delivered) -> str:
@@ -239,6 +253,7 @@ def _overtaking(case: Case, earlier: list[Delivered], later: list[Delivered]) ->
     for one in later:
         if (
             id(one.attempt) not in together
+            and not case.may_ignore_leases(one)
             and one.answered_us < expires_us
             and any(again.attempt.invoked_us > one.answered_us for again in earlier)
         ):

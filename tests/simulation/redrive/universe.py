@@ -254,11 +254,27 @@ async def _receive(client: Client, queue: str, visibility_s: int, deletes: float
     }
     if random.random() < 0.3:
         params["WaitTimeSeconds"] = random.choice((1, 3))
-    output = await client.call("ReceiveMessage", queue, params)
-    handles = [message["ReceiptHandle"] for message in (output or {}).get("Messages", ())]
+    if queue.endswith(".fifo") and random.random() < 0.3:
+        params["ReceiveRequestAttemptId"] = f"{client.name}.{client.world.scheduler.now_us}"
+    handles = await _received(client, queue, params)
     if random.random() < 0.15:
         await client.pause(1_000_000, 12_000_000)  # and what comes now is late
+    if handles and random.random() < 0.25:
+        await _change(client, queue, random.choice(handles))
+    if "ReceiveRequestAttemptId" in params and random.random() < 0.3:
+        handles += await _received(client, queue, params)
     await delete(client, queue, [handle for handle in handles if random.random() < deletes])
+
+
+async def _received(client: Client, queue: str, params: Mapping[str, Any]) -> list[str]:
+    output = await client.call("ReceiveMessage", queue, params)
+    return [message["ReceiptHandle"] for message in (output or {}).get("Messages", ())]
+
+
+async def _change(client: Client, queue: str, handle: str) -> None:
+    seconds = client.random.choice((0, 0, 2, 10))
+    params = {"QueueUrl": queue, "ReceiptHandle": handle, "VisibilityTimeout": seconds}
+    await client.call("ChangeMessageVisibility", queue, params)
 
 
 async def _redrive(plan: DeadLetterPlan, client: Client, until_us: int) -> None:

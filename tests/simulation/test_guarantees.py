@@ -1,0 +1,63 @@
+"""A fixed set of universes of queues with delivery guarantees, and the bugs that they show."""
+
+import pytest
+
+from tests.simulation.guarantees.oracle import INVARIANTS
+from tests.simulation.guarantees.universe import make_plan, run
+from tests.simulation.planted import PlantedBug
+from tests.simulation.planted.guarantee_bugs import (
+    FIFO_GUARANTEE_BUGS,
+    GUARANTEE_BUGS,
+    guarantee_seeds_to_find,
+)
+
+CHUNKS = 2
+SEEDS_PER_CHUNK = 10
+SEEDS_MAX = 100
+KINDS = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
+
+
+@KINDS
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_nothing_is_wrong_with_the_universes_of_these_seeds(chunk: int, *, fifo: bool) -> None:
+    first = chunk * SEEDS_PER_CHUNK
+    wrong = {
+        seed: [f"{v.invariant}: {v.text}" for v in violations]
+        for seed in range(first, first + SEEDS_PER_CHUNK)
+        if (violations := run(seed, fifo=fifo).violations)
+    }
+    assert wrong == {}
+
+
+@KINDS
+def test_both_queues_are_used_in_these_universes(*, fifo: bool) -> None:
+    outcomes = [run(seed, fifo=fifo) for seed in range(5)]
+    attempts = [attempt for outcome in outcomes for attempt in outcome.history.attempts]
+    received = {a.call.queue for a in attempts if a.output.get("Messages")}
+    assert received == set(make_plan(0, fifo=fifo).queues)
+    overtaken = [a for a in attempts if a.output.get("Failed") or a.status == 400]
+    assert {a.call.operation for a in overtaken} >= {
+        "DeleteMessageBatch",
+        "ChangeMessageVisibility",
+    }
+
+
+@pytest.mark.parametrize("bug", GUARANTEE_BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
+def test_a_planted_bug_is_found(bug: PlantedBug) -> None:
+    found = guarantee_seeds_to_find(bug, SEEDS_MAX)
+    assert found is not None, f"{SEEDS_MAX} seeds do not show it"
+
+
+@pytest.mark.parametrize("bug", FIFO_GUARANTEE_BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
+def test_a_planted_bug_of_fifo_queues_is_found(bug: PlantedBug) -> None:
+    found = guarantee_seeds_to_find(bug, SEEDS_MAX, fifo=True)
+    assert found is not None, f"{SEEDS_MAX} seeds do not show it"
+
+
+def test_every_invariant_has_a_planted_bug() -> None:
+    names = {invariant.__name__.replace("_", " ") for invariant in INVARIANTS}
+    assert names <= set().union(*(bug.invariants for bug in GUARANTEE_BUGS))
+
+
+def test_the_same_seed_is_the_same_universe() -> None:
+    assert run(3).history.digest() == run(3).history.digest()
