@@ -73,8 +73,8 @@ class Timing:
 
     dynamodb_ms: float = 8.0
     s3_ms: float = 30.0
-    own_ms: float = 5.0
-    server_cpu_ms: float = 3.0
+    own_ms: float = 6.0
+    server_cpu_ms: float = 6.0
     embedded_cpu_ms: float = 0.3
 
     def __post_init__(self) -> None:
