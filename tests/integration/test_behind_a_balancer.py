@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,11 @@ from moto.server import ThreadedMotoServer
 from tests.integration.balancer import Balancer
 from tests.integration.server_process import ServerProcess, free_port
 
-TABLE = "balanced"
-SENDERS = 3
+_NUMBERS = count()
+SENDERS = 2
+MORE = 15
+"""So many more acknowledged sends show that a load goes on."""
+
 VISIBILITY_S = 2
 GIVE_UP_S = 60
 
@@ -36,7 +39,7 @@ def endpoint() -> Iterator[str]:
 def servers(tmp_path: Path, endpoint: str) -> Iterator[tuple[ServerProcess, ServerProcess]]:
     """The first makes table and keys; the other has a folder of its own and the same keys."""
     options = (
-        *("--cell", "dynamodb", "--endpoint", endpoint, "--table", TABLE),
+        *("--cell", "dynamodb", "--endpoint", endpoint, "--table", f"balanced-{next(_NUMBERS)}"),
         *("--master-keys", str(tmp_path / "keys"), "--blobs", str(tmp_path / "bodies")),
         *("--log-level", "warning"),
     )
@@ -150,16 +153,16 @@ def test_servers_that_go_away_lose_nothing_that_was_acknowledged(
         running = [pool.submit(work.send, sender) for sender in range(SENDERS)]
         running.append(pool.submit(work.receive))
         try:
-            work.wait_for_more(30)
+            work.wait_for_more(MORE)
             first.kill()
             balancer.wait_for(second.port)
-            work.wait_for_more(30)
+            work.wait_for_more(MORE)
             first.start()
             balancer.wait_for(first.port, second.port)
-            work.wait_for_more(30)
+            work.wait_for_more(MORE)
             assert second.stop(signal.SIGTERM) == 0
             balancer.wait_for(first.port)
-            work.wait_for_more(30)
+            work.wait_for_more(MORE)
         finally:
             work.end()
         for future in running:
