@@ -1,0 +1,36 @@
+"""`python -m infra`: the app of cdk.json, which the CDK command line runs."""
+
+import os
+import sys
+
+import aws_cdk as cdk
+from cdk_nag import AwsSolutionsChecks
+
+from infra.app import build
+from infra.bundle import BundleError, function_code
+from infra.options import OptionError, read_stage
+
+
+def main() -> int:
+    """Synthesise the stage that the context names (`--context stage=NAME`); the exit code."""
+    app = cdk.App()
+    try:
+        stage = read_stage(str(app.node.try_get_context("stage") or ""))
+    except OptionError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    # The CDK command line says where its credentials are.
+    account = os.environ.get("CDK_DEFAULT_ACCOUNT")  # noqa: TID251 - there is no other way
+    region = os.environ.get("CDK_DEFAULT_REGION")  # noqa: TID251 - as above
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    try:
+        build(app, stage, function_code(stage.service), account=account, region=region)
+        app.synth()
+    except BundleError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,399 @@
+"""What an operator decides about a stage: read once from a TOML file, checked, then only read.
+
+A stage is a whole deployment of its own: `stages/` has some to start from.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+STAGES: Final = Path(__file__).parent / "stages"
+
+RUNTIMES: Final = {"python3.11": (3, 11), "python3.12": (3, 12), "python3.13": (3, 13)}
+ARCHITECTURES: Final = ("arm64", "x86_64")
+LOG_LEVELS: Final = ("error", "warning", "info")
+LOG_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 3653)
+"""For how long CloudWatch can keep logs."""
+
+_STAGE: Final = re.compile(r"[a-z][a-z0-9-]{0,19}")
+_ACCOUNT: Final = re.compile(r"[0-9]{12}")
+_REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]")
+_TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_KEY: Final = re.compile(r"arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+")
+_ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?")
+_BASE_URL: Final = re.compile(_ORIGIN.pattern + r"(/[A-Za-z0-9_~.-]+)*")
+_TOPIC: Final = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]+")
+_EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
+_QUEUE: Final = re.compile(r"[A-Za-z0-9_-]{1,75}(\.fifo)?|[A-Za-z0-9_-]{1,80}")
+_LABEL: Final = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_HOST: Final = re.compile(rf"(?=.{{4,253}}\Z){_LABEL}(\.{_LABEL})+")
+_CERTIFICATE: Final = re.compile(r"arn:[a-z-]+:acm:[a-z0-9-]+:[0-9]{12}:certificate/[A-Za-z0-9-]+")
+_ZONE: Final = re.compile(r"Z[A-Z0-9]{3,31}")
+_CALLER: Final = re.compile(rf"{_ACCOUNT.pattern}(/({_QUEUE.pattern}))?")
+FAILOVERS: Final = ("primary", "secondary")
+CHECK_REGIONS_MIN: Final = 3
+QUEUES_MAX: Final = 16
+"""CloudWatch has 100 metric filters for a log group, and a queue needs six."""
+
+
+class OptionError(ValueError):
+    """An option has a wrong value; the message is one line that names the option."""
+
+    def __init__(self, option: str, reason: str) -> None:
+        super().__init__(f"{option}: {reason}")
+        self.option = option
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class StateOptions:
+    """What is kept: messages, definitions, keys, usage records.
+
+    `table` is the cell's name; definitions of queues name it, so it is never to be changed. With
+    `keeps`, nothing that holds data goes with its stack, and stacks and tables refuse to be
+    deleted. Usage records are removed after `usage_days`.
+    """
+
+    table: str = "tidegate"
+    keeps: bool = True
+    usage_days: int = 400
+
+    def __post_init__(self) -> None:
+        _match("table", self.table, _TABLE, "no table's name: 3 to 255 of a-z A-Z 0-9 _ . -")
+        _within("usage_days", self.usage_days, 1, 3653)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """The doors, and the functions behind them.
+
+    There is a `rest_api` (API Gateway), a `function_url`, or both. All functions have the same
+    `runtime` and `architecture`; `memory_mb` (CPU comes with it), `timeout_s` and
+    `reserved_concurrency` (None: what the account has) are those of each door. API Gateway refuses
+    what is beyond `requests_per_s`, after a burst of `requests_burst`.
+
+    `operator` is the account whose root administers the others; `base_url` stands before account
+    and name in queue URLs ("": what the caller used); long polls end after `long_poll_s_max`
+    seconds at the latest. `queue_keys` are ARNs of the KMS keys that queues may name. `endpoint` is
+    where an emulator serves AWS's APIs ("": AWS). With `gateway_account_role` the stack gives API
+    Gateway the right to write logs, a setting of the account in the region, which may have it.
+    """
+
+    rest_api: bool = True
+    function_url: bool = False
+    runtime: str = "python3.13"
+    architecture: str = "arm64"
+    memory_mb: int = 1769
+    timeout_s: int = 29
+    reserved_concurrency: int | None = None
+    requests_per_s: int = 1000
+    requests_burst: int = 2000
+    operator: str = "000000000000"
+    base_url: str = ""
+    long_poll_s_max: int = 20
+    log_level: str = "warning"
+    log_days: int = 30
+    queue_keys: tuple[str, ...] = ()
+    endpoint: str = ""
+    gateway_account_role: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.rest_api and not self.function_url:
+            raise OptionError("rest_api", "without it there must be a function_url")
+        _one_of("runtime", self.runtime, tuple(RUNTIMES))
+        _one_of("architecture", self.architecture, ARCHITECTURES)
+        _within("memory_mb", self.memory_mb, 128, 10_240)
+        # API Gateway waits for 29 s.
+        _within("timeout_s", self.timeout_s, 1, 29 if self.rest_api else 900)
+        if self.reserved_concurrency is not None:
+            _within("reserved_concurrency", self.reserved_concurrency, 1, 100_000)
+        _within("requests_per_s", self.requests_per_s, 1, 1_000_000)
+        _within("requests_burst", self.requests_burst, 1, 1_000_000)
+        _match("operator", self.operator, _ACCOUNT, "no account id of 12 digits")
+        _within("long_poll_s_max", self.long_poll_s_max, 0, 20)
+        _one_of("log_level", self.log_level, LOG_LEVELS)
+        _one_of("log_days", self.log_days, LOG_DAYS)
+        for key in self.queue_keys:
+            _match("queue_keys", key, _KEY, "no ARN of a KMS key")
+        if self.base_url:
+            _match("base_url", self.base_url, _BASE_URL, "not of the form https://host[/path]")
+        if self.endpoint:
+            _match("endpoint", self.endpoint, _ORIGIN, "not of the form http(s)://host[:port]")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """The cluster manager's state machine, and the function that does its tasks.
+
+    Every `period_minutes` it runs message move tasks and removes what deleted queues left; every
+    `sweep_hours` it looks for bodies that nothing names any more.
+    """
+
+    period_minutes: int = 1
+    sweep_hours: int = 6
+    memory_mb: int = 512
+    timeout_s: int = 900
+
+    def __post_init__(self) -> None:
+        _within("period_minutes", self.period_minutes, 1, 60)
+        _within("sweep_hours", self.sweep_hours, 1, 168)
+        _within("memory_mb", self.memory_mb, 128, 10_240)
+        _within("timeout_s", self.timeout_s, 10, 900)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """A queue whose owner has metrics in CloudWatch, and alarms (0: none).
+
+    `growth_max`: messages sent within an hour beyond those deleted. `failures_max`: requests within
+    five minutes that failed by the service's fault.
+    """
+
+    queue: str
+    account: str = "000000000000"
+    growth_max: int = 0
+    failures_max: int = 0
+
+    def __post_init__(self) -> None:
+        _match("queue", self.queue, _QUEUE, "no queue's name")
+        _match("account", self.account, _ACCOUNT, "no account id of 12 digits")
+        _within("growth_max", self.growth_max, 0, 1_000_000_000)
+        _within("failures_max", self.failures_max, 0, 1_000_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class MonitoringOptions:
+    """Who is told when an alarm goes off: a topic of SNS (its ARN), or an `email` ("": nobody).
+
+    Each of the `queues` is six metrics more, which CloudWatch bills.
+    """
+
+    topic: str = ""
+    email: str = ""
+    queues: tuple[QueueOptions, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.queues) > QUEUES_MAX:
+            raise OptionError("queues", f"{len(self.queues)} are more than {QUEUES_MAX}")
+        if self.topic and self.email:
+            raise OptionError("email", "an address can be subscribed to the topic that is named")
+        if self.topic:
+            _match("topic", self.topic, _TOPIC, "no ARN of an SNS topic")
+        if self.email:
+            _match("email", self.email, _EMAIL, "no address")
+
+
+@dataclass(frozen=True, slots=True)
+class NameOptions:
+    """A host name of the REST API, meant for some of its callers.
+
+    `certificate` (the ARN of one of ACM in the stage's region) covers `host`. With a `zone` (the id
+    of a hosted zone of Route 53) the name gets a record there. Where stages in several regions have
+    the same host, each has its part of the answers, while it is well: by `weight`, or as `failover`
+    "primary" or "secondary". The `callers` are accounts, and queues as "account/queue"; a name
+    without any is for all others.
+    """
+
+    host: str
+    certificate: str
+    zone: str = ""
+    weight: int | None = None
+    failover: str = ""
+    callers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _match("host", self.host, _HOST, "no host name of at least two parts, in lower case")
+        _match("certificate", self.certificate, _CERTIFICATE, "no ARN of a certificate of ACM")
+        if self.zone:
+            _match("zone", self.zone, _ZONE, "no id of a hosted zone")
+        if self.weight is not None:
+            _within("weight", self.weight, 0, 255)
+        if self.failover:
+            _one_of("failover", self.failover, FAILOVERS)
+        if self.failover and self.weight is not None:
+            raise OptionError("failover", "a name has this or a weight")
+        if self.is_one_of_several and not self.zone:
+            raise OptionError("zone", "without it there is no record to take part in")
+        for caller in self.callers:
+            _match("callers", caller, _CALLER, "neither an account id nor account/queue")
+
+    @property
+    def is_one_of_several(self) -> bool:
+        """Whether other stages have records of the same name."""
+        return self.weight is not None or bool(self.failover)
+
+    @property
+    def region(self) -> str:
+        """That of the certificate, where the name has to be."""
+        return self.certificate.split(":")[3]
+
+
+@dataclass(frozen=True, slots=True)
+class NamesOptions:
+    """The names of a stage, and how Route 53 checks whether it is well.
+
+    It asks `check_path` of the REST API every `check_every_s` (10 or 30) from each of
+    `check_regions`, and takes the stage for ill after `check_failures` in a row.
+    """
+
+    hosts: tuple[NameOptions, ...] = ()
+    check_path: str = "/health"
+    check_every_s: int = 30
+    check_failures: int = 3
+    check_regions: tuple[str, ...] = ("us-east-1", "us-west-2", "eu-west-1")
+
+    def __post_init__(self) -> None:
+        _match("check_path", self.check_path, re.compile(r"/[a-z0-9/_-]*"), "no path")
+        _one_of("check_every_s", self.check_every_s, (10, 30))
+        _within("check_failures", self.check_failures, 1, 10)
+        if len(set(self.check_regions)) < CHECK_REGIONS_MIN:
+            raise OptionError("check_regions", f"Route 53 wants {CHECK_REGIONS_MIN} at least")
+        for region in self.check_regions:
+            _match("check_regions", region, _REGION, "no region's name")
+        _once("hosts", [name.host for name in self.hosts])
+        _once("hosts", [caller for name in self.hosts for caller in name.callers or ("",)])
+        if len({name.region for name in self.hosts}) > 1:
+            raise OptionError("hosts", "their certificates are in several regions")
+
+    def host_of(self, account: str, queue: str) -> str:
+        """The host meant for a queue: its own, its account's, or that of all others; else "".
+
+        Nothing holds a caller to it: all names of a stage lead to the same service, until the
+        record of one leads to another.
+        """
+        for caller in (f"{account}/{queue}", account, ""):
+            for name in self.hosts:
+                if caller in (name.callers or ("",)):
+                    return name.host
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class StageOptions:
+    """A stage. Raises OptionError for a wrong value.
+
+    `account` and `region` say where it is ("": where the credentials of the command line are).
+    Each of `further_regions` has a cell. An `emulator` is given what it can do, and no more.
+    """
+
+    name: str
+    account: str = ""
+    region: str = ""
+    further_regions: tuple[str, ...] = ()
+    emulator: bool = False
+    state: StateOptions = field(default_factory=StateOptions)
+    service: ServiceOptions = field(default_factory=ServiceOptions)
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
+    monitoring: MonitoringOptions = field(default_factory=MonitoringOptions)
+    names: NamesOptions = field(default_factory=NamesOptions)
+
+    def __post_init__(self) -> None:
+        _match("name", self.name, _STAGE, "not 1 to 20 of a-z 0-9 -, beginning with a letter")
+        if self.account:
+            _match("account", self.account, _ACCOUNT, "no account id of 12 digits")
+        if self.region:
+            _match("region", self.region, _REGION, "no region's name")
+        for region in self.further_regions:
+            _match("further_regions", region, _REGION, "no region's name")
+        if self.region in self.further_regions:
+            raise OptionError("further_regions", f"{self.region} is the stage's own region")
+        if self.further_regions and not self.region:
+            raise OptionError("region", "with further_regions it must be named")
+        if len(set(self.further_regions)) < len(self.further_regions):
+            raise OptionError("further_regions", "a region is named twice")
+        if self.service.endpoint and not self.emulator:
+            raise OptionError("service.endpoint", "it is for an emulator")
+        if self.names.hosts:
+            self._check_names()
+
+    def _check_names(self) -> None:
+        if not self.service.rest_api:
+            raise OptionError("names", "they lead to the rest_api; function URLs have none")
+        if self.service.base_url:
+            raise OptionError("service.base_url", "queue URLs have the name that the caller used")
+        if self.region and self.names.hosts[0].region != self.region:
+            raise OptionError("names", f"their certificates are not in {self.region}")
+
+
+def read_stage(stage: str) -> StageOptions:
+    """The options of a stage: a name in `stages/`, or the path of a TOML file.
+
+    Raises OptionError.
+    """
+    path = Path(stage) if stage.endswith(".toml") else STAGES / f"{stage}.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        known = ", ".join(sorted(path.stem for path in STAGES.glob("*.toml")))
+        raise OptionError(
+            "stage", f"cannot read {path}: {error.strerror}; there are {known}, or a path"
+        ) from error
+    try:
+        return parse_stage(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise OptionError("stage", f"{path} is no TOML: {error}") from error
+
+
+def parse_stage(document: Mapping[str, Any]) -> StageOptions:
+    """The options that a document says. Raises OptionError for what it does not know, too."""
+    parsed: StageOptions = _parse_table(StageOptions, document, "")
+    return parsed
+
+
+def _parse_table(kind: Any, document: Mapping[str, Any], place: str) -> Any:
+    hints = get_type_hints(kind)
+    for name in document:
+        if name not in hints:
+            raise OptionError(place + name, f"unknown; there are {', '.join(hints)}")
+    for option in fields(kind):
+        required = option.default is MISSING and option.default_factory is MISSING
+        if required and option.name not in document:
+            raise OptionError(place + option.name, "missing")
+    values = {name: _parse(hints[name], value, place + name) for name, value in document.items()}
+    try:
+        return kind(**values)
+    except OptionError as error:
+        raise OptionError(place + error.option, error.reason) from None
+
+
+def _parse(kind: Any, value: Any, place: str) -> Any:
+    if is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise OptionError(place, f"{value!r} is no table of options")
+        return _parse_table(kind, value, f"{place}.")
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list):
+            raise OptionError(place, f"{value!r} is no list")
+        inner = get_args(kind)[0]
+        return tuple(_parse(inner, one, f"{place}[{at}]") for at, one in enumerate(value))
+    kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    # A bool is an int to isinstance().
+    if type(value) not in kinds:
+        names = " or ".join(one.__name__ for one in kinds if one is not NoneType)
+        raise OptionError(place, f"{value!r} is not of type {names}")
+    return value
+
+
+def _match(option: str, value: str, pattern: re.Pattern[str], reason: str) -> None:
+    if pattern.fullmatch(value) is None:
+        raise OptionError(option, f"{value!r} is {reason}")
+
+
+def _within(option: str, value: int, lowest: int, highest: int) -> None:
+    if not lowest <= value <= highest:
+        raise OptionError(option, f"{value} is not within {lowest} and {highest}")
+
+
+def _once(option: str, values: list[str]) -> None:
+    for value in values:
+        if values.count(value) > 1:
+            raise OptionError(option, f"{value or 'all others'!r} is there twice")
+
+
+def _one_of(option: str, value: str | int, known: tuple[str, ...] | tuple[int, ...]) -> None:
+    if value not in known:
+        raise OptionError(option, f"{value!r} is none of {', '.join(map(str, known))}")

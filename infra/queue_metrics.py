@@ -1,0 +1,145 @@
+"""Metrics and alarms for owners of queues, from the usage records in the doors' logs.
+
+A filter for each metric and queue, for CloudWatch bills metrics by their number. They have the
+names that SQS gives them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.options import QueueOptions
+
+NAMESPACE: Final = "Tidegate/Queues"
+
+_SENDS: Final = '($.operation = "SendMessage" || $.operation = "SendMessageBatch")'
+_DELETES: Final = '($.operation = "DeleteMessage" || $.operation = "DeleteMessageBatch")'
+_RECEIVES: Final = '($.operation = "ReceiveMessage")'
+_GROWTH_MINUTES: Final = 60
+_FAILURES_MINUTES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class QueueMetric:
+    """A metric: which usage records count for it, and by what."""
+
+    name: str
+    pattern: str
+    value: str
+
+
+METRICS: Final = (
+    QueueMetric("NumberOfMessagesSent", f'{_SENDS} && $.status = "2xx"', "$.messages"),
+    QueueMetric("SentMessageSize", f'{_SENDS} && $.status = "2xx"', "$.bytes"),
+    QueueMetric("NumberOfMessagesReceived", f'{_RECEIVES} && $.status = "2xx"', "$.messages"),
+    QueueMetric("NumberOfEmptyReceives", f'{_RECEIVES} && $.status = "2xx" && $.messages = 0', "1"),
+    QueueMetric("NumberOfMessagesDeleted", f'{_DELETES} && $.status = "2xx"', "$.messages"),
+    QueueMetric("FailedRequests", '$.status = "5xx"', "1"),
+)
+
+
+def metric(queue: QueueOptions, name: str, minutes: int) -> cloudwatch.Metric:
+    """A metric of a queue, summed up."""
+    return cloudwatch.Metric(
+        namespace=NAMESPACE,
+        metric_name=name,
+        dimensions_map={"Account": queue.account, "QueueName": queue.queue},
+        statistic="Sum",
+        period=cdk.Duration.minutes(minutes),
+    )
+
+
+def add_filters(scope: Construct, name: str, group: logs.ILogGroup, queue: QueueOptions) -> None:
+    """Count the usage records of a queue in one door's log."""
+    whose = f'$.account = "{queue.account}" && $.queue = "{queue.queue}"'
+    for one in METRICS:
+        logs.CfnMetricFilter(
+            scope,
+            f"{name}{one.name}",
+            log_group_name=group.log_group_name,
+            filter_pattern=f"{{ {whose} && {one.pattern} }}",
+            metric_transformations=[
+                logs.CfnMetricFilter.MetricTransformationProperty(
+                    metric_namespace=NAMESPACE,
+                    metric_name=one.name,
+                    metric_value=one.value,
+                    dimensions=[
+                        logs.CfnMetricFilter.DimensionProperty(key="Account", value="$.account"),
+                        logs.CfnMetricFilter.DimensionProperty(key="QueueName", value="$.queue"),
+                    ],
+                )
+            ],
+        )
+
+
+def alarms(scope: Construct, queue: QueueOptions, id: str) -> list[cloudwatch.Alarm]:
+    """The alarms that a queue's owner asked for."""
+    made = []
+    if queue.growth_max:
+        growth = cloudwatch.MathExpression(
+            expression="FILL(sent, 0) - FILL(deleted, 0)",
+            label="messages sent beyond those deleted",
+            period=cdk.Duration.minutes(_GROWTH_MINUTES),
+            using_metrics={
+                "sent": metric(queue, "NumberOfMessagesSent", _GROWTH_MINUTES),
+                "deleted": metric(queue, "NumberOfMessagesDeleted", _GROWTH_MINUTES),
+            },
+        )
+        made.append(_above(scope, f"{id}Growth", growth, queue.growth_max, f"{queue.queue} grows"))
+    if queue.failures_max:
+        failures = metric(queue, "FailedRequests", _FAILURES_MINUTES)
+        made.append(
+            _above(scope, f"{id}Failures", failures, queue.failures_max, f"{queue.queue} fails")
+        )
+    return made
+
+
+def widgets(queues: Iterable[QueueOptions]) -> list[list[cloudwatch.IWidget]]:
+    """A row of a dashboard for each queue."""
+    return [
+        [
+            cloudwatch.GraphWidget(
+                title=f"{queue.queue}: messages",
+                width=12,
+                left=[
+                    metric(queue, "NumberOfMessagesSent", 1),
+                    metric(queue, "NumberOfMessagesReceived", 1),
+                    metric(queue, "NumberOfMessagesDeleted", 1),
+                ],
+            ),
+            cloudwatch.GraphWidget(
+                title=f"{queue.queue}: requests",
+                width=12,
+                left=[
+                    metric(queue, "NumberOfEmptyReceives", 1),
+                    metric(queue, "FailedRequests", 1),
+                ],
+                right=[metric(queue, "SentMessageSize", 1)],
+            ),
+        ]
+        for queue in queues
+    ]
+
+
+def _above(
+    scope: Construct,
+    id: str,
+    what: cloudwatch.IMetric,
+    threshold: int,
+    description: str,
+) -> cloudwatch.Alarm:
+    return cloudwatch.Alarm(
+        scope,
+        id,
+        alarm_description=description,
+        metric=what,
+        threshold=threshold,
+        evaluation_periods=1,
+        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+    )

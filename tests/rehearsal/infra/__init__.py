@@ -1,0 +1,1 @@
+"""What infra/ synthesises: templates against what the code needs, and against AWS's rules."""

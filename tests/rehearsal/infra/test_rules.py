@@ -1,0 +1,85 @@
+"""AWS's own rules: cdk-nag and cfn-lint find nothing that is not accepted with a reason."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.options import STAGES
+from tests.rehearsal.infra.synthesis import ROOT, context, find_node
+
+find_node()
+pytestmark = pytest.mark.xdist_group("infra")
+
+
+def synthesise(stage: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run the app of cdk.json as the CDK command line does, but stage nothing."""
+    command = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))
+    program, *arguments = command["app"].split()
+    assert program == "python"
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "CDK_OUTDIR": str(folder),
+            "CDK_CONTEXT_JSON": json.dumps({**context(), "stage": stage}),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("stage", sorted(path.stem for path in STAGES.glob("*.toml")))
+def test_stages_pass(stage: str, tmp_path: Path) -> None:
+    done = synthesise(stage, tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    templates = sorted(str(path) for path in tmp_path.glob("*.template.json"))
+    assert len(templates) == 5
+    linted = subprocess.run(
+        [sys.executable, "-m", "cfnlint", "--", *templates],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert linted.returncode == 0, linted.stdout + linted.stderr
+
+
+def test_a_wrong_option_stops_the_synthesis_with_one_line(tmp_path: Path) -> None:
+    stage = tmp_path / "wrong.toml"
+    stage.write_text('name = "wrong"\n[service]\nmemory_mb = 1\n', encoding="utf-8")
+
+    done = synthesise(str(stage), tmp_path / "out")
+
+    assert done.returncode == 1
+    assert done.stderr == "service.memory_mb: 1 is not within 128 and 10240\n"
+
+
+def test_what_is_not_accepted_stops_the_synthesis(tmp_path: Path) -> None:
+    """The rules are really asked: without its reasons the stage fails."""
+    program = (
+        "import infra.findings as findings\n"
+        "findings.accept = lambda construct, reasons: None\n"
+        "import runpy\n"
+        "runpy.run_module('infra', run_name='__main__')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "CDK_OUTDIR": str(tmp_path),
+            "CDK_CONTEXT_JSON": json.dumps(context()),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode != 0
+    assert "AwsSolutions-APIG4" in done.stdout + done.stderr

@@ -1,0 +1,122 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.options import STAGES, OptionError, StageOptions, parse_stage, read_stage
+
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/1b2c"
+
+
+@pytest.mark.parametrize("path", sorted(STAGES.glob("*.toml")), ids=lambda path: str(path.stem))
+def test_stages_at_hand_are_good(path: Path) -> None:
+    assert read_stage(path.stem).name == path.stem
+
+
+def test_a_stage_can_be_anywhere(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "mine"\n[service]\nmemory_mb = 512\n', encoding="utf-8")
+
+    assert read_stage(str(path)).service.memory_mb == 512
+
+
+def test_production_keeps_what_it_is_given() -> None:
+    assert read_stage("production").state.keeps
+
+
+def test_no_options_are_the_defaults() -> None:
+    assert parse_stage({"name": "s"}) == StageOptions("s")
+
+
+def test_lists_are_tuples() -> None:
+    queues = [{"queue": "orders", "growth_max": 5}, {"queue": "mail.fifo"}]
+    stage = parse_stage(
+        {"name": "s", "service": {"queue_keys": [KEY]}, "monitoring": {"queues": queues}}
+    )
+
+    assert stage.service.queue_keys == (KEY,)
+    assert [one.queue for one in stage.monitoring.queues] == ["orders", "mail.fifo"]
+    assert hash(stage)
+
+
+@pytest.mark.parametrize(
+    ("document", "line"),
+    [
+        ({}, "name: missing"),
+        ({"name": "Big"}, "name: 'Big' is not 1 to 20 of a-z 0-9 -, beginning with a letter"),
+        ({"name": "s", "colour": 1}, "colour: unknown; there are name, account, region, "),
+        ({"name": 1}, "name: 1 is not of type str"),
+        ({"name": "s", "account": "1"}, "account: '1' is no account id of 12 digits"),
+        ({"name": "s", "region": "Europe"}, "region: 'Europe' is no region's name"),
+        ({"name": "s", "emulator": "yes"}, "emulator: 'yes' is not of type bool"),
+        ({"name": "s", "further_regions": "eu-west-1"}, "further_regions: 'eu-west-1' is no list"),
+        ({"name": "s", "further_regions": ["eu-west-1"]}, "region: with further_regions it must"),
+        (
+            {"name": "s", "region": "eu-west-1", "further_regions": ["eu-west-1"]},
+            "further_regions: eu-west-1 is the stage's own region",
+        ),
+        ({"name": "s", "state": 1}, "state: 1 is no table of options"),
+        ({"name": "s", "state": {"table": "a"}}, "state.table: 'a' is no table's name"),
+        ({"name": "s", "state": {"usage_days": True}}, "state.usage_days: True is not of type int"),
+        ({"name": "s", "service": {"memory": 1}}, "service.memory: unknown; there are rest_api"),
+        ({"name": "s", "service": {"rest_api": False}}, "service.rest_api: without it there must"),
+        (
+            {"name": "s", "service": {"runtime": "go"}},
+            "service.runtime: 'go' is none of python3.11",
+        ),
+        (
+            {"name": "s", "service": {"timeout_s": 30}},
+            "service.timeout_s: 30 is not within 1 and 29",
+        ),
+        ({"name": "s", "service": {"log_days": 8}}, "service.log_days: 8 is none of 1, 3, 5, 7"),
+        (
+            {"name": "s", "service": {"queue_keys": [KEY, "*"]}},
+            "service.queue_keys: '*' is no ARN of a KMS key",
+        ),
+        (
+            {"name": "s", "service": {"queue_keys": [KEY, 1]}},
+            "service.queue_keys[1]: 1 is not of type str",
+        ),
+        ({"name": "s", "service": {"base_url": "x"}}, "service.base_url: 'x' is not of the form"),
+        (
+            {"name": "s", "service": {"endpoint": "http://127.0.0.1:4566"}},
+            "service.endpoint: it is for an emulator",
+        ),
+        (
+            {"name": "s", "service": {"reserved_concurrency": 0}},
+            "service.reserved_concurrency: 0 is not within 1 and 100000",
+        ),
+        (
+            {"name": "s", "monitoring": {"queues": [{"queue": "a b"}]}},
+            "monitoring.queues[0].queue: 'a b' is no queue's name",
+        ),
+        (
+            {"name": "s", "monitoring": {"queues": [{"queue": f"q{n}"} for n in range(17)]}},
+            "monitoring.queues: 17 are more than 16",
+        ),
+        ({"name": "s", "monitoring": {"email": "me"}}, "monitoring.email: 'me' is no address"),
+        (
+            {"name": "s", "cluster": {"period_minutes": 0}},
+            "cluster.period_minutes: 0 is not within",
+        ),
+    ],
+)
+def test_a_wrong_value_is_named_in_one_line(document: dict[str, Any], line: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_stage(document)
+
+    assert str(caught.value).startswith(line)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_stage_that_is_not_there_is_named() -> None:
+    with pytest.raises(OptionError, match=r"^stage: cannot read .*nowhere\.toml: .*production"):
+        read_stage("nowhere")
+
+
+def test_what_is_no_toml_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text("name =", encoding="utf-8")
+
+    with pytest.raises(OptionError, match=r"stage: .* is no TOML"):
+        read_stage(str(path))
