@@ -26,8 +26,11 @@ def asked(method: str, path: str, prefix: str = "", *, away: bool = False) -> Ht
     cell = AwayCell(clock) if away else MemoryCell(clock)
     answer = health.before(front_end, {"orders": cell}, clock)
     request = HttpRequest(method, path, "", {"host": "queue.example.com"}, b"", prefix=prefix)
-    response: HttpResponse = run(answer(request))
-    return response
+
+    async def call() -> HttpResponse:
+        return await answer(request)
+
+    return run(call())
 
 
 @pytest.mark.parametrize(("path", "prefix"), [("/health", ""), ("/v1/health", "/v1")])
