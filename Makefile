@@ -45,6 +45,8 @@ CLIENTS = .venvs/clients
 CLIENTS_READY = $(CLIENTS)/.installed
 VECTORS = .venvs/vectors
 VECTORS_READY = $(VECTORS)/.installed
+CDK = .venvs/cdk
+CDK_READY = $(CDK)/.installed
 PEERS_ENV = .venvs/peers
 PEERS_READY = $(PEERS_ENV)/.installed
 INSTALL = -m pip --disable-pip-version-check install -qq --require-hashes -r
@@ -103,7 +105,7 @@ drill: $(TEST_READY) ## cut power, fail writes, fill disks under a server (ROUND
 	@$(TEST_ENV)/bin/python -m tests.drills $(if $(ROUNDS),--rounds $(ROUNDS)) $(DRILL)
 
 rehearse: $(TEST_READY) ## run on AWS emulators, over bad networks too (SEEDS=... ONLY=expression)
-	@$(MAKE) --no-print-directory --silent $(EMULATORS_READY)
+	@$(MAKE) --no-print-directory --silent $(EMULATORS_READY) $(CDK_READY)
 	@java -version 2>&1 | grep -Eq ' version "(1[7-9]|[2-9][0-9])' \
 		|| $(MAKE) --no-print-directory --silent $(JAVA_READY)
 	@$(TEST_ENV)/bin/python -m tests.rehearsal $(if $(SEEDS),--seeds $(SEEDS)) \
@@ -112,10 +114,13 @@ rehearse: $(TEST_READY) ## run on AWS emulators, over bad networks too (SEEDS=..
 lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade serve.in -o serve.txt
 	cd requirements && $(COMPILE) --upgrade -c serve.txt test.in -o test.txt
+	cd requirements && $(COMPILE) --upgrade -c test.txt infra.in -o infra.txt
 	cd requirements && $(COMPILE) --upgrade emulators.in -o emulators.txt
 	cd requirements && $(COMPILE) --upgrade java.in -o java.txt
 	cd tests/clients && $(NPM) install --save-exact --package-lock-only \
 		$(NPM_OPTIONS) @aws-sdk/client-sqs@latest
+	cd infra && $(NPM) install --save-exact --package-lock-only \
+		$(NPM_OPTIONS) aws-cdk@2
 	cd tests/benchmarks/peers && $(NPM) install --save-exact --package-lock-only \
 		$(NPM_OPTIONS) fauxqs@latest
 
@@ -176,6 +181,9 @@ $(CLIENTS_READY): tests/clients/package-lock.json $(TEST_READY)
 
 $(VECTORS_READY): requirements/test.txt $(TEST_READY)
 	$(call fetch_vectors,$(VECTORS),$<)
+
+$(CDK_READY): infra/package-lock.json $(TEST_READY)
+	$(call install_modules,$(CDK),infra)
 
 $(PEERS_READY): tests/benchmarks/peers/package-lock.json $(TEST_READY)
 	$(call install_modules,$(PEERS_ENV),tests/benchmarks/peers)
