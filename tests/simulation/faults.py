@@ -17,6 +17,9 @@ async def settle(world: World) -> None:
         for cell in slot.cells.values():
             cell.cut_until_us = 0
     await world.scheduler.pause(SETTLE_US)
+    frozen_us = max(slot.process.frozen_until_us for slot in world.slots) - world.scheduler.now_us
+    if frozen_us > 0:  # Stalled with a request that is still under way.
+        await world.scheduler.pause(frozen_us + SETTLE_US)
     for slot in world.slots:
         skew_us_max = world.plan.skew_us_max
         slot.process.offset_us = max(-skew_us_max, min(slot.process.offset_us, skew_us_max))
