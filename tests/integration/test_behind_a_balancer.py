@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from moto.server import ThreadedMotoServer
 from tests.integration.balancer import Balancer
 from tests.integration.server_process import ServerProcess, free_port
 
-_NUMBERS = count()
+TABLE = "balanced"
 SENDERS = 2
 MORE = 15
 """So many more acknowledged sends show that a load goes on."""
@@ -39,7 +39,7 @@ def endpoint() -> Iterator[str]:
 def servers(tmp_path: Path, endpoint: str) -> Iterator[tuple[ServerProcess, ServerProcess]]:
     """The first makes table and keys; the other has a folder of its own and the same keys."""
     options = (
-        *("--cell", "dynamodb", "--endpoint", endpoint, "--table", f"balanced-{next(_NUMBERS)}"),
+        *("--cell", "dynamodb", "--endpoint", endpoint, "--table", TABLE),
         *("--master-keys", str(tmp_path / "keys"), "--blobs", str(tmp_path / "bodies")),
         *("--log-level", "warning"),
     )
@@ -77,10 +77,7 @@ def client(balancer: Balancer, of: ServerProcess) -> Any:
     )
 
 
-def test_each_call_may_meet_another_server(
-    servers: tuple[ServerProcess, ServerProcess], balancer: Balancer
-) -> None:
-    sqs = client(balancer, servers[0])
+def assert_each_call_meets_the_other_server(sqs: Any, balancer: Balancer) -> None:
     url = sqs.create_queue(QueueName="orders")["QueueUrl"]
     assert url.startswith(f"{balancer.url}/"), "it has the name that the client used"
     balancer.served.clear()
@@ -140,11 +137,13 @@ class Work:
         self._stop.set()
 
 
-def test_servers_that_go_away_lose_nothing_that_was_acknowledged(
+def test_servers_are_one_service_and_lose_nothing_acknowledged_when_they_go_away(
     servers: tuple[ServerProcess, ServerProcess], balancer: Balancer
 ) -> None:
+    """In one test, because to start servers is most of its work."""
     first, second = servers
     sqs = client(balancer, first)
+    assert_each_call_meets_the_other_server(sqs, balancer)
     url = sqs.create_queue(QueueName="load", Attributes={"VisibilityTimeout": str(VISIBILITY_S)})[
         "QueueUrl"
     ]
