@@ -30,6 +30,10 @@ EXPIRES_S_MAX: Final = 604_800
 
 _SCOPE_PARTS: Final = 5
 _HEADER_FIELDS: Final = ("Credential", "Signature", "SignedHeaders")
+_LAST_FIELD: Final = ", Signature="
+"""So all SDKs end the header; others may order its fields otherwise."""
+_SIGNER_CHARS_MAX: Final = 1024
+_is_digits: Final = re.compile(r"[0-9a-f]+").fullmatch
 _SECURITY_TOKEN: Final = "X-Amz-Security-Token"  # noqa: S105 - the name of a field
 _QUERY_FIELDS: Final = {
     name.lower(): name
@@ -147,6 +151,22 @@ def basic_format(time_s: int) -> str:
 
 
 def _read_header(authorization: str, date: str | None) -> Claim:
+    signer, separator, signature = authorization.rpartition(_LAST_FIELD)
+    if date is None or not separator or len(signer) > _SIGNER_CHARS_MAX:
+        return _parse_header(authorization, date)
+    if not _is_digits(signature):
+        return _parse_header(authorization, date)
+    known = _signed_by(signer)
+    return Claim(known.access_key_id, known.day, known.region, date, known.signed_names, signature)
+
+
+@lru_cache(maxsize=1024)
+def _signed_by(signer: str) -> Claim:
+    """What a client's headers have in common on one day: all but date and signature."""
+    return _parse_header(f"{signer}{_LAST_FIELD}0", "")
+
+
+def _parse_header(authorization: str, date: str | None) -> Claim:
     algorithm, _, rest = authorization.partition(" ")
     if algorithm != ALGORITHM:
         if algorithm.startswith("AWS4-"):
@@ -255,7 +275,7 @@ def _check_headers(signed_names: tuple[str, ...], headers: Mapping[str, str]) ->
     """
     for name in signed_names:
         value = headers.get(name)
-        if value is None or _is_printable(value) is None:
+        if value is None or not ((value.isascii() and value.isprintable()) or _is_printable(value)):
             raise _no_match("A 'SignedHeader' of the AWS Authorization is missing or not readable.")
     for name in headers:
         if name.startswith("x-amz-") and name not in signed_names:

@@ -9,11 +9,11 @@ from data_plane.core.errors import (
     RefusedError,
 )
 from data_plane.core.sigv4 import (
+    Verifier,
     body_hash,
     canonical_query,
     canonical_request,
     is_normal_path,
-    is_signature,
     signing_key,
     string_to_sign,
 )
@@ -92,20 +92,20 @@ class _SigningKeys:
     """Derived keys by what they are derived from; only those that have proved right are kept."""
 
     def __init__(self) -> None:
-        self._keys: dict[tuple[str, str, str], bytes] = {}
+        self._verifiers: dict[tuple[str, str, str], Verifier] = {}
 
     def matches(self, secret: str, claim: Claim, signed: str) -> bool:
         """Whether the claim's signature is the one that the secret makes of the text."""
         source = (secret, claim.day, claim.region)
-        key = self._keys.get(source)
-        if key is not None:
-            return is_signature(key, signed, claim.signature)
-        key = signing_key(secret, claim.day, claim.region, SERVICE)
-        if not is_signature(key, signed, claim.signature):
+        verifier = self._verifiers.get(source)
+        if verifier is not None:
+            return verifier.is_signature(signed, claim.signature)
+        verifier = Verifier(signing_key(secret, claim.day, claim.region, SERVICE))
+        if not verifier.is_signature(signed, claim.signature):
             return False
-        if len(self._keys) >= SIGNING_KEYS_MAX:
-            del self._keys[next(iter(self._keys))]
-        self._keys[source] = key
+        if len(self._verifiers) >= SIGNING_KEYS_MAX:
+            del self._verifiers[next(iter(self._verifiers))]
+        self._verifiers[source] = verifier
         return True
 
 

@@ -1,7 +1,8 @@
 """One request on its way through the stages."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from data_plane.core.caller import Caller
 from data_plane.core.queue import Queue
@@ -14,8 +15,7 @@ LEGACY_JSON = "query-json"
 """Query in, JSON out: for clients that say `Accept: application/json`."""
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(msgspec.Struct):
     """What the stages learnt of a request so far; each fills in its own part.
 
     `fields` are the form fields of a Query request. `path_queue` is the account and queue that
@@ -28,9 +28,9 @@ class Exchange:
     started_us: int
     protocol: str
     path_queue: tuple[str, str] | None = None
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = {}
     operation: Operation | None = None
-    params: Params = field(default_factory=dict)
+    params: Params = {}
     caller: Caller | None = None
     region: str = ""
     queue_account: str = ""
@@ -39,8 +39,8 @@ class Exchange:
     authorised: bool = False
     invocation_id: str = ""
     attempt: int = 1
-    output: Params = field(default_factory=dict)
-    work: Work = field(default_factory=Work)
+    output: Params = {}
+    work: Work = Work()
     response: HttpResponse | None = None
 
     @property

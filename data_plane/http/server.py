@@ -27,6 +27,7 @@ from data_plane.core.errors import (
 )
 from data_plane.http.connections import ListeningServer, accepted_connections
 from data_plane.http.overload import Overload
+from data_plane.http.patience import Patience, Watch
 from data_plane.http.screening import body_length, check_host, check_readable, combine
 from data_plane.protocol.http import HttpRequest, HttpResponse
 
@@ -35,11 +36,6 @@ Page = Callable[[], Awaitable[HttpResponse]]
 
 _PAGE_METHODS = frozenset({"GET", "HEAD"})
 _CLOSE = ("connection", "close")
-
-_WATCH_CLIENT_AFTER_S = 0.25
-"""Requests that take longer are long polls: when their client leaves, they end."""
-
-_SLOW_BODY_AFTER_S = 0.25
 
 
 class TlsFiles(NamedTuple):
@@ -83,7 +79,6 @@ class HttpSettings:
 class HttpServer:
     """Answers requests with `answer`, and GET and HEAD of the paths in `pages` with those.
 
-    Of the requests `in_flight` as many wait for `slow_bodies`: they cost a connection, not more.
     Under `overload` requests are refused, but not those of the pages.
     """
 
@@ -99,8 +94,8 @@ class HttpServer:
         self._settings = settings
         self._overload = overload
         self._bodies_bytes = 0
+        self.patience = Patience()
         self.in_flight = 0
-        self.slow_bodies = 0
 
     async def serve(self, stop: asyncio.Event) -> bool:
         """Serve until `stop` is set, then finish what is in flight.
@@ -132,9 +127,13 @@ class HttpServer:
         )
         serving = asyncio.create_task(server.serve())
         stopped = asyncio.create_task(stop.wait())
-        watching = asyncio.create_task(self._overload.watch())
+        watching = {
+            asyncio.create_task(forever)
+            for forever in (self._overload.watch(), self.patience.run())
+        }
         await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        watching.cancel()
+        for task in watching:
+            task.cancel()
         if serving.done():
             stopped.cancel()
             serving.result()
@@ -156,12 +155,7 @@ class HttpServer:
             if page is not None and scope.method in _PAGE_METHODS:
                 response = await page()
             else:
-                response = self._refuse_unread(scope)
-            if response is None:
-                request = await self._read(scope, proto)
-                response = await self._answer_watched(request, proto)
-                if request.refusal is not None:
-                    response = replace(response, headers=(*response.headers, _CLOSE))
+                response = await self._answer_call(scope, proto)
             proto.response_bytes(response.status, list(response.headers), response.body)
         except Exception as error:
             # Granian answers 500 and tells nobody.
@@ -172,15 +166,23 @@ class HttpServer:
         finally:
             self.in_flight -= 1
 
-    def _refuse_unread(self, scope: Any) -> HttpResponse | None:
-        """The answer to a request that would be refused whatever is in its body, if it is one."""
-        response = self._overload.refusal(scope.headers, self.in_flight - self.slow_bodies)
-        if response is not None and "transfer-encoding" in scope.headers:
-            return replace(response, headers=(*response.headers, _CLOSE))
-        return response
-
-    async def _read(self, scope: Any, proto: Any) -> HttpRequest:
+    async def _answer_call(self, scope: Any, proto: Any) -> HttpResponse:
         received = scope.headers  # a copy, each time it is asked for
+        # Who waits for a slow body costs a connection, not more.
+        in_flight = self.in_flight - self.patience.slow_bodies
+        refused = self._overload.refusal(received, in_flight)
+        if refused is not None:
+            return _closing(refused) if "transfer-encoding" in received else refused
+        watch = Watch(self.patience, proto)
+        try:
+            request = await self._read(scope, received, proto, watch)
+            watch.wait_for_answer()
+            response = await self._answer(request)
+        finally:
+            watch.end()
+        return response if request.refusal is None else _closing(response)
+
+    async def _read(self, scope: Any, received: Any, proto: Any, watch: Watch) -> HttpRequest:
         items = received.items()
         headers: dict[str, str] = {}
         body = b""
@@ -192,7 +194,7 @@ class HttpServer:
             check_host(headers, scope.http_version, scope.authority)
             length = body_length(headers, self._settings.body_bytes_max)
             if length:
-                body = await self._read_body(length, proto)
+                body = await self._read_body(length, proto, watch)
         except RefusedError as error:
             # Not the error itself: its frames would hold the request that holds it.
             refusal = (error.fault, error.message)
@@ -209,16 +211,14 @@ class HttpServer:
             refusal=refusal,
         )
 
-    async def _read_body(self, length: int, proto: Any) -> bytes:
+    async def _read_body(self, length: int, proto: Any, watch: Watch) -> bytes:
         """The body. Raises RefusedError where it does not come, or not in time."""
         settings = self._settings
         counted = length if length > settings.small_body_bytes_max else 0
         if counted and self._bodies_bytes + counted > settings.bodies_bytes_max:
             raise RefusedError(SERVICE_UNAVAILABLE, "Too many big requests arrive. Try again.")
         self._bodies_bytes += counted
-        watch = _BodyWatch(
-            self, settings.body_read_timeout_s + length / settings.body_bytes_per_s_min
-        )
+        watch.wait_for_body(settings.body_read_timeout_s + length / settings.body_bytes_per_s_min)
         try:
             body: bytes = await proto()
         except ProtocolClosed as error:
@@ -232,69 +232,6 @@ class HttpServer:
             self._bodies_bytes -= counted
         return body
 
-    async def _answer_watched(self, request: HttpRequest, proto: Any) -> HttpResponse:
-        watch = _ClientWatch(proto)
-        try:
-            return await self._answer(request)
-        finally:
-            watch.end()
 
-
-class _ClientWatch:
-    """Cancels the current task when the client closes its connection, if the task takes long."""
-
-    __slots__ = ("_proto", "_task", "_timer", "_watcher")
-
-    def __init__(self, proto: Any) -> None:
-        self._proto = proto
-        self._task = asyncio.current_task()
-        self._watcher: asyncio.Task[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(_WATCH_CLIENT_AFTER_S, self._start)
-
-    def _start(self) -> None:
-        self._watcher = asyncio.create_task(self._watch())
-
-    async def _watch(self) -> None:
-        await self._proto.client_disconnect()
-        if self._task is not None:
-            self._task.cancel()
-
-    def end(self) -> None:
-        """The answer is there: leave the task alone."""
-        self._timer.cancel()
-        if self._watcher is not None:
-            self._watcher.cancel()
-
-
-class _BodyWatch:
-    """Counts a body that is slow to come, and cancels the current task where it takes too long."""
-
-    __slots__ = ("_left_s", "_loop", "_server", "_task", "_timer", "is_over", "is_slow")
-
-    def __init__(self, server: HttpServer, timeout_s: float) -> None:
-        self._server = server
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
-        first_s = min(_SLOW_BODY_AFTER_S, timeout_s)
-        self._left_s = timeout_s - first_s
-        self._timer = self._loop.call_later(first_s, self._slow)
-        self.is_slow = False
-        self.is_over = False
-
-    def _slow(self) -> None:
-        self.is_slow = True
-        self._server.slow_bodies += 1
-        self._timer = self._loop.call_later(self._left_s, self._over)
-
-    def _over(self) -> None:
-        self.is_over = True
-        if self._task is not None:
-            self._task.cancel()
-
-    def end(self) -> None:
-        """Nothing is waited for any more."""
-        self._timer.cancel()
-        if self.is_slow:
-            self._server.slow_bodies -= 1
-        if self.is_over and self._task is not None:
-            self._task.uncancel()
+def _closing(response: HttpResponse) -> HttpResponse:
+    return replace(response, headers=(*response.headers, _CLOSE))

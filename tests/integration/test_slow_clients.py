@@ -96,7 +96,7 @@ def test_a_body_that_does_not_come_is_answered_408() -> None:
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b"\r\nconnection: close\r\n" in answer
         assert b"\r\nx-amzn-query-error: RequestTimeout;Sender\r\n" in answer
-        assert server.http.slow_bodies == 0
+        assert server.http.patience.slow_bodies == 0
         assert answers(server)
     assert [served.code for served in server.served] == ["RequestTimeout", ""]
 
@@ -124,10 +124,10 @@ def test_a_body_has_longer_the_longer_it_is() -> None:
         connected(server) as connection,
     ):
         connection.sendall(HEAD % len(FORM) + b"\r\n" + FORM[:3])
-        await_fact(lambda: server.http.slow_bodies == 1)
+        await_fact(lambda: server.http.patience.slow_bodies == 1)
         connection.sendall(FORM[3:])
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
-        assert server.http.slow_bodies == 0
+        assert server.http.patience.slow_bodies == 0
 
 
 def test_a_body_that_ends_early_is_no_request() -> None:
@@ -161,13 +161,13 @@ def test_big_bodies_have_only_so_much_room_together() -> None:
     with serving(small_body_bytes_max=1000, bodies_bytes_max=1_000_000) as server:
         with connected(server) as first, connected(server) as second:
             first.sendall(HEAD % 600_000 + b"\r\nAction=")
-            await_fact(lambda: server.http.slow_bodies == 1)
+            await_fact(lambda: server.http.patience.slow_bodies == 1)
             second.sendall(HEAD % 600_000 + b"\r\n")
             answer = rest(second)
             assert answer.startswith(b"HTTP/1.1 503 ")
             assert b"\r\nretry-after: " in answer
             assert answers(server)
-        await_fact(lambda: server.http.slow_bodies == 0)
+        await_fact(lambda: server.http.patience.slow_bodies == 0)
         with connected(server) as third:
             form = FORM + b"&QueueNamePrefix=" + b"x" * 600_000
             third.sendall(HEAD % len(form) + b"\r\n" + form)

@@ -292,7 +292,7 @@ def test_derived_keys_are_bounded_and_only_right_ones_are_kept() -> None:
     keys = authentication._SigningKeys()
     claim = read_claim(call().headers, "")
     assert not keys.matches("wrong", claim, "text")
-    assert keys._keys == {}
+    assert keys._verifiers == {}
     right = claim._replace(signature=signing_key(KEY.secret, claim.day, claim.region, "sqs").hex())
     assert not keys.matches(KEY.secret, right, "text")
     for number in range(3):
