@@ -7,7 +7,7 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
 from infra.app import build
-from infra.bundle import BundleError, function_code
+from infra.bundle import function_code
 from infra.options import OptionError, read_stage
 
 
@@ -23,12 +23,8 @@ def main() -> int:
     account = os.environ.get("CDK_DEFAULT_ACCOUNT")  # noqa: TID251 - there is no other way
     region = os.environ.get("CDK_DEFAULT_REGION")  # noqa: TID251 - as above
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    try:
-        build(app, stage, function_code(stage.service), account=account, region=region)
-        app.synth()
-    except BundleError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
+    build(app, stage, function_code(stage.service), account=account, region=region)
+    app.synth()
     return 0
 
 

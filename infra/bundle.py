@@ -1,50 +1,14 @@
-"""The asset of all functions: both planes, `app.py`, and the wheels of the Lambda runtime.
+"""The asset of all functions, as CDK stages it: without Docker, from `asset.py`."""
 
-Nothing of it is built on this machine: pip takes wheels for the runtime's platform by a lock with
-hashes, and keeps them in a folder, so that the next time needs no network. The asset's hash is that
-of what goes in: what is the same is not uploaded again.
-"""
-
-import hashlib
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_lambda as lambda_
 
-from infra.options import RUNTIMES, ServiceOptions
-
-ROOT: Final = Path(__file__).parents[1]
-LOCK: Final = ROOT / "requirements" / "lambda.txt"
-WHEELS: Final = ROOT / "build" / "wheels"
-
-SIZE_BYTES_MAX: Final = 250 * 1024 * 1024
-"""Of a function's code, unpacked.
-
-https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
-"""
-
-_ENTRY: Final = "app.py"
-_PLANES: Final = ("data_plane", "control_plane")
-_SUFFIXES: Final = frozenset({".py", ".json"})
-_LOCK_HASH_CHARS: Final = 16
-_LEFT_OUT: Final = frozenset({"__pycache__", "tests", "bin"})
-
-_MACHINES: Final = {"arm64": "aarch64", "x86_64": "x86_64"}
-_GLIBC_MINOR_OLDEST: Final = 17
-_GLIBC_MINOR: Final = {"python3.11": 26}
-"""Amazon Linux 2 has glibc 2.26, and later runtimes are on Amazon Linux 2023."""
-_GLIBC_MINOR_LATER: Final = 34
-
-
-class BundleError(Exception):
-    """The asset cannot be made; the message says why."""
+from infra.asset import ROOT, digest, stage
+from infra.options import ServiceOptions
 
 
 def function_code(options: ServiceOptions) -> lambda_.AssetCode:
@@ -59,97 +23,6 @@ def function_code(options: ServiceOptions) -> lambda_.AssetCode:
             local=_Local(options),
         ),
     )
-
-
-def sources() -> Iterator[Path]:
-    """The project's own files that go in, relative to its root, in a fixed order."""
-    yield Path(_ENTRY)
-    for plane in _PLANES:
-        for path in sorted((ROOT / plane).rglob("*")):
-            if path.suffix in _SUFFIXES and path.is_file():
-                yield path.relative_to(ROOT)
-
-
-def digest(options: ServiceOptions) -> str:
-    """What the asset is known by: the hash of all that goes in."""
-    whole = hashlib.sha256(f"{options.runtime} {options.architecture}".encode())
-    for path in (*sources(), LOCK.relative_to(ROOT), Path(__file__).relative_to(ROOT)):
-        content = hashlib.sha256((ROOT / path).read_bytes()).hexdigest()
-        whole.update(f"\n{path.as_posix()} {content}".encode())
-    return whole.hexdigest()
-
-
-def stage(options: ServiceOptions, target: Path) -> None:
-    """Lay the asset's files in a directory. Raises BundleError."""
-    _install(options, target)
-    for path in [path for path in target.rglob("*") if path.name in _LEFT_OUT and path.is_dir()]:
-        shutil.rmtree(path, ignore_errors=True)
-    for path in sources():
-        (target / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / path, target / path)
-    size_bytes = size(target)
-    if size_bytes > SIZE_BYTES_MAX:
-        raise BundleError(f"{size_bytes} bytes of code, Lambda takes {SIZE_BYTES_MAX}")
-
-
-def size(target: Path) -> int:
-    """Bytes of all files in a directory."""
-    return sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
-
-
-def platforms(options: ServiceOptions) -> list[str]:
-    """The tags of wheels that the runtime takes, newest first."""
-    machine = _MACHINES[options.architecture]
-    newest = _GLIBC_MINOR.get(options.runtime, _GLIBC_MINOR_LATER)
-    tags = [
-        f"manylinux_2_{minor}_{machine}" for minor in range(newest, _GLIBC_MINOR_OLDEST - 1, -1)
-    ]
-    return [*tags, f"manylinux2014_{machine}"]
-
-
-def fetch(options: ServiceOptions) -> Path:
-    """The folder with the wheels of the lock, filled if it is not there. Raises BundleError."""
-    lock = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:_LOCK_HASH_CHARS]
-    wheels = WHEELS / f"{options.runtime}-{options.architecture}-{lock}"
-    if not wheels.exists():
-        with tempfile.TemporaryDirectory(dir=_made(WHEELS)) as folder:
-            fetched = _made(Path(folder) / "wheels")
-            _pip("download", "--dest", str(fetched), *_wheels_alone(options))
-            try:
-                fetched.rename(wheels)
-            except OSError:
-                # Somebody else was faster.
-                if not wheels.exists():
-                    raise
-    return wheels
-
-
-def _install(options: ServiceOptions, target: Path) -> None:
-    source = ("--no-index", "--find-links", str(fetch(options)))
-    _pip("install", "--no-compile", "--target", str(target), *source, *_wheels_alone(options))
-
-
-def _wheels_alone(options: ServiceOptions) -> tuple[str, ...]:
-    """What makes pip take what the runtime takes, as the lock says, and run nothing."""
-    version = ".".join(map(str, RUNTIMES[options.runtime]))
-    return (
-        *("--require-hashes", "--no-deps", "--only-binary", ":all:"),
-        *("--implementation", "cp", "--python-version", version),
-        *(word for tag in platforms(options) for word in ("--platform", tag)),
-        *("--requirement", str(LOCK)),
-    )
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _pip(*arguments: str) -> None:
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - pip
-    if done.returncode:
-        raise BundleError(f"pip {arguments[0]}: {' '.join(done.stderr.split())}")
 
 
 @jsii.implements(cdk.ILocalBundling)

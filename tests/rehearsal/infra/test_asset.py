@@ -7,12 +7,8 @@ from typing import Any
 
 import pytest
 
+from infra import asset
 from infra.options import ServiceOptions
-from tests.rehearsal.infra.synthesis import ROOT, find_node
-
-find_node()
-
-from infra import bundle  # noqa: E402 - it starts Node
 
 pytestmark = pytest.mark.xdist_group("infra")
 
@@ -22,15 +18,15 @@ OPTIONS = ServiceOptions(runtime="python3.11", architecture="x86_64")
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("asset")
-    bundle.stage(OPTIONS, folder)
+    asset.stage(OPTIONS, folder)
     return folder
 
 
 def test_it_has_room_in_a_function(staged: Path, record_property: Any) -> None:
-    size_bytes = bundle.size(staged)
+    size_bytes = asset.size(staged)
     record_property("says", f"the asset is {size_bytes / 2**20:.1f} MiB of 250")
 
-    assert size_bytes < bundle.SIZE_BYTES_MAX
+    assert size_bytes < asset.SIZE_BYTES_MAX
 
 
 def test_it_has_both_planes_and_no_more_than_is_run(staged: Path) -> None:
@@ -66,29 +62,3 @@ def _python(version: str) -> str:
     if f"{sys.version_info.major}.{sys.version_info.minor}" != version:
         pytest.skip(f"the wheels are for Python {version}")
     return sys.executable
-
-
-def test_what_is_the_same_has_the_same_hash() -> None:
-    assert bundle.digest(OPTIONS) == bundle.digest(OPTIONS)
-
-
-def test_what_differs_has_another_hash(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = bundle.digest(OPTIONS)
-
-    assert bundle.digest(ServiceOptions(runtime="python3.12", architecture="x86_64")) != before
-    assert bundle.digest(ServiceOptions(runtime="python3.11", architecture="arm64")) != before
-    monkeypatch.setattr(bundle, "LOCK", ROOT / "requirements" / "serve.txt")
-    assert bundle.digest(OPTIONS) != before
-
-
-def test_platforms_end_with_the_runtime() -> None:
-    newest = {
-        runtime: bundle.platforms(ServiceOptions(runtime=runtime))[0]
-        for runtime in ("python3.11", "python3.12", "python3.13")
-    }
-
-    assert newest == {
-        "python3.11": "manylinux_2_26_aarch64",
-        "python3.12": "manylinux_2_34_aarch64",
-        "python3.13": "manylinux_2_34_aarch64",
-    }
