@@ -9,6 +9,8 @@ import subprocess
 import sys
 from typing import Final
 
+from infra import asset
+from infra.options import read_stage
 from tests.rehearsal import dynamodb_local as local
 from tests.rehearsal.processes import UnavailableError
 
@@ -43,6 +45,11 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="EXPRESSION", help="as pytest's -k")
     options = parser.parse_args()
     prefix = own_network()
+    # What the functions of a deployment need cannot be had in a network of its own.
+    try:
+        asset.fetch(read_stage("emulator").service)
+    except asset.AssetError as error:
+        say(f"the deployment is left out: {error}")
     if prefix:
         try:
             local.engine()
