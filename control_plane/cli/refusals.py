@@ -29,7 +29,7 @@ def or_exit(call: Callable[[], T]) -> T:
         if message.startswith(_WRONG_SIGNATURE):
             message = "The secret is not that of the access key."
     except EndpointConnectionError as error:
-        message = f"{error} Is a server running there? --endpoint says where it is."
+        message = f"{error} (is a server there? see --endpoint)"
     except (BotoCoreError, ValueError) as error:
         message = str(error)
     click.echo(f"tidegate: {' '.join(message.split())}", err=True)

@@ -29,7 +29,11 @@ LIST_MEMBERS = {
     "ChangeMessageVisibilityBatchRequestEntryList": "ChangeMessageVisibilityBatchRequestEntry",
     "ChangeMessageVisibilityBatchResultEntryList": "ChangeMessageVisibilityBatchResultEntry",
     "ListMessageMoveTasksResultEntryList": "ListMessageMoveTasksResultEntry",
+    "TidegateAccessKeyList": "AccessKey",
+    "TidegateAccountList": "Account",
     "TidegateBrowsedMessageList": "Message",
+    "TidegatePolicyList": "Policy",
+    "TidegateUserList": "User",
 }
 """List shape -> element of a member."""
 
@@ -39,6 +43,7 @@ MAPS = {
     "MessageBodyAttributeMap": ("MessageAttribute", "Name", "Value"),
     "MessageBodySystemAttributeMap": ("MessageSystemAttribute", "Name", "Value"),
     "MessageSystemAttributeMap": ("Attribute", "Name", "Value"),
+    "TidegateQuotaMap": ("Quota", "Name", "Value"),
 }
 """Map shape -> element of an entry, of its key, of its value."""
 

@@ -31,6 +31,16 @@ ELSEWHERE = {
     "INTEGER_MAX": "test_malformed_forms.py",
     "LONG_MIN": "test_malformed_json.py",
     "LONG_MAX": "test_malformed_json.py",
+    "ACCESS_KEYS_MAX": "the unit tests of accounts",
+    "SERVICES_WITH_KEYS_MAX": "the unit tests of accounts",
+    "USER_POLICIES_MAX": "the unit tests of accounts",
+    "USER_POLICY_CHARS_MAX": "the unit tests of accounts",
+    "ACCOUNTS_LISTED_MAX": "test_accounts.py",
+    "CALLS_MAX_DEFAULT": "no limit of the API: the unit tests of places and of overload",
+    "LONG_POLLS_MAX_DEFAULT": "no limit of the API: the unit tests of places",
+    **dict.fromkeys(
+        (name for name in vars(limits) if name.startswith("QUOTA_")), "the unit tests of quotas"
+    ),
 }
 """Limits that are tried by other tests, and where."""
 

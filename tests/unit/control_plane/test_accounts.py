@@ -238,6 +238,20 @@ def test_two_keys_for_each_principal(site: Site) -> None:
     assert len(site.do(site.one.keys(ACCOUNT, limit=10)).keys) == 8
 
 
+def test_keys_of_ten_services_and_no_more(site: Site) -> None:
+    for number in range(10):
+        site.key(service=f"s{number}.amazonaws.com")
+    refused = site.refusal(site.one.create_key(ACCOUNT, service="more.amazonaws.com"))
+    assert refused == "OverLimit: There are access keys of 10 services already."
+    assert site.found(site.key(service="s0.amazonaws.com")) is not None
+
+
+def test_policies_up_to_their_limits(site: Site) -> None:
+    longest = POLICY.ljust(6144)
+    user = site.do(site.one.create_user(ACCOUNT, "ann", [longest] * 10))
+    assert user.policies == (longest,) * 10
+
+
 def test_a_revocation_shows_here_at_once_and_elsewhere_within_5_seconds(site: Site) -> None:
     other = site.server()
     key = site.key()
@@ -351,7 +365,7 @@ WRONG: dict[str, tuple[Callable[[Accounts], Coroutine[Any, Any, object]], str]] 
     "an empty policy": (lambda s: s.create_user(ACCOUNT, "a", [POLICY, "{}"]), "Policy 2 is not"),
     "policies": (lambda s: s.create_user(ACCOUNT, "a", [POLICY] * 11), "A user has 10 policies"),
     "a long policy": (
-        lambda s: s.create_user(ACCOUNT, "a", [POLICY + " " * 6144]),
+        lambda s: s.create_user(ACCOUNT, "a", [POLICY.ljust(6145)]),
         "Policy 1 is longer",
     ),
     "to delete none": (lambda s: s.delete_user(ACCOUNT, "ann"), "There is no user ann in account"),

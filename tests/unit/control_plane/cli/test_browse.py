@@ -90,6 +90,9 @@ def test_a_limit_says_that_there_are_more(client: FakeClient) -> None:
     assert browse("orders", "--limit", "0").exit_code == 2
 
 
+NOT_THERE = 'Could not connect to the endpoint URL: "http://x" (is a server there? see --endpoint)'
+
+
 @pytest.mark.parametrize(
     ("failure", "line"),
     [
@@ -99,7 +102,7 @@ def test_a_limit_says_that_there_are_more(client: FakeClient) -> None:
         ),
         (
             EndpointConnectionError(endpoint_url="http://x"),
-            'tidegate: Could not connect to the endpoint URL: "http://x"\n',
+            f"tidegate: {NOT_THERE}\n",
         ),
     ],
 )

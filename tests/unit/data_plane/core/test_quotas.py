@@ -71,3 +71,20 @@ def test_every_message_operation_has_its_class() -> None:
     classes = {each.name: operation_class(each.name) for each in message_operations(None)}  # type: ignore[arg-type]
     assert set(classes.values()) == {SEND, RECEIVE, DELETE}
     assert operation_class("CreateQueue") == operation_class("ListQueues") == CONTROL
+
+
+def test_the_usual_quotas_are_those_of_the_documentation() -> None:
+    by_class = {
+        f"{whose}_{operation}": per_s
+        for whose, message_calls, control in (("account", 500, 100), ("queue", 300, 50))
+        for operation, per_s in (
+            *((name, message_calls) for name in ("send", "receive", "delete")),
+            ("control", control),
+        )
+    }
+    rates = {**by_class, "sent_bytes": 32 * 1024 * 1024}
+    assert render_quotas(DEFAULT_QUOTAS) == {
+        **{f"{name}_per_s": per_s for name, per_s in rates.items()},
+        **{f"{name}_burst": 2 * per_s for name, per_s in rates.items()},
+        "long_polls": 1000,
+    }
