@@ -1,9 +1,13 @@
+import textwrap
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infra.options import OptionError, parse_stage
 
+OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
 CERTIFICATE = "arn:aws:acm:eu-west-1:123456789012:certificate/1b2c-3d"
 NAME = {"host": "queue.example.com", "certificate": CERTIFICATE}
 ELSEWHERE = CERTIFICATE.replace("eu-west-1", "us-east-1")
@@ -22,6 +26,20 @@ def named(host: str, *callers: str) -> dict[str, Any]:
 def test_a_stage_has_no_names_by_itself() -> None:
     assert parse_stage({"name": "s"}).names.hosts == ()
     assert parse_stage({"name": "s"}).names.host_of(SHOP, "orders") == ""
+
+
+def test_the_example_in_the_documentation_is_a_stage() -> None:
+    _, _, after = OPERATIONS.read_text(encoding="utf-8").partition(
+        "\n## Names and load balancers\n"
+    )
+    section = after.partition("\n## ")[0]
+    example = textwrap.dedent(
+        "\n".join(line for line in section.splitlines() if line.startswith("    ") or not line)
+    ).partition("[[names.hosts]]")
+    names = parse_stage({"name": "s", **tomllib.loads("".join(example[1:]))}).names
+    assert names.check_every_s == 10
+    assert names.host_of("111122223333", "orders") == "shop.example.com"
+    assert names.host_of("555566667777", "orders") == "queue.example.com"
 
 
 def test_names_are_for_queues_then_accounts_then_all_others() -> None:

@@ -3,9 +3,11 @@ import json
 import pytest
 
 from control_plane.serverless import health
+from control_plane.serverless.events import rest_request, url_request
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Attributes, CellUnavailableError, Key
 from data_plane.protocol.http import HttpRequest, HttpResponse
+from tests.conformance.door_events import rest_event, url_event
 from tests.unit.data_plane.wire import run
 from tests.unit.repeatable import HandClock
 
@@ -22,10 +24,14 @@ async def front_end(_: HttpRequest) -> HttpResponse:
 
 
 def asked(method: str, path: str, prefix: str = "", *, away: bool = False) -> HttpResponse:
+    request = HttpRequest(method, path, "", {"host": "queue.example.com"}, b"", prefix=prefix)
+    return answered(request, away=away)
+
+
+def answered(request: HttpRequest, *, away: bool = False) -> HttpResponse:
     clock = HandClock()
     cell = AwayCell(clock) if away else MemoryCell(clock)
     answer = health.before(front_end, {"orders": cell}, clock)
-    request = HttpRequest(method, path, "", {"host": "queue.example.com"}, b"", prefix=prefix)
 
     async def call() -> HttpResponse:
         return await answer(request)
@@ -39,6 +45,14 @@ def test_a_check_needs_no_signature(path: str, prefix: str) -> None:
     assert response.status == 200
     told = json.loads(response.body)
     assert (told["status"], told["cells"]) == ("ok", {"orders": "available"})
+
+
+def test_a_check_comes_through_both_doors() -> None:
+    """By AWS's own name of the API, whose path begins with its stage, as Route 53 asks it."""
+    check = HttpRequest("GET", "/v1/health", "", {"host": "a1.execute-api.eu-west-1.aws"}, b"")
+    assert answered(rest_request(rest_event(check, prefix="/v1"))).status == 200
+    check = HttpRequest("GET", "/health", "", {"host": "a1.lambda-url.eu-west-1.on.aws"}, b"")
+    assert answered(url_request(url_event(check))).status == 200
 
 
 def test_a_cell_that_does_not_answer_is_told() -> None:
