@@ -16,7 +16,7 @@ from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import connect
 from tests.conformance.dynamodb_server import serving_on_dynamodb
 from tests.conformance.in_process import InProcessServer
-from tests.conformance.runners import BlockingRunner
+from tests.conformance.runners import OneAfterTheOther
 
 PERIOD_S = 3600
 """What is written now and then is written so often here, however slow the machine is."""
@@ -74,7 +74,7 @@ class Sandbox:
 
 @pytest.fixture
 def sandbox(dynamodb: Any) -> Iterator[Sandbox]:
-    with serving_on_dynamodb(dynamodb, BlockingRunner) as server:
+    with serving_on_dynamodb(dynamodb, OneAfterTheOther) as server:
         opened = Sandbox(server)
         opened.url = opened.invoke("create_queue", QueueName="orders")[0]["QueueUrl"]
         yield opened

@@ -8,6 +8,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
+from threading import Lock
 from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any
@@ -63,6 +64,8 @@ class Site:
         self.invoked: list[dict[str, Any]] = []
         self.waited_s: list[float] = []
         self._executions = 0
+        # Lambda would start another sandbox; one that takes turns is enough here.
+        self._turn = Lock()
 
     @property
     def opened(self) -> Opened:
@@ -74,7 +77,8 @@ class Site:
         self.invoked.append(event)
         context = SimpleNamespace(get_remaining_time_in_millis=lambda: self.remaining_ms)
         try:
-            return json.dumps(app.task(event, context)).encode()
+            with self._turn:
+                return json.dumps(app.task(event, context)).encode()
         except Exception as error:  # noqa: BLE001 - Lambda tells of every one
             response_headers["x-amz-function-error"] = "Unhandled"
             told = {"errorMessage": str(error), "errorType": type(error).__name__}

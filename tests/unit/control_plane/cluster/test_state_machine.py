@@ -44,7 +44,7 @@ def following(state: Machine) -> Iterator[str]:
 TASKS = [pytest.param(state, id=name) for name, state in states() if state["Type"] == "Task"]
 
 
-@pytest.mark.parametrize("machine", machines(), ids=["outer", "inner"])
+@pytest.mark.parametrize("machine", list(machines()), ids=["outer", "inner"])
 def test_every_state_is_reached_and_every_next_state_exists(machine: Machine) -> None:
     reached, ahead = set[str](), [machine["StartAt"]]
     while ahead:
@@ -55,7 +55,7 @@ def test_every_state_is_reached_and_every_next_state_exists(machine: Machine) ->
     assert reached == set(machine["States"])
 
 
-@pytest.mark.parametrize("machine", machines(), ids=["outer", "inner"])
+@pytest.mark.parametrize("machine", list(machines()), ids=["outer", "inner"])
 def test_every_state_goes_on_or_ends(machine: Machine) -> None:
     for state in machine["States"].values():
         ends = state.get("End") is True or state["Type"] in {"Succeed", "Fail"}
