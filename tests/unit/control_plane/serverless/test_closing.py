@@ -184,7 +184,7 @@ def test_what_a_cell_did_not_take_stays_due_and_fails_nobody(
 
     async def story() -> None:
         sandbox = Sandbox(site)
-        for _ in range(7):
+        for _ in range(5):
             await sandbox.send(*"abcdefghij")
         while await sandbox.consume():
             pass
