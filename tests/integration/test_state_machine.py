@@ -46,7 +46,7 @@ class Site:
     def __init__(self) -> None:
         make_table(boto3.client("dynamodb", region_name=REGION), "tidegate")
         boto3.client("s3", region_name=REGION).create_bucket(
-            Bucket="bodies", CreateBucketConfiguration={"LocationConstraint": REGION}
+            Bucket="bodies", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
         )
         key = boto3.client("kms", region_name=REGION).create_key()["KeyMetadata"]["Arn"]
         self.sandbox = Sandbox(

@@ -58,7 +58,7 @@ class Sandbox:
         messages = []
         for body in bodies:
             self.site.sent += 1
-            name = f"{self.site.sent}" if self.queue.fifo else None
+            name = f"{self.site.sent}" if self.queue.fifo else ""
             messages.append(Outgoing(body=body, size=len(body), group=name, deduplication_id=name))
         await self.engine.send(self.queue, self.queue.account, messages)
         await self.closing.close()

@@ -11,7 +11,7 @@ from control_plane.serverless import stream
 from control_plane.serverless.stream import UnknownCellError, handle, read_image
 from control_plane.service import Ground
 from data_plane.dynamodb.items import encode_item
-from data_plane.ports import Item, Key
+from data_plane.ports import Attributes, Item, Key
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored import keys
 from data_plane.stored.bodies import BodyStore, blob_name, slot_blob_name
@@ -49,12 +49,25 @@ class Site:
         sort = keys.be64(self.clock.now_us() - 2 * 86_400_000_000 + number) + BLOCK + b"\0"
         key = Key(keys.segments(UID, 0, 0), sort)
         expires_s = self.clock.now_us() // 1_000_000 + 86_400
-        attributes = {"v": 1, "k": "s", "o": blob_name(key), "g": 1, "x": expires_s, "b": BLOCK}
+        attributes: Attributes = {
+            "v": 1,
+            "k": "s",
+            "o": blob_name(key),
+            "g": 1,
+            "x": expires_s,
+            "b": BLOCK,
+        }
         return Item(key, attributes)
 
     def slot(self, nonce: bytes) -> Item:
         key = Key(keys.slots(UID, 0, 0), keys.be64(7))
-        attributes = {"v": 1, "k": "s", "w": nonce, "o": slot_blob_name(key, nonce), "x": 1 << 40}
+        attributes: Attributes = {
+            "v": 1,
+            "k": "s",
+            "w": nonce,
+            "o": slot_blob_name(key, nonce),
+            "x": 1 << 40,
+        }
         return Item(key, attributes)
 
     async def store(self, *items: Item) -> None:

@@ -269,7 +269,7 @@ def test_a_move_task_keeps_its_rate_and_goes_on_in_the_next_round(site: Site) ->
     site.bury(60)
     site.start(MaxNumberOfMessagesPerSecond=2)
     result = site.do({"task": "move_messages"}, seconds=16)
-    assert result["more"] is True
+    assert result["more"]
     assert 18 <= site.visible("orders") <= 24
     while result["more"]:
         result = site.do(result, seconds=16)

@@ -24,7 +24,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     with mock_aws():
         client = boto3.client("s3", region_name=REGION)
         client.create_bucket(
-            Bucket="records", CreateBucketConfiguration={"LocationConstraint": REGION}
+            Bucket="records", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
         )
         yield client
 
