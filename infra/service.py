@@ -117,6 +117,7 @@ class ServiceStack(cdk.Stack):
                 timeout_s=_FOLLOWER_TIMEOUT_S,
                 environment=self._environment(),
                 statements=[
+                    *permissions.use_cell(self._state, self._stage.service.queue_keys),
                     permissions.read_stream(stream_arn),
                     permissions.send_to(self.undelivered),
                 ],

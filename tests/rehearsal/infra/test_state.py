@@ -70,7 +70,7 @@ def test_no_other_stack_has_anything_that_is_kept() -> None:
     stateful = set(STATEFUL.values())
     others = {name: one for name, one in templates(EVERYTHING).items() if name not in CELLS}
 
-    assert set(others) == {"service", "cluster", "analytics", "monitoring"}
+    assert set(others) == {"service", "cluster", "analytics", "monitoring", "names"}
     for name, template in others.items():
         types = {one["Type"] for one in template["Resources"].values()}
         assert not types & stateful, name
