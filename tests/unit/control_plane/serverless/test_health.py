@@ -7,7 +7,6 @@ from control_plane.serverless.events import rest_request, url_request
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Attributes, CellUnavailableError, Key
 from data_plane.protocol.http import HttpRequest, HttpResponse
-from tests.conformance.door_events import rest_event, url_event
 from tests.unit.data_plane.wire import run
 from tests.unit.repeatable import HandClock
 
@@ -49,10 +48,19 @@ def test_a_check_needs_no_signature(path: str, prefix: str) -> None:
 
 def test_a_check_comes_through_both_doors() -> None:
     """By AWS's own name of the API, whose path begins with its stage, as Route 53 asks it."""
-    check = HttpRequest("GET", "/v1/health", "", {"host": "a1.execute-api.eu-west-1.aws"}, b"")
-    assert answered(rest_request(rest_event(check, prefix="/v1"))).status == 200
-    check = HttpRequest("GET", "/health", "", {"host": "a1.lambda-url.eu-west-1.on.aws"}, b"")
-    assert answered(url_request(url_event(check))).status == 200
+    rest = {
+        "path": "/health",
+        "headers": {"Host": "a1.execute-api.eu-west-1.amazonaws.com"},
+        "requestContext": {"httpMethod": "GET", "path": "/v1/health", "identity": {}},
+        "body": None,
+    }
+    url = {
+        "rawPath": "/health",
+        "headers": {"host": "a1.lambda-url.eu-west-1.on.aws"},
+        "requestContext": {"http": {"method": "GET"}},
+    }
+    assert answered(rest_request(rest)).status == 200
+    assert answered(url_request(url)).status == 200
 
 
 def test_a_cell_that_does_not_answer_is_told() -> None:
