@@ -28,16 +28,18 @@ class Deployed:
         """Physical ids by type, of all stacks that are there."""
         formation = self.aws("cloudformation")
         found: dict[str, list[str]] = defaultdict(list)
-        for stack in formation.describe_stacks()["Stacks"]:
-            if stack["StackName"] == "CDKToolkit" or stack["StackStatus"] in GONE:
-                continue
-            for page in formation.get_paginator("list_stack_resources").paginate(
-                StackName=stack["StackName"]
-            ):
+        for name in self._stacks():
+            pages = formation.get_paginator("list_stack_resources").paginate(StackName=name)
+            for page in pages:
                 for resource in page["StackResourceSummaries"]:
                     if resource["ResourceStatus"] not in GONE:
                         found[resource["ResourceType"]].append(resource["PhysicalResourceId"])
         return found
+
+    def _stacks(self) -> list[str]:
+        every = self.aws("cloudformation").describe_stacks()["Stacks"]
+        there = [stack["StackName"] for stack in every if stack["StackStatus"] not in GONE]
+        return [name for name in there if name != "CDKToolkit"]
 
     def the(self, kind: str, containing: str = "") -> str:
         """The one resource of a type, among those whose id contains this, whatever its case."""
@@ -45,6 +47,19 @@ class Deployed:
         found = [one for one in every if containing.lower() in one.lower()]
         assert len(found) == 1, f"{kind} with {containing!r} in its name: {found} of {every}"
         return found[0]
+
+    def properties(self, kind: str) -> dict[str, Any]:
+        """What the deployed templates say of the one resource of a type."""
+        formation = self.aws("cloudformation")
+        (found,) = [
+            resource["Properties"]
+            for name in self._stacks()
+            for resource in formation.get_template(StackName=name)["TemplateBody"][
+                "Resources"
+            ].values()
+            if resource["Type"] == kind
+        ]
+        return dict(found)
 
     def function(self, handler: str) -> Any:
         """The configuration of the function with this handler."""
