@@ -50,6 +50,7 @@ def test_a_check_comes_through_both_doors() -> None:
     """By AWS's own name of the API, whose path begins with its stage, as Route 53 asks it."""
     rest = {
         "path": "/health",
+        "pathParameters": {"proxy": "health"},
         "headers": {"Host": "a1.execute-api.eu-west-1.amazonaws.com"},
         "requestContext": {"httpMethod": "GET", "path": "/v1/health", "identity": {}},
         "body": None,
