@@ -45,6 +45,12 @@ def usage(event: dict[str, Any], _context: Any) -> dict[str, int]:
     return sandbox.usage_place.store(event)
 
 
-# While a sandbox starts it has the most CPU; wrong settings end it there and then.
-if os.environ.get("_HANDLER") in {"app.app", "app.url"}:
-    _ = sandbox.doors
+# While a sandbox starts it has the most CPU, and wrong settings end it there and then. Lambda names
+# the function's handler; who imports this module otherwise opens nothing by that.
+match os.environ.get("_HANDLER"):
+    case "app.app" | "app.url":
+        sandbox.doors  # noqa: B018 - opens them
+    case "app.task" | "app.stream":
+        sandbox.opened  # noqa: B018 - likewise
+    case "app.usage":
+        sandbox.usage_place  # noqa: B018 - likewise

@@ -55,13 +55,15 @@ class ServiceSettings:
     """What an operator decides about a service, whoever runs it.
 
     With `verifies`, signatures count, policies decide and quotas hold; `operator` is the account
-    whose root administers the others. The rest is as in data_plane.settings.
+    whose root administers the others. A receive answers `answer_bytes_max` of messages, or one
+    message (None: as many as were asked for). The rest is as in data_plane.settings.
     """
 
     verifies: bool
     operator: str = OPERATOR
     sixty_second_rules: bool = True
     auto_create_queues: bool = False
+    answer_bytes_max: int | None = None
     front_end: FrontEndSettings = field(default_factory=FrontEndSettings)
 
 
@@ -91,7 +93,8 @@ class Service:
         )
         data_keys = DataKeys(clock, entropy, waits, control, ground.master_keys)
         ports = (ground.cells, clock, entropy, waits, ground.bodies, self.registry, data_keys)
-        bag, log = Bag(*ports), Log(*ports)
+        room = settings.answer_bytes_max
+        bag, log = Bag(*ports, room), Log(*ports, room)
         self.engine = Engine(bag, log)
         expected = None
         if settings.auto_create_queues:

@@ -15,7 +15,7 @@ from control_plane.serverless.events import Event
 from data_plane.protocol.http import HttpRequest, HttpResponse
 
 _US_PER_MS: Final = 1_000
-STOP_US: Final = 4_000_000
+STOP_US: Final = 3_500_000
 """No work begins when Lambda will end the invocation so soon: a request to a store may take up to
 3 s when its time is over, and the answer has to get out."""
 
@@ -26,7 +26,7 @@ Close = Callable[[], Awaitable[None]]
 class Invocation(Protocol):
     """What of Lambda's context is used here."""
 
-    def get_remaining_time_in_millis(self) -> int:
+    def get_remaining_time_in_millis(self) -> float:
         """Until Lambda ends the invocation."""
         ...
 
@@ -62,7 +62,7 @@ class Doors:
     ) -> dict[str, Any]:
         now_us = self._clock.begin(event_us)
         if context is not None:
-            left_us = context.get_remaining_time_in_millis() * _US_PER_MS
+            left_us = int(context.get_remaining_time_in_millis() * _US_PER_MS)
             request = replace(request, until_us=now_us + left_us - STOP_US)
         return events.result(self._run(self._answered(request)))
 

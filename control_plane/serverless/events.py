@@ -22,6 +22,7 @@ from data_plane.core.errors import Fault, RefusedError
 from data_plane.http.screening import check_host, check_readable, combine
 from data_plane.protocol.http import HttpRequest, HttpResponse
 
+_ROOT: Final = "/"
 _US_PER_MS: Final = 1_000
 _is_uuid: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 
@@ -148,8 +149,11 @@ def _encoded(text: str) -> str:
 
 def _prefix(path: str, event: Event) -> str:
     """What of the path leads to the API: its stage, or the base path of a domain of its own."""
-    inside = ((event.get("pathParameters") or {}).get("proxy") or "").strip("/")
     end = path.rstrip("/")
+    if event.get("resource") == _ROOT:
+        return end
+    inside = (event.get("pathParameters") or {}).get("proxy") or event.get("path") or ""
+    inside = inside.strip("/")
     if not inside:
         return end
-    return end.removesuffix("/" + inside) if end.endswith("/" + inside) else ""
+    return end.removesuffix("/" + inside).rstrip("/") if end.endswith("/" + inside) else ""

@@ -17,6 +17,7 @@ from data_plane.blobs import opening as blobs_opening
 from data_plane.blobs.opening import BlobsOpenError, S3Place, place_of
 from data_plane.blobs.s3 import S3Blobs
 from data_plane.core.circuit_breaker import CircuitState
+from data_plane.core.limits import MESSAGE_SIZE_BYTES_MAX
 from data_plane.dynamodb.cell import DEADLINE_S, DynamoCell
 from data_plane.dynamodb.opening import OpenError, connect
 from data_plane.frontend.served import Served
@@ -35,6 +36,10 @@ T = TypeVar("T")
 
 _THREADS_MAX: Final = 16
 """Requests to stores that one call may have under way: those of a receive from many blocks."""
+ANSWER_BYTES_MAX: Final = MESSAGE_SIZE_BYTES_MAX
+"""Of messages in one answer. Lambda takes results of 6 MB, in which a character that XML or JSON
+escapes becomes up to six; so the greatest message passes, and no more of them."""
+
 _KMS_CONNECTIONS: Final = 4
 _WHOLE_ARN: Final = "arn:"
 _ALIAS: Final = ":alias/"
@@ -114,6 +119,7 @@ def _service_settings(settings: FunctionSettings) -> ServiceSettings:
     return ServiceSettings(
         verifies=True,
         operator=settings.account,
+        answer_bytes_max=ANSWER_BYTES_MAX,
         front_end=FrontEndSettings(
             default_account=settings.account,
             default_region=settings.region,

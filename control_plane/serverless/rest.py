@@ -36,7 +36,8 @@ def rest_app(doors: Callable[[], Doors]) -> Chalice:
 
     def answer() -> Response:
         request = app.current_request
-        return _Ready(doors().answer_rest(request.to_original_event(), app.lambda_context))
+        event = request.to_original_event() if request else {}
+        return _Ready(doors().answer_rest(event, app.lambda_context))
 
     for path in PATHS:
         app.route(path, methods=list(METHODS), content_types=[])(answer)

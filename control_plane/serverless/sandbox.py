@@ -36,6 +36,8 @@ class Sandbox:
             settings = read_settings(self._environ)
             log = FunctionLog(_write, clock, settings.log_level)
             logging.basicConfig(handlers=[FunctionLogHandler(log)], level=logging.INFO, force=True)
+            # Of each client it says at info where the credentials are from.
+            logging.getLogger("botocore.credentials").setLevel(logging.WARNING)
             return open_service(settings, clock, log, _observer(log))
         except VariableError as error:
             log.event("error", "start failed", message=str(error))

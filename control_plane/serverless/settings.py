@@ -17,6 +17,8 @@ OF_SERVICE: Final = ("TABLE", "BLOBS", "KMS_KEY")
 
 _OF_SERVER: Final = ServerSettings()
 _S3: Final = "s3://"
+_HOW: Final = "AWS_LAMBDA_INITIALIZATION_TYPE"
+_FROM_A_SNAPSHOT: Final = "snap-start"
 _is_base_url: Final = re.compile(
     r"https?://[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?(/[A-Za-z0-9_~.-]+)*/?"
 ).fullmatch
@@ -63,6 +65,12 @@ def read_settings(
     def read(name: str, otherwise: str = "") -> str:
         return environ.get(PREFIX + name) or otherwise
 
+    if environ.get(_HOW) == _FROM_A_SNAPSHOT:
+        raise VariableError(
+            _HOW,
+            "without SnapStart, please: sandboxes that are copies have the same names, and"
+            " take the leases of others for their own",
+        )
     for name in required:
         if not read(name):
             raise VariableError(PREFIX + name, "it is missing, and this function needs it")

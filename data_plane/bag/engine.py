@@ -23,7 +23,7 @@ class Bag:
     """Standard queues on cells; `bodies` has, by cell, where those too big for its items go.
 
     `queues` knows those that messages move to; without it none do. Without `data_keys` no queue can
-    have a KMS key.
+    have a KMS key. A receive delivers `answer_bytes_max` of messages, or one message.
 
     All methods raise CellUnavailableError where a cell fails them, and
     RefusedError(QueueDoesNotExist) for a queue that was dropped.
@@ -38,11 +38,12 @@ class Bag:
         bodies: Mapping[str, BodyStore] = MappingProxyType({}),
         queues: Queues | None = None,
         data_keys: DataKeys | None = None,
+        answer_bytes_max: int | None = None,
     ) -> None:
         for name in bodies:
             if cells[name].chooses_stamps:
                 raise ValueError(f"cell {name}: bodies lie apart only where stamps are proposed")
-        self._desk = Desk(cells, clock, entropy, waits, bodies, queues, data_keys)
+        self._desk = Desk(cells, clock, entropy, waits, bodies, queues, data_keys, answer_bytes_max)
 
     async def send(
         self,

@@ -110,7 +110,7 @@ async def _receive_now(at: Access, count: int, visibility_s: int) -> list[Delive
 
 
 async def _receive_in(at: Access, count: int, visibility_s: int) -> list[Delivery]:
-    mover = DeadLetters(at.desk.queues, at.desk.is_dropped)
+    mover = DeadLetters(at.desk.queues, at.desk.is_dropped, at.desk.answer_bytes_max)
     deliveries: list[Delivery] = []
     for pages in range(FETCH_ROUNDS_MAX):
         deliveries, go_on = await _round(at, count, visibility_s, mover, patient=pages == 0)
@@ -191,10 +191,15 @@ async def _lease(
             messages = _wanted(at, block, loaded)
             moves = await moving.decide(at, block, messages, mover)
             messages = _wanted(at, block, {index: messages[index] for index in moves})
+            messages = {
+                i: m for i, m in messages.items() if moves[i] is not None or mover.room.take(m)
+            }
             if not messages:
                 break
             written = await _write_leases(at, block, messages, visibility_s, moves)
-            if written is not None:
+            if written is None:
+                mover.room.give_back(m for i, m in messages.items() if moves[i] is None)
+            else:
                 deliveries, begun = written
                 await _move(at, block, begun, mover, deliveries)
                 return deliveries

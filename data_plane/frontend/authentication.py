@@ -50,9 +50,10 @@ def authenticate(credentials: Credentials, clock: Clock) -> Stage:
         claim = read_claim(request.headers, request.query)
         check_times(claim, clock.now_us() // _US_PER_S)
         query = canonical_query(request.query, without_signature=claim.expires_s is not None)
-        signed = _signed_text(request, claim, query)
+        signed = [_signed_text(request, path, claim, query) for path in request.paths]
         key = await credentials.find_key(claim.access_key_id)
-        matches = keys.matches(key.secret if key else _NOBODYS_SECRET, claim, signed)
+        secret = key.secret if key else _NOBODYS_SECRET
+        matches = any(keys.matches(secret, claim, text) for text in signed)
         if key is None:
             raise RefusedError(
                 INVALID_CLIENT_TOKEN, "The security token included in the request is invalid."
@@ -67,13 +68,13 @@ def authenticate(credentials: Credentials, clock: Clock) -> Stage:
     return stage
 
 
-def _signed_text(request: HttpRequest, claim: Claim, query: str) -> str:
+def _signed_text(request: HttpRequest, path: str, claim: Claim, query: str) -> str:
     """What a valid signature of this request signs: its body as it is, whatever a header says."""
     content_hash = body_hash(request.body)
     if request.headers.get(_CONTENT_HASH, content_hash) != content_hash:
         raise _no_match()
     canonical = canonical_request(
-        request.method, request.path, query, request.headers, claim.signed_names, content_hash
+        request.method, path, query, request.headers, claim.signed_names, content_hash
     )
     return string_to_sign(claim.date, claim.scope, canonical)
 

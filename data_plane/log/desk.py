@@ -22,7 +22,7 @@ class Desk:
     """One front end's side of the log. `writer` names it in nonces and leases.
 
     `queues` knows those that messages move to; without it none do. Without `data_keys` there are
-    managed ones alone.
+    managed ones alone. A receive delivers `answer_bytes_max` of messages, or one message.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - a front end is these ports
@@ -34,7 +34,9 @@ class Desk:
         bodies: Mapping[str, BodyStore],
         queues: Queues | None,
         data_keys: DataKeys | None,
+        answer_bytes_max: int | None = None,
     ) -> None:
+        self.answer_bytes_max = answer_bytes_max
         self.cells = cells
         self.data_keys = data_keys or DataKeys(clock, entropy, waits)
         self.queues = queues

@@ -33,7 +33,7 @@ class Log:
     """FIFO queues on cells; `bodies` has, by cell, where those too big for its items go.
 
     `queues` knows those that messages move to; without it none do. Without `data_keys` no queue can
-    have a KMS key.
+    have a KMS key. A receive delivers `answer_bytes_max` of messages, or one message.
 
     All methods raise CellUnavailableError where a cell fails them, and
     RefusedError(QueueDoesNotExist) for a queue that was dropped.
@@ -48,8 +48,9 @@ class Log:
         bodies: Mapping[str, BodyStore] = MappingProxyType({}),
         queues: Queues | None = None,
         data_keys: DataKeys | None = None,
+        answer_bytes_max: int | None = None,
     ) -> None:
-        self._desk = Desk(cells, clock, entropy, waits, bodies, queues, data_keys)
+        self._desk = Desk(cells, clock, entropy, waits, bodies, queues, data_keys, answer_bytes_max)
 
     async def send(
         self,

@@ -60,7 +60,7 @@ async def _receive_or_move(
 
     Not of the groups of which something is delivered already: it may be visible again by now.
     """
-    mover = DeadLetters(desk.queues, desk.is_dropped)
+    mover = DeadLetters(desk.queues, desk.is_dropped, desk.answer_bytes_max)
     deliveries: list[Delivery] = []
     for _ in range(FETCH_ROUNDS_MAX):
         moved_before, short = mover.moved, count - len(deliveries)
@@ -277,6 +277,7 @@ async def _claim_in(  # noqa: PLR0913, PLR0917 - a claim, and what it has got al
         decided = await moving.decide(at, block, messages, loaded, mover)
         messages = moving.of_one_kind(_claimable(at, wanted, loaded), decided, delivering)
         moves = {m.index: move for m in messages if (move := decided[m.index]) is not None}
+    messages = _that_fit(messages, loaded, moves, mover)
     if not messages:
         return {}
     claims = _Claims(at, block, {m.index: loaded[m.index] for m in messages}, moves)
@@ -316,6 +317,16 @@ def _claimable(at: Access, wanted: list[Pending], loaded: dict[int, Message]) ->
         else:
             claimable.append(message)
     return claimable
+
+
+def _that_fit(
+    messages: list[Pending], loaded: dict[int, Message], moves: dict[int, Move], mover: Mover
+) -> list[Pending]:
+    """Those before the first for which the answer has no room; what moves needs none."""
+    for number, message in enumerate(messages):
+        if message.index not in moves and not mover.room.take(loaded[message.index]):
+            return messages[:number]
+    return messages
 
 
 def _free_ms(at: Access, message: Pending) -> int:

@@ -14,9 +14,10 @@ class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     whether it came to this server over TLS, whatever its headers claim. A `refusal` is what whoever
     serves HTTP found wrong with it: fault and message of the answer; its body was not read then.
 
-    `prefix` is what of the path leads to the service, where it shares a host with others. Who
-    serves it may have named it already (`request_id`, a UUID), and may have to be done with it at
-    a moment (`until_us`).
+    `prefix` is what of the path leads to the service, where it shares a host with others; a path
+    that is nothing else may have been sent with or without a slash at its end. Who serves the
+    request may have named it already (`request_id`, a UUID), and may have to be done with it at a
+    moment (`until_us`).
     """
 
     method: str
@@ -30,6 +31,14 @@ class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     prefix: str = ""
     request_id: str = ""
     until_us: int | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The path as the client may have sent, and signed, it."""
+        path = self.path
+        if not self.prefix or path.rstrip("/") != self.prefix:
+            return (path,)
+        return path, path.rstrip("/") if path.endswith("/") else f"{path}/"
 
 
 def path_inside(request: HttpRequest) -> str:

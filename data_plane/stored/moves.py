@@ -11,6 +11,7 @@ from data_plane.core.message import Message
 from data_plane.core.queue import Queue
 from data_plane.ports import Queues
 from data_plane.stored.lease import Lease, from_bytes
+from data_plane.stored.room import Room
 from data_plane.stored.segment import ID_BYTES, UnknownFormatError
 
 DEAD_LETTER: Final = "d"
@@ -47,8 +48,10 @@ class Mover(Protocol):
     """Decides about messages that are met; has how many were moved, and why the last one was not.
 
     Messages that it refuses to decide about stay as they are; no more than `left` are to be moved.
+    What is to be delivered has to find `room`.
     """
 
+    room: Room
     moved: int
     refusal: RefusedError | None
 
@@ -73,11 +76,17 @@ class DeadLetters:
     """Moves what the queue's redrive policy does not allow to be delivered once more.
 
     Without a dead-letter queue that exists a message stays, and is delivered. `queues` knows those
-    that exist; without it none do.
+    that exist; without it none do. The answer holds `bytes_max` of messages.
     """
 
-    def __init__(self, queues: Queues | None, is_dropped: Callable[[Queue], bool]) -> None:
+    def __init__(
+        self,
+        queues: Queues | None,
+        is_dropped: Callable[[Queue], bool],
+        bytes_max: int | None = None,
+    ) -> None:
         self.moved = 0
+        self.room = Room(bytes_max)
         self.refusal: RefusedError | None = None
         self.is_dropped = is_dropped
         self._queues = queues
@@ -103,6 +112,7 @@ class Redrive:
 
     def __init__(self, target: Target, count: int, is_dropped: Callable[[Queue], bool]) -> None:
         self.moved = 0
+        self.room = Room(None)
         self.refusal: RefusedError | None = None
         self.is_dropped = is_dropped
         self._target = target

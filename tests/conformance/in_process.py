@@ -24,7 +24,7 @@ from data_plane.stored.bodies import BodyStore
 from data_plane.system import SystemClock, SystemEntropy
 from tests.conformance.on_driver import OffloadedCell
 from tests.conformance.query_model import query_loader
-from tests.conformance.runners import LoopInAThread, NewRunner
+from tests.conformance.runners import Chosen, NewRunner
 from tests.unit.data_plane.master_keys import HeldKeys
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class InProcessServer:
 
     def __init__(  # noqa: PLR0913 - what tests want of a server
         self,
-        new_runner: NewRunner = LoopInAThread,
+        new_runner: NewRunner | None = None,
         *,
         new_cell: NewCell | None = None,
         new_bodies: NewBodies | None = None,
@@ -80,13 +80,13 @@ class InProcessServer:
         self._beside: list[InProcessServer] = []
         self.acts: list[dict[str, object]] = neighbour.acts if neighbour else []
         self._verifies = verifies
-        self._new_runner = new_runner
+        self._new_runner = new_runner or Chosen.runner
         self._new_cell = new_cell
         self._new_bodies = new_bodies
-        self._runner = new_runner(self.clock)
+        self._runner = self._new_runner(self.clock)
         self.cell, cell = self._open_cell(neighbour)
         self.master_keys: HeldKeys = neighbour.master_keys if neighbour else HeldKeys()
-        ground = Ground(
+        self.ground = Ground(
             cells={"a": cell},
             control=cell,
             bodies={"a": new_bodies()} if new_bodies is not None else {},
@@ -102,10 +102,12 @@ class InProcessServer:
             sixty_second_rules=sixty_second_rules,
             auto_create_queues=auto_create_queues,
         )
-        self.service = service = Service(ground, settings, self.served.append, self._record)
+        self.service = service = Service(self.ground, settings, self.served.append, self._record)
         self.registry, self.accounts = service.registry, service.accounts
         self.engine, self.move_runner = service.engine, service.move_runner
         self.operations, self.front_end = service.operations, service.front_end
+        new_door = self._runner.new_door
+        self._door = new_door(self) if new_door else None
 
     def _open_cell(self, neighbour: "InProcessServer | None") -> tuple[Cell, Cell]:
         """The cell, and as the engines see it."""
@@ -121,6 +123,8 @@ class InProcessServer:
 
     def answer(self, request: HttpRequest) -> HttpResponse:
         """Answer from any thread."""
+        if self._door is not None:
+            return self._door(request)
         return self.run(self.front_end.answer(request))
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:

@@ -18,7 +18,7 @@ from data_plane.protocol.operation import Operation
 from data_plane.protocol.query_xml import NAMESPACE
 from data_plane.protocol.shapes import ListOf, MapOf, Shape, Structure
 from tests.conformance.in_process import ACCOUNT, ENDPOINT, REGION, InProcessServer
-from tests.conformance.runners import LoopInAThread, NewRunner
+from tests.conformance.runners import NewRunner
 
 PROTOCOLS = ("json", "query")
 HOST = ENDPOINT.partition("://")[2]
@@ -177,7 +177,7 @@ def _read_legacy_json(response: HttpResponse, headers: Mapping[str, str]) -> Rep
 class Bench:
     """A server whose state tests compare, called in one of the protocols."""
 
-    def __init__(self, protocol: str, new_runner: NewRunner = LoopInAThread) -> None:
+    def __init__(self, protocol: str, new_runner: NewRunner | None = None) -> None:
         self.protocol = protocol
         self.server = InProcessServer(new_runner)
         self.operations: dict[str, Operation] = {

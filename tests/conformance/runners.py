@@ -1,6 +1,10 @@
-"""The two ways in which a front end is run, as a process in each of them does."""
+"""The ways in which a front end is run, as a process in each of them does.
+
+TIDEGATE_TEST_DOOR=rest, or url, runs every suite through that door of Lambda instead.
+"""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
@@ -9,6 +13,7 @@ from data_plane.ports import Clock, Offload, Waits
 from data_plane.runtime.blocking import BlockingDriver, BlockingWaits
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.system import sleep
+from tests.conformance.doors import Door, rest_door, url_door
 from tests.conformance.on_driver import THREADS_MAX, inline
 
 T = TypeVar("T")
@@ -22,6 +27,7 @@ class Runner(Protocol):
     serves_one_at_a_time: bool
     waits: Waits
     offload: Offload
+    new_door: Callable[[Any], Door] | None
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine: what it returns or raises."""
@@ -36,6 +42,7 @@ class LoopInAThread:
     """An event loop in a thread of its own, as in the long-lived server."""
 
     serves_one_at_a_time = False
+    new_door: Callable[[Any], Door] | None = None
 
     def __init__(self, clock: Clock) -> None:
         self.waits: Waits = EventLoopWaits(clock)
@@ -65,6 +72,7 @@ class OneAfterTheOther:
     """The blocking driver, which gets one call at a time, as in a Lambda function's sandbox."""
 
     serves_one_at_a_time = True
+    new_door: Callable[[Any], Door] | None = None
 
     def __init__(self, clock: Clock) -> None:
         self._driver = BlockingDriver(clock, sleep, threads_max=THREADS_MAX)
@@ -80,6 +88,31 @@ class OneAfterTheOther:
         self._driver.close()
 
 
+class BehindRest(OneAfterTheOther):
+    """The same, behind a REST API of API Gateway."""
+
+    new_door: Callable[[Any], Door] | None = staticmethod(rest_door)
+
+
+class BehindUrl(OneAfterTheOther):
+    """The same, behind a function URL."""
+
+    new_door: Callable[[Any], Door] | None = staticmethod(url_door)
+
+
 NewRunner = Callable[[Clock], Runner]
 
+DOORS: dict[str, NewRunner] = {"rest": BehindRest, "url": BehindUrl}
 RUNNERS: dict[str, NewRunner] = {"event loop": LoopInAThread, "blocking": OneAfterTheOther}
+
+
+class Chosen:
+    """What runs a front end where a test does not say."""
+
+    runner: NewRunner = LoopInAThread
+
+
+_everywhere = os.environ.get("TIDEGATE_TEST_DOOR")
+if _everywhere:
+    Chosen.runner = DOORS[_everywhere]
+    RUNNERS = {_everywhere: Chosen.runner}

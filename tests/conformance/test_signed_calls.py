@@ -26,6 +26,7 @@ from tests.conformance.raw_calls import (
     read_reply,
     url,
 )
+from tests.conformance.runners import NewRunner
 
 FAULTS = (
     *(INCOMPLETE_SIGNATURE, INVALID_ADDRESS, INVALID_CLIENT_TOKEN, INVALID_SECURITY),
@@ -39,8 +40,8 @@ ODD = "a b+c%2F&=;/?#~\u00fc\u20ac\U0001f600\n\t'\"*()!"
 class Verifying(InProcessServer):
     """A server with an account, and a key of its root."""
 
-    def __init__(self) -> None:
-        super().__init__(verifies=True)
+    def __init__(self, new_runner: NewRunner | None = None) -> None:
+        super().__init__(new_runner, verifies=True)
         self.run(self.accounts.create_account("tests", ACCOUNT, {}))
         self.key = self.run(self.accounts.create_key(ACCOUNT))
 

@@ -1,12 +1,15 @@
 """Places: what waits at a time, of one account and of all, and that each is given back."""
 
-from collections.abc import Coroutine
+import gc
+from collections.abc import Coroutine, Iterator
 from types import coroutine
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data_plane.core.deadline import set_deadline
 from data_plane.core.errors import RefusedError
 from data_plane.core.quotas import parse_quotas
 from data_plane.frontend.places import Places
@@ -16,6 +19,14 @@ from tests.unit.data_plane.frontend.tenants import NOISY, QUIET, Tenants, code
 from tests.unit.data_plane.wire import FakeBag
 
 _Answer = Coroutine[Any, Any, HttpResponse]
+
+
+@pytest.fixture(autouse=True)
+def _no_deadline_stays() -> Iterator[None]:
+    """Calls that are stepped here in turns leave theirs in the context that they share."""
+    yield
+    gc.collect()  # ends those that are still under way
+    set_deadline(None)
 
 
 @coroutine

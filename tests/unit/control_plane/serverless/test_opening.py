@@ -1,0 +1,118 @@
+"""What a sandbox opens: only what is there, with few requests, and one line for what is not."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from control_plane.serverless.sandbox import Sandbox
+from control_plane.serverless.settings import VariableError
+from data_plane.dynamodb.opening import make_table
+from tests.conformance.door_events import response_of, url_event
+from tests.conformance.doors import Context
+from tests.conformance.raw_calls import form_request, read_reply
+
+REGION = "eu-west-1"
+TABLE = "tidegate"
+BUCKET = "bodies"
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Iterator[None]:
+    """A sandbox takes the log of its process for its own."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[dict[str, str]]:
+    """A deployment: the environment of its functions."""
+    with mock_aws():
+        dynamodb = boto3.client("dynamodb", region_name=REGION)
+        make_table(dynamodb, TABLE)
+        s3 = boto3.client("s3", region_name=REGION)
+        where: Any = {"LocationConstraint": REGION}
+        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration=where)
+        kms = boto3.client("kms", region_name=REGION)
+        yield {
+            "AWS_REGION": REGION,
+            "TIDEGATE_TABLE": TABLE,
+            "TIDEGATE_BLOBS": f"s3://{BUCKET}",
+            "TIDEGATE_KMS_KEY": kms.create_key()["KeyMetadata"]["Arn"],
+        }
+
+
+def test_a_sandbox_answers(aws: dict[str, str]) -> None:
+    lines = io.StringIO()
+    with redirect_stdout(lines):
+        sandbox = Sandbox(aws)
+        event = url_event(form_request(b"Action=ListQueues"))
+        reply = read_reply(response_of(sandbox.doors.answer_url(event, Context())), "query")
+    assert (reply.status, reply.code) == (400, "IncompleteSignature")
+    request, usage = [json.loads(line) for line in lines.getvalue().splitlines()]
+    assert (request["event"], request["code"]) == ("request", "IncompleteSignature")
+    assert usage["schema"].startswith("tidegate.usage/")
+
+
+def test_all_sandboxes_have_the_same_secret(aws: dict[str, str]) -> None:
+    first, second = (Sandbox(aws).opened.ground.registry_secret for _ in range(2))
+    assert first == second
+    assert len(first) == 32
+
+
+def test_a_key_by_its_alias(aws: dict[str, str]) -> None:
+    kms = boto3.client("kms", region_name=REGION)
+    kms.create_alias(AliasName="alias/tidegate", TargetKeyId=aws["TIDEGATE_KMS_KEY"])
+    by_alias = {**aws, "TIDEGATE_KMS_KEY": "alias/tidegate"}
+    assert Sandbox(by_alias).opened.ground.registry_secret
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("TIDEGATE_TABLE", "nowhere", "ResourceNotFoundException"),
+        ("TIDEGATE_BLOBS", "s3://nowhere", "NoSuchBucket"),
+        ("TIDEGATE_BLOBS", "s3://other-bodies", "the bodies of the table tidegate are not in"),
+        ("TIDEGATE_KMS_KEY", "alias/nowhere", "alias/nowhere"),
+        ("TIDEGATE_TABLE", "", "it is missing"),
+    ],
+)
+def test_what_is_not_there_is_not_made(
+    aws: dict[str, str], name: str, value: str, words: str
+) -> None:
+    Sandbox(aws).opened  # noqa: B018 - the place of the bodies is known from now on
+    s3 = boto3.client("s3", region_name=REGION)
+    where: Any = {"LocationConstraint": REGION}
+    if value == "s3://other-bodies":
+        s3.create_bucket(Bucket="other-bodies", CreateBucketConfiguration=where)
+    lines = io.StringIO()
+    with redirect_stdout(lines), pytest.raises(VariableError) as failed:
+        Sandbox({**aws, name: value}).doors  # noqa: B018 - opening is what fails
+    text = str(failed.value)
+    assert text.startswith(f"{name}: ")
+    assert words in text
+    assert failed.value.__suppress_context__
+    (line,) = [json.loads(line) for line in lines.getvalue().splitlines()]
+    assert (line["level"], line["event"], line["message"]) == ("error", "start failed", text)
+    tables = boto3.client("dynamodb", region_name=REGION).list_tables()["TableNames"]
+    buckets = {bucket["Name"] for bucket in s3.list_buckets()["Buckets"]}
+    assert tables == [TABLE]
+    assert buckets <= {BUCKET, "other-bodies"}
+
+
+def test_a_start_that_failed_is_tried_again(aws: dict[str, str]) -> None:
+    environ = {**aws, "TIDEGATE_TABLE": "nowhere"}
+    sandbox = Sandbox(environ)
+    with pytest.raises(VariableError):
+        sandbox.opened  # noqa: B018 - opening is what fails
+    environ["TIDEGATE_TABLE"] = TABLE
+    assert sandbox.opened.settings.table == TABLE

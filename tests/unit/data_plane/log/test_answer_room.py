@@ -1,0 +1,46 @@
+"""Receives from FIFO queues whose answers have a bound: order holds, nothing is counted twice."""
+
+from data_plane.log.engine import Log
+from data_plane.runtime.event_loop import EventLoopWaits
+from tests.unit.data_plane.log.conftest import Bench, bodies
+
+
+class BoundedBench(Bench):
+    """Its front ends deliver 10 bytes at most."""
+
+    def front_end(self) -> Log:
+        waits = EventLoopWaits(self.clock)
+        return Log({"a": self.cell}, self.clock, self.entropy, waits, answer_bytes_max=10)
+
+
+def test_what_does_not_fit_comes_next_in_order() -> None:
+    async def story() -> None:
+        bench = BoundedBench()
+        await bench.send("g:aaaa", "g:bbbb", "g:cccccccc", "g:d")
+        for expected in (["aaaa", "bbbb"], ["cccccccc", "d"], []):
+            deliveries = await bench.receive()
+            assert bodies(deliveries) == expected
+            assert {delivery.receive_count for delivery in deliveries} <= {1}
+            await bench.delete(deliveries)
+
+    Bench().run(story())
+
+
+def test_nothing_small_passes_what_does_not_fit_of_its_group() -> None:
+    async def story() -> None:
+        bench = BoundedBench()
+        await bench.send("g:aaaa", "g:bbbbbbbb", "g:c")
+        assert bodies(await bench.receive()) == ["aaaa"]
+        assert await bench.receive() == [], "the group is in flight"
+
+    Bench().run(story())
+
+
+def test_one_message_is_delivered_however_big_it_is() -> None:
+    async def story() -> None:
+        bench = BoundedBench()
+        await bench.send("g:" + "a" * 11, "h:" + "b" * 11)
+        assert len(await bench.receive()) == 1
+        assert len(await bench.receive()) == 1
+
+    Bench().run(story())
