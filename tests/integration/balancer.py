@@ -64,7 +64,7 @@ class Balancer:
     def wait_for(self, *ports: int) -> None:
         """Return when these servers are well, and no others."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self._well == set(ports), timeout=30)
+            assert self._changed.wait_for(lambda: self._well == set(ports), timeout=60)
 
     def forward(self, request: BaseHTTPRequestHandler) -> None:
         """Hand a request to the next server, and its answer back."""

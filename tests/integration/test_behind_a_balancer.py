@@ -23,7 +23,7 @@ MORE = 15
 """So many more acknowledged sends show that a load goes on."""
 
 VISIBILITY_S = 2
-GIVE_UP_S = 60
+GIVE_UP_S = 120
 
 
 @pytest.fixture
