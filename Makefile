@@ -45,6 +45,7 @@ CLIENTS = .venvs/clients
 CLIENTS_READY = $(CLIENTS)/.installed
 VECTORS = .venvs/vectors
 VECTORS_READY = $(VECTORS)/.installed
+LOCALSTACK_READY = .venvs/localstack/.installed
 CDK = .venvs/cdk
 CDK_READY = $(CDK)/.installed
 PEERS_ENV = .venvs/peers
@@ -59,6 +60,9 @@ NPM_OPTIONS = --ignore-scripts --no-audit --no-fund --no-update-notifier --logle
 	--fetch-retries=2 --fetch-retry-mintimeout=1000 --fetch-retry-maxtimeout=5000
 COMPILE = $(CURDIR)/$(TEST_ENV)/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-header --no-annotate
+
+# What LocalStack's packages are for, and from when: newer ones of others break it.
+LOCALSTACK_FOR = --python-version 3.13 --python-platform linux --exclude-newer 2026-03-05
 
 .DEFAULT_GOAL = help
 .PHONY: help serve test lint bench simulate fuzz drill rehearse lock clean
@@ -105,7 +109,7 @@ drill: $(TEST_READY) ## cut power, fail writes, fill disks under a server (ROUND
 	@$(TEST_ENV)/bin/python -m tests.drills $(if $(ROUNDS),--rounds $(ROUNDS)) $(DRILL)
 
 rehearse: $(TEST_READY) ## run on AWS emulators, over bad networks too (SEEDS=... ONLY=expression)
-	@$(MAKE) --no-print-directory --silent $(EMULATORS_READY) $(CDK_READY)
+	@$(MAKE) --no-print-directory --silent $(EMULATORS_READY) $(CDK_READY) $(LOCALSTACK_READY)
 	@java -version 2>&1 | grep -Eq ' version "(1[7-9]|[2-9][0-9])' \
 		|| $(MAKE) --no-print-directory --silent $(JAVA_READY)
 	@$(TEST_ENV)/bin/python -m tests.rehearsal $(if $(SEEDS),--seeds $(SEEDS)) \
@@ -117,6 +121,8 @@ lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade -c test.txt infra.in -o infra.txt
 	cd requirements && $(COMPILE) --upgrade emulators.in -o emulators.txt
 	cd requirements && $(COMPILE) --upgrade java.in -o java.txt
+	cd requirements && $(subst --universal --python-version 3.11,$(LOCALSTACK_FOR),$(COMPILE)) \
+		--upgrade localstack.in -o localstack.txt
 	cd tests/clients && $(NPM) install --save-exact --package-lock-only \
 		$(NPM_OPTIONS) @aws-sdk/client-sqs@latest
 	cd infra && $(NPM) install --save-exact --package-lock-only \
@@ -145,6 +151,15 @@ define install_optional
 @echo "installing $(2)" >&2
 @if $(1)/bin/python $(INSTALL) $(2); then touch $(1)/.installed; \
 	else echo "not installed: $(2)" >&2; fi
+endef
+
+# Needs a Python of its own version: without one, nothing is installed either.
+define install_localstack
+@for python in python3.13 $(HOME)/.pyenv/versions/3.13.*/bin/python3.13; do \
+	if "$$python" -m venv $(1) 2>/dev/null; then break; fi; done
+@if ! test -x $(1)/bin/python; then echo "not installed: $(2) (no Python 3.13)" >&2; \
+	else echo "installing $(2)" >&2; if $(1)/bin/python $(INSTALL) $(2); \
+	then touch $(1)/.installed; else echo "not installed: $(2)" >&2; fi; fi
 endef
 
 define install_modules
@@ -193,3 +208,6 @@ $(EMULATORS_READY): requirements/emulators.txt
 
 $(JAVA_READY): requirements/java.txt
 	$(call install_optional,.venvs/java,$<)
+
+$(LOCALSTACK_READY): requirements/localstack.txt
+	$(call install_localstack,.venvs/localstack,$<)

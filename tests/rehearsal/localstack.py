@@ -26,9 +26,9 @@ def localstack(root: Path, tidegate_url: str) -> Program:
 
     Raises UnavailableError.
     """
-    if not _PYTHON.exists():
+    if not (ENVIRONMENT / ".installed").exists():
         raise UnavailableError(
-            "LocalStack is not installed (requirements/localstack.txt; Python 3.12 or later)"
+            "LocalStack is not installed: requirements/localstack.txt is for Python 3.13"
         )
     if a_way_out_exists():
         raise UnavailableError(
@@ -63,8 +63,12 @@ def localstack(root: Path, tidegate_url: str) -> Program:
 
 def hooks_of(url: str) -> dict[str, str]:
     """What became of the hooks that run when it is ready, by file name; empty until all have."""
-    with urllib.request.urlopen(f"{url}/_localstack/init/ready", timeout=5) as answer:  # noqa: S310 - an address on this machine
-        told = json.load(answer)
+    address = f"{url}/_localstack/init/ready"
+    try:
+        with urllib.request.urlopen(address, timeout=5) as answer:  # noqa: S310 - on this machine
+            told = json.load(answer)
+    except TimeoutError:
+        return {}
     if not told["completed"]:
         return {}
     return {script["name"]: script["state"] for script in told["scripts"]}

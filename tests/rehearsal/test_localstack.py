@@ -17,13 +17,14 @@ from localstack.provision import BUCKET, ENDPOINT, KEY, TABLE, provision, serve_
 from tests.rehearsal.conftest import EngineUrl
 from tests.rehearsal.dynamodb_local import ROOT
 from tests.rehearsal.emulators import client
+from tests.rehearsal.localstack import ENVIRONMENT
 
 FOLDER: Final = ROOT / "localstack"
-_RUN_S_MAX: Final = 180
+AWSLOCAL: Final = ENVIRONMENT / "bin" / "awslocal"
+_RUN_S_MAX: Final = 300
 
 SESSION: Final = """
 set -e
-aws() { python -m awscli "$@"; }
 queue=$(aws sqs create-queue --queue-name orders --query QueueUrl --output text)
 aws sqs send-message --queue-url "$queue" --message-body 'by the command line' >&2
 aws sqs receive-message --queue-url "$queue" --query 'Messages[].Body' --output text
@@ -113,9 +114,11 @@ def test_the_hook_provisions_what_the_code_describes(engine_url: EngineUrl) -> N
 
 @pytest.mark.parametrize("engine", ["ministack", "localstack"])
 def test_without_docker_one_command_serves(engine: str) -> None:
-    python = f'python() {{ {shlex.quote(sys.executable)} "$@"; }}\n'
+    # LocalStack's own command line finds everything at one address.
+    commands = {"ministack": [sys.executable, "-m", "awscli"], "localstack": [str(AWSLOCAL)]}
+    session = f'aws() {{ {shlex.join(commands[engine])} "$@"; }}\n{SESSION}'
     done = subprocess.run(
-        [sys.executable, str(FOLDER / "run.py"), "--engine", engine, "sh", "-c", python + SESSION],
+        [sys.executable, str(FOLDER / "run.py"), "--engine", engine, "sh", "-c", session],
         cwd=ROOT,
         capture_output=True,
         text=True,

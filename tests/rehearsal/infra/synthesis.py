@@ -28,10 +28,15 @@ def find_node() -> None:
     os.environ.setdefault("JSII_NODE", str(binary))
 
 
+def settings() -> dict[str, Any]:
+    """What cdk.json says to the CDK's command line."""
+    said: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))
+    return said
+
+
 def context() -> dict[str, Any]:
-    """What cdk.json says to the app, but that nothing is staged."""
-    settings = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))
-    return {**settings["context"], "aws:cdk:bundling-stacks": []}
+    """What the command line says to the app, but that nothing is staged."""
+    return {**settings()["context"], "aws:cdk:bundling-stacks": []}
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.rehearsal.infra.synthesis import (
     ROOT,
     context,
     find_node,
+    settings,
     templates,
 )
 
@@ -23,16 +25,21 @@ pytestmark = pytest.mark.xdist_group("infra")
 
 def synthesise(stage: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     """Run the app of cdk.json as the CDK command line does, but stage nothing."""
-    command = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))
-    program, *arguments = command["app"].split()
+    program, *arguments = settings()["app"].split()
     assert program == "python"
+    return _run(arguments, {"stage": stage}, folder)
+
+
+def _run(
+    arguments: list[str], said: dict[str, str], folder: Path
+) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
         env={
             **os.environ,
             "CDK_OUTDIR": str(folder),
-            "CDK_CONTEXT_JSON": json.dumps({**context(), "stage": stage}),
+            "CDK_CONTEXT_JSON": json.dumps({**context(), **said}),
         },
         capture_output=True,
         text=True,
@@ -77,26 +84,18 @@ def test_a_wrong_option_stops_the_synthesis_with_one_line(tmp_path: Path) -> Non
     assert done.stderr == "service.memory_mb: 1 is not within 128 and 10240\n"
 
 
-def test_what_is_not_accepted_stops_the_synthesis(tmp_path: Path) -> None:
-    """The rules are really asked: without its reasons the stage fails."""
+def test_each_reason_is_for_something_that_is_found(tmp_path: Path) -> None:
+    """Without its reasons the stage fails, by just the rules that they name."""
     program = (
         "import infra.findings as findings\n"
-        "findings.accept = lambda construct, reasons: None\n"
+        "findings.accept = lambda _, reasons: print('accepted', *reasons, sep='\\naccepted ')\n"
         "import runpy\n"
         "runpy.run_module('infra', run_name='__main__')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "CDK_OUTDIR": str(tmp_path),
-            "CDK_CONTEXT_JSON": json.dumps(context()),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _run(["-c", program], {"stage": str(EVERYTHING_TOML)}, tmp_path)
+    said = done.stdout + done.stderr
+    accepted = set(re.findall(r"^accepted (\S.*)$", said, re.MULTILINE))
 
     assert done.returncode != 0
-    assert "AwsSolutions-APIG4" in done.stdout + done.stderr
+    assert "AwsSolutions-APIG4" in accepted
+    assert accepted == set(re.findall(r"Acknowledge with 'AwsSolutions::(.*)'", said))
