@@ -9,7 +9,7 @@ from control_plane.cli.tables import lines
 from control_plane.cli.times import day
 
 
-@click.group(cls=ConnectedGroup)
+@click.group(cls=ConnectedGroup, short_help="Create, list and close accounts; set quotas.")
 @connecting
 def account() -> None:
     """Create, list and close accounts, and set their quotas; for the operator."""
@@ -65,7 +65,7 @@ def list_accounts(connect: Connect) -> None:
         click.echo(line)
 
 
-@account.command("close")
+@account.command("close", short_help="Close an account for good; its queues stay.")
 @click.argument("account_id", metavar="ID")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
@@ -77,7 +77,7 @@ def close_account(connect: Connect, account_id: str, *, yes: bool) -> None:
     click.echo(f"Closed {account_id}.")
 
 
-@account.command("quotas")
+@account.command("quotas", short_help="Show, or change, the quotas of an account.")
 @click.argument("account_id", metavar="ID")
 @click.argument("changes", metavar="[NAME=NUMBER]...", nargs=-1)
 @click.pass_obj

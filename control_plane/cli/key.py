@@ -24,7 +24,7 @@ def key() -> None:
     """Create, list and revoke access keys."""
 
 
-@key.command("create")
+@key.command("create", short_help="Create an access key; print it or write it.")
 @click.option("--user", metavar="NAME", show_default="the account's root", help="Whose key it is.")
 @click.option(
     "--service",
@@ -90,7 +90,7 @@ def _output(path: Path | None) -> Iterator[TextIO]:
             path.unlink()
 
 
-@key.command("list")
+@key.command("list", short_help="List the access keys of an account.")
 @account_option
 @click.pass_obj
 def list_keys(connect: Connect, account: str | None) -> None:
@@ -112,7 +112,7 @@ def list_keys(connect: Connect, account: str | None) -> None:
         click.echo(line)
 
 
-@key.command("revoke")
+@key.command("revoke", short_help="Revoke an access key for good.")
 @click.argument("access_key_id", metavar="ID")
 @account_option
 @click.option("--yes", is_flag=True, help="Do not ask.")

@@ -13,12 +13,12 @@ from data_plane.system import SystemClock, SystemEntropy
 _DEFAULTS = ServerSettings()
 
 
-@click.group()
+@click.group(short_help="Look after the file of master keys.")
 def keys() -> None:
     """Look after the master keys, under which everything stored is sealed."""
 
 
-@keys.command()
+@keys.command(short_help="Add a master key, for the next start.")
 @click.option(
     "--data",
     envvar="TIDEGATE_DATA",

@@ -15,7 +15,7 @@ _WRONG_VALUE = 2
 _DEFAULTS = ServerSettings()
 
 
-@click.command()
+@click.command(short_help="Make the root account of a deployment.")
 @click.option(
     "--table",
     envvar="TIDEGATE_TABLE",
