@@ -50,7 +50,8 @@ CDK = .venvs/cdk
 CDK_READY = $(CDK)/.installed
 PEERS_ENV = .venvs/peers
 PEERS_READY = $(PEERS_ENV)/.installed
-INSTALL = -m pip --disable-pip-version-check install -qq --require-hashes -r
+# Lists are complete, but for what requirements/overrides.in leaves out of them on purpose.
+INSTALL = -m pip --disable-pip-version-check install -qq --require-hashes --no-deps -r
 # The command `tidegate` and the SDK, which run what is in this folder.
 INSTALL_COMMAND = -m pip --disable-pip-version-check install -qq --no-index --no-deps \
 	--no-build-isolation --editable . --editable sdk
@@ -117,7 +118,9 @@ rehearse: $(TEST_READY) ## run on AWS emulators, over bad networks too (SEEDS=..
 
 lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade serve.in -o serve.txt
-	cd requirements && $(COMPILE) --upgrade -c serve.txt test.in -o test.txt
+	cd requirements && $(COMPILE) --upgrade -c serve.txt --override overrides.in \
+		$(addprefix --no-emit-package ,click pyyaml setuptools) lambda.in -o lambda.txt
+	cd requirements && $(COMPILE) --upgrade -c serve.txt --override overrides.in test.in -o test.txt
 	cd requirements && $(COMPILE) --upgrade -c test.txt infra.in -o infra.txt
 	cd requirements && $(COMPILE) --upgrade emulators.in -o emulators.txt
 	cd requirements && $(COMPILE) --upgrade java.in -o java.txt
