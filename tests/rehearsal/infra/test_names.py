@@ -3,13 +3,18 @@
 import json
 from typing import Any
 
-import aws_cdk as cdk
 import pytest
-from aws_cdk import aws_apigateway as apigateway
-from aws_cdk.assertions import Match, Template
 
-from infra.names import NamesStack
 from infra.options import parse_stage
+from tests.rehearsal.infra.synthesis import find_node
+
+find_node()  # which CDK starts when it is imported
+
+import aws_cdk as cdk  # noqa: E402 - as said
+from aws_cdk import aws_apigateway as apigateway  # noqa: E402 - as above
+from aws_cdk.assertions import Match, Template  # noqa: E402 - as above
+
+from infra.names import NamesStack  # noqa: E402 - as above
 
 REGION = "eu-west-1"
 CERTIFICATE = f"arn:aws:acm:{REGION}:123456789012:certificate/1b2c"
