@@ -245,7 +245,7 @@ def _service_settings(settings: ServerSettings) -> ServiceSettings:
         settings.account,
         settings.sixty_second_rules,
         settings.auto_create_queues,
-        FrontEndSettings(
+        front_end=FrontEndSettings(
             default_account=settings.account,
             default_region=settings.region,
             base_url=settings.base_url.rstrip("/"),
