@@ -158,15 +158,6 @@ def _no_move_learnt(self: Reader, block: LogBlock, index: int, stored: bytes, _:
 _learn_lease = Reader.learn_lease
 
 
-def _past_what_is_delivered(
-    messages: Sequence[Pending], decided: dict[int, Move | None], _delivering: Any
-) -> list[Pending]:
-    return _of_one_kind(messages, decided, ())
-
-
-_of_one_kind = log_moving.of_one_kind
-
-
 def _no_group(_queue: Queue, _group: str) -> bytes:
     return b""
 
@@ -178,14 +169,6 @@ FIFO_DEAD_LETTER_BUGS: Final = (
             "delivered again behind a dead letter",
             ORDER,
             ((log_receiving, "group_hash", _no_group),),
-        ),
-    ),
-    (
-        0,
-        PlantedBug(
-            "moved past what is delivered",
-            ORDER,
-            ((log_moving, "of_one_kind", _past_what_is_delivered),),
         ),
     ),
     (
