@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import get_session
 
 from data_plane.blobs.files import FileBlobs
 from data_plane.blobs.s3 import S3Blobs
@@ -20,7 +20,7 @@ CONNECT_TIMEOUT_S: Final = 1.0
 READ_TIMEOUT_S: Final = 5.0
 
 _START_ATTEMPTS: Final = 3
-_PLACEHOLDER: Final = "placeholder"
+_PLACEHOLDERS: Final = {"aws_access_key_id": "unused", "aws_secret_access_key": "unused"}
 _SCHEME: Final = "s3://"
 _DEFAULT_REGION: Final = "us-east-1"
 
@@ -83,14 +83,17 @@ def connect(place: S3Place, *, connections_max: int, attempts: int = 1) -> Any:
     Credentials are found where SDKs look for them; an endpoint that is not AWS's is given
     placeholders where there are none.
     """
-    session = boto3.session.Session(region_name=place.region)
+    session = get_session()
+    placeholders: dict[str, Any] = {}
     try:
         if session.get_credentials() is None:
             if not place.endpoint:
                 raise BlobsOpenError("no AWS credentials were found for s3")
-            session = boto3.session.Session(_PLACEHOLDER, _PLACEHOLDER, region_name=place.region)
-        return session.client(
+            placeholders = _PLACEHOLDERS
+        return session.create_client(
             "s3",
+            region_name=place.region,
+            **placeholders,
             endpoint_url=place.endpoint or None,
             config=Config(
                 retries={"mode": "standard", "total_max_attempts": attempts},

@@ -8,7 +8,6 @@ import logging
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -20,6 +19,7 @@ from botocore.exceptions import (
     WaiterError,
 )
 from botocore.exceptions import ConnectionError as NoConnectionError
+from botocore.session import get_session
 
 from data_plane import VERSION
 from data_plane.dynamodb.requests import DamagedAnswerError, check_answers
@@ -30,7 +30,7 @@ READ_TIMEOUT_S: Final = 2.0
 
 _START_ATTEMPTS: Final = 3
 _ACTIVE_WITHIN_S: Final = 120
-_PLACEHOLDER: Final = "placeholder"
+_PLACEHOLDERS: Final = {"aws_access_key_id": "unused", "aws_secret_access_key": "unused"}
 _OF_OTHER_SERVICES: Final = frozenset({"UnknownOperationException", "InvalidAction"})
 
 LOG: Final = logging.getLogger(__name__)
@@ -58,13 +58,16 @@ def connect(
     machine placeholders do where there are none. Raises OpenError.
     """
     try:
-        session = boto3.session.Session(region_name=region)
+        session = get_session()
+        placeholders: dict[str, Any] = {}
         if session.get_credentials() is None:
             if not _is_on_this_machine(endpoint):
                 raise OpenError("cell", "no AWS credentials were found for dynamodb")
-            session = boto3.session.Session(_PLACEHOLDER, _PLACEHOLDER, region_name=region)
-        client = session.client(
+            placeholders = _PLACEHOLDERS
+        client: Any = session.create_client(
             "dynamodb",
+            region_name=region,
+            **placeholders,
             endpoint_url=endpoint or None,
             config=Config(
                 retries={"mode": "standard", "total_max_attempts": attempts},

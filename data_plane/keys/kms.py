@@ -8,7 +8,6 @@ service's key.
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -19,6 +18,7 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as NoConnectionError
 from botocore.parsers import ResponseParserError
+from botocore.session import get_session
 
 from data_plane.core.sealing import SECRET_BYTES
 from data_plane.ports import CellUnavailableError, MasterKeysError, Offload, WrappedKey
@@ -31,7 +31,7 @@ CONNECT_TIMEOUT_S: Final = 1.0
 READ_TIMEOUT_S: Final = 2.0
 ATTEMPTS: Final = 2
 
-_PLACEHOLDER: Final = "placeholder"
+_PLACEHOLDERS: Final = {"aws_access_key_id": "unused", "aws_secret_access_key": "unused"}
 _AWAY: Final = frozenset(
     {
         *("DependencyTimeoutException", "KMSInternalException", "KeyUnavailableException"),
@@ -64,13 +64,16 @@ def connect(endpoint: str, region: str, *, connections_max: int) -> Any:
     placeholders where there are none. Raises MasterKeysError.
     """
     try:
-        session = boto3.session.Session(region_name=region)
+        session = get_session()
+        placeholders: dict[str, Any] = {}
         if session.get_credentials() is None:
             if not endpoint:
                 raise MasterKeysError("AccessDenied", "no AWS credentials were found for kms")
-            session = boto3.session.Session(_PLACEHOLDER, _PLACEHOLDER, region_name=region)
-        return session.client(
+            placeholders = _PLACEHOLDERS
+        return session.create_client(
             "kms",
+            region_name=region,
+            **placeholders,
             endpoint_url=endpoint or None,
             config=Config(
                 retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
