@@ -282,6 +282,8 @@ async def _claim_in(  # noqa: PLR0913, PLR0917 - a claim, and what it has got al
         return {}
     claims = _Claims(at, block, {m.index: loaded[m.index] for m in messages}, moves)
     written = await claims.write(messages, visibility_s, token)
+    if not written:
+        mover.room.give_back(loaded[m.index] for m in messages if m.index not in moves)
     deliveries = {
         (message.slot, message.position): _delivery(
             at, message, loaded[message.index], written[message.index]

@@ -44,3 +44,15 @@ def test_one_message_is_delivered_however_big_it_is() -> None:
         assert len(await bench.receive()) == 1
 
     Bench().run(story())
+
+
+def test_what_another_front_end_was_faster_with_takes_no_room() -> None:
+    async def story() -> None:
+        bench = BoundedBench()
+        await bench.send("g:aaaaaaaa", "h:bbbbbbbb")
+        assert bodies(await bench.receive(1)) == ["aaaaaaaa"]
+        other = bench.front_end()
+        assert bodies(await bench.receive(visibility_s=0, log=other)) == ["bbbbbbbb"]
+        assert bodies(await bench.receive()) == ["bbbbbbbb"]
+
+    Bench().run(story())
