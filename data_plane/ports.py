@@ -6,8 +6,9 @@ attribute names to values; docs/storage.md lists every item that exists.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from data_plane.core.caller import AccessKey
 from data_plane.core.conditions import (
@@ -91,8 +92,7 @@ def no_tallies(_write: Attributes | int | None) -> Iterable[Tally]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True, gc=False):
     """What became of a write.
 
     `before` is the item as it was before the write; where the condition failed (`applied` is
@@ -104,8 +104,7 @@ class Written:
     time_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(msgspec.Struct, frozen=True):
     """A new item for a time-ordered partition, under a key that no other write uses.
 
     The sort key is `be64(stamp_us + delay_us) + suffix`, and the stamp is stored as attribute `t`.
@@ -123,8 +122,7 @@ class Append:
     tallies: StampTallies = no_tallies
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """The key under which an append was stored, its stamp, and the store's own time."""
 
     key: Key

@@ -5,8 +5,9 @@ bounds of DelaySeconds and VisibilityTimeout stay those of SQS.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from data_plane.core.errors import invalid_parameter, wrong_queue_type
 from data_plane.core.message import Outgoing

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
+
 
 class MessageAttribute(NamedTuple):
     """A typed value; `data_type` is `String`, `Number` or `Binary`, maybe with a custom label.
@@ -14,8 +16,7 @@ class MessageAttribute(NamedTuple):
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """A validated message on its way into a queue.
 
     `attributes` are sorted by name. `delay_s` is None where the sender leaves it to the queue.
@@ -45,8 +46,7 @@ class Sent(NamedTuple):
     sequence: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, gc=False):
     """A stored message. `id` has 16 bytes; SQS shows it as a UUID. `sender` is an account id.
 
     `sequence` and `deduplication_id` are those of a FIFO message. `dead_letter_source` is the ARN
@@ -68,8 +68,7 @@ class Message:
     first_received_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True, gc=False):
     """A message handed to a receiver.
 
     `receive_count` includes this delivery; `first_received_ms` is the time of the first one.

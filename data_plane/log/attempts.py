@@ -4,8 +4,9 @@ Source: SQS API reference, ReceiveMessage. The item is described in docs/storage
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from data_plane.core import receipt_handle
 from data_plane.core.digests import attempt_hash

@@ -5,7 +5,7 @@ low-water mark of each and past the ranges of which it says that they are done.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
@@ -170,7 +170,7 @@ async def _show(
     messages = await readable_messages(segment, data_keys, bodies) if alive else []
     for position in alive if messages else ():
         sequence = sequence_number(slot.stamp_us, place.partition, position)
-        message = replace(messages[position], sequence=sequence)
+        message = msgspec.structs.replace(messages[position], sequence=sequence)
         if not view.page.has_room_for(message):
             place.shown = position
             return False

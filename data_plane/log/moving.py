@@ -5,8 +5,10 @@ decides it, which receiving writes; the copy, an append like every other; the en
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+
+from msgspec.structs import replace
 
 from data_plane.core.digests import group_hash
 from data_plane.core.errors import RefusedError

@@ -1,9 +1,11 @@
 """Receiving: claims are written before messages are handed out, group by group in order."""
 
 from collections.abc import Awaitable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+
+from msgspec.structs import replace
 
 from data_plane.core import receipt_handle
 from data_plane.core.digests import group_hash

@@ -7,9 +7,11 @@ from the segment's key, so that the sweep finds the segment of every blob.
 import re
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 from zlib import crc32
+
+from msgspec.structs import replace
 
 from data_plane.core.deadline import deadline_at_most
 from data_plane.core.message import Message

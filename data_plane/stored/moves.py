@@ -1,9 +1,10 @@
 """Moves of messages between queues, as both engines decide and record them (docs/storage.md)."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol
+
+from msgspec.structs import replace
 
 from data_plane.core.errors import RefusedError, queue_does_not_exist
 from data_plane.core.identifiers import random_uuid

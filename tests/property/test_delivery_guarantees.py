@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,7 +71,7 @@ class World:
             message = Outgoing(
                 body=str(number), size=1, group=f"g{number % 2}", deduplication_id=str(number)
             )
-            sent = message if self.queue.fifo else replace(message, group="")
+            sent = message if self.queue.fifo else msgspec.structs.replace(message, group="")
             await self.engines[0].send(self.queue, "1", [sent])
         self.cell.fates = list(self.fates)
 

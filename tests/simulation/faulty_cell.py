@@ -1,10 +1,12 @@
 """Cells that fail: the store itself, and the way of one front end to it."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from data_plane.dynamodb.store_time import Exchange, StoreTime
 from data_plane.memory.cell import MemoryCell

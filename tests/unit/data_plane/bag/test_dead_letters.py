@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from data_plane.bag import moving
@@ -56,7 +57,7 @@ def test_what_a_dead_letter_keeps(pipe: Pipe) -> None:
         pipe.clock.advance(60)
         assert await pipe.receive() == []
         (dead,) = await pipe.receive_dead()
-        assert dead.message == replace(
+        assert dead.message == msgspec.structs.replace(
             second.message,
             dead_letter_source=ORDERS.arn,
             received=2,

@@ -1,8 +1,7 @@
 """Redriving: whatever is visible goes to the queue that the task says, once, as a new message."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from data_plane.core.errors import RefusedError, queue_does_not_exist
 from data_plane.core.limits import RETENTION_S_MAX

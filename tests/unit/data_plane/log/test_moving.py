@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from data_plane.core.errors import RefusedError, queue_does_not_exist
@@ -33,7 +34,7 @@ def test_a_message_is_delivered_as_often_as_allowed_and_then_moved(pipe: Pipe) -
         pipe.clock.advance(100)
         assert await pipe.receive() == []
         (dead,) = await pipe.receive_dead()
-        assert dead.message == replace(
+        assert dead.message == msgspec.structs.replace(
             delivery.message,
             sent_ms=pipe.clock.now_us() // 1000,
             sequence=dead.message.sequence,
