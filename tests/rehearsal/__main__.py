@@ -12,6 +12,7 @@ from typing import Final
 from infra import asset
 from infra.options import read_stage
 from tests.rehearsal import dynamodb_local as local
+from tests.rehearsal.deployment.stage import fetch_wheels
 from tests.rehearsal.processes import UnavailableError
 
 _IN_OWN_NETWORK: Final = (
@@ -58,6 +59,10 @@ def main() -> int:
             say(f"DynamoDB Local is left out: {error}")
     else:
         say("DynamoDB Local is left out: no network of its own can be made here")
+    try:
+        fetch_wheels()
+    except UnavailableError as error:
+        say(f"the deployment is left out: {error}")
     arguments = ["--seeds", str(options.seeds)] if options.seeds is not None else []
     arguments += ["-k", options.only] if options.only else []
     command = [sys.executable, "-m", "pytest", "--dist", "loadgroup", "tests/rehearsal"]

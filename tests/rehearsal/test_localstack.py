@@ -25,9 +25,9 @@ _RUN_S_MAX: Final = 300
 
 SESSION: Final = """
 set -e
-queue=$(aws sqs create-queue --queue-name orders --query QueueUrl --output text)
-aws sqs send-message --queue-url "$queue" --message-body 'by the command line' >&2
-aws sqs receive-message --queue-url "$queue" --query 'Messages[].Body' --output text
+queue=$(sqs create-queue --queue-name orders --query QueueUrl --output text)
+sqs send-message --queue-url "$queue" --message-body 'by the command line' >&2
+sqs receive-message --queue-url "$queue" --query 'Messages[].Body' --output text
 aws dynamodb scan --table-name tidegate --select COUNT --query 'Count > `1`'
 aws kms describe-key --key-id alias/tidegate --query KeyMetadata.Enabled
 aws s3api head-bucket --bucket tidegate-bodies >&2
@@ -114,9 +114,13 @@ def test_the_hook_provisions_what_the_code_describes(engine_url: EngineUrl) -> N
 
 @pytest.mark.parametrize("engine", ["ministack", "localstack"])
 def test_without_docker_one_command_serves(engine: str) -> None:
-    # LocalStack's own command line finds everything at one address.
-    commands = {"ministack": [sys.executable, "-m", "awscli"], "localstack": [str(AWSLOCAL)]}
-    session = f'aws() {{ {shlex.join(commands[engine])} "$@"; }}\n{SESSION}'
+    aws = {"ministack": [sys.executable, "-m", "awscli"], "localstack": [str(AWSLOCAL)]}[engine]
+    # LocalStack has one address for all. AWS's first command line asks no variable for SQS's.
+    where = '--endpoint-url "$AWS_ENDPOINT_URL_SQS"' if engine == "ministack" else ""
+    session = f"""
+        aws() {{ {shlex.join(aws)} "$@"; }}
+        sqs() {{ aws sqs {where} "$@"; }}
+        {SESSION}"""
     done = subprocess.run(
         [sys.executable, str(FOLDER / "run.py"), "--engine", engine, "sh", "-c", session],
         cwd=ROOT,

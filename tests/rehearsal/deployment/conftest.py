@@ -14,27 +14,11 @@ from tests.rehearsal import emulators
 from tests.rehearsal.deployment.cdk import Cdk
 from tests.rehearsal.deployment.deployed import Deployed, sqs_client
 from tests.rehearsal.deployment.names import answered_by
+from tests.rehearsal.deployment.stage import fetch_wheels, write_stage
 from tests.rehearsal.emulators import REGION
 from tests.rehearsal.processes import UnavailableError
 
 DOORS: Final = ("rest", "url")
-
-_STAGE: Final = """
-name = "rehearsal"
-account = "000000000000"
-region = "us-east-1"
-emulator = true
-
-[service]
-function_url = true
-runtime = "python3.11"
-architecture = "x86_64"
-memory_mb = 512
-log_level = "info"
-log_days = 1
-long_poll_s_max = {long_poll_s_max}
-endpoint = "{endpoint}"
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +32,7 @@ class Rehearsal:
 
     def deploy(self, long_poll_s_max: int) -> None:
         """Update the stacks in place."""
-        write_stage(self.cdk, long_poll_s_max)
+        synthesise(self.cdk, long_poll_s_max)
         self.cdk.deploy()
 
     def client(self, door: str, *, attempts: int = 1) -> Any:
@@ -69,11 +53,11 @@ class Rehearsal:
         return self.deployed.rest_door() if name == "rest" else self.deployed.url_door()
 
 
-def write_stage(cdk: Cdk, long_poll_s_max: int) -> None:
-    """Synthesise the stage with this option."""
-    stage = cdk.folder / "stage.toml"
-    stage.write_text(_STAGE.format(long_poll_s_max=long_poll_s_max, endpoint=cdk.endpoint))
-    cdk.synthesise(stage)
+def synthesise(cdk: Cdk, long_poll_s_max: int) -> None:
+    """Write the templates of the stage with this option."""
+    file = cdk.folder / "stage.toml"
+    write_stage(file, endpoint=cdk.endpoint, long_poll_s_max=long_poll_s_max)
+    cdk.synthesise(file)
 
 
 def first_access(deployed: Deployed, folder: Path) -> Path:
@@ -102,9 +86,10 @@ def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
     """Deployed, with long polls that end after a second, and its first access key made."""
     folder = tmp_path_factory.mktemp("deployment")
     try:
+        fetch_wheels()
         with emulators.running("ministack", folder) as url, answered_by(url):
             cdk, deployed = Cdk(url, folder), Deployed(url)
-            write_stage(cdk, long_poll_s_max=1)
+            synthesise(cdk, long_poll_s_max=1)
             cdk.bootstrap()
             cdk.deploy()
             credentials = first_access(deployed, folder / "operator")

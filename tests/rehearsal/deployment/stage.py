@@ -1,0 +1,44 @@
+"""The stage that is deployed: one for the emulator, which runs functions on this machine."""
+
+import platform
+import sys
+from pathlib import Path
+from typing import Final
+
+from infra.asset import AssetError, fetch
+from infra.options import ServiceOptions
+from tests.rehearsal.processes import UnavailableError
+
+RUNTIME: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
+"""That of the emulator's environment, which is made of the same Python."""
+
+ARCHITECTURE: Final = "arm64" if platform.machine() in {"arm64", "aarch64"} else "x86_64"
+
+_STAGE: Final = f"""
+name = "rehearsal"
+account = "000000000000"
+region = "us-east-1"
+emulator = true
+
+[service]
+function_url = true
+runtime = "{RUNTIME}"
+architecture = "{ARCHITECTURE}"
+memory_mb = 512
+log_level = "info"
+log_days = 1
+"""
+
+
+def fetch_wheels() -> None:
+    """Have the wheels of the functions on this machine. Raises UnavailableError."""
+    try:
+        fetch(ServiceOptions(runtime=RUNTIME, architecture=ARCHITECTURE))
+    except AssetError as error:
+        raise UnavailableError(f"the wheels of the functions: {error}") from error
+
+
+def write_stage(file: Path, *, endpoint: str, long_poll_s_max: int) -> None:
+    """Write the TOML file of the stage, with AWS's APIs at this endpoint."""
+    options = f'endpoint = "{endpoint}"\nlong_poll_s_max = {long_poll_s_max}\n'
+    file.write_text(_STAGE + options)
