@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from botocore.session import get_session
+
 from control_plane.registry_secret import UnreadableSecretError, read_or_make
 from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.logs import FunctionLog
@@ -62,12 +64,16 @@ class Opened:
 
 
 class _Drivers:
-    """The driver and its offloads, one for each use of each dependency, each behind a guard."""
+    """The driver and its offloads, one for each use of each dependency, each behind a guard.
+
+    Clients of the one botocore `session` read its files once.
+    """
 
     def __init__(self, clock: InvocationClock, log: FunctionLog) -> None:
         self.clock = clock
         self.driver = BlockingDriver(clock, sleep, threads_max=_THREADS_MAX)
         self.waits = BlockingWaits(self.driver)
+        self.session = get_session()
         self._log = log
 
     def offload(self, name: str) -> Offload:
@@ -140,7 +146,12 @@ async def _both(waits: BlockingWaits, first: Awaitable[Any], second: Awaitable[A
 
 def _cell(settings: FunctionSettings, drivers: _Drivers) -> DynamoCell:
     try:
-        client = connect(settings.endpoint, settings.region, connections_max=_THREADS_MAX)
+        client = connect(
+            settings.endpoint,
+            settings.region,
+            connections_max=_THREADS_MAX,
+            session=drivers.session,
+        )
     except OpenError as error:
         raise _wrong("TABLE", error) from error
     return DynamoCell(
@@ -171,7 +182,7 @@ async def _open_bodies(
     if not isinstance(place, S3Place):
         raise VariableError(PREFIX + "BLOBS", f"{place} is no place in S3")
     try:
-        client = blobs_opening.connect(place, connections_max=_THREADS_MAX)
+        client = blobs_opening.connect(place, connections_max=_THREADS_MAX, session=drivers.session)
         offload = drivers.offload(f"{settings.table}/bodies")
         blobs = S3Blobs(client, place.bucket, place.prefix, drivers.clock, offload)
         await confirm(cell, blobs, binding)
@@ -192,7 +203,12 @@ async def _open_keys(
     Raises VariableError.
     """
     try:
-        client = kms.connect(settings.endpoint, settings.region, connections_max=_KMS_CONNECTIONS)
+        client = kms.connect(
+            settings.endpoint,
+            settings.region,
+            connections_max=_KMS_CONNECTIONS,
+            session=drivers.session,
+        )
         keys = await _kms_keys(client, settings.kms_key, drivers.offload("kms"))
     except (MasterKeysError, CellUnavailableError) as error:
         raise _wrong("KMS_KEY", error) from error

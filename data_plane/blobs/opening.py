@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.session import get_session
+from botocore.session import Session, get_session
 
 from data_plane.blobs.files import FileBlobs
 from data_plane.blobs.s3 import S3Blobs
@@ -77,13 +77,15 @@ def open_blobs(place: Place, clock: Clock, offload: Offload, *, connections_max:
         raise BlobsOpenError(f"cannot use {place}: {error.strerror}") from error
 
 
-def connect(place: S3Place, *, connections_max: int, attempts: int = 1) -> Any:
+def connect(
+    place: S3Place, *, connections_max: int, attempts: int = 1, session: Session | None = None
+) -> Any:
     """A client of S3. Raises BlobsOpenError.
 
     Credentials are found where SDKs look for them; an endpoint that is not AWS's is given
-    placeholders where there are none.
+    placeholders where there are none. Clients of one `session` share what botocore reads for each.
     """
-    session = get_session()
+    session = session or get_session()
     placeholders: dict[str, Any] = {}
     try:
         if session.get_credentials() is None:

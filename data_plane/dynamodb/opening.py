@@ -19,7 +19,7 @@ from botocore.exceptions import (
     WaiterError,
 )
 from botocore.exceptions import ConnectionError as NoConnectionError
-from botocore.session import get_session
+from botocore.session import Session, get_session
 
 from data_plane import VERSION
 from data_plane.dynamodb.requests import DamagedAnswerError, check_answers
@@ -44,21 +44,23 @@ class OpenError(Exception):
         self.setting = setting
 
 
-def connect(
+def connect(  # noqa: PLR0913 - what an operator may choose, and what clients share
     endpoint: str,
     region: str,
     *,
     connections_max: int,
     attempts: int = 1,
     read_timeout_s: float = READ_TIMEOUT_S,
+    session: Session | None = None,
 ) -> Any:
     """A client of DynamoDB at the endpoint ("": AWS's own in the region), which checks answers.
 
     Credentials are found where SDKs look for them. Emulators take any: for an endpoint on this
-    machine placeholders do where there are none. Raises OpenError.
+    machine placeholders do where there are none. Clients of one `session` share what botocore
+    reads for each. Raises OpenError.
     """
     try:
-        session = get_session()
+        session = session or get_session()
         placeholders: dict[str, Any] = {}
         if session.get_credentials() is None:
             if not _is_on_this_machine(endpoint):

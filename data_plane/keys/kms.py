@@ -18,7 +18,7 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as NoConnectionError
 from botocore.parsers import ResponseParserError
-from botocore.session import get_session
+from botocore.session import Session, get_session
 
 from data_plane.core.sealing import SECRET_BYTES
 from data_plane.ports import CellUnavailableError, MasterKeysError, Offload, WrappedKey
@@ -57,14 +57,17 @@ _SUFFIX: Final = "Exception"
 _SERVER_ERRORS: Final = 500
 
 
-def connect(endpoint: str, region: str, *, connections_max: int) -> Any:
+def connect(
+    endpoint: str, region: str, *, connections_max: int, session: Session | None = None
+) -> Any:
     """A client of KMS at the endpoint ("": AWS's own in the region), which does not wait for long.
 
     Credentials are found where SDKs look for them; an endpoint that is not AWS's is given
-    placeholders where there are none. Raises MasterKeysError.
+    placeholders where there are none. Clients of one `session` share what botocore reads for each.
+    Raises MasterKeysError.
     """
     try:
-        session = get_session()
+        session = session or get_session()
         placeholders: dict[str, Any] = {}
         if session.get_credentials() is None:
             if not endpoint:

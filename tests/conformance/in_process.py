@@ -15,6 +15,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
 from botocore.config import Config
 
 import tidegate_sdk
+from control_plane.serverless.opening import ANSWER_BYTES_MAX
 from control_plane.service import OPERATOR, Ground, Service, ServiceSettings
 from data_plane.frontend.served import Served
 from data_plane.memory.cell import MemoryCell
@@ -101,6 +102,7 @@ class InProcessServer:
             OPERATOR,
             sixty_second_rules=sixty_second_rules,
             auto_create_queues=auto_create_queues,
+            answer_bytes_max=ANSWER_BYTES_MAX if self._runner.new_door else None,
         )
         self.service = service = Service(self.ground, settings, self.served.append, self._record)
         self.registry, self.accounts = service.registry, service.accounts
