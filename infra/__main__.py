@@ -7,6 +7,7 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 
 from infra.app import build
+from infra.asset import is_compiled
 from infra.bundle import function_code
 from infra.options import OptionError, read_stage
 
@@ -23,6 +24,10 @@ def main() -> int:
     account = os.environ.get("CDK_DEFAULT_ACCOUNT")  # noqa: TID251 - there is no other way
     region = os.environ.get("CDK_DEFAULT_REGION")  # noqa: TID251 - as above
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    if not is_compiled(stage.service):
+        sys.stderr.write(
+            f"functions start slower: this Python cannot compile for {stage.service.runtime}\n"
+        )
     build(app, stage, function_code(stage.service), account=account, region=region)
     app.synth()
     return 0

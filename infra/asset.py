@@ -3,8 +3,12 @@
 Nothing of it is built on this machine: pip takes wheels for the runtime's platform by a lock with
 hashes, and keeps them in a folder, so that the next time needs no network. The asset's hash is that
 of what goes in: what is the same is not uploaded again.
+
+Lambda cannot keep compiled modules, so each start would compile all that it imports. They go in
+compiled, where the Python that stages them is the runtime's.
 """
 
+import compileall
 import hashlib
 import shutil
 import subprocess
@@ -12,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from typing import Final
 
 from infra.options import RUNTIMES, ServiceOptions
@@ -25,6 +30,9 @@ SIZE_BYTES_MAX: Final = 250 * 1024 * 1024
 
 https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 """
+
+_TASK_ROOT: Final = "/var/task"
+"""Where functions have their files: what tracebacks name."""
 
 _ENTRY: Final = "app.py"
 _PLANES: Final = ("data_plane", "control_plane")
@@ -52,9 +60,15 @@ def sources() -> Iterator[Path]:
                 yield path.relative_to(ROOT)
 
 
+def is_compiled(options: ServiceOptions, version: tuple[int, int] = sys.version_info[:2]) -> bool:
+    """Whether a Python of this version can compile for the runtime."""
+    return RUNTIMES[options.runtime] == version
+
+
 def digest(options: ServiceOptions) -> str:
     """What the asset is known by: the hash of all that goes in."""
-    whole = hashlib.sha256(f"{options.runtime} {options.architecture}".encode())
+    kind = f"{options.runtime} {options.architecture} {is_compiled(options)}"
+    whole = hashlib.sha256(kind.encode())
     for path in (*sources(), LOCK.relative_to(ROOT), Path(__file__).relative_to(ROOT)):
         content = hashlib.sha256((ROOT / path).read_bytes()).hexdigest()
         whole.update(f"\n{path.as_posix()} {content}".encode())
@@ -69,6 +83,15 @@ def stage(options: ServiceOptions, target: Path) -> None:
     for path in sources():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / path, target / path)
+    if is_compiled(options):
+        compileall.compile_dir(
+            target,
+            quiet=1,
+            stripdir=str(target),
+            prependdir=_TASK_ROOT,
+            # Nothing looks at the sources again: they are what was compiled.
+            invalidation_mode=PycInvalidationMode.UNCHECKED_HASH,
+        )
     size_bytes = size(target)
     if size_bytes > SIZE_BYTES_MAX:
         raise AssetError(f"{size_bytes} bytes of code, Lambda takes {SIZE_BYTES_MAX}")

@@ -1,5 +1,6 @@
 """The asset: what is in it, how big it is, and that its hash says what it is."""
 
+import marshal
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,19 @@ def test_it_has_both_planes_and_no_more_than_is_run(staged: Path) -> None:
 
     assert {"app.py", "data_plane/ports.py", "control_plane/service.py"} <= names
     assert "control_plane/cluster/state_machine.asl.json" in names
-    assert not [name for name in names if name.endswith(".pyc") or "/tests/" in f"/{name}/"]
+    assert not [name for name in names if "/tests/" in f"/{name}/"]
+
+
+def test_it_is_compiled_where_that_can_be(staged: Path) -> None:
+    compiled = staged / "__pycache__" / "app.cpython-311.pyc"
+    if not asset.is_compiled(OPTIONS):
+        assert not compiled.exists()
+        return
+    content = compiled.read_bytes()
+    # As PEP 552 has it: by hash, and unchecked.
+    assert int.from_bytes(content[4:8], "little") == 1
+    code = marshal.loads(content[16:])  # noqa: S302 - compiled a moment ago
+    assert code.co_filename == "/var/task/app.py"
 
 
 def test_its_modules_are_found_in_it_alone(staged: Path) -> None:
@@ -42,8 +55,8 @@ def test_its_modules_are_found_in_it_alone(staged: Path) -> None:
     program = (
         f"import sys; sys.path.insert(0, {str(staged)!r})\n"
         "import app, control_plane.serverless.tasks, control_plane.serverless.stream\n"
-        "import control_plane.serverless.usage, boto3\n"
-        "print(app.__file__, boto3.__file__, sep='\\n')"
+        "import control_plane.serverless.opening, control_plane.serverless.usage, botocore\n"
+        "print(app.__file__, botocore.__file__, sep='\\n')"
     )
     done = subprocess.run(
         [_python("3.11"), "-I", "-S", "-B", "-c", program],

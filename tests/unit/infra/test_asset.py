@@ -28,3 +28,8 @@ def test_platforms_end_with_the_runtime() -> None:
         "python3.12": "manylinux_2_34_aarch64",
         "python3.13": "manylinux_2_34_aarch64",
     }
+
+
+def test_a_python_compiles_for_its_own_version() -> None:
+    assert asset.is_compiled(OPTIONS, (3, 11))
+    assert not asset.is_compiled(OPTIONS, (3, 12))
