@@ -14,7 +14,9 @@ from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.doors import STOP_US, Doors
 from control_plane.serverless.events import rest_request, url_request
 from data_plane.core.caller import AccessKey, Caller
+from data_plane.core.deadline import deadline_us
 from data_plane.dynamodb.opening import connect
+from data_plane.ports import CellUnavailableError
 from data_plane.protocol.http import HttpRequest
 from tests.conformance.alterations import alterations
 from tests.conformance.door_events import carried, response_of, rest_event, url_event
@@ -64,6 +66,15 @@ def test_a_door_lets_no_altered_request_mean_something_else(door: str, original:
         assert meant in (None, intended), altered.what
         refused += meant is None
     assert refused > 100 // EVERY
+
+
+def test_a_length_that_is_signed_is_there_again(door: str) -> None:
+    """Some SDKs sign it, and doors take it away."""
+    headers = {"X-Amz-Target": "AmazonSQS.ListQueues", "Content-Length": "2"}
+    request = KNOCKS[door](signed("POST", "/", "", headers, b"{}"))
+    assert "content-length" in request.headers["authorization"]
+    assert meaning(request, stages()) is not None
+    assert meaning(replace(request, body=b"{ }"), stages()) is None
 
 
 def test_a_stage_leads_to_the_same_queues() -> None:
@@ -201,19 +212,28 @@ async def _nothing() -> None:
     pass
 
 
-def test_an_invocation_that_is_almost_over_begins_nothing(server: InProcessServer) -> None:
+def test_an_invocation_that_is_almost_over_begins_nothing(
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Adapters begin nothing after the deadline that they find."""
+    queue = server.client().create_queue(QueueName="orders")["QueueUrl"]
+    left_s: list[float] = []
+
+    async def send(*_: Any, **__: Any) -> list[Any]:
+        until_us = deadline_us()
+        assert until_us is not None
+        left_s.append((until_us - server.clock.now_us()) / 1_000_000)
+        raise CellUnavailableError
+
+    monkeypatch.setattr(server.engine, "send", send)
     clock = InvocationClock(server.clock, server.clock.now_us)
-    seen: list[int | None] = []
-
-    async def answer(request: HttpRequest) -> Any:
-        seen.append(request.until_us)
-        return await server.front_end.answer(request)
-
-    doors = Doors(answer, _nothing, clock, server.run)
-    event = carried(url_event(json_request("ListQueues", {})))
-    doors.answer_url(event, Context(STOP_US // 1000))
-    assert seen[0] is not None
-    assert seen[0] <= server.clock.now_us()
+    doors = Doors(server.front_end.answer, _nothing, clock, server.run)
+    event = carried(url_event(json_request("SendMessage", {"QueueUrl": queue, "MessageBody": "x"})))
+    for remaining_ms in (STOP_US // 1000, STOP_US // 1000 + 5_000, 60_000):
+        assert doors.answer_url(event, Context(remaining_ms))["statusCode"] == 503
+    assert left_s[0] <= 0
+    assert 0 < left_s[1] <= 5
+    assert 5 < left_s[2] <= 15
 
 
 @pytest.mark.parametrize("new_runner", DOORS.values(), ids=DOORS)
