@@ -14,6 +14,11 @@ class SystemClock:
         return time.time_ns() // 1000
 
 
+def running_us() -> int:
+    """Microseconds since some moment, of a clock that nobody sets."""
+    return time.monotonic_ns() // 1000
+
+
 def sleep(seconds: float) -> None:
     """Hold up this thread for so long."""
     time.sleep(seconds)

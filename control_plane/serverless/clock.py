@@ -6,13 +6,8 @@ clock only runs. Nothing asks for the time between two invocations.
 """
 
 from collections.abc import Callable
-from time import monotonic_ns
 
 from data_plane.ports import Clock
-
-
-def _running_us() -> int:
-    return monotonic_ns() // 1000
 
 
 class InvocationClock:
@@ -21,7 +16,7 @@ class InvocationClock:
     `wall` is the machine's clock, `running_us` one that only runs, as long as nothing is frozen.
     """
 
-    def __init__(self, wall: Clock, running_us: Callable[[], int] = _running_us) -> None:
+    def __init__(self, wall: Clock, running_us: Callable[[], int]) -> None:
         self._wall = wall
         self._running_us = running_us
         self._ahead_us = 0

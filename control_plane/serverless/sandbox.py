@@ -15,7 +15,7 @@ from control_plane.serverless.settings import VariableError, read_settings
 from control_plane.serverless.usage import UsageLines
 from control_plane.serverless.usage_place import UsagePlace
 from data_plane.frontend.served import Served
-from data_plane.system import SystemClock, SystemEntropy
+from data_plane.system import SystemClock, SystemEntropy, running_us
 
 
 class Sandbox:
@@ -30,7 +30,7 @@ class Sandbox:
     @cached_property
     def opened(self) -> Opened:
         """The service, and what runs it."""
-        clock = InvocationClock(SystemClock())
+        clock = InvocationClock(SystemClock(), running_us)
         log = FunctionLog(_write, clock, "info")
         try:
             settings = read_settings(self._environ)
@@ -47,7 +47,7 @@ class Sandbox:
     @cached_property
     def usage_place(self) -> UsagePlace:
         """Where usage records go, for the function that stores them."""
-        clock = InvocationClock(SystemClock())
+        clock = InvocationClock(SystemClock(), running_us)
         try:
             return UsagePlace(read_settings(self._environ, required=("USAGE",)), clock)
         except VariableError as error:
