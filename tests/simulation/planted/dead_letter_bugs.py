@@ -1,9 +1,10 @@
 """Planted bugs of moves between queues; see bugs.py. They show in universes with dead letters."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from data_plane.bag import deleting, moving, receiving
 from data_plane.bag.block import Block
@@ -227,7 +228,7 @@ DEAD_LETTER_BUGS: Final = (
         ),
     ),
     (
-        25,
+        131,
         PlantedBug(
             "begun moves not stored",
             WAYS,
