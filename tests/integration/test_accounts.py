@@ -45,6 +45,18 @@ def client(server: ServerProcess, credentials: Path, monkeypatch: pytest.MonkeyP
     return made
 
 
+def stranger(server: ServerProcess) -> Any:
+    """A client with an access key that nobody has made."""
+    return boto3.client(
+        "sqs",
+        endpoint_url=server.url,
+        region_name="us-east-1",
+        aws_access_key_id="AKIAIOSFODNN7EXAMPLE",
+        aws_secret_access_key="any",
+        config=Config(retries={"total_max_attempts": 1}),
+    )
+
+
 def tidegate(server: ServerProcess, group: str, *arguments: str, credentials: Path) -> str:
     options = (group, "--endpoint", server.url, "--credentials", str(credentials))
     ended = CliRunner().invoke(commands, [*options, *arguments])
@@ -75,7 +87,7 @@ def test_from_the_first_start_to_a_revoked_key_of_another_account(
     url = operator.create_queue(QueueName="orders")["QueueUrl"]
     operator.send_message(QueueUrl=url, MessageBody="of the operator")
     with pytest.raises(ClientError, match="InvalidClientTokenId"):
-        guarded.client().list_queues()
+        stranger(guarded).list_queues()
 
     account = tidegate(guarded, "account", "create", "shop", credentials=root).strip()
     shop_file, ann_file = tmp_path / "shop", tmp_path / "ann"

@@ -4,7 +4,7 @@ And what is refused changes nothing: queues, attributes, tags and counts are as 
 """
 
 import asyncio
-from collections.abc import Coroutine, Hashable, Iterator
+from collections.abc import Callable, Coroutine, Hashable, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from data_plane.ports import Clock, Offload, Waits
 from data_plane.protocol.http import HttpRequest
 from data_plane.runtime.event_loop import EventLoopWaits
+from tests.conformance.doors import Door
 from tests.conformance.on_driver import inline
 from tests.conformance.raw_calls import PROTOCOLS, Bench, Reply, read_reply, url
 from tests.property.request_corpus import ARNS, QUEUES, REDRIVE, Corpus
@@ -38,6 +39,7 @@ class _NoLongPolls:
     """An event loop in the caller's thread."""
 
     serves_one_at_a_time = True
+    new_door: Callable[[Any], Door] | None = None
 
     def __init__(self, clock: Clock) -> None:
         self.waits: Waits = _NoWaiting(clock)
