@@ -112,7 +112,9 @@ class Chosen:
     runner: NewRunner = LoopInAThread
 
 
-_everywhere = os.environ.get("TIDEGATE_TEST_DOOR")
-if _everywhere:
-    Chosen.runner = DOORS[_everywhere]
-    RUNNERS = {_everywhere: Chosen.runner}
+EVERYWHERE = os.environ.get("TIDEGATE_TEST_DOOR", "")
+"""The door that all suites go through, if any."""
+
+if EVERYWHERE:
+    Chosen.runner = DOORS[EVERYWHERE]
+    RUNNERS = {EVERYWHERE: Chosen.runner}
