@@ -36,6 +36,14 @@ POLICY = json.dumps(
     }
 )
 
+IDENTITY_POLICY = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": {"Effect": "Allow", "Action": "sqs:*", "Resource": "*"},
+    }
+)
+SPARE_ACCOUNT = "444455556666"
+
 SAMPLES: Mapping[str, list[Any]] = {
     "QueueName": ["orders", "new", "new.fifo", "orders.fifo"],
     "QueueNamePrefix": ["", "o"],
@@ -75,9 +83,15 @@ SAMPLES: Mapping[str, list[Any]] = {
     "Actions": [["SendMessage"], ["*"]],
     "SourceArn": [ARNS[2]],
     "DestinationArn": [ARNS[0]],
+    "AccountId": [ACCOUNT],
+    "Name": ["shop"],
+    "UserName": ["ann"],
+    "Service": ["sns.amazonaws.com"],
+    "Quotas": [{"account_send_per_s": 5, "long_polls": 0}],
+    "Policies": [[IDENTITY_POLICY], []],
 }
 """Values by the name of the member, whatever operation has it."""
-HANDLES = {"ReceiptHandle": "", "TaskHandle": "task"}
+HANDLES = {"ReceiptHandle": "", "TaskHandle": "task", "AccessKeyId": "key"}
 OF_FIFO = ("MessageGroupId", "MessageDeduplicationId", "ReceiveRequestAttemptId")
 
 NASTY: list[Any] = [
@@ -184,7 +198,7 @@ PATHS = [
 class Corpus:
     """Requests in one protocol, all from one random source.
 
-    `handles` are those of messages by their queue, and that of a `task`.
+    `handles` are those of messages by their queue, that of a `task`, and the id of an access `key`.
     """
 
     def __init__(
@@ -205,7 +219,10 @@ class Corpus:
         self._queue = self._random.choice(QUEUES[:3])
         if action == "DeleteQueue":
             self._queue = "spare"  # the others are to stay a while
-        return self._structure(self._operations[action].input, least=least)
+        params = self._structure(self._operations[action].input, least=least)
+        if action == "TidegateCloseAccount":
+            params["AccountId"] = SPARE_ACCOUNT  # likewise
+        return params
 
     def wrong(self) -> HttpRequest:
         """A request of any operation with something wrong in it, mostly."""
@@ -246,7 +263,7 @@ class Corpus:
         if name == "QueueUrl":
             return self._random.choice([url(self._queue), self._queue])
         if name in HANDLES:
-            return self._handles[HANDLES[name] or self._queue]
+            return self._handles.get(HANDLES[name] or self._queue, "x")
         if name == "Entries":
             return self._entries(shape, least=least)
         if name in SAMPLES:

@@ -17,9 +17,10 @@ from data_plane.ports import Clock, Offload, Waits
 from data_plane.protocol.http import HttpRequest
 from data_plane.runtime.event_loop import EventLoopWaits
 from tests.conformance.doors import Door
+from tests.conformance.in_process import ACCOUNT
 from tests.conformance.on_driver import inline
 from tests.conformance.raw_calls import PROTOCOLS, Bench, Reply, read_reply, url
-from tests.property.request_corpus import ARNS, QUEUES, REDRIVE, Corpus
+from tests.property.request_corpus import ARNS, QUEUES, REDRIVE, SPARE_ACCOUNT, Corpus
 
 T = TypeVar("T")
 
@@ -81,9 +82,13 @@ def opened(protocol: str) -> Iterator[Bench]:
 
 
 def handles(bench: Bench) -> dict[str, str]:
-    """Of a message in flight in each queue, and of a task that moves messages."""
+    """Of a message in flight in each queue, of a task that moves messages, and an access key's."""
     task = bench.ask("StartMessageMoveTask", SourceArn=ARNS[2])
-    return {"task": task["TaskHandle"], **{name: bench.handle(name) for name in QUEUES[:3]}}
+    for account in (ACCOUNT, SPARE_ACCOUNT):
+        bench.ask("TidegateCreateAccount", Name="shop", AccountId=account)
+    key = bench.ask("TidegateCreateAccessKey", AccountId=ACCOUNT)
+    held = {name: bench.handle(name) for name in QUEUES[:3]}
+    return {"task": task["TaskHandle"], "key": key["AccessKeyId"], **held}
 
 
 def answer_is_well_formed(bench: Bench, request: HttpRequest) -> Reply:
