@@ -59,7 +59,7 @@ def test_the_names_that_handlers_have() -> None:
         assert f"'{name}'" in ran.stdout
 
 
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize("name", ["app", "stream", "usage"])
 def test_a_function_without_its_settings_does_not_start(name: str) -> None:
     ran = run("import app", _HANDLER=f"app.{name}", AWS_REGION="eu-west-1")
     assert ran.returncode == 1
