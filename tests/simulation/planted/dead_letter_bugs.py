@@ -189,14 +189,14 @@ FIFO_DEAD_LETTER_BUGS: Final = (
         ),
     ),
     (
-        26,
+        152,
         PlantedBug(
             "copies beyond the window not looked for",
             ONCE,
             ((log_moving, "_is_stored", _not_in_log),),
         ),
     ),
-    (110, PlantedBug("moves not learnt", WAYS, ((Reader, "learn_lease", _no_move_learnt),))),
+    (188, PlantedBug("moves not learnt", WAYS, ((Reader, "learn_lease", _no_move_learnt),))),
     (
         0,
         PlantedBug(
@@ -246,7 +246,7 @@ DEAD_LETTER_BUGS: Final = (
     (2, PlantedBug("wrong source", INTACT, ((moving, "_copied", _without_source),))),
     (15, PlantedBug("sent anew", EXPIRE, ((segment, "sent_us", _sent_anew),))),
     (
-        7,
+        39,
         PlantedBug(
             "another message each time it is redriven",
             REDRIVEN,
