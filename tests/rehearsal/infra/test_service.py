@@ -109,6 +109,13 @@ def _as_deployed(value: Any) -> str:
     return QUEUE_KEY if "MasterKey" in imported else "some-bucket"
 
 
+def test_sandboxes_start_and_log_as_the_code_expects() -> None:
+    """No copies of one sandbox (docs/functions.md, *Starts*), and lines as they are written."""
+    for handler, function in functions(deployed()).items():
+        assert "SnapStart" not in function, handler
+        assert set(function["LoggingConfig"]) == {"LogGroup"}, handler
+
+
 def test_each_function_has_a_role_of_its_own() -> None:
     roles = [text(one["Role"]) for one in functions(deployed()).values()]
 
