@@ -57,7 +57,8 @@ class MonitoringStack(cdk.Stack):
             function, timeout = made.function, made.function.timeout
             self._alarm(f"{name}Errors", function.metric_errors(period=_PERIOD), 0)
             self._alarm(f"{name}Throttles", function.metric_throttles(period=_PERIOD), 0)
-            if timeout is not None:
+            # A task works for as long as its invocation lasts.
+            if timeout is not None and made is not self._service.task:
                 slow = function.metric_duration(period=_PERIOD, statistic="p99")
                 self._alarm(f"{name}Slow", slow, _SLOW_SHARE * timeout.to_milliseconds())
         self._alarm(

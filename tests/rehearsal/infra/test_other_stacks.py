@@ -10,6 +10,7 @@ from control_plane.serverless.usage import UsageRecord
 from infra.options import MonitoringOptions, StageOptions
 from tests.rehearsal.infra.synthesis import (
     EVERYTHING,
+    ROOT,
     Template,
     functions,
     listed,
@@ -103,6 +104,28 @@ def test_operators_are_alarmed_once_for_an_incident() -> None:
     assert {name for name in alarms if not name.startswith("Queue")} == in_composite
     for part in ("Errors", "Throttles", "StreamAge", "SystemErrors", "ManagerFailed", "RestFail"):
         assert any(part in name for name in in_composite), part
+
+
+def test_a_task_may_take_all_of_its_time() -> None:
+    slow = [
+        name
+        for name in of_type(templates(EVERYTHING)["monitoring"], "AWS::CloudWatch::Alarm")
+        if "Slow" in name
+    ]
+
+    assert len(slow) == 4
+    assert not [name for name in slow if name.startswith("Task")]
+
+
+def test_each_alarm_is_explained() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    table = page.partition("### Alarms\n")[2].partition("\n## ")[0]
+    alarms = of_type(templates(EVERYTHING)["monitoring"], "AWS::CloudWatch::Alarm")
+    # CDK puts eight hexadecimal digits behind.
+    names = {name[:-8] for name in alarms if not name.startswith("Queue")}
+
+    assert names
+    assert not {name for name in names if f"`{name}`" not in table}
 
 
 def test_owners_of_queues_are_alarmed() -> None:
