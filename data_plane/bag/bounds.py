@@ -93,7 +93,8 @@ IN_FLIGHT_UNSEEN_MAX = 12_000
 
 IN_FLIGHT_LOOK_EVERY_US = 1_000_000
 
-VISIBILITY_TOTAL_MS_MAX = 43_200_000
+VISIBILITY_TOTAL_MS_MAX = 43_200_999
+"""Twelve hours from the receive on, in whole seconds: 43,200 may be asked for right after it."""
 
 assert TELL_AGAIN_US < NOISY_FOR_US  # noqa: S101 - likewise
 assert READY_AGE_US_MAX * 2 < COLLECT_AFTER_US  # noqa: S101 - a relation between constants

@@ -70,7 +70,8 @@ IDLE_US_MAX = 900_000_000
 ATTEMPT_US = 300_000_000
 """A ReceiveRequestAttemptId is recognised for this long."""
 
-VISIBILITY_TOTAL_MS_MAX = 43_200_000
+VISIBILITY_TOTAL_MS_MAX = 43_200_999
+"""Twelve hours from the receive on, in whole seconds: 43,200 may be asked for right after it."""
 
 assert APPEND_AGE_US_MAX * 2 <= COLLECT_AFTER_US  # noqa: S101 - a relation between constants
 assert TAIL_AGE_US_MAX < APPEND_AGE_US_MAX  # noqa: S101 - likewise

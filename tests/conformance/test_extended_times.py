@@ -103,6 +103,18 @@ def test_a_visibility_can_be_changed_beyond_twelve_hours(
     assert one(sqs, url)["Body"] == "held"
 
 
+def test_twelve_hours_are_counted_from_the_receive_in_whole_seconds(
+    server: InProcessServer, sqs: Any, url: str
+) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody="held")
+    change = {"QueueUrl": url, "ReceiptHandle": one(sqs, url)["ReceiptHandle"]}
+    server.clock.advance(0.01)
+    sqs.change_message_visibility(**change, VisibilityTimeout=43_200)
+    server.clock.advance(1)
+    code, _, _ = error(sqs.change_message_visibility, **change, VisibilityTimeout=43_200)
+    assert code == "InvalidParameterValue"
+
+
 def test_a_batch_of_changes_may_have_both(server: InProcessServer, sqs: Any, url: str) -> None:
     for body in "abc":
         sqs.send_message(QueueUrl=url, MessageBody=body)
