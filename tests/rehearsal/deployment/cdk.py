@@ -36,26 +36,27 @@ class Cdk:
         """Write the templates and the asset of a stage, which a TOML file describes."""
         app = f"{sys.executable} -m infra"
         self._run(
-            "synth", "--quiet", "--app", app, "--output", self._assembly, "-c", f"stage={stage}"
+            "synth", "--quiet", "--app", app, "--output", self.assembly, "-c", f"stage={stage}"
         )
 
     def bootstrap(self) -> None:
         """Make what each deployment in an account and region needs, once."""
-        self._run("bootstrap", "--app", self._assembly, f"aws://{ACCOUNT}/{REGION}")
+        self._run("bootstrap", "--app", self.assembly, f"aws://{ACCOUNT}/{REGION}")
 
     def deploy(self) -> None:
         """Deploy all stacks, or update them."""
         self._run(
-            *("deploy", "--all", "--app", self._assembly, "--require-approval", "never"),
+            *("deploy", "--all", "--app", self.assembly, "--require-approval", "never"),
             *("--method", "direct", "--concurrency", "4"),
         )
 
     def destroy(self) -> None:
         """Delete all stacks, with what does not retain itself. Raises CdkError."""
-        self._run("destroy", "--all", "--force", "--app", self._assembly)
+        self._run("destroy", "--all", "--force", "--app", self.assembly)
 
     @property
-    def _assembly(self) -> str:
+    def assembly(self) -> str:
+        """The folder of templates and assets."""
         return str(self.folder / "assembly")
 
     def _run(self, *arguments: str) -> None:

@@ -2,6 +2,7 @@
 
 import configparser
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +95,7 @@ def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
             cdk.deploy()
             credentials = first_access(deployed, folder / "operator")
             yield Rehearsal(cdk, deployed, read_key(credentials), credentials)
+        shutil.rmtree(cdk.assembly)  # the wheels alone are some 80 MB
     except UnavailableError as error:
         pytest.skip(str(error))
 
