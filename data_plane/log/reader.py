@@ -115,7 +115,7 @@ class Reader:
         self.block_read: Block | None = None
         self.open_slots: OrderedDict[int, list[Pending]] = OrderedDict()
         self.groups: dict[bytes, deque[Pending]] = {}
-        self.ready: list[tuple[int, int, bytes]] = []
+        self.ready: list[tuple[int, int, int, bytes]] = []
         self.is_ready: set[bytes] = set()
         self.due: list[tuple[int, bytes]] = []
         self.finished: deque[Finished] = deque()
@@ -303,11 +303,18 @@ class Reader:
     # Delivering
 
     def offer(self, group: bytes) -> None:
-        """The group may have a message to deliver."""
+        """The group may have a message to deliver.
+
+        Groups that were received before go behind the others, so that one which comes back again
+        and again keeps none waiting (recorded from AWS).
+        """
         waiting = self.groups.get(group)
         if waiting and group not in self.is_ready:
+            first = waiting[0]
+            stored = first.block.leases.get(first.index)
+            leased_ms = lease.from_bytes(stored).leased_ms if stored is not None else 0
             self.is_ready.add(group)
-            heapq.heappush(self.ready, (waiting[0].slot, waiting[0].position, group))
+            heapq.heappush(self.ready, (leased_ms, first.slot, first.position, group))
 
     def _due_at(self, free_ms: int, group: bytes) -> None:
         heapq.heappush(self.due, (free_ms, group))
@@ -362,7 +369,7 @@ class Reader:
         self.earlier_groups = earlier_groups
         taken: list[Pending] = []
         while self.ready and len(taken) < count:
-            _, _, group = heapq.heappop(self.ready)
+            *_, group = heapq.heappop(self.ready)
             self.is_ready.discard(group)
             if any(group in reader.groups for reader in earlier):
                 self.behind_earlier.add(group)

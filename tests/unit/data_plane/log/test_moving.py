@@ -53,10 +53,11 @@ def test_a_message_is_delivered_as_often_as_allowed_and_then_moved(pipe: Pipe) -
 
 def test_a_group_goes_on_behind_its_dead_letter(pipe: Pipe) -> None:
     async def story() -> None:
-        await pipe.send("g:poison", "g:second", "h:other", "g:third")
+        await pipe.send("g:poison", "g:second", "g:third")
         for _ in range(2):
             (first, *_) = await pipe.receive(count=1, visibility_s=0)
             assert first.message.body == "poison"
+        await pipe.send("h:other")
         assert sorted(bodies(await pipe.receive())) == ["other", "second", "third"]
         assert bodies(await pipe.receive_dead()) == ["poison"]
 
