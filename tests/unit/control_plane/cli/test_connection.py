@@ -33,9 +33,10 @@ class Recorder:
 def connected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
     made = Recorder()
     monkeypatch.chdir(tmp_path)
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.delenv("AWS_SHARED_CREDENTIALS_FILE", raising=False)
+    for name in ("REGION", "DEFAULT_REGION", "PROFILE", "SHARED_CREDENTIALS_FILE"):
+        monkeypatch.delenv(f"AWS_{name}", raising=False)
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN"):
+        monkeypatch.delenv(f"AWS_{name}", raising=False)
     monkeypatch.setattr("tidegate_sdk.client", made)
     return made
 
