@@ -1,7 +1,9 @@
 """Which requests are refused as they arrive: the server, or who sends them, has had enough.
 
 A request is refused before its body is read, so that to refuse costs little of what is scarce.
-What is served then is served in time; SDKs wait a moment and repeat the others.
+What is served then is served in time; SDKs wait a moment and repeat the others. Who has used up a
+quota gets the refusal a little later: connections that wait for it bring no other call meanwhile,
+so whoever asks far too often takes less from the others.
 """
 
 import asyncio
@@ -21,6 +23,10 @@ from data_plane.protocol.http import HttpResponse
 _PROBE_PERIOD_S: Final = 0.05
 _RETRY_AFTER_US: Final = 1_000_000
 _REQUEST_ID_BYTES: Final = 16
+
+HELD_S: Final = 0.1
+HELD_MAX: Final = 4_096
+"""Beyond as many refusals that are held back, others go out at once: they would cost memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,8 @@ def _refuse_nothing(_headers: Mapping[str, str]) -> None:
 class Overload:
     """Knows how much the server has to do. `waiting` tells how many long polls do nothing now.
 
-    Where there is room, `refuse_unread` is asked next. `busy` and `exhausted` count refusals.
+    Where there is room, `refuse_unread` is asked next. `busy` and `exhausted` count refusals, of
+    which `held` are held back now.
     """
 
     def __init__(
@@ -62,6 +69,7 @@ class Overload:
         self._refuse_unread = refuse_unread
         self.busy = 0
         self.exhausted = 0
+        self.held = 0
 
     async def watch(self) -> None:
         """Note for ever when the event loop comes round."""
@@ -69,14 +77,27 @@ class Overload:
             self._came_round_s = monotonic()
             await asyncio.sleep(_PROBE_PERIOD_S)
 
-    def refusal(self, headers: Mapping[str, str], in_flight: int) -> HttpResponse | None:
-        """The answer to a request with these headers, if it is certain now; else None."""
-        if self.is_full(in_flight):
+    async def refusal(self, headers: Mapping[str, str], in_flight: int) -> HttpResponse | None:
+        """The answer to a request with these headers, if it is certain now; else None.
+
+        Of those in flight the ones that are held back do not count.
+        """
+        if self.is_full(in_flight - self.held):
             return self._refuse(headers)
         refusal = self._refuse_unread(headers)
         if refusal is not None:
             self.exhausted += 1
+            await self._hold_back()
         return refusal
+
+    async def _hold_back(self) -> None:
+        if self.held >= HELD_MAX:
+            return
+        self.held += 1
+        try:
+            await asyncio.sleep(HELD_S)
+        finally:
+            self.held -= 1
 
     def is_full(self, in_flight: int) -> bool:
         """Whether there is no room for a request that has just arrived, and is counted already.

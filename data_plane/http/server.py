@@ -170,7 +170,7 @@ class HttpServer:
         received = scope.headers  # a copy, each time it is asked for
         # Who waits for a slow body costs a connection, not more.
         in_flight = self.in_flight - self.patience.slow_bodies
-        refused = self._overload.refusal(received, in_flight)
+        refused = await self._overload.refusal(received, in_flight)
         if refused is not None:
             return _closing(refused) if "transfer-encoding" in received else refused
         watch = Watch(self.patience, proto)

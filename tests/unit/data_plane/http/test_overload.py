@@ -72,7 +72,7 @@ def test_refusals_are_in_the_protocol_of_the_request(
     headers: dict[str, str], content_type: str, said: bytes
 ) -> None:
     limit = Overload(OverloadSettings(), lambda: 0, _Entropy())
-    response = limit.refusal(headers, OverloadSettings().requests_max + 1)
+    response = asyncio.run(limit.refusal(headers, OverloadSettings().requests_max + 1))
     assert response is not None
     told = dict(response.headers)
     assert response.status == 503
@@ -87,6 +87,30 @@ def test_where_there_is_room_quotas_are_asked() -> None:
     answer = HttpResponse(403, (), b"")
     answers = iter((None, answer))
     limit = Overload(OverloadSettings(), lambda: 0, _Entropy(), lambda _headers: next(answers))
-    assert limit.refusal({}, 1) is None
-    assert limit.refusal({}, 1) is answer
+
+    async def story() -> None:
+        assert await limit.refusal({}, 1) is None
+        assert await limit.refusal({}, 1) is answer
+
+    asyncio.run(story())
     assert (limit.busy, limit.exhausted) == (0, 1)
+
+
+def test_who_has_used_up_a_quota_waits_for_the_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits takes no place from others; beyond a bound nothing is held back."""
+    monkeypatch.setattr(overload, "HELD_MAX", 2)
+    monkeypatch.setattr(overload, "HELD_S", 0)
+    answer = HttpResponse(403, (), b"")
+    settings = OverloadSettings(requests_max=2)
+    limit = Overload(settings, lambda: 0, _Entropy(), lambda _headers: answer)
+
+    async def story() -> None:
+        held = [asyncio.create_task(limit.refusal({}, number)) for number in (1, 2)]
+        await asyncio.sleep(0)
+        assert limit.held == 2
+        assert await limit.refusal({}, 4) is answer
+        assert not any(task.done() for task in held)
+        assert await asyncio.gather(*held) == [answer, answer]
+
+    asyncio.run(story())
+    assert (limit.held, limit.exhausted, limit.busy) == (0, 3, 0)
