@@ -23,8 +23,11 @@ from data_plane.protocol.http import HttpResponse
 _PROBE_PERIOD_S: Final = 0.05
 _RETRY_AFTER_US: Final = 1_000_000
 _REQUEST_ID_BYTES: Final = 16
+_GOLDEN: Final = (5**0.5 - 1) / 2
+"""Multiples of it, without their integers, fall evenly between 0 and 1 however many there are."""
 
 HELD_S: Final = 0.1
+"""So long on average, from half of it to half as long again: together they would come in gusts."""
 HELD_MAX: Final = 4_096
 """Beyond as many refusals that are held back, others go out at once: they would cost memory."""
 
@@ -70,6 +73,7 @@ class Overload:
         self.busy = 0
         self.exhausted = 0
         self.held = 0
+        self._spread = 0.0
 
     async def watch(self) -> None:
         """Note for ever when the event loop comes round."""
@@ -94,8 +98,9 @@ class Overload:
         if self.held >= HELD_MAX:
             return
         self.held += 1
+        self._spread = (self._spread + _GOLDEN) % 1
         try:
-            await asyncio.sleep(HELD_S)
+            await asyncio.sleep(HELD_S * (0.5 + self._spread))
         finally:
             self.held -= 1
 
