@@ -9,7 +9,9 @@ MiniStack's, which stands in where LocalStack cannot be had. All ends with it. W
 """
 
 import argparse
+import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -19,7 +21,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+ROOT: Final = Path(__file__).resolve().parents[1]
+_INSTALLED: Final = ROOT / ".venvs/test/bin/python"
+
+if importlib.util.find_spec("granian") is None:
+    if not _INSTALLED.exists():
+        sys.exit("localstack/run.py: what it needs is not installed yet: `make rehearse` does that")
+    os.execv(_INSTALLED, [str(_INSTALLED), *sys.argv])
+sys.path.append(str(ROOT))
 
 from localstack.provision import REGION, provision, serve_options
 from tests.rehearsal import emulators
@@ -28,10 +37,10 @@ from tests.rehearsal.localstack import hooks_of, localstack
 from tests.rehearsal.processes import HOST, Program, UnavailableError, free_port
 from tests.rehearsal.processes import running as running_program
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-
 _ENGINES: Final = ("localstack", "ministack")
 _HOOKS_S_MAX: Final = 120
+_NO_COMMAND: Final = 127
+"""As shells have it."""
 _IN_OWN_NETWORK: Final = "--in-own-network"
 
 
@@ -97,13 +106,16 @@ def main() -> int:
     parser.add_argument(_IN_OWN_NETWORK, action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("command", nargs=argparse.REMAINDER, help="default: a shell")
     options = parser.parse_args()
+    command = options.command or [os.environ.get("SHELL", "sh")]
+    if shutil.which(command[0]) is None:
+        told = "; it comes with `pip install awscli-local`" if command[0] == "awslocal" else ""
+        print(f"localstack/run.py: {command[0]}: there is no such command{told}", file=sys.stderr)
+        return _NO_COMMAND
     try:
         engine = _chosen(options.engine, in_own_network=options.in_own_network)
         with TemporaryDirectory() as folder, serving(engine, Path(folder)) as environment:
-            command = options.command or [os.environ.get("SHELL", "sh")]
-            return subprocess.run(
-                command, env={**os.environ, **environment}, check=False
-            ).returncode
+            child = subprocess.run(command, env={**os.environ, **environment}, check=False)
+            return child.returncode
     except UnavailableError as error:
         print(f"{options.engine}: {error}", file=sys.stderr)
         return 1
