@@ -126,9 +126,7 @@ def test_altered_calls() -> None:
     print(f"calls altered: {dict(counts)}")
 
 
-@pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="AWS's vectors are missing: `make test` fetches them"
-)
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="AWS's vectors are missing: `make test` has them")
 def test_altered_vectors() -> None:
     counts = check(tuple(vectors()), stages()[2:])
     assert counts["refused"] >= ALTERED_MIN

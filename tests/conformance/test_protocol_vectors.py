@@ -79,8 +79,8 @@ def runnable(vector: Vector) -> str:
 
 def parameters(side: str, kind: str) -> list[Any]:
     if not FOLDER.is_dir():
-        missing = "botocore's vectors are missing: `make test` fetches them where it finds an index"
-        return [pytest.param(None, marks=pytest.mark.skip(reason=missing), id="missing")]
+        absent = pytest.mark.skip(reason="botocore's vectors are missing: `make test` fetches them")
+        return [pytest.param(None, marks=absent, id="missing")]
     return [
         pytest.param(vector, id=vector.name)
         for vector in vectors(side, FILES)

@@ -27,8 +27,8 @@ SCOPE = "20150830/us-east-1/service/aws4_request"
 
 def vectors() -> list[Any]:
     if not FOLDER.is_dir():
-        missing = "AWS's vectors are missing: `make test` fetches them where it finds an index"
-        return [pytest.param(None, marks=pytest.mark.skip(reason=missing), id="missing")]
+        absent = pytest.mark.skip(reason="AWS's vectors are missing: `make test` fetches them")
+        return [pytest.param(None, marks=absent, id="missing")]
     return [
         pytest.param(path, id=path.stem)
         for path in sorted(FOLDER.rglob("*.req"))

@@ -53,7 +53,7 @@ class SocketServer(InProcessServer):
             try:
                 _, writer = await asyncio.open_connection(_HOST, port)
             except ConnectionRefusedError:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.01)  # between two looks at a listener that starts
             else:
                 writer.close()
                 return

@@ -183,9 +183,7 @@ def test_above_the_limit_connections_wait_for_one_that_ends() -> None:
         assert answers(server)
 
 
-@pytest.mark.skipif(
-    not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux bounds how long an answer waits"
-)
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux bounds that")
 def test_a_client_that_takes_nothing_of_its_answer_is_cut_off() -> None:
     with serving(send_timeout_s=SHORT_S) as server:
         client = server.client()

@@ -101,7 +101,7 @@ class Site:
             )
             if described["status"] != "RUNNING":
                 return described
-            sleep(0.01)
+            sleep(0.01)  # between two looks at an execution
         raise AssertionError("the execution did not end")
 
     def call(self, action: str, **params: Any) -> Params:

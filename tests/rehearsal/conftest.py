@@ -45,7 +45,7 @@ def engine_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineUrl]:
                 except UnavailableError as error:
                     missing[engine] = str(error)
             if engine in missing:
-                pytest.skip(missing[engine])
+                pytest.skip(missing[engine])  # why this engine cannot be had
             return urls[engine]
 
         yield url_of

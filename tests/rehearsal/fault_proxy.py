@@ -104,7 +104,7 @@ class FaultProxy:
             await _write(writer, Packet(answer.head, answer.body[: len(answer.body) // 2]))
             _reset(writer)
         if fault is Fault.SLOW:
-            await asyncio.sleep(storm.late_s)
+            await asyncio.sleep(storm.late_s)  # the fault itself: it comes late
         if fault is Fault.FAILED_AFTERWARDS:
             return refusal(fault)
         if fault in SPOILING:
@@ -126,7 +126,7 @@ class FaultProxy:
 
     def _deliver_later(self, request: Packet, after_s: float) -> None:
         async def deliver() -> Packet:
-            await asyncio.sleep(after_s)
+            await asyncio.sleep(after_s)  # the fault itself: it comes again, later
             return await self._deliver(request)
 
         task = asyncio.create_task(deliver())

@@ -128,7 +128,7 @@ def test_without_docker_one_command_serves(engine: str) -> None:
     )
     unavailable = f"{engine}: "
     if done.returncode and (reason := done.stderr.strip()).startswith(unavailable):
-        pytest.skip(reason)
+        pytest.skip(reason)  # what the program itself says is missing
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[:3] == PRINTED, done.stdout
     sent = json.loads(done.stderr[done.stderr.index("{") : done.stderr.index("}") + 1])

@@ -97,7 +97,7 @@ def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
             yield Rehearsal(cdk, deployed, read_key(credentials), credentials)
         shutil.rmtree(cdk.assembly)  # the wheels alone are some 80 MB
     except UnavailableError as error:
-        pytest.skip(str(error))
+        pytest.skip(str(error))  # which says what the emulator lacks to be started
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -48,7 +48,7 @@ class Hanging:
 async def until(fact: Callable[[], bool]) -> None:
     async with asyncio.timeout(LIMIT_S):
         while not fact():  # noqa: ASYNC110 - what another thread brings about
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # between two looks
 
 
 def test_it_answers_what_the_call_returns_or_raises() -> None:
