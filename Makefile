@@ -1,7 +1,8 @@
 # What one does here, one target for each. `make` lists them.
 #
-# Needs Python 3.11 or later and make. The server's environment is .venv, that of tests and checks
-# .venvs/test; both are installed from hash-pinned lists and renewed when those change.
+# Needs Python 3.11 or later and make. The server's environment is .venv, that of tests
+# .venvs/test, that of the checks before them .venvs/lint; all are installed from hash-pinned
+# lists and renewed when those change.
 
 # Options of `make serve`; empty ones leave it to `tidegate serve`.
 AUTH =
@@ -37,8 +38,10 @@ ONLY =
 PYTHON = $(shell command -v python3.11 || command -v python3)
 SERVE_ENV = .venv
 TEST_ENV = .venvs/test
+LINT_ENV = .venvs/lint
 SERVE_READY = $(SERVE_ENV)/.installed
 TEST_READY = $(TEST_ENV)/.installed
+LINT_READY = $(LINT_ENV)/.installed
 EMULATORS_READY = .venvs/emulators/.installed
 JAVA_READY = .venvs/java/.installed
 CLIENTS = .venvs/clients
@@ -50,8 +53,9 @@ CDK = .venvs/cdk
 CDK_READY = $(CDK)/.installed
 PEERS_ENV = .venvs/peers
 PEERS_READY = $(PEERS_ENV)/.installed
-# Lists are complete, but for what requirements/overrides.in leaves out of them on purpose.
-INSTALL = -m pip --disable-pip-version-check install -qq --require-hashes --no-deps -r
+# What is imported is compiled when it is; compiling all of it takes half a minute. Lists are
+# complete, but for what requirements/overrides.in leaves out of them on purpose.
+INSTALL = -m pip --disable-pip-version-check install -qq --no-compile --require-hashes --no-deps -r
 # The command `tidegate` and the SDK, which run what is in this folder.
 INSTALL_COMMAND = -m pip --disable-pip-version-check install -qq --no-index --no-deps \
 	--no-build-isolation --editable . --editable sdk
@@ -87,14 +91,14 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 		$(if $(LOG_LEVEL),--log-level "$(LOG_LEVEL)") $(if $(QUEUES),--queues "$(QUEUES)") \
 		$(if $(AUTO_CREATE_QUEUES),--auto-create-queues)
 
-test: lint $(CLIENTS_READY) $(VECTORS_READY) ## every check and every test
+test: lint $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) ## every check and every test
 	$(TEST_ENV)/bin/python -m pytest
 
-lint: $(TEST_READY) ## formatting, lint rules, types, import contracts
-	$(TEST_ENV)/bin/ruff format --check .
-	$(TEST_ENV)/bin/ruff check .
-	$(TEST_ENV)/bin/mypy
-	$(TEST_ENV)/bin/lint-imports
+lint: $(LINT_READY) ## formatting, lint rules, types, import contracts
+	$(LINT_ENV)/bin/ruff format --check .
+	$(LINT_ENV)/bin/ruff check .
+	$(LINT_ENV)/bin/mypy
+	$(LINT_ENV)/bin/lint-imports
 
 bench: $(TEST_READY) $(if $(PEERS),$(PEERS_READY) $(EMULATORS_READY))
 bench: ## measure throughput and latency of the server, or beside peers (BENCH=options PEERS=1)
@@ -121,6 +125,7 @@ lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade -c serve.txt --override overrides.in \
 		$(addprefix --no-emit-package ,click pyyaml setuptools) lambda.in -o lambda.txt
 	cd requirements && $(COMPILE) --upgrade -c serve.txt --override overrides.in test.in -o test.txt
+	cd requirements && $(COMPILE) --upgrade -c test.txt --override overrides.in lint.in -o lint.txt
 	cd requirements && $(COMPILE) --upgrade -c test.txt infra.in -o infra.txt
 	cd requirements && $(COMPILE) --upgrade emulators.in -o emulators.txt
 	cd requirements && $(COMPILE) --upgrade java.in -o java.txt
@@ -193,6 +198,9 @@ $(SERVE_READY): requirements/serve.txt sdk/pyproject.toml
 
 $(TEST_READY): requirements/test.txt sdk/pyproject.toml
 	$(call make_env,$(TEST_ENV),$<)
+
+$(LINT_READY): requirements/lint.txt sdk/pyproject.toml
+	$(call make_env,$(LINT_ENV),$<)
 
 $(CLIENTS_READY): tests/clients/package-lock.json $(TEST_READY)
 	$(call install_modules,$(CLIENTS),tests/clients)
