@@ -1,6 +1,6 @@
 """Deleting: one write for each block touched, blind and idempotent, or fenced by the leases."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from data_plane.bag import fair
@@ -12,6 +12,7 @@ from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import Attributes, CellUnavailableError, Equals, Key, Update
 from data_plane.stored import counting, keys, lease
+from data_plane.stored.moves import NOT_MOVED
 from data_plane.stored.segment import FORMAT_VERSION
 
 
@@ -85,15 +86,18 @@ def expired_handle(handle: ReceiptHandle) -> RefusedError:
 
 
 async def delete_in(
-    at: Access, block_id: bytes, sent_ms: dict[int, int], *, moved: bool = False
+    at: Access,
+    block_id: bytes,
+    sent_ms: dict[int, int],
+    moved: Mapping[str, frozenset[int]] = NOT_MOVED,
 ) -> None:
-    """Delete messages of one block; `moved`: because they are in another queue now."""
+    """Delete messages of one block; `moved` marks those that are in another queue now."""
     queue, now_ms = at.queue, at.now_ms()
     written = await at.cell.update(
         Key(at.lane.states, block_id),
         Update(
             assign={"v": FORMAT_VERSION, "x": at.block_ttl_s(block_id)},
-            add={"d": frozenset(sent_ms)},
+            add={"d": frozenset(sent_ms), **moved},
             remove=frozenset(f"{a}{index}" for a in ("mq" if moved else "m") for index in sent_ms),
         ),
         tallies=lambda before: counting.deleted(queue, before, sent_ms, now_ms),

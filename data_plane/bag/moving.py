@@ -20,7 +20,15 @@ from data_plane.ports import Append, Attributes, CellUnavailableError, Item, Val
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
 from data_plane.stored.lease import Lease
-from data_plane.stored.moves import REDRIVE, DeadLetters, Move, Mover, copy_for, decide_one
+from data_plane.stored.moves import (
+    REDRIVE,
+    DeadLetters,
+    Move,
+    Mover,
+    copy_for,
+    decide_one,
+    marks_of,
+)
 from data_plane.stored.segment import (
     DEAD_LETTER_VERSION,
     FORMAT_VERSION,
@@ -80,14 +88,16 @@ async def finish(at: Access, block_id: bytes, moving: Sequence[Moving], mover: M
     """
     outcomes = await at.desk.waits.all_of([_store(at, block_id, one) for one in moving])
     done: dict[int, int] = {}
+    moved: list[tuple[int, Move]] = []
     failure: Exception | None = None
     for one, outcome in zip(moving, outcomes, strict=True):
         if isinstance(outcome, Exception):
             failure = outcome
         else:
             done[one.index] = counting.counted_ms(at.queue, one.message)
+            moved.append((one.index, one.move))
     if done:
-        await deleting.delete_in(at, block_id, done, moved=True)
+        await deleting.delete_in(at, block_id, done, marks_of(moved))
         mover.moved += len(done)
     if isinstance(failure, RefusedError):
         raise CellUnavailableError("the queue that messages move to was just deleted")

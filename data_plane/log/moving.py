@@ -25,7 +25,7 @@ from data_plane.ports import CellUnavailableError, Equals, Lacks, Update
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import QUERY_PAGE, SEGMENT_BYTES_MAX
 from data_plane.stored.lease import Lease
-from data_plane.stored.moves import DeadLetters, Move, Mover, copy_for, decide_one
+from data_plane.stored.moves import DeadLetters, Move, Mover, copy_for, decide_one, marks_of
 from data_plane.stored.segment import FORMAT_VERSION
 
 _SLOT_BITS = 64
@@ -237,7 +237,7 @@ async def _end_moves(at: Access, block: Block, stored: Sequence[Moving], mover: 
         at.partition.state_key(block.first),
         Update(
             assign={"v": FORMAT_VERSION, "x": at.state_ttl_s()},
-            add={"d": frozenset(sent_ms)},
+            add={"d": frozenset(sent_ms)} | marks_of((one.index, one.move) for one in stored),
             remove=frozenset(f"{name}{index}" for name in "mq" for index in sent_ms),
         ),
         tuple(

@@ -1,7 +1,8 @@
 """Moves of messages between queues, as both engines decide and record them (docs/storage.md)."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -43,6 +44,17 @@ class Move(NamedTuple):
         target = self.target
         name = f"{target.account}|{target.region}|{target.name}|{target.uid}"
         return f"{self.kind}|{name}|{self.since}"
+
+
+NOT_MOVED: Final[Mapping[str, frozenset[int]]] = MappingProxyType({})
+
+
+def marks_of(moved: Iterable[tuple[int, Move]]) -> dict[str, frozenset[int]]:
+    """The marks in a block's state of messages that have moved, by index; for audits alone."""
+    indexes: dict[str, set[int]] = {}
+    for index, move in moved:
+        indexes.setdefault(f"g{move.kind}", set()).add(index)
+    return {name: frozenset(of_kind) for name, of_kind in indexes.items()}
 
 
 class Mover(Protocol):
