@@ -1,0 +1,1 @@
+"""Replicated cells: the Cell port over the members of a placement group (docs/replication.md)."""

@@ -1,0 +1,308 @@
+"""A chain of cells: one decides, all have it before anybody sees it (docs/replication.md).
+
+Chain replication (van Renesse and Schneider, OSDI 2004), driven by the front ends as in CORFU
+(Balakrishnan et al., TOCS 2013): the first member decides a write, the front end hands the item
+down, and whoever finds one that somebody else left half way hands that down. Reads ask the last
+full member, which has only what all others have.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from data_plane.core.conditions import apply, holds
+from data_plane.ports import (
+    ALWAYS,
+    ITEM_ABSENT,
+    SETTLE_US,
+    Absent,
+    AnyOf,
+    Append,
+    Appended,
+    Attributes,
+    Cell,
+    CellUnavailableError,
+    Condition,
+    Equals,
+    Item,
+    Key,
+    LessThan,
+    Tallies,
+    Update,
+    Written,
+    no_tallies,
+)
+from data_plane.replication.member_cell import MemberCell, StalePlacementError, members_of
+from data_plane.replication.placement import Placement
+
+REVISION: Final = "R"
+EPOCH: Final = "E"
+REMOVED: Final = "D"
+TOMBSTONE_S: Final = 24 * 3600
+"""How long a removed item is remembered: a copy of it that is under way arrives within minutes."""
+
+_DECISIONS_MAX: Final = 8
+_HIGHEST: Final = b"\xff" * 64
+
+
+class Chain:
+    """Implements `data_plane.ports.Cell` over the members of a placement.
+
+    `placement` answers the front end's present map of the group, which is taken once for each call.
+    Raises StalePlacementError where a member knows of a later epoch.
+    """
+
+    def __init__(self, placement: Callable[[], Placement], cells: Mapping[str, Cell]) -> None:
+        self._placement = placement
+        self._cells = cells
+
+    @property
+    def chooses_stamps(self) -> bool:
+        """Never: all members have one key."""
+        return False
+
+    def settled_us(self) -> int:
+        """As far before the present as late writes reach."""
+        return self.now_us() - SETTLE_US
+
+    def now_us(self) -> int:
+        """The present of the member that decides."""
+        return self._cells[self._placement().members[0].cell].now_us()
+
+    # Writing
+
+    async def append(self, record: Append) -> Appended:
+        """Store a new item under the proposed key."""
+        stamp_us = record.proposed_us
+        sort = (stamp_us + record.delay_us).to_bytes(8, "big") + record.suffix
+        key = Key(record.partition, sort)
+        written = await self.put(
+            key,
+            {**record.attributes, "t": stamp_us},
+            ITEM_ABSENT,
+            lambda before: record.tallies(stamp_us) if before is None else (),
+        )
+        return Appended(key, stamp_us, written.time_ms)
+
+    async def put(
+        self,
+        key: Key,
+        attributes: Attributes,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """Replace the whole item if the condition holds: one write where there was none."""
+        at, counted = self._placement(), _without_marks(tallies)
+        head, *others = members_of(at, self._cells)
+        occupant: Attributes | None = None
+        for _ in range(_DECISIONS_MAX):
+            image = {**attributes, REVISION: _revision(occupant) + 1, EPOCH: at.epoch}
+            written = await head.put(key, image, (*condition, _as_it_is(occupant)), counted)
+            occupant = written.before
+            if written.applied or occupant == image:
+                time_ms = await _hand_down(at, others, key, image, counted)
+                before = _bare(written.before) if written.applied else None
+                return Written(applied=True, before=before, time_ms=max(written.time_ms, time_ms))
+            _check_epoch(at, occupant)
+            if not holds(condition, occupant):
+                return await _refused(at, others, key, written)
+        raise CellUnavailableError(f"others write to an item of {at.group} faster than this one")
+
+    async def update(
+        self,
+        key: Key,
+        change: Update,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """Change single attributes if the condition holds."""
+        at, counted = self._placement(), _without_marks(tallies)
+        head, *others = members_of(at, self._cells)
+        marked = Update(
+            {**change.assign, EPOCH: at.epoch},
+            {**change.add, REVISION: 1},
+            change.remove | {REMOVED},
+        )
+        guarded = (*condition, _not_later(at.epoch))
+        written = await head.update(key, marked, guarded, counted)
+        if not written.applied:
+            _check_epoch(at, written.before)
+            return await _refused(at, others, key, written)
+        image = apply(marked, written.before)
+        time_ms = await _hand_down(at, others, key, image, counted)
+        before = _bare(written.before)
+        return Written(applied=True, before=before, time_ms=max(written.time_ms, time_ms))
+
+    async def delete(
+        self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
+    ) -> Written:
+        """Remove the item if the condition holds; what is left of it says so to late copies."""
+        at, counted = self._placement(), _without_marks(tallies)
+        head, *others = members_of(at, self._cells)
+        for _ in range(_DECISIONS_MAX):
+            occupant = await head.get(key)
+            _check_epoch(at, occupant)
+            time_ms = head.plain.now_us() // 1000
+            if occupant is None or not holds(condition, occupant):
+                decided = Written(applied=occupant is None, before=occupant, time_ms=time_ms)
+                if occupant is None:
+                    return Written(holds(condition, None), None, time_ms)
+                return await _refused(at, others, key, decided)
+            image = {
+                REVISION: _revision(occupant) + 1,
+                EPOCH: at.epoch,
+                REMOVED: 1,
+                "x": time_ms // 1000 + TOMBSTONE_S,
+            }
+            written = await head.put(key, image, (_as_it_is(occupant),), counted)
+            if written.applied or written.before == image:
+                down_ms = await _hand_down(at, others, key, image, counted)
+                return Written(
+                    applied=True, before=_bare(occupant), time_ms=max(written.time_ms, down_ms)
+                )
+        raise CellUnavailableError(f"others write to an item of {at.group} faster than this one")
+
+    def expire(self, keys: Sequence[Key]) -> None:
+        """Say to all members that nobody needs these items any more."""
+        for member in members_of(self._placement(), self._cells):
+            member.expire(keys)
+
+    async def drop(self, partition: str, budget: int) -> int:
+        """Remove up to `budget` items, in every member, of a partition that nobody writes to."""
+        members = members_of(self._placement(), self._cells)
+        return max([await member.drop(partition, budget) for member in members])
+
+    # Reading
+
+    def _tail(self) -> MemberCell:
+        at = self._placement()
+        return members_of(at, self._cells)[at.tail]
+
+    async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
+        """Read one item."""
+        return _bare(await self._tail().get(key, strong=strong))
+
+    async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
+        """Read up to 100 items in one request; absent ones are missing from the answer."""
+        found = await self._tail().get_many(keys, strong=strong)
+        return {key: bare for key, item in found.items() if (bare := _bare(item)) is not None}
+
+    async def query(  # noqa: PLR0913 - a range has that many sides
+        self,
+        partition: str,
+        *,
+        after: bytes = b"",
+        until: bytes | None = None,
+        limit: int,
+        reverse: bool = False,
+        strong: bool = True,
+    ) -> list[Item]:
+        """Read items with `after < sort <= until` in order of `sort`, at most `limit` of them."""
+        tail = self._tail()
+        while True:
+            page = await tail.query(
+                partition, after=after, until=until, limit=limit, reverse=reverse, strong=strong
+            )
+            present = [
+                Item(item.key, bare)
+                for item in page
+                if (bare := _bare(item.attributes)) is not None
+            ]
+            if present or not page:
+                return present
+            # Removed items alone, which must not look like the end of the range.
+            if reverse:
+                until = _below(page[-1].key.sort)
+                if until is None or until <= after:
+                    return []
+            else:
+                after = page[-1].key.sort
+
+
+async def _hand_down(
+    at: Placement,
+    others: Sequence[MemberCell],
+    key: Key,
+    image: Attributes,
+    tallies: Tallies = no_tallies,
+) -> int:
+    """Give an item to the members behind the first, one after the other: the latest time, in ms.
+
+    A member that has a later revision has this one in it. Raises StalePlacementError,
+    CellUnavailableError; then some members have the item, and others may hand it on.
+    """
+    latest_ms, older = 0, older_than(image)
+    for member in others:
+        written = await member.put(key, image, older, tallies)
+        latest_ms = max(latest_ms, written.time_ms)
+        if written.applied:
+            continue
+        _check_epoch(at, written.before)
+        if _epoch(written.before) < _epoch(image):
+            raise CellUnavailableError(f"members of {at.group} have items of different histories")
+    return latest_ms
+
+
+def older_than(image: Attributes) -> Condition:
+    """The condition under which an item takes the place of what a member has."""
+    revision = (Absent(REVISION), LessThan(REVISION, _revision(image)))
+    return (revision, _not_later(_epoch(image)))
+
+
+async def _refused(
+    at: Placement, others: Sequence[MemberCell], key: Key, written: Written
+) -> Written:
+    """Answer a condition that did not hold, once all members have what it failed on."""
+    occupant = written.before
+    if occupant is not None and others:
+        last = await others[-1].get(key)
+        _check_epoch(at, last)
+        if last is None or _revision(last) < _revision(occupant):
+            await _hand_down(at, others, key, occupant)
+    return Written(applied=False, before=_bare(occupant), time_ms=written.time_ms)
+
+
+def _check_epoch(at: Placement, occupant: Attributes | None) -> None:
+    if _epoch(occupant) > at.epoch:
+        raise StalePlacementError(f"{at.group} has a later epoch than {at.epoch}")
+
+
+def _not_later(epoch: int) -> AnyOf:
+    return (Absent(EPOCH), LessThan(EPOCH, epoch), Equals(EPOCH, epoch))
+
+
+def _as_it_is(occupant: Attributes | None) -> AnyOf:
+    if occupant is None or REVISION not in occupant:
+        return (Absent(REVISION),)
+    return (Equals(REVISION, _revision(occupant)),)
+
+
+def _revision(item: Attributes | None) -> int:
+    return _number(item, REVISION)
+
+
+def _epoch(item: Attributes | None) -> int:
+    return _number(item, EPOCH)
+
+
+def _number(item: Attributes | None, name: str) -> int:
+    value = None if item is None else item.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def _bare(item: Attributes | None) -> Attributes | None:
+    """The item as engines know it; None for one that was removed."""
+    if item is None or REVISION not in item:
+        return item
+    if REMOVED in item:
+        return None
+    return {name: value for name, value in item.items() if name not in {REVISION, EPOCH}}
+
+
+def _without_marks(tallies: Tallies) -> Tallies:
+    return tallies if tallies is no_tallies else lambda before: tallies(_bare(before))
+
+
+def _below(sort: bytes) -> bytes | None:
+    """A bound that all lesser keys are within, or None."""
+    number = int.from_bytes(sort, "big")
+    return None if number == 0 else (number - 1).to_bytes(len(sort), "big") + _HIGHEST

@@ -1,0 +1,92 @@
+"""Copying what a group has to a member that joins (docs/replication.md).
+
+The member gets every new write already; what is copied here is what was there before. So a copy
+never overwrites what is newer: an item of a chain by its revision, one of a standard queue by
+adding what the member lacks.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from data_plane.ports import (
+    ITEM_ABSENT,
+    Absent,
+    Attributes,
+    CellUnavailableError,
+    Item,
+    Update,
+    Waits,
+)
+from data_plane.replication.chain import REVISION, older_than
+from data_plane.replication.member_cell import MemberCell
+
+PAGE: Final = 64
+_MERGES_MAX: Final = 8
+
+
+class Position(NamedTuple):
+    """How far a copy has come: the partition under way, and the last key of it that was copied."""
+
+    partition: int = 0
+    after: bytes = b""
+
+
+async def copy_some(  # noqa: PLR0913, PLR0917 - from where, to where, what, how much
+    waits: Waits,
+    source: MemberCell,
+    target: MemberCell,
+    partitions: Sequence[str],
+    position: Position,
+    items_max: int,
+) -> Position | None:
+    """Copy up to about `items_max` items: where to go on, or None when all is copied.
+
+    May be repeated from any position. Raises CellUnavailableError.
+    """
+    copied = 0
+    while position.partition < len(partitions):
+        if copied >= items_max:
+            return position
+        page = await source.query(partitions[position.partition], after=position.after, limit=PAGE)
+        for outcome in await waits.all_of([_copy(target, item) for item in page]):
+            if isinstance(outcome, Exception):
+                raise outcome
+        copied += len(page)
+        position = (
+            Position(position.partition, page[-1].key.sort)
+            if page
+            else Position(position.partition + 1)
+        )
+    return None
+
+
+async def _copy(target: MemberCell, item: Item) -> None:
+    image = item.attributes
+    if REVISION in image:
+        await target.put(item.key, image, older_than(image))
+        return
+    written = await target.put(item.key, image, ITEM_ABSENT)
+    if not written.applied and written.before is not None:
+        await _merge(target, item, written.before)
+
+
+async def _merge(target: MemberCell, item: Item, present: Attributes) -> None:
+    """Add what an item of the member lacks: members of sets, and attributes.
+
+    So a block's state has what was deleted in either, and a mark or counter stays as it is.
+    """
+    for _ in range(_MERGES_MAX):
+        missing = {name: value for name, value in item.attributes.items() if name not in present}
+        sets = {
+            name: value
+            for name, value in item.attributes.items()
+            if isinstance(value, frozenset) and name in present and value != present[name]
+        }
+        if not missing and not sets:
+            return
+        condition = tuple((Absent(name),) for name in missing)
+        written = await target.update(item.key, Update(missing, sets), condition)
+        if written.applied or written.before is None:
+            return
+        present = written.before
+    raise CellUnavailableError("others write to an item faster than it can be copied")

@@ -1,0 +1,274 @@
+"""Independent cells with the same messages: any of them can serve (docs/replication.md).
+
+What is appended goes to all members at once, under one key; nothing orders it. What consumers do
+is decided at the first member and told to the others soon after. Sets of deleted messages only
+grow, so whatever order that arrives in, it comes to the same.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from data_plane.ports import (
+    ALWAYS,
+    SETTLE_US,
+    Append,
+    Appended,
+    Attributes,
+    Cell,
+    CellUnavailableError,
+    Condition,
+    Equals,
+    Item,
+    Key,
+    LessThan,
+    Tallies,
+    Update,
+    Waits,
+    Written,
+    no_tallies,
+)
+from data_plane.replication.member_cell import MemberCell, members_of
+from data_plane.replication.placement import Member, Placement
+
+PENDING_MAX: Final = 100_000
+"""Changes kept for a member that does not take them; beyond, the oldest are forgotten."""
+ROUND_MAX: Final = 64
+
+
+class _Change(NamedTuple):
+    """What a member is still to be told: `play` does it there. `since_us` is when it was done."""
+
+    key: Key
+    play: Callable[[MemberCell], Awaitable[Written]]
+    since_us: int
+
+
+class Fanout:
+    """Implements `data_plane.ports.Cell` over the members of a placement.
+
+    `placement` answers the front end's present map of the group, taken once for each call. With
+    `acknowledge_first` an append counts when the first member has it, and the others are told
+    soon after: if the first is lost meanwhile, so is the append.
+    """
+
+    def __init__(
+        self,
+        placement: Callable[[], Placement],
+        cells: Mapping[str, Cell],
+        waits: Waits,
+        *,
+        acknowledge_first: bool = False,
+    ) -> None:
+        self._placement = placement
+        self._cells = cells
+        self._waits = waits
+        self._acknowledge_first = acknowledge_first
+        self._pending: dict[Member, deque[_Change]] = {}
+        self._shipping = False
+        self.forgotten = 0
+
+    @property
+    def chooses_stamps(self) -> bool:
+        """Never: all members have one key."""
+        return False
+
+    def settled_us(self) -> int:
+        """What the member that serves has settled.
+
+        A write counts only when the store's time of none of the members was late.
+        """
+        serving = self._cells[self._placement().members[0].cell]
+        return serving.now_us() - SETTLE_US if serving.chooses_stamps else serving.settled_us()
+
+    def now_us(self) -> int:
+        """The present of the member that serves."""
+        return self._cells[self._placement().members[0].cell].now_us()
+
+    # Writing
+
+    async def append(self, record: Append) -> Appended:
+        """Store a new item in all members, under the proposed key: one write each, side by side."""
+        members = members_of(self._placement(), self._cells)
+        stamp_us = record.proposed_us
+        sort = (stamp_us + record.delay_us).to_bytes(8, "big") + record.suffix
+        key, item = Key(record.partition, sort), {**record.attributes, "t": stamp_us}
+
+        def store(member: MemberCell) -> Awaitable[Written]:
+            # One that is repeated under its key was counted before.
+            counted: Tallies = lambda before: (  # noqa: E731
+                record.tallies(stamp_us) if before is None else ()
+            )
+            return member.put(key, item, ALWAYS, counted)
+
+        if self._acknowledge_first:
+            written = await store(members[0])
+            self._tell(key, store)
+            return Appended(key, stamp_us, written.time_ms)
+        latest_ms = 0
+        for outcome in await self._waits.all_of([store(member) for member in members]):
+            if isinstance(outcome, Exception):
+                raise outcome
+            latest_ms = max(latest_ms, outcome.time_ms)
+        return Appended(key, stamp_us, latest_ms)
+
+    async def put(
+        self,
+        key: Key,
+        attributes: Attributes,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """Replace the whole item if the condition holds where it is decided."""
+        written = await self._first().put(key, attributes, condition, tallies)
+        if written.applied:
+            self._tell(key, lambda member: member.put(key, attributes, ALWAYS, tallies))
+        return written
+
+    async def update(
+        self,
+        key: Key,
+        change: Update,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """Change single attributes if the condition holds where it is decided."""
+        written = await self._first().update(key, change, condition, tallies)
+        if written.applied:
+            again = _replayed(condition)
+            self._tell(key, lambda member: member.update(key, change, again, tallies))
+        return written
+
+    async def delete(
+        self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
+    ) -> Written:
+        """Remove the item if the condition holds where it is decided."""
+        written = await self._first().delete(key, condition, tallies)
+        if written.applied:
+            self._tell(key, lambda member: member.delete(key, ALWAYS, tallies))
+        return written
+
+    def expire(self, keys: Sequence[Key]) -> None:
+        """Say to all members that nobody needs these items any more."""
+        for member in members_of(self._placement(), self._cells):
+            member.expire(keys)
+
+    async def drop(self, partition: str, budget: int) -> int:
+        """Remove up to `budget` items, in every member, of a partition that nobody writes to."""
+        members = members_of(self._placement(), self._cells)
+        return max([await member.drop(partition, budget) for member in members])
+
+    # Telling the others
+
+    def lag_us(self, now_us: int) -> int:
+        """For how long the oldest change has been known to the first member alone."""
+        oldest_us = [changes[0].since_us for changes in self._pending.values() if changes]
+        return max(0, now_us - min(oldest_us)) if oldest_us else 0
+
+    def pending(self) -> dict[Member, int]:
+        """How many changes each member is still to be told."""
+        return {member: len(changes) for member, changes in self._pending.items()}
+
+    def _tell(self, key: Key, play: Callable[[MemberCell], Awaitable[Written]]) -> None:
+        for member in self._placement().members[1:]:
+            changes = self._pending.setdefault(member._replace(full=True), deque())
+            changes.append(_Change(key, play, self.now_us()))
+            if len(changes) > PENDING_MAX:
+                changes.popleft()
+                self.forgotten += 1
+
+    async def ship(self) -> int:
+        """Tell the other members what was done: how many changes are left to be told.
+
+        A member that does not answer is told the next time. Changes of one item go in their order.
+        """
+        if self._shipping:
+            return sum(map(len, self._pending.values()))
+        self._shipping = True
+        try:
+            at = self._placement()
+            members = {
+                member._replace(full=True): cell
+                for member, cell in zip(at.members, members_of(at, self._cells), strict=True)
+            }
+            for gone in self._pending.keys() - members.keys():
+                del self._pending[gone]
+            outcomes = await self._waits.all_of(
+                [
+                    self._ship_to(members[member], changes)
+                    for member, changes in self._pending.items()
+                ]
+            )
+        finally:
+            self._shipping = False
+        for outcome in outcomes:
+            if isinstance(outcome, Exception) and not isinstance(outcome, CellUnavailableError):
+                raise outcome
+        return sum(map(len, self._pending.values()))
+
+    async def _ship_to(self, member: MemberCell, changes: deque[_Change]) -> None:
+        for _ in range(-(-len(changes) // ROUND_MAX)):
+            together = _next_round(changes)
+            told = await self._waits.all_of([change.play(member) for change in together])
+            failed = [
+                change
+                for change, outcome in zip(together, told, strict=True)
+                if isinstance(outcome, Exception)
+            ]
+            changes.extendleft(reversed(failed))
+            for outcome in told:
+                if isinstance(outcome, Exception):
+                    raise outcome
+
+    # Reading
+
+    def _first(self) -> MemberCell:
+        return members_of(self._placement(), self._cells)[0]
+
+    async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
+        """Read one item."""
+        return await self._first().get(key, strong=strong)
+
+    async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
+        """Read up to 100 items in one request; absent ones are missing from the answer."""
+        return await self._first().get_many(keys, strong=strong)
+
+    async def query(  # noqa: PLR0913 - a range has that many sides
+        self,
+        partition: str,
+        *,
+        after: bytes = b"",
+        until: bytes | None = None,
+        limit: int,
+        reverse: bool = False,
+        strong: bool = True,
+    ) -> list[Item]:
+        """Read items with `after < sort <= until` in order of `sort`, at most `limit` of them."""
+        return await self._first().query(
+            partition, after=after, until=until, limit=limit, reverse=reverse, strong=strong
+        )
+
+
+def _replayed(condition: Condition) -> Condition:
+    """What of a condition means the same at a member that may know less.
+
+    That a mark only rises, and that an item which was collected does not come into being again. A
+    lease that the first member granted is granted.
+    """
+    return tuple(
+        any_of
+        for any_of in condition
+        if any(
+            isinstance(clause, LessThan) or (isinstance(clause, Equals) and clause.attribute == "v")
+            for clause in any_of
+        )
+    )
+
+
+def _next_round(changes: deque[_Change]) -> list[_Change]:
+    """Take changes from the front that may be made side by side: no two of one item."""
+    together: dict[Key, _Change] = {}
+    while changes and len(together) < ROUND_MAX and changes[0].key not in together:
+        change = changes.popleft()
+        together[change.key] = change
+    return list(together.values())

@@ -1,0 +1,124 @@
+"""A member of a group as a cell: the key space that its incarnation has in the plain cell."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from data_plane.ports import (
+    ALWAYS,
+    Attributes,
+    Cell,
+    CellUnavailableError,
+    Condition,
+    Item,
+    Key,
+    Tallies,
+    Tally,
+    Update,
+    Written,
+    no_tallies,
+)
+from data_plane.replication.placement import Member, Placement, partition_of
+
+
+class StalePlacementError(CellUnavailableError):
+    """A member was written to under a later epoch: this front end's placement is old.
+
+    To be asked again, with a fresh map. The write may or may not have taken effect.
+    """
+
+
+class MemberCell:
+    """What replication uses of the Cell port, over one incarnation's items of a plain cell."""
+
+    def __init__(self, cell: Cell, member: Member) -> None:
+        self.plain = cell
+        self._member = member
+
+    def _key(self, key: Key) -> Key:
+        return Key(partition_of(self._member, key.partition), key.sort)
+
+    def _tallies(self, tallies: Tallies) -> Tallies:
+        if tallies is no_tallies or not self._member.incarnation:
+            return tallies
+
+        def renamed(before: Attributes | None) -> Iterable[Tally]:
+            return [Tally(self._key(key), amount) for key, amount in tallies(before)]
+
+        return renamed
+
+    async def put(
+        self,
+        key: Key,
+        attributes: Attributes,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """As `Cell.put`."""
+        return await self.plain.put(self._key(key), attributes, condition, self._tallies(tallies))
+
+    async def update(
+        self,
+        key: Key,
+        change: Update,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """As `Cell.update`."""
+        return await self.plain.update(self._key(key), change, condition, self._tallies(tallies))
+
+    async def delete(
+        self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
+    ) -> Written:
+        """As `Cell.delete`."""
+        return await self.plain.delete(self._key(key), condition, self._tallies(tallies))
+
+    async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
+        """As `Cell.get`."""
+        return await self.plain.get(self._key(key), strong=strong)
+
+    async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
+        """As `Cell.get_many`."""
+        stored = {self._key(key): key for key in keys}
+        found = await self.plain.get_many(list(stored), strong=strong)
+        return {stored[key]: item for key, item in found.items()}
+
+    async def query(  # noqa: PLR0913 - a range has that many sides
+        self,
+        partition: str,
+        *,
+        after: bytes = b"",
+        until: bytes | None = None,
+        limit: int,
+        reverse: bool = False,
+        strong: bool = True,
+    ) -> list[Item]:
+        """As `Cell.query`."""
+        page = await self.plain.query(
+            partition_of(self._member, partition),
+            after=after,
+            until=until,
+            limit=limit,
+            reverse=reverse,
+            strong=strong,
+        )
+        if not self._member.incarnation:
+            return page
+        return [Item(Key(partition, item.key.sort), item.attributes) for item in page]
+
+    def expire(self, keys: Sequence[Key]) -> None:
+        """As `Cell.expire`."""
+        self.plain.expire([self._key(key) for key in keys])
+
+    async def drop(self, partition: str, budget: int) -> int:
+        """Remove up to `budget` items of a partition that nobody writes to: how many it were."""
+        items = await self.query(partition, limit=budget)
+        for item in items:
+            await self.delete(item.key)
+        return len(items)
+
+
+def members_of(placement: Placement, cells: Mapping[str, Cell]) -> list[MemberCell]:
+    """The members as cells, in their order. Raises CellUnavailableError for an unknown one."""
+    unknown = [member.cell for member in placement.members if member.cell not in cells]
+    if unknown:
+        raise CellUnavailableError(f"{placement.group} lies in cells not known here: {unknown}")
+    return [MemberCell(cells[member.cell], member) for member in placement.members]
