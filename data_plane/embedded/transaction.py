@@ -18,6 +18,14 @@ from data_plane.embedded.encoding import (
     partition_prefix,
     time_to_live_s,
 )
+from data_plane.embedded.traces import (
+    EXPIRED,
+    FINISHED,
+    QUEUE_DELETED,
+    Trace,
+    leaves_trace,
+    traces_of,
+)
 from data_plane.ports import (
     Append,
     Appended,
@@ -110,10 +118,24 @@ class WriteTransaction:
             self._store(stored_key, None, counters)
         return Written(applied=True, before=before, time_ms=self._now_us // 1000)
 
-    def expire(self, keys: Sequence[bytes]) -> None:
-        """Remove the items under these stored keys."""
+    def expire(self, keys: Sequence[bytes], cause: str = FINISHED) -> None:
+        """Remove the items under these stored keys, and leave traces of messages."""
+        removed = [
+            (key, self._bodies.join(self._txn, stored))
+            for key in keys
+            if leaves_trace(key) and (stored := self._txn.get(key)) is not None
+        ]
         for key in keys:
             self._store(key, None, ())
+        self._leave(traces_of(removed, cause, self._now_us // 1_000_000))
+
+    def _leave(self, traces: Iterable[Trace]) -> None:
+        """Store them under one stamp, above all before: so an export's time says which it has."""
+        stamp_us = max(self.present_us + 1, self._now_us)
+        for trace in traces:
+            self.present_us = stamp_us
+            key = Key(trace.partition, stamp_us.to_bytes(8, "big") + trace.suffix)
+            self._store(encode_key(key), encode_item(trace.attributes), ())
 
     def collect(self, keys: Sequence[bytes], now_s: int) -> int:
         """Remove those of the items whose time to live is still over; answers how many."""
@@ -122,7 +144,7 @@ class WriteTransaction:
             for key in keys
             if (stored := self._txn.get(key)) is not None and 0 < time_to_live_s(stored) < now_s
         ]
-        self.expire(dead)
+        self.expire(dead, EXPIRED)
         return len(dead)
 
     def drop(self, partition: str, budget: int) -> int:
@@ -137,7 +159,7 @@ class WriteTransaction:
                     break
                 keys.append(key)
                 found = cursor.next()
-        self.expire(keys)
+        self.expire(keys, QUEUE_DELETED)
         return len(keys)
 
     def _write(self, key: Key, change: Change, condition: Condition, tallies: Tallies) -> Written:
