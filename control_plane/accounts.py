@@ -45,7 +45,8 @@ from control_plane.core.credential_ids import (
     new_secret,
     new_user_id,
 )
-from control_plane.last_known import LastKnown
+from control_plane.last_known import LastKnown, Seen
+from control_plane.recent_items import FromCell, RecentItems
 from data_plane.core.caller import AccessKey, Caller
 from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
@@ -85,17 +86,30 @@ class Accounts:
     It implements the data plane's `Credentials` and `AccountQuotas`. Methods raise
     CellUnavailableError; those that change something raise RefusedError, too: for what is not
     there (ResourceNotFoundException), wrong values (InvalidParameterValue) and too many keys
-    (OverLimit).
+    (OverLimit). What requests need is read from `recent`.
     """
 
-    def __init__(self, cell: Cell, clock: Clock, entropy: Entropy, secret: bytes) -> None:
+    def __init__(
+        self,
+        cell: Cell,
+        clock: Clock,
+        entropy: Entropy,
+        secret: bytes,
+        recent: RecentItems | None = None,
+    ) -> None:
         self._cell = cell
         self._clock = clock
         self._entropy = entropy
         self._ids = AccessKeyIds(secret)
         self._seal = TokenSeal(secret, _SEAL_PURPOSE)
-        self._keys = LastKnown(self._read_access_key, clock, CACHED_KEYS_MAX)
-        self._quotas = LastKnown(self._read_quotas, clock, CACHED_ACCOUNTS_MAX)
+        self._recent = recent or FromCell(cell, clock)
+        refresh_after_us = self._recent.refresh_after_us
+        self._keys = LastKnown(
+            self._read_access_key, clock, CACHED_KEYS_MAX, refresh_after_us=refresh_after_us
+        )
+        self._quotas = LastKnown(
+            self._read_quotas, clock, CACHED_ACCOUNTS_MAX, refresh_after_us=refresh_after_us
+        )
 
     # What requests need
 
@@ -113,14 +127,21 @@ class Accounts:
         """The account's quotas as of at most 5 s ago; without limits where there is no account."""
         return await self._quotas.find(account) or UNLIMITED
 
-    async def _read_access_key(self, access_key_id: str) -> AccessKey | None:
-        item = await self._cell.get(_access_key_key(access_key_id))
-        if item is None:
-            return None
-        key = read_key(access_key_id, item)
-        account_key, user_key = _account_key(key.account), _user_key(key.account, key.user)
-        found = await self._cell.get_many([account_key, *([user_key] if key.user else [])])
-        account_item, user_item = found.get(account_key), found.get(user_key)
+    async def _read_access_key(self, access_key_id: str) -> Seen[AccessKey]:
+        stored = _access_key_key(access_key_id)
+        items, asked_us = await self._recent.recent([stored])
+        if stored not in items:
+            return Seen(None, asked_us)
+        key = read_key(access_key_id, items[stored])
+        account, user = _account_key(key.account), _user_key(key.account, key.user)
+        owners = await self._recent.recent([account, *([user] if key.user else [])])
+        valid = self._valid_key(key, owners.items.get(account), owners.items.get(user))
+        return Seen(valid, min(asked_us, owners.asked_us))
+
+    def _valid_key(
+        self, key: StoredKey, account_item: Attributes | None, user_item: Attributes | None
+    ) -> AccessKey | None:
+        """The access key, unless its principal or account has ended it."""
         if account_item is None:
             return None
         account = read_account(key.account, account_item)
@@ -140,9 +161,11 @@ class Accounts:
             Caller(key.account, key.user, key.service, key.id, policies, key.user_id),
         )
 
-    async def _read_quotas(self, account_id: str) -> Quotas | None:
-        account = await self.account(account_id)
-        return account.limits() if account is not None else None
+    async def _read_quotas(self, account_id: str) -> Seen[Quotas]:
+        key = _account_key(account_id)
+        items, asked_us = await self._recent.recent([key])
+        limits = read_account(account_id, items[key]).limits() if key in items else None
+        return Seen(limits, asked_us)
 
     # Accounts
 

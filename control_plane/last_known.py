@@ -7,7 +7,7 @@ else waits.
 
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from data_plane.core.deadline import deadline_at_most
 from data_plane.ports import CellUnavailableError, Clock, DeadlinePassedError
@@ -27,6 +27,13 @@ ABSENT_US: Final = 1_000_000
 ABSENT_MAX: Final = 10_000
 
 
+class Seen(NamedTuple, Generic[T]):
+    """What there is (None: nothing), as of `asked_us` or later."""
+
+    value: T | None
+    asked_us: int
+
+
 @dataclass(slots=True)
 class _Known(Generic[T]):
     value: T
@@ -37,23 +44,25 @@ class _Known(Generic[T]):
 class LastKnown(Generic[K, T]):
     """Answers `read` by name, from memory where it may. Up to `names_max` are remembered.
 
-    Ages count from before the read, so that an answer is no older than it seems. What is absent
-    (None) is remembered apart and for `absent_us`, so that asking for much that is not there drives
-    nothing out.
+    Ages count from when the cell was asked, by whomever, so that an answer is no older than it
+    seems. What is absent is remembered apart and for `absent_us`, so that asking for much that is
+    not there drives nothing out. After `refresh_after_us` an answer is read anew.
     """
 
     def __init__(
         self,
-        read: Callable[[K], Awaitable[T | None]],
+        read: Callable[[K], Awaitable[Seen[T]]],
         clock: Clock,
         names_max: int,
         *,
         absent_us: int = ABSENT_US,
+        refresh_after_us: int = REFRESH_AFTER_US,
     ) -> None:
         self._read = read
         self._clock = clock
         self._names_max = names_max
         self._absent_us = absent_us
+        self._refresh_after_us = refresh_after_us
         self._known: dict[K, _Known[T]] = {}
         self._absent_until_us: dict[K, int] = {}
         self._changes = 0
@@ -70,7 +79,7 @@ class LastKnown(Generic[K, T]):
                 return None
             return await self._load(name, now_us)
         age_us = now_us - known.asked_us
-        if 0 <= age_us < REFRESH_AFTER_US:
+        if 0 <= age_us < self._refresh_after_us:
             return known.value
         if not 0 <= age_us < LAST_KNOWN_US_MAX:  # or the clock was set back
             return await self._load(name, now_us)
@@ -81,7 +90,7 @@ class LastKnown(Generic[K, T]):
     def peek(self, name: K, now_us: int) -> T | None:
         """The value if it is known and fresh: `find` without awaiting anything."""
         known = self._known.get(name)
-        fresh = known is not None and 0 <= now_us - known.asked_us < REFRESH_AFTER_US
+        fresh = known is not None and 0 <= now_us - known.asked_us < self._refresh_after_us
         return known.value if known is not None and fresh else None
 
     def changed(self, name: K, value: T | None = None) -> None:
@@ -97,11 +106,11 @@ class LastKnown(Generic[K, T]):
 
     async def _load(self, name: K, now_us: int) -> T | None:
         changes = self._changes
-        value = await self._read(name)
+        seen = await self._read(name)
         self._is_away = False
         if changes == self._changes:
-            self._remember(name, value, now_us)
-        return value
+            self._remember(name, seen.value, min(seen.asked_us, now_us))
+        return seen.value
 
     async def _refresh(self, name: K, known: _Known[T], now_us: int) -> T | None:
         known.refreshing = True

@@ -26,7 +26,8 @@ from control_plane.core.queue_lifecycle import (
     check_purge,
     check_same_queue,
 )
-from control_plane.last_known import LastKnown
+from control_plane.last_known import LastKnown, Seen
+from control_plane.recent_items import FromCell, RecentItems
 from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError, queue_does_not_exist
 from data_plane.core.limits import QUEUE_NAME_CHARS_MAX
 from data_plane.core.queue import FIRST_GENERATION, Generation, Queue
@@ -79,7 +80,8 @@ class Registry:
     """Definitions of queues in `cell`; new queues are placed in one of `cells`.
 
     Without `sixty_second_rules` a deleted name is free at once, and purges may follow each other.
-    From `secret`, the registry's own (32 bytes), follow those of the queues.
+    From `secret`, the registry's own (32 bytes), follow those of the queues. What requests need is
+    read from `recent`, where the cell itself need not be asked.
     It implements the data plane's `Queues` port. Methods raise CellUnavailableError.
     """
 
@@ -92,6 +94,7 @@ class Registry:
         *,
         secret: bytes,
         sixty_second_rules: bool = True,
+        recent: RecentItems | None = None,
     ) -> None:
         if not cells:
             raise ValueError("a registry needs the name of a cell to place queues in")
@@ -101,9 +104,14 @@ class Registry:
         self._entropy = entropy
         self._sixty_second_rules = sixty_second_rules
         self._secret = secret
+        self._recent = recent or FromCell(cell, clock)
         # Only queues that exist are remembered: one made by another server must be found at once.
         self._queues: LastKnown[_Name, Queue] = LastKnown(
-            self._read_queue, clock, CACHED_QUEUES_MAX, absent_us=0
+            self._read_queue,
+            clock,
+            CACHED_QUEUES_MAX,
+            absent_us=0,
+            refresh_after_us=self._recent.refresh_after_us,
         )
 
     # Reading
@@ -133,9 +141,12 @@ class Registry:
         state = _decoded(account, region, name, await self._cell.get(_key(account, region, name)))
         return state if isinstance(state, Definition) else None
 
-    async def _read_queue(self, name: _Name) -> Queue | None:
-        definition = await self.read(*name)
-        return self.queue(definition) if definition is not None else None
+    async def _read_queue(self, name: _Name) -> Seen[Queue]:
+        key = _key(*name)
+        recent = await self._recent.recent([key])
+        state = _decoded(*name, recent.items.get(key))
+        queue = self.queue(state) if isinstance(state, Definition) else None
+        return Seen(queue, recent.asked_us)
 
     async def names(
         self, account: str, region: str, *, prefix: str, after: str, limit: int

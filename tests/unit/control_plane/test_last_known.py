@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from control_plane import last_known
-from control_plane.last_known import PATIENCE_US, LastKnown
+from control_plane.last_known import PATIENCE_US, LastKnown, Seen
 from data_plane.core.deadline import deadline, left_us
 from data_plane.ports import CellUnavailableError, DeadlinePassedError
 from tests.unit.repeatable import HandClock
@@ -19,17 +19,19 @@ class Source:
     values: dict[str, str] = field(default_factory=dict)
     reads: list[str] = field(default_factory=list)
     away: bool = False
+    old_us: int = 0
     meanwhile: Callable[[], Awaitable[object]] | None = None
 
-    async def read(self, name: str) -> str | None:
+    async def read(self, name: str) -> Seen[str]:
         self.reads.append(name)
+        asked_us = self.clock.now_us() - self.old_us
         if self.away:
             raise CellUnavailableError("away")
         value = self.values.get(name)
         interlude, self.meanwhile = self.meanwhile, None
         if interlude is not None:
             await interlude()
-        return value
+        return Seen(value, asked_us)
 
 
 @pytest.fixture
@@ -295,3 +297,16 @@ def test_when_the_source_is_back_everybody_asks_it_again(
     source.meanwhile = ask_meanwhile
     assert find(cache) == "2"
     assert seen == ["2"]
+
+
+def test_what_was_old_when_it_was_read_is_read_anew_the_sooner(
+    source: Source, cache: LastKnown[str, str]
+) -> None:
+    source.old_us = 3_000_000
+    assert find(cache) == "1"
+    source.clock.advance(0.999)
+    find(cache)
+    assert source.reads == ["a"]
+    source.clock.advance(0.001)
+    find(cache)
+    assert source.reads == ["a", "a"]
