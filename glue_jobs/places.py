@@ -1,0 +1,181 @@
+"""Where jobs read and write: a folder, or a prefix in a bucket. Names have slashes."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, Protocol
+
+_S3: Final = "s3://"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Found:
+    """An object's name in its place, and its size in bytes."""
+
+    name: str
+    bytes: int
+
+
+class Place(Protocol):
+    """Objects by their names."""
+
+    url: str
+    """What Spark calls it, without a slash at its end."""
+
+    def list(self, prefix: str) -> list[Found]:
+        """Objects whose names begin so, in order of their names; names of dots are passed over."""
+
+    def read(self, name: str) -> bytes:
+        """An object's content. Raises FileNotFoundError."""
+
+    def put(self, name: str, content: bytes) -> None:
+        """Put an object; one of this name is replaced."""
+
+    def put_new(self, name: str, content: bytes) -> bool:
+        """Put an object unless there is one of this name; whether it was put."""
+
+    def move(self, name: str, to: str) -> None:
+        """Give an object another name; one of that name is replaced."""
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove objects."""
+
+
+def place_of(url: str) -> Place:
+    """The place that `s3://bucket[/prefix]` or a folder's path names."""
+    if url.startswith(_S3):
+        bucket, _, prefix = url.removeprefix(_S3).partition("/")
+        return S3Place(bucket, prefix.strip("/"))
+    return FolderPlace(Path(url).absolute())
+
+
+class FolderPlace:
+    """A folder. What is put is there whole, or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.url = str(folder)
+
+    def list(self, prefix: str) -> list[Found]:
+        """See Place."""
+        top = self._folder / prefix.rpartition("/")[0]
+        found = (
+            Found(str(PurePosixPath(path.relative_to(self._folder))), path.stat().st_size)
+            for path in top.rglob("*")
+            if not _has_dot(path.relative_to(self._folder).parts) and path.is_file()
+        )
+        return sorted(each for each in found if each.name.startswith(prefix))
+
+    def read(self, name: str) -> bytes:
+        """See Place."""
+        return (self._folder / name).read_bytes()
+
+    def put(self, name: str, content: bytes) -> None:
+        """See Place."""
+        path = self._folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.write_bytes(content)
+        draft.replace(path)
+
+    def put_new(self, name: str, content: bytes) -> bool:
+        """See Place."""
+        path = self._folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.write_bytes(content)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink()
+        return True
+
+    def move(self, name: str, to: str) -> None:
+        """See Place."""
+        target = self._folder / to
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (self._folder / name).replace(target)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """See Place; folders that this leaves empty go, too."""
+        for name in names:
+            path = self._folder / name
+            path.unlink(missing_ok=True)
+            for parent in path.parents:
+                if parent == self._folder or any(parent.iterdir()):
+                    break
+                parent.rmdir()
+
+
+class S3Place:
+    """A prefix in a bucket. The client is made where it is used: places travel to executors."""
+
+    def __init__(self, bucket: str, prefix: str) -> None:
+        self._bucket = bucket
+        self._prefix = f"{prefix}/" if prefix else ""
+        self.url = f"{_S3}{bucket}/{prefix}".rstrip("/")
+
+    def list(self, prefix: str) -> list[Found]:
+        """See Place."""
+        pages = self._client().get_paginator("list_objects_v2")
+        found = (
+            Found(its["Key"].removeprefix(self._prefix), its["Size"])
+            for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix)
+            for its in page.get("Contents", ())
+        )
+        return sorted(each for each in found if not _has_dot(each.name.split("/")))
+
+    def read(self, name: str) -> bytes:
+        """See Place."""
+        client = self._client()
+        try:
+            answer = client.get_object(Bucket=self._bucket, Key=self._prefix + name)
+        except client.exceptions.NoSuchKey as error:
+            raise FileNotFoundError(f"{self.url}/{name}") from error
+        content: bytes = answer["Body"].read()
+        return content
+
+    def put(self, name: str, content: bytes) -> None:
+        """See Place."""
+        self._client().put_object(Bucket=self._bucket, Key=self._prefix + name, Body=content)
+
+    def put_new(self, name: str, content: bytes) -> bool:
+        """See Place. Two who put at once are answered 409, and the later one asks again."""
+        client = self._client()
+        while True:
+            try:
+                client.put_object(
+                    Bucket=self._bucket, Key=self._prefix + name, Body=content, IfNoneMatch="*"
+                )
+            except client.exceptions.ClientError as error:
+                code = error.response["Error"]["Code"]
+                if code == "PreconditionFailed":
+                    return False
+                if code != "ConditionalRequestConflict":
+                    raise
+            else:
+                return True
+
+    def move(self, name: str, to: str) -> None:
+        """See Place: a copy within S3, then a removal."""
+        self._client().copy(
+            {"Bucket": self._bucket, "Key": self._prefix + name}, self._bucket, self._prefix + to
+        )
+        self.remove([name])
+
+    def remove(self, names: Iterable[str]) -> None:
+        """See Place."""
+        client = self._client()
+        for name in names:
+            client.delete_object(Bucket=self._bucket, Key=self._prefix + name)
+
+    def _client(self) -> Any:
+        return import_module("boto3").client("s3")
+
+
+def _has_dot(parts: Iterable[str]) -> bool:
+    return any(part.startswith(".") for part in parts)

