@@ -1,0 +1,118 @@
+"""The map that a front end goes by: the last good one, never an empty or suddenly smaller one."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from control_plane.places.groups import REGISTRY
+from control_plane.places.items import CellRecord, StoredPlacement
+from control_plane.places.own import OwnPlacement
+from control_plane.places.stored import PlaceMap
+from data_plane.ports import CellUnavailableError, Clock
+from data_plane.replication.member_cell import StalePlacementError
+from data_plane.replication.placement import Placement
+
+MAP_AGE_US_MAX: Final = 60_000_000
+"""No front end goes by an older map: who joins a group relies on it (docs/replication.md)."""
+
+
+class CachedMap:
+    """What `read` answered last, and can be believed. `own` is the registry's own placement.
+
+    `refused` says why the last answer was not taken, "" where it was; `refusals` counts those.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[PlaceMap]],
+        clock: Clock,
+        own: OwnPlacement | None = None,
+    ) -> None:
+        self._read = read
+        self._clock = clock
+        self._own = own
+        self._map = PlaceMap()
+        self._is_reading = False
+        self.refused = ""
+        self.refusals = 0
+
+    @property
+    def placements(self) -> Mapping[str, StoredPlacement]:
+        """All of them, however old, the registry's own included."""
+        if self._own is None:
+            return self._map.placements
+        return {**self._map.placements, REGISTRY: self._own.stored}
+
+    @property
+    def cells(self) -> Mapping[str, CellRecord]:
+        """All cells, however old what is known of them."""
+        return self._map.cells
+
+    @property
+    def age_us(self) -> int:
+        """How long ago the map was read."""
+        return self._clock.now_us() - self._map.read_us
+
+    def placement(self, group: str) -> Placement:
+        """The group's placement. Raises StalePlacementError where none is known that is fresh."""
+        if group == REGISTRY and self._own is not None:
+            return self._own.placement()
+        held = self._map.placements.get(group)
+        if held is None:
+            raise StalePlacementError(f"there is no placement of {group}")
+        if not 0 <= self.age_us <= MAP_AGE_US_MAX:
+            raise StalePlacementError(f"the map of cells is {self.age_us // 1_000_000} s old")
+        return held.placement
+
+    def note(self, stored: StoredPlacement) -> None:
+        """Go by this placement from now on, which was written by this process."""
+        group = stored.placement.group
+        if group == REGISTRY and self._own is not None:
+            return
+        held = self._map.placements.get(group)
+        if held is None or held.placement.epoch < stored.placement.epoch:
+            placements = {**self._map.placements, group: stored}
+            self._map = PlaceMap(placements, self._map.cells, self._map.read_us)
+
+    async def refresh(self) -> bool:
+        """Read the map anew, unless that is under way; whether there is a new one.
+
+        Raises CellUnavailableError, and as `read`.
+        """
+        if self._is_reading:
+            return False
+        self._is_reading = True
+        try:
+            return self.take(await self._read())
+        finally:
+            self._is_reading = False
+
+    async def try_refresh(self) -> bool:
+        """As `refresh`; False where the registry does not answer."""
+        try:
+            return await self.refresh()
+        except CellUnavailableError:
+            return False
+
+    def take(self, fresh: PlaceMap) -> bool:
+        """Go by this map, if it can be believed.
+
+        An empty one is a mistake, and so is one that has lost more than half of the groups. Of each
+        group the later epoch stays: a read may be overtaken by a write.
+        """
+        known = {group for group in self._map.placements if group != REGISTRY}
+        found = {group for group in fresh.placements if group != REGISTRY}
+        if not found:
+            self.refused = "it is empty"
+        elif 2 * len(known - found) > len(known):
+            self.refused = f"it lacks {len(known - found)} of {len(known)} groups"
+        else:
+            placements = dict(fresh.placements)
+            for group in known & found:
+                held = self._map.placements[group]
+                if held.placement.epoch > placements[group].placement.epoch:
+                    placements[group] = held
+            self._map = PlaceMap(placements, fresh.cells, fresh.read_us)
+            self.refused = ""
+            return True
+        self.refusals += 1
+        return False

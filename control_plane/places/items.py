@@ -1,0 +1,272 @@
+"""Placements, cells and heartbeats as items of the registry (docs/storage.md, "Placements").
+
+An item of another format is refused, never guessed at.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from data_plane.ports import Attributes, Key
+from data_plane.replication.placement import Member, Placement
+
+FORMAT: Final = 1
+PLACEMENTS: Final = "P|"
+CELLS: Final = "C|"
+HEARTBEATS: Final = "Y|"
+REMOVAL: Final = Key("M|removal", b"00")
+
+EMBEDDED: Final = "embedded"
+DYNAMODB: Final = "dynamodb"
+
+ACTIVE: Final = "active"
+DRAINING: Final = "draining"
+FULL: Final = "full"
+FAILED: Final = "failed"
+REMOVED: Final = "removed"
+STATES: Final = (ACTIVE, DRAINING, FULL, FAILED, REMOVED)
+
+HEARTBEAT_KEPT_S: Final = 3_600
+
+
+class UnreadablePlaceError(Exception):
+    """The stored item has a format that this version does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlacement:
+    """A placement, the copies that its group is to have, and the write that stored it."""
+
+    placement: Placement
+    factor: int
+    nonce: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CellRecord:
+    """A cell as the registry knows it; `address` says where it is, by kind.
+
+    Without a known capacity `capacity_bytes` is 0. `state` is one of STATES, since `since_us`.
+    """
+
+    name: str
+    kind: str
+    address: Mapping[str, str]
+    capacity_bytes: int = 0
+    state: str = ACTIVE
+    since_us: int = 0
+    created_s: int = 0
+    nonce: bytes = b""
+
+
+class CellSeen(NamedTuple):
+    """What a front end sees of a cell, which answers, or fails, since `since_us`."""
+
+    answers: bool
+    since_us: int
+    latency_us: int = 0
+    used_bytes: int = 0
+    full: bool = False
+    requests_per_s: float = 0.0
+    lag_us: int = 0
+
+
+class FifoAppends(NamedTuple):
+    """How much is sent to a FIFO queue through one front end."""
+
+    account: str
+    region: str
+    name: str
+    appends_per_s: float
+
+
+class Removal(NamedTuple):
+    """The cell that groups lost last because it failed, when, and the write that says so."""
+
+    cell: str
+    at_us: int
+    nonce: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What a front end sees, by its own clock.
+
+    `lag_us` has the groups of which copies are behind, `epochs` the epoch of each group that the
+    front end goes by.
+    """
+
+    front_end: str
+    time_us: int
+    cells: Mapping[str, CellSeen]
+    requests_per_s: float = 0.0
+    appends: tuple[FifoAppends, ...] = ()
+    lag_us: Mapping[str, int] = field(default_factory=dict)
+    epochs: Mapping[str, int] = field(default_factory=dict)
+
+
+def placement_key(group: str) -> Key:
+    """Where a group's placement lies."""
+    return Key(PLACEMENTS, group.encode())
+
+
+def cell_key(name: str) -> Key:
+    """Where what is known of a cell lies."""
+    return Key(CELLS, name.encode())
+
+
+def heartbeat_key(front_end: str) -> Key:
+    """Where a front end says that it lives."""
+    return Key(HEARTBEATS, front_end.encode())
+
+
+def encode_members(members: tuple[Member, ...]) -> str:
+    """As a JSON list."""
+    listed = [[member.cell, member.incarnation, int(member.full)] for member in members]
+    return json.dumps(listed, separators=(",", ":"))
+
+
+def decode_members(text: str) -> tuple[Member, ...]:
+    """What `encode_members` wrote."""
+    return tuple(Member(cell, number, bool(full)) for cell, number, full in json.loads(text))
+
+
+def encode_placement(stored: StoredPlacement) -> Attributes:
+    """The attributes of an item; the group is in its key."""
+    placement = stored.placement
+    return {
+        "v": FORMAT,
+        "w": stored.nonce,
+        "e": placement.epoch,
+        "m": encode_members(placement.members),
+        "f": stored.factor,
+        "s": placement.since_us,
+    }
+
+
+def decode_placement(group: str, item: Attributes) -> StoredPlacement:
+    """What `encode_placement` wrote. Raises UnreadablePlaceError for anything else."""
+    _check_format(f"placement {group}", item)
+    placement = Placement(
+        group, integer(item, "e"), decode_members(text(item, "m")), integer(item, "s")
+    )
+    return StoredPlacement(placement, integer(item, "f"), octets(item, "w"))
+
+
+def encode_cell(cell: CellRecord) -> Attributes:
+    """The attributes of an item; the name is in its key."""
+    return {
+        "v": FORMAT,
+        "w": cell.nonce,
+        "t": cell.kind,
+        "a": json.dumps(dict(cell.address), separators=(",", ":"), sort_keys=True),
+        "q": cell.capacity_bytes,
+        "z": cell.state,
+        "s": cell.since_us,
+        "b": cell.created_s,
+    }
+
+
+def decode_cell(name: str, item: Attributes) -> CellRecord:
+    """What `encode_cell` wrote. Raises UnreadablePlaceError for anything else."""
+    _check_format(f"cell {name}", item)
+    if item.get("z") not in STATES:
+        raise UnreadablePlaceError(f"cell {name}: state {item.get('z')!r}")
+    return CellRecord(
+        name,
+        text(item, "t"),
+        json.loads(text(item, "a")),
+        integer(item, "q"),
+        text(item, "z"),
+        integer(item, "s"),
+        integer(item, "b"),
+        octets(item, "w"),
+    )
+
+
+def encode_heartbeat(beat: Heartbeat) -> Attributes:
+    """The attributes of an item; the front end is in its key."""
+    seen = {
+        "cells": {
+            name: [
+                int(one.answers),
+                *one[1:4],
+                int(one.full),
+                round(one.requests_per_s, 1),
+                one.lag_us,
+            ]
+            for name, one in beat.cells.items()
+        },
+        "requests": round(beat.requests_per_s, 1),
+        "appends": [[*one[:3], round(one.appends_per_s, 1)] for one in beat.appends],
+        "lag": dict(beat.lag_us),
+        "epochs": dict(beat.epochs),
+    }
+    return {
+        "v": FORMAT,
+        "t": beat.time_us,
+        "x": beat.time_us // 1_000_000 + HEARTBEAT_KEPT_S,
+        "j": json.dumps(seen, separators=(",", ":"), sort_keys=True),
+    }
+
+
+def decode_heartbeat(front_end: str, item: Attributes) -> Heartbeat:
+    """What `encode_heartbeat` wrote. Raises UnreadablePlaceError for anything else."""
+    _check_format(f"heartbeat of {front_end}", item)
+    seen = json.loads(text(item, "j"))
+    cells = {
+        name: CellSeen(bool(answers), since_us, latency_us, used_bytes, bool(full), *rates)
+        for name, (answers, since_us, latency_us, used_bytes, full, *rates) in (
+            seen["cells"].items()
+        )
+    }
+    return Heartbeat(
+        front_end,
+        integer(item, "t"),
+        cells,
+        seen["requests"],
+        tuple(FifoAppends(*fields) for fields in seen["appends"]),
+        seen["lag"],
+        seen["epochs"],
+    )
+
+
+def encode_removal(removal: Removal) -> Attributes:
+    """The attributes of the item REMOVAL."""
+    return {"v": FORMAT, "w": removal.nonce, "n": removal.cell, "t": removal.at_us}
+
+
+def decode_removal(item: Attributes) -> Removal:
+    """What `encode_removal` wrote. Raises UnreadablePlaceError for anything else."""
+    _check_format("last removal", item)
+    return Removal(text(item, "n"), integer(item, "t"), octets(item, "w"))
+
+
+def text(item: Attributes, name: str) -> str:
+    """A text of the item. Raises UnreadablePlaceError."""
+    value = item.get(name)
+    if not isinstance(value, str):
+        raise UnreadablePlaceError(f"attribute {name!r} is {value!r}, not a text")
+    return value
+
+
+def integer(item: Attributes, name: str) -> int:
+    """A number of the item. Raises UnreadablePlaceError."""
+    value = item.get(name)
+    if not isinstance(value, int):
+        raise UnreadablePlaceError(f"attribute {name!r} is {value!r}, not a number")
+    return value
+
+
+def octets(item: Attributes, name: str) -> bytes:
+    """Bytes of the item. Raises UnreadablePlaceError."""
+    value = item.get(name)
+    if not isinstance(value, bytes):
+        raise UnreadablePlaceError(f"attribute {name!r} is {value!r}, not bytes")
+    return value
+
+
+def _check_format(what: str, item: Attributes) -> None:
+    if item.get("v") != FORMAT:
+        raise UnreadablePlaceError(f"{what}: format {item.get('v')!r}")

@@ -1,0 +1,162 @@
+"""A group's cell as engines see it: while a member fails, calls wait for the take-over.
+
+The manager gives up a cell that fails within seconds. Until then a request waits, looks for a new
+map, and asks again, as the adapter of a remote store does that does not answer: every write
+recognises its own traces.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+from control_plane.places.cached import CachedMap
+from data_plane.core.deadline import deadline_us
+from data_plane.ports import (
+    ALWAYS,
+    Append,
+    Appended,
+    Attributes,
+    CellFullError,
+    CellThrottledError,
+    CellUnavailableError,
+    Clock,
+    Condition,
+    DeadlinePassedError,
+    Item,
+    Key,
+    Tallies,
+    Update,
+    Waits,
+    Written,
+    no_tallies,
+)
+from data_plane.replication.chain import Chain
+from data_plane.replication.fanout import Fanout
+from data_plane.replication.member_cell import StalePlacementError
+
+T = TypeVar("T")
+
+TAKE_OVER_US_MAX: Final = 10_000_000
+"""Twice the bound for a take-over: for so long a request waits, if its own time allows it."""
+
+LOOK_EVERY_US: Final = 200_000
+ANSWER_US: Final = 500_000
+"""What a request keeps of its time to say that it has failed."""
+
+_STALE_MAX: Final = 3
+
+
+class WaitingCell:
+    """Implements `data_plane.ports.Cell` over a group's chain or fan-out."""
+
+    def __init__(self, inner: Chain | Fanout, known: CachedMap, clock: Clock, waits: Waits) -> None:
+        self.inner = inner
+        self._known = known
+        self._clock = clock
+        self._waits = waits
+
+    @property
+    def chooses_stamps(self) -> bool:
+        """As the cell within."""
+        return self.inner.chooses_stamps
+
+    def settled_us(self) -> int:
+        """As the cell within."""
+        return self.inner.settled_us()
+
+    def now_us(self) -> int:
+        """As the cell within."""
+        return self.inner.now_us()
+
+    async def append(self, record: Append) -> Appended:
+        """As the cell within."""
+        return await self._patiently(lambda: self.inner.append(record))
+
+    async def put(
+        self,
+        key: Key,
+        attributes: Attributes,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """As the cell within."""
+        return await self._patiently(lambda: self.inner.put(key, attributes, condition, tallies))
+
+    async def update(
+        self,
+        key: Key,
+        change: Update,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """As the cell within."""
+        return await self._patiently(lambda: self.inner.update(key, change, condition, tallies))
+
+    async def delete(
+        self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
+    ) -> Written:
+        """As the cell within."""
+        return await self._patiently(lambda: self.inner.delete(key, condition, tallies))
+
+    async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
+        """As the cell within."""
+        return await self._patiently(lambda: self.inner.get(key, strong=strong))
+
+    async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
+        """As the cell within."""
+        return await self._patiently(lambda: self.inner.get_many(keys, strong=strong))
+
+    async def query(  # noqa: PLR0913 - a range has that many sides
+        self,
+        partition: str,
+        *,
+        after: bytes = b"",
+        until: bytes | None = None,
+        limit: int,
+        reverse: bool = False,
+        strong: bool = True,
+    ) -> list[Item]:
+        """As the cell within."""
+        return await self._patiently(
+            lambda: self.inner.query(
+                partition, after=after, until=until, limit=limit, reverse=reverse, strong=strong
+            )
+        )
+
+    def expire(self, keys: Sequence[Key]) -> None:
+        """As the cell within."""
+        self.inner.expire(keys)
+
+    async def drop(self, partition: str, budget: int) -> int:
+        """As the cell within."""
+        return await self._patiently(lambda: self.inner.drop(partition, budget))
+
+    async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make the call again while its group fails and its request has time.
+
+        Work that no request waits for is made again by whoever does it.
+        """
+        begun_us = self._clock.now_us()
+        stale = 0
+        while True:
+            try:
+                return await call()
+            except (CellFullError, CellThrottledError, DeadlinePassedError):
+                raise
+            except StalePlacementError:
+                stale += 1
+                if stale > _STALE_MAX and not self._may_wait(begun_us):
+                    raise
+                if await self._known.try_refresh() and stale <= _STALE_MAX:
+                    continue
+            except CellUnavailableError:
+                if not self._may_wait(begun_us):
+                    raise
+                await self._known.try_refresh()
+            await self._waits.sleep_until(self._clock.now_us() + LOOK_EVERY_US)
+
+    def _may_wait(self, begun_us: int) -> bool:
+        until_us = deadline_us()
+        if until_us is None:
+            return False
+        last_us = min(until_us - ANSWER_US, begun_us + TAKE_OVER_US_MAX)
+        return self._clock.now_us() + LOOK_EVERY_US < last_us

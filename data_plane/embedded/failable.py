@@ -1,0 +1,166 @@
+"""An embedded cell that can be failed and brought back while the process runs.
+
+For cells that others have copies of: what a lost disk does, without losing one.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from data_plane.embedded.cell import CellCounters, EmbeddedCell
+from data_plane.ports import (
+    ALWAYS,
+    Append,
+    Appended,
+    Attributes,
+    CellUnavailableError,
+    Clock,
+    Condition,
+    Item,
+    Key,
+    Tallies,
+    Update,
+    Written,
+    no_tallies,
+)
+
+_NOBODYS: Final = CellCounters()
+
+
+class FailableCell:
+    """Implements `data_plane.ports.Cell`; `reopen` opens the directory.
+
+    While it has failed, `reason` says why, every call raises CellUnavailableError, and the
+    directory is closed. `cell` is the one that is open. Without one it begins as failed.
+    """
+
+    def __init__(
+        self,
+        reopen: Callable[[], EmbeddedCell],
+        clock: Clock,
+        cell: EmbeddedCell | None,
+        reason: str = "",
+    ) -> None:
+        self._reopen = reopen
+        self._clock = clock
+        self.cell = cell
+        self.reason = reason
+
+    async def fail(self, reason: str) -> None:
+        """Answer nothing any more, from now on; what is under way ends first."""
+        cell, self.cell, self.reason = self.cell, None, reason
+        if cell is not None:
+            await cell.close()
+
+    def restore(self) -> None:
+        """Open the directory again, and answer. Raises CellOpenError, OSError."""
+        if self.cell is None:
+            self.cell = self._reopen()
+            self.reason = ""
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of the directory."""
+        await self.fail("the cell is closed")
+
+    @property
+    def chooses_stamps(self) -> bool:
+        """As an embedded cell, also while it has failed."""
+        return True
+
+    def settled_us(self) -> int:
+        """As the cell; the clock's present while there is none."""
+        return self.now_us()
+
+    def now_us(self) -> int:
+        """As the cell; the clock's present while there is none."""
+        return self._clock.now_us() if self.cell is None else self.cell.now_us()
+
+    async def append(self, record: Append) -> Appended:
+        """As the cell."""
+        return await self._open().append(record)
+
+    async def put(
+        self,
+        key: Key,
+        attributes: Attributes,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """As the cell."""
+        return await self._open().put(key, attributes, condition, tallies)
+
+    async def update(
+        self,
+        key: Key,
+        change: Update,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        """As the cell."""
+        return await self._open().update(key, change, condition, tallies)
+
+    async def delete(
+        self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
+    ) -> Written:
+        """As the cell."""
+        return await self._open().delete(key, condition, tallies)
+
+    async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
+        """As the cell."""
+        return await self._open().get(key, strong=strong)
+
+    async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
+        """As the cell."""
+        return await self._open().get_many(keys, strong=strong)
+
+    async def query(  # noqa: PLR0913 - a range has that many sides
+        self,
+        partition: str,
+        *,
+        after: bytes = b"",
+        until: bytes | None = None,
+        limit: int,
+        reverse: bool = False,
+        strong: bool = True,
+    ) -> list[Item]:
+        """As the cell."""
+        return await self._open().query(
+            partition, after=after, until=until, limit=limit, reverse=reverse, strong=strong
+        )
+
+    def expire(self, keys: Sequence[Key]) -> None:
+        """As the cell; while it has failed, its items are left to their time to live."""
+        if self.cell is not None:
+            self.cell.expire(keys)
+
+    async def collect(self, now_s: int, budget: int) -> int:
+        """As the cell; nothing while it has failed."""
+        return 0 if self.cell is None else await self.cell.collect(now_s, budget)
+
+    async def drop(self, partition: str, budget: int) -> int:
+        """As the cell."""
+        return await self._open().drop(partition, budget)
+
+    @property
+    def counters(self) -> CellCounters:
+        """Those of the cell that is open, since it was opened."""
+        return _NOBODYS if self.cell is None else self.cell.counters
+
+    @property
+    def used_bytes(self) -> int:
+        """As the cell."""
+        return self._open().used_bytes
+
+    @property
+    def disk_bytes(self) -> int:
+        """As the cell; 0 while it has failed."""
+        return 0 if self.cell is None else self.cell.disk_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """As the cell."""
+        return self.cell is not None and self.cell.is_full
+
+    def _open(self) -> EmbeddedCell:
+        if self.cell is None:
+            raise CellUnavailableError(self.reason)
+        return self.cell
