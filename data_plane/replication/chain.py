@@ -61,8 +61,10 @@ class Chain:
         return False
 
     def settled_us(self) -> int:
-        """As far before the present as late writes reach."""
-        return self.now_us() - SETTLE_US
+        """What the member that is read has settled."""
+        at = self._placement()
+        tail = self._cells[at.members[at.tail].cell]
+        return tail.now_us() - SETTLE_US if tail.chooses_stamps else tail.settled_us()
 
     def now_us(self) -> int:
         """The present of the member that decides."""

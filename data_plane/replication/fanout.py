@@ -207,8 +207,10 @@ class Fanout:
         return sum(map(len, self._pending.values()))
 
     async def _ship_to(self, member: MemberCell, changes: deque[_Change]) -> None:
-        for _ in range(-(-len(changes) // ROUND_MAX)):
+        left = len(changes)
+        while left > 0:
             together = _next_round(changes)
+            left -= len(together)
             told = await self._waits.all_of([change.play(member) for change in together])
             failed = [
                 change

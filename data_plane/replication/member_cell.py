@@ -41,7 +41,7 @@ class MemberCell:
             return tallies
 
         def renamed(before: Attributes | None) -> Iterable[Tally]:
-            return [Tally(self._key(key), amount) for key, amount in tallies(before)]
+            return [tally._replace(key=self._key(tally.key)) for tally in tallies(before)]
 
         return renamed
 

@@ -1,0 +1,89 @@
+"""What a member that joins is given, beside what it gets as it happens."""
+
+import asyncio
+from dataclasses import replace
+
+from data_plane.ports import Key, Update
+from data_plane.replication.copying import Position, copy_some
+from data_plane.replication.member_cell import MemberCell
+from data_plane.replication.placement import Member, Placement
+from tests.unit.data_plane.replication.conftest import Group
+
+STATES, SLOTS = "F|u|00|0", "G|u|00|0"
+JOINING = Member("d", 2, full=False)
+
+
+def joined(group: Group) -> Placement:
+    group.at = replace(group.at, epoch=2, members=(*group.at.members, JOINING))
+    return group.at
+
+
+async def copy_all(group: Group, source: str, items_max: int = 10) -> int:
+    steps, position = 0, Position()
+    while True:
+        steps += 1
+        on = await copy_some(
+            group.waits,
+            MemberCell(group.cells[source], Member(source)),
+            MemberCell(group.cells["d"], JOINING),
+            (SLOTS, STATES),
+            position,
+            items_max,
+        )
+        if on is None:
+            return steps
+        position = on
+
+
+def test_everything_is_copied_in_bounded_steps(group: Group) -> None:
+    async def story() -> None:
+        chain = group.chain()
+        for number in range(300):
+            await chain.put(Key(SLOTS, number.to_bytes(8, "big")), {"v": 1, "n": number})
+        await chain.update(Key(STATES, b"0"), Update(assign={"v": 1}))
+        at = joined(group)
+        assert await copy_all(group, "c") > 4
+        group.at = replace(at, epoch=3, members=(*at.members[:3], JOINING._replace(full=True)))
+        new = group.chain()
+        assert await new.query(SLOTS, limit=500) == await chain.query(SLOTS, limit=500)
+        assert await new.get(Key(STATES, b"0")) == {"v": 1}
+
+    asyncio.run(story())
+
+
+def test_a_copy_takes_the_place_of_nothing_that_was_written_meanwhile(group: Group) -> None:
+    state = Key(STATES, b"0")
+
+    async def story() -> None:
+        await group.chain().update(state, Update(assign={"v": 1, "m0": b"old"}))
+        stale = (await group.cells["c"].query(STATES, limit=1))[0].attributes
+        chain = group.chain(joined(group))
+        await chain.update(state, Update(assign={"m0": b"new"}))
+        await group.cells["c"].put(state, stale)
+        await copy_all(group, "c")
+        found = await group.cells["d"].get(Key(f"{STATES}@2", b"0"))
+        assert found is not None
+        assert found["m0"] == b"new"
+
+    asyncio.run(story())
+
+
+def test_states_of_standard_queues_are_united(group: Group) -> None:
+    state = Key(STATES, b"0")
+
+    async def story() -> None:
+        cells = group.fanout()
+        await cells.update(
+            state, Update(assign={"v": 1, "m5": b"lease"}, add={"d": frozenset({1, 2})})
+        )
+        cells = group.fanout(joined(group))
+        await cells.update(state, Update(assign={"v": 1}, add={"d": frozenset({3})}))
+        await cells.ship()
+        await copy_all(group, "a")
+        assert await group.cells["d"].get(Key(f"{STATES}@2", b"0")) == {
+            "v": 1,
+            "m5": b"lease",
+            "d": frozenset({1, 2, 3}),
+        }
+
+    asyncio.run(story())

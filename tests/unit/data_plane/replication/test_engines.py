@@ -1,0 +1,108 @@
+"""The engines over groups: what they keep when a cell is lost, and what their calls cost."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from data_plane.bag.engine import Bag
+from data_plane.core.message import Outgoing
+from data_plane.core.receipt_handle import decode
+from data_plane.log.engine import Log
+from data_plane.ports import CellUnavailableError
+from data_plane.replication.chain import Chain
+from data_plane.replication.fanout import Fanout
+from tests.unit.data_plane.bag.conftest import QUEUE
+from tests.unit.data_plane.log.conftest import QUEUE as FIFO_QUEUE
+from tests.unit.data_plane.replication.conftest import Group, Map
+from tests.unit.repeatable import SeededEntropy
+
+STANDARD = replace(QUEUE, cell="g3.00")
+FIFO = replace(FIFO_QUEUE, cell="g3.00")
+
+
+def message(body: str, group: str = "") -> Outgoing:
+    return Outgoing(body=body, size=len(body), group=group, deduplication_id=body if group else "")
+
+
+def bag_of(group: Group) -> tuple[Bag, Fanout, Map]:
+    at = Map(group.at)
+    cells = Fanout(at, group.cells, group.waits)
+    return Bag({"g3.00": cells}, group.clock, SeededEntropy(), group.waits), cells, at
+
+
+def log_of(group: Group) -> tuple[Log, Map]:
+    at = Map(group.at)
+    cells = {"g3.00": Chain(at, group.cells)}
+    return Log(cells, group.clock, SeededEntropy(), group.waits), at
+
+
+def test_a_standard_send_is_one_write_in_each_member(group: Group) -> None:
+    bag, _, _ = bag_of(group)
+
+    async def story() -> None:
+        await bag.receive(STANDARD, count=1, visibility_s=30, until_us=0)
+        group.forget()
+        await bag.send(STANDARD, "s", [message(str(n)) for n in range(10)])
+
+    asyncio.run(story())
+    assert group.writes() == {"a": 1, "b": 1, "c": 1, "d": 0}
+    assert sum(sum(cell.requests.values()) for cell in group.cells.values()) == 3
+
+
+def test_a_fifo_send_is_one_write_in_each_member(group: Group) -> None:
+    log, _ = log_of(group)
+
+    async def story() -> None:
+        await log.send(FIFO, "s", [message("0", "g")])
+        group.forget()
+        await log.send(FIFO, "s", [message(str(n), "g") for n in range(1, 11)])
+
+    asyncio.run(story())
+    assert group.writes() == {"a": 1, "b": 1, "c": 1, "d": 0}
+    assert sum(sum(cell.requests.values()) for cell in group.cells.values()) == 3
+
+
+def test_standard_messages_outlive_the_cell_that_served_them(group: Group) -> None:
+    bag, cells, at = bag_of(group)
+
+    async def story() -> None:
+        await bag.send(STANDARD, "s", [message(str(n)) for n in range(10)])
+        group.clock.advance(5)
+        first = await bag.receive(STANDARD, count=3, visibility_s=30, until_us=0)
+        await bag.delete(STANDARD, [decode(one.receipt_handle, STANDARD) for one in first])
+        await cells.ship()
+        group.cells["a"].down = True
+        with pytest.raises(CellUnavailableError):
+            await bag.send(STANDARD, "s", [message("x")])
+        at.at = group.drop("a")
+        left = await bag.receive(STANDARD, count=10, visibility_s=30, until_us=0)
+        bodies = {one.message.body for one in (*first, *left)}
+        assert bodies >= {str(n) for n in range(10)}
+        assert not {one.message.body for one in first} & {one.message.body for one in left}
+
+    asyncio.run(story())
+
+
+def test_fifo_order_and_deduplication_outlive_the_head(group: Group) -> None:
+    log, at = log_of(group)
+    other, at_other = log_of(group)
+
+    async def story() -> None:
+        first = await log.send(FIFO, "s", [message("1", "g")])
+        await log.send(FIFO, "s", [message("2", "g")])
+        taken = await log.receive(FIFO, count=1, visibility_s=30, until_us=0)
+        group.cells["a"].down = True
+        with pytest.raises(CellUnavailableError):
+            await log.send(FIFO, "s", [message("3", "g")])
+        at.at = at_other.at = group.drop("a")
+        # The other front end knows nothing: it reads what the survivors have.
+        again = await other.send(FIFO, "s", [message("1", "g")])
+        assert again == first
+        assert await other.receive(FIFO, count=10, visibility_s=30, until_us=0) == []
+        await other.delete(FIFO, [decode(taken[0].receipt_handle, FIFO)])
+        await log.send(FIFO, "s", [message("3", "g")])
+        left = await other.receive(FIFO, count=10, visibility_s=30, until_us=0)
+        assert [one.message.body for one in left] == ["2", "3"]
+
+    asyncio.run(story())

@@ -1,0 +1,177 @@
+"""What independent cells are written, what the others are told, and what is lost with one."""
+
+import asyncio
+
+import pytest
+
+from data_plane.ports import (
+    Absent,
+    Append,
+    CellUnavailableError,
+    Equals,
+    Key,
+    Lacks,
+    LessThan,
+    Update,
+)
+from data_plane.replication import fanout as fanout_module
+from data_plane.replication.fanout import Fanout
+from data_plane.replication.placement import Member
+from tests.unit.data_plane.replication.conftest import Group, Map
+
+SEGMENTS = "B|u|00|0"
+STATE = Key("S|u|00|0", b"block")
+
+
+def record(group: Group, suffix: bytes = b"1") -> Append:
+    return Append(SEGMENTS, suffix, {"v": 1}, group.clock.now_us())
+
+
+def test_an_append_is_one_write_in_each_member_under_one_key(group: Group) -> None:
+    async def story() -> None:
+        appended = await group.fanout().append(record(group))
+        items = [cell.items() for cell in group.cells.values()]
+        assert items[0] == items[1] == items[2]
+        assert items[0][0].key == appended.key
+
+    asyncio.run(story())
+    assert group.writes() == {"a": 1, "b": 1, "c": 1, "d": 0}
+
+
+def test_an_append_that_one_member_did_not_take_is_not_acknowledged(group: Group) -> None:
+    group.cells["c"].down = True
+
+    async def story() -> None:
+        with pytest.raises(CellUnavailableError):
+            await group.fanout().append(record(group))
+        group.drop("c")
+        await group.fanout().append(record(group))
+
+    asyncio.run(story())
+
+
+def test_a_delete_is_one_write_before_the_answer_and_one_in_each_member_after(
+    group: Group,
+) -> None:
+    cells = group.fanout()
+
+    async def story() -> None:
+        deleted = Update(assign={"v": 1}, add={"d": frozenset({3})})
+        await cells.update(STATE, deleted)
+        assert group.writes() == {"a": 1, "b": 0, "c": 0, "d": 0}
+        group.clock.advance(2)
+        assert cells.lag_us(group.clock.now_us()) == 2_000_000
+        assert await cells.ship() == 0
+        assert cells.lag_us(group.clock.now_us()) == 0
+        assert group.writes() == {"a": 1, "b": 1, "c": 1, "d": 0}
+        assert await group.fanout(group.drop("a")).get(STATE) == {"v": 1, "d": frozenset({3})}
+
+    asyncio.run(story())
+
+
+def test_deleted_sets_are_united_whoever_served(group: Group) -> None:
+    old = group.fanout()
+
+    async def story() -> None:
+        new = group.fanout(group.drop("a"))
+        await old.update(STATE, Update(assign={"v": 1}, add={"d": frozenset({1})}))
+        await new.update(STATE, Update(assign={"v": 1}, add={"d": frozenset({2})}))
+        await old.ship()
+        await new.ship()
+        for name in "bc":
+            state = await group.cells[name].get(STATE)
+            assert state is not None
+            assert state["d"] == frozenset({1, 2})
+
+    asyncio.run(story())
+
+
+def test_changes_of_one_item_arrive_in_their_order(group: Group) -> None:
+    cells = group.fanout()
+
+    async def story() -> None:
+        for number in range(5):
+            await cells.update(STATE, Update(assign={"v": 1, "m0": bytes((number,))}))
+        await cells.ship()
+        state = await group.cells["c"].get(STATE)
+        assert state is not None
+        assert state["m0"] == b"\x04"
+
+    asyncio.run(story())
+
+
+def test_what_a_member_does_not_take_is_told_later_and_in_order(group: Group) -> None:
+    cells = group.fanout()
+
+    async def story() -> None:
+        group.cells["b"].down = True
+        await cells.update(STATE, Update(assign={"v": 1, "m0": b"1"}))
+        await cells.update(STATE, Update(assign={"m0": b"2"}))
+        assert await cells.ship() == 2
+        assert cells.pending() == {Member("b"): 2, Member("c"): 0}
+        group.cells["b"].down = False
+        assert await cells.ship() == 0
+        assert await group.cells["b"].get(STATE) == {"v": 1, "m0": b"2"}
+
+    asyncio.run(story())
+
+
+def test_a_member_that_left_is_told_nothing_more(group: Group) -> None:
+    at = Map(group.at)
+    cells = Fanout(at, group.cells, group.waits)
+
+    async def story() -> None:
+        await cells.update(STATE, Update(assign={"v": 1}))
+        at.at = group.drop("b")
+        assert await cells.ship() == 0
+
+    asyncio.run(story())
+    assert group.writes()["b"] == 0
+
+
+def test_a_lease_that_was_granted_is_granted_and_a_mark_only_rises(group: Group) -> None:
+    cells = group.fanout()
+    mark = Key("H|u", b"00|0")
+
+    async def story() -> None:
+        await group.cells["b"].put(STATE, {"v": 1, "m0": b"older"})
+        await group.cells["a"].put(STATE, {"v": 1, "m0": b"seen"})
+        seen = ((Equals("m0", b"seen"), Equals("m0", b"mine")), (Lacks("d", 0),))
+        await cells.update(STATE, Update(assign={"m0": b"mine"}), seen)
+        await group.cells["b"].put(mark, {"v": 1, "w": b"9"})
+        below = ((Absent("w"), LessThan("w", b"5")),)
+        await cells.update(mark, Update(assign={"v": 1, "w": b"5"}), below)
+        await cells.ship()
+        assert await group.cells["b"].get(STATE) == {"v": 1, "m0": b"mine"}
+        assert await group.cells["b"].get(mark) == {"v": 1, "w": b"9"}
+        assert await group.cells["c"].get(mark) == {"v": 1, "w": b"5"}
+
+    asyncio.run(story())
+
+
+def test_the_first_copy_alone_acknowledges_where_that_was_asked_for(group: Group) -> None:
+    cells = group.fanout(acknowledge_first=True)
+    group.cells["c"].down = True
+
+    async def story() -> None:
+        appended = await cells.append(record(group))
+        assert group.writes() == {"a": 1, "b": 0, "c": 0, "d": 0}
+        assert await cells.ship() == 1
+        group.cells["c"].down = False
+        assert await cells.ship() == 0
+        assert await group.cells["c"].get(appended.key) is not None
+
+    asyncio.run(story())
+
+
+def test_what_waits_for_a_member_is_bounded(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fanout_module, "PENDING_MAX", 3)
+    cells = group.fanout()
+
+    async def story() -> None:
+        for number in range(5):
+            await cells.update(Key("S|u", bytes((number,))), Update(assign={"v": 1}))
+        assert cells.pending() == {Member("b"): 3, Member("c"): 3}
+        assert cells.forgotten == 4
+
+    asyncio.run(story())
