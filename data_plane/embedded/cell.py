@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -20,6 +20,7 @@ from typing import Final, TypeVar
 import lmdb
 
 from data_plane.core.deadline import deadline_us
+from data_plane.embedded.copying import CellCopy
 from data_plane.embedded.encoding import (
     PRESENT_KEY,
     encode_key,
@@ -122,6 +123,7 @@ class EmbeddedCell:
         self._failure: str | None = None
         self._closing: asyncio.Future[None] | None = None
         self._collected_to = b""
+        self._copies: set[CellCopy] = set()
         self._commits: queue.SimpleQueue[tuple[lmdb.Transaction, asyncio.AbstractEventLoop] | None]
         self._commits = queue.SimpleQueue()
         self._committer = threading.Thread(
@@ -262,6 +264,21 @@ class EmbeddedCell:
         """Remove up to `budget` items of a partition; answers how many there were."""
         return await self._submit(lambda transaction: transaction.drop(partition, budget))
 
+    async def copy(self) -> AsyncIterator[bytes]:
+        """All items as they are at one moment, as a stream (copying.py), while the cell goes on.
+
+        Raises CellUnavailableError where that cannot be finished.
+        """
+        self._check()
+        copy = CellCopy(lambda: self._store, self.now_us)
+        self._copies.add(copy)
+        try:
+            async for page in copy.pages():
+                yield page
+                self._check()
+        finally:
+            self._copies.discard(copy)
+
     async def close(self) -> None:
         """Finish what is queued, then let go of the directory. Later calls are refused."""
         if self._closing is None:
@@ -380,6 +397,8 @@ class EmbeddedCell:
             return
         self.counters.note(batch.transaction, commit_s)
         self._store.renew()
+        for copy in self._copies:
+            copy.note(batch.transaction.keys_written)
         _answer(batch.writes, batch.outcomes)
         # The tasks just answered run first, so that what they write next shares the next commit.
         self._start_soon()
@@ -387,6 +406,8 @@ class EmbeddedCell:
     def _recover(self, writes: list[_Write], error: Exception) -> None:
         """After a failed write nothing on this handle can be trusted: begin with a new one."""
         self.counters.failed_commits += 1
+        for copy in self._copies:
+            copy.fail()
         failed = CellUnavailableError(f"the commit failed: {error}")
         try:
             self._store.reopen()

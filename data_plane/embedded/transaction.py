@@ -65,6 +65,7 @@ class WriteTransaction:
         reserve_bytes: int,
     ) -> None:
         self.present_us = present_us
+        self.keys_written: list[bytes] = []
         self.bytes_written = 0
         self.writes = 0
         self._txn = txn
@@ -203,6 +204,7 @@ class WriteTransaction:
     ) -> None:
         self.writes += 1
         for key, value in ((stored_key, encoded), *counters):
+            self.keys_written.append(key)
             if value is None:
                 self._bodies.drop(self._txn, self._txn.pop(key))
             else:
