@@ -1,7 +1,7 @@
 """The cell that the settings name, opened: the one place that knows which kinds there are."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,7 +53,8 @@ class OpenedCell:
     when they are told to expire. `is_full`: whether it takes no more data. `gauges` are its own
     metrics. `upkeep` raises CellUnavailableError; `close` writes what is pending. `bodies` has what
     is too big for the cell's items. `control` is the same cell as the control plane uses it.
-    `guards` stand before what may hang.
+    `guards` stand before what may hang. `copy` is a stream of all its items, for exports; None: it
+    has exports of its own.
     """
 
     name: str
@@ -67,6 +68,7 @@ class OpenedCell:
     close: Callable[[], Awaitable[None]]
     bodies: BodyStore | None = None
     guards: tuple[Guard, ...] = ()
+    copy: Callable[[], AsyncIterator[bytes]] | None = None
 
 
 async def open_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
@@ -114,6 +116,7 @@ async def _open_embedded(settings: ServerSettings, clock: Clock) -> OpenedCell:
         is_full=lambda: cell.is_full,
         gauges=gauges,
         close=cell.close,
+        copy=cell.copy,
     )
 
 

@@ -18,6 +18,7 @@ import uvloop
 from control_plane.cells import PROBE, OpenedCell, StartError, open_cell
 from control_plane.core import queues_file
 from control_plane.core.queues_file import DeclaredQueue, QueuesFileError
+from control_plane.export.door import copies_for_exports
 from control_plane.master_keys import OpenedKeys, open_keys
 from control_plane.queues_at_start import CREATED, QueuesAtStart
 from control_plane.root_account import open_root_account
@@ -133,7 +134,8 @@ class TidegateServer:
         steps = (self._upkeep_step, self.engine.sweep_bodies, self.service.move_runner.step)
         upkeep = {asyncio.create_task(self._upkeep(step)) for step in steps}
         try:
-            return await self.http.serve(stop)
+            async with copies_for_exports(self.settings.data, self.opened.copy):
+                return await self.http.serve(stop)
         finally:
             for task in upkeep:
                 task.cancel()

@@ -1,0 +1,102 @@
+"""How an export gets a copy of an embedded cell while a server has it: a socket beside the data.
+
+Whoever may use the directory may read the cell anyway, so the file's mode is all the protection
+that the socket needs. A connection is answered with one copy (data_plane/embedded/copying.py).
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Final
+
+from data_plane.ports import CellUnavailableError
+
+SOCKET: Final = "copies"
+"""Name of the socket in the directory of the data."""
+
+PATIENCE_S: Final = 60.0
+"""What changes behind a copy is remembered: so nobody may take as long as he likes."""
+
+LOG: Final = logging.getLogger(__name__)
+
+Copy = Callable[[], AsyncIterator[bytes]]
+
+
+@contextmanager
+def socket_path(directory: Path) -> Iterator[str]:
+    """A short path of the socket, whatever the directory's: addresses have at most 107 bytes."""
+    directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{directory_fd}/{SOCKET}"
+    finally:
+        os.close(directory_fd)
+
+
+@asynccontextmanager
+async def copies_for_exports(directory: Path, copy: Copy | None) -> AsyncIterator[None]:
+    """Hand out copies of the cell in this directory; None: it is no embedded one.
+
+    Raises OSError.
+    """
+    if copy is None:
+        yield
+        return
+    under_way: set[asyncio.Task[None]] = set()
+
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            raise AssertionError("a connection is answered in a task")
+        under_way.add(task)
+        try:
+            await _send(copy, writer)
+        finally:
+            under_way.discard(task)
+
+    with _listener(directory) as listener:
+        server = await asyncio.start_unix_server(answer, sock=listener)
+        try:
+            yield
+        finally:
+            server.close()
+            for task in under_way:
+                task.cancel()
+
+
+@contextmanager
+def _listener(directory: Path) -> Iterator[socket.socket]:
+    with socket_path(directory) as path:
+        yield _listen(path)
+        Path(path).unlink(missing_ok=True)
+
+
+def _listen(path: str) -> socket.socket:
+    # Only one process has the directory: what is there was left behind.
+    Path(path).unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(0o177)
+    try:
+        listener.bind(path)
+    finally:
+        os.umask(mask)
+    listener.listen()
+    listener.setblocking(False)  # noqa: FBT003 - that is what the method takes
+    return listener
+
+
+async def _send(copy: Copy, writer: asyncio.StreamWriter) -> None:
+    try:
+        async for page in copy():
+            writer.write(page)
+            async with asyncio.timeout(PATIENCE_S):
+                await writer.drain()
+    except (CellUnavailableError, ConnectionError, TimeoutError) as error:
+        # Without its last frame a copy is none: who asked for it sees that.
+        LOG.warning("a copy for an export was cut off: %r", error)
+        writer.transport.abort()
+    finally:
+        writer.close()
