@@ -6,9 +6,9 @@ are described in docs/storage.md.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeGuard
+from typing import Final, Protocol, TypeGuard
 
 from control_plane.core.definition import (
     FORMAT,
@@ -26,6 +26,7 @@ from control_plane.core.queue_lifecycle import (
     check_purge,
     check_same_queue,
 )
+from control_plane.core.replication import wanted_factor
 from control_plane.last_known import LastKnown, Seen
 from control_plane.recent_items import FromCell, RecentItems
 from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError, queue_does_not_exist
@@ -76,8 +77,24 @@ class Dropped:
     generations: tuple[Generation, ...] = (FIRST_GENERATION,)
 
 
+class Placing(Protocol):
+    """Where new queues go on a service of several cells."""
+
+    def place(self, uid: str, attributes: Mapping[str, str]) -> str:
+        """What the definition of a new queue names as its cell. Raises RefusedError."""
+        ...
+
+    async def placed(self, definition: Definition) -> None:
+        """The definition is about to be stored. Raises CellUnavailableError."""
+        ...
+
+    async def gone(self, uid: str, place: str) -> None:
+        """Nothing is left of a queue that was placed there. Raises CellUnavailableError."""
+        ...
+
+
 class Registry:
-    """Definitions of queues in `cell`; new queues are placed in one of `cells`.
+    """Definitions of queues in `cell`; new queues are placed in one of `cells`, or by `placing`.
 
     Without `sixty_second_rules` a deleted name is free at once, and purges may follow each other.
     From `secret`, the registry's own (32 bytes), follow those of the queues. What requests need is
@@ -95,11 +112,13 @@ class Registry:
         secret: bytes,
         sixty_second_rules: bool = True,
         recent: RecentItems | None = None,
+        placing: Placing | None = None,
     ) -> None:
         if not cells:
             raise ValueError("a registry needs the name of a cell to place queues in")
         self._cell = cell
         self._cells = tuple(cells)
+        self._placing = placing
         self._clock = clock
         self._entropy = entropy
         self._sixty_second_rules = sixty_second_rules
@@ -205,6 +224,8 @@ class Registry:
 
     async def swept(self, queue: Dropped) -> None:
         """Forget the deleted queue: nothing of it is left."""
+        if self._placing is not None:
+            await self._placing.gone(queue.uid, queue.cell)
         await self._cell.delete(queue.key)
 
     # Changing
@@ -219,7 +240,10 @@ class Registry:
         tags: dict[str, str],
         now_us: int,
     ) -> Definition:
-        """A definition with a new uid, placed in a cell; nothing is stored."""
+        """A definition with a new uid, placed in a cell; nothing is stored.
+
+        Raises RefusedError (InvalidAttributeValue) where there are too few cells for its copies.
+        """
         uid = self._entropy.random_bytes(_UID_BYTES).hex()
         now_s = now_us // 1_000_000
         return Definition(
@@ -227,13 +251,19 @@ class Registry:
             region=region,
             name=name,
             uid=uid,
-            cell=self._cells[int(uid, 16) % len(self._cells)],
+            cell=self._place(uid, attributes),
             created_s=now_s,
             modified_s=now_s,
             attributes=attributes,
             tags=tags,
             generations=(Generation(0, partitions_for(attributes), now_s),),
         )
+
+    def _place(self, uid: str, attributes: Mapping[str, str]) -> str:
+        if self._placing is not None:
+            return self._placing.place(uid, attributes)
+        wanted_factor(attributes, 1)  # A plain cell has the only copy.
+        return self._cells[int(uid, 16) % len(self._cells)]
 
     async def create(self, wanted: Definition, given: dict[str, str], now_us: int) -> Definition:
         """Store the new queue, or answer the existing one if it has the `given` attributes.
@@ -318,6 +348,7 @@ class Registry:
             stored = replace(wanted, nonce=nonce)
             item = encode(stored) if isinstance(stored, Definition) else encode_tombstone(stored)
             await self._announce_source(stored)
+            await self._announce_place(state, stored)
             written = await self._cell.put(key, item, _unchanged_since(state))
             if written.applied or (written.before or {}).get("w") == nonce:
                 self._note(account, region, name, stored)
@@ -330,6 +361,13 @@ class Registry:
         """Own changes show at once."""
         queue = self.queue(state) if isinstance(state, Definition) else None
         self._queues.changed((account, region, name), queue)
+
+    async def _announce_place(self, before: _State, state: _State) -> None:
+        """Lead from its placement group to a new queue."""
+        if self._placing is None or isinstance(before, Definition):
+            return
+        if isinstance(state, Definition):
+            await self._placing.placed(state)
 
     async def _announce_source(self, state: _State) -> None:
         """Lead from the dead-letter queue to the definition that is about to be stored."""

@@ -25,6 +25,7 @@ from data_plane.core.limits import (
     QUEUE_MESSAGE_SIZE_BYTES_DEFAULT,
     QUEUE_MESSAGE_SIZE_BYTES_MIN,
     RECEIVE_WAIT_S_MAX,
+    REPLICATION_FACTOR_MAX,
     RETENTION_S_DEFAULT,
     RETENTION_S_MAX,
     RETENTION_S_MIN,
@@ -56,6 +57,7 @@ class QueueAttribute:
     setting: Setting = "always"
     shown: bool = True
     fifo_only: bool = False
+    standard_only: bool = False
     beyond_sqs: bool = False
 
 
@@ -117,6 +119,24 @@ _ROWS: Final = (
         "choice",
         AT_LEAST_ONCE,
         choices=DELIVERY_GUARANTEES,
+        beyond_sqs=True,
+    ),
+    QueueAttribute(
+        "ReplicationFactor",
+        "integer",
+        minimum=1,
+        maximum=REPLICATION_FACTOR_MAX,
+        setting="on creation",
+        shown=False,
+        beyond_sqs=True,
+    ),
+    QueueAttribute(
+        "ReplicationAcknowledgement",
+        "choice",
+        choices=("all", "first"),
+        setting="on creation",
+        shown=False,
+        standard_only=True,
         beyond_sqs=True,
     ),
     QueueAttribute("ApproximateNumberOfMessages", "integer", setting="never"),
@@ -192,6 +212,18 @@ def apply(current: Mapping[str, str], parsed: Mapping[str, str]) -> dict[str, st
     return kept
 
 
+def check_changeable(current: Mapping[str, str], parsed: Mapping[str, str]) -> None:
+    """Raise RefusedError (InvalidAttributeValue) where what was fixed on creation would change."""
+    for name, wanted in parsed.items():
+        row = QUEUE_ATTRIBUTES[name]
+        if row.setting == "on creation" and wanted != current.get(name, ""):
+            raise RefusedError(
+                INVALID_ATTRIBUTE_VALUE,
+                f"Invalid value for the parameter {name}. "
+                "Reason: It is fixed when a queue is created.",
+            )
+
+
 def first_difference(current: Mapping[str, str], parsed: Mapping[str, str]) -> str | None:
     """The first of the parsed attributes whose value in force is another one.
 
@@ -242,6 +274,8 @@ def _parse_one(name: str, value: str, *, fifo: bool) -> str:
                 INVALID_ATTRIBUTE_NAME,
                 f"You can specify the {name} only when FifoQueue is set to true.",
             )
+        raise _unknown_attribute(name)
+    if row.standard_only and fifo:
         raise _unknown_attribute(name)
     match row.kind:
         case "integer":

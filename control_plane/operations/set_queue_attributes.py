@@ -23,6 +23,7 @@ def set_queue_attributes(registry: Registry, messages: QueueMessages) -> Operati
         if not given:
             raise missing_parameter("Attribute.Name")
         parsed = queue_attributes.parse(given, fifo=queue.fifo)
+        queue_attributes.check_changeable(queue.attributes, parsed)
         await check_dead_letter_target(registry, queue, given, parsed)
 
         def edit(definition: Definition) -> Definition:

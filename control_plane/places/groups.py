@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from data_plane.core.errors import INVALID_ATTRIBUTE_VALUE, RefusedError
+from control_plane.core.replication import ACKNOWLEDGEMENT, FIRST_COPY, wanted_factor
 from data_plane.replication.placement import Member, Placement
 
 GROUPS: Final = 16
@@ -16,18 +16,8 @@ GROUPS: Final = 16
 REGISTRY: Final = "registry"
 """Name of the group of the registry itself, where that lies on a chain of embedded cells."""
 
-FACTOR: Final = "ReplicationFactor"
-ACKNOWLEDGEMENT: Final = "ReplicationAcknowledgement"
-FIRST_COPY: Final = "first"
-
-_FACTOR_DEFAULT: Final = 3
 _FIRST_SUFFIX: Final = f"/{FIRST_COPY}"
 _GROUP: Final = re.compile(r"g([1-9])\.(0[0-9]|1[0-5])")
-
-
-def default_factor(cells: int) -> int:
-    """How many copies a queue gets that does not say: three where there are as many cells."""
-    return _FACTOR_DEFAULT if cells >= _FACTOR_DEFAULT else 1
 
 
 def group_names(factor: int) -> list[str]:
@@ -41,23 +31,6 @@ def factor_of(group: str) -> int:
     if found is None:
         raise ValueError(f"{group!r} is no placement group")
     return int(found[1])
-
-
-def wanted_factor(attributes: Mapping[str, str], cells: int) -> int:
-    """The factor of a queue with these attributes, where there are so many cells.
-
-    Raises RefusedError (InvalidAttributeValue).
-    """
-    given = attributes.get(FACTOR)
-    factor = int(given) if given else default_factor(cells)
-    if factor > cells:
-        raise RefusedError(
-            INVALID_ATTRIBUTE_VALUE,
-            f"Invalid value for the parameter {FACTOR}. Reason: There are {cells} cells."
-            if cells > 1
-            else f"Invalid value for the parameter {FACTOR}. Reason: There is one cell.",
-        )
-    return factor
 
 
 def place_of(uid: str, attributes: Mapping[str, str], cells: int) -> str:

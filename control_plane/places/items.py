@@ -15,7 +15,7 @@ FORMAT: Final = 1
 PLACEMENTS: Final = "P|"
 CELLS: Final = "C|"
 HEARTBEATS: Final = "Y|"
-REMOVAL: Final = Key("M|removal", b"00")
+REMOVAL: Final = Key("M|removal", b"\0")
 
 EMBEDDED: Final = "embedded"
 DYNAMODB: Final = "dynamodb"
@@ -81,6 +81,15 @@ class FifoAppends(NamedTuple):
     appends_per_s: float
 
 
+class PlacedQueue(NamedTuple):
+    """A queue that has its messages in a group, or had: who looks finds out by its definition."""
+
+    account: str
+    region: str
+    name: str
+    uid: str
+
+
 class Removal(NamedTuple):
     """The cell that groups lost last because it failed, when, and the write that says so."""
 
@@ -119,6 +128,22 @@ def cell_key(name: str) -> Key:
 def heartbeat_key(front_end: str) -> Key:
     """Where a front end says that it lives."""
     return Key(HEARTBEATS, front_end.encode())
+
+
+def queues_partition(group: str) -> str:
+    """Where the queues of a group are listed, by their uids."""
+    return f"L|{group}"
+
+
+def encode_placed_queue(queue: PlacedQueue) -> Attributes:
+    """The attributes of an item; group and uid are in its key."""
+    return {"v": FORMAT, "a": queue.account, "e": queue.region, "q": queue.name}
+
+
+def decode_placed_queue(uid: str, item: Attributes) -> PlacedQueue:
+    """What `encode_placed_queue` wrote. Raises UnreadablePlaceError for anything else."""
+    _check_format(f"queue {uid} of a group", item)
+    return PlacedQueue(text(item, "a"), text(item, "e"), text(item, "q"), uid)
 
 
 def encode_members(members: tuple[Member, ...]) -> str:

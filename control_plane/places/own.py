@@ -31,7 +31,7 @@ from data_plane.ports import (
 )
 from data_plane.replication.placement import Member, Placement
 
-OWN: Final = Key("M|cells", b"00")
+OWN: Final = Key("M|cells", b"\0")
 
 _NONCE_BYTES: Final = 8
 

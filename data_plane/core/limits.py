@@ -57,6 +57,8 @@ KMS_KEY_ID_CHARS_MAX: Final = 2048
 MAX_RECEIVE_COUNT_MAX: Final = 1000
 REDRIVE_SOURCE_QUEUES_MAX: Final = 10
 POLICY_BYTES_MAX: Final = 8192
+REPLICATION_FACTOR_MAX: Final = 9
+"""Our own: copies of a queue in as many cells; names of placement groups have one digit for it."""
 POLICY_STATEMENTS_MAX: Final = 20
 POLICY_PRINCIPALS_MAX: Final = 50
 POLICY_CONDITIONS_MAX: Final = 10
