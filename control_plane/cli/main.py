@@ -6,6 +6,7 @@ import click
 
 from control_plane.cli.account import account
 from control_plane.cli.cost import cost
+from control_plane.cli.digest import digest
 from control_plane.cli.export import export
 from control_plane.cli.key import key
 from control_plane.cli.keys import keys
@@ -36,6 +37,7 @@ tidegate.add_command(user)
 tidegate.add_command(key)
 tidegate.add_command(keys)
 tidegate.add_command(cost)
+tidegate.add_command(digest)
 tidegate.add_command(export)
 tidegate.add_command(root)
 
