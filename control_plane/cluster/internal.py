@@ -1,0 +1,92 @@
+"""Internal management: the members, heads and partitions inside groups and queues. Pure.
+
+Who leaves a group because its cell is down, who joins instead, when it may serve; when a FIFO
+queue's partitions are too few, and when those of earlier generations are done with.
+"""
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+
+from control_plane.cluster.actions import Action, Admit, Complete, Release, Retire, Split, TakeOut
+from control_plane.cluster.cell_health import Health
+from control_plane.cluster.observation import Group, Logs, Observation, Options
+from control_plane.places.changes import majority_of
+from control_plane.places.items import FAILED
+
+
+def fail_over(observation: Observation, options: Options, health: Health) -> list[TakeOut]:
+    """What takes one cell that is down out of its groups, where a majority stays without it.
+
+    One cell at a time. Of those that merely look down, nothing is planned for another one within
+    SAFE of the last, nor while most cells do; those that an operator calls failed are first.
+    """
+    failed = {cell.name for cell in observation.cells if cell.state == FAILED}
+    last = observation.removal
+    if last is not None and health.now_us - last.at_us >= options.safe_us:
+        last = None
+    order = sorted(
+        health.down,
+        key=lambda name: (name not in failed, health.failing_since_us(name), name),
+    )
+    for cell in order:
+        groups = {
+            group.name: group.epoch
+            for group in observation.groups
+            if cell in group.full_cells and len(group.full_cells) > majority_of(group.factor)
+        }
+        is_safe = not health.is_blind and (last is None or last.cell == cell)
+        if groups and (cell in failed or is_safe):
+            return [TakeOut(cell, groups)]
+    return []
+
+
+def join(
+    observation: Observation, options: Options, health: Health, members: dict[str, int]
+) -> Iterator[Action]:
+    """What brings groups to their factor: cells join, are copied to, and serve.
+
+    `members` counts the groups of each cell, and is kept up to date with what is planned.
+    """
+    usable = health.usable
+    joining = sum(group.joining is not None for group in observation.groups)
+    for group in observation.groups:
+        if not group.full_cells:
+            continue  # nothing to copy from: somebody has to look at it
+        one = group.joining
+        if one is not None:
+            if one.cell not in usable:
+                yield Release(group.name, group.epoch, one.cell)
+            elif health.now_us - group.since_us >= options.grace_us:
+                yield Complete(group.name, group.epoch, one.cell)
+            continue
+        if len(group.full_cells) >= group.factor or joining >= options.joins_max:
+            continue
+        cell = least_used(usable, group, members)
+        if cell:
+            joining += 1
+            members[cell] += 1
+            yield Admit(group.name, group.epoch, cell)
+
+
+def least_used(cells: AbstractSet[str], group: Group, members: Mapping[str, int]) -> str:
+    """The cell outside the group that has the fewest members; "" where there is none."""
+    outside = [cell for cell in cells if not group.has(cell)]
+    return min(outside, key=lambda cell: (members[cell], cell), default="")
+
+
+def partitions(observation: Observation, options: Options, now_us: int) -> Iterator[Action]:
+    """Splits of FIFO queues that have too much to do, and generations that are done with."""
+    for logs in observation.logs:
+        if logs.drained:
+            yield Retire(*_of(logs), logs.drained)
+        elif (
+            logs.may_split
+            and logs.appends_per_s / logs.partitions >= options.split_appends_per_s
+            and logs.partitions < options.partitions_max
+            and now_us - logs.since_us >= options.split_period_us
+        ):
+            yield Split(*_of(logs))
+
+
+def _of(logs: Logs) -> tuple[str, str, str, str, int]:
+    return logs.account, logs.region, logs.name, logs.uid, logs.generation

@@ -1,0 +1,55 @@
+"""The plan: from what was observed to what is to be done. Pure."""
+
+from typing import Final
+
+from msgspec import structs
+
+from control_plane.cluster import external, internal
+from control_plane.cluster.actions import Action
+from control_plane.cluster.cell_health import Health
+from control_plane.cluster.observation import Observation, Options
+
+_ACTIONS_MAX: Final = 64
+"""In one plan; the next execution goes on."""
+
+
+def plan(observation: Observation, options: Options, now_us: int) -> list[Action]:
+    """What to do, the most urgent first; nothing where too little was seen to decide upon.
+
+    * Groups lose full members of one cell at a time, within SAFE, and never fall below a majority
+      of their factor.
+    * A member that a group has beyond its factor goes only while nobody joins.
+    * Where more than half of the cells look down, none of them is taken out.
+    * Nothing follows from what was seen long ago, and nothing about cells from a map that lacks
+      some of them.
+    """
+    if now_us - observation.at_us > options.observation_us_max:
+        return []
+    actions: list[Action] = []
+    if _is_complete(observation):
+        actions += _about_cells(observation, options, now_us)
+    actions += internal.partitions(observation, options, now_us)
+    return actions[:_ACTIONS_MAX]
+
+
+def _is_complete(observation: Observation) -> bool:
+    known = {cell.name for cell in observation.cells}
+    return bool(observation.groups) and all(
+        member.cell in known for group in observation.groups for member in group.members
+    )
+
+
+def _about_cells(observation: Observation, options: Options, now_us: int) -> list[Action]:
+    health = Health(observation, options, now_us)
+    members = external.counted(observation)
+    actions: list[Action] = [*internal.fail_over(observation, options, health)]
+    # A group that loses a member gets no other change in the same plan: its epoch is about to end.
+    losing = {name for action in actions for name in getattr(action, "groups", ())}
+    others = structs.replace(
+        observation, groups=tuple(one for one in observation.groups if one.name not in losing)
+    )
+    actions += external.change_cells(observation, health)
+    actions += internal.join(others, options, health, members)
+    actions += external.release(others, health, members)
+    actions += external.rebalance(others, options, health, members)
+    return actions

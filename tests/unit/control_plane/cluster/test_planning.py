@@ -1,0 +1,260 @@
+"""What is planned, case by case; tests/property/test_planning.py has what never is."""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from control_plane.cluster.actions import (
+    Admit,
+    ChangeCell,
+    Complete,
+    Release,
+    Retire,
+    Split,
+    TakeOut,
+    action_of,
+)
+from control_plane.cluster.observation import (
+    CellRecord,
+    FrontEnd,
+    Group,
+    Logs,
+    Observation,
+    Options,
+    Removal,
+    Report,
+    observation_of,
+    to_json,
+)
+from control_plane.cluster.planning import plan
+from data_plane.replication.placement import Member
+
+SECOND_US = 1_000_000
+NOW_US = 1_000 * SECOND_US
+LONG_AGO_US = NOW_US - 900 * SECOND_US
+OPTIONS = Options()
+
+
+def group(name: str, *cells: str, factor: int = 3, joining: str = "", **changed: Any) -> Group:
+    members = [Member(cell) for cell in cells]
+    if joining:
+        members.append(Member(joining, 7, full=False))
+    made = Group(name, 7, tuple(members), LONG_AGO_US, factor)
+    return structs.replace(made, **changed)
+
+
+def answers(cell: str, **seen: Any) -> Report:
+    return Report(cell, None, LONG_AGO_US, **seen)
+
+
+def fails(cell: str, for_s: float = 5) -> Report:
+    return Report(cell, NOW_US - int(for_s * SECOND_US))
+
+
+def front_end(*reports: Report, age_s: int = 1) -> FrontEnd:
+    return FrontEnd("f", NOW_US - age_s * SECOND_US, reports)
+
+
+def seen(*groups: Group, cells: str = "abc", **others: Any) -> Observation:
+    states = others.pop("states", {})
+    records = tuple(CellRecord(name, states.get(name, "active"), LONG_AGO_US) for name in cells)
+    given = {"cells": records, **others}
+    return Observation(at_us=NOW_US, groups=groups, **given)
+
+
+def planned(observation: Observation, **options: Any) -> list[Any]:
+    # As the state machine hands them over.
+    carried = observation_of(to_json(observation))
+    actions = plan(carried, structs.replace(OPTIONS, **options), NOW_US)
+    assert [action_of(to_json(action)) for action in actions] == actions
+    return actions
+
+
+def test_where_all_is_well_nothing_is_done() -> None:
+    assert planned(seen(group("g", "a", "b", "c"))) == []
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [
+        Observation(at_us=NOW_US),
+        seen(cells="abc"),
+        seen(group("g", "a", "b", "c"), cells=""),
+        seen(group("g", "a", "b", "c"), cells="ab", probes=(fails("a"),)),
+        structs.replace(seen(group("g", "a", "b", "c"), probes=(fails("a"),)), at_us=LONG_AGO_US),
+    ],
+    ids=["nothing", "no groups", "no cells", "a cell is missing", "seen long ago"],
+)
+def test_from_too_little_nothing_follows(observation: Observation) -> None:
+    assert planned(observation) == []
+
+
+def test_a_cell_that_is_down_leaves_its_groups() -> None:
+    groups = group("g", "a", "b", "c"), group("h", "b", "c", "a", epoch=9), group("i", "b", "c")
+    expected = TakeOut("a", {"g": 7, "h": 9})
+    assert planned(seen(*groups, probes=(fails("a"),)))[0] == expected
+
+
+def test_a_hiccup_is_no_failure() -> None:
+    assert planned(seen(group("g", "a", "b", "c"), probes=(fails("a", for_s=1),))) == []
+
+
+def test_front_ends_decide_and_the_managers_probe_where_they_do_not() -> None:
+    def takes_out(*front_ends: FrontEnd, probe: Report) -> bool:
+        told = seen(group("g", "a", "b", "c"), front_ends=front_ends, probes=(probe,))
+        return planned(told) == [TakeOut("a", {"g": 7})]
+
+    reached, not_reached = front_end(answers("a")), front_end(fails("a"))
+    assert not takes_out(reached, probe=fails("a"))
+    assert not takes_out(reached, reached, not_reached, probe=fails("a"))
+    assert takes_out(not_reached, probe=answers("a"))
+    assert takes_out(reached, not_reached, probe=fails("a"))
+    assert not takes_out(reached, not_reached, probe=answers("a"))
+    # Those that are not heard any more have no say.
+    assert takes_out(front_end(answers("a"), age_s=30), probe=fails("a"))
+
+
+def test_no_group_falls_below_a_majority() -> None:
+    groups = group("g", "a", "b"), group("h", "a", factor=1), group("i", "a", "b", factor=2)
+    assert planned(seen(*groups, cells="ab", probes=(fails("a"),))) == []
+    joining = group("g", "a", "b", joining="c")
+    assert planned(seen(joining, probes=(fails("a"),)), grace_us=10**12) == []
+
+
+def test_one_cell_at_a_time() -> None:
+    groups = group("g", "a", "b", "c"), group("h", "b", "c", "d"), group("i", "d", "e", "c")
+    two_down = seen(*groups, cells="abcde", probes=(fails("a", 4), fails("d", 5)))
+    (first, *_) = planned(two_down)
+    assert first == TakeOut("d", {"h": 7, "i": 7})
+    after = structs.replace(two_down, removal=Removal("a", NOW_US - 30 * SECOND_US))
+    assert planned(after)[0] == TakeOut("a", {"g": 7})
+    of_another = structs.replace(two_down, removal=Removal("x", NOW_US - 30 * SECOND_US))
+    assert planned(of_another) == []
+    long_ago = structs.replace(two_down, removal=Removal("x", NOW_US - 60 * SECOND_US))
+    assert planned(long_ago)[0] == first
+
+
+def test_where_most_cells_look_down_the_observer_is_doubted() -> None:
+    probes = (fails("a"), fails("b"))
+    assert planned(seen(group("g", "a", "b", "c"), probes=probes)) == []
+
+
+def test_a_spare_cell_joins_and_the_least_used_one_first() -> None:
+    groups = group("g", "a", "b"), group("h", "a", "b", "c"), group("i", "a", "b", "d")
+    assert planned(seen(*groups, cells="abcde")) == [Admit("g", 7, "e")]
+    for state in ("failed", "full", "draining", "removed"):
+        told = answers("e", full=state == "full")
+        observation = seen(*groups, cells="abcde", states={"e": state}, probes=(told,))
+        assert planned(observation) == [Admit("g", 7, "c")]
+    assert planned(seen(*groups, cells="abcde", probes=(fails("e"),))) == [Admit("g", 7, "c")]
+
+
+def test_few_groups_have_a_joining_member_at_a_time() -> None:
+    groups = [group(f"g{number}", "a", "b") for number in range(5)]
+    assert len(planned(seen(*groups), joins_max=2)) == 2
+    groups[3] = group("g3", "a", "b", joining="c", since_us=NOW_US)
+    assert len(planned(seen(*groups), joins_max=2)) == 1
+
+
+def test_who_joined_is_copied_to_when_no_older_map_is_in_use() -> None:
+    joining = group("g", "a", "b", joining="c", since_us=NOW_US - 600 * SECOND_US)
+    assert planned(seen(joining)) == [Complete("g", 7, "c")]
+    early = structs.replace(joining, since_us=joining.since_us + 1)
+    assert planned(seen(early)) == []
+
+
+def test_a_joining_member_whose_cell_goes_down_leaves_at_once() -> None:
+    joining = group("g", "a", "b", joining="c")
+    assert planned(seen(joining, probes=(fails("c"),))) == [Release("g", 7, "c")]
+
+
+def test_a_surplus_member_leaves_but_not_the_one_that_came() -> None:
+    four = group("g", "a", "b", "c", members=(*map(Member, "abc"), Member("d", 7)))
+    assert planned(seen(four, cells="abcd")) == [Release("g", 7, "c")]
+    assert planned(seen(four, cells="abcd", states={"b": "draining"})) == [Release("g", 7, "b")]
+    assert planned(seen(four, cells="abcd", states={"d": "draining"})) == [Release("g", 7, "d")]
+
+
+def test_a_draining_cell_is_replaced_in_all_groups() -> None:
+    groups = group("g", "a", "b", "c"), group("h", "a", "c", "b"), group("i", "b", "c", "d")
+    drained = seen(*groups, cells="abcd", states={"a": "draining"})
+    assert planned(drained) == [Admit("g", 7, "d"), Admit("h", 7, "d")]
+
+
+def test_a_new_cell_gets_its_share_step_by_step() -> None:
+    groups = [group(f"g{number}", "a", "b", "c") for number in range(3)]
+    assert planned(seen(*groups, cells="abcd")) == [Admit("g0", 7, "d")]
+    moving = group("g0", "a", "b", "c", joining="d", since_us=NOW_US)
+    assert planned(seen(moving, *groups[1:], cells="abcd")) == []
+
+
+def test_a_hot_cell_gives_a_group_away() -> None:
+    groups = group("g", "a", "b", "c"), group("h", "b", "c", "d"), group("i", "d", "c", "b")
+    busy = front_end(answers("a", requests_per_s=3000.0), *map(answers, "bcd"))
+    assert planned(seen(*groups, cells="abcd", front_ends=(busy,))) == []  # d has more groups
+    quiet = seen(groups[0], group("h", "a", "b", "c"), group("i", "a", "b", "d"), cells="abcd")
+    assert planned(structs.replace(quiet, front_ends=(busy,))) == [Admit("g", 7, "d")]
+
+
+def test_cells_become_full_and_have_room_again() -> None:
+    def change(state: str, used: int) -> list[Any]:
+        cells = (CellRecord("a", state, 0, 100), *map(CellRecord, "bc"))
+        told = front_end(answers("a", used_bytes=used))
+        groups = (group("g", "a", "b", "c"),)
+        return planned(Observation(at_us=NOW_US, cells=cells, groups=groups, front_ends=(told,)))
+
+    assert change("active", 90) == [ChangeCell("a", "active", "full")]
+    assert change("active", 89) == change("full", 80) == []
+    assert change("full", 79) == [ChangeCell("a", "full", "active")]
+    assert change("draining", 95) == []
+
+
+def test_a_cell_that_refuses_data_is_full_whatever_its_capacity() -> None:
+    refuses = seen(group("g", "a", "b", "c"), front_ends=(front_end(answers("b", full=True)),))
+    assert planned(refuses) == [ChangeCell("b", "active", "full")]
+
+
+def test_a_cell_that_was_down_gets_members_when_it_has_answered_for_a_while() -> None:
+    def joins(*reports: Report) -> bool:
+        return planned(seen(group("g", "a", "b"), probes=reports)) == [Admit("g", 7, "c")]
+
+    assert joins(answers("c"))
+    assert not joins(Report("c", None, NOW_US - 9 * SECOND_US))
+    assert not joins(fails("c", for_s=1))
+
+
+def test_an_operator_may_call_cells_failed_whatever_they_answer_and_however_many() -> None:
+    groups = group("g", "a", "b", "c"), group("h", "b", "c")
+    called = seen(*groups, states={"a": "failed", "b": "failed"}, probes=(answers("a"),))
+    recent = structs.replace(called, removal=Removal("x", NOW_US))
+    assert planned(recent) == [TakeOut("a", {"g": 7})]
+
+
+def test_a_group_without_a_full_member_is_left_to_people() -> None:
+    lost = group("g", members=(Member("a", 7, full=False),))
+    assert planned(seen(lost, probes=(fails("a"),))) == []
+
+
+def logs(**changed: Any) -> Logs:
+    made = Logs("1", "r", "q.fifo", "u", 2, 8, LONG_AGO_US, 200.0, may_split=True)
+    return structs.replace(made, **changed)
+
+
+def test_a_hot_queue_gets_more_partitions() -> None:
+    split = Split("1", "r", "q.fifo", "u", 2)
+    assert planned(Observation(at_us=NOW_US, logs=(logs(),))) == [split]
+    for changed in (
+        {"may_split": False},
+        {"appends_per_s": 159.0},
+        {"partitions": 64, "appends_per_s": 9e9},
+        {"since_us": NOW_US - 599 * SECOND_US},
+    ):
+        assert planned(Observation(at_us=NOW_US, logs=(logs(**changed),))) == []
+
+
+def test_drained_generations_are_retired() -> None:
+    drained = logs(appends_per_s=0.0, drained=2)
+    assert planned(Observation(at_us=NOW_US, logs=(drained,))) == [
+        Retire("1", "r", "q.fifo", "u", 2, 2)
+    ]
