@@ -15,11 +15,12 @@ from typing import Final
 import msgspec
 import uvloop
 
-from control_plane.cells import PROBE, OpenedCell, StartError, open_cell
+from control_plane.cells import PROBE, OpenedCell, StartError, log_circuit, open_cell
 from control_plane.core import queues_file
 from control_plane.core.queues_file import DeclaredQueue, QueuesFileError
 from control_plane.export.door import copies_for_exports
 from control_plane.master_keys import OpenedKeys, open_keys
+from control_plane.metadata_cache.opening import CachePorts, CacheSettings, open_beside_event_loop
 from control_plane.queues_at_start import CREATED, QueuesAtStart
 from control_plane.root_account import open_root_account
 from control_plane.service import Ground, Service, ServiceSettings
@@ -73,6 +74,10 @@ class TidegateServer:
         self.waits = EventLoopWaits(self.clock)
         self.metrics = Metrics()
         self.log = log
+        nodes, layout = settings.cache_nodes, settings.metadata_cache_layout
+        self.cache = open_beside_event_loop(
+            CacheSettings(nodes, layout), CachePorts(clock, entropy, self.waits, log_circuit)
+        )
         ground = Ground(
             cells={opened.name: opened.cell},
             control=opened.control,
@@ -82,6 +87,7 @@ class TidegateServer:
             waits=self.waits,
             registry_secret=keys.registry_secret,
             master_keys=keys.master_keys,
+            cache_nodes=self.cache.nodes if nodes else None,
         )
         self.service = Service(ground, _service_settings(settings), self._served, log.act)
         self.registry, self.engine = self.service.registry, self.service.engine
@@ -143,6 +149,7 @@ class TidegateServer:
             await self._last_sweep()
             await self.opened.close()
             self.keys.close()
+            self.cache.close()
 
     async def _last_sweep(self) -> None:
         """Leave low-water marks where they are, so that the next start reads nothing twice."""
@@ -218,7 +225,7 @@ class TidegateServer:
                 (now_us - self._started_us) / 1_000_000,
                 now_us // 1000,
                 {self.opened.name: {**own, **self.opened.gauges()}},
-                {guard.name: guard.gauges() for guard in guards},
+                {guard.name: guard.gauges() for guard in guards} | self.cache.gauges(),
                 {"busy": self.overload.busy, "exhausted": self.overload.exhausted},
             )
         )

@@ -12,6 +12,9 @@ from control_plane.accounts import Accounts
 from control_plane.auto_creation import AutoCreatingEngine
 from control_plane.message_moves import MessageMoves
 from control_plane.message_moves_running import MoveRunner
+from control_plane.metadata_cache.cached_cell import CachedCell
+from control_plane.metadata_cache.entries import Entries
+from control_plane.metadata_cache.nodes import CacheNodes
 from control_plane.operations.account_catalog import account_operations
 from control_plane.operations.administration import Administration, Record
 from control_plane.operations.catalog import queue_operations
@@ -38,6 +41,7 @@ class Ground:
 
     `cells` hold messages, by the names that definitions of queues have; `control` is the
     registry's, as the control plane uses it. `bodies` has what is too big for items of a cell.
+    `cache_nodes` are those of the cache that front ends share, if there is one.
     """
 
     cells: Mapping[str, Cell]
@@ -48,6 +52,14 @@ class Ground:
     waits: Waits
     registry_secret: bytes = field(repr=False)
     master_keys: MasterKeys | None
+    cache_nodes: CacheNodes | None = None
+
+    def cached_control(self) -> CachedCell | None:
+        """The registry's cell behind the shared cache; None where there is none."""
+        if self.cache_nodes is None:
+            return None
+        entries = Entries(self.registry_secret)
+        return CachedCell(self.control, self.cache_nodes, entries, self.clock, self.entropy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +95,15 @@ class Service:
         self.cells = ground.cells
         self.clock = clock = ground.clock
         entropy, waits, control = ground.entropy, ground.waits, ground.control
+        cached = ground.cached_control()
         self.registry = Registry(
-            control,
+            cached or control,
             tuple(ground.cells),
             clock,
             entropy,
             sixty_second_rules=settings.sixty_second_rules,
             secret=ground.registry_secret,
+            recent=cached,
         )
         data_keys = DataKeys(clock, entropy, waits, control, ground.master_keys)
         ports = (ground.cells, clock, entropy, waits, ground.bodies, self.registry, data_keys)
@@ -102,7 +116,8 @@ class Service:
             expected = creating.expected_queue
         moves = MessageMoves(control, clock, entropy)
         self.move_runner = MoveRunner(moves, self.registry, self.engine, clock, entropy, waits)
-        self.accounts = Accounts(control, clock, entropy, ground.registry_secret)
+        secret = ground.registry_secret
+        self.accounts = Accounts(cached or control, clock, entropy, secret, cached)
         administration = Administration(self.accounts, settings.operator, settings.verifies, record)
         self.operations = (
             *message_operations(self.engine),

@@ -13,7 +13,12 @@ from data_plane.stored.bounds import BLOB_THRESHOLD_BYTES
 
 LOG_LEVELS: Final = ("error", "warning", "info")
 CELLS: Final = ("embedded", "dynamodb")
+SHARDED: Final = "sharded"
+WHOLE_COPY: Final = "whole-copy"
+CACHE_LAYOUTS: Final = (SHARDED, WHOLE_COPY)
 _PORT_MAX: Final = 65535
+_CACHE_PORT: Final = 11211
+_CACHE_NODES_MAX: Final = 32
 _ORIGIN: Final = "http(s)://host[:port]"
 _CONNECTIONS_MAX: Final = 1024
 _BLOB_THRESHOLD_BYTES_MAX: Final = 384 * 1024
@@ -27,6 +32,9 @@ KEY_FILE: Final = "master.keys"
 CREDENTIALS_FILE: Final = "credentials"
 """In the data directory: access key of the root account, for SDKs and the command line."""
 
+_CACHE_NODE: Final = re.compile(
+    r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<host>[A-Za-z0-9._-]{1,253}))(?::(?P<port>[0-9]{1,5}))?"
+)
 _HOST: Final = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
 
 
@@ -60,6 +68,9 @@ class ServerSettings:
     `data`), or under the KMS key `kms_key` ("": none) at `kms_endpoint` ("": AWS's in `region`);
     a key file beside it then opens what was sealed before.
 
+    `metadata_cache` names nodes that speak memcached's protocol ("": none), as host[:port] with
+    commas between them, `metadata_cache_layout` which of them has what.
+
     With `tls_certificate` and `tls_key`, files in PEM form, it serves HTTPS alone.
     """
 
@@ -85,6 +96,8 @@ class ServerSettings:
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     log_level: str = "info"
+    metadata_cache: str = ""
+    metadata_cache_layout: str = SHARDED
     sixty_second_rules: bool = True
     auto_create_queues: bool = False
     queues_file: Path | None = None
@@ -116,6 +129,7 @@ class ServerSettings:
             raise SettingError("base-url", f"{self.base_url!r} is not of the form {_ORIGIN}")
         self._check_tls()
         self._check_load()
+        self._check_metadata_cache()
         self._check_cell()
         self._check_keys()
 
@@ -156,6 +170,27 @@ class ServerSettings:
             raise SettingError("tls-key", "--tls-certificate needs one")
         if self.tls_key is not None and self.tls_certificate is None:
             raise SettingError("tls-certificate", "--tls-key needs one")
+
+    @property
+    def cache_nodes(self) -> tuple[tuple[str, int], ...]:
+        """Host and port of each node of the metadata cache. Raises SettingError."""
+        texts = self.metadata_cache.split(",") if self.metadata_cache else []
+        return tuple(_cache_node(text) for text in texts)
+
+    def _check_metadata_cache(self) -> None:
+        nodes = self.cache_nodes
+        if len(nodes) > _CACHE_NODES_MAX:
+            raise SettingError(
+                "metadata-cache", f"{len(nodes)} nodes are more than {_CACHE_NODES_MAX}"
+            )
+        twice = [f"{host}:{port}" for host, port in nodes if nodes.count((host, port)) > 1]
+        if twice:
+            raise SettingError("metadata-cache", f"{twice[0]} is there more than once")
+        if self.metadata_cache_layout not in CACHE_LAYOUTS:
+            raise SettingError(
+                "metadata-cache-layout",
+                f"{self.metadata_cache_layout!r} is none of {', '.join(CACHE_LAYOUTS)}",
+            )
 
     def _check_load(self) -> None:
         for setting, value in (
@@ -213,6 +248,15 @@ class ServerSettings:
                 "blob-threshold",
                 f"{self.blob_threshold_bytes} is not within 0 and {_BLOB_THRESHOLD_BYTES_MAX}",
             )
+
+
+def _cache_node(text: str) -> tuple[str, int]:
+    """Host and port of host[:port]; brackets are around an address of IP version 6."""
+    found = _CACHE_NODE.fullmatch(text.strip())
+    port = int(found["port"] or _CACHE_PORT) if found is not None else 0
+    if found is None or not 1 <= port <= _PORT_MAX:
+        raise SettingError("metadata-cache", f"{text!r} is not of the form host[:port]")
+    return found["address"] or found["host"], port
 
 
 def is_loopback(host: str) -> bool:

@@ -8,7 +8,7 @@ import click
 
 from control_plane.cells import StartError
 from control_plane.server import run
-from data_plane.settings import CELLS, LOG_LEVELS, ServerSettings, SettingError
+from data_plane.settings import CACHE_LAYOUTS, CELLS, LOG_LEVELS, ServerSettings, SettingError
 
 _WRONG_VALUE = 2
 _DEFAULTS = ServerSettings()
@@ -193,6 +193,23 @@ _DEFAULTS = ServerSettings()
     default=_DEFAULTS.tls_key,
     show_envvar=True,
     help="Private key of --tls-certificate (PEM, not encrypted).",
+)
+@click.option(
+    "--metadata-cache",
+    envvar="TIDEGATE_METADATA_CACHE",
+    metavar="HOST:PORT,...",
+    default=_DEFAULTS.metadata_cache,
+    show_envvar=True,
+    show_default="none",
+    help="Nodes of memcached that servers share, so that they ask the registry less often.",
+)
+@click.option(
+    "--metadata-cache-layout",
+    envvar="TIDEGATE_METADATA_CACHE_LAYOUT",
+    metavar=f"[{'|'.join(CACHE_LAYOUTS)}]",
+    default=_DEFAULTS.metadata_cache_layout,
+    show_envvar=True,
+    help="Whether each of those nodes has a share of what is cached, or all of it.",
 )
 @click.option(
     "--log-level",

@@ -77,9 +77,14 @@ class Guard:
         """Of its circuit breaker."""
         return self._breaker.state
 
+    @property
+    def is_open(self) -> bool:
+        """Whether `admit` would refuse a call; asking counts as none."""
+        return self._breaker.is_open(self._clock.now_us())
+
     def check(self) -> None:
         """Raise CircuitOpenError where `admit` would: to be asked before one waits for a place."""
-        if self._breaker.is_open(self._clock.now_us()):
+        if self.is_open:
             raise self._rejected()
 
     def admit(self) -> Permit:
