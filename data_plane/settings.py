@@ -33,7 +33,8 @@ CREDENTIALS_FILE: Final = "credentials"
 """In the data directory: access key of the root account, for SDKs and the command line."""
 
 _CACHE_NODE: Final = re.compile(
-    r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<host>[A-Za-z0-9._-]{1,253}))(?::(?P<port>[0-9]{1,5}))?"
+    r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<host>[A-Za-z0-9._-]{1,253}))"
+    r"(?::(?P<port>[0-9]{1,5}))?"
 )
 _HOST: Final = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
 
@@ -174,8 +175,7 @@ class ServerSettings:
     @property
     def cache_nodes(self) -> tuple[tuple[str, int], ...]:
         """Host and port of each node of the metadata cache. Raises SettingError."""
-        texts = self.metadata_cache.split(",") if self.metadata_cache else []
-        return tuple(_cache_node(text) for text in texts)
+        return read_cache_nodes(self.metadata_cache)
 
     def _check_metadata_cache(self) -> None:
         nodes = self.cache_nodes
@@ -248,6 +248,11 @@ class ServerSettings:
                 "blob-threshold",
                 f"{self.blob_threshold_bytes} is not within 0 and {_BLOB_THRESHOLD_BYTES_MAX}",
             )
+
+
+def read_cache_nodes(text: str) -> tuple[tuple[str, int], ...]:
+    """Host and port of each node in a list with commas; "" names none. Raises SettingError."""
+    return tuple(_cache_node(part) for part in text.split(",")) if text else ()
 
 
 def _cache_node(text: str) -> tuple[str, int]:

@@ -1,7 +1,7 @@
 """A node of the shared cache that speaks memcached's protocol, through pymemcache.
 
 Its PooledClient, one for each node: the library's HashClient is not safe in threads
-(https://github.com/pinterest/pymemcache/issues/124), and its placement is kept (nodes.py).
+(https://github.com/pinterest/pymemcache/issues/124). The placement is that of HashClient.
 """
 
 import socket
@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 
 from pymemcache.client.base import PooledClient
+from pymemcache.client.rendezvous import RendezvousHash
 from pymemcache.exceptions import (
     MemcacheError,
     MemcacheServerError,
@@ -144,6 +145,12 @@ class MemcachedNode:
                 raise CellUnavailableError(f"{self.name} answers nonsense: {error!r}") from error
 
         return await self._offload(answered)
+
+
+def choose_node(name: str, nodes: Sequence[str]) -> str | None:
+    """By rendezvous hashing: the node that scores highest for this name."""
+    chosen: str | None = RendezvousHash(list(nodes)).get_node(name)
+    return chosen
 
 
 def address_text(host: str, port: int) -> str:

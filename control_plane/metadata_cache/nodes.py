@@ -1,6 +1,6 @@
 """Which nodes of the shared cache have an entry, and what happens when they do not answer.
 
-Both layouts choose by rendezvous hashing over the nodes that are not left alone. `sharded` hashes
+Both layouts choose by consistent hashing over the nodes that are not left alone. `sharded` hashes
 the entry's name: each node has its share, and that of one which is lost moves to the others, and
 nothing else does. `whole-copy` hashes the front end's name: all nodes are filled with everything,
 and each front end has one that it asks.
@@ -11,8 +11,6 @@ A node that fails is a miss: nothing is asked twice for one entry.
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
-
-from pymemcache.client.rendezvous import RendezvousHash
 
 from data_plane.core.deadline import deadline_at_most
 from data_plane.ports import CellUnavailableError, Clock, Waits
@@ -76,6 +74,13 @@ class CacheNode(Protocol):
         ...
 
 
+Choose = Callable[[str, Sequence[str]], str | None]
+"""Consistent hashing: which of these nodes has what is called so; None where there are none.
+
+Without one of the others the choice is the same.
+"""
+
+
 class Found(NamedTuple):
     """The node that was asked and has answered, and what it has."""
 
@@ -89,11 +94,12 @@ class CacheNodes:
     Each of them has its share of what is cached, or with `whole_copy` all of it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - ports, and what its operator decides
         self,
         nodes: Sequence[CacheNode],
         clock: Clock,
         waits: Waits,
+        choose: Choose,
         *,
         own_name: str,
         whole_copy: bool,
@@ -104,13 +110,13 @@ class CacheNodes:
         self._own_name = own_name
         self._clock = clock
         self._waits = waits
+        self._choose = choose
 
     def chosen(self, name: str) -> CacheNode | None:
         """The node to ask for this entry; None where all are left alone."""
         answering = [node.name for node in self._answering()]
-        hashed = self._own_name if self._whole_copy else name
-        winner = RendezvousHash(answering).get_node(hashed)
-        return None if winner is None else self._nodes[winner]
+        chosen = self._choose(self._own_name if self._whole_copy else name, answering)
+        return None if chosen is None else self._nodes[chosen]
 
     async def find(self, names: Iterable[str]) -> dict[str, Found]:
         """What there is under these names; those whose node does not answer are missing."""

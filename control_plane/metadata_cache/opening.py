@@ -4,7 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from control_plane.metadata_cache.memcached import ANSWER_S, RULES, THREADS_MAX, MemcachedNode
+from control_plane.metadata_cache.memcached import (
+    ANSWER_S,
+    RULES,
+    THREADS_MAX,
+    MemcachedNode,
+    choose_node,
+)
 from control_plane.metadata_cache.nodes import CacheNodes
 from data_plane.ports import Clock, Entropy, Offload, Waits
 from data_plane.runtime.event_loop import EventLoopOffload
@@ -62,6 +68,7 @@ def open_cache(
         opened,
         ports.clock,
         ports.waits,
+        choose_node,
         own_name=ports.entropy.random_bytes(_OWN_NAME_BYTES).hex(),
         whole_copy=settings.layout == WHOLE_COPY,
     )

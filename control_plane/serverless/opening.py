@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from botocore.session import get_session
 
+from control_plane.metadata_cache.nodes import CacheNodes
 from control_plane.registry_secret import UnreadableSecretError, read_or_make
 from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.logs import FunctionLog
@@ -29,6 +30,7 @@ from data_plane.keys.kms import KmsKeys
 from data_plane.ports import CellUnavailableError, Entropy, MasterKeysError, Offload
 from data_plane.runtime.blocking import BlockingDriver, BlockingWaits
 from data_plane.runtime.guard import Guard, GuardedOffload
+from data_plane.settings import read_cache_nodes
 from data_plane.stored.binding import MissingBlobsError, confirm, read_binding
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.bounds import BLOB_THRESHOLD_BYTES
@@ -77,9 +79,12 @@ class _Drivers:
         self._log = log
 
     def offload(self, name: str) -> Offload:
-        return GuardedOffload(self.driver.offload, Guard(name, self.clock, self._tell))
+        return self.guarded(Guard(name, self.clock, self.tell))
 
-    def _tell(self, name: str, state: CircuitState) -> None:
+    def guarded(self, guard: Guard) -> Offload:
+        return GuardedOffload(self.driver.offload, guard)
+
+    def tell(self, name: str, state: CircuitState) -> None:
         level = "warning" if state is CircuitState.OPEN else "info"
         self._log.event(level, "circuit breaker", of=name, state=state.name.lower())
 
@@ -114,6 +119,7 @@ def open_service(
             waits=drivers.waits,
             registry_secret=secret,
             master_keys=keys,
+            cache_nodes=_cache_nodes(settings, drivers, entropy),
         )
 
     opened = drivers.driver.run(ground())
@@ -163,6 +169,21 @@ def _cell(settings: FunctionSettings, drivers: _Drivers) -> DynamoCell:
         # Not a clock that may have stood still while the sandbox was frozen.
         monotonic_us=drivers.clock.now_us,
     )
+
+
+def _cache_nodes(
+    settings: FunctionSettings, drivers: _Drivers, entropy: Entropy
+) -> CacheNodes | None:
+    """The nodes of the cache that front ends share; None where there is none."""
+    addresses = read_cache_nodes(settings.metadata_cache)
+    if not addresses:
+        return None
+    # A start that needs no client of memcached does not wait until one is imported.
+    from control_plane.metadata_cache import opening  # noqa: PLC0415
+
+    ports = opening.CachePorts(drivers.clock, entropy, drivers.waits, drivers.tell)
+    cache = opening.CacheSettings(addresses, settings.metadata_cache_layout)
+    return opening.open_cache(cache, ports, drivers.guarded).nodes
 
 
 async def _open_bodies(

@@ -40,6 +40,7 @@ class FunctionSettings:
     an emulator serves all three ("": AWS's own). `account` is the operator's. `base_url` stands
     before account and name in queue URLs ("": what the caller used). A receive waits for
     `long_poll_s_max` seconds at most. `usage` is the place of usage records: `s3://bucket/prefix`.
+    `metadata_cache` names nodes as the server's option does ("": there are none).
     """
 
     table: str
@@ -51,6 +52,8 @@ class FunctionSettings:
     base_url: str = ""
     long_poll_s_max: int = RECEIVE_WAIT_S_MAX
     usage: str = ""
+    metadata_cache: str = ""
+    metadata_cache_layout: str = _OF_SERVER.metadata_cache_layout
     log_level: str = _OF_SERVER.log_level
 
 
@@ -87,6 +90,8 @@ def read_settings(
         base_url=read("BASE_URL").rstrip("/"),
         long_poll_s_max=_long_poll_s(read("LONG_POLL_S_MAX", str(RECEIVE_WAIT_S_MAX))),
         usage=read("USAGE"),
+        metadata_cache=read("METADATA_CACHE"),
+        metadata_cache_layout=read("METADATA_CACHE_LAYOUT", _OF_SERVER.metadata_cache_layout),
         log_level=read("LOG_LEVEL", _OF_SERVER.log_level),
     )
     _check(settings)
@@ -117,6 +122,8 @@ def _check(settings: FunctionSettings) -> None:
     _check_as_server("KMS_KEY", kms_key=settings.kms_key)
     _check_as_server("ENDPOINT", endpoint=settings.endpoint)
     _check_as_server("ACCOUNT", account=settings.account)
+    _check_as_server("METADATA_CACHE", metadata_cache=settings.metadata_cache)
+    _check_as_server("METADATA_CACHE_LAYOUT", metadata_cache_layout=settings.metadata_cache_layout)
     _check_as_server("LOG_LEVEL", log_level=settings.log_level)
 
 

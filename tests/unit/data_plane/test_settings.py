@@ -28,6 +28,15 @@ from data_plane.settings import ServerSettings, SettingError, is_loopback
         ("base-url", {"base_url": "http://[half"}),
         ("tls-certificate", {"tls_key": Path("key.pem")}),
         ("tls-key", {"tls_certificate": Path("certificate.pem")}),
+        ("metadata-cache", {"metadata_cache": "one,two:0"}),
+        ("metadata-cache", {"metadata_cache": "one:65536"}),
+        ("metadata-cache", {"metadata_cache": "one,"}),
+        ("metadata-cache", {"metadata_cache": "one,two,one:11211"}),
+        ("metadata-cache", {"metadata_cache": "http://one:11211"}),
+        ("metadata-cache", {"metadata_cache": "::1"}),
+        ("metadata-cache", {"metadata_cache": "one:11211\r\nflush_all"}),
+        ("metadata-cache", {"metadata_cache": ",".join(f"node-{n}" for n in range(33))}),
+        ("metadata-cache-layout", {"metadata_cache_layout": "copied"}),
         ("cell", {"cell": "mongodb"}),
         ("endpoint", {"endpoint": "http://127.0.0.1:4566"}),
         ("endpoint", {"cell": "dynamodb", "endpoint": "127.0.0.1:4566"}),
@@ -89,3 +98,14 @@ def test_what_is_right_passes() -> None:
 )
 def test_loopback_is_what_only_this_machine_reaches(host: str, *, loopback: bool) -> None:
     assert is_loopback(host) is loopback
+
+
+def test_nodes_of_the_metadata_cache_have_hosts_and_ports() -> None:
+    assert ServerSettings().cache_nodes == ()
+    settings = ServerSettings(metadata_cache="one.example, 10.0.0.2:11212,[::1],[fe80::1]:1")
+    assert settings.cache_nodes == (
+        ("one.example", 11211),
+        ("10.0.0.2", 11212),
+        ("::1", 11211),
+        ("fe80::1", 1),
+    )

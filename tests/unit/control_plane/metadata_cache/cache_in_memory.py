@@ -6,6 +6,7 @@ from typing import Any
 
 from control_plane.metadata_cache.cached_cell import CachedCell
 from control_plane.metadata_cache.entries import Entries
+from control_plane.metadata_cache.memcached import choose_node
 from control_plane.metadata_cache.nodes import CacheNodes, Held, NodeCounters
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Attributes, CellUnavailableError, Key
@@ -91,9 +92,13 @@ class Ground:
     def cache_nodes(self, clock: HandClock | None = None) -> CacheNodes:
         self.opened += 1
         own = clock or self.clock
-        name = f"front end {self.opened}"
         return CacheNodes(
-            self.nodes, own, EventLoopWaits(own), own_name=name, whole_copy=self.whole_copy
+            self.nodes,
+            own,
+            EventLoopWaits(own),
+            choose_node,
+            own_name=f"front end {self.opened}",
+            whole_copy=self.whole_copy,
         )
 
     def front_end(self, clock: HandClock | None = None, secret: bytes = SECRET) -> CachedCell:

@@ -41,9 +41,13 @@ def test_what_a_deployment_may_say() -> None:
             "TIDEGATE_BASE_URL": "https://queues.example/prod/",
             "TIDEGATE_LONG_POLL_S_MAX": "0",
             "TIDEGATE_USAGE": "s3://records/usage",
+            "TIDEGATE_METADATA_CACHE": "cache.example:11211",
+            "TIDEGATE_METADATA_CACHE_LAYOUT": "whole-copy",
             "TIDEGATE_LOG_LEVEL": "warning",
         }
     )
+    assert settings.metadata_cache == "cache.example:11211"
+    assert settings.metadata_cache_layout == "whole-copy"
     assert (settings.region, settings.endpoint) == ("us-west-2", "http://127.0.0.1:4566")
     assert (settings.account, settings.long_poll_s_max) == ("111122223333", 0)
     assert settings.base_url == "https://queues.example/prod"
@@ -94,6 +98,8 @@ def test_another_function_needs_other_variables() -> None:
         ("TIDEGATE_LONG_POLL_S_MAX", "1.5"),
         ("TIDEGATE_LONG_POLL_S_MAX", "\u0662"),
         ("TIDEGATE_USAGE", "records"),
+        ("TIDEGATE_METADATA_CACHE", "cache:0"),
+        ("TIDEGATE_METADATA_CACHE_LAYOUT", "copied"),
         ("TIDEGATE_LOG_LEVEL", "debug"),
     ],
 )
