@@ -1,0 +1,119 @@
+"""Two servers on DynamoDB, played by moto in this process, that share nodes of memcached."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from tests.conformance.memcached_server import MEMCACHED, Memcached, ProtocolServer
+from tests.integration.server_process import ServerProcess, free_port
+
+WAIT_S_MAX = 60
+_NUMBERS = count()
+
+
+@pytest.fixture
+def nodes() -> Iterator[list[Any]]:
+    new = ProtocolServer if MEMCACHED is None else Memcached
+    started = [new(), new(), new()]
+    yield started
+    for node in started:
+        node.stop()
+
+
+@pytest.fixture
+def servers(tmp_path: Path, nodes: list[Any]) -> Iterator[list[ServerProcess]]:
+    # What moto stores outlives its server, so each has a table of its own.
+    port, table = free_port(), f"shared-{next(_NUMBERS)}"
+    engine = ThreadedMotoServer("127.0.0.1", port, verbose=False)
+    engine.start()
+    options = (
+        *("--cell", "dynamodb", "--endpoint", f"http://127.0.0.1:{port}", "--table", table),
+        *("--master-keys", str(tmp_path / "master.keys"), "--blobs", str(tmp_path / "blobs")),
+        *("--metadata-cache", ",".join(f"127.0.0.1:{node.port}" for node in nodes)),
+    )
+    started = [
+        ServerProcess(tmp_path / f"data-{n}", tmp_path / f"log-{n}", options=options)
+        for n in range(2)
+    ]
+    try:
+        for server in started:
+            server.start()
+        yield started
+    finally:
+        for server in started:
+            if server.process is not None:
+                server.kill()
+        engine.stop()
+
+
+def total(server: ServerProcess, metric: str) -> float:
+    """The sum over all nodes."""
+    name = f"tidegate_dependency_{metric}{{"
+    lines = [line for line in server.get("/metrics")[1].splitlines() if line.startswith(name)]
+    return sum(float(line.split()[-1]) for line in lines if "metadata-cache/" in line)
+
+
+class Load:
+    """Calls to all servers, over and over, until it ends; every answer counts."""
+
+    def __init__(self, calls: list[Callable[[], object]]) -> None:
+        self.answered = 0
+        self._ending = threading.Event()
+        self._pool = ThreadPoolExecutor(len(calls))
+        self._loops = [self._pool.submit(self._repeat, call) for call in calls]
+
+    def _repeat(self, call: Callable[[], object]) -> None:
+        while not self._ending.is_set():
+            call()
+            self.answered += 1
+
+    def goes_on(self, until: Callable[[], bool]) -> None:
+        """Return when this is so; raise what a call raised."""
+        deadline = time.monotonic() + WAIT_S_MAX
+        while not until():
+            assert time.monotonic() < deadline
+            before = self.answered
+            while self.answered < before + 10:
+                for loop in self._loops:
+                    if loop.done():
+                        loop.result()
+                self._ending.wait(0.01)  # between two looks at what threads do
+
+    def end(self) -> None:
+        self._ending.set()
+        for loop in self._loops:
+            loop.result()
+        self._pool.shutdown()
+
+
+def test_nodes_come_and_go_under_load(servers: list[ServerProcess], nodes: list[Any]) -> None:
+    clients = [server.client() for server in servers]
+    urls = [clients[0].create_queue(QueueName=f"q{number}")["QueueUrl"] for number in range(9)]
+    # For a while this server would not look for what it has written itself.
+    servers[0].kill()
+    servers[0].start()
+
+    def calls_of(client: Any) -> Callable[[], object]:
+        turns = iter(range(1_000_000))
+        return lambda: client.send_message(QueueUrl=urls[next(turns) % 9], MessageBody="m")
+
+    load = Load([calls_of(client) for client in clients])
+    load.goes_on(lambda: any(total(server, "hits_total") > 0 for server in servers))
+    for node in nodes:
+        node.stop()
+    load.goes_on(lambda: all(total(server, "failed_calls_total") > 0 for server in servers))
+    for node in nodes:
+        node.start()
+    answered = load.answered
+    load.goes_on(lambda: load.answered > answered + 50)
+    load.end()
+    for server in servers:
+        assert '"level":"error"' not in server.log.read_text()
+        assert server.stop() == 0
