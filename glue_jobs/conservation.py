@@ -1,0 +1,269 @@
+"""Where every message went: what was sent against what became of it, and what was metered.
+
+For each queue and partition: sent = deleted + dead-lettered + redriven + expired + purged + gone
+with its queue + stored. What is left over is *lost*. What was sent is known twice, from the items
+and from the ledger of sends; deletes from the items and from usage. docs/audit.md says what each
+difference means. Everything here is a function from DataFrames to DataFrames.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from glue_jobs.evidence import BAG_BLOCK_HEX, PLACE, moved_block
+
+FATES: Final = (
+    *("deleted", "dead_lettered", "redriven", "expired", "purged"),
+    *("gone_with_queue", "stored", "lost"),
+)
+"""What can have become of a message; all but the last are as they should be."""
+
+QUEUE: Final = ("account", "region", "queue")
+FINDING: Final = ("kind", *QUEUE, "uid", "partition", "message", "count", "detail")
+"""Columns of a finding. `count` is of messages or records; `message` names one, if it is known."""
+
+ERRORS: Final = frozenset(
+    {
+        *("lost", "stored_twice", "not_sent", "sent_and_not_seen", "deleted_and_never_seen"),
+        *("copy_missing", "copy_without_source", "ledger_gap", "not_read", "more_deleted"),
+    }
+)
+"""Kinds of findings that should not be; the others say what users did, or what nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What is compared: to `as_of_us`, and sends of minutes from `from_minute` on."""
+
+    as_of_us: int
+    from_minute: int
+
+
+def fates(
+    messages: DataFrame, done: DataFrame, definitions: DataFrame, window: Window
+) -> DataFrame:
+    """Each message with its queue and its `fate`; it has one, by the first rule that holds."""
+    its = messages.join(done, list(PLACE), "left").join(f.broadcast(definitions), "uid", "left")
+    ended_us = f.col("sent_us") + f.col("retention_s") * 1_000_000
+    is_done = f.col("lives").isNotNull()
+    fate = (
+        f.when(f.col("moved") == "d", "dead_lettered")
+        .when(f.col("moved") == "r", "redriven")
+        .when(is_done, "deleted")
+        .when(f.col("cause") == "q", "gone_with_queue")
+        .when(f.col("is_live").isNotNull() & ~f.col("is_live"), "gone_with_queue")
+        .when(f.col("stamp_us") <= f.col("purged_us"), "purged")
+        .when(f.col("cause").isin("n", "g"), "lost")
+        .when(f.col("cause").isin("x", "t"), "expired")
+        .when(f.col("is_present") & (ended_us <= window.as_of_us), "expired")
+        .when(f.col("is_present"), "stored")
+        .when(f.col("expires_s") * 1_000_000 <= window.as_of_us, "expired")
+        .otherwise("lost")
+    )
+    return its.withColumn("fate", fate).withColumn("minute", f.expr("stamp_us div 60000000"))
+
+
+def conservation(fated: DataFrame) -> DataFrame:
+    """Messages by queue and partition: how many came, by whom, and how many met each fate."""
+    by_fate = [f.sum(f.when(f.col("fate") == fate, 1).otherwise(0)).alias(fate) for fate in FATES]
+    return (
+        fated.groupBy(*QUEUE, "uid", f.col("lane").alias("partition"))
+        .agg(
+            f.count(f.lit(1)).alias("sent"),
+            f.sum(f.col("came_by_move").cast("int")).alias("came_by_move"),
+            *by_fate,
+        )
+        .orderBy(*QUEUE, "uid", "partition")
+    )
+
+
+def finding(rows: DataFrame, kind: str, detail: str, *, count: str = "1") -> DataFrame:
+    """Rows as findings; `detail` and `count` are SQL. A row without a message has none."""
+    has = set(rows.columns)
+    message = "concat_ws(' ', concat('block ', block, ' index ', index), concat('id ', id))"
+    if "block" not in has:
+        message = "cast(null as string)"
+    elif "id" not in has:
+        message = "concat('block ', block, ' index ', index)"
+    return rows.select(
+        f.lit(kind).alias("kind"),
+        *(f.col(name) if name in has else f.lit(None).cast("string").alias(name) for name in QUEUE),
+        (f.col("uid") if "uid" in has else f.lit(None).cast("string")).alias("uid"),
+        (f.col("lane") if "lane" in has else f.lit(None).cast("string")).alias("partition"),
+        f.expr(message).alias("message"),
+        f.expr(count).cast("bigint").alias("count"),
+        f.expr(detail).alias("detail"),
+    )
+
+
+def by_message(fated: DataFrame, done: DataFrame, definitions: DataFrame) -> list[DataFrame]:
+    """What is wrong, or odd, with single messages."""
+    sent = "concat('sent ', timestamp_micros(sent_us), ' UTC, ', {})"
+    why = (
+        "case cause when 'n' then 'removed as no longer needed, and nobody had deleted it'"
+        " when 'g' then 'removed before its time was over, and nobody had deleted it'"
+        " else 'seen by an earlier export, and not there any more' end"
+    )
+    unseen = done.join(fated.select(*PLACE), list(PLACE), "left_anti").join(
+        f.broadcast(definitions.select("uid", *QUEUE)), "uid", "left"
+    )
+    unknown = fated.where(f.col("is_live").isNull() & (f.col("fate") == "stored"))
+    return [
+        finding(fated.where(f.col("fate") == "lost"), "lost", sent.format(why)),
+        finding(
+            fated.where((f.col("times_stored") > 1) & ~f.col("came_by_move")),
+            "stored_twice",
+            sent.format("'stored under ', times_stored, ' keys'"),
+            count="times_stored - 1",
+        ),
+        finding(unseen, "deleted_and_never_seen", "'a state says it is done, and no item has it'"),
+        finding(
+            fated.where(f.col("lives") > 1),
+            "deleted_again",
+            "concat('deleted again after its block was gone, ', lives - 1, ' times')",
+            count="lives - 1",
+        ),
+        finding(unknown, "queue_unknown", "'no export has the definition of its queue'"),
+    ]
+
+
+def by_move(fated: DataFrame) -> list[DataFrame]:
+    """Moves of standard queues of which one half is missing: a copy lies in a block of its own."""
+    name = f.udf(moved_block, "string")
+    bag = fated.where(f.length("block") == BAG_BLOCK_HEX)
+    blocks = (
+        bag.select("uid", "lane", "block")
+        .distinct()
+        .withColumn("copy_block", name("uid", "lane", "block"))
+    )
+    sources = bag.join(blocks, ["uid", "lane", "block"])
+    copies = bag.where("came_by_move").select(
+        f.col("block").alias("copy_block"), f.col("index"), f.expr("true").alias("has_copy")
+    )
+    lacking = sources.where(f.col("moved").isNotNull()).join(
+        copies.distinct(), ["copy_block", "index"], "left_anti"
+    )
+    known = sources.select(f.col("copy_block").alias("block"), "index").distinct()
+    strays = bag.where("came_by_move").join(known, ["block", "index"], "left_anti")
+    return [
+        finding(
+            lacking,
+            "copy_missing",
+            "concat('it moved (', moved, '), and no queue has, or had, its copy')",
+        ),
+        finding(strays, "copy_without_source", "'it came by a move, and no queue had it'"),
+    ]
+
+
+def sends(fated: DataFrame, ledger: DataFrame, window: Window) -> DataFrame:
+    """Queues and minutes for which the ledger of sends and the items differ.
+
+    `recorded` is what the ledger has, `seen` what exports and traces have. What came by moves is in
+    neither; a slot of a FIFO queue that has such messages may have others, too, so the minutes of
+    those queues are taken together.
+    """
+    mixed = fated.where(f.col("came_by_move") & _is_in_log()).select(*QUEUE).distinct()
+    kept = f.col("minute") >= window.from_minute
+    seen = (
+        fated.where(kept & ~f.col("came_by_move"))
+        .groupBy(*QUEUE, "minute")
+        .agg(f.count(f.lit(1)).alias("seen"))
+    )
+    recorded = ledger.where(kept).groupBy(*QUEUE, "minute").agg(f.sum("messages").alias("recorded"))
+    both = (
+        seen.join(recorded, [*QUEUE, "minute"], "full")
+        .fillna(0, ["seen", "recorded"])
+        .join(f.broadcast(mixed), list(QUEUE), "left_anti")
+    )
+    return both.where("seen <> recorded").orderBy(*QUEUE, "minute")
+
+
+def _is_in_log() -> Column:
+    return f.length("block") != BAG_BLOCK_HEX
+
+
+def by_fifo_moves(fated: DataFrame, ledger: DataFrame) -> DataFrame:
+    """What FIFO queues got by moves against what moved out of them, all of them together.
+
+    Their copies have no place that follows from where they were, so which one it is nobody knows.
+    """
+    log = fated.where(_is_in_log())
+    queues = log.select(*QUEUE).distinct()
+    out = log.where(f.col("fate").isin("dead_lettered", "redriven"))
+    sent = ledger.join(queues, list(QUEUE), "left_semi")
+    sums = (
+        log.agg(f.count(f.lit(1)).alias("seen"))
+        .crossJoin(sent.agg(f.coalesce(f.sum("messages"), f.lit(0)).alias("recorded")))
+        .crossJoin(out.agg(f.count(f.lit(1)).alias("moved")))
+    )
+    told = "concat(moved, ' messages of FIFO queues moved, ', seen - recorded, ' came by moves')"
+    missing = finding(
+        sums.where("seen - recorded < moved"), "copy_missing", told, count="moved - seen + recorded"
+    )
+    return missing.unionByName(
+        finding(
+            sums.where("seen - recorded > moved"),
+            "copy_without_source",
+            told,
+            count="seen - recorded - moved",
+        )
+    )
+
+
+def by_minute(differences: DataFrame, fated: DataFrame) -> list[DataFrame]:
+    """Differences of `sends` as findings, with the messages that they can be about."""
+    short = differences.where("seen < recorded")
+    over = differences.where("seen > recorded").join(fated, [*QUEUE, "minute"])
+    told = "concat('minute ', timestamp_seconds(minute * 60), ' UTC: {}')"
+    facts = "', recorded, ' sent by the ledger, ', seen, ' seen"
+    return [
+        finding(short, "sent_and_not_seen", told.format(facts), count="recorded - seen"),
+        finding(
+            over.where(~f.col("came_by_move")),
+            "not_sent",
+            told.format(f"{facts}; it is one of the messages of that minute"),
+            count="seen - recorded",
+        ),
+    ]
+
+
+def metered(usage: DataFrame, counted: DataFrame) -> DataFrame:
+    """By queue what usage says was deleted and received, beside what became of the messages."""
+    of = usage.where(f.col("status") == "2xx")
+
+    def total(*operations: str) -> Column:
+        its = f.col("operation").isin(*operations)
+        return f.sum(f.when(its, f.col("messages")).otherwise(0))
+
+    served = of.groupBy(*QUEUE).agg(
+        total("SendMessage", "SendMessageBatch").alias("metered_sent"),
+        total("ReceiveMessage").alias("metered_received"),
+        total("DeleteMessage", "DeleteMessageBatch").alias("metered_deleted"),
+    )
+    stored = counted.groupBy(*QUEUE).agg(
+        f.sum(f.col("sent") - f.col("came_by_move")).alias("sent"),
+        *(f.sum(fate).alias(fate) for fate in FATES),
+    )
+    numbers = [name for name in (*served.columns, *stored.columns) if name not in QUEUE]
+    return stored.join(served, list(QUEUE), "full").fillna(0, numbers).orderBy(*QUEUE)
+
+
+def by_meter(compared: DataFrame) -> list[DataFrame]:
+    """What was deleted and not metered, and what was metered and deleted nothing."""
+    facts = "concat(metered_deleted, ' deletes answered, ', deleted, ' messages deleted{}')"
+    return [
+        finding(
+            compared.where("metered_deleted > deleted"),
+            "deletes_repeated",
+            facts.format(": some were deleted more than once, or had expired"),
+            count="metered_deleted - deleted",
+        ),
+        finding(
+            compared.where("metered_deleted < deleted"),
+            "deletes_not_metered",
+            facts.format(": usage has gaps, or is not complete yet"),
+            count="deleted - metered_deleted",
+        ),
+    ]

@@ -1,0 +1,242 @@
+"""What exports know of messages: that each was sent, and what was done with it.
+
+Every message of a cell has a place that nobody else gets: its queue's uid, a lane or partition, a
+block, an index. Segments and slots say which places were filled, states of blocks what is done,
+traces both of what was removed since (docs/storage.md). So two looks at a cell can be compared
+message by message, whatever happened between them.
+"""
+
+from hashlib import blake2b
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.window import Window
+
+from glue_jobs.exports import be64, number, numbers, octets, text
+
+PLACE: Final = ("uid", "lane", "block", "index")
+"""Where a message is; `lane` is a lane or partition with its epoch, `block` in hexadecimal."""
+
+RETENTION_S_DEFAULT: Final = 345_600
+BAG_BLOCK_HEX: Final = 20
+"""Characters of a block's name in a standard queue; one of a FIFO queue's has 16."""
+
+_BAG, _LOG, _TRACE = "B", "G", "E"
+_ID_BYTES: Final = 16
+_SLOT_ENTRY_BYTES: Final = 48
+_MOVED_BYTE: Final = 6
+_MOVED_BIT: Final = 0x80
+_DEAD_LETTER_VERSION: Final = 2
+
+
+def latest(seen: DataFrame) -> DataFrame:
+    """Each item as it was seen last, with `is_present`: whether it is there at the end.
+
+    An item that a full export does not have was removed before it.
+    """
+    per_item = Window.partitionBy("partition", "sort").orderBy(f.desc("as_of_us"))
+    last_full = seen.where("of_full").agg(f.max("as_of_us").alias("last_full_us"))
+    return (
+        seen.withColumn("row", f.row_number().over(per_item))
+        .where("row = 1")
+        .crossJoin(f.broadcast(last_full))
+        .withColumn("is_present", ~f.col("is_gone") & (f.col("as_of_us") >= f.col("last_full_us")))
+        .drop("row", "last_full_us")
+    )
+
+
+def _letter() -> Column:
+    return f.substring("partition", 1, 1)
+
+
+def _uid() -> Column:
+    return f.split_part("partition", f.lit("|"), f.lit(2))
+
+
+def _lane() -> Column:
+    parts = f.split("partition", r"\|")
+    return f.concat_ws("|", parts[2], parts[3])
+
+
+def _hex(octets_column: Column) -> Column:
+    return f.lower(f.hex(octets_column))
+
+
+def segments(items: DataFrame) -> DataFrame:
+    """Segments, slots with messages, and traces of them, from the latest items.
+
+    `cause` is why what a trace is of was removed; of other items "t" where an export has the
+    removal and the time to live was over by then, "g" where it was not, null where there is none.
+    """
+    letter = _letter()
+    is_trace = letter == _TRACE
+    block = f.when(letter == _LOG, f.lpad(f.lower(f.hex(number("b"))), 16, "0")).otherwise(
+        _hex(octets("b"))
+    )
+    removed = f.when(number("x") * 1_000_000 <= f.col("as_of_us"), "t").otherwise("g")
+    is_dead_letter = number("v") == _DEAD_LETTER_VERSION
+    sent_us = f.when(is_trace, number("s")).when(is_dead_letter, number("l"))
+    return (
+        items.where(letter.isin(_BAG, _LOG, _TRACE) & (text("k") == "s"))
+        .withColumn("block", block)
+        .select(
+            _uid().alias("uid"),
+            _lane().alias("lane"),
+            "block",
+            number("i").alias("first"),
+            number("n").alias("count"),
+            number("t").alias("stamp_us"),
+            f.coalesce(sent_us, number("t")).alias("sent_us"),
+            f.when(is_trace, number("u")).otherwise(number("x")).alias("expires_s"),
+            f.when(is_trace, text("c")).when(f.col("is_gone"), removed).alias("cause"),
+            (f.col("is_present") & ~is_trace).alias("is_present"),
+            (_is_moved_block() | is_dead_letter | (number("j") == 1)).alias("came_by_move"),
+            f.when(~is_trace, _hex(f.col("sort"))).alias("stored_under"),
+            f.when(letter == _BAG, octets("a")).alias("ids"),
+            f.when(letter == _LOG, octets("u")).alias("slot_ids"),
+        )
+        .where(f.col("count") > 0)
+        .fillna(value=False, subset=["came_by_move"])
+    )
+
+
+def _is_moved_block() -> Column:
+    """Whether a block of a standard queue has copies that moves have brought."""
+    byte = f.conv(f.substring("block", 2 * _MOVED_BYTE + 1, 2), 16, 10).cast("int")
+    return (f.length("block") == BAG_BLOCK_HEX) & (byte >= _MOVED_BIT)
+
+
+def messages(of: DataFrame) -> DataFrame:
+    """The messages of segments, each in one row, by PLACE.
+
+    `id` is in hexadecimal, null where it is sealed; `times_stored` is above 1 for a message that
+    lies in several items.
+    """
+    apart_id = f.expr(f"substring(ids, (index - first) * {_ID_BYTES} + 1, {_ID_BYTES})")
+    slot_id = f.expr(
+        f"substring(slot_ids, (index - first) * {_SLOT_ENTRY_BYTES} + {_ID_BYTES + 1}, {_ID_BYTES})"
+    )
+    return (
+        of.withColumn("index", f.explode(f.expr("sequence(first, first + count - 1)")))
+        .withColumn("id", _hex(f.coalesce(apart_id, slot_id)))
+        .groupBy(*PLACE)
+        .agg(
+            f.min("stamp_us").alias("stamp_us"),
+            f.max("sent_us").alias("sent_us"),
+            f.max("expires_s").alias("expires_s"),
+            f.max("cause").alias("cause"),
+            f.max("is_present").alias("is_present"),
+            f.max("came_by_move").alias("came_by_move"),
+            f.max("id").alias("id"),
+            f.count_distinct("stored_under").alias("times_stored"),
+        )
+    )
+
+
+def done(items: DataFrame) -> DataFrame:
+    """Messages of which states, or traces of states, say that they are done, by PLACE.
+
+    `moved` is "d" for a dead letter, "r" for a redriven message, null for a deleted one; `lives`
+    says how often: a state that was removed and made again is another one.
+    """
+    letter = _letter()
+    is_trace = letter == _TRACE
+    states = items.where(letter.isin("S", "F") | (is_trace & (text("k") == "d")))
+    return (
+        states.select(
+            _uid().alias("uid"),
+            _lane().alias("lane"),
+            _hex(f.when(is_trace, octets("b")).otherwise(f.col("sort"))).alias("block"),
+            (is_trace | f.col("is_present")).cast("int").alias("life"),
+            numbers("gd").alias("gd"),
+            numbers("gr").alias("gr"),
+            f.explode(numbers("d")).alias("index"),
+        )
+        .withColumn(
+            "moved",
+            f.when(f.array_contains("gd", f.col("index")), "d").when(
+                f.array_contains("gr", f.col("index")), "r"
+            ),
+        )
+        .groupBy(*PLACE)
+        .agg(f.max("moved").alias("moved"), f.sum("life").alias("lives"))
+    )
+
+
+def definitions(seen: DataFrame) -> DataFrame:
+    """Queues by their uids: name, purge stamp, retention, and whether they are there at the end."""
+    live = seen.where((_letter() == "Q") & (text("k") == "q"))
+    at_end = latest(seen).where((_letter() == "Q") & (text("k") == "q") & f.col("is_present"))
+    attributes = text("a")
+    its_last = (
+        live.select(
+            text("u").alias("uid"),
+            _uid().alias("account"),
+            f.split_part("partition", f.lit("|"), f.lit(3)).alias("region"),
+            f.col("sort").cast("string").alias("queue"),
+            number("p").alias("purged_us"),
+            f.coalesce(
+                f.get_json_object(attributes, "$.MessageRetentionPeriod").cast("bigint"),
+                f.lit(RETENTION_S_DEFAULT),
+            ).alias("retention_s"),
+            (f.get_json_object(attributes, "$.FifoQueue") == "true").alias("is_fifo"),
+            "as_of_us",
+        )
+        .groupBy("uid", "account", "region", "queue")
+        .agg(
+            f.max("purged_us").alias("purged_us"),
+            f.max_by("retention_s", "as_of_us").alias("retention_s"),
+            f.coalesce(f.max("is_fifo"), f.expr("false")).alias("is_fifo"),
+        )
+    )
+    is_live = at_end.select(text("u").alias("uid"), f.expr("true").alias("is_live"))
+    joined = its_last.unionByName(_deleted_queues(seen), allowMissingColumns=True)
+    per_uid = joined.groupBy("uid").agg(
+        *(f.max(name).alias(name) for name in its_last.columns if name != "uid")
+    )
+    return per_uid.join(is_live, "uid", "left").fillna(value=False, subset=["is_live", "is_fifo"])
+
+
+def _deleted_queues(seen: DataFrame) -> DataFrame:
+    """Queues whose removal is under way: `X|` items name those that were deleted lately."""
+    return (
+        seen.where(_letter() == "X")
+        .select(
+            f.substring(f.col("sort"), 9, 16).cast("string").alias("uid"),
+            text("a").alias("account"),
+            text("e").alias("region"),
+            text("q").alias("queue"),
+        )
+        .distinct()
+    )
+
+
+def ledger_rows(items: DataFrame) -> DataFrame:
+    """Rows of the ledger of sends that are not usage records yet: messages by queue and minute."""
+    what = f.expr("substring(sort, 18)").cast("string")
+    return items.where((f.col("partition") == "L|") & f.col("is_present")).select(
+        be64(f.col("sort"), 1).alias("minute"),
+        f.split_part(what, f.lit("|"), f.lit(1)).alias("account"),
+        f.split_part(what, f.lit("|"), f.lit(2)).alias("region"),
+        f.split_part(what, f.lit("|"), f.lit(3)).alias("queue"),
+        f.coalesce(number("m"), f.lit(0)).alias("messages"),
+    )
+
+
+def ledger_mark(items: DataFrame) -> tuple[str, int, int] | None:
+    """The ledger's name as a writer, its last record's number, and the minute it began; or None."""
+    found = (
+        items.where((f.col("partition") == "M|ledger") & f.col("is_present"))
+        .select(text("i"), number("n"), number("b"))
+        .collect()
+    )
+    return (str(found[0][0]), int(found[0][1] or 0), int(found[0][2])) if found else None
+
+
+def moved_block(uid: str, lane: str, block: str) -> str:
+    """The block that messages of this one have wherever they move to (*Moved messages*)."""
+    place = f"{uid}|{lane}|".encode() + bytes.fromhex(block)
+    digest = bytearray(blake2b(place, digest_size=10, person=b"moved block").digest())
+    digest[_MOVED_BYTE] |= _MOVED_BIT
+    return bytes(digest).hex()

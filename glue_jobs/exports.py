@@ -1,0 +1,227 @@
+"""Exports of cells, read with typed columns: DynamoDB's to S3, and those of `tidegate export`.
+
+A full export has all items as of a moment; an incremental one has, for each item that changed
+between two moments, what it was before and what it is now. What was removed meanwhile is there
+with its old image alone: that is how messages that a table's TTL took leave their trace.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+from glue_jobs.arguments import JobError
+from glue_jobs.places import Place
+
+ROOT: Final = "AWSDynamoDB/"
+SUMMARY: Final = "manifest-summary.json"
+FORMAT: Final = "DYNAMODB_JSON"
+FULL: Final = "FULL_EXPORT"
+INCREMENTAL: Final = "INCREMENTAL_EXPORT"
+
+ATTRIBUTES: Final = (
+    *("pk", "sk", "v", "k", "t", "b", "i", "n", "y", "l", "x", "j", "d", "gd", "gr"),
+    *("c", "s", "u", "r", "m", "f", "p", "a", "q", "e"),
+)
+"""Of all items of docs/storage.md, those that an audit reads. Bodies of messages are not read."""
+
+_VALUE: Final = StructType(
+    [
+        StructField("S", StringType()),
+        StructField("N", StringType()),
+        StructField("B", StringType()),
+        StructField("NS", ArrayType(StringType())),
+    ]
+)
+_ITEM: Final = StructType([StructField(name, _VALUE) for name in ATTRIBUTES])
+_LINE: Final = StructType(
+    [
+        *(StructField(name, _ITEM) for name in ("Item", "NewImage", "OldImage")),
+        StructField("Metadata", StructType([StructField("WriteTimestampMicros", _VALUE)])),
+        StructField("damaged", StringType()),
+    ]
+)
+_SORT_PREFIX_BYTES: Final = 1
+_SORT_BYTES_MAX: Final = 1024
+_READERS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFile:
+    """A data file of an export: its name in the place, and how many lines its manifest says."""
+
+    name: str
+    items: int
+    md5: str
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """An export of a table or cell, in microseconds since the epoch.
+
+    It has everything as of `as_of_us`; an incremental one what changed since `from_us`.
+    """
+
+    name: str
+    table: str
+    as_of_us: int
+    from_us: int
+    is_full: bool
+    files: tuple[ExportFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An export, or what looks like one, that is not read, and why."""
+
+    name: str
+    reason: str
+
+
+def find_exports(place: Place) -> tuple[list[Export], list[Refused]]:
+    """The exports in a place by their moments, and those that are not whole."""
+    exports: list[Export] = []
+    refused: list[Refused] = []
+    for found in place.list(""):
+        if not found.name.endswith(f"/{SUMMARY}") or ROOT not in found.name:
+            continue
+        name = found.name.removesuffix(f"/{SUMMARY}")
+        try:
+            export = _read_manifest(place, name)
+            _check_files(place, export)
+        except (KeyError, TypeError, ValueError, FileNotFoundError) as error:
+            refused.append(Refused(name, f"{type(error).__name__}: {error}"))
+        else:
+            exports.append(export)
+    exports.sort(key=lambda export: (export.as_of_us, not export.is_full, export.name))
+    return exports, refused
+
+
+def _read_manifest(place: Place, name: str) -> Export:
+    summary = json.loads(place.read(f"{name}/{SUMMARY}"))
+    if summary["outputFormat"] != FORMAT:
+        raise ValueError(f"its format is {summary['outputFormat']}, not {FORMAT}")
+    before = name[: name.index(ROOT)]
+    key = str(summary["manifestFilesS3Key"])
+    lines = place.read(before + key[key.index(ROOT) :]).splitlines()
+    files = []
+    for line in map(json.loads, lines):
+        data = str(line["dataFileS3Key"])
+        md5 = str(line["md5Checksum"])
+        files.append(ExportFile(before + data[data.index(ROOT) :], int(line["itemCount"]), md5))
+    if sum(file.items for file in files) != int(summary["itemCount"]):
+        raise ValueError("its manifests count items differently")
+    is_full = summary.get("exportType", FULL) == FULL
+    own: dict[str, Any] = summary.get("tidegate", {})
+    return Export(
+        name=name,
+        table=str(summary["tableArn"]),
+        as_of_us=int(own["as_of_us"]) if own else _us(summary, "exportTime", "exportToTime"),
+        from_us=0 if is_full else _us(summary, "exportFromTime"),
+        is_full=is_full,
+        files=tuple(files),
+    )
+
+
+def _us(summary: dict[str, Any], *names: str) -> int:
+    """The first of these times that is there, in microseconds since the epoch."""
+    text = next(str(summary[name]) for name in names if summary.get(name))
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise ValueError(f"{text} has no zone")
+    since = at - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _check_files(place: Place, export: Export) -> None:
+    def check(file: ExportFile) -> None:
+        content = place.read(file.name)
+        found = base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
+        if found != file.md5:
+            raise ValueError(f"{file.name} is not the file of the manifest")
+
+    with ThreadPoolExecutor(_READERS) as readers:
+        list(readers.map(check, export.files))
+
+
+def observations(session: SparkSession, place: Place, exports: Sequence[Export]) -> DataFrame:
+    """What the exports say of items: a row for each time that one was seen.
+
+    `partition` and `sort` are the item's key, `item` its attributes with their types, `as_of_us`
+    when the export is of, `is_gone` whether it says that the item was removed: then `item` is what
+    it was. Raises JobError where a line is no DynamoDB JSON.
+    """
+    if not exports:
+        raise JobError(f"{place.url}: there is no export to read")
+    seen = [_observed(session, place, export) for export in exports]
+    return reduce(DataFrame.unionByName, seen)
+
+
+def _observed(session: SparkSession, place: Place, export: Export) -> DataFrame:
+    paths = [f"{place.url}/{file.name}" for file in export.files]
+    if not paths:
+        lines = session.createDataFrame([], _LINE)
+    else:
+        reader = session.read.schema(_LINE).option("columnNameOfCorruptRecord", "damaged")
+        lines = reader.option("mode", "PERMISSIVE").json(paths)
+    if export.is_full:
+        item, is_gone = f.col("Item"), f.expr("false")
+    else:
+        item = f.coalesce("NewImage", "OldImage")
+        is_gone = f.col("NewImage").isNull()
+    why = f.concat(f.lit(f"{export.name}: a line is no item in DynamoDB JSON: "), _excerpt())
+    partition = f.coalesce(item["pk"]["S"], f.raise_error(why).cast("string"))
+    return lines.select(
+        partition.alias("partition"),
+        _sort_of(item).alias("sort"),
+        item.alias("item"),
+        f.lit(export.as_of_us).alias("as_of_us"),
+        f.lit(export.from_us).alias("from_us"),
+        f.lit(export.is_full).alias("of_full"),
+        is_gone.alias("is_gone"),
+    )
+
+
+def _excerpt() -> Column:
+    return f.coalesce(f.substring("damaged", 1, 80), f.lit("it has no key"))
+
+
+def _sort_of(item: Column) -> Column:
+    """Without the zero byte that DynamoDB's cells put before each."""
+    return f.substring(f.unbase64(item["sk"]["B"]), _SORT_PREFIX_BYTES + 1, _SORT_BYTES_MAX)
+
+
+def number(name: str) -> Column:
+    """An integer attribute of `item`."""
+    return f.col("item")[name]["N"].cast("bigint")
+
+
+def text(name: str) -> Column:
+    """A text attribute of `item`."""
+    return f.col("item")[name]["S"]
+
+
+def octets(name: str) -> Column:
+    """A bytes attribute of `item`."""
+    return f.unbase64(f.col("item")[name]["B"])
+
+
+def numbers(name: str) -> Column:
+    """An attribute of `item` that is a set of integers; an empty one where it is absent."""
+    return f.coalesce(
+        f.col("item")[name]["NS"].cast("array<bigint>"), f.array().cast("array<bigint>")
+    )
+
+
+def be64(octets_column: Column, at: int) -> Column:
+    """An integer of 8 bytes, big endian, from byte `at` (1 is the first) of a column of bytes."""
+    return f.conv(f.hex(f.substring(octets_column, at, 8)), 16, 10).cast("bigint")
