@@ -9,6 +9,8 @@ AUTH =
 HOST =
 PORT =
 DATA =
+CELLS =
+CELL_DATA =
 CELL =
 ENDPOINT =
 TABLE =
@@ -79,6 +81,7 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 	@exec $(SERVE_ENV)/bin/tidegate serve \
 		$(if $(AUTH),--auth "$(AUTH)") $(if $(HOST),--host "$(HOST)") \
 		$(if $(PORT),--port "$(PORT)") $(if $(DATA),--data "$(DATA)") \
+		$(if $(CELLS),--cells "$(CELLS)") $(if $(CELL_DATA),--cell-data "$(CELL_DATA)") \
 		$(if $(CELL),--cell "$(CELL)") $(if $(ENDPOINT),--endpoint "$(ENDPOINT)") \
 		$(if $(TABLE),--table "$(TABLE)") $(if $(BLOBS),--blobs "$(BLOBS)") \
 		$(if $(MASTER_KEYS),--master-keys "$(MASTER_KEYS)") \

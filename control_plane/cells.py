@@ -11,6 +11,7 @@ from data_plane.core.circuit_breaker import CircuitState
 from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import OpenError, connect, open_table
 from data_plane.embedded.cell import EmbeddedCell
+from data_plane.embedded.failable import FailableCell
 from data_plane.embedded.store import CellOpenError
 from data_plane.ports import Cell, CellUnavailableError, Clock, Key
 from data_plane.runtime.event_loop import EventLoopOffload
@@ -25,7 +26,7 @@ LOCAL: Final = "local"
 PROBE: Final = Key("health", b"\0")
 """What is read to see whether a cell answers; there need not be such an item."""
 
-_COLLECTED_ITEMS_MAX: Final = 1000
+COLLECTED_ITEMS_MAX: Final = 1000
 _FLUSH_PERIOD_US: Final = 10_000_000
 """Counters are written so often: what comes and goes within it costs no write."""
 
@@ -90,34 +91,36 @@ async def _open_embedded(settings: ServerSettings, clock: Clock) -> OpenedCell:
     except OSError as error:
         raise StartError(f"data: cannot use {settings.data}: {error.strerror}") from error
 
-    def gauges() -> Mapping[str, float]:
-        counters = cell.counters
-        try:
-            used_bytes = float(cell.used_bytes)
-        except CellUnavailableError:
-            used_bytes = float("nan")
-        return {
-            "commits_total": counters.commits,
-            "failed_commits_total": counters.failed_commits,
-            "writes_total": counters.writes,
-            "written_bytes_total": counters.bytes_written,
-            "commit_seconds_total": counters.commit_s,
-            "used_bytes": used_bytes,
-            "disk_bytes": cell.disk_bytes,
-        }
-
     return OpenedCell(
         name=LOCAL,
         where=f"data in {settings.data.resolve()}",
         cell=cell,
         control=cell,
         forgets=True,
-        upkeep=lambda now_us: cell.collect(now_us // 1_000_000, _COLLECTED_ITEMS_MAX),
+        upkeep=lambda now_us: cell.collect(now_us // 1_000_000, COLLECTED_ITEMS_MAX),
         is_full=lambda: cell.is_full,
-        gauges=gauges,
+        gauges=lambda: embedded_gauges(cell),
         close=cell.close,
         copy=cell.copy,
     )
+
+
+def embedded_gauges(cell: EmbeddedCell | FailableCell) -> Mapping[str, float]:
+    """The metrics of an embedded cell."""
+    counters = cell.counters
+    try:
+        used_bytes = float(cell.used_bytes)
+    except CellUnavailableError:
+        used_bytes = float("nan")
+    return {
+        "commits_total": counters.commits,
+        "failed_commits_total": counters.failed_commits,
+        "writes_total": counters.writes,
+        "written_bytes_total": counters.bytes_written,
+        "commit_seconds_total": counters.commit_s,
+        "used_bytes": used_bytes,
+        "disk_bytes": cell.disk_bytes,
+    }
 
 
 async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:

@@ -23,6 +23,15 @@ from control_plane.master_keys import OpenedKeys, open_keys
 from control_plane.metadata_cache.opening import CachePorts, CacheSettings, open_beside_event_loop
 from control_plane.queues_at_start import CREATED, QueuesAtStart
 from control_plane.root_account import open_root_account
+from control_plane.several_cells import SeveralCells
+from control_plane.several_opening import (
+    as_opened,
+    check_one_cell,
+    gauges_of,
+    open_several,
+    served_so_far,
+    states,
+)
 from control_plane.service import Ground, Service, ServiceSettings
 from control_plane.tls import check_tls, tls_files
 from data_plane import VERSION
@@ -58,16 +67,18 @@ _SCRAPE_US_MAX: Final = 8_000_000
 class TidegateServer:
     """Everything of one server process, wired up. Made inside the event loop that runs it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what was opened, and what it is told with
         self,
         settings: ServerSettings,
         opened: OpenedCell,
         keys: OpenedKeys,
         clock: Clock,
         log: LogWriter,
+        several: SeveralCells | None = None,
     ) -> None:
         self.settings = settings
         self.opened = opened
+        self.several = several
         self.keys = keys
         self.clock = clock
         entropy = SystemEntropy()
@@ -79,7 +90,7 @@ class TidegateServer:
             CacheSettings(nodes, layout), CachePorts(clock, entropy, self.waits, log_circuit)
         )
         ground = Ground(
-            cells={opened.name: opened.cell},
+            cells={opened.name: opened.cell} if several is None else several.standard,
             control=opened.control,
             bodies={opened.name: opened.bodies} if opened.bodies is not None else {},
             clock=self.clock,
@@ -88,6 +99,9 @@ class TidegateServer:
             registry_secret=keys.registry_secret,
             master_keys=keys.master_keys,
             cache_nodes=self.cache.nodes if nodes else None,
+            fifo_cells=several.fifo if several is not None else None,
+            placing=several.placing if several is not None else None,
+            cells_control=several,
         )
         self.service = Service(ground, _service_settings(settings), self._served, log.act)
         self.registry, self.engine = self.service.registry, self.service.engine
@@ -103,8 +117,12 @@ class TidegateServer:
         )
         self._started_us = self.clock.now_us()
         self._next_counted = 0
+        self._answered = 0
+        if several is not None:
+            several.heart.served = lambda: served_so_far(self._answered, self.metrics.queues)
 
     def _served(self, served: Served) -> None:
+        self._answered += 1
         self.metrics.served(served)
         self.log.served(served)
 
@@ -139,6 +157,8 @@ class TidegateServer:
         # nothing else.
         steps = (self._upkeep_step, self.engine.sweep_bodies, self.service.move_runner.step)
         upkeep = {asyncio.create_task(self._upkeep(step)) for step in steps}
+        for period_s, step in self.several.steps if self.several is not None else ():
+            upkeep.add(asyncio.create_task(self._upkeep(step, period_s)))
         try:
             async with copies_for_exports(self.settings.data, self.opened.copy):
                 return await self.http.serve(stop)
@@ -158,9 +178,11 @@ class TidegateServer:
         except CellUnavailableError as error:
             self.log.event("warning", "upkeep", error=str(error))
 
-    async def _upkeep(self, step: Callable[[], Awaitable[object]]) -> None:
+    async def _upkeep(
+        self, step: Callable[[], Awaitable[object]], period_s: float = _UPKEEP_PERIOD_S
+    ) -> None:
         while True:
-            await asyncio.sleep(_UPKEEP_PERIOD_S)
+            await asyncio.sleep(period_s)
             try:
                 await step()
             except CellUnavailableError as error:
@@ -196,7 +218,7 @@ class TidegateServer:
         body = {
             "status": "ok" if healthy else "unavailable",
             "version": VERSION,
-            "cells": {self.opened.name: state},
+            "cells": {self.opened.name: state} if self.several is None else states(self.several),
             "authentication": self.settings.auth,
         }
         return HttpResponse(
@@ -224,7 +246,7 @@ class TidegateServer:
                 self.http.in_flight,
                 (now_us - self._started_us) / 1_000_000,
                 now_us // 1000,
-                {self.opened.name: {**own, **self.opened.gauges()}},
+                {self.opened.name: {**own, **self.opened.gauges()}, **gauges_of(self.several)},
                 {guard.name: guard.gauges() for guard in guards} | self.cache.gauges(),
                 {"busy": self.overload.busy, "exhausted": self.overload.exhausted},
             )
@@ -308,13 +330,19 @@ async def _run(
     log = LogWriter(_write_to_stderr, clock, settings.log_level)
     logging.basicConfig(handlers=[LogHandler(log, loop)], level=logging.INFO, force=True)
     loop.set_exception_handler(log.loop_error)
-    opened = await open_cell(settings, clock)
+    several: SeveralCells | None = None
+    if settings.cells > 1:
+        several = await open_several(settings, clock, SystemEntropy())
+        opened = as_opened(several)
+    else:
+        check_one_cell(settings)
+        opened = await open_cell(settings, clock)
     try:
         keys = await open_keys(settings, opened.control, clock, SystemEntropy())
     except StartError:
         await opened.close()
         raise
-    server = TidegateServer(settings, opened, keys, clock, log)
+    server = TidegateServer(settings, opened, keys, clock, log, several)
     try:
         await server.make_queues(declared)
         greeting = await server.greeting()

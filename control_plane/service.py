@@ -18,7 +18,8 @@ from control_plane.metadata_cache.nodes import CacheNodes
 from control_plane.operations.account_catalog import account_operations
 from control_plane.operations.administration import Administration, Record
 from control_plane.operations.catalog import queue_operations
-from control_plane.registry import Registry
+from control_plane.places.report import CellsControl
+from control_plane.registry import Placing, Registry
 from control_plane.sweep import sweep_dropped
 from data_plane.bag.engine import Bag
 from data_plane.engine import Engine
@@ -41,7 +42,9 @@ class Ground:
 
     `cells` hold messages, by the names that definitions of queues have; `control` is the
     registry's, as the control plane uses it. `bodies` has what is too big for items of a cell.
-    `cache_nodes` are those of the cache that front ends share, if there is one.
+    `cache_nodes` are those of the cache that front ends share, if there is one. Where there are
+    several cells, `fifo_cells` are those of FIFO queues, `placing` says where new queues go, and
+    `cells_control` is for who administers them.
     """
 
     cells: Mapping[str, Cell]
@@ -53,6 +56,9 @@ class Ground:
     registry_secret: bytes = field(repr=False)
     master_keys: MasterKeys | None
     cache_nodes: CacheNodes | None = None
+    fifo_cells: Mapping[str, Cell] | None = None
+    placing: Placing | None = None
+    cells_control: CellsControl | None = None
 
     def cached_control(self) -> CachedCell | None:
         """The registry's cell behind the shared cache; None where there is none."""
@@ -104,11 +110,13 @@ class Service:
             sixty_second_rules=settings.sixty_second_rules,
             secret=ground.registry_secret,
             recent=cached,
+            placing=ground.placing,
         )
         data_keys = DataKeys(clock, entropy, waits, control, ground.master_keys)
-        ports = (ground.cells, clock, entropy, waits, ground.bodies, self.registry, data_keys)
+        ports = (clock, entropy, waits, ground.bodies, self.registry, data_keys)
         room = settings.answer_bytes_max
-        bag, log = Bag(*ports, room), Log(*ports, room)
+        self._fifo_cells = ground.fifo_cells or ground.cells
+        bag, log = Bag(ground.cells, *ports, room), Log(self._fifo_cells, *ports, room)
         self.engine = Engine(bag, log)
         expected = None
         if settings.auto_create_queues:
@@ -143,4 +151,4 @@ class Service:
 
         Raises CellUnavailableError.
         """
-        return await sweep_dropped(self.registry, self.cells, self.clock.now_us())
+        return await sweep_dropped(self.registry, self._fifo_cells, self.clock.now_us())

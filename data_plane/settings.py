@@ -8,7 +8,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from data_plane.core.identifiers import is_account, is_region
-from data_plane.core.limits import CALLS_MAX_DEFAULT, LONG_POLLS_MAX_DEFAULT
+from data_plane.core.limits import (
+    CALLS_MAX_DEFAULT,
+    LONG_POLLS_MAX_DEFAULT,
+    REPLICATION_FACTOR_MAX,
+)
 from data_plane.stored.bounds import BLOB_THRESHOLD_BYTES
 
 LOG_LEVELS: Final = ("error", "warning", "info")
@@ -60,8 +64,11 @@ class ServerSettings:
     At most `requests_max` requests are worked on at a time; beside them `long_polls_max` may wait.
     A request that has waited `lag_s_max` before anything looks at it is refused.
 
-    `data` is for an embedded cell. For one on DynamoDB there are `table`, `endpoint` ("": AWS's own
-    in `region`), `connections` at most, and `cell_deadline_s` for a call with all its repetitions.
+    `data` is for an embedded cell. With `cells` above 1 there are so many, which hold copies for
+    each other: in the directories `cell_data`, with commas between them ("": in `data`).
+
+    For one on DynamoDB there are `table`, `endpoint` ("": AWS's own in `region`), `connections` at
+    most, and `cell_deadline_s` for a call with all its repetitions.
     Its packed bodies of more than `blob_threshold_bytes` go to `blobs`: `s3://bucket[/prefix]` at
     `blobs_endpoint` ("": the cell's), or a directory ("": `blobs` in `data`).
 
@@ -79,6 +86,8 @@ class ServerSettings:
     port: int = 9324
     cell: str = "embedded"
     data: Path = Path("data")
+    cells: int = 1
+    cell_data: str = ""
     endpoint: str = ""
     table: str = "tidegate"
     connections: int = 32
@@ -228,7 +237,33 @@ class ServerSettings:
             )
         if not self.cell_deadline_s > 0:
             raise SettingError("cell-deadline", f"{self.cell_deadline_s} is not above 0")
+        self._check_several()
         self._check_blobs()
+
+    @property
+    def cell_folders(self) -> tuple[Path, ...]:
+        """Directories of several embedded cells, where a setting names them."""
+        return tuple(Path(text.strip()) for text in self.cell_data.split(",") if text.strip())
+
+    def _check_several(self) -> None:
+        if not 1 <= self.cells <= REPLICATION_FACTOR_MAX:
+            raise SettingError(
+                "cells", f"{self.cells} is not within 1 and {REPLICATION_FACTOR_MAX}"
+            )
+        if self.cells > 1 and self.cell != "embedded":
+            raise SettingError("cells", f"of the kind {self.cell!r} there is one")
+        if not self.cell_data:
+            return
+        folders = self.cell_folders
+        if len(folders) != self.cells:
+            raise SettingError(
+                "cell-data",
+                f"{len(folders)} directories are not one for each of {self.cells} cells",
+            )
+        if self.cells == 1:
+            raise SettingError("cell-data", "the directory of one cell is --data")
+        if len({folder.absolute() for folder in folders}) != len(folders):
+            raise SettingError("cell-data", "a directory is there more than once")
 
     def _check_blobs(self) -> None:
         if self.blobs and self.cell == "embedded":

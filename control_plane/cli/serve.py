@@ -39,6 +39,23 @@ _DEFAULTS = ServerSettings()
     help="Directory of the embedded cell; it is made if it does not exist.",
 )
 @click.option(
+    "--cells",
+    envvar="TIDEGATE_CELLS",
+    type=int,
+    default=_DEFAULTS.cells,
+    show_envvar=True,
+    help="How many embedded cells there are; several hold copies for each other.",
+)
+@click.option(
+    "--cell-data",
+    envvar="TIDEGATE_CELL_DATA",
+    metavar="DIRECTORY,...",
+    default=_DEFAULTS.cell_data,
+    show_envvar=True,
+    show_default="cell-1, ... in --data",
+    help="Directories of several cells, which may be on disks of their own.",
+)
+@click.option(
     "--cell",
     envvar="TIDEGATE_CELL",
     metavar=f"[{'|'.join(CELLS)}]",

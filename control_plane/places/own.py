@@ -70,7 +70,10 @@ async def names_of(cell: Cell) -> tuple[str, Mapping[str, str]] | None:
 
 
 class OwnPlacement:
-    """The registry's placement over `cells`, which may grow. `paths` has where each of them is."""
+    """The registry's placement over `cells`, which may grow. `paths` has where each of them is.
+
+    Cells that are `empty` get nothing: they are still counted on for what they have lost.
+    """
 
     def __init__(
         self,
@@ -84,6 +87,7 @@ class OwnPlacement:
         self._clock = clock
         self._waits = waits
         self._lacking: set[str] = set()
+        self.empty: set[str] = set()
         self._is_changing = False
         self.stored = stored
         self.paths = dict(paths)
@@ -143,8 +147,8 @@ class OwnPlacement:
         """Whether the cell has stored it."""
         self._lacking.add(name)
         cell = self._cells.get(name)
-        if cell is None:
-            return False  # It is not open; who opens it finds what it missed.
+        if cell is None or name in self.empty:
+            return False
         try:
             await cell.put(OWN, _encode(_Own(name, stored, paths)))
         except CellUnavailableError:
@@ -159,11 +163,11 @@ async def open_own_placement(
     clock: Clock,
     entropy: Entropy,
     waits: Waits,
-) -> tuple[OwnPlacement, set[str]]:
-    """The placement as the cells say, or a first one over all of them; which cells are empty.
+) -> OwnPlacement:
+    """The placement as the cells say, or a first one over all of them.
 
-    `cells` are those that could be opened, `paths` says where all are, by name. Raises
-    OwnPlacementError, CellUnavailableError, UnreadablePlaceError.
+    `cells` are those that could be opened, `paths` says where all are, by name; what was removed
+    stays so. Raises OwnPlacementError, CellUnavailableError, UnreadablePlaceError.
     """
     found = await _read(cells, waits)
     have = [own for own in found.values() if own is not None]
@@ -176,7 +180,7 @@ async def open_own_placement(
         stored = StoredPlacement(first, len(names), nonce)
         own = OwnPlacement(cells, clock, waits, stored, paths)
         await own._store(stored, paths)  # noqa: SLF001 - the one who makes it
-        return own, set()
+        return own
     latest = max(have, key=lambda own: _order(own.stored.placement))
     voters = [own for own in have if own.cell in latest.paths]
     if 2 * len(voters) <= len(latest.paths):
@@ -184,13 +188,15 @@ async def open_own_placement(
             f"{len(voters)} of {len(latest.paths)} cells can be read, which is not more than half:"
             f" {_listed(latest.paths)}"
         )
-    known = {**latest.paths, **paths}
+    removed = {own.cell for own in have} - latest.paths.keys()
+    known = {**latest.paths, **{name: paths[name] for name in paths.keys() - removed}}
     own = OwnPlacement(cells, clock, waits, latest.stored, latest.paths)
+    own.empty = {name for name, held in found.items() if held is None and name in latest.paths}
     # What was half written when the process ended counts only now.
     await own._store(latest.stored, latest.paths)  # noqa: SLF001
     if known != latest.paths:
         await own.change_cells(known, nonce)
-    return own, {name for name, held in found.items() if held is None}
+    return own
 
 
 async def _read(cells: Mapping[str, Cell], waits: Waits) -> dict[str, _Own | None]:

@@ -6,22 +6,27 @@ from typing import Final
 
 from control_plane.places.items import CellSeen
 from data_plane.core.deadline import deadline
-from data_plane.ports import Cell, CellUnavailableError, Clock, Key, Waits
+from data_plane.ports import Cell, CellUnavailableError, Clock, Key
 
 PROBE_US_MAX: Final = 1_000_000
 """A cell that takes longer does not answer."""
 
 STORED_PROBE: Final = Key("M|probe", b"\0")
 _FORMAT: Final = 1
+_US_PER_S: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedCell:
-    """A cell to watch: how it is probed, how much it holds, whether it takes no more."""
+    """A cell to watch: how it is probed, and what its adapter knows.
+
+    `requests` counts those that it was sent since it was opened.
+    """
 
     probe: Callable[[], Awaitable[object]]
     used_bytes: Callable[[], int]
     is_full: Callable[[], bool]
+    requests: Callable[[], int]
 
 
 async def probe_by_write(cell: Cell, clock: Clock) -> None:
@@ -29,66 +34,109 @@ async def probe_by_write(cell: Cell, clock: Clock) -> None:
     await cell.put(STORED_PROBE, {"v": _FORMAT, "t": clock.now_us()})
 
 
-class CellWatch:
-    """Probes the cells, and remembers since when each answers or fails.
+@dataclass(slots=True)
+class _Watched:
+    answers: bool = True
+    since_us: int = 0
+    latency_us: int = 0
+    probing_since_us: int = 0
+    requests: int = 0
+    requests_per_s: float = 0.0
+    counted_us: int = 0
 
-    `failed` is called when a cell that answered does not any more.
+
+class CellWatch:
+    """Remembers since when each of the cells answers or fails.
+
+    `failed` is called when a cell that answered does not any more. Cells may come and go.
     """
 
-    def __init__(
-        self,
-        cells: Mapping[str, WatchedCell],
-        clock: Clock,
-        waits: Waits,
-        failed: Callable[[str], None] = lambda _name: None,
-    ) -> None:
+    def __init__(self, cells: Mapping[str, WatchedCell], clock: Clock) -> None:
         self._cells = cells
         self._clock = clock
-        self._waits = waits
-        self._under_way: set[str] = set()
-        self.failed = failed
-        self.seen: dict[str, CellSeen] = {}
+        self._watched: dict[str, _Watched] = {}
+        self.failed: Callable[[str], None] = lambda _name: None
 
-    async def probe(self) -> None:
-        """Probe all cells side by side; one whose last probe is still under way has failed."""
-        names = list(self._cells)
-        begun = [name for name in names if name not in self._under_way]
-        for name in names:
-            if name not in begun:
-                self._note(name, answers=False, latency_us=PROBE_US_MAX)
-        for outcome in await self._waits.all_of([self._probe(name) for name in begun]):
-            if isinstance(outcome, Exception):
-                raise outcome
-        for name in self.seen.keys() - self._cells.keys():
-            del self.seen[name]
+    def idle(self) -> list[str]:
+        """Cells without a probe under way."""
+        return [name for name in self._cells if not self._of(name).probing_since_us]
 
-    def report(self) -> dict[str, CellSeen]:
-        """What is seen, as heartbeats say it; cells that were never probed are left out."""
-        report = {}
-        for name, seen in self.seen.items():
-            cell = self._cells[name]
-            report[name] = seen._replace(used_bytes=cell.used_bytes(), full=cell.is_full())
-        return report
-
-    async def _probe(self, name: str) -> None:
-        self._under_way.add(name)
-        begun_us = self._clock.now_us()
+    async def probe(self, name: str) -> None:
+        """Probe a cell. What it takes too long to answer, `look` notices."""
+        watched, cell = self._of(name), self._cells[name]
+        begun_us = watched.probing_since_us = self._clock.now_us()
         try:
             with deadline(begun_us + PROBE_US_MAX):
-                await self._cells[name].probe()
+                await cell.probe()
         except CellUnavailableError:
             answers = False
         else:
             answers = True
         finally:
-            self._under_way.discard(name)
-        latency_us = max(0, self._clock.now_us() - begun_us)
-        self._note(name, answers=answers and latency_us < PROBE_US_MAX, latency_us=latency_us)
+            watched.probing_since_us = 0
+        now_us = self._clock.now_us()
+        watched.latency_us = max(0, now_us - begun_us)
+        self._note(name, answers=answers and watched.latency_us < PROBE_US_MAX)
+        self._count(watched, cell.requests(), now_us)
 
-    def _note(self, name: str, *, answers: bool, latency_us: int) -> None:
-        before = self.seen.get(name)
-        changed = before is None or before.answers != answers
-        since_us = self._clock.now_us() if changed or before is None else before.since_us
-        self.seen[name] = CellSeen(answers, since_us, latency_us)
-        if changed and not answers:
+    def look(self) -> None:
+        """Notice cells whose probe takes too long, and those that are no more."""
+        now_us = self._clock.now_us()
+        for name in self._watched.keys() - self._cells.keys():
+            del self._watched[name]
+        for name, watched in list(self._watched.items()):
+            since_us = watched.probing_since_us
+            if since_us and now_us - since_us >= PROBE_US_MAX:
+                watched.latency_us = now_us - since_us
+                self._note(name, answers=False)
+
+    def failing(self, for_us: int) -> list[str]:
+        """Cells that have not answered for so long."""
+        now_us = self._clock.now_us()
+        return [
+            name
+            for name, watched in self._watched.items()
+            if not watched.answers and now_us - watched.since_us >= for_us
+        ]
+
+    def report(self, lags_us: Mapping[str, int]) -> dict[str, CellSeen]:
+        """What is seen, with what each cell is behind; cells that were never probed are missing."""
+        return {
+            name: CellSeen(
+                watched.answers,
+                watched.since_us,
+                watched.latency_us,
+                _used(self._cells[name]),
+                self._cells[name].is_full(),
+                watched.requests_per_s,
+                lags_us.get(name, 0),
+            )
+            for name, watched in self._watched.items()
+            if watched.since_us and name in self._cells
+        }
+
+    def _of(self, name: str) -> _Watched:
+        return self._watched.setdefault(name, _Watched())
+
+    def _note(self, name: str, *, answers: bool) -> None:
+        watched = self._of(name)
+        if watched.since_us and watched.answers == answers:
+            return
+        watched.answers, watched.since_us = answers, self._clock.now_us()
+        if not answers:
             self.failed(name)
+
+    @staticmethod
+    def _count(watched: _Watched, requests: int, now_us: int) -> None:
+        passed_us = now_us - watched.counted_us
+        if watched.counted_us and passed_us > 0:
+            done = max(0, requests - watched.requests)
+            watched.requests_per_s = done * _US_PER_S / passed_us
+        watched.requests, watched.counted_us = requests, now_us
+
+
+def _used(cell: WatchedCell) -> int:
+    try:
+        return cell.used_bytes()
+    except CellUnavailableError:
+        return 0

@@ -1,0 +1,188 @@
+"""Opens the several cells that the settings name, and finds out where the registry lies."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from control_plane.cell_folders import NEW_FOLDER, FolderCell, Folders
+from control_plane.cells import OpenedCell, StartError
+from control_plane.core.queue_lifecycle import FIFO_SUFFIX
+from control_plane.places import changes
+from control_plane.places.beating import QueueName, Served
+from control_plane.places.items import UnreadablePlaceError
+from control_plane.places.own import OwnPlacementError, names_of, open_own_placement
+from control_plane.places.report import CellCommandError
+from control_plane.places.stored import NONCE_BYTES
+from control_plane.several_cells import Opened, SeveralCells
+from data_plane.http.metrics import QueueTotals
+from data_plane.ports import CellUnavailableError, Clock, Entropy
+from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.settings import ServerSettings
+
+_DATA_FILE: Final = "data.mdb"
+
+LOG: Final = logging.getLogger(__name__)
+
+
+async def open_several(settings: ServerSettings, clock: Clock, entropy: Entropy) -> SeveralCells:
+    """The embedded cells of a service that has several. Raises StartError."""
+    if (settings.data / _DATA_FILE).exists():
+        raise StartError(
+            f"cells: {settings.data} is the one cell of a service; name another --data for several"
+        )
+    folders = Folders(settings.data, clock)
+    opened = await _open_folders(folders, _wanted(settings, folders), clock)
+    try:
+        return await _put_together(folders, opened, clock, entropy)
+    except (OwnPlacementError, UnreadablePlaceError, changes.PlacementChangeError) as error:
+        reasons = [folder.cell.reason for folder in opened.folders.values() if folder.cell.reason]
+        await _close(opened)
+        raise StartError("; ".join([f"cells: {error}", *reasons])) from error
+    except CellUnavailableError as error:
+        await _close(opened)
+        raise StartError(f"cells: the registry does not answer: {error}") from error
+    except BaseException:
+        await _close(opened)
+        raise
+
+
+def check_one_cell(settings: ServerSettings) -> None:
+    """Raise StartError where the data are those of a service of several cells."""
+    first = settings.data / NEW_FOLDER.format(number=1)
+    if settings.cell == "embedded" and (first / _DATA_FILE).exists():
+        raise StartError(f"cells: {settings.data} has several cells; how many, say --cells")
+
+
+def _wanted(settings: ServerSettings, folders: Folders) -> list[str]:
+    named = settings.cell_folders
+    if named:
+        return [folders.text_of(Path(path).absolute()) for path in named]
+    return [NEW_FOLDER.format(number=number) for number in range(1, settings.cells + 1)]
+
+
+async def _open_folders(folders: Folders, wanted: Sequence[str], clock: Clock) -> Opened:
+    """Those that are wanted, and others that they know of, by the names that they know."""
+    found: list[tuple[str, FolderCell, str | None]] = []
+    others: dict[str, str] = {}
+    for path in wanted:
+        folder = folders.open("", path)
+        known = None if folder.cell.reason else await names_of(folder.cell)
+        if known is not None:
+            others.update(known[1])
+        found.append((path, folder, known[0] if known is not None else None))
+    taken = {name for _, _, name in found if name is not None}
+    opened = Opened()
+    for path, folder, known_name in found:
+        name = known_name or next(
+            (name for name, known in others.items() if known == path and name not in taken), None
+        )
+        if name is None:
+            unused = (NEW_FOLDER.format(number=number) for number in range(1, 1000))
+            name = next(one for one in unused if one not in taken and one not in others)
+        taken.add(name)
+        opened.add(FolderCell(name, folder.path, folder.cell), path, clock)
+    for name, path in others.items():
+        if name not in taken:
+            opened.add(folders.open(name, path), path, clock)
+    for folder in opened.folders.values():
+        if folder.cell.reason:
+            LOG.error("%s cannot be opened: %s", folder.name, folder.cell.reason)
+    return opened
+
+
+async def _put_together(
+    folders: Folders, opened: Opened, clock: Clock, entropy: Entropy
+) -> SeveralCells:
+    waits = EventLoopWaits(clock)
+    own = await open_own_placement(opened.plain, opened.paths, clock, entropy, waits)
+    for name in [name for name in opened.folders if name not in own.paths]:
+        LOG.warning("%s was removed: what is in %s is not used", name, opened.folders[name].path)
+        await opened.drop(name).cell.close()
+    for name, folder in opened.folders.items():
+        if folder.cell.reason or name in own.empty:
+            placement = own.placement()
+            await own.change(
+                placement.epoch,
+                entropy.random_bytes(NONCE_BYTES),
+                lambda held, name=name: changes.without(  # type: ignore[misc]
+                    held.placement, name, held.factor, clock.now_us()
+                ),
+            )
+    several = SeveralCells(opened, own, folders, clock, entropy, waits)
+    await several.make_missing()
+    for name in sorted(own.empty):
+        LOG.warning("%s has lost what it held", name)
+        try:
+            await several.give_up_lost(name)
+        except CellCommandError as error:
+            await opened.folders[name].cell.fail(str(error))
+    return several
+
+
+async def _close(opened: Opened) -> None:
+    for folder in opened.folders.values():
+        await folder.cell.close()
+
+
+def as_opened(several: SeveralCells) -> OpenedCell:
+    """All of them as the one cell that a server asks about the registry."""
+
+    async def upkeep(now_us: int) -> None:
+        for folder in list(several.cells.folders.values()):
+            await folder.collect(now_us)
+
+    folders = several.cells.folders
+    where = ", ".join(str(folder.path) for folder in folders.values())
+    return OpenedCell(
+        name="registry",
+        where=f"data in {len(folders)} cells: {where}",
+        cell=several.control,
+        control=several.control,
+        forgets=True,
+        upkeep=upkeep,
+        is_full=lambda: False,
+        gauges=dict,
+        close=several.close,
+    )
+
+
+def states(several: SeveralCells) -> Mapping[str, str]:
+    """For a health check: each cell's."""
+    seen = several.watch.report({})
+    return {
+        name: "unavailable"
+        if folder.cell.reason or (name in seen and not seen[name].answers)
+        else "full"
+        if folder.cell.is_full
+        else "available"
+        for name, folder in several.cells.folders.items()
+    }
+
+
+def gauges_of(several: SeveralCells | None) -> Mapping[str, Mapping[str, float]]:
+    """For metrics: each cell's, where there are several."""
+    if several is None:
+        return {}
+    seen = several.watch.report(several.heart.cell_lags_us())
+    gauges: dict[str, Mapping[str, float]] = {}
+    for name, folder in several.cells.folders.items():
+        one = seen.get(name)
+        placements = [held.placement for held in several.known.placements.values()]
+        gauges[name] = {
+            "available": float(one is not None and one.answers),
+            "probe_seconds": one.latency_us / 1_000_000 if one is not None else float("nan"),
+            "lag_seconds": one.lag_us / 1_000_000 if one is not None else float("nan"),
+            "groups": sum(
+                any(member.cell == name for member in placement.members) for placement in placements
+            ),
+            "groups_decided": sum(placement.members[0].cell == name for placement in placements),
+            **folder.gauges(),
+        }
+    return gauges
+
+
+def served_so_far(requests: int, queues: Mapping[QueueName, QueueTotals]) -> Served:
+    """What heartbeats make rates of, from a server's metrics."""
+    fifo = {name: totals.sent for name, totals in queues.items() if name[2].endswith(FIFO_SUFFIX)}
+    return Served(requests, fifo)
