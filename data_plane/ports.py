@@ -6,7 +6,7 @@ attribute names to values; docs/storage.md lists every item that exists.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -238,6 +238,15 @@ class Cell(Protocol):
         The cell removes all of them together, soon, or leaves each to its time to live (`x`).
         Costs no request and waits for nothing.
         """
+        ...
+
+
+@runtime_checkable
+class Replicated(Protocol):
+    """A cell of several, where an append that failed may be seen before all of them have it."""
+
+    async def complete(self, item: Item) -> None:
+        """See that all have it, before it counts as acknowledged. Raises CellUnavailableError."""
         ...
 
 

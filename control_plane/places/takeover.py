@@ -130,6 +130,12 @@ class WaitingCell:
         """As the cell within."""
         return await self._patiently(lambda: self.inner.drop(partition, budget))
 
+    async def complete(self, item: Item) -> None:
+        """As `Fanout.complete`; what a chain shows is complete."""
+        inner = self.inner
+        if isinstance(inner, Fanout):
+            await self._patiently(lambda: inner.complete(item))
+
     async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make the call again while its group fails and its request has time.
 

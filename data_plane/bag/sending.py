@@ -25,6 +25,7 @@ from data_plane.ports import (
     CellFullError,
     CellUnavailableError,
     Item,
+    Replicated,
 )
 from data_plane.stored import counting, keys
 from data_plane.stored.bodies import check_in_time
@@ -345,6 +346,8 @@ async def _ids_in(at: Access, item: Item, submission: Submission) -> dict[int, b
 
 async def make_known(at: Access, segment: Item) -> None:
     """See that readers find a segment of which nobody knows what was done to that end."""
+    if isinstance(at.cell, Replicated):
+        await at.cell.complete(segment)
     await fair.announce(at)
     if not at.cell.chooses_stamps:
         # Nobody knows when it arrived: an attempt that nobody answered stored it.

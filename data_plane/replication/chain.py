@@ -31,7 +31,12 @@ from data_plane.ports import (
     Written,
     no_tallies,
 )
-from data_plane.replication.member_cell import MemberCell, StalePlacementError, members_of
+from data_plane.replication.member_cell import (
+    MemberCell,
+    StalePlacementError,
+    check_joined,
+    members_of,
+)
 from data_plane.replication.placement import Placement
 
 REVISION: Final = "R"
@@ -41,6 +46,7 @@ TOMBSTONE_S: Final = 24 * 3600
 """How long a removed item is remembered: a copy of it that is under way arrives within minutes."""
 
 _DECISIONS_MAX: Final = 8
+_GET_MANY_MAX: Final = 100
 _HIGHEST: Final = b"\xff" * 64
 
 
@@ -102,6 +108,7 @@ class Chain:
             occupant = written.before
             if written.applied or occupant == image:
                 time_ms = await _hand_down(at, others, key, image, counted)
+                check_joined(at, self._placement())
                 before = _bare(written.before) if written.applied else None
                 return Written(applied=True, before=before, time_ms=max(written.time_ms, time_ms))
             _check_epoch(at, occupant)
@@ -131,6 +138,7 @@ class Chain:
             return await _refused(at, others, key, written)
         image = apply(marked, written.before)
         time_ms = await _hand_down(at, others, key, image, counted)
+        check_joined(at, self._placement())
         before = _bare(written.before)
         return Written(applied=True, before=before, time_ms=max(written.time_ms, time_ms))
 
@@ -158,6 +166,7 @@ class Chain:
             written = await head.put(key, image, (_as_it_is(occupant),), counted)
             if written.applied or written.before == image:
                 down_ms = await _hand_down(at, others, key, image, counted)
+                check_joined(at, self._placement())
                 return Written(
                     applied=True, before=_bare(occupant), time_ms=max(written.time_ms, down_ms)
                 )
@@ -175,17 +184,25 @@ class Chain:
 
     # Reading
 
-    def _tail(self) -> MemberCell:
+    def _readers(self) -> tuple[MemberCell, list[MemberCell]]:
+        """The last full member, and those behind it, which join."""
         at = self._placement()
-        return members_of(at, self._cells)[at.tail]
+        members = members_of(at, self._cells)
+        return members[at.tail], members[at.tail + 1 :]
 
     async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
         """Read one item."""
-        return _bare(await self._tail().get(key, strong=strong))
+        tail, joining = self._readers()
+        found = await tail.get(key, strong=strong)
+        if found is not None:
+            await _let_have(joining, {key: found})
+        return _bare(found)
 
     async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
         """Read up to 100 items in one request; absent ones are missing from the answer."""
-        found = await self._tail().get_many(keys, strong=strong)
+        tail, joining = self._readers()
+        found = await tail.get_many(keys, strong=strong)
+        await _let_have(joining, found)
         return {key: bare for key, item in found.items() if (bare := _bare(item)) is not None}
 
     async def query(  # noqa: PLR0913 - a range has that many sides
@@ -199,11 +216,12 @@ class Chain:
         strong: bool = True,
     ) -> list[Item]:
         """Read items with `after < sort <= until` in order of `sort`, at most `limit` of them."""
-        tail = self._tail()
+        tail, joining = self._readers()
         while True:
             page = await tail.query(
                 partition, after=after, until=until, limit=limit, reverse=reverse, strong=strong
             )
+            await _let_have(joining, {item.key: item.attributes for item in page})
             present = [
                 Item(item.key, bare)
                 for item in page
@@ -229,12 +247,18 @@ async def _hand_down(
 ) -> int:
     """Give an item to the members behind the first, one after the other: the latest time, in ms.
 
-    A member that has a later revision has this one in it. Raises StalePlacementError,
-    CellUnavailableError; then some members have the item, and others may hand it on.
+    A member that has a later revision has this one in it, unless it is past its time: what began
+    anew where it was removed counts from 1 again. Raises StalePlacementError, CellUnavailableError;
+    then some members have the item, and others may hand it on.
     """
     latest_ms, older = 0, older_than(image)
     for member in others:
         written = await member.put(key, image, older, tallies)
+        if not written.applied and _is_past(written.before, written.time_ms):
+            if _is_past(image, written.time_ms):
+                continue
+            replaced = (_as_it_is(written.before), _not_later(_epoch(image)))
+            written = await member.put(key, image, replaced, tallies)
         latest_ms = max(latest_ms, written.time_ms)
         if written.applied:
             continue
@@ -242,6 +266,27 @@ async def _hand_down(
         if _epoch(written.before) < _epoch(image):
             raise CellUnavailableError(f"members of {at.group} have items of different histories")
     return latest_ms
+
+
+def _is_past(item: Attributes | None, time_ms: int) -> bool:
+    expires_s = None if item is None else item.get("x")
+    return isinstance(expires_s, int) and expires_s * 1000 <= time_ms
+
+
+async def _let_have(joining: Sequence[MemberCell], found: Mapping[Key, Attributes]) -> None:
+    """Give joining members what was read, before anybody acts on it.
+
+    It may be half way to them, and the copy under way past it: once they serve, it would be seen no
+    more. Raises CellUnavailableError.
+    """
+    keys = list(found)
+    for member in joining:
+        for start in range(0, len(keys), _GET_MANY_MAX):
+            asked = keys[start : start + _GET_MANY_MAX]
+            present = await member.get_many(asked)
+            for key in asked:
+                if _revision(present.get(key)) < _revision(found[key]):
+                    await member.put(key, found[key], older_than(found[key]))
 
 
 def older_than(image: Attributes) -> Condition:

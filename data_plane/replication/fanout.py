@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from data_plane.ports import (
     ALWAYS,
+    ITEM_ABSENT,
     SETTLE_US,
     Append,
     Appended,
@@ -28,7 +29,7 @@ from data_plane.ports import (
     Written,
     no_tallies,
 )
-from data_plane.replication.member_cell import MemberCell, members_of
+from data_plane.replication.member_cell import MemberCell, check_joined, members_of
 from data_plane.replication.placement import Member, Placement
 
 PENDING_MAX: Final = 100_000
@@ -89,7 +90,8 @@ class Fanout:
 
     async def append(self, record: Append) -> Appended:
         """Store a new item in all members, under the proposed key: one write each, side by side."""
-        members = members_of(self._placement(), self._cells)
+        at = self._placement()
+        members = members_of(at, self._cells)
         stamp_us = record.proposed_us
         sort = (stamp_us + record.delay_us).to_bytes(8, "big") + record.suffix
         key, item = Key(record.partition, sort), {**record.attributes, "t": stamp_us}
@@ -103,14 +105,30 @@ class Fanout:
 
         if self._acknowledge_first:
             written = await store(members[0])
-            self._tell(key, store)
+            self._tell(at, key, store)
             return Appended(key, stamp_us, written.time_ms)
         latest_ms = 0
         for outcome in await self._waits.all_of([store(member) for member in members]):
             if isinstance(outcome, Exception):
                 raise outcome
             latest_ms = max(latest_ms, outcome.time_ms)
+        check_joined(at, self._placement())
         return Appended(key, stamp_us, latest_ms)
+
+    async def complete(self, item: Item) -> None:
+        """See that all members have an item that was read: who appended it may have failed.
+
+        Readers need not; whoever counts on it as acknowledged has to. Raises CellUnavailableError.
+        """
+        at = self._placement()
+        calls = [
+            member.put(item.key, item.attributes, ITEM_ABSENT)
+            for member in members_of(at, self._cells)[1:]
+        ]
+        for outcome in await self._waits.all_of(calls):
+            if isinstance(outcome, Exception):
+                raise outcome
+        check_joined(at, self._placement())
 
     async def put(
         self,
@@ -120,9 +138,10 @@ class Fanout:
         tallies: Tallies = no_tallies,
     ) -> Written:
         """Replace the whole item if the condition holds where it is decided."""
-        written = await self._first().put(key, attributes, condition, tallies)
+        at, first = self._decider()
+        written = await first.put(key, attributes, condition, tallies)
         if written.applied:
-            self._tell(key, lambda member: member.put(key, attributes, ALWAYS, tallies))
+            self._tell(at, key, lambda member: member.put(key, attributes, ALWAYS, tallies))
         return written
 
     async def update(
@@ -133,19 +152,21 @@ class Fanout:
         tallies: Tallies = no_tallies,
     ) -> Written:
         """Change single attributes if the condition holds where it is decided."""
-        written = await self._first().update(key, change, condition, tallies)
+        at, first = self._decider()
+        written = await first.update(key, change, condition, tallies)
         if written.applied:
             again = _replayed(condition)
-            self._tell(key, lambda member: member.update(key, change, again, tallies))
+            self._tell(at, key, lambda member: member.update(key, change, again, tallies))
         return written
 
     async def delete(
         self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
     ) -> Written:
         """Remove the item if the condition holds where it is decided."""
-        written = await self._first().delete(key, condition, tallies)
+        at, first = self._decider()
+        written = await first.delete(key, condition, tallies)
         if written.applied:
-            self._tell(key, lambda member: member.delete(key, ALWAYS, tallies))
+            self._tell(at, key, lambda member: member.delete(key, ALWAYS, tallies))
         return written
 
     def expire(self, keys: Sequence[Key]) -> None:
@@ -169,13 +190,26 @@ class Fanout:
         """How many changes each member is still to be told."""
         return {member: len(changes) for member, changes in self._pending.items()}
 
-    def _tell(self, key: Key, play: Callable[[MemberCell], Awaitable[Written]]) -> None:
-        for member in self._placement().members[1:]:
-            changes = self._pending.setdefault(member._replace(full=True), deque())
-            changes.append(_Change(key, play, self.now_us()))
-            if len(changes) > PENDING_MAX:
-                changes.popleft()
-                self.forgotten += 1
+    def _tell(
+        self, at: Placement, key: Key, play: Callable[[MemberCell], Awaitable[Written]]
+    ) -> None:
+        """Remember what the first member of `at` has decided for all others, and who joined since.
+
+        Raises StalePlacementError where nobody knows who did.
+        """
+        told = list(at.members[1:])
+        try:
+            told += [member for member in self._placement().members if not at.has(member)]
+        finally:
+            for member in told:
+                self._remember(member._replace(full=True), _Change(key, play, self.now_us()))
+
+    def _remember(self, member: Member, change: _Change) -> None:
+        changes = self._pending.setdefault(member, deque())
+        changes.append(change)
+        if len(changes) > PENDING_MAX:
+            changes.popleft()
+            self.forgotten += 1
 
     async def ship(self) -> int:
         """Tell the other members what was done: how many changes are left to be told.
@@ -225,7 +259,11 @@ class Fanout:
     # Reading
 
     def _first(self) -> MemberCell:
-        return members_of(self._placement(), self._cells)[0]
+        return self._decider()[1]
+
+    def _decider(self) -> tuple[Placement, MemberCell]:
+        at = self._placement()
+        return at, members_of(at, self._cells)[0]
 
     async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
         """Read one item."""

@@ -116,6 +116,16 @@ class MemberCell:
         return len(items)
 
 
+def check_joined(used: Placement, present: Placement) -> None:
+    """Raise StalePlacementError where a write by `used` may be missing in who joined since.
+
+    What is acknowledged is in all members, or comes before what a joining member is copied. So the
+    end of a write is held against a map that is not too old, however long the write took.
+    """
+    if any(not used.has(member) for member in present.members):
+        raise StalePlacementError(f"{used.group} got a member while it was written to")
+
+
 def members_of(placement: Placement, cells: Mapping[str, Cell]) -> list[MemberCell]:
     """The members as cells, in their order. Raises CellUnavailableError for an unknown one."""
     unknown = [member.cell for member in placement.members if member.cell not in cells]

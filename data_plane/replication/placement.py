@@ -46,6 +46,10 @@ class Placement:
         """The position of the last full member."""
         return max(at for at, member in enumerate(self.members) if member.full)
 
+    def has(self, member: Member) -> bool:
+        """Whether it is a member, full or not."""
+        return any(_place(other) == _place(member) for other in self.members)
+
 
 def partition_of(member: Member, partition: str) -> str:
     """What a partition is called in the member's cell."""
@@ -63,8 +67,8 @@ def check_change(before: Placement, after: Placement) -> None:
     """
     if after.group != before.group or after.epoch != before.epoch + 1:
         raise ValueError(f"{before.group}: epoch {after.epoch} does not follow {before.epoch}")
-    left = [member for member in before.members if _finds(after, member)]
-    kept = [member for member in after.members if _finds(before, member)]
+    left = [member for member in before.members if after.has(member)]
+    kept = [member for member in after.members if before.has(member)]
     joined = after.members[len(kept) :]
     if [_place(member) for member in left] != [_place(member) for member in kept]:
         raise ValueError(f"{before.group}: members keep their order")
@@ -79,7 +83,3 @@ def check_change(before: Placement, after: Placement) -> None:
 
 def _place(member: Member) -> tuple[str, int]:
     return member.cell, member.incarnation
-
-
-def _finds(placement: Placement, member: Member) -> bool:
-    return any(_place(other) == _place(member) for other in placement.members)

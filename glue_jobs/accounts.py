@@ -1,0 +1,57 @@
+"""Who may be billed: the accounts file, where there is one.
+
+    {"schema": "tidegate.accounts/1",
+     "accounts": {"111122223333": {"name": "Orders", "fair_queues": ["jobs"]}}}
+
+With it, usage of an account that it has not is an error. Without it every account is billed by its
+id, and no queue is a fair one.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from glue_jobs.arguments import JobError
+from glue_jobs.records import ACCOUNT
+
+SCHEMA: Final = "tidegate.accounts/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """Names of accounts by their ids, and names of fair queues; `known`: there are no others."""
+
+    known: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
+    fair_queues: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def check(self, used: Iterable[str]) -> None:
+        """Raise JobError where one of the accounts is unknown."""
+        unknown = sorted(set(used) - set(self.names)) if self.known else []
+        if unknown:
+            more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            raise JobError(f"account {unknown[0]}{more}: there is usage, and no such account")
+
+
+def read_accounts(text: bytes, name: str) -> Accounts:
+    """Accounts from a file's text. Raises JobError."""
+    try:
+        said = json.loads(text)
+        if said["schema"] != SCHEMA:
+            raise ValueError(f"its schema is not {SCHEMA}")
+        its = {
+            id_: (each["name"], each.get("fair_queues", []))
+            for id_, each in said["accounts"].items()
+        }
+        for id_ in its:
+            if not id_ or not ACCOUNT.fullmatch(id_):
+                raise ValueError(f"{id_!r} is no account id of 12 digits")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise JobError(f"accounts {name}: {reason}") from error
+    return Accounts(
+        known=True,
+        names={id_: str(name) for id_, (name, _) in its.items()},
+        fair_queues={id_: tuple(queues) for id_, (_, queues) in its.items() if queues},
+    )

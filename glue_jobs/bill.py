@@ -1,0 +1,74 @@
+"""The job `bill`: from usage records to invoices, FOCUS tables and statements of a period.
+
+    python -m glue_jobs.bill --usage data/usage --out data/bills --period 2026-11
+
+docs/billing.md says what it writes. What it does depends on its inputs and arguments alone: no
+clock, no randomness; so it can be run again, and writes the same bytes.
+"""
+
+import sys
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Final
+
+from glue_jobs.arguments import Argument, JobError, read
+from glue_jobs.billing_run import BillingRun, Options, Summary
+from glue_jobs.invoicing import period_of
+from glue_jobs.progress import Progress
+from glue_jobs.session import MEMORY_DEFAULT, open_session
+
+ARGUMENTS: Final = (
+    Argument("usage", "Place of usage records: a folder, or s3://bucket[/prefix]."),
+    Argument("out", "Place of bills: a folder, or s3://bucket[/prefix]."),
+    Argument("period", "Month to bill, YYYY-MM."),
+    Argument("account", "Say only this account's invoice.", ""),
+    Argument("accounts", "File of accounts; usage of any other account is an error.", ""),
+    Argument("prices", "Price book, or folder of price books; default: Tidegate's own.", ""),
+    Argument("close", "yes: the period is over; its invoices hold for good.", "no"),
+    Argument("late_periods", "For how many closed periods late records are corrected.", "13"),
+    Argument("memory", "Heap of Spark in local mode.", MEMORY_DEFAULT),
+)
+_WRONG: Final = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code: 0, or 2 after one line that says what is wrong."""
+    try:
+        given = read(ARGUMENTS, sys.argv[1:] if argv is None else argv)
+        options = Options.of(given)
+        period_of(options.period)
+        progress = Progress("bill", _say)
+        progress.step("starting Spark")
+        session = open_session("tidegate-bill", memory=given["memory"])
+        try:
+            summary = BillingRun(session, options, progress).run()
+        finally:
+            session.stop()
+        _print(summary, options)
+    except JobError as error:
+        _say(f"bill: {error}")
+        return _WRONG
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - this is a program
+
+
+def _print(summary: Summary, options: Options) -> None:
+    """What was billed, a line for each account, and what was found wrong."""
+    its = {one.account: one for one in summary.invoices}
+    if options.account and options.account not in its:
+        raise JobError(f"account {options.account}: nothing to bill in {options.period}")
+    accounts = [options.account] if options.account else sorted(its)
+    total = sum((its[account].payable for account in accounts), Decimal(0))
+    lines = [
+        f"{account}  {its[account].payable:>14,.2f} USD  {its[account].statement}"
+        for account in accounts
+    ]
+    for line in (*lines, f"{'total':<12}  {total:>14,.2f} USD", *summary.findings):
+        print(line)  # noqa: T201 - this is a program
+
+
+if __name__ == "__main__":
+    sys.exit(main())

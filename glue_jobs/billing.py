@@ -1,0 +1,186 @@
+"""Billing: from hourly usage and a price book to charges, in exact decimals.
+
+Within an account's month, usage takes its place in one order: by hour, region, SKU, queue and
+operation. The free quantity goes to what comes first in it; tiers begin to count with the first
+unit of a SKU in a region, free ones included. So a charge does not depend on how usage was cut
+into rows, nor on the order in which it came.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+from pyspark.sql.types import (
+    DecimalType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from glue_jobs.arguments import JobError
+from glue_jobs.price_book import PLACES, PriceBook
+
+MONEY: Final = DecimalType(38, PLACES)
+"""Of a charge: 19 digits before the point, 19 after it."""
+
+PRICE: Final = DecimalType(20, 10)
+"""Of a unit, as the price book has it."""
+
+_WHOLE: Final = DecimalType(19, 0)
+_EACH: Final = DecimalType(PLACES, PLACES)
+
+RATED_KEYS: Final = (
+    *("hour", "account", "region", "queue", "queue_type", "operation", "sku", "tier"),
+)
+RATED: Final = StructType(
+    [
+        StructField("hour", LongType(), nullable=True),
+        StructField("account", StringType(), nullable=True),
+        StructField("region", StringType(), nullable=True),
+        StructField("queue", StringType(), nullable=True),
+        StructField("queue_type", StringType(), nullable=False),
+        StructField("operation", StringType(), nullable=True),
+        StructField("sku", StringType(), nullable=True),
+        StructField("tier", IntegerType(), nullable=True),
+        StructField("quantity", LongType(), nullable=True),
+        StructField("price", PRICE, nullable=True),
+        StructField("cost", MONEY, nullable=True),
+    ]
+)
+"""Rated usage; tier 0 is the free quantity, the book's first tier is 1. `price` is for a unit of
+the SKU, `quantity` counts single things."""
+
+FREE_TIER: Final = 0
+FIFO_SUFFIX: Final = ".fifo"
+
+_CHARGES: Final = "queue_type string, operation string, sku string, of string, pooled boolean"
+_TIERS: Final = StructType(
+    [
+        StructField("sku", StringType()),
+        StructField("region", StringType()),
+        StructField("tier", IntegerType()),
+        StructField("tier_start", LongType()),
+        StructField("tier_end", LongType()),
+        StructField("price", PRICE),
+        StructField("each", _EACH),
+    ]
+)
+_NO_END: Final = (1 << 63) - 1
+
+
+def billed(usage: DataFrame, book: PriceBook) -> DataFrame:
+    """The hourly usage that the book charges for, of accounts that are known by their id."""
+    return usage.where(
+        (f.col("account") != "")
+        & ~f.col("status").isin(*book.unbilled_statuses)
+        & ~f.col("code").isin(*book.unbilled_codes)
+        & ~f.col("operation").isin(*book.unbilled_operations)
+    )
+
+
+def with_queue_type(usage: DataFrame, fair: Mapping[str, Sequence[str]]) -> DataFrame:
+    """Usage with the type of its queue; `fair` are names of fair queues by their account."""
+    pairs = [(account, queue) for account, queues in sorted(fair.items()) for queue in queues]
+    is_fifo = f.col("queue").endswith(FIFO_SUFFIX)
+    if not pairs:
+        return usage.withColumn("queue_type", f.when(is_fifo, "fifo").otherwise("standard"))
+    named = usage.sparkSession.createDataFrame(
+        [(*pair, True) for pair in pairs], "account string, queue string, fair boolean"
+    )
+    return (
+        usage.join(f.broadcast(named), ["account", "queue"], "left")
+        .withColumn(
+            "queue_type",
+            f.when(is_fifo, "fifo").when(f.col("fair"), "fair").otherwise("standard"),
+        )
+        .drop("fair")
+    )
+
+
+def rate(usage: DataFrame, book: PriceBook) -> DataFrame:
+    """What usage costs, by `RATED_KEYS`; `usage` is what `billed` and `with_queue_type` leave.
+
+    Raises JobError where the book lacks a price.
+    """
+    return _priced(_placed(_charged(usage, book), book), book)
+
+
+def _charged(usage: DataFrame, book: PriceBook) -> DataFrame:
+    """Quantities of SKUs: a row for each SKU that an operation is charged as."""
+    kinds = usage.select("queue_type", "operation").distinct().collect()
+    charges = [
+        (kind, operation, sku, book.skus[sku].of, sku in book.free_skus)
+        for kind, operation in sorted(tuple(row) for row in kinds)
+        for sku in book.skus_of(kind, operation)
+    ]
+    table = usage.sparkSession.createDataFrame(charges, _CHARGES)
+    counted = sorted({sku.of for sku in book.skus.values()})
+    quantity = f.coalesce(*(f.when(f.col("of") == name, f.col(name)) for name in counted))
+    return (
+        usage.join(f.broadcast(table), ["queue_type", "operation"])
+        .groupBy("hour", "account", "region", "queue", "queue_type", "operation", "sku", "pooled")
+        .agg(f.sum(quantity).alias("quantity"))
+        .where("quantity > 0")
+    )
+
+
+def _placed(charged: DataFrame, book: PriceBook) -> DataFrame:
+    """With where each quantity begins in the month (`begin`), and how much of it is free."""
+    order = ("hour", "region", "sku", "queue", "operation")
+    before = Window.orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
+    zero = f.lit(0).cast("bigint")
+    pooled = f.when(f.col("pooled"), f.col("quantity")).otherwise(zero)
+    taken = f.coalesce(f.sum(pooled).over(before.partitionBy("account")), zero)
+    begin = f.coalesce(f.sum("quantity").over(before.partitionBy("account", "region", "sku")), zero)
+    left = f.greatest(f.lit(book.free_quantity).cast("bigint") - taken, zero)
+    return charged.withColumn("begin", begin).withColumn(
+        "free", f.when(f.col("pooled"), f.least(left, f.col("quantity"))).otherwise(zero)
+    )
+
+
+def _priced(placed: DataFrame, book: PriceBook) -> DataFrame:
+    """Cut at the ends of tiers, the free part on its own, with prices and costs."""
+    pairs = placed.select("sku", "region").distinct().collect()
+    tiers = [
+        (sku, region, number, its.start, its.end or _NO_END, its.price, _each(book, sku, its.price))
+        for sku, region in sorted(tuple(row) for row in pairs)
+        for number, its in enumerate(book.tiers(sku, region), start=1)
+    ]
+    table = placed.sparkSession.createDataFrame(tiers, _TIERS)
+    end = f.col("begin") + f.col("quantity")
+    paid_from = f.col("begin") + f.col("free")
+    part = f.least(end, f.col("tier_end")) - f.greatest(paid_from, f.col("tier_start"))
+    paid = (
+        placed.join(f.broadcast(table), ["sku", "region"])
+        .withColumn("part", part)
+        .where("part > 0")
+        .select(*_rated(f.col("tier"), f.col("part"), f.col("price"), f.col("each")))
+    )
+    none = f.lit(Decimal(0))
+    free = placed.where("free > 0").select(*_rated(f.lit(FREE_TIER), f.col("free"), none, none))
+    rated = paid.unionByName(free)
+    if [(its.name, its.dataType) for its in rated.schema] != [
+        (its.name, its.dataType) for its in RATED
+    ]:
+        raise JobError(f"rated usage has the columns {rated.schema.simpleString()}")
+    return rated
+
+
+def _rated(tier: Column, quantity: Column, price: Column, each: Column) -> list[Column]:
+    cost = quantity.cast(_WHOLE) * each.cast(_EACH)
+    return [
+        *(f.col(name) for name in RATED_KEYS if name != "tier"),
+        tier.cast("int").alias("tier"),
+        quantity.alias("quantity"),
+        price.cast(PRICE).alias("price"),
+        cost.cast(MONEY).alias("cost"),
+    ]
+
+
+def _each(book: PriceBook, sku: str, price: Decimal) -> Decimal:
+    """The exact price of one thing counted: sizes are powers of ten."""
+    return price.scaleb(-len(str(book.skus[sku].unit_size)) + 1)

@@ -1,0 +1,379 @@
+"""A run of the job `bill`: the steps of it, in their order."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from glue_jobs import VERSION, billing, invoicing, usage
+from glue_jobs.accounts import Accounts, read_accounts
+from glue_jobs.arguments import JobError
+from glue_jobs.focus import KEYS as FOCUS_KEYS
+from glue_jobs.focus import focus
+from glue_jobs.identities import Gap, Reached
+from glue_jobs.inputs import Inputs, files_of, listing_of, look_at, put_aside, read_reached
+from glue_jobs.outputs import (
+    Pointer,
+    Written,
+    canonical,
+    point,
+    pointer_of,
+    pointers,
+    put_once,
+    write_table,
+)
+from glue_jobs.places import place_of, read_url
+from glue_jobs.price_book import PriceBook, book_for, read_book
+from glue_jobs.progress import Progress
+from glue_jobs.statement_pages import Page, put_statements
+
+_RUN_CHARS: Final = 16
+_CLOSE: Final = {"yes": True, "no": False}
+_SAID_MAX: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a run is asked for."""
+
+    usage: str
+    out: str
+    period: str
+    account: str = ""
+    accounts: str = ""
+    prices: str = ""
+    close: bool = False
+    late_periods: int = 13
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> "Options":
+        """Options from arguments. Raises JobError that names the wrong one."""
+        if given["close"] not in _CLOSE:
+            raise JobError(f"close: {given['close']!r} is neither yes nor no")
+        if not given["late_periods"].isdecimal():
+            raise JobError(f"late_periods: {given['late_periods']!r} is no whole number")
+        texts = ("usage", "out", "period", "account", "accounts", "prices")
+        return cls(
+            **{name: given[name] for name in texts},
+            close=_CLOSE[given["close"]],
+            late_periods=int(given["late_periods"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Invoiced:
+    """What an account is to pay, and where its statement is."""
+
+    account: str
+    payable: Decimal
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run came to; `findings` are lines about what a person should look at."""
+
+    run: str
+    invoices: Sequence[Invoiced]
+    findings: Sequence[str]
+
+
+class BillingRun:
+    """One run over one period. Raises JobError; then no pointer was put, and nothing counts."""
+
+    def __init__(self, session: SparkSession, options: Options, progress: Progress) -> None:
+        self._session = session
+        self._options = options
+        self._progress = progress
+        self._period = invoicing.period_of(options.period)
+        self._usage = place_of(options.usage)
+        self._out = place_of(options.out)
+        self._book = book_for(self._period, options.prices)
+        self._accounts = self._read_accounts()
+        self._files: list[Written] = []
+        self._run = ""
+
+    def run(self) -> Summary:
+        """Do all of it."""
+        before = pointer_of(self._out, self._period)
+        if before is not None and before.closed:
+            self._progress.step(f"{self._period} is closed: run {before.run} stands")
+            return self._summary(before)
+        closed = [its for its in pointers(self._out) if its.closed]
+        self._check_order(closed)
+        inputs = self._look()
+        late = self._late(closed)
+        self._run = self._name(inputs, late)
+        hourly, gaps, conflicts = self._roll_up(inputs)
+        lines = self._rate(hourly, late)
+        pages = self._write_bills(hourly, lines, gaps)
+        self._files += put_aside(inputs, self._usage, self._out)
+        said = self._said(inputs, late, gaps, conflicts, hourly, pages)
+        return self._summary(point(self._out, self._period, said, self._files))
+
+    # Inputs
+
+    def _read_accounts(self) -> Accounts:
+        path = self._options.accounts
+        if not path:
+            return Accounts()
+        try:
+            return read_accounts(read_url(path), path)
+        except OSError as error:
+            raise JobError(f"accounts {path}: {error.strerror or 'it is not there'}") from error
+
+    def _check_order(self, closed: Sequence[Pointer]) -> None:
+        if self._options.close and closed:
+            due = invoicing.next_period(closed[-1].period)
+            if self._period != due:
+                raise JobError(f"period {self._period}: {due} is to be closed before it")
+
+    def _look(self) -> Inputs:
+        self._progress.step(f"looking at records of {self._period} in {self._usage.url}")
+        inputs = look_at(self._session, self._usage, self._period)
+        self._progress.done(
+            f"{inputs.rows:,} records in {len(inputs.good)} files; {len(inputs.aside)} put aside"
+        )
+        return inputs
+
+    def _late(self, closed: Sequence[Pointer]) -> dict[str, Pointer]:
+        """Closed periods of which more is known than was invoiced, by their names."""
+        if not closed or self._period != invoicing.next_period(closed[-1].period):
+            return {}
+        oldest = invoicing.next_period(self._period, -self._options.late_periods)
+        found = {}
+        for its in closed:
+            known = [each.said["covers"].get(its.period) for each in closed]
+            listing = listing_of(files_of(self._usage, its.period))
+            if its.period >= oldest and listing != [each for each in known if each][-1]:
+                found[its.period] = its
+        return found
+
+    def _name(self, inputs: Inputs, late: Mapping[str, Pointer]) -> str:
+        """A run's name: it differs where anything does that its outputs depend on."""
+        made_of = {
+            "version": VERSION,
+            "inputs": inputs.fingerprint(),
+            "prices": self._book.sha256,
+            "accounts": asdict(self._accounts),
+            "late": self._covers(late),
+            "state": self._options.close,
+        }
+        return sha256(canonical(made_of)).hexdigest()[:_RUN_CHARS]
+
+    def _covers(self, late: Mapping[str, Pointer]) -> dict[str, str]:
+        """The files of this period, and of those that it corrects."""
+        return {
+            period: listing_of(files_of(self._usage, period)) for period in (*late, self._period)
+        }
+
+    # Usage
+
+    def _roll_up(self, inputs: Inputs) -> tuple[DataFrame, list[Gap], list[tuple[str, int]]]:
+        self._progress.step("adding up records by the hour")
+        copies = inputs.copies
+        hourly = self._hourly(inputs)
+        folder = self._folder("usage_hourly")
+        self._files += write_table(hourly, self._out, folder, usage.KEYS)
+        self._put(f"{folder}/writers.json", canonical(inputs.reached()) + b"\n")
+        differing = (
+            [tuple(row) for row in usage.conflicts(self._records(inputs), copies).collect()]
+            if copies
+            else []
+        )
+        read = self._read(folder, hourly)
+        used = [row.account for row in read.select("account").distinct().collect() if row.account]
+        self._accounts.check(used)
+        self._progress.done(f"{len(used)} accounts; {len(copies)} ranges of records were copies")
+        return read, inputs.gaps(self._reached_before()), differing
+
+    def _hourly(self, inputs: Inputs) -> DataFrame:
+        return with_date(usage.hourly(usage.once(self._records(inputs), inputs.copies)))
+
+    def _records(self, inputs: Inputs) -> DataFrame:
+        return inputs.records(self._session, self._usage)
+
+    def _reached_before(self) -> dict[str, Reached]:
+        """How far writers had come before the period, by runs of earlier ones."""
+        known: dict[str, Reached] = {}
+        for its in pointers(self._out):
+            if its.period < self._period:
+                folder = f"usage_hourly/period={its.period}/run={its.run}"
+                known |= read_reached(self._out.read(f"{folder}/writers.json"))
+        return known
+
+    # Bills
+
+    def _rate(self, hourly: DataFrame, late: Mapping[str, Pointer]) -> DataFrame:
+        self._progress.step(f"rating by price book {self._book.id}")
+        rated = self._rated(hourly, self._book, self._accounts.fair_queues)
+        folder = self._folder("rated")
+        self._files += write_table(with_date(rated), self._out, folder, billing.RATED_KEYS)
+        own = invoicing.lines_of(self._read(folder, with_date(rated)), self._period)
+        for period, pointer in sorted(late.items()):
+            own = own.unionByName(self._corrections(period, pointer))
+        self._put(f"price_books/{self._book.sha256}.json", self._book.text)
+        self._progress.done("rated" + (f"; corrected {', '.join(sorted(late))}" if late else ""))
+        return own
+
+    def _rated(
+        self, hourly: DataFrame, book: PriceBook, fair: Mapping[str, Sequence[str]]
+    ) -> DataFrame:
+        return billing.rate(billing.with_queue_type(billing.billed(hourly, book), fair), book)
+
+    def _corrections(self, period: str, pointer: Pointer) -> DataFrame:
+        """What a closed period comes to now, by its own prices, less what was invoiced of it."""
+        self._progress.step(f"looking again at {period}, of which more is known now")
+        inputs = look_at(self._session, self._usage, period)
+        text = self._out.read(f"price_books/{pointer.said['prices']['sha256']}.json")
+        book = read_book(text, pointer.said["prices"]["id"])
+        hourly = self._hourly(inputs).cache()
+        self._accounts.check(
+            row.account for row in hourly.select("account").distinct().collect() if row.account
+        )
+        now = invoicing.lines_of(self._rated(hourly, book, pointer.said["fair_queues"]), period)
+        invoiced = now.limit(0)
+        for its in pointers(self._out):
+            if its.closed and period <= its.period < self._period:
+                folder = f"invoices/period={its.period}/run={its.run}/lines"
+                lines = self._read(folder, now)
+                invoiced = invoiced.unionByName(
+                    lines.where((f.col("of_period") == period) & (f.col("kind") != "rounding"))
+                )
+        return invoicing.corrections(now, invoiced)
+
+    def _write_bills(self, hourly: DataFrame, lines: DataFrame, gaps: Sequence[Gap]) -> list[Page]:
+        self._progress.step("writing invoices, FOCUS tables and statements")
+        lines = lines.cache()
+        invoices = invoicing.invoices(lines, self._period).cache()
+        all_lines = lines.unionByName(invoicing.rounding_lines(invoices))
+        folder = self._folder("invoices")
+        self._files += write_table(
+            all_lines, self._out, f"{folder}/lines", (*invoicing.LINE_KEYS, "price")
+        )
+        self._files += write_table(invoices, self._out, f"{folder}/invoices", ("account",))
+        written = self._read(f"{folder}/lines", all_lines)
+        table = focus(written, self._accounts.names, self._period, self._book)
+        self._files += write_table(table, self._out, self._folder("focus"), FOCUS_KEYS)
+        pages = put_statements(
+            hourly,
+            written,
+            invoices,
+            self._out,
+            names=self._accounts.names,
+            period=self._period,
+            state=self._state,
+            book=self._book,
+            missing=_missing(gaps),
+        )
+        self._files += [written for page in pages for written in page.files]
+        self._progress.done(f"{len(pages)} invoices")
+        return pages
+
+    # Outputs
+
+    @property
+    def _state(self) -> str:
+        return "closed" if self._options.close else "open"
+
+    def _folder(self, table: str) -> str:
+        return f"{table}/period={self._period}/run={self._run}"
+
+    def _put(self, name: str, content: bytes) -> None:
+        self._files.append(put_once(self._out, name, content))
+
+    def _read(self, folder: str, like: DataFrame) -> DataFrame:
+        """A table that was written, with the columns of the one that it was written from."""
+        urls = [f"{self._out.url}/{its.name}" for its in self._out.list(f"{folder}/date=")]
+        if not urls:
+            return like.limit(0)
+        read = self._session.read.option("basePath", f"{self._out.url}/{folder}").parquet(*urls)
+        return read.select(*like.columns)
+
+    def _said(  # noqa: PLR0913 - what a run found, part by part
+        self,
+        inputs: Inputs,
+        late: Mapping[str, Pointer],
+        gaps: Sequence[Gap],
+        conflicts: Sequence[tuple[str, int]],
+        hourly: DataFrame,
+        pages: Sequence[Page],
+    ) -> dict[str, Any]:
+        nobody = hourly.where("account = ''").agg(f.sum("requests")).first()
+        return {
+            "run": self._run,
+            "state": self._state,
+            "version": VERSION,
+            "covers": self._covers(late),
+            "records": inputs.rows,
+            "prices": {"id": self._book.id, "sha256": self._book.sha256},
+            "fair_queues": {its: list(names) for its, names in self._accounts.fair_queues.items()},
+            "invoices": {page.account: str(page.payable) for page in pages},
+            "corrects": sorted(late),
+            "quarantined": [
+                {"name": its.name, "sha256": its.sha256, "reason": its.reason}
+                for its in inputs.aside
+            ],
+            "bad_marks": [list(its) for its in inputs.bad_marks],
+            "gaps": [asdict(gap) for gap in gaps],
+            "conflicts": [list(its) for its in conflicts],
+            "malformed_lines": inputs.malformed_lines,
+            "requests_of_nobody": (nobody[0] if nobody is not None else 0) or 0,
+        }
+
+    def _summary(self, pointer: Pointer) -> Summary:
+        invoices = [
+            Invoiced(
+                account,
+                Decimal(payable),
+                f"{self._out.url}/statements/{account}/{pointer.period}.html",
+            )
+            for account, payable in sorted(pointer.said["invoices"].items())
+        ]
+        return Summary(pointer.run, invoices, _findings(pointer.said))
+
+
+def with_date(table: DataFrame) -> DataFrame:
+    """A table with the day of its `hour`, by which it is filed."""
+    day = f.date_format(f.timestamp_seconds(f.col("hour") * 3600), "yyyy-MM-dd")
+    return table.withColumn("date", day)
+
+
+def _missing(gaps: Sequence[Gap]) -> str:
+    """What a statement says of gaps, "" where there are none."""
+    if not gaps:
+        return ""
+    known = sum(gap.records for gap in gaps)
+    open_ends = sum(1 for gap in gaps if not gap.records)
+    parts = [
+        f"{known:,} usage records" if known else "",
+        f"the last minutes of {open_ends} servers",
+    ]
+    what = " and ".join(part for part in parts[: 2 if open_ends else 1] if part)
+    return f"Of this period {what} are not known. What is not known is not charged."
+
+
+def _findings(said: Mapping[str, Any]) -> list[str]:
+    """A line for each finding; of very many the first."""
+    lines = [f"put aside: {its['name']}: {its['reason']}" for its in said["quarantined"]]
+    lines += [f"bad mark: {name}: {reason}" for name, reason in said["bad_marks"]]
+    for gap in said["gaps"]:
+        until = gap["to_minute"] if gap["to_minute"] >= 0 else "now"
+        numbers = f"records {gap['first']} to {gap['last']}" if gap["last"] else "its end"
+        lines.append(
+            f"gap: writer {gap['writer']}: {numbers}, minutes {gap['from_minute']} to {until}"
+        )
+    lines += [f"conflict: writer {writer}: record {number}" for writer, number in said["conflicts"]]
+    if len(lines) > _SAID_MAX:
+        lines = [*lines[:_SAID_MAX], f"and {len(lines) - _SAID_MAX} more findings"]
+    if said["malformed_lines"]:
+        lines.append(f"malformed: {said['malformed_lines']} lines of functions are no records")
+    if said["requests_of_nobody"]:
+        lines.append(f"of nobody: {said['requests_of_nobody']} requests have no account")
+    if said["corrects"]:
+        lines.append(f"corrected: {', '.join(said['corrects'])}")
+    return lines

@@ -1,0 +1,135 @@
+"""Which records there are: each identity once, and the ones that are missing.
+
+A record's identity is its writer and number; writers count from 1 without gaps. So what a file
+has of a writer is a few runs of numbers, and runs of all files together show what is there twice
+and what is not there, without a look at the records themselves.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from glue_jobs.records import Mark
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Run:
+    """Numbers `first` to `last` of a writer, all of them; minutes of the first and the last."""
+
+    writer: str
+    first: int
+    last: int
+    from_minute: int = 0
+    to_minute: int = 0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Gap:
+    """What is not known of a writer: numbers `first` to `last`, or, both 0, its end.
+
+    It was served in minutes `from_minute` to `to_minute`; -1: nobody knows until when.
+    """
+
+    writer: str
+    first: int
+    last: int
+    from_minute: int
+    to_minute: int
+
+    @property
+    def records(self) -> int:
+        """How many records are missing, as far as that is known."""
+        return self.last - self.first + 1 if self.last else 0
+
+
+def copies(runs: Iterable[Run]) -> list[tuple[str, int, int]]:
+    """Ranges (writer, first, last) of numbers that are in more than one of the runs."""
+    found: list[tuple[str, int, int]] = []
+    for writer, its in groupby(sorted(runs), lambda run: run.writer):
+        highest = 0
+        for run in its:
+            if run.first <= highest:
+                found.append((writer, run.first, min(run.last, highest)))
+            highest = max(highest, run.last)
+    return _joined(found)
+
+
+def _joined(ranges: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+    """The same numbers, each in one range only."""
+    joined: list[tuple[str, int, int]] = []
+    for writer, first, last in sorted(ranges):
+        if joined and joined[-1][0] == writer and first <= joined[-1][2] + 1:
+            joined[-1] = (writer, joined[-1][1], max(last, joined[-1][2]))
+        else:
+            joined.append((writer, first, last))
+    return joined
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a look at records is limited to: minutes from `start`, before `end`."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The highest number known of a writer, and the minute of that record."""
+
+    number: int
+    minute: int
+
+
+def reached(runs: Iterable[Run]) -> dict[str, Reached]:
+    """How far each writer's records go."""
+    found: dict[str, Reached] = {}
+    for run in sorted(runs):
+        if run.writer not in found or found[run.writer].number < run.last:
+            found[run.writer] = Reached(run.last, run.to_minute)
+    return found
+
+
+def gaps(
+    runs: Iterable[Run],
+    marks: Mapping[str, Mark],
+    before: Mapping[str, Reached],
+    window: Window,
+) -> list[Gap]:
+    """What is missing of a window: by its records, marks, and what was known `before` it.
+
+    A missing number between two windows belongs to the later one. A writer without a mark is a
+    function's: where it ended nobody knows.
+    """
+    its = {writer: list(found) for writer, found in groupby(sorted(runs), lambda run: run.writer)}
+    successors = {mark.after: mark for mark in marks.values() if mark.after}
+    found: list[Gap] = []
+    for writer in sorted({*its, *marks}):
+        mark = marks.get(writer)
+        found += _missing(its.get(writer, ()), mark, before.get(writer), window)
+        if mark is not None and not mark.closed and mark.kind != "ledger":
+            successor = successors.get(writer)
+            until = successor.opened if successor is not None else -1
+            ends_here = window.start <= mark.complete_to < window.end
+            if ends_here and until != mark.complete_to:
+                found.append(Gap(writer, 0, 0, mark.complete_to, until))
+    return found
+
+
+def _missing(
+    runs: Sequence[Run], mark: Mark | None, before: Reached | None, window: Window
+) -> Iterator[Gap]:
+    if before is not None:
+        highest, at = before.number, before.minute
+    elif mark is not None and mark.opened < window.start:
+        # Nothing is known of the time before: what is seen first is where checking begins.
+        highest, at = runs[0].first - 1 if runs else mark.records, mark.opened
+    else:
+        highest, at = 0, mark.opened if mark is not None else -1
+    for run in runs:
+        if run.first > highest + 1:
+            yield Gap(run.writer, highest + 1, run.first - 1, at, run.from_minute)
+        if run.last > highest:
+            highest, at = run.last, run.to_minute
+    if mark is not None and mark.records > highest and mark.complete_to <= window.end:
+        yield Gap(mark.writer, highest + 1, mark.records, at, mark.complete_to)

@@ -1,0 +1,142 @@
+"""What a period's usage is made from: files that were screened, and what is known to be missing."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from glue_jobs.arguments import JobError
+from glue_jobs.identities import Gap, Reached, Run, Window, copies, gaps, reached
+from glue_jobs.invoicing import first_hour, next_period
+from glue_jobs.outputs import Written, canonical, put_once
+from glue_jobs.places import Found, Place
+from glue_jobs.records import MALFORMED, MARKS, RECORDS, SCHEMA, Mark, read_mark
+from glue_jobs.screening import Screened, screen
+from glue_jobs.usage import Range, read_records
+
+_QUARANTINE: Final = "quarantine"
+_SLICES_PER_CORE: Final = 4
+_MINUTES_PER_HOUR: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """A period's files, and what screening says of them."""
+
+    period: str
+    files: Sequence[Screened]
+    marks: Mapping[str, Mark]
+    bad_marks: Sequence[tuple[str, str]]
+    malformed_lines: int
+
+    @property
+    def good(self) -> list[Screened]:
+        """Files of records."""
+        return [file for file in self.files if not file.reason]
+
+    @property
+    def aside(self) -> list[Screened]:
+        """Files that are none of records."""
+        return [file for file in self.files if file.reason]
+
+    @property
+    def rows(self) -> int:
+        """Rows of all files, copies among them."""
+        return sum(file.rows for file in self.good)
+
+    @property
+    def runs(self) -> list[Run]:
+        """Runs of numbers of all files."""
+        return [run for file in self.good for run in file.runs]
+
+    @property
+    def copies(self) -> list[Range]:
+        """Ranges of numbers that are there more than once."""
+        between = copies(self.runs)
+        within = [each for file in self.good for each in file.repeats]
+        return sorted({*between, *within}) if within else between
+
+    @property
+    def window(self) -> Window:
+        """The minutes of the period."""
+        of = (first_hour(self.period), first_hour(next_period(self.period)))
+        return Window(of[0] * _MINUTES_PER_HOUR, of[1] * _MINUTES_PER_HOUR)
+
+    def gaps(self, before: Mapping[str, Reached]) -> list[Gap]:
+        """What is missing, knowing how far writers had come before the period."""
+        return gaps(self.runs, self.marks, before, self.window)
+
+    def reached(self) -> dict[str, Any]:
+        """How far each writer came, as JSON."""
+        return {its: [at.number, at.minute] for its, at in sorted(reached(self.runs).items())}
+
+    def records(self, session: SparkSession, place: Place) -> DataFrame:
+        """The records of all good files."""
+        return read_records(session, [f"{place.url}/{file.name}" for file in self.good])
+
+    def fingerprint(self) -> str:
+        """What tells these inputs from any others."""
+        marks = [
+            [its.writer, its.opened, its.complete_to, its.records] for its in self.marks.values()
+        ]
+        files = [[file.name, file.bytes, file.sha256, file.reason] for file in self.files]
+        return sha256(canonical([files, sorted(marks), self.malformed_lines])).hexdigest()
+
+
+def files_of(place: Place, period: str) -> list[Found]:
+    """Whatever lies in the folders of a period's days."""
+    return place.list(f"{RECORDS}date={period}-")
+
+
+def listing_of(files: Iterable[Found]) -> str:
+    """What tells a list of files from another: names of records say what is in them."""
+    return sha256(canonical([[its.name, its.bytes] for its in files])).hexdigest()
+
+
+def look_at(session: SparkSession, place: Place, period: str) -> Inputs:
+    """Screen a period's files, on executors. Raises JobError for records of a newer schema."""
+    found = files_of(place, period)
+    context = session.sparkContext
+    slices = max(1, min(len(found), context.defaultParallelism * _SLICES_PER_CORE))
+    files = (
+        context.parallelize(found, slices).map(partial(screen, place)).collect() if found else []
+    )
+    for file in files:
+        if file.newer:
+            raise JobError(f"{file.name}: records of schema {file.newer}; these jobs read {SCHEMA}")
+    marks, bad_marks = _marks(place)
+    malformed = sum(
+        place.read(its.name).count(b"\n") for its in place.list(f"{MALFORMED}date={period}-")
+    )
+    return Inputs(period, files, marks, bad_marks, malformed)
+
+
+def _marks(place: Place) -> tuple[dict[str, Mark], list[tuple[str, str]]]:
+    marks: dict[str, Mark] = {}
+    bad = []
+    for found in place.list(MARKS):
+        try:
+            mark = read_mark(place.read(found.name))
+        except ValueError as error:
+            bad.append((found.name, str(error)))
+        else:
+            marks[mark.writer] = mark
+    return marks, bad
+
+
+def put_aside(inputs: Inputs, place: Place, out: Place) -> list[Written]:
+    """Keep what is no file of records, by what its bytes hash to; a copy stays where it was."""
+    written = []
+    for file in inputs.aside:
+        content = place.read(file.name)
+        written.append(put_once(out, f"{_QUARANTINE}/{sha256(content).hexdigest()}", content))
+    return written
+
+
+def read_reached(content: bytes) -> dict[str, Reached]:
+    """What `Inputs.reached` said."""
+    return {writer: Reached(*at) for writer, at in json.loads(content).items()}

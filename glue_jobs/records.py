@@ -1,0 +1,92 @@
+"""Usage records as jobs read them: docs/usage.md is the contract."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+SCHEMA: Final = "tidegate.usage/1"
+MARK_SCHEMA: Final = "tidegate.writer/1"
+RECORDS: Final = "records/"
+MARKS: Final = "writers/"
+MALFORMED: Final = "malformed/"
+
+TEXTS: Final = ("schema", "writer", "account", "region", "queue", "operation", "status", "code")
+COLUMNS: Final = (
+    *("schema", "writer", "number", "minute"),
+    *("account", "region", "queue", "operation", "status", "code"),
+    *("requests", "units", "messages", "bytes", "failed_entries"),
+)
+"""Of a record, in its order."""
+
+NUMBERS_MIN: Final = {
+    "number": 1,
+    "minute": 0,
+    "requests": 1,
+    "units": 1,
+    "messages": 0,
+    "bytes": 0,
+    "failed_entries": 0,
+}
+"""The integers, and the least that each may be."""
+
+STATUSES: Final = frozenset({"2xx", "3xx", "4xx", "5xx"})
+WRITER: Final = re.compile(r"[0-9a-f]{16}")
+ACCOUNT: Final = re.compile(r"([0-9]{12})?")
+TEXT_CHARS_MAX: Final = 128
+
+SPARK_SCHEMA: Final = StructType(
+    [
+        StructField(name, StringType() if name in TEXTS else LongType(), nullable=False)
+        for name in COLUMNS
+    ]
+)
+
+_FILED: Final = re.compile(r"date=(\d{4}-\d{2}-\d{2})/hour=([01]\d|2[0-3])/([0-9a-f]{64})\.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """Where an object of records is filed: the day, the hour of it, and what its bytes hash to."""
+
+    date: str
+    hour: int
+    sha256: str
+
+
+def filed(name: str) -> Filed | None:
+    """What a name in a usage place says, or None for that of no object of records."""
+    found = _FILED.fullmatch(name.removeprefix(RECORDS))
+    return Filed(found.group(1), int(found.group(2)), found.group(3)) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a writer's records go, as it says itself: *Marks* in docs/usage.md."""
+
+    writer: str
+    opened: int
+    after: str
+    complete_to: int
+    records: int
+    closed: bool
+    kind: str = "server"
+
+
+def read_mark(content: bytes) -> Mark:
+    """A mark from its object's content. Raises ValueError with the reason where it is none."""
+    said = json.loads(content)
+    if not isinstance(said, dict) or said.get("schema") != MARK_SCHEMA:
+        raise ValueError(f"its schema is not {MARK_SCHEMA}")
+    try:
+        mark = Mark(**{name: said[name] for name in Mark.__slots__})
+    except KeyError as error:
+        raise ValueError(f"it has no {error.args[0]}") from error
+    numbers = (mark.opened, mark.complete_to, mark.records)
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        raise ValueError("a number of it is none")
+    if not isinstance(mark.writer, str) or not WRITER.fullmatch(mark.writer):
+        raise ValueError("its writer is none")
+    return mark

@@ -1,0 +1,192 @@
+"""A look into each file of records before anything is counted: what is none is put aside.
+
+Screening runs where Spark's executors are, a file at a time. It reads the bytes once: they are
+what the name says, the columns are those of a record, the values are within their bounds, and the
+records belong to the hour in which they are filed. It also says which records are in the file.
+"""
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import date
+from hashlib import sha256
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from glue_jobs.identities import Run
+from glue_jobs.places import Found, Place
+from glue_jobs.records import (
+    ACCOUNT,
+    COLUMNS,
+    NUMBERS_MIN,
+    SCHEMA,
+    STATUSES,
+    TEXT_CHARS_MAX,
+    TEXTS,
+    WRITER,
+    Filed,
+    filed,
+)
+
+_FAMILY: Final = SCHEMA.partition("/")[0]
+_EPOCH_DAY: Final = date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """A file that was looked at. With a `reason`, it is none of records and put aside.
+
+    `newer` is the schema of records that this version of the jobs cannot read: such records are
+    real, so nothing may be billed without them. `repeats` are numbers that are in the file twice.
+    """
+
+    name: str
+    bytes: int
+    sha256: str = ""
+    rows: int = 0
+    reason: str = ""
+    newer: str = ""
+    runs: tuple[Run, ...] = ()
+    repeats: tuple[tuple[str, int, int], ...] = field(default=())
+
+
+class _NoRecordsError(Exception):
+    """The file has something else; the message says what."""
+
+
+class _NewerError(Exception):
+    """The file has records of another version; the message is their schema."""
+
+
+def screen(place: Place, found: Found) -> Screened:
+    """What a file of a usage place holds."""
+    its = Screened(found.name, found.bytes)
+    where = filed(found.name)
+    if where is None:
+        return replace(its, reason="its name is not that of an object of records")
+    content = place.read(found.name)
+    its = replace(its, bytes=len(content), sha256=sha256(content).hexdigest())
+    if its.sha256 != where.sha256:
+        return replace(its, reason="its bytes do not hash to its name")
+    try:
+        table = _read(content)
+        _check(table, where)
+    except _NewerError as error:
+        return replace(its, newer=str(error), reason=f"records of schema {error}")
+    except _NoRecordsError as error:
+        return replace(its, reason=str(error))
+    runs, repeats = _identities(table)
+    return replace(its, rows=table.num_rows, runs=runs, repeats=repeats)
+
+
+def _read(content: bytes) -> pa.Table:
+    """All of a file, decoded. Arrow says what is wrong with a file by many kinds of errors."""
+    try:
+        file = pq.ParquetFile(io.BytesIO(content), read_dictionary=list(TEXTS))
+        columns = tuple(file.schema_arrow.names)
+        if columns != COLUMNS:
+            _of_other_version(file, columns)
+            raise _NoRecordsError("its columns are not those of records")
+        return file.read()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _NoRecordsError(f"it is no Parquet file: {' '.join(str(error).split())}") from error
+
+
+def _of_other_version(file: pq.ParquetFile, columns: tuple[str, ...]) -> None:
+    if "schema" in columns:
+        for said in pc.unique(file.read(["schema"]).column(0)).to_pylist():
+            _check_schema(said)
+
+
+def _check_schema(said: object) -> None:
+    if said == SCHEMA:
+        return
+    if isinstance(said, str) and said.startswith(f"{_FAMILY}/"):
+        raise _NewerError(said)
+    raise _NoRecordsError(f"a schema is {said!r}")
+
+
+def _check(table: pa.Table, where: Filed) -> None:
+    """Raise where a value is not within its bounds, by columns: rows are many."""
+    if table.num_rows == 0:
+        raise _NoRecordsError("it has no rows")
+    for name in COLUMNS:
+        column = table.column(name)
+        if column.null_count:
+            raise _NoRecordsError(f"a {name} is null")
+        if name in TEXTS:
+            _check_texts(name, column)
+        else:
+            _check_numbers(name, column)
+    day = (date.fromisoformat(where.date) - _EPOCH_DAY).days
+    first_minute = (day * 24 + where.hour) * 60
+    bounds = pc.min_max(table.column("minute"))
+    if bounds["min"].as_py() < first_minute or bounds["max"].as_py() >= first_minute + 60:
+        raise _NoRecordsError("a minute is not in the hour of its name")
+
+
+def _check_texts(name: str, column: pa.ChunkedArray) -> None:
+    if not pa.types.is_dictionary(column.type) or not pa.types.is_string(column.type.value_type):
+        raise _NoRecordsError(f"{name} is no text")
+    right: Callable[[str], object] = _RIGHT.get(name, bool)
+    for value in pc.unique(column).to_pylist():
+        if name == "schema":
+            _check_schema(value)
+        elif len(value) > TEXT_CHARS_MAX or (name in _RIGHT and not right(value)):
+            raise _NoRecordsError(f"a {name} is {value!r}")
+
+
+_RIGHT: Final[dict[str, Callable[[str], object]]] = {
+    "writer": WRITER.fullmatch,
+    "account": ACCOUNT.fullmatch,
+    "status": STATUSES.__contains__,
+}
+
+
+def _check_numbers(name: str, column: pa.ChunkedArray) -> None:
+    if not pa.types.is_int64(column.type):
+        raise _NoRecordsError(f"{name} is no int64")
+    least = pc.min(column).as_py()
+    if least < NUMBERS_MIN[name]:
+        raise _NoRecordsError(f"a {name} is {least}")
+
+
+def _identities(table: pa.Table) -> tuple[tuple[Run, ...], tuple[tuple[str, int, int], ...]]:
+    """Runs of numbers, and the numbers that are there more than once, each with its writer."""
+    writers = table.column("writer").unify_dictionaries().combine_chunks()
+    if isinstance(writers, pa.ChunkedArray):
+        writers = pa.concat_arrays(writers.chunks)
+    names = writers.dictionary.to_pylist()
+    codes: Any = writers.indices.to_numpy()
+    numbers: Any = table.column("number").to_numpy()
+    minutes: Any = table.column("minute").to_numpy()
+    same = codes[1:] == codes[:-1]
+    if np.any(same & (np.diff(numbers) < 0)) or _scattered(codes, names):
+        order = np.lexsort((numbers, codes))
+        codes, numbers, minutes = codes[order], numbers[order], minutes[order]
+        same = codes[1:] == codes[:-1]
+    step = np.diff(numbers)
+    again = np.flatnonzero(same & (step == 0)) + 1
+    repeats = tuple(
+        (names[code], int(number), int(number))
+        for code, number in zip(codes[again], numbers[again], strict=True)
+    )
+    starts = np.concatenate(([0], np.flatnonzero(~(same & (step <= 1))) + 1))
+    ends = np.concatenate((starts[1:] - 1, [len(numbers) - 1]))
+    runs = tuple(
+        Run(
+            names[codes[start]],
+            *map(int, (numbers[start], numbers[end], minutes[start], minutes[end])),
+        )
+        for start, end in zip(starts, ends, strict=True)
+    )
+    return runs, tuple(dict.fromkeys(repeats))
+
+
+def _scattered(codes: Any, names: list[str]) -> bool:
+    """Whether a writer's rows do not lie together."""
+    return int(np.count_nonzero(np.diff(codes))) + 1 > len(names)

@@ -1,0 +1,269 @@
+"""The statement of an account: what a tenant sees of a bill, as a page and as a table.
+
+The page needs nothing but itself: styles and charts are in it. What tenants named themselves is
+escaped by the template, and kept from being a formula in the table.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cache
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from glue_jobs.billing import MONEY
+from glue_jobs.charts import Bar, Day, bars, days_of
+from glue_jobs.invoicing import CORRECTION, USAGE
+
+USED: Final = (
+    *("requests", "units", "messages", "bytes", "empty_receives", "throttled", "refused", "failed"),
+)
+"""What a statement adds up for each queue, operation and day."""
+
+SECTIONS: Final = {"day": "date", "queue": "queue", "operation": "operation"}
+THROTTLED: Final = ("RequestThrottled", "ThrottlingException", "OverLimit")
+ROWS_MAX: Final = 50
+"""Rows of a table of the page; what is beyond them is added up. The CSV has all."""
+
+_CSV: Final = (
+    *("date", "kind", "of_period", "region", "queue", "queue_type", "operation", "sku", "tier"),
+    *("quantity", "price", "cost"),
+)
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def facts(usage: DataFrame, lines: DataFrame) -> DataFrame:
+    """For each account, what its statement is made of: rows of (section, fact), fact in JSON.
+
+    `usage` is hourly usage of the period with its `date`; `lines` are all lines of its invoices.
+    """
+    used = [_used(usage, section, key) for section, key in SECTIONS.items()]
+    costs = [_costs(lines, section, key) for section, key in SECTIONS.items()]
+    each = lines.select("account", f.lit("line").alias("section"), _as_json(*_CSV).alias("fact"))
+    rows = each
+    for its in (*used, *costs):
+        rows = rows.unionByName(its)
+    packed = f.sort_array(f.collect_list(f.struct("section", "fact")))
+    return rows.groupBy("account").agg(packed.alias("rows"))
+
+
+def _used(usage: DataFrame, section: str, key: str) -> DataFrame:
+    requests = f.col("requests")
+    throttled = f.col("code").isin(*THROTTLED)
+    none = f.lit(0).cast("bigint")
+    counted = usage.withColumns(
+        {
+            "throttled": f.when(throttled, requests).otherwise(none),
+            "refused": f.when(~throttled & (f.col("status") == "4xx"), requests).otherwise(none),
+            "failed": f.when(f.col("status") == "5xx", requests).otherwise(none),
+        }
+    )
+    summed = (
+        counted.where("account != ''")
+        .groupBy("account", f.col(key).alias("key"))
+        .agg(*(f.sum(name).alias(name) for name in USED))
+    )
+    return summed.select(
+        "account", f.lit(f"used-{section}").alias("section"), _as_json("key", *USED).alias("fact")
+    )
+
+
+def _costs(lines: DataFrame, section: str, key: str) -> DataFrame:
+    summed = (
+        lines.where(f.col("kind") == USAGE)
+        .groupBy("account", f.col(key).alias("key"))
+        .agg(f.sum("cost").cast(MONEY).alias("cost"))
+    )
+    return summed.select(
+        "account", f.lit(f"cost-{section}").alias("section"), _as_json("key", "cost").alias("fact")
+    )
+
+
+def _as_json(*names: str) -> Column:
+    """Values as texts: decimals keep their digits that way."""
+    return f.to_json(f.struct(*(f.col(name).cast("string").alias(name) for name in names)))
+
+
+@dataclass(slots=True)
+class Row:
+    """Sums of a queue, an operation or a day."""
+
+    key: str
+    used: dict[str, int] = field(default_factory=lambda: dict.fromkeys(USED, 0))
+    cost: Decimal = Decimal(0)
+
+    def add(self, other: "Row") -> None:
+        """Add another's sums."""
+        self.cost += other.cost
+        for name in USED:
+            self.used[name] += other.used[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement's contents, ready to be set: `sections` by their names, largest charge first."""
+
+    account: str
+    name: str
+    period: str
+    state: str
+    invoice: Mapping[str, Any]
+    sections: Mapping[str, Sequence[Row]]
+    lines: Sequence[Mapping[str, str]]
+    skus: Mapping[str, tuple[str, str, int]]
+    missing: str
+
+    @property
+    def total(self) -> Row:
+        """All of the account's usage."""
+        total = Row("")
+        for row in self.sections["day"]:
+            total.add(row)
+        return total
+
+    @property
+    def charges(self) -> list[dict[str, Any]]:
+        """Charges by SKU and tier, in the book's terms."""
+        found: dict[tuple[str, int], dict[str, Any]] = {}
+        for line in self.lines:
+            if line["kind"] != USAGE:
+                continue
+            title, unit, size = self.skus[line["sku"]]
+            tier = int(line["tier"])
+            its = found.setdefault(
+                (line["sku"], tier),
+                {"title": title, "unit": unit, "tier": tier, "price": Decimal(line["price"])}
+                | {"quantity": Decimal(0), "cost": Decimal(0)},
+            )
+            its["quantity"] += Decimal(line["quantity"]) / size
+            its["cost"] += Decimal(line["cost"])
+        return [its for _, its in sorted(found.items())]
+
+    @property
+    def corrections(self) -> list[tuple[str, Decimal]]:
+        """What each closed period is corrected by."""
+        found: dict[str, Decimal] = {}
+        for line in self.lines:
+            if line["kind"] == CORRECTION:
+                period = line["of_period"]
+                found[period] = found.get(period, Decimal(0)) + Decimal(line["cost"])
+        return sorted(found.items())
+
+    @property
+    def days(self) -> list[Day]:
+        """The chart of days."""
+        of_days = {row.key: row for row in self.sections["day"]}
+        return days_of(
+            self.period, {key: (row.used["requests"], row.cost) for key, row in of_days.items()}
+        )
+
+    def bars(self, section: str) -> list[Bar]:
+        """The chart of queues, or of operations."""
+        return bars((row.key, row.used["requests"], row.cost) for row in self.rows(section))
+
+    def rows(self, section: str) -> list[Row]:
+        """Rows of a table, the smallest of many in one."""
+        rows = list(self.sections[section])
+        if len(rows) <= ROWS_MAX:
+            return rows
+        rest = Row(f"{len(rows) - ROWS_MAX + 1} others")
+        for row in rows[ROWS_MAX - 1 :]:
+            rest.add(row)
+        return [*rows[: ROWS_MAX - 1], rest]
+
+
+def sections_of(
+    rows: Iterable[tuple[str, str]],
+) -> tuple[dict[str, list[Row]], list[dict[str, str]]]:
+    """Sections and lines from an account's rows of `facts`."""
+    sections: dict[str, dict[str, Row]] = {section: {} for section in SECTIONS}
+    lines = []
+    for kind, fact in rows:
+        its = json.loads(fact)
+        what, _, section = kind.partition("-")
+        if what == "line":
+            lines.append(its)
+            continue
+        row = sections[section].setdefault(its["key"], Row(its["key"]))
+        if what == "used":
+            row.used = {name: int(its[name]) for name in USED}
+        else:
+            row.cost = Decimal(its["cost"])
+    ordered = {
+        section: sorted(found.values(), key=lambda row: (-row.cost, -row.used["requests"], row.key))
+        for section, found in sections.items()
+    }
+    return ordered, sorted(lines, key=lambda its: tuple(its[name] for name in _CSV))
+
+
+def as_csv(statement: Statement) -> bytes:
+    """The statement's lines as a table, in UTF-8."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_CSV)
+    for line in statement.lines:
+        writer.writerow([_cell(name, line[name]) for name in _CSV])
+    return text.getvalue().encode()
+
+
+def _cell(name: str, value: str) -> str:
+    if name in {"quantity", "price", "cost"}:
+        return value
+    return f"'{value}" if value.startswith(_FORMULA) else value
+
+
+def as_page(statement: Statement) -> bytes:
+    """The statement as one page of HTML, in UTF-8."""
+    return _template().render(statement=statement).encode()
+
+
+@cache
+def _template() -> Any:
+    environment = Environment(
+        loader=PackageLoader("glue_jobs", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        {"count": _count, "size": _size, "money": _money, "exact": _exact, "quantity": _quantity}
+    )
+    return environment.get_template("statement.html.j2")
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
+
+
+def _quantity(number: Decimal) -> str:
+    return f"{number.normalize():,f}"
+
+
+def _size(number: int) -> str:
+    """Bytes in powers of ten, as prices count them."""
+    value = Decimal(number)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000:  # noqa: PLR2004 - units are a thousand apart
+            return f"{value:.3g} {unit}" if unit != "B" else f"{number} B"
+        value /= 1000
+    return f"{value:,.3g} PB"
+
+
+def _money(amount: Decimal) -> str:
+    """Dollars to the cent, or with as many places as show that it is not nothing."""
+    if amount and abs(amount) < Decimal("0.005"):
+        return f"{amount:.2g}" if abs(amount) >= Decimal("0.0001") else _exact(amount)
+    return f"{amount:,.2f}"
+
+
+def _exact(amount: Decimal) -> str:
+    text = f"{amount:,f}"
+    whole, _, places = text.partition(".")
+    return f"{whole}.{places.rstrip('0').ljust(2, '0')}"

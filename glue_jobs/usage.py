@@ -1,0 +1,88 @@
+"""Usage: from records, each counted once, to sums by the hour.
+
+Only records that may be there twice are compared with each other: screening knows which numbers
+those are. All others go straight into the sums, so nothing is sorted or sent about because of them.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
+
+from glue_jobs.records import COLUMNS, SPARK_SCHEMA
+
+KEYS: Final = ("hour", "account", "region", "queue", "operation", "status", "code")
+"""What a row of hourly usage is about; `hour` is counted since the epoch, UTC."""
+
+SUMS: Final = (
+    *("records", "requests", "units", "messages", "bytes", "failed_entries"),
+    "empty_receives",
+)
+"""What a row of hourly usage adds up; `empty_receives` are requests of records of receives that
+brought no message."""
+
+IDENTITY: Final = ("writer", "number")
+Range = tuple[str, int, int]
+
+_MINUTES_PER_HOUR: Final = 60
+_RANGES: Final = "writer string, first bigint, last bigint"
+RECEIVE: Final = "ReceiveMessage"
+
+
+def read_records(session: SparkSession, urls: Sequence[str]) -> DataFrame:
+    """The records of screened files."""
+    if not urls:
+        return session.createDataFrame([], SPARK_SCHEMA)
+    return session.read.schema(SPARK_SCHEMA).parquet(*urls).select(*COLUMNS)
+
+
+def once(records: DataFrame, copies: Sequence[Range]) -> DataFrame:
+    """Each record once; `copies` are ranges (writer, first, last) of numbers that may repeat.
+
+    Where records of one identity differ, nobody knows which was served: none of them is there.
+    """
+    if not copies:
+        return records
+    sure = records.join(_numbers(records.sparkSession, copies), list(IDENTITY), "left_anti")
+    return sure.unionByName(_versions(records, copies).where("versions = 1").drop("versions"))
+
+
+def conflicts(records: DataFrame, copies: Sequence[Range]) -> DataFrame:
+    """Identities (writer, number) whose records differ, in their order."""
+    differing = _versions(records, copies).where("versions > 1")
+    return differing.select(*IDENTITY).distinct().orderBy(*IDENTITY)
+
+
+def _versions(records: DataFrame, copies: Sequence[Range]) -> DataFrame:
+    """The different records of doubtful identities, with how many each identity has."""
+    doubtful = _numbers(records.sparkSession, copies)
+    different = records.join(doubtful, list(IDENTITY), "left_semi").distinct()
+    versions = f.count(f.lit(1)).over(Window.partitionBy(*IDENTITY))
+    return different.withColumn("versions", versions)
+
+
+def _numbers(session: SparkSession, ranges: Sequence[Range]) -> DataFrame:
+    found = session.createDataFrame(list(ranges), _RANGES)
+    return found.select("writer", f.explode(f.sequence("first", "last")).alias("number"))
+
+
+def hourly(records: DataFrame) -> DataFrame:
+    """Sums of records by `KEYS`."""
+    added = [f.sum(name).alias(name) for name in SUMS if name in COLUMNS]
+    return (
+        records.withColumn("hour", f.expr(f"minute div {_MINUTES_PER_HOUR}"))
+        .groupBy(*KEYS)
+        .agg(
+            f.count(f.lit(1)).alias("records"),
+            *added,
+            f.sum(f.when(_is_empty_receive(), f.col("requests")).otherwise(0)).alias(
+                "empty_receives"
+            ),
+        )
+        .select(*KEYS, *SUMS)
+    )
+
+
+def _is_empty_receive() -> Column:
+    return (f.col("operation") == RECEIVE) & (f.col("status") == "2xx") & (f.col("messages") == 0)

@@ -1,0 +1,142 @@
+"""Bugs that simulated universes showed, or that were found beside them, each in a few steps."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from data_plane.ports import ITEM_ABSENT, Append, CellUnavailableError, Key, Update, Written
+from data_plane.replication.chain import Chain
+from data_plane.replication.fanout import Fanout
+from data_plane.replication.member_cell import StalePlacementError
+from data_plane.replication.placement import Member, Placement
+from data_plane.runtime.event_loop import EventLoopWaits
+from tests.unit.data_plane.replication.conftest import Group
+
+SLOT = Key("G|u|00|0", b"\x00" * 7 + b"\x01")
+STATE = Key("S|u|00|0", b"block")
+DELETED = Update(assign={"v": 1}, add={"d": frozenset({3})})
+
+
+class Shifting:
+    """A map that becomes another one once it was asked so often."""
+
+    def __init__(self, before: Placement, after: Placement, asked: int = 1) -> None:
+        self._before, self._after, self._left = before, after, asked
+
+    def __call__(self) -> Placement:
+        self._left -= 1
+        return self._before if self._left >= 0 else self._after
+
+
+def joined(group: Group, *, full: bool = False) -> Placement:
+    return Placement("g3.00", 2, (*group.at.members, Member("d", 2, full=full)))
+
+
+def fanout(group: Group, placement: Shifting) -> Fanout:
+    return Fanout(placement, group.cells, EventLoopWaits(group.clock))
+
+
+def test_who_serves_next_is_told_what_was_decided_while_the_map_changed(group: Group) -> None:
+    before = group.at
+    cells = fanout(group, Shifting(before, group.drop("a")))
+
+    async def story() -> None:
+        await cells.update(STATE, DELETED)
+        await cells.ship()
+        assert await group.fanout(group.drop("a")).get(STATE) == {"v": 1, "d": frozenset({3})}
+
+    asyncio.run(story())
+
+
+def test_who_joined_is_told_what_was_decided_by_the_map_before(group: Group) -> None:
+    cells = fanout(group, Shifting(group.at, joined(group)))
+
+    async def story() -> None:
+        await cells.update(STATE, DELETED)
+        await cells.ship()
+
+    asyncio.run(story())
+    assert group.writes() == {"a": 1, "b": 1, "c": 1, "d": 1}
+
+
+def test_an_append_that_took_so_long_that_a_member_joined_is_not_acknowledged(
+    group: Group,
+) -> None:
+    record = Append("B|u|00|0", b"1", {"v": 1}, group.clock.now_us())
+
+    async def story() -> None:
+        with pytest.raises(StalePlacementError):
+            await fanout(group, Shifting(group.at, joined(group))).append(record)
+
+    asyncio.run(story())
+
+
+WRITES: dict[str, Callable[[Chain], Awaitable[Written]]] = {
+    "put": lambda chain: chain.put(SLOT, {"v": 1}),
+    "update": lambda chain: chain.update(SLOT, DELETED),
+    "delete": lambda chain: chain.delete(SLOT),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_a_write_to_a_chain_that_took_so_long_that_a_member_joined_is_not_acknowledged(
+    group: Group, write: Callable[[Chain], Awaitable[Written]]
+) -> None:
+    async def story() -> None:
+        await group.chain().put(SLOT, {"v": 1, "w": b"1"})
+        with pytest.raises(StalePlacementError):
+            await write(Chain(Shifting(group.at, joined(group)), group.cells))
+
+    asyncio.run(story())
+
+
+def test_an_append_that_is_found_is_completed_before_anybody_counts_on_it(group: Group) -> None:
+    record = Append("B|u|00|0", b"1", {"v": 1}, group.clock.now_us())
+    group.cells["c"].down = True
+
+    async def story() -> None:
+        with pytest.raises(CellUnavailableError):
+            await group.fanout().append(record)
+        other = group.fanout()
+        (found,) = await other.query("B|u|00|0", limit=9)
+        with pytest.raises(CellUnavailableError):
+            await other.complete(found)
+        group.cells["c"].down = False
+        await other.complete(found)
+        assert [item.key for item in group.cells["c"].items()] == [found.key]
+
+    asyncio.run(story())
+
+
+def test_what_is_read_while_a_member_joins_is_in_that_member_before_anybody_acts_on_it(
+    group: Group,
+) -> None:
+    async def story() -> None:
+        await group.chain().put(SLOT, {"v": 1, "w": b"1"})
+        await group.chain().update(STATE, DELETED)
+        chain = group.chain(joined(group))
+        assert await chain.query(SLOT.partition, limit=9)
+        assert await chain.get_many([STATE])
+        assert len(group.cells["d"].items()) == 2
+        after = group.chain(joined(group, full=True))
+        assert await after.get(SLOT) == {"v": 1, "w": b"1"}
+        assert await after.get(STATE) == {"v": 1, "d": frozenset({3})}
+
+    asyncio.run(story())
+
+
+def test_what_a_member_still_has_past_its_time_does_not_hide_what_comes_after(
+    group: Group,
+) -> None:
+    past_s = group.clock.now_us() // 1_000_000 - 1
+
+    async def story() -> None:
+        chain = group.chain()
+        await chain.put(SLOT, {"v": 1, "w": b"1", "x": past_s})
+        await chain.update(SLOT, Update({"w": b"2"}))
+        await group.cells["a"].delete(SLOT)
+        assert (await chain.put(SLOT, {"v": 1, "w": b"3"}, ITEM_ABSENT)).applied
+        assert await chain.get(SLOT) == {"v": 1, "w": b"3"}
+
+    asyncio.run(story())
