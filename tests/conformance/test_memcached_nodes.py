@@ -236,6 +236,17 @@ def test_an_answer_that_is_none_is_a_failure(odd: ProtocolServer, oddity: str) -
 
 
 @pytest.mark.usefixtures("patient")
+def test_an_answer_is_not_read_for_ever(odd: ProtocolServer) -> None:
+    odd.misbehave = flood
+
+    async def call(node: MemcachedNode) -> None:
+        with pytest.raises(CellUnavailableError, match="too big"):
+            await node.find([NAME])
+
+    on_event_loop(odd.address, call)
+
+
+@pytest.mark.usefixtures("patient")
 def test_a_node_that_is_full_is_well(odd: ProtocolServer) -> None:
     odd.misbehave = saying(b"SERVER_ERROR out of memory storing object\r\n")
 

@@ -258,6 +258,28 @@ def test_while_the_cell_is_away_entries_serve_as_long_as_ever(ground: Ground) ->
         recent(ground.front_end())
 
 
+def test_a_write_that_took_long_counts_from_its_end(ground: Ground) -> None:
+    writer = ground.front_end()
+    recent(writer)
+
+    class Slow(type(ground.cell)):  # type: ignore[misc]
+        async def put(self, *args: Any) -> object:
+            ground.clock.advance(11)
+            recent_elsewhere = await ground.front_end().recent([KEY])
+            assert recent_elsewhere.items == {KEY: OLD}
+            return await super().put(*args)
+
+    ground.cell.__class__ = Slow
+    for node in ground.nodes:
+        node.put = _lose  # type: ignore[method-assign]
+    asyncio.run(writer.put(KEY, NEW))
+    assert recent(writer) == [NEW]
+
+
+async def _lose(name: str, value: bytes, ttl_s: int) -> None:
+    raise CellUnavailableError(f"{name} {value!r} {ttl_s}")
+
+
 def test_own_writes_are_remembered_within_bounds(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
