@@ -18,6 +18,8 @@ from control_plane.metadata_cache.nodes import CacheNodes
 from control_plane.operations.account_catalog import account_operations
 from control_plane.operations.administration import Administration, Record
 from control_plane.operations.catalog import queue_operations
+from control_plane.operations.cell_administration import CellAdministration
+from control_plane.operations.cell_catalog import cell_operations
 from control_plane.places.report import CellsControl
 from control_plane.registry import Placing, Registry
 from control_plane.sweep import sweep_dropped
@@ -132,6 +134,7 @@ class Service:
             *extension_operations(self.engine),
             *queue_operations(self.registry, self.engine, moves),
             *account_operations(administration),
+            *cell_operations(CellAdministration(administration, ground.cells_control)),
         )
         known_accounts = self.accounts if settings.verifies else None
         self.front_end = FrontEnd(

@@ -278,11 +278,6 @@ class SeveralCells:
         self._folder(name)
         await self.places.set_state(name, DRAINING)
 
-    async def activate(self, name: str) -> None:
-        """Let a cell that was drained or given up take part again."""
-        self._folder(name)
-        await self.places.set_state(name, ACTIVE)
-
     async def remove(self, name: str) -> None:
         """Part with a cell that has nothing any more."""
         self._folder(name)
@@ -314,8 +309,10 @@ class SeveralCells:
         LOG.warning("%s was failed by an operator", name)
 
     async def restore(self, name: str) -> None:
-        """Bring back a cell that was failed: the manager lets it join again."""
+        """Bring back a cell that was failed or drained: the manager lets it join again."""
         folder = self._folder(name)
+        if self.known.cells[name].state == DRAINING:
+            await self.places.set_state(name, ACTIVE)
         try:
             folder.cell.restore()
         except (CellOpenError, OSError) as error:

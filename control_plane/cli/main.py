@@ -5,6 +5,7 @@ import sys
 import click
 
 from control_plane.cli.account import account
+from control_plane.cli.cells import cells
 from control_plane.cli.cost import cost
 from control_plane.cli.digest import digest
 from control_plane.cli.export import export
@@ -33,6 +34,7 @@ def tidegate() -> None:
 tidegate.add_command(serve)
 tidegate.add_command(queue)
 tidegate.add_command(account)
+tidegate.add_command(cells)
 tidegate.add_command(user)
 tidegate.add_command(key)
 tidegate.add_command(keys)

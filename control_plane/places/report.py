@@ -63,10 +63,6 @@ class CellsControl(Protocol):
         """Let everything move away from a cell."""
         ...
 
-    async def activate(self, name: str) -> None:
-        """Let a cell that was drained or given up take part again."""
-        ...
-
     async def remove(self, name: str) -> None:
         """Part with a cell that has nothing any more."""
         ...
@@ -76,5 +72,5 @@ class CellsControl(Protocol):
         ...
 
     async def restore(self, name: str) -> None:
-        """Bring back a cell that was failed."""
+        """Bring back a cell that was failed, or drained."""
         ...

@@ -54,15 +54,21 @@ CODES = {
 
 
 BEYOND_SQS = {
+    "TidegateAddCell",
     "TidegateBrowseMessages",
     "TidegateCloseAccount",
     "TidegateCreateAccessKey",
     "TidegateCreateAccount",
     "TidegateCreateUser",
     "TidegateDeleteUser",
+    "TidegateDrainCell",
+    "TidegateFailCell",
     "TidegateListAccessKeys",
     "TidegateListAccounts",
+    "TidegateListCells",
     "TidegateListUsers",
+    "TidegateRemoveCell",
+    "TidegateRestoreCell",
     "TidegateRevokeAccessKey",
     "TidegateSetQuotas",
 }

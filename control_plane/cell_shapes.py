@@ -1,0 +1,43 @@
+"""Shapes of the operations on cells, which SQS does not have: `sdk/` shows them to clients."""
+
+from data_plane.protocol.shapes import INTEGER, STRING, ListOf, Structure
+
+CELL = Structure(
+    {
+        "CellName": STRING,
+        "Kind": STRING,
+        "Address": STRING,
+        "State": STRING,
+        "Health": STRING,
+        "Reason": STRING,
+        "HealthTimestamp": INTEGER,
+        "LatencyMicroseconds": INTEGER,
+        "LagMicroseconds": INTEGER,
+        "UsedBytes": INTEGER,
+        "CapacityBytes": INTEGER,
+        "Groups": INTEGER,
+        "GroupsDecided": INTEGER,
+        "GroupsJoining": INTEGER,
+    }
+)
+_MEMBER = Structure({"CellName": STRING, "Incarnation": INTEGER, "State": STRING})
+_GROUP = Structure(
+    {
+        "GroupName": STRING,
+        "Epoch": INTEGER,
+        "ReplicationFactor": INTEGER,
+        "LagMicroseconds": INTEGER,
+        "Members": ListOf(_MEMBER, "Member"),
+    }
+)
+LIST_CELLS_INPUT = Structure()
+LIST_CELLS_OUTPUT = Structure(
+    {
+        "Cells": ListOf(CELL, "Cell"),
+        "PlacementGroups": ListOf(_GROUP, "PlacementGroup"),
+        "ManagerActivities": ListOf(STRING, "ManagerActivity"),
+    }
+)
+ADD_CELL_INPUT = Structure({"Path": STRING}, required=("Path",))
+ADD_CELL_OUTPUT = Structure({"CellName": STRING})
+CELL_INPUT = Structure({"CellName": STRING}, required=("CellName",))
