@@ -64,14 +64,13 @@ class Split(_Action, frozen=True, tag="split"):
 
 
 class Retire(_Action, frozen=True, tag="retire"):
-    """A FIFO queue forgets its first generations, whose messages have all expired."""
+    """A FIFO queue forgets its generations up to `through`, whose messages have all expired."""
 
     account: str
     region: str
     name: str
     uid: str
-    generation: int
-    count: int
+    through: int
 
 
 Action = TakeOut | Admit | Complete | Release | ChangeCell | Split | Retire

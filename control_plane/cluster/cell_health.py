@@ -84,10 +84,11 @@ class Health:
         return _HALF * sum(heard) > len(heard)
 
     def _is_steady(self, cell: str) -> bool:
-        return cell not in self.down and all(
+        seen = self._seen(cell)
+        return bool(seen and cell not in self.down) and all(
             report.failing_since_us is None
             and self.now_us - report.answering_since_us >= self.options.back_after_us
-            for report in self._seen(cell)
+            for report in seen
         )
 
     def _fails(self, report: Report) -> bool:

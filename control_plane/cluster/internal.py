@@ -77,16 +77,15 @@ def least_used(cells: AbstractSet[str], group: Group, members: Mapping[str, int]
 def partitions(observation: Observation, options: Options, now_us: int) -> Iterator[Action]:
     """Splits of FIFO queues that have too much to do, and generations that are done with."""
     for logs in observation.logs:
-        if logs.drained:
-            yield Retire(*_of(logs), logs.drained)
+        if logs.drained_through is not None:
+            yield Retire(*_of(logs), logs.drained_through)
         elif (
             logs.may_split
             and logs.appends_per_s / logs.partitions >= options.split_appends_per_s
-            and logs.partitions < options.partitions_max
             and now_us - logs.since_us >= options.split_period_us
         ):
-            yield Split(*_of(logs))
+            yield Split(*_of(logs), logs.generation)
 
 
-def _of(logs: Logs) -> tuple[str, str, str, str, int]:
-    return logs.account, logs.region, logs.name, logs.uid, logs.generation
+def _of(logs: Logs) -> tuple[str, str, str, str]:
+    return logs.account, logs.region, logs.name, logs.uid

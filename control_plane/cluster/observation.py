@@ -37,7 +37,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     hot_requests_per_s: float = 500.0
     split_appends_per_s: float = 20.0
     split_period_us: int = 600_000_000
-    partitions_max: int = 64
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -110,7 +109,7 @@ class FrontEnd(msgspec.Struct, frozen=True):
 class Logs(msgspec.Struct, frozen=True):
     """A FIFO queue's logs: `generation` is the last one, begun at `since_us`.
 
-    `may_split`: more partitions keep what the queue promises. Of earlier generations `drained` ones
+    `may_split`: more partitions keep what the queue promises. Generations up to `drained_through`
     hold nothing that has not expired.
     """
 
@@ -123,7 +122,7 @@ class Logs(msgspec.Struct, frozen=True):
     since_us: int
     appends_per_s: float = 0.0
     may_split: bool = False
-    drained: int = 0
+    drained_through: int | None = None
 
 
 class Removal(msgspec.Struct, frozen=True):

@@ -10,7 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from control_plane.cluster import tasks
+from control_plane.cluster.cluster import Cluster
+from control_plane.cluster.observation import Options
 from control_plane.message_moves_running import OWNED_US, OWNER_GUARD_US
+from control_plane.places.placing import GroupPlacing
+from control_plane.places.stored import Places
 from control_plane.serverless.closing import Closing
 from control_plane.service import Ground, Service
 from control_plane.sweep import is_due
@@ -60,19 +65,39 @@ async def perform(event: Event, ground: Ground, service: Service, remaining_us: 
     Raises UnknownTaskError, CellUnavailableError and those derived from it.
     """
     name = event.get("task", "")
-    task = TASKS.get(name)
-    if task is None:
-        raise UnknownTaskError(f"{name!r} is none of the tasks {', '.join(TASKS)}")
     rounds = int(event.get("rounds", 0)) + 1
     ends_us = ground.clock.now_us() + remaining_us - MARGIN_US
     closing = Closing(service.engine, ground.cells, ground.bodies, ground.clock)
     with deadline(ends_us):
         try:
-            result = await task(Bench(ground, service, ends_us - RESERVE_US), event)
+            bench = Bench(ground, service, ends_us - RESERVE_US)
+            result = await tasks.perform(event, _cluster(bench), bench.until_us)
+            if result is None:
+                result = await _task(name)(bench, event)
         finally:
             await closing.close()
     more = bool(result["more"]) and rounds < ROUNDS_MAX
     return {"task": name, "outcome": "done", "after": {}, "rounds": rounds, **result, "more": more}
+
+
+def _cluster(bench: Bench) -> Cluster:
+    ground = bench.ground
+    return Cluster(
+        places=Places(ground.control, ground.clock, ground.entropy),
+        placing=GroupPlacing(ground.control, lambda: len(ground.cells)),
+        registry=bench.service.registry,
+        cells=ground.cells,
+        clock=ground.clock,
+        waits=ground.waits,
+        options=Options(),
+    )
+
+
+def _task(name: object) -> Task:
+    task = TASKS.get(str(name))
+    if task is None:
+        raise UnknownTaskError(f"{name!r} is none of the tasks {', '.join(TASKS)}")
+    return task
 
 
 async def _sweep_dropped(bench: Bench, _event: Event) -> Result:

@@ -59,7 +59,9 @@ def front_end(*reports: Report, age_s: int = 1) -> FrontEnd:
 def seen(*groups: Group, cells: str = "abc", **others: Any) -> Observation:
     states = others.pop("states", {})
     records = tuple(CellRecord(name, states.get(name, "active"), LONG_AGO_US) for name in cells)
-    given = {"cells": records, **others}
+    told = {report.cell for report in others.get("probes", ())}
+    probes = (*others.pop("probes", ()), *(answers(name) for name in cells if name not in told))
+    given = {"cells": records, "probes": probes, **others}
     return Observation(at_us=NOW_US, groups=groups, **given)
 
 
@@ -247,14 +249,13 @@ def test_a_hot_queue_gets_more_partitions() -> None:
     for changed in (
         {"may_split": False},
         {"appends_per_s": 159.0},
-        {"partitions": 64, "appends_per_s": 9e9},
         {"since_us": NOW_US - 599 * SECOND_US},
     ):
         assert planned(Observation(at_us=NOW_US, logs=(logs(**changed),))) == []
 
 
 def test_drained_generations_are_retired() -> None:
-    drained = logs(appends_per_s=0.0, drained=2)
+    drained = logs(appends_per_s=0.0, drained_through=1)
     assert planned(Observation(at_us=NOW_US, logs=(drained,))) == [
-        Retire("1", "r", "q.fifo", "u", 2, 2)
+        Retire("1", "r", "q.fifo", "u", 1)
     ]

@@ -1,0 +1,182 @@
+"""Act: carry out one action of a plan.
+
+Every step is a conditional write that a repetition finds done, and that does nothing where what it
+was planned upon has changed. So an act may be cut off anywhere, and be done by two at once.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from control_plane.cluster.actions import (
+    Action,
+    Admit,
+    ChangeCell,
+    Complete,
+    Release,
+    Retire,
+    Split,
+    TakeOut,
+)
+from control_plane.cluster.cluster import Cluster
+from control_plane.cluster.copies import copy_on
+from control_plane.core.definition import Definition
+from control_plane.core.fifo_generations import may_split, split
+from control_plane.places.changes import PlacementChangeError
+from control_plane.places.groups import REGISTRY
+from control_plane.places.items import FAILED
+from control_plane.places.stored import NONCE_BYTES, StalePlanError
+from data_plane.core.errors import RefusedError
+
+DONE: Final = "done"
+LATE: Final = "late"
+"""What it was planned upon has changed: the next plan sees how things are now."""
+
+REFUSED: Final = "refused"
+"""It would do harm by now."""
+
+Result = dict[str, Any]
+
+
+async def act(cluster: Cluster, action: Action, after: Mapping[str, Any], until_us: int) -> Result:
+    """Carry it out; `more` where it is to be called again with `after`. No step after `until_us`.
+
+    Raises CellUnavailableError.
+    """
+    match action:
+        case TakeOut():
+            return await _take_out(cluster, action)
+        case Admit(group, epoch, cell):
+            return await _fenced(
+                lambda: cluster.places.add_joining(
+                    group, cell, epoch=epoch, nonce=_nonce(action, group)
+                )
+            )
+        case Release(group, epoch, cell):
+            return await _drop(cluster, action, group, epoch, cell)
+        case Complete():
+            return await _complete(cluster, action, after, until_us)
+        case ChangeCell():
+            return await _change_cell(cluster, action)
+        case Split() | Retire():
+            return await _change_logs(cluster, action)
+
+
+async def _take_out(cluster: Cluster, action: TakeOut) -> Result:
+    """The registry's own group first: while that has a member that fails, nothing can be stored.
+
+    Then the register of removals, which lets one cell pass at a time; then all other groups.
+    """
+
+    async def drop(group: str) -> str:
+        result = await _drop(cluster, action, group, action.groups[group], action.cell)
+        return str(result["outcome"])
+
+    outcomes: list[str] = []
+    if REGISTRY in action.groups:
+        outcomes.append(await drop(REGISTRY))
+    others = [group for group in action.groups if group != REGISTRY]
+    if others and not await _may_fail_over(cluster, action.cell):
+        outcomes.append(REFUSED)
+        others = []
+    for outcome in await cluster.waits.all_of([drop(group) for group in others]):
+        if isinstance(outcome, Exception):
+            raise outcome
+        outcomes.append(outcome)
+    worst = next((one for one in (REFUSED, LATE) if one in outcomes), DONE)
+    return {"outcome": worst, "groups": outcomes.count(DONE), "more": False}
+
+
+async def _may_fail_over(cluster: Cluster, cell: str) -> bool:
+    """Whether this cell is the one that groups may lose now: within SAFE no other was."""
+    known = (await cluster.places.read_all()).cells.get(cell)
+    if known is not None and known.state == FAILED:
+        return True
+    last = await cluster.places.removal()
+    now_us = cluster.clock.now_us()
+    if last is not None and now_us - last.at_us < cluster.options.safe_us:
+        return last.cell == cell
+    if await cluster.places.note_removal(cell, last) is not None:
+        return True
+    last = await cluster.places.removal()
+    return last is not None and last.cell == cell
+
+
+async def _drop(cluster: Cluster, action: Action, group: str, epoch: int, cell: str) -> Result:
+    nonce = _nonce(action, group)
+    return await _fenced(lambda: cluster.places.drop_member(group, cell, epoch=epoch, nonce=nonce))
+
+
+async def _complete(
+    cluster: Cluster, action: Complete, after: Mapping[str, Any], until_us: int
+) -> Result:
+    try:
+        stored = await cluster.places.read(action.group)
+    except KeyError:
+        return _result(LATE)
+    placement = stored.placement
+    nonce = _nonce(action, action.group)
+    if stored.nonce != nonce and placement.epoch != action.epoch:
+        return _result(LATE)
+    if stored.nonce != nonce:
+        left = await copy_on(cluster, placement, action.cell, after, until_us)
+        if left is not None:
+            return {"outcome": DONE, "after": left, "more": True}
+    return await _fenced(
+        lambda: cluster.places.make_full(action.group, action.cell, epoch=action.epoch, nonce=nonce)
+    )
+
+
+async def _change_cell(cluster: Cluster, action: ChangeCell) -> Result:
+    known = (await cluster.places.read_all()).cells.get(action.cell)
+    if known is None or known.state not in (action.state, action.to):
+        return _result(LATE)
+    await cluster.places.set_state(action.cell, action.to)
+    return _result(DONE)
+
+
+async def _change_logs(cluster: Cluster, action: Split | Retire) -> Result:
+    """By compare-and-set of the definition; the numbers of generations fence it."""
+    definition = await cluster.registry.read(action.account, action.region, action.name)
+    if definition is None or definition.uid != action.uid:
+        return _result(LATE)
+    now_s = cluster.clock.now_us() // 1_000_000
+
+    def edit(current: Definition) -> Definition:
+        generations = current.generations
+        if isinstance(action, Retire):
+            kept = tuple(one for one in generations[:-1] if one.number > action.through)
+            return replace(current, generations=(*kept, generations[-1]))
+        is_present = generations[-1].number == action.generation
+        if not is_present or not may_split(generations, current.attributes):
+            return current
+        return replace(current, generations=split(generations, now_s))
+
+    try:
+        await cluster.registry.change(cluster.registry.queue(definition), edit)
+    except RefusedError:
+        return _result(LATE)  # it was deleted meanwhile, or others change it without end
+    return _result(DONE)
+
+
+async def _fenced(change: Callable[[], Awaitable[object]]) -> Result:
+    try:
+        await change()
+    except (StalePlanError, KeyError):
+        return _result(LATE)
+    except PlacementChangeError:
+        return _result(REFUSED)
+    return _result(DONE)
+
+
+def _result(outcome: str) -> Result:
+    return {"outcome": outcome, "more": False}
+
+
+def _nonce(action: Action, group: str) -> bytes:
+    """Of the write that does this to the group: the same for all who do."""
+    told = msgspec.json.encode([action, group])
+    return blake2b(told, digest_size=NONCE_BYTES, person=b"cluster act").digest()

@@ -1,0 +1,101 @@
+"""What is copied to a member that joins a group, in steps that say where to go on."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from control_plane.cluster.cluster import Cluster
+from control_plane.core.definition import Definition
+from control_plane.places.groups import REGISTRY
+from control_plane.places.items import PlacedQueue
+from data_plane.ports import CellUnavailableError
+from data_plane.replication.copying import Position, copy_some
+from data_plane.replication.member_cell import MemberCell, members_of
+from data_plane.replication.placement import Placement
+from data_plane.stored.keys import log_partitions, partitions
+
+ITEMS_PER_STEP: Final = 512
+
+_ALL: Final = ""
+"""Stands for the queue where the registry is copied, which is none."""
+
+
+async def copy_on(
+    cluster: Cluster, placement: Placement, cell: str, after: Mapping[str, Any], until_us: int
+) -> dict[str, Any] | None:
+    """Copy what the group has to its member in `cell`: where to go on, or None when all is there.
+
+    `after` is what the call before answered, {} at first; without one step nothing is answered.
+    Raises CellUnavailableError.
+    """
+    members = {one.cell: member for one, member in _members(cluster, placement)}
+    source, tail = _sources(cluster, placement)
+    queues = await _queues(cluster, placement.group)
+    done, position = _read(after)
+    for uid, queue in queues:
+        if uid < done:
+            continue
+        if uid != done:
+            position = Position()
+        names, is_chain = await _partitions(cluster, queue)
+        while True:
+            left = await copy_some(
+                cluster.waits,
+                tail if is_chain else source,
+                members[cell],
+                names,
+                position,
+                ITEMS_PER_STEP,
+            )
+            if left is None:
+                break
+            position = left
+            if cluster.clock.now_us() >= until_us:
+                return _written(uid, left)
+    return None
+
+
+def _members(cluster: Cluster, placement: Placement) -> list[tuple[Any, MemberCell]]:
+    missing = [one.cell for one in placement.members if one.cell not in cluster.cells]
+    if missing:
+        raise CellUnavailableError(f"this process knows nothing of {', '.join(missing)}")
+    return list(zip(placement.members, members_of(placement, cluster.cells), strict=True))
+
+
+def _sources(cluster: Cluster, placement: Placement) -> tuple[MemberCell, MemberCell]:
+    """The first member, and the last full one, which alone has only complete items of a chain."""
+    members = [member for _, member in _members(cluster, placement)]
+    return members[0], members[placement.tail]
+
+
+async def _queues(cluster: Cluster, group: str) -> Sequence[tuple[str, PlacedQueue | None]]:
+    if group == REGISTRY:
+        return [(_ALL, None)]
+    return sorted((queue.uid, queue) for queue in await cluster.placing.queues_of(group))
+
+
+async def _partitions(cluster: Cluster, queue: PlacedQueue | None) -> tuple[Sequence[str], bool]:
+    """What is stored of a queue, and whether on a chain; nothing of one that is not there."""
+    if queue is None:
+        if cluster.registry_partitions is None:
+            raise CellUnavailableError("this process has no registry to copy")
+        return await cluster.registry_partitions(), True
+    definition = await cluster.registry.read(queue.account, queue.region, queue.name)
+    if definition is None or definition.uid != queue.uid:
+        return (), False
+    return _of_queue(definition), definition.fifo
+
+
+def _of_queue(definition: Definition) -> tuple[str, ...]:
+    if not definition.fifo:
+        return partitions(definition.uid)
+    return (*partitions(definition.uid), *log_partitions(definition.uid, definition.generations))
+
+
+def _read(after: Mapping[str, Any]) -> tuple[str, Position]:
+    if not after:
+        return "", Position()
+    return after["uid"], Position(after["partition"], bytes.fromhex(after["after"]))
+
+
+def _written(uid: str, position: Position) -> dict[str, Any]:
+    return {"uid": uid, "partition": position.partition, "after": position.after.hex()}

@@ -1,0 +1,161 @@
+"""Observe: read the registry and the heartbeats, look at the cells."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from control_plane.cluster.cluster import Cluster
+from control_plane.cluster.observation import (
+    CellRecord,
+    FrontEnd,
+    Group,
+    Logs,
+    Observation,
+    Removal,
+    Report,
+)
+from control_plane.core.fifo_generations import drained, may_split
+from control_plane.places.items import REMOVED, CellSeen, Heartbeat, StoredPlacement
+from control_plane.places.stored import PlaceMap
+from data_plane.core.deadline import deadline
+from data_plane.ports import CellUnavailableError, Key
+
+READ_US_MAX: Final = 1_000_000
+"""A registry that takes longer does not answer."""
+
+LOGS_MAX: Final = 20
+"""FIFO queues that are looked at: those with the most appends."""
+
+_PROBE: Final = Key("health", b"\0")
+_PROBE_US_MAX: Final = 1_000_000
+_PROBE_PERIOD_US: Final = 250_000
+
+_FifoName = tuple[str, str, str]
+
+
+async def observe(cluster: Cluster) -> Observation:
+    """What is to be known for a plan.
+
+    Where the registry does not answer, what this process knows of it and sees itself has to do: so
+    the registry itself can fail over. Raises CellUnavailableError where there is no such thing.
+    """
+    beat = cluster.beat()
+    try:
+        with deadline(cluster.clock.now_us() + READ_US_MAX):
+            known = await cluster.places.read_all()
+            beats = await cluster.places.heartbeats()
+            last = await cluster.places.removal()
+        logs = await _logs(cluster, beats)
+    except CellUnavailableError:
+        if cluster.known is None or beat is None:
+            raise
+        known = PlaceMap(cluster.known.placements, cluster.known.cells)
+        beats, last, logs = [], None, ()
+    if beat is not None:
+        beats = [beat, *(one for one in beats if one.front_end != beat.front_end)]
+        probes = _reports(beat.cells)
+    else:
+        probes = await _probe_all(cluster, known, beats)
+    return Observation(
+        at_us=cluster.clock.now_us(),
+        cells=tuple(
+            CellRecord(cell.name, cell.state, cell.since_us, cell.capacity_bytes)
+            for cell in known.cells.values()
+        ),
+        groups=tuple(map(_group, known.placements.values())),
+        probes=probes,
+        front_ends=tuple(
+            FrontEnd(one.front_end, one.time_us, _reports(one.cells)) for one in beats
+        ),
+        removal=Removal(last.cell, last.at_us) if last is not None else None,
+        logs=logs,
+    )
+
+
+def _group(stored: StoredPlacement) -> Group:
+    at = stored.placement
+    return Group(at.group, at.epoch, at.members, at.since_us, stored.factor)
+
+
+def _reports(cells: Mapping[str, CellSeen]) -> tuple[Report, ...]:
+    return tuple(
+        Report(
+            name,
+            failing_since_us=None if seen.answers else seen.since_us,
+            answering_since_us=seen.since_us if seen.answers else 0,
+            used_bytes=seen.used_bytes,
+            full=seen.full,
+            requests_per_s=seen.requests_per_s,
+            lag_us=seen.lag_us,
+        )
+        for name, seen in cells.items()
+    )
+
+
+async def _probe_all(
+    cluster: Cluster, known: PlaceMap, beats: Iterable[Heartbeat]
+) -> tuple[Report, ...]:
+    """Ask each cell; those that fail again and again, where no front end says what they do."""
+    now_us = cluster.clock.now_us()
+    is_heard = any(now_us - beat.time_us <= cluster.options.heartbeat_us_max for beat in beats)
+    until_us = now_us if is_heard else now_us + cluster.options.down_after_us
+    names = [
+        name
+        for name, cell in known.cells.items()
+        if cell.state != REMOVED and name in cluster.cells
+    ]
+    reports: list[Report] = []
+    calls = [_probe(cluster, name, until_us) for name in names]
+    for outcome in await cluster.waits.all_of(calls):
+        if isinstance(outcome, Exception):
+            raise outcome
+        reports.append(outcome)
+    return tuple(reports)
+
+
+async def _probe(cluster: Cluster, name: str, until_us: int) -> Report:
+    clock = cluster.clock
+    failing_since_us = None
+    while True:
+        begun_us = clock.now_us()
+        try:
+            with deadline(begun_us + _PROBE_US_MAX):
+                await cluster.cells[name].get(_PROBE)
+        except CellUnavailableError:
+            failing_since_us = begun_us if failing_since_us is None else failing_since_us
+        else:
+            return Report(name, None, 0 if failing_since_us is None else clock.now_us())
+        if clock.now_us() >= until_us:
+            return Report(name, failing_since_us)
+        await cluster.waits.sleep_until(clock.now_us() + _PROBE_PERIOD_US)
+
+
+async def _logs(cluster: Cluster, beats: Iterable[Heartbeat]) -> tuple[Logs, ...]:
+    """The busiest FIFO queues, by what all front ends that are heard append to them."""
+    now_us = cluster.clock.now_us()
+    rates: Counter[_FifoName] = Counter()
+    for beat in beats:
+        if now_us - beat.time_us <= cluster.options.heartbeat_us_max:
+            for one in beat.appends:
+                # A counter of rates: typeshed has counts in mind.
+                rates[one.account, one.region, one.name] += one.appends_per_s  # type: ignore[assignment]
+    found = []
+    for name, rate in rates.most_common(LOGS_MAX):
+        definition = await cluster.registry.read(*name)
+        if definition is None or not definition.fifo:
+            continue
+        generations = definition.generations
+        past = generations[: drained(generations, now_us // 1_000_000)]
+        found.append(
+            Logs(
+                *name,
+                definition.uid,
+                generations[-1].number,
+                generations[-1].partitions,
+                generations[-1].since_s * 1_000_000,
+                appends_per_s=rate,
+                may_split=may_split(generations, definition.attributes),
+                drained_through=past[-1].number if past else None,
+            )
+        )
+    return tuple(found)
