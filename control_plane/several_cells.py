@@ -25,13 +25,14 @@ from control_plane.places.items import (
     CellSeen,
     StoredPlacement,
 )
-from control_plane.places.own import OwnPlacement, names_of
+from control_plane.places.own import OWN, OwnPlacement, names_of
 from control_plane.places.placing import GroupPlacing
 from control_plane.places.report import CellCommandError, CellsReport, ToldCell, ToldGroup
 from control_plane.places.stored import PlaceMap, Places, StalePlanError
-from control_plane.places.watching import CellWatch, WatchedCell
+from control_plane.places.watching import STORED_PROBE, CellWatch, WatchedCell
 from data_plane.embedded.store import CellOpenError
-from data_plane.ports import Cell, Clock, Entropy, Waits
+from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
+from data_plane.replication.placement import INCARNATION_MARK, partition_of
 
 REGISTRY_DOWN_US: Final = 1_500_000
 """A cell that fails for so long leaves the registry's chain, without which nothing is decided."""
@@ -40,6 +41,13 @@ BEAT_PERIOD_S: Final = 2.0
 WATCH_PERIOD_S: Final = 0.5
 SHIP_PERIOD_S: Final = 0.05
 
+_OF_REGISTRY: Final = frozenset(f"{kind}|" for kind in "ACDIJKLMNPQXY")
+"""How partitions of the registry begin (docs/storage.md); no partition of messages does."""
+
+_OF_CELL: Final = frozenset({OWN.partition, STORED_PROBE.partition})
+"""Those that each cell has for itself."""
+
+_PARTITIONS_AT_ONCE: Final = 1000
 _NONCE_BYTES: Final = 8
 _GIVEN_UP_BY_HAND: Final = "an operator has failed it"
 
@@ -163,6 +171,29 @@ class SeveralCells:
         for fanout in self.standard.fanouts().values():
             if fanout.lag_us(self._clock.now_us()):
                 await fanout.ship()
+
+    async def registry_partitions(self) -> list[str]:
+        """What the registry consists of, as its last full member has it: for who copies it.
+
+        Raises CellUnavailableError.
+        """
+        placement = self.own.placement()
+        member = placement.members[placement.tail]
+        folder = self.cells.folders.get(member.cell)
+        if folder is None:
+            raise CellUnavailableError(f"there is no cell {member.cell}")
+        found: list[str] = []
+        after = ""
+        while names := folder.cell.partitions(after, _PARTITIONS_AT_ONCE):
+            after = names[-1]
+            for name in names:
+                plain = name.partition(INCARNATION_MARK)[0]
+                if partition_of(member, plain) != name or plain in _OF_CELL:
+                    continue
+                if plain[:2] in _OF_REGISTRY:
+                    found.append(plain)
+            await asyncio.sleep(0)
+        return found
 
     async def close(self) -> None:
         """Tell the copies the rest, and let go of all directories."""

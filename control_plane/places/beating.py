@@ -11,6 +11,7 @@ from data_plane.ports import Clock
 from data_plane.replication.fanout import Fanout
 
 APPENDS_TOLD_MAX: Final = 20
+RATES_OVER_US_MIN: Final = 1_000_000
 _US_PER_S: Final = 1_000_000
 
 QueueName = tuple[str, str, str]
@@ -43,6 +44,8 @@ class Heart:
         self._fanouts = fanouts
         self._before = Served()
         self._before_us = 0
+        self._requests_per_s = 0.0
+        self._appends: tuple[FifoAppends, ...] = ()
         self.served: Callable[[], Served] = Served
 
     def lags_us(self) -> dict[str, int]:
@@ -52,28 +55,35 @@ class Heart:
         return {name: lag_us for name, lag_us in lags.items() if lag_us}
 
     def beat(self) -> Heartbeat:
-        """What is seen now; rates are those since the last call."""
-        now_us, served = self._clock.now_us(), self.served()
-        passed_s = max(1, now_us - self._before_us) / _US_PER_S
-        requests = served.requests - self._before.requests
-        sent_before = self._before.fifo_sent or {}
-        appends = [
-            FifoAppends(*name, (sent - sent_before.get(name, 0)) / passed_s)
-            for name, sent in (served.fifo_sent or {}).items()
-        ]
-        appends.sort(key=lambda one: -one.appends_per_s)
-        told = tuple(one for one in appends if one.appends_per_s)[:APPENDS_TOLD_MAX]
-        is_first = not self._before_us
-        self._before, self._before_us = served, now_us
+        """What is seen now; rates are of the last seconds."""
+        now_us = self._clock.now_us()
+        if now_us - self._before_us >= RATES_OVER_US_MIN:
+            self._count(now_us)
         return Heartbeat(
             self.front_end,
             now_us,
             self._watch.report(self.cell_lags_us()),
-            0.0 if is_first else requests / passed_s,
-            () if is_first else told,
+            self._requests_per_s,
+            self._appends,
             self.lags_us(),
             {group: held.placement.epoch for group, held in self._known.placements.items()},
         )
+
+    def _count(self, now_us: int) -> None:
+        """Make rates of what was served since they were made last."""
+        served, before = self.served(), self._before
+        if self._before_us:
+            passed_s = (now_us - self._before_us) / _US_PER_S
+            self._requests_per_s = (served.requests - before.requests) / passed_s
+            sent_before = before.fifo_sent or {}
+            appends = [
+                FifoAppends(*name, (sent - sent_before.get(name, 0)) / passed_s)
+                for name, sent in (served.fifo_sent or {}).items()
+                if sent > sent_before.get(name, 0)
+            ]
+            appends.sort(key=lambda one: -one.appends_per_s)
+            self._appends = tuple(appends[:APPENDS_TOLD_MAX])
+        self._before, self._before_us = served, now_us
 
     def cell_lags_us(self) -> dict[str, int]:
         """By cell, for how long it has not been told the oldest of what it is still to be told."""

@@ -26,7 +26,7 @@ from data_plane.embedded.encoding import (
     encode_key,
     time_to_live_s,
 )
-from data_plane.embedded.reads import read_many, read_range
+from data_plane.embedded.reads import read_many, read_partitions, read_range
 from data_plane.embedded.store import CellOpenError, Store, StoreSizes
 from data_plane.embedded.transaction import WriteTransaction
 from data_plane.ports import (
@@ -233,6 +233,11 @@ class EmbeddedCell:
             raise ValueError(f"a query reads at least one item, not {limit}")
         self._check()
         return read_range(self._store, partition, after, until, limit, reverse=reverse)
+
+    def partitions(self, after: str, limit: int) -> list[str]:
+        """Names of partitions that have items, in order, those behind `after`."""
+        self._check()
+        return read_partitions(self._store, after, limit)
 
     def expire(self, keys: Sequence[Key]) -> None:
         """Remove items that nobody needs any more, all in one commit that others pay for."""

@@ -127,6 +127,10 @@ class FailableCell:
             partition, after=after, until=until, limit=limit, reverse=reverse, strong=strong
         )
 
+    def partitions(self, after: str, limit: int) -> list[str]:
+        """As the cell. Raises CellUnavailableError."""
+        return self._open().partitions(after, limit)
+
     def expire(self, keys: Sequence[Key]) -> None:
         """As the cell; while it has failed, its items are left to their time to live."""
         if self.cell is not None:

@@ -44,6 +44,25 @@ def read_range(  # noqa: PLR0913 - a range has that many sides
         raise CellUnavailableError(f"a read failed: {error}") from error
 
 
+def read_partitions(store: Store, after: str, limit: int) -> list[str]:
+    """Names of partitions that have items, in order, those behind `after`, at most `limit`.
+
+    Raises CellUnavailableError where the store is damaged.
+    """
+    found: list[str] = []
+    # What is no item has a key that begins with a byte below these.
+    low = after.encode() + b"\x01" if after else b"\x02"
+    try:
+        with store.snapshot.cursor() as cursor:
+            while len(found) < limit and cursor.set_range(low):
+                name, _, _ = bytes(cursor.key()).partition(b"\0")
+                found.append(name.decode())
+                low = name + b"\x01"
+    except lmdb.Error as error:
+        raise CellUnavailableError(f"a read failed: {error}") from error
+    return found
+
+
 def _read_range(  # noqa: PLR0913 - as above
     store: Store,
     partition: str,
