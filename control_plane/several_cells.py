@@ -41,7 +41,7 @@ BEAT_PERIOD_S: Final = 2.0
 WATCH_PERIOD_S: Final = 0.5
 SHIP_PERIOD_S: Final = 0.05
 
-_OF_REGISTRY: Final = frozenset(f"{kind}|" for kind in "ACDIJKLMNPQXY")
+_OF_REGISTRY: Final = frozenset(f"{kind}|" for kind in "ACDIJKMNPQWXY")
 """How partitions of the registry begin (docs/storage.md); no partition of messages does."""
 
 _OF_CELL: Final = frozenset({OWN.partition, STORED_PROBE.partition})

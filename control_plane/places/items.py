@@ -132,7 +132,7 @@ def heartbeat_key(front_end: str) -> Key:
 
 def queues_partition(group: str) -> str:
     """Where the queues of a group are listed, by their uids."""
-    return f"L|{group}"
+    return f"W|{group}"
 
 
 def encode_placed_queue(queue: PlacedQueue) -> Attributes:
