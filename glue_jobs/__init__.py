@@ -5,3 +5,8 @@ DataFrames to DataFrames, or plain Python; modules with a `main` are entries tha
 open a session, read and write. Nothing here imports the planes: what jobs and planes share are the
 formats of docs/usage.md and docs/storage.md.
 """
+
+from typing import Final
+
+VERSION: Final = "1"
+"""Of what jobs compute: raised by a change that gives other results for the same inputs."""

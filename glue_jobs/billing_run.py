@@ -82,6 +82,15 @@ class Summary:
     findings: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
+class RolledUp:
+    """Hourly usage, what is missing of it, and identities (writer, number) of which two differ."""
+
+    hourly: DataFrame
+    gaps: Sequence[Gap]
+    conflicts: Sequence[tuple[str, int]]
+
+
 class BillingRun:
     """One run over one period. Raises JobError; then no pointer was put, and nothing counts."""
 
@@ -108,11 +117,11 @@ class BillingRun:
         inputs = self._look()
         late = self._late(closed)
         self._run = self._name(inputs, late)
-        hourly, gaps, conflicts = self._roll_up(inputs)
-        lines = self._rate(hourly, late)
-        pages = self._write_bills(hourly, lines, gaps)
+        found = self._roll_up(inputs)
+        lines = self._rate(found.hourly, late)
+        pages = self._write_bills(found, lines)
         self._files += put_aside(inputs, self._usage, self._out)
-        said = self._said(inputs, late, gaps, conflicts, hourly, pages)
+        said = self._said(inputs, late, found, pages)
         return self._summary(point(self._out, self._period, said, self._files))
 
     # Inputs
@@ -173,29 +182,31 @@ class BillingRun:
 
     # Usage
 
-    def _roll_up(self, inputs: Inputs) -> tuple[DataFrame, list[Gap], list[tuple[str, int]]]:
+    def _roll_up(self, inputs: Inputs) -> RolledUp:
         self._progress.step("adding up records by the hour")
-        copies = inputs.copies
-        hourly = self._hourly(inputs)
+        hourly, differing = self._hourly(inputs)
         folder = self._folder("usage_hourly")
         self._files += write_table(hourly, self._out, folder, usage.KEYS)
         self._put(f"{folder}/writers.json", canonical(inputs.reached()) + b"\n")
-        differing = (
-            [tuple(row) for row in usage.conflicts(self._records(inputs), copies).collect()]
-            if copies
-            else []
-        )
         read = self._read(folder, hourly)
-        used = [row.account for row in read.select("account").distinct().collect() if row.account]
-        self._accounts.check(used)
-        self._progress.done(f"{len(used)} accounts; {len(copies)} ranges of records were copies")
-        return read, inputs.gaps(self._reached_before()), differing
+        used = self._check_accounts(read)
+        self._progress.done(f"{used} accounts; {len(inputs.copies)} ranges of records were copies")
+        return RolledUp(read, inputs.gaps(self._reached_before()), differing)
 
-    def _hourly(self, inputs: Inputs) -> DataFrame:
-        return with_date(usage.hourly(usage.once(self._records(inputs), inputs.copies)))
+    def _hourly(self, inputs: Inputs) -> tuple[DataFrame, list[tuple[str, int]]]:
+        """Hourly usage, and the identities of records that differ."""
+        records, copies = inputs.records(self._session, self._usage), inputs.copies
+        if not copies:
+            return with_date(usage.hourly(records)), []
+        its = usage.doubtful(records, copies).cache()
+        differing = [(row.writer, row.number) for row in usage.conflicts(its).collect()]
+        return with_date(usage.hourly(usage.once(records, copies, its))), differing
 
-    def _records(self, inputs: Inputs) -> DataFrame:
-        return inputs.records(self._session, self._usage)
+    def _check_accounts(self, hourly: DataFrame) -> int:
+        """How many accounts there are. Raises JobError where one is unknown."""
+        rows = hourly.where("account != ''").select("account").distinct().collect()
+        self._accounts.check(row.account for row in rows)
+        return len(rows)
 
     def _reached_before(self) -> dict[str, Reached]:
         """How far writers had come before the period, by runs of earlier ones."""
@@ -231,10 +242,8 @@ class BillingRun:
         inputs = look_at(self._session, self._usage, period)
         text = self._out.read(f"price_books/{pointer.said['prices']['sha256']}.json")
         book = read_book(text, pointer.said["prices"]["id"])
-        hourly = self._hourly(inputs).cache()
-        self._accounts.check(
-            row.account for row in hourly.select("account").distinct().collect() if row.account
-        )
+        hourly = self._hourly(inputs)[0].cache()
+        self._check_accounts(hourly)
         now = invoicing.lines_of(self._rated(hourly, book, pointer.said["fair_queues"]), period)
         invoiced = now.limit(0)
         for its in pointers(self._out):
@@ -246,7 +255,7 @@ class BillingRun:
                 )
         return invoicing.corrections(now, invoiced)
 
-    def _write_bills(self, hourly: DataFrame, lines: DataFrame, gaps: Sequence[Gap]) -> list[Page]:
+    def _write_bills(self, found: RolledUp, lines: DataFrame) -> list[Page]:
         self._progress.step("writing invoices, FOCUS tables and statements")
         lines = lines.cache()
         invoices = invoicing.invoices(lines, self._period).cache()
@@ -260,7 +269,7 @@ class BillingRun:
         table = focus(written, self._accounts.names, self._period, self._book)
         self._files += write_table(table, self._out, self._folder("focus"), FOCUS_KEYS)
         pages = put_statements(
-            hourly,
+            found.hourly,
             written,
             invoices,
             self._out,
@@ -268,7 +277,7 @@ class BillingRun:
             period=self._period,
             state=self._state,
             book=self._book,
-            missing=_missing(gaps),
+            missing=_missing(found.gaps),
         )
         self._files += [written for page in pages for written in page.files]
         self._progress.done(f"{len(pages)} invoices")
@@ -294,16 +303,14 @@ class BillingRun:
         read = self._session.read.option("basePath", f"{self._out.url}/{folder}").parquet(*urls)
         return read.select(*like.columns)
 
-    def _said(  # noqa: PLR0913 - what a run found, part by part
+    def _said(
         self,
         inputs: Inputs,
         late: Mapping[str, Pointer],
-        gaps: Sequence[Gap],
-        conflicts: Sequence[tuple[str, int]],
-        hourly: DataFrame,
+        found: RolledUp,
         pages: Sequence[Page],
     ) -> dict[str, Any]:
-        nobody = hourly.where("account = ''").agg(f.sum("requests")).first()
+        nobody = found.hourly.where("account = ''").agg(f.sum("requests")).first()
         return {
             "run": self._run,
             "state": self._state,
@@ -319,8 +326,8 @@ class BillingRun:
                 for its in inputs.aside
             ],
             "bad_marks": [list(its) for its in inputs.bad_marks],
-            "gaps": [asdict(gap) for gap in gaps],
-            "conflicts": [list(its) for its in conflicts],
+            "gaps": [asdict(gap) for gap in found.gaps],
+            "conflicts": [list(its) for its in found.conflicts],
             "malformed_lines": inputs.malformed_lines,
             "requests_of_nobody": (nobody[0] if nobody is not None else 0) or 0,
         }

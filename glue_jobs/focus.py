@@ -1,7 +1,8 @@
-"""Lines of invoices as FOCUS 1.2 has them: https://focus.finops.org/focus-specification/v1-2/
+"""Lines of invoices as FOCUS 1.2 has them.
 
-1.2 is the newest version whose rules the official validator carries. Columns that begin with `x_`
-are ours. Charges are of whole days, UTC; ends of periods are exclusive.
+https://focus.finops.org/focus-specification/v1-2/ has the columns. 1.2 is the newest version whose
+rules the official validator carries. Columns that begin with `x_` are ours. Charges are of whole
+days, UTC; ends of periods are exclusive.
 """
 
 from collections.abc import Mapping

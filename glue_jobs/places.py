@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path, PurePosixPath
+from shutil import rmtree
 from typing import Any, Final, Protocol
 
 _S3: Final = "s3://"
@@ -39,8 +40,8 @@ class Place(Protocol):
     def move(self, name: str, to: str) -> None:
         """Give an object another name; one of that name is replaced."""
 
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove objects."""
+    def clear(self, folder: str) -> None:
+        """Remove a folder with all that is in it."""
 
 
 def place_of(url: str) -> Place:
@@ -49,6 +50,12 @@ def place_of(url: str) -> Place:
         bucket, _, prefix = url.removeprefix(_S3).partition("/")
         return S3Place(bucket, prefix.strip("/"))
     return FolderPlace(Path(url).absolute())
+
+
+def read_url(url: str) -> bytes:
+    """An object's content, by where it is: a path, or `s3://bucket/key`. Raises as `read` does."""
+    folder, slash, name = url.rpartition("/")
+    return place_of(folder or slash or ".").read(name)
 
 
 class FolderPlace:
@@ -100,15 +107,11 @@ class FolderPlace:
         target.parent.mkdir(parents=True, exist_ok=True)
         (self._folder / name).replace(target)
 
-    def remove(self, names: Iterable[str]) -> None:
-        """See Place; folders that this leaves empty go, too."""
-        for name in names:
-            path = self._folder / name
-            path.unlink(missing_ok=True)
-            for parent in path.parents:
-                if parent == self._folder or any(parent.iterdir()):
-                    break
-                parent.rmdir()
+    def clear(self, folder: str) -> None:
+        """See Place."""
+        path = self._folder / folder
+        if path.exists():
+            rmtree(path)
 
 
 class S3Place:
@@ -165,13 +168,15 @@ class S3Place:
         self._client().copy(
             {"Bucket": self._bucket, "Key": self._prefix + name}, self._bucket, self._prefix + to
         )
-        self.remove([name])
+        self._client().delete_object(Bucket=self._bucket, Key=self._prefix + name)
 
-    def remove(self, names: Iterable[str]) -> None:
+    def clear(self, folder: str) -> None:
         """See Place."""
         client = self._client()
-        for name in names:
-            client.delete_object(Bucket=self._bucket, Key=self._prefix + name)
+        pages = client.get_paginator("list_objects_v2")
+        for page in pages.paginate(Bucket=self._bucket, Prefix=f"{self._prefix}{folder}/"):
+            for its in page.get("Contents", ()):
+                client.delete_object(Bucket=self._bucket, Key=its["Key"])
 
     def _client(self) -> Any:
         return import_module("boto3").client("s3")

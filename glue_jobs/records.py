@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, get_type_hints
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -80,13 +80,10 @@ def read_mark(content: bytes) -> Mark:
     said = json.loads(content)
     if not isinstance(said, dict) or said.get("schema") != MARK_SCHEMA:
         raise ValueError(f"its schema is not {MARK_SCHEMA}")
-    try:
-        mark = Mark(**{name: said[name] for name in Mark.__slots__})
-    except KeyError as error:
-        raise ValueError(f"it has no {error.args[0]}") from error
-    numbers = (mark.opened, mark.complete_to, mark.records)
-    if not all(type(number) is int and number >= 0 for number in numbers):
-        raise ValueError("a number of it is none")
-    if not isinstance(mark.writer, str) or not WRITER.fullmatch(mark.writer):
-        raise ValueError("its writer is none")
+    for name, kind in get_type_hints(Mark).items():
+        if type(said.get(name)) is not kind or (kind is int and said[name] < 0):
+            raise ValueError(f"its {name} is {said.get(name)!r}")
+    mark = Mark(**{name: said[name] for name in Mark.__slots__})
+    if not WRITER.fullmatch(mark.writer):
+        raise ValueError(f"its writer is {mark.writer!r}")
     return mark

@@ -4,12 +4,13 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
@@ -24,12 +25,15 @@ RULES: Final[Mapping[str, str]] = {
     "spark.sql.parquet.compression.codec": "zstd",
     # What is read has the columns that it is asked for; nothing is guessed from names of folders.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # A day's rows are written by one task, in their order: nothing else may cut them up.
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
 }
 """What results depend on, set in every session."""
 
 MEMORY_DEFAULT: Final = "3g"
 _JAVA_MIN: Final = 17
 _VERSION: Final = re.compile(r' version "(\d+)')
+_ROOT: Final = Path(__file__).parent.parent
 _LOG: Final = Path(__file__).with_name("log4j2.properties")
 
 
@@ -41,11 +45,15 @@ def open_session(
     In local mode `memory` is the heap of the one Java process, which has all of Spark in it.
     Raises JobError where there is no Java to run it.
     """
-    builder = SparkSession.builder.appName(name)  # type: ignore[attr-defined]
+    builder: Any = SparkSession.builder.appName(name)
     settings = dict(RULES)
     if find_spec(GLUE) is None:
         os.environ["JAVA_HOME"] = str(java_home())
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        # Executors are processes of their own, which import these modules.
+        paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         settings |= _local(memory, cores, partitions)
     for key, value in settings.items():
         builder = builder.config(key, value)

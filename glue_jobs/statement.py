@@ -7,6 +7,7 @@ escaped by the template, and kept from being a formula in the table.
 import csv
 import io
 import json
+from calendar import month_name
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -156,6 +157,17 @@ class Statement:
         return sorted(found.items())
 
     @property
+    def month(self) -> str:
+        """The period as people say it."""
+        year, month = self.period.split("-")
+        return f"{month_name[int(month)]} {year}"
+
+    @property
+    def peak(self) -> int:
+        """Requests of the busiest day."""
+        return max((row.used["requests"] for row in self.sections["day"]), default=0)
+
+    @property
     def days(self) -> list[Day]:
         """The chart of days."""
         of_days = {row.key: row for row in self.sections["day"]}
@@ -220,7 +232,8 @@ def _cell(name: str, value: str) -> str:
 
 def as_page(statement: Statement) -> bytes:
     """The statement as one page of HTML, in UTF-8."""
-    return _template().render(statement=statement).encode()
+    page: str = _template().render(statement=statement)
+    return page.encode()
 
 
 @cache
@@ -257,9 +270,9 @@ def _size(number: int) -> str:
 
 
 def _money(amount: Decimal) -> str:
-    """Dollars to the cent, or with as many places as show that it is not nothing."""
-    if amount and abs(amount) < Decimal("0.005"):
-        return f"{amount:.2g}" if abs(amount) >= Decimal("0.0001") else _exact(amount)
+    """Dollars to the cent; what is less shows as not nothing."""
+    if 0 < abs(amount) < Decimal("0.01"):
+        return "<0.01" if amount > 0 else ">-0.01"
     return f"{amount:,.2f}"
 
 

@@ -37,29 +37,28 @@ def read_records(session: SparkSession, urls: Sequence[str]) -> DataFrame:
     return session.read.schema(SPARK_SCHEMA).parquet(*urls).select(*COLUMNS)
 
 
-def once(records: DataFrame, copies: Sequence[Range]) -> DataFrame:
-    """Each record once; `copies` are ranges (writer, first, last) of numbers that may repeat.
+def doubtful(records: DataFrame, copies: Sequence[Range]) -> DataFrame:
+    """The different records among those that may repeat, and how many `versions` each one has.
+
+    `copies` are ranges (writer, first, last) of numbers.
+    """
+    its = records.join(_numbers(records.sparkSession, copies), list(IDENTITY), "left_semi")
+    versions = f.count(f.lit(1)).over(Window.partitionBy(*IDENTITY))
+    return its.distinct().withColumn("versions", versions)
+
+
+def once(records: DataFrame, copies: Sequence[Range], its: DataFrame) -> DataFrame:
+    """Each record once; `its` is what `doubtful` says of them.
 
     Where records of one identity differ, nobody knows which was served: none of them is there.
     """
-    if not copies:
-        return records
     sure = records.join(_numbers(records.sparkSession, copies), list(IDENTITY), "left_anti")
-    return sure.unionByName(_versions(records, copies).where("versions = 1").drop("versions"))
+    return sure.unionByName(its.where("versions = 1").drop("versions"))
 
 
-def conflicts(records: DataFrame, copies: Sequence[Range]) -> DataFrame:
+def conflicts(its: DataFrame) -> DataFrame:
     """Identities (writer, number) whose records differ, in their order."""
-    differing = _versions(records, copies).where("versions > 1")
-    return differing.select(*IDENTITY).distinct().orderBy(*IDENTITY)
-
-
-def _versions(records: DataFrame, copies: Sequence[Range]) -> DataFrame:
-    """The different records of doubtful identities, with how many each identity has."""
-    doubtful = _numbers(records.sparkSession, copies)
-    different = records.join(doubtful, list(IDENTITY), "left_semi").distinct()
-    versions = f.count(f.lit(1)).over(Window.partitionBy(*IDENTITY))
-    return different.withColumn("versions", versions)
+    return its.where("versions > 1").select(*IDENTITY).distinct().orderBy(*IDENTITY)
 
 
 def _numbers(session: SparkSession, ranges: Sequence[Range]) -> DataFrame:

@@ -6,3 +6,8 @@ from datetime import UTC, datetime
 def day(seconds: int) -> str:
     """Date and time in UTC of seconds since the epoch."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def month(seconds: int) -> str:
+    """The month in UTC of seconds since the epoch."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m}"

@@ -16,7 +16,10 @@ from glue_jobs.invoicing import first_hour
 from glue_jobs.records import COLUMNS, SCHEMA, TEXTS
 
 ARROW: Final = pa.schema(
-    [pa.field(name, pa.string() if name in TEXTS else pa.int64(), nullable=False) for name in COLUMNS]
+    [
+        pa.field(name, pa.string() if name in TEXTS else pa.int64(), nullable=False)
+        for name in COLUMNS
+    ]
 )
 PERIOD: Final = "2026-11"
 MINUTE: Final = first_hour(PERIOD) * 60
@@ -134,12 +137,15 @@ def generate(place: Path, load: Load) -> int:
 def _queues(load: Load) -> Sequence[tuple[str, str]]:
     """Accounts and names of queues, the first account's first."""
     return [
-        (f"{100_000_000_000 + number % load.accounts}", f"queue-{number}{'.fifo' * (number % 5 == 0)}")
+        (
+            f"{100_000_000_000 + number % load.accounts}",
+            f"queue-{number}{'.fifo' * (number % 5 == 0)}",
+        )
         for number in range(load.queues)
     ]
 
 
-def _hour(
+def _hour(  # noqa: PLR0913, PLR0917 - what an hour is made from
     random: Any,
     load: Load,
     queues: Sequence[tuple[str, str]],
@@ -181,6 +187,10 @@ def _hour(
         for name, (values, codes) in texts.items()
     }
     columns |= {"number": number, "minute": minute, "requests": requests, "units": units}
-    columns |= {"messages": messages, "bytes": size, "failed_entries": np.zeros(rows, dtype=np.int64)}
+    columns |= {
+        "messages": messages,
+        "bytes": size,
+        "failed_entries": np.zeros(rows, dtype=np.int64),
+    }
     table = pa.table([columns[name] for name in COLUMNS], schema=ARROW)
     return table, numbers + counts

@@ -1,0 +1,89 @@
+"""`tidegate bill`: run the Spark job that bills, in the environment that has Spark."""
+
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import click
+
+from control_plane.cli.times import month
+from data_plane.system import SystemClock
+
+_ROOT: Final = Path(__file__).parents[2]
+_PYTHON: Final = _ROOT / ".venvs/spark/bin/python"
+_JOB: Final = "glue_jobs.bill"
+
+
+@click.command(short_help="Bill a month of usage: invoices, FOCUS tables, statements.")
+@click.option(
+    "--usage",
+    default="data/usage",
+    metavar="PLACE",
+    help="Where usage records are: a directory, or s3://bucket[/prefix].",
+)
+@click.option(
+    "--out",
+    default="data/bills",
+    metavar="PLACE",
+    help="Where bills go: a directory, or s3://bucket[/prefix].",
+)
+@click.option(
+    "--period",
+    show_default="this month",
+    metavar="YYYY-MM",
+    help="Month to bill, UTC.",
+)
+@click.option("--account", default="", metavar="ID", help="Say only this account's invoice.")
+@click.option(
+    "--accounts", default="", metavar="FILE", help="Accounts; usage of any other is an error."
+)
+@click.option(
+    "--prices",
+    default="",
+    metavar="PLACE",
+    show_default="Amazon SQS's of us-east-1",
+    help="A price book, or a folder of them.",
+)
+@click.option("--close", is_flag=True, help="The month is over: its invoices hold for good.")
+@click.option("--memory", default="3g", metavar="SIZE", help="Heap of Spark.")
+@click.option(
+    "--python",
+    type=click.Path(path_type=Path),
+    default=_PYTHON,
+    show_default=".venvs/spark, which make bill installs",
+    help="The Python that has Spark.",
+)
+@click.pass_context
+def bill(  # noqa: PLR0913 - one for each option
+    context: click.Context,
+    *,
+    usage: str,
+    out: str,
+    period: str | None,
+    account: str,
+    accounts: str,
+    prices: str,
+    close: bool,
+    memory: str,
+    python: Path,
+) -> None:
+    """Bill a month of usage records: invoices, FOCUS tables, and statements to read.
+
+    It can be run again at any time, and writes the same bytes for the same records. docs/billing.md
+    says what it writes.
+    """
+    if not python.exists():
+        raise click.UsageError(f"--python: {python} is not there; `make bill` installs it")
+    given = {
+        "usage": usage,
+        "out": out,
+        "period": period or month(SystemClock().now_us() // 1_000_000),
+        "account": account,
+        "accounts": accounts,
+        "prices": prices,
+        "close": "yes" if close else "no",
+        "memory": memory,
+    }
+    command = [str(python), "-m", _JOB, *(f"--{name}={value}" for name, value in given.items())]
+    ran = subprocess.run(command, check=False)  # noqa: S603 - the project's own program
+    context.exit(ran.returncode)
