@@ -44,7 +44,7 @@ class AutoCreatingEngine(Engine):
         )
         return replace(self._registry.queue(definition), version=NOT_STORED)
 
-    async def send(
+    async def send(  # noqa: PLR0913 - what a call says
         self,
         queue: Queue,
         sender: str,
@@ -52,6 +52,7 @@ class AutoCreatingEngine(Engine):
         *,
         call: bytes = b"",
         repeated: bool = False,
+        batch: bool = False,
     ) -> list[Sent]:
         """As `Engine.send`; creates the queue if it is an expected one.
 
@@ -59,7 +60,9 @@ class AutoCreatingEngine(Engine):
         """
         if not queue.is_stored:
             queue = await self._create(queue)
-        return await super().send(queue, sender, messages, call=call, repeated=repeated)
+        return await super().send(
+            queue, sender, messages, call=call, repeated=repeated, batch=batch
+        )
 
     async def _create(self, expected: Queue) -> Queue:
         """Store the definition, or find the one that another first message has stored."""

@@ -23,6 +23,7 @@ from control_plane.master_keys import OpenedKeys, open_keys
 from control_plane.metadata_cache.opening import CachePorts, CacheSettings, open_beside_event_loop
 from control_plane.queues_at_start import CREATED, QueuesAtStart
 from control_plane.root_account import open_root_account
+from control_plane.service import Ground, Service, ServiceSettings
 from control_plane.several_cells import SeveralCells
 from control_plane.several_opening import (
     as_opened,
@@ -32,8 +33,8 @@ from control_plane.several_opening import (
     served_so_far,
     states,
 )
-from control_plane.service import Ground, Service, ServiceSettings
 from control_plane.tls import check_tls, tls_files
+from control_plane.usage import Usage, open_usage
 from data_plane import VERSION
 from data_plane.core.deadline import deadline
 from data_plane.core.limits import REQUEST_BODY_BYTES_MAX
@@ -75,6 +76,7 @@ class TidegateServer:
         clock: Clock,
         log: LogWriter,
         several: SeveralCells | None = None,
+        usage: Usage | None = None,
     ) -> None:
         self.settings = settings
         self.opened = opened
@@ -85,6 +87,7 @@ class TidegateServer:
         self.waits = EventLoopWaits(self.clock)
         self.metrics = Metrics()
         self.log = log
+        self.usage = usage or Usage(clock)
         nodes, layout = settings.cache_nodes, settings.metadata_cache_layout
         self.cache = open_beside_event_loop(
             CacheSettings(nodes, layout), CachePorts(clock, entropy, self.waits, log_circuit)
@@ -125,6 +128,7 @@ class TidegateServer:
         self._answered += 1
         self.metrics.served(served)
         self.log.served(served)
+        self.usage.served(served)
 
     async def make_queues(self, declared: Iterable[DeclaredQueue]) -> None:
         """Make the queues of a file, and tell the log what became of each. Raises StartError."""
@@ -155,7 +159,10 @@ class TidegateServer:
         """Serve until `stop` is set; whether all that was in flight then could finish."""
         # By themselves: a blob store that does not answer, or many messages to move, hold up
         # nothing else.
-        steps = (self._upkeep_step, self.engine.sweep_bodies, self.service.move_runner.step)
+        steps = (
+            *(self._upkeep_step, self.engine.sweep_bodies),
+            *(self.service.move_runner.step, self.usage.step),
+        )
         upkeep = {asyncio.create_task(self._upkeep(step)) for step in steps}
         for period_s, step in self.several.steps if self.several is not None else ():
             upkeep.add(asyncio.create_task(self._upkeep(step, period_s)))
@@ -167,6 +174,7 @@ class TidegateServer:
                 task.cancel()
             await asyncio.wait(upkeep)
             await self._last_sweep()
+            await self._last_usage()
             await self.opened.close()
             self.keys.close()
             self.cache.close()
@@ -177,6 +185,12 @@ class TidegateServer:
             await self.engine.sweep()
         except CellUnavailableError as error:
             self.log.event("warning", "upkeep", error=str(error))
+
+    async def _last_usage(self) -> None:
+        try:
+            await self.usage.close()
+        except CellUnavailableError as error:
+            self.log.event("warning", "usage was not stored", error=str(error))
 
     async def _upkeep(
         self, step: Callable[[], Awaitable[object]], period_s: float = _UPKEEP_PERIOD_S
@@ -238,7 +252,7 @@ class TidegateServer:
         except CellUnavailableError:
             available = 0.0
         now_us = self.clock.now_us()
-        guards = (*self.opened.guards, *self.keys.guards)
+        guards = (*self.opened.guards, *self.keys.guards, *self.usage.guards)
         own = {"available": available, "damaged_segments_total": self.engine.damaged_segments}
         text = self.metrics.text(
             Gauges(
@@ -249,6 +263,7 @@ class TidegateServer:
                 {self.opened.name: {**own, **self.opened.gauges()}, **gauges_of(self.several)},
                 {guard.name: guard.gauges() for guard in guards} | self.cache.gauges(),
                 {"busy": self.overload.busy, "exhausted": self.overload.exhausted},
+                self.usage.gauges(),
             )
         )
         return HttpResponse(200, (("content-type", CONTENT_TYPE),), text)
@@ -342,7 +357,14 @@ async def _run(
     except StartError:
         await opened.close()
         raise
-    server = TidegateServer(settings, opened, keys, clock, log, several)
+    cells = {opened.name: opened.cell} if several is None else several.standard
+    try:
+        usage = await open_usage(settings, cells, clock, SystemEntropy())
+    except StartError:
+        await opened.close()
+        keys.close()
+        raise
+    server = TidegateServer(settings, opened, keys, clock, log, several, usage)
     try:
         await server.make_queues(declared)
         greeting = await server.greeting()

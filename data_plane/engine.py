@@ -26,7 +26,7 @@ class Engine:
     def _of(self, queue: Queue) -> Bag | Log:
         return self.log if queue.fifo else self.bag
 
-    async def send(
+    async def send(  # noqa: PLR0913 - what a call says
         self,
         queue: Queue,
         sender: str,
@@ -34,16 +34,19 @@ class Engine:
         *,
         call: bytes = b"",
         repeated: bool = False,
+        batch: bool = False,
     ) -> list[Sent]:
         """Store the messages; durable when it returns. What became of each, in order.
 
         `call` (16 bytes, or none) names the SDK call; one that is `repeated` and was stored by an
         earlier attempt is answered with the ids of then. A duplicate in a FIFO queue is answered
-        with the id and sequence number of the first.
+        with the id and sequence number of the first. A `batch` is counted as one.
         """
         if queue.fifo:
-            return await self.log.send(queue, sender, messages, call=call, repeated=repeated)
-        ids = await self.bag.send(queue, sender, messages, call=call, repeated=repeated)
+            return await self.log.send(queue, sender, messages, batch=batch)
+        ids = await self.bag.send(
+            queue, sender, messages, call=call, repeated=repeated, batch=batch
+        )
         return [Sent(message_id) for message_id in ids]
 
     async def receive(

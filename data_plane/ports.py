@@ -68,15 +68,16 @@ class Item(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """An amount to add to the counter item `key` (attribute `n`).
+    """An amount to add to the counter item `key`, attribute `name`.
 
     Counters are approximate by contract: exact on cells that can add them in the transaction of
-    the write they belong to (memory, embedded), summed up and flushed within seconds on others. A
-    counter whose sum is 0 may be dropped.
+    the write they belong to (memory, embedded), summed up and flushed within seconds on others,
+    which know the attribute `n` alone. A counter whose sums are 0 may be dropped.
     """
 
     key: Key
     amount: int
+    name: str = "n"
 
 
 Tallies = Callable[[Attributes | None], Iterable[Tally]]

@@ -40,6 +40,9 @@ _CACHE_NODE: Final = re.compile(
     r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<host>[A-Za-z0-9._-]{1,253}))"
     r"(?::(?P<port>[0-9]{1,5}))?"
 )
+USAGE_OFF: Final = "off"
+"""Of the setting `usage`: nothing is counted."""
+
 _HOST: Final = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
 
 
@@ -79,6 +82,9 @@ class ServerSettings:
     `metadata_cache` names nodes that speak memcached's protocol ("": none), as host[:port] with
     commas between them, `metadata_cache_layout` which of them has what.
 
+    What was served is counted, and stored in `usage`: `s3://bucket[/prefix]` at `usage_endpoint`
+    ("": the cell's), or a directory ("": `usage` in `data`); "off": it is not.
+
     With `tls_certificate` and `tls_key`, files in PEM form, it serves HTTPS alone.
     """
 
@@ -98,6 +104,8 @@ class ServerSettings:
     master_keys: Path | None = None
     kms_key: str = ""
     kms_endpoint: str = ""
+    usage: str = ""
+    usage_endpoint: str = ""
     auth: str = "on"
     new_root_key: bool = False
     account: str = "000000000000"
@@ -142,6 +150,7 @@ class ServerSettings:
         self._check_metadata_cache()
         self._check_cell()
         self._check_keys()
+        self._check_usage()
 
     @property
     def verifies(self) -> bool:
@@ -219,6 +228,18 @@ class ServerSettings:
             raise SettingError(
                 "kms-endpoint", f"{self.kms_endpoint!r} is not of the form {_ORIGIN}"
             )
+
+    def _check_usage(self) -> None:
+        if "://" in self.usage and _PLACE.fullmatch(self.usage) is None:
+            raise SettingError(
+                "usage", f"{self.usage!r} is none of s3://bucket[/prefix], a directory, 'off'"
+            )
+        if self.usage_endpoint and not _is_origin(self.usage_endpoint):
+            raise SettingError(
+                "usage-endpoint", f"{self.usage_endpoint!r} is not of the form {_ORIGIN}"
+            )
+        if self.usage_endpoint and "://" not in self.usage:
+            raise SettingError("usage-endpoint", "it is for usage in S3: --usage s3://bucket")
 
     def _check_cell(self) -> None:
         if self.cell not in CELLS:

@@ -154,6 +154,24 @@ _DEFAULTS = ServerSettings()
     help="Where KMS's API is served.",
 )
 @click.option(
+    "--usage",
+    envvar="TIDEGATE_USAGE",
+    metavar="s3://BUCKET[/PREFIX]|DIRECTORY|off",
+    default=_DEFAULTS.usage,
+    show_envvar=True,
+    show_default="usage in --data",
+    help="Where records of what was served are stored, each minute: for bills and audits.",
+)
+@click.option(
+    "--usage-endpoint",
+    envvar="TIDEGATE_USAGE_ENDPOINT",
+    metavar="URL",
+    default=_DEFAULTS.usage_endpoint,
+    show_envvar=True,
+    show_default="that of --endpoint",
+    help="Where S3's API is served.",
+)
+@click.option(
     "--auth",
     envvar="TIDEGATE_AUTH",
     metavar="[on|off]",

@@ -23,6 +23,7 @@ from data_plane.stored.bodies import BodyStore
 from data_plane.stored.bounds import FAIR_LANES, STATE_TTL_SLACK_S
 from data_plane.stored.data_keys import DataKeys, QueueKeys
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
+from data_plane.stored.ledger import Ledgers
 
 
 class Attempt(NamedTuple):
@@ -53,6 +54,7 @@ class Desk:
     ) -> None:
         self.answer_bytes_max = answer_bytes_max
         self.cells = cells
+        self.ledgers = Ledgers(cells)
         self.data_keys = data_keys or DataKeys(clock, entropy, waits)
         self.bodies = bodies
         self.queues = queues

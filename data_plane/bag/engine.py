@@ -45,7 +45,7 @@ class Bag:
                 raise ValueError(f"cell {name}: bodies lie apart only where stamps are proposed")
         self._desk = Desk(cells, clock, entropy, waits, bodies, queues, data_keys, answer_bytes_max)
 
-    async def send(
+    async def send(  # noqa: PLR0913 - what a call says
         self,
         queue: Queue,
         sender: str,
@@ -53,13 +53,14 @@ class Bag:
         *,
         call: bytes = b"",
         repeated: bool = False,
+        batch: bool = False,
     ) -> list[bytes]:
         """Store the messages; durable when it returns. Their 16-byte ids, in order.
 
         `call` (16 bytes, or none) names the SDK call; one that is `repeated` and was stored by an
         earlier attempt is answered with the ids of then.
         """
-        submission = sending.Submission(sender, messages, call, repeated)
+        submission = sending.Submission(sender, messages, call, repeated, batch)
         return await sending.send(self._desk, queue, submission)
 
     async def receive(

@@ -20,6 +20,7 @@ from data_plane.ports import Append, Attributes, CellUnavailableError, Item, Val
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
 from data_plane.stored.lease import Lease
+from data_plane.stored.ledger import calls_attributes
 from data_plane.stored.moves import (
     REDRIVE,
     DeadLetters,
@@ -168,6 +169,7 @@ def _segment(
         "i": index,
         "n": 1,
         "y": size,
+        **calls_attributes(()),
         **seal([repack_message(copy, size)], sealing, to.lane.segments, *name),
     }
     if copy.group:

@@ -1,6 +1,6 @@
 """Sending: messages that arrive while a write is under way share the next segment."""
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -26,6 +26,7 @@ from data_plane.ports import (
     CellUnavailableError,
     Item,
     Replicated,
+    Tally,
 )
 from data_plane.stored import counting, keys
 from data_plane.stored.bodies import check_in_time
@@ -36,6 +37,7 @@ from data_plane.stored.bounds import (
     SEGMENT_MESSAGES_MAX,
 )
 from data_plane.stored.coalescing import coalesce
+from data_plane.stored.ledger import SentCall, call_units, calls_attributes
 from data_plane.stored.segment import (
     FORMAT_VERSION,
     CallInSegment,
@@ -65,6 +67,7 @@ class _Parcel:
     tags: Sequence[bytes]
     size_bytes: int
     part: CallPart
+    counted: SentCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ class Submission:
     messages: Sequence[Outgoing]
     call: bytes
     repeated: bool
+    batch: bool
 
 
 async def send(desk: Desk, queue: Queue, submission: Submission) -> list[bytes]:
@@ -141,6 +145,9 @@ async def _send_part(
     desk, messages = at.desk, [submission.messages[position] for position in positions]
     new_ids = [_message_id(desk) for _ in messages]
     has_groups = any(message.group for message in messages)
+    size_bytes = sum(message.size for message in messages)
+    # One part of a call counts it: what is found of an earlier attempt is not counted again.
+    units = call_units(m.size for m in submission.messages) if positions[0] == 0 else 0
     parcel = _Parcel(
         at.queue,
         [
@@ -148,8 +155,9 @@ async def _send_part(
             for message_id, message in zip(new_ids, messages, strict=True)
         ],
         [tag_of(at.queue, message.group) for message in messages] if has_groups else (),
-        sum(message.size for message in messages),
+        size_bytes,
         CallPart(submission.call, positions, len(submission.messages), new_ids),
+        SentCall(submission.batch, units, len(messages), size_bytes),
     )
     await coalesce(
         desk,
@@ -198,14 +206,12 @@ async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     queue = parcels[-1].queue
     sealing = await at.desk.data_keys.of(queue).sealing()
     attributes, suffix = _segment(at, delay_us, parcels, messages, sealing)
-    record = Append(
-        at.lane.segments,
-        suffix,
-        attributes,
-        at.proposed_us(),
-        delay_us,
-        lambda stamp_us: counting.sent(queue, stamp_us, delay_us, len(messages)),
-    )
+
+    def tallies(stamp_us: int) -> Iterator[Tally]:
+        yield from counting.sent(queue, stamp_us, delay_us, len(messages))
+        yield from at.desk.ledgers.tallies(queue, stamp_us, (one.counted for one in parcels))
+
+    record = Append(at.lane.segments, suffix, attributes, at.proposed_us(), delay_us, tallies)
     if at.bodies is not None:
         record = await at.bodies.put_apart(
             record, (message[0] for message in messages), at.now_us()
@@ -259,6 +265,7 @@ def _segment(
         "i": first,
         "n": len(messages),
         "y": sum(parcel.size_bytes for parcel in parcels),
+        **calls_attributes([parcel.counted for parcel in parcels]),
         **seal(messages, sealing, lane.segments, *segment_name(lane.open_block, first)),
         "x": visible_s + parcels[-1].queue.retention_s + DATA_TTL_SLACK_S,
     }

@@ -58,7 +58,7 @@ def place_of(setting: str, folder: str, *, endpoint: str, region: str) -> Place:
     if not setting.startswith(_SCHEME):
         return Path(setting) / folder
     bucket, _, prefix = setting.removeprefix(_SCHEME).partition("/")
-    path = f"{prefix.rstrip('/')}/{folder}/".lstrip("/")
+    path = "".join(f"{part}/" for part in (prefix.rstrip("/"), folder) if part)
     return S3Place(bucket, path, endpoint, region)
 
 

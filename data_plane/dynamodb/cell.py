@@ -260,7 +260,7 @@ class DynamoCell:
                 raise
 
     def _count(self, moved: Iterable[Tally]) -> None:
-        for key, amount in moved:
+        for key, amount, _name in moved:
             counters = self._tallies.setdefault(key.partition, {})
             counters[key] = counters.get(key, 0) + amount
 

@@ -186,14 +186,15 @@ class WriteTransaction:
 
     def _counters(self, moved: Iterable[Tally]) -> list[tuple[bytes, bytes | None]]:
         """The counter items as they will be, None for those that are to go."""
-        sums: dict[bytes, int] = {}
-        for key, amount in moved:
-            stored_key = encode_key(key)
-            sums[stored_key] = sums.get(stored_key, 0) + amount
+        sums: dict[Key, dict[str, int]] = {}
+        for key, amount, name in moved:
+            added = sums.setdefault(key, {})
+            added[name] = added.get(name, 0) + amount
         counters: list[tuple[bytes, bytes | None]] = []
-        for stored_key, amount in sums.items():
-            counter = apply(Update(add={"n": amount}), self._read(stored_key))
-            counters.append((stored_key, encode_item(counter) if counter["n"] else None))
+        for key, added in sums.items():
+            stored_key = encode_key(key)
+            counter = apply(Update(add=added), self._read(stored_key))
+            counters.append((stored_key, encode_item(counter) if any(counter.values()) else None))
         return counters
 
     def _store(

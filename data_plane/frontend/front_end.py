@@ -146,6 +146,8 @@ class FrontEnd:
     def _served(
         self, exchange: Exchange, status: int, code: str, failure: Exception | None
     ) -> Served:
+        caller = exchange.caller
+        key_id = caller.access_key_id if caller is not None else ""
         return Served(
             request_id=exchange.request_id,
             operation=exchange.operation.name if exchange.operation else "",
@@ -161,6 +163,9 @@ class FrontEnd:
             bytes=exchange.work.size,
             failed_entries=exchange.work.failed_entries,
             client=exchange.request.client,
+            cell=exchange.queue.cell if exchange.queue else "",
+            principal=caller.arn if caller is not None and key_id else "",
+            access_key_id=key_id,
             exception=failure,
         )
 

@@ -9,8 +9,10 @@ class Served(msgspec.Struct, frozen=True, gc=False):
     `operation` is "" where the request named none that exists, `queue` the name of the queue it
     named ("" for none), `account` the queue's, else the caller's. `code` is "" or the code of the
     error it got. `messages` were sent, received or deleted; `bytes` is the size of those sent or
-    received; `failed_entries` of a batch were not. `exception` is set where something broke that
-    no client can cause.
+    received; `failed_entries` of a batch were not. `cell` has the queue's
+    messages. `principal` is the caller's ARN, where a
+    signature proved it ("": it did not), `access_key_id` whose signature that was. `exception` is
+    set where something broke that no client can cause.
     """
 
     request_id: str
@@ -27,4 +29,7 @@ class Served(msgspec.Struct, frozen=True, gc=False):
     bytes: int
     failed_entries: int
     client: str
+    cell: str = ""
+    principal: str = ""
+    access_key_id: str = ""
     exception: BaseException | None = None

@@ -75,6 +75,8 @@ class Gauges:
     """The same of each guard before a dependency (runtime/guard.py)."""
     refused_unread: Mapping[str, int] = field(default_factory=dict)
     """Requests that were refused before their bodies were read, by reason (overload.py)."""
+    usage: Mapping[str, float] = field(default_factory=dict)
+    """Usage records (data_plane/usage/writer.py), named as gauges of cells are."""
 
 
 class Metrics:
@@ -184,6 +186,9 @@ class Metrics:
         )
         yield from _by_label("cell", gauges.cells)
         yield from _by_label("dependency", gauges.dependencies)
+        for name, value in gauges.usage.items():
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            yield kind(f"tidegate_usage_{name}", f"Usage: {name.replace('_', ' ')}", value)
 
 
 class _Families:

@@ -14,6 +14,7 @@ from data_plane.stored.bodies import BodyStore
 from data_plane.stored.bounds import STATE_TTL_SLACK_S
 from data_plane.stored.data_keys import DataKeys, QueueKeys
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
+from data_plane.stored.ledger import Ledgers
 
 GROUP_SCOPE = "messageGroup"
 
@@ -38,6 +39,7 @@ class Desk:
     ) -> None:
         self.answer_bytes_max = answer_bytes_max
         self.cells = cells
+        self.ledgers = Ledgers(cells)
         self.data_keys = data_keys or DataKeys(clock, entropy, waits)
         self.queues = queues
         self.bodies = bodies

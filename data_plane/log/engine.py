@@ -52,7 +52,7 @@ class Log:
     ) -> None:
         self._desk = Desk(cells, clock, entropy, waits, bodies, queues, data_keys, answer_bytes_max)
 
-    async def send(
+    async def send(  # noqa: PLR0913 - what a call says
         self,
         queue: Queue,
         sender: str,
@@ -60,13 +60,14 @@ class Log:
         *,
         call: bytes = b"",  # noqa: ARG002 - duplicates are known by what they are, not by the call
         repeated: bool = False,  # noqa: ARG002 - likewise
+        batch: bool = False,
     ) -> list[Sent]:
         """Store the messages in their order, each once; durable when it returns.
 
         Every message has a group and a deduplication id. A duplicate of a message of the last
         five minutes is answered with what that one got.
         """
-        return await sending.send(self._desk, queue, sender, messages)
+        return await sending.send(self._desk, queue, sender, messages, batch=batch)
 
     async def receive(
         self,

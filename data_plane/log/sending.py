@@ -1,6 +1,6 @@
 """Sending: what arrives while a write is under way shares the next slot, without duplicates."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -29,10 +29,11 @@ from data_plane.log.slots import (
     pack_slot,
 )
 from data_plane.log.window import sent, sequence_number
-from data_plane.ports import CellUnavailableError
+from data_plane.ports import Attributes, CellUnavailableError, Tally
 from data_plane.stored import counting
 from data_plane.stored.bounds import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX
 from data_plane.stored.coalescing import coalesce
+from data_plane.stored.ledger import SentCall, call_units, calls_attributes
 
 NEVER_US = 1 << 62
 _UUID_BYTES = 16
@@ -52,25 +53,41 @@ class _Parcel:
     hashes: Sequence[bytes]
     size_bytes: int
     until_us: int
+    counted: SentCall | None
 
 
-async def send(
-    desk: Desk, queue: Queue, sender: str, messages: Sequence[Outgoing], until_us: int = NEVER_US
+async def send(  # noqa: PLR0913 - what is sent, and how
+    desk: Desk,
+    queue: Queue,
+    sender: str,
+    messages: Sequence[Outgoing],
+    until_us: int = NEVER_US,
+    *,
+    batch: bool | None = None,
 ) -> list[Sent]:
     """Store the messages durably, each once: what became of them, in order. See `Log.send`.
 
+    They are a call of SendMessage, or of its `batch`; None: nobody sends them, they are moved.
     Raises CellUnavailableError, too, where the log's time is `until_us` already.
     """
+    call = None
+    if batch is not None:
+        call = SentCall(batch, call_units(message.size for message in messages), 0, 0)
     for _ in range(MOVED_ON_MAX):
         try:
-            return await _send(desk, queue, sender, messages, until_us)
+            return await _send(desk, queue, sender, messages, until_us, call)
         except EndedError:
             continue  # What was stored of them is a duplicate now.
     raise CellUnavailableError("the queue's throughput limit changes faster than it is written to")
 
 
-async def _send(
-    desk: Desk, queue: Queue, sender: str, messages: Sequence[Outgoing], until_us: int
+async def _send(  # noqa: PLR0913, PLR0917 - as above
+    desk: Desk,
+    queue: Queue,
+    sender: str,
+    messages: Sequence[Outgoing],
+    until_us: int,
+    call: SentCall | None,
 ) -> list[Sent]:
     generation = desk.generations(queue)[-1]
     groups = [group_hash(queue, message.group) for message in messages]
@@ -79,7 +96,7 @@ async def _send(
         shares.setdefault(group[0] % generation.partitions, []).append(position)
     if len(shares) == 1:
         at = access_of(desk, queue, next(iter(shares)), generation.number)
-        return await _send_to(at, sender, messages, groups, until_us)
+        return await _send_to(at, sender, messages, groups, until_us, call)
     outcomes = await desk.waits.all_of(
         [
             _send_to(
@@ -88,6 +105,7 @@ async def _send(
                 [messages[position] for position in positions],
                 [groups[position] for position in positions],
                 until_us,
+                call if call is None or positions[0] == 0 else call._replace(units=0),
             )
             for number, positions in shares.items()
         ]
@@ -101,12 +119,13 @@ async def _send(
     return answers
 
 
-async def _send_to(
+async def _send_to(  # noqa: PLR0913, PLR0917 - as above
     at: Access,
     sender: str,
     messages: Sequence[Outgoing],
     groups: Sequence[bytes],
     until_us: int,
+    call: SentCall | None,
 ) -> list[Sent]:
     queue = at.queue
     group_scope = has_group_scope(queue)
@@ -123,6 +142,7 @@ async def _send_to(
         ],
         sum(message.size for message in messages),
         until_us,
+        call,
     )
     lane = ("log", at.partition.slots)
     return cast(list[Sent], await coalesce(at.desk, lane, parcel, partial(_flush, at)))
@@ -164,6 +184,7 @@ class _Draft:
         stamp_us: int,
     ) -> None:
         self.new: list[PackedFifoMessage] = []
+        self.calls: list[SentCall] = []
         self.answers: list[list[Sent] | CellUnavailableError] = []
         number = at.partition.number
         first = sequence_number(stamp_us, number, 0)
@@ -174,6 +195,7 @@ class _Draft:
                 self.answers.append(CellUnavailableError("the log's time is past what was asked"))
                 continue
             answers: list[Sent] = []
+            before = len(self.new)
             for message, group, hashed in zip(
                 parcel.messages, parcel.groups, parcel.hashes, strict=True
             ):
@@ -194,6 +216,10 @@ class _Draft:
                 known[hashed] = answer
                 answers.append(answer)
             self.answers.append(answers)
+            new = self.new[before:]
+            if parcel.counted is not None and new:
+                size_bytes = sum(message.size_bytes for message in new)
+                self.calls.append(parcel.counted._replace(messages=len(new), size_bytes=size_bytes))
 
 
 def _find(windows: Inherited, hashed: bytes, stamp_us: int, purged_us: int) -> Sent | None:
@@ -221,15 +247,18 @@ async def _append(at: Access, parcels: list[_Parcel]) -> list[list[Sent] | CellU
         key = at.partition.slot_key(tail.last.number + 1)
         slot = {
             **place(at, tail, MESSAGES, nonce, stamp_us),
+            **calls_attributes(draft.calls),
             **pack_slot(draft.new, sealing, key, nonce),
         }
-        delay_us = queue.delay_s * 1_000_000
-        if await put_next(
-            at,
-            tail,
-            slot,
-            lambda _before: counting.sent(queue, stamp_us, delay_us, count),  # noqa: B023
-        ):
+        tallies = partial(_tallies, at, queue, stamp_us, draft)
+        if await put_next(at, tail, slot, tallies):
             at.desk.waits.signal(channel(at.queue), count)
             return draft.answers
     raise CellUnavailableError("others append to the log faster than this front end")
+
+
+def _tallies(
+    at: Access, queue: Queue, stamp_us: int, draft: _Draft, _before: Attributes | None
+) -> Iterator[Tally]:
+    yield from counting.sent(queue, stamp_us, queue.delay_s * 1_000_000, len(draft.new))
+    yield from at.desk.ledgers.tallies(queue, stamp_us, draft.calls)

@@ -227,9 +227,9 @@ class MemoryCell:
         return Written(applied=True, before=before, time_ms=self._now_ms())
 
     def _count(self, moved: Iterable[Tally]) -> None:
-        for key, amount in moved:
-            counter = apply(Update(add={"n": amount}), self._find(key))
-            if counter == {"n": 0}:
+        for key, amount, name in moved:
+            counter = apply(Update(add={name: amount}), self._find(key))
+            if not any(counter.values()):
                 self._remove(key)
             else:
                 self._put(key, counter)

@@ -13,7 +13,7 @@ from data_plane.core.receipt_handle import ReceiptHandle
 class MessageEngine(Protocol):
     """Messages of queues of both types. Every method may raise CellUnavailableError."""
 
-    async def send(
+    async def send(  # noqa: PLR0913 - what a call says
         self,
         queue: Queue,
         sender: str,
@@ -21,12 +21,13 @@ class MessageEngine(Protocol):
         *,
         call: bytes = b"",
         repeated: bool = False,
+        batch: bool = False,
     ) -> list[Sent]:
         """Store the messages durably; what became of each, in order.
 
         `call` names the SDK's call (b"": it has no name); a `repeated` one that took effect before
         is answered with the ids it had. FIFO queues deduplicate: a duplicate is answered with the
-        id and sequence number of the first.
+        id and sequence number of the first. A `batch` is counted as one.
         """
         ...
 

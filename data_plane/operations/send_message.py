@@ -114,15 +114,16 @@ def _read_entries(entries: Sequence[Entry], queue: Queue) -> list[Outgoing | Ref
 async def _send(
     engine: MessageEngine, operation: str, call: Call, messages: Sequence[Outgoing]
 ) -> list[Sent]:
-    queue = queue_of(call)
+    queue, batch = queue_of(call), operation != "SendMessage"
     if not call.invocation_id:
-        return await engine.send(queue, call.sender, messages)
+        return await engine.send(queue, call.sender, messages, batch=batch)
     return await engine.send(
         queue,
         call.sender,
         messages,
         call=_call_hash(operation, call, queue, messages),
         repeated=call.attempt > 1,
+        batch=batch,
     )
 
 

@@ -78,7 +78,7 @@ class FakeBag:
     dead_letter_source: str = ""
     broken: Exception | None = None
 
-    async def send(
+    async def send(  # noqa: PLR0913 - as the port
         self,
         queue: Queue,
         sender: str,
@@ -86,9 +86,11 @@ class FakeBag:
         *,
         call: bytes = b"",
         repeated: bool = False,
+        batch: bool = False,
     ) -> list[Sent]:
         if self.broken:
             raise self.broken
+        assert batch or len(messages) == 1
         assert queue.name in {"orders", "orders.fifo"}
         self.sends.append((call, repeated))
         self.outgoing += messages

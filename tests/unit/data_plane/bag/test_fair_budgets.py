@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from data_plane.stored import ledger
 from tests.unit.data_plane.bag.conftest import Bench
 from tests.unit.data_plane.bag.tenancy import NOISY, QUIET, Tenancy
 
@@ -151,7 +152,7 @@ def test_a_queue_without_groups_pays_nothing(bench: Bench) -> None:
             requests, _ = await bench.cost_of(bench.receive)
             spent.update(requests)
         assert spent["query"] <= 500
-        assert {item.key.partition for item in bench.cell.items()} == {
+        assert {item.key.partition for item in bench.cell.items()} == {ledger.PARTITION} | {
             f"{kind}|{bench.queue.uid}" + ("|00|0" if kind in "BS" else "") for kind in "BST"
         }
 

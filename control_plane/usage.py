@@ -1,0 +1,176 @@
+"""A server's usage: counted for each answer, stored each minute where the settings say."""
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from control_plane.cells import StartError, log_circuit
+from data_plane.blobs.opening import BlobsOpenError, open_blobs, place_of
+from data_plane.frontend.served import Served
+from data_plane.ports import Blobs, Cell, CellUnavailableError, Clock, Entropy, Offload
+from data_plane.runtime.event_loop import EventLoopOffload
+from data_plane.runtime.guard import Guard
+from data_plane.settings import USAGE_OFF, ServerSettings
+from data_plane.usage.place import UsagePlace
+from data_plane.usage.record import US_PER_MINUTE, Mark
+from data_plane.usage.sends import SendRecords, discard
+from data_plane.usage.writer import WRITTEN, UsageWriter
+
+DIRECTORY: Final = "usage"
+"""In the data directory, unless the settings say otherwise."""
+
+WRITER_FILE: Final = "usage.writer"
+"""In the data directory of an embedded cell: the first mark of its last server."""
+
+_THREADS: Final = 1
+_PATIENCE_S: Final = 60.0
+
+LOG: Final = logging.getLogger(__name__)
+
+Step = Callable[[], Awaitable[None]]
+
+
+def _count_nothing(_served: Served) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class Usage:
+    """Counts what a server answers, and stores it beside requests.
+
+    `writes` are due once a minute, `last_writes` when nothing is answered or sent any more.
+    """
+
+    clock: Clock
+    served: Callable[[Served], None] = _count_nothing
+    gauges: Callable[[], Mapping[str, float]] = dict
+    guards: tuple[Guard, ...] = ()
+    writes: Sequence[Step] = ()
+    last_writes: Sequence[Step] = ()
+    end: Callable[[], None] = lambda: None
+    _minute: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._minute = self.clock.now_us() // US_PER_MINUTE
+
+    async def step(self) -> None:
+        """Store what there is, once a minute; due every second. Raises CellUnavailableError."""
+        minute = self.clock.now_us() // US_PER_MINUTE
+        if minute != self._minute:
+            self._minute = minute
+            await _each(self.writes)
+
+    async def close(self) -> None:
+        """Store all that is left. Raises CellUnavailableError."""
+        try:
+            await _each(self.last_writes)
+        finally:
+            self.end()
+
+
+async def _each(steps: Sequence[Step]) -> None:
+    """All of them, whichever fails; then the first failure is raised."""
+    failures: list[CellUnavailableError] = []
+    for step in steps:
+        try:
+            await step()
+        except CellUnavailableError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+async def open_usage(
+    settings: ServerSettings, cells: Mapping[str, Cell], clock: Clock, entropy: Entropy
+) -> Usage:
+    """Usage as the settings want it, of a server on these cells. Raises StartError."""
+    ledgers = {name: cell for name, cell in cells.items() if cell.chooses_stamps}
+    if settings.usage == USAGE_OFF:
+        return Usage(clock, writes=[partial(discard, cell) for cell in ledgers.values()])
+    guard = Guard("usage", clock, log_circuit)
+    offload = EventLoopOffload(_THREADS, clock, guard, patience_s=_PATIENCE_S)
+    try:
+        place = UsagePlace(_open_place(settings, clock, offload), offload)
+        writer = await _open_writer(settings, place, clock, entropy, ledgers)
+    except BlobsOpenError as error:
+        offload.close()
+        raise StartError(f"usage: {str(error).removeprefix('blobs: ')}") from error
+    except StartError:
+        offload.close()
+        raise
+    sends = [SendRecords(cell, place, entropy) for cell in ledgers.values()]
+
+    def gauges() -> Mapping[str, float]:
+        own = writer.gauges()
+        written = own[WRITTEN] + sum(one.written for one in sends)
+        return {**own, WRITTEN: written}
+
+    return Usage(
+        clock,
+        writer.served,
+        gauges,
+        (guard,),
+        (writer.write, *(one.write for one in sends)),
+        (writer.close, *(one.write_last for one in sends)),
+        offload.close,
+    )
+
+
+async def _open_writer(
+    settings: ServerSettings,
+    place: UsagePlace,
+    clock: Clock,
+    entropy: Entropy,
+    ledgers: Collection[str],
+) -> UsageWriter:
+    """A writer whose mark is stored, if the place takes it. Raises StartError."""
+    path = settings.data / WRITER_FILE
+    last = _read_mark(path) if ledgers else None
+    writer = UsageWriter(place, clock, entropy, ledgers, last.writer if last else "")
+    if ledgers:
+        _write_mark(path, writer.mark())
+    try:
+        if last is not None:
+            await place.restore_mark(last)
+        await writer.open()
+    except CellUnavailableError as error:
+        LOG.warning("usage cannot be stored yet: %s", error)
+    return writer
+
+
+def _open_place(settings: ServerSettings, clock: Clock, offload: Offload) -> Blobs:
+    """The place that the settings name; one that is missing is made. Raises BlobsOpenError."""
+    setting = settings.usage or str(settings.data / DIRECTORY)
+    place = place_of(
+        setting, "", endpoint=settings.usage_endpoint or settings.endpoint, region=settings.region
+    )
+    return open_blobs(place, clock, offload, connections_max=_THREADS)
+
+
+def _read_mark(path: Path) -> Mark | None:
+    """The mark of the cell's last server. Raises StartError where it is none."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Mark)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise StartError(f"usage: cannot read {path}: {error}") from error
+
+
+def _write_mark(path: Path, mark: Mark) -> None:
+    """Note who writes from now on. Without it a crash would lose usage without a word."""
+    beside = path.with_suffix(".new")
+    try:
+        with beside.open("wb") as file:
+            file.write(msgspec.json.encode(mark))
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        LOG.warning("a crash will not be seen in usage, %s cannot be written: %s", path, error)

@@ -1,0 +1,109 @@
+"""The ledger of sends: what was stored, for bills, in the transaction that stores it.
+
+docs/storage.md, "Ledger of sends".
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from data_plane.core.queue import Queue
+from data_plane.ports import Cell, Item, Key, Tally, Value
+from data_plane.stored.keys import be64
+from data_plane.stored.segment import number
+
+PARTITION: Final = "L|"
+SINGLE: Final = b"s"
+BATCH: Final = b"b"
+
+UNIT_BYTES: Final = 64 * 1024
+_US_PER_MINUTE: Final = 60_000_000
+_MINUTE: Final = slice(0, 8)
+_KIND: Final = slice(16, 17)
+_QUEUE: Final = slice(17, None)
+
+
+class SentCall(NamedTuple):
+    """Some messages of a send. `units` are those of the whole call, 0 where others count it."""
+
+    batch: bool
+    units: int
+    messages: int
+    size_bytes: int
+
+
+class LedgerRow(NamedTuple):
+    """What was sent to one queue by one operation in a minute."""
+
+    minute: int
+    batch: bool
+    account: str
+    region: str
+    queue: str
+    calls: int
+    units: int
+    messages: int
+    size_bytes: int
+
+
+def call_units(sizes_bytes: Iterable[int]) -> int:
+    """What a call with messages of these sizes is billed as: chunks of 64 KiB, at least one."""
+    return max(1, -(-sum(sizes_bytes) // UNIT_BYTES))
+
+
+def calls_attributes(calls: Sequence[SentCall]) -> dict[str, Value]:
+    """What a segment or slot says of the calls in it, where that is not one call of one unit."""
+    counted = sum(call.units > 0 for call in calls)
+    units = sum(call.units for call in calls)
+    attributes: dict[str, Value] = {} if counted == 1 else {"r": counted}
+    return attributes if units == 1 else {**attributes, "p": units}
+
+
+class Ledgers:
+    """A front end's part of the ledgers of its cells. Cells that take proposed stamps have none."""
+
+    def __init__(self, cells: Mapping[str, Cell]) -> None:
+        self._cells = cells
+        self._since: dict[str, bytes] = {}
+
+    def tallies(self, queue: Queue, stamp_us: int, calls: Iterable[SentCall]) -> Iterator[Tally]:
+        """What a send to the queue adds."""
+        since = self._since.get(queue.cell) or self._begin(queue.cell)
+        if not since:
+            return
+        minute = be64(stamp_us // _US_PER_MINUTE)
+        name = f"{queue.account}|{queue.region}|{queue.name}|{queue.uid}".encode()
+        sums: dict[bool, list[int]] = {}
+        for call in calls:
+            found = sums.setdefault(call.batch, [0, 0, 0, 0])
+            found[0] += call.units > 0
+            found[1] += call.units
+            found[2] += call.messages
+            found[3] += call.size_bytes
+        for batch, amounts in sums.items():
+            key = Key(PARTITION, minute + since + (BATCH if batch else SINGLE) + name)
+            for attribute, amount in zip("rumy", amounts, strict=True):
+                yield Tally(key, amount, attribute)
+
+    def _begin(self, name: str) -> bytes:
+        """Later than all that others wrote before, and never later than what this one writes."""
+        cell = self._cells[name]
+        if not cell.chooses_stamps:
+            return b""
+        return self._since.setdefault(name, be64(cell.now_us()))
+
+
+def read_row(item: Item) -> LedgerRow:
+    """A row as it is stored."""
+    sort = item.key.sort
+    account, region, queue, _uid = sort[_QUEUE].decode().split("|")
+    return LedgerRow(
+        int.from_bytes(sort[_MINUTE], "big"),
+        sort[_KIND] == BATCH,
+        *(account, region, queue),
+        *(number(item.attributes, attribute) for attribute in "rumy"),
+    )
+
+
+def until_minute(minute: int) -> bytes:
+    """A sort key above all rows of minutes before this one, and below those of it."""
+    return be64(minute)

@@ -1,0 +1,1 @@
+"""Usage records: what was served, for bills and audits (docs/usage.md)."""

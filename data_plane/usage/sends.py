@@ -1,0 +1,116 @@
+"""Records of a cell's ledger of sends: each row becomes one, whatever is cut off meanwhile.
+
+docs/storage.md, "Ledger of sends".
+"""
+
+from typing import Final
+
+from data_plane.ports import Attributes, Cell, Entropy, Item, Key
+from data_plane.stored import ledger
+from data_plane.stored.ledger import LedgerRow, read_row
+from data_plane.stored.segment import FORMAT_VERSION, number, octets
+from data_plane.usage.place import UsagePlace
+from data_plane.usage.record import (
+    MARK_SCHEMA,
+    SCHEMA,
+    US_PER_MINUTE,
+    WRITER_BYTES,
+    Mark,
+    UsageRecord,
+)
+
+STATE: Final = Key("M|ledger", b"00")
+ROWS_PER_STEP: Final = 1_000
+
+
+class SendRecords:
+    """Makes records of the rows of a cell's ledger. One at a time, by whoever has the cell."""
+
+    def __init__(self, cell: Cell, place: UsagePlace, entropy: Entropy) -> None:
+        self._cell = cell
+        self._place = place
+        self._entropy = entropy
+        self._state: Attributes | None = None
+        self._marked = (0, 0)
+        self.written = 0
+
+    async def write(self) -> None:
+        """Store the rows of minutes that are over.
+
+        Raises CellUnavailableError; what was not stored then waits in the cell.
+        """
+        await self._write(ledger.until_minute(self._cell.now_us() // US_PER_MINUTE))
+
+    async def write_last(self) -> None:
+        """Store all rows, as nothing is sent any more. Raises as `write` does."""
+        await self._write(None)
+
+    async def _write(self, until: bytes | None) -> None:
+        state = self._state or await self._resume()
+        minute = self._cell.now_us() // US_PER_MINUTE
+        while rows := await self._rows_after(octets(state, "p"), until):
+            last = number(state, "n")
+            writer = str(state["i"])
+            records = [
+                _record(writer, at, read_row(row)) for at, row in enumerate(rows, start=last + 1)
+            ]
+            await self._place.put(records)
+            state = {**state, "n": last + len(rows), "p": rows[-1].key.sort}
+            await self._cell.put(STATE, state)
+            self._cell.expire([row.key for row in rows])
+            self.written += len(rows)
+        self._state = state
+        await self._mark(state, minute)
+
+    async def _resume(self) -> Attributes:
+        """Where others left off; rows that became records and were not deleted go."""
+        state = await self._cell.get(STATE) or await self._begin()
+        while rows := await self._rows_after(b"", octets(state, "p")):
+            self._cell.expire([row.key for row in rows])
+            if len(rows) < ROWS_PER_STEP:
+                break
+        return state
+
+    async def _begin(self) -> Attributes:
+        state: Attributes = {
+            "v": FORMAT_VERSION,
+            "i": self._entropy.random_bytes(WRITER_BYTES).hex(),
+            "b": self._cell.now_us() // US_PER_MINUTE,
+            "n": 0,
+            "p": b"",
+        }
+        # Before anything goes by this name: it is chosen once.
+        await self._cell.put(STATE, state)
+        return state
+
+    async def _rows_after(self, after: bytes, until: bytes | None) -> list[Item]:
+        return await self._cell.query(
+            ledger.PARTITION, after=after, until=until, limit=ROWS_PER_STEP
+        )
+
+    async def _mark(self, state: Attributes, minute: int) -> None:
+        if self._marked == (number(state, "n"), minute):
+            return
+        mark = Mark(
+            *(MARK_SCHEMA, str(state["i"]), "ledger", number(state, "b"), ""),
+            *(minute, number(state, "n"), 0, False),
+        )
+        await self._place.put_mark(mark)
+        self._marked = number(state, "n"), minute
+
+
+def _record(writer: str, at: int, row: LedgerRow) -> UsageRecord:
+    # A row without calls has the rest of a call that began in the minute before.
+    return UsageRecord(
+        *(SCHEMA, writer, at, row.minute, row.account, row.region, row.queue),
+        *("SendMessageBatch" if row.batch else "SendMessage", "2xx", ""),
+        *(row.calls, row.units, row.messages, row.size_bytes, 0),
+    )
+
+
+async def discard(cell: Cell) -> None:
+    """Let go of the rows of minutes that are over: nobody wants records of them."""
+    until = ledger.until_minute(cell.now_us() // US_PER_MINUTE)
+    rows = await cell.query(ledger.PARTITION, until=until, limit=ROWS_PER_STEP)
+    if rows:
+        cell.expire([row.key for row in rows])

@@ -1,0 +1,119 @@
+"""What was served, summed up in memory: a request pays for one sum."""
+
+from collections.abc import Collection, Iterator
+from typing import Final, NamedTuple, TypeVar
+
+from data_plane.frontend.served import Served
+from data_plane.usage.record import (
+    ACCESS_SCHEMA,
+    NAME_CHARS_MAX,
+    SCHEMA,
+    UNIT_BYTES,
+    US_PER_MINUTE,
+    AccessRecord,
+    UsageRecord,
+    status_class,
+)
+
+SENDS: Final = frozenset({"SendMessage", "SendMessageBatch"})
+_OK: Final = 200
+
+_K = TypeVar("_K")
+
+_Seen = tuple[int, str, str, str, str, str, str, str, int, str, str]
+"""Minute, account, region, queue, operation, principal, access key, client, status, code, cell."""
+
+_Access = tuple[int, str, str, str, str, str, str, str, int, str]
+"""The same without the cell."""
+
+_Served = tuple[int, str, str, str, str, int, str]
+"""Minute, account, region, queue, operation, status, code."""
+
+
+class Totals(NamedTuple):
+    """What was served since the last time somebody asked: usage, and who did it."""
+
+    usage: dict[_Served, list[int]]
+    access: dict[_Access, list[int]]
+
+    def records(self, writer: str, first: int) -> Iterator[UsageRecord]:
+        """The usage as records, numbered from `first` on, in a fixed order."""
+        for number, (served, sums) in enumerate(sorted(self.usage.items()), start=first):
+            minute, account, region, queue, operation, status, code = served
+            requests, units, messages, size, failed = sums
+            yield UsageRecord(
+                *(SCHEMA, writer, number, minute, account, region, queue, operation),
+                *(status_class(status), code, requests, units, messages, size, failed),
+            )
+
+    def access_records(self, writer: str, first: int) -> Iterator[AccessRecord]:
+        """Who did it as records, numbered from `first` on, in a fixed order."""
+        for number, (seen, sums) in enumerate(sorted(self.access.items()), start=first):
+            minute, account, region, queue, operation, principal, key, client, status, code = seen
+            yield AccessRecord(
+                *(ACCESS_SCHEMA, writer, number, minute, account, principal, key, client),
+                *(region, queue, operation, status_class(status), code, sums[0]),
+            )
+
+
+class Counting:
+    """Sums up answered requests until they are taken.
+
+    Sends that stored something in one of the cells with `ledgers` are counted there, and here as
+    accesses only.
+    """
+
+    def __init__(self, ledgers: Collection[str]) -> None:
+        self._ledgers = frozenset(ledgers)
+        self._sums: dict[_Seen, list[int]] = {}
+
+    def __len__(self) -> int:
+        """How many different sums there are."""
+        return len(self._sums)
+
+    def served(self, served: Served) -> None:
+        """Count a request that was answered."""
+        seen = (
+            served.finished_us // US_PER_MINUTE,
+            served.account,
+            served.region,
+            served.queue,
+            served.operation,
+            served.principal,
+            served.access_key_id,
+            served.client.rpartition(":")[0],
+            served.status,
+            served.code,
+            served.cell,
+        )
+        size = served.bytes
+        sums = self._sums.get(seen)
+        if sums is None:
+            sums = self._sums[seen] = [0, 0, 0, 0, 0]
+        sums[0] += 1
+        sums[1] += 1 if size <= UNIT_BYTES else -(-size // UNIT_BYTES)
+        sums[2] += served.messages
+        sums[3] += size
+        sums[4] += served.failed_entries
+
+    def take(self) -> Totals:
+        """All that was counted since the last time; counting begins anew."""
+        taken, self._sums = self._sums, {}
+        totals = Totals({}, {})
+        for seen, sums in taken.items():
+            minute, account, region, queue, operation, principal, key = seen[:7]
+            client, answered, code, cell = seen[7:]
+            region, client = region[:NAME_CHARS_MAX], client[:NAME_CHARS_MAX]
+            status = answered - answered % 100  # classes alone are recorded
+            who = (minute, account, region, queue, operation, principal, key, client, status, code)
+            _add(totals.access, who, sums)
+            if cell in self._ledgers and operation in SENDS and answered == _OK and sums[2]:
+                continue
+            _add(totals.usage, (minute, account, region, queue, operation, status, code), sums)
+        return totals
+
+
+def _add(totals: dict[_K, list[int]], key: _K, sums: list[int]) -> None:
+    found = totals.setdefault(key, [0, 0, 0, 0, 0])
+    for place, amount in enumerate(sums):
+        found[place] += amount
