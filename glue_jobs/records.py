@@ -24,8 +24,8 @@ COLUMNS: Final = (
 NUMBERS_MIN: Final = {
     "number": 1,
     "minute": 0,
-    "requests": 1,
-    "units": 1,
+    "requests": 0,
+    "units": 0,
     "messages": 0,
     "bytes": 0,
     "failed_entries": 0,
