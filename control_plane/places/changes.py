@@ -13,8 +13,11 @@ class PlacementChangeError(Exception):
 
 
 def majority_of(factor: int) -> int:
-    """How many full members a group keeps, unless an operator says otherwise."""
-    return factor // 2 + 1
+    """How many full members a group keeps, unless an operator says otherwise: half of them or more.
+
+    No vote rests on it: one copy is enough. It bounds what a manager that errs can do.
+    """
+    return (factor + 1) // 2
 
 
 def without(

@@ -6,6 +6,7 @@ recognises its own traces.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from control_plane.places.cached import CachedMap
@@ -53,6 +54,7 @@ class WaitingCell:
         self._known = known
         self._clock = clock
         self._waits = waits
+        self._decider = ""
 
     @property
     def chooses_stamps(self) -> bool:
@@ -136,6 +138,20 @@ class WaitingCell:
         if isinstance(inner, Fanout):
             await self._patiently(lambda: inner.complete(item))
 
+    async def share(self, key: Key) -> Attributes | None:
+        """As `Fanout.share`; what a chain shows all members know."""
+        inner = self.inner
+        if isinstance(inner, Fanout):
+            return await self._patiently(lambda: inner.share(key))
+        return await self.get(key)
+
+    def decider(self) -> str:
+        """As `Fanout.decider`, the last one known; what a chain shows does not depend on it."""
+        if isinstance(self.inner, Fanout):
+            with suppress(StalePlacementError):
+                self._decider = self.inner.decider()
+        return self._decider
+
     async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make the call again while its group fails and its request has time.
 
@@ -150,19 +166,20 @@ class WaitingCell:
                 raise
             except StalePlacementError:
                 stale += 1
-                if stale > _STALE_MAX and not self._may_wait(begun_us):
+                if stale > _STALE_MAX and not await self._wait(begun_us):
                     raise
-                if await self._known.try_refresh() and stale <= _STALE_MAX:
-                    continue
             except CellUnavailableError:
-                if not self._may_wait(begun_us):
+                if not await self._wait(begun_us):
                     raise
-                await self._known.try_refresh()
-            await self._waits.sleep_until(self._clock.now_us() + LOOK_EVERY_US)
+            await self._known.try_refresh()
 
-    def _may_wait(self, begun_us: int) -> bool:
+    async def _wait(self, begun_us: int) -> bool:
+        """Let some time pass; False where the request has none."""
         until_us = deadline_us()
+        now_us = self._clock.now_us()
         if until_us is None:
             return False
-        last_us = min(until_us - ANSWER_US, begun_us + TAKE_OVER_US_MAX)
-        return self._clock.now_us() + LOOK_EVERY_US < last_us
+        if now_us + LOOK_EVERY_US >= min(until_us - ANSWER_US, begun_us + TAKE_OVER_US_MAX):
+            return False
+        await self._waits.sleep_until(now_us + LOOK_EVERY_US)
+        return True
