@@ -251,9 +251,11 @@ class SeveralCells:
         if path in self.own.paths.values():
             raise CellCommandError(f"{path} is a cell of this service already")
         folder = self._folders.open(name, path)
-        if folder.cell.reason or await names_of(folder.cell) is not None:
+        reason = folder.cell.reason
+        if not reason and await names_of(folder.cell) is not None:
+            reason = "it was a cell of a service before"
             await folder.cell.close()
-            reason = folder.cell.reason or "it was a cell of a service before"
+        if reason:
             raise CellCommandError(f"cannot use {path}: {reason}")
         self.cells.add(folder, path, self._clock)
         await self.own.change_cells({**self.own.paths, name: path}, self._nonce())

@@ -1,0 +1,273 @@
+"""Several embedded cells of one service: started again, failed, lost, added, removed."""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from control_plane.cells import StartError
+from control_plane.core.definition import Definition
+from control_plane.places.groups import REGISTRY
+from control_plane.places.items import ACTIVE, DRAINING
+from control_plane.places.report import CellCommandError
+from control_plane.several_cells import SeveralCells
+from control_plane.several_opening import as_opened, check_one_cell, gauges_of, open_several, states
+from data_plane.ports import CellUnavailableError, Key
+from data_plane.settings import ServerSettings
+from data_plane.system import SystemClock, SystemEntropy
+
+Scenario = Callable[[SeveralCells], Awaitable[None]]
+ITEM = Key("Q|1|us-east-1", b"orders")
+
+
+def play(data: Path, *scenarios: Scenario, cells: int = 3, cell_data: str = "") -> None:
+    """Start a service for each of the scenarios, one after the other."""
+    for scenario in scenarios:
+
+        async def main(scenario: Scenario = scenario) -> None:
+            settings = ServerSettings(data=data, cells=cells, cell_data=cell_data)
+            several = await open_several(settings, SystemClock(), SystemEntropy())
+            try:
+                await scenario(several)
+            finally:
+                await as_opened(several).close()
+
+        asyncio.run(main())
+
+
+async def nothing(_several: SeveralCells) -> None:
+    """Start and stop."""
+
+
+def members(several: SeveralCells, group: str) -> list[str]:
+    return [member.cell for member in several.known.placements[group].placement.members]
+
+
+def groups_of(several: SeveralCells, name: str) -> list[str]:
+    return [group for group in several.known.placements if name in members(several, group)]
+
+
+def queue(uid: str, cell: str) -> Definition:
+    return Definition("1" * 12, "us-east-1", "orders", uid, cell, 1, 1)
+
+
+def test_a_new_service_and_its_next_starts(tmp_path: Path) -> None:
+    async def first(several: SeveralCells) -> None:
+        assert sorted(several.cells.folders) == ["cell-1", "cell-2", "cell-3"]
+        assert len(several.known.placements) == 49
+        assert members(several, REGISTRY) == ["cell-1", "cell-2", "cell-3"]
+        await several.control.put(ITEM, {"v": 1})
+        assert states(several) == dict.fromkeys(several.cells.folders, "available")
+        assert gauges_of(several)["cell-1"]["groups"] == len(groups_of(several, "cell-1"))
+
+    async def again(several: SeveralCells) -> None:
+        assert await several.control.get(ITEM) == {"v": 1}
+        assert {held.placement.epoch for held in several.known.placements.values()} == {1}
+        assert len(several.cells.folders) == 3
+
+    play(tmp_path, first, again)
+    play(tmp_path, again, cells=2)  # the cells that are there know of the third one
+
+
+def test_directories_may_be_named_in_any_order_and_be_moved(tmp_path: Path) -> None:
+    async def put(several: SeveralCells) -> None:
+        await several.control.put(ITEM, {"v": 1})
+
+    async def get(several: SeveralCells) -> None:
+        assert await several.control.get(ITEM) == {"v": 1}
+        assert several.cells.folders["cell-1"].path.name == "x"
+
+    named = [tmp_path / name for name in "xyz"]
+    play(tmp_path / "data", put, cell_data=",".join(map(str, named)))
+    play(tmp_path / "data", get, cell_data=",".join(map(str, reversed(named))))
+    (tmp_path / "new").mkdir()
+    new = [path.rename(tmp_path / "new" / path.name) for path in named]
+    play(tmp_path / "data", get, cell_data=",".join(map(str, new)))
+
+
+def test_a_cell_that_fails_leaves_the_registry_and_requests_go_on(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        await several.control.put(ITEM, {"v": 1})
+        await several.fail("cell-3")
+        assert states(several)["cell-3"] == "unavailable"
+        with pytest.raises(CellUnavailableError, match="an operator has failed it"):
+            await several.control.put(ITEM, {"v": 1, "n": 2})
+        with pytest.raises(CellCommandError, match="no more than 1 of 3 cells answer"):
+            await several.fail("cell-2")
+        await several._leave_registry("cell-3")
+        assert members(several, REGISTRY) == ["cell-1", "cell-2"]
+        await several.control.put(ITEM, {"v": 1, "n": 2})
+        report = await several.report()
+        told = {cell.record.name: cell for cell in report.cells}
+        assert told["cell-3"].failed == "an operator has failed it"
+        assert told["cell-3"].groups == len(groups_of(several, "cell-3"))
+        await several.restore("cell-3")
+        assert states(several)["cell-3"] == "available"
+        await several.own.mend()
+        assert await several.control.get(ITEM) == {"v": 1, "n": 2}
+
+    async def again(several: SeveralCells) -> None:
+        assert members(several, REGISTRY) == ["cell-1", "cell-2"]
+        assert await several.control.get(ITEM) == {"v": 1, "n": 2}
+
+    play(tmp_path, scenario, again)
+
+
+def test_a_look_probes_cells_and_reads_the_map(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        await several.look()
+        await asyncio.gather(*several._probes)
+        assert all(seen.answers for seen in several.watch.report({}).values())
+        await several.beat()
+        (beat,) = await several.places.heartbeats()
+        assert beat.front_end == several.heart.front_end
+        assert set(beat.cells) == {"cell-1", "cell-2", "cell-3"}
+
+    play(tmp_path, scenario)
+
+
+def test_a_disk_that_was_lost_is_given_up_and_begins_anew(tmp_path: Path) -> None:
+    async def put(several: SeveralCells) -> None:
+        await several.control.put(ITEM, {"v": 1})
+
+    async def without(several: SeveralCells) -> None:
+        assert members(several, REGISTRY) == ["cell-1", "cell-2"]
+        assert groups_of(several, "cell-3") == []
+        assert {held.placement.members[0].full for held in several.known.placements.values()}
+        assert await several.control.get(ITEM) == {"v": 1}
+        assert states(several)["cell-3"] == "available"
+        joining = await several.places.add_joining("g3.00", "cell-3", epoch=2)
+        assert joining.placement.members[-1].incarnation == 3
+
+    async def with_it(several: SeveralCells) -> None:
+        assert groups_of(several, "cell-3") == ["g3.00"]
+
+    play(tmp_path, put)
+    shutil.rmtree(tmp_path / "cell-3")
+    play(tmp_path, without, with_it)
+
+
+def test_a_lost_disk_with_the_only_copy_of_a_queue_is_not_used(tmp_path: Path) -> None:
+    async def create(several: SeveralCells) -> None:
+        at = next(
+            name
+            for name in several.known.placements
+            if name.startswith("g1.") and members(several, name) == ["cell-3"]
+        )
+        await several.placing.placed(queue("0" * 16, at))
+
+    async def refused(several: SeveralCells) -> None:
+        reason = several.cells.folders["cell-3"].cell.reason
+        assert reason.startswith("cell-3 is empty, and g1.")
+        assert states(several)["cell-3"] == "unavailable"
+        with pytest.raises(CellCommandError, match="has the last full copy"):
+            await several.restore("cell-3")
+
+    play(tmp_path, create)
+    shutil.rmtree(tmp_path / "cell-3")
+    play(tmp_path, refused)
+
+
+def test_an_empty_directory_in_the_place_of_a_failed_cell(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        await several.fail("cell-3")
+        await several._leave_registry("cell-3")
+        shutil.rmtree(tmp_path / "cell-3")
+        await several.restore("cell-3")
+        assert groups_of(several, "cell-3") == []
+
+    play(tmp_path, scenario, nothing)
+
+
+def test_most_cells_have_to_be_there(tmp_path: Path) -> None:
+    play(tmp_path, nothing)
+    shutil.rmtree(tmp_path / "cell-2")
+    shutil.rmtree(tmp_path / "cell-3")
+    with pytest.raises(StartError, match=r"^cells: 1 of 3 cells can be read, which is not more"):
+        play(tmp_path, nothing)
+
+
+def test_a_cell_that_cannot_be_opened_is_a_failed_one(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        assert members(several, REGISTRY) == ["cell-1", "cell-3"]
+        assert "cannot use" in several.cells.folders["cell-2"].cell.reason
+        assert states(several)["cell-2"] == "unavailable"
+
+    play(tmp_path, nothing)
+    shutil.rmtree(tmp_path / "cell-2")
+    (tmp_path / "cell-2").touch()
+    play(tmp_path, scenario)
+
+
+def test_data_of_one_cell_and_of_several_are_not_mixed(tmp_path: Path) -> None:
+    play(tmp_path, nothing)
+    with pytest.raises(StartError, match=r"^cells: .* has several cells; how many, say --cells$"):
+        check_one_cell(ServerSettings(data=tmp_path))
+    check_one_cell(ServerSettings(data=tmp_path / "cell-1"))
+    with pytest.raises(StartError, match=r"^cells: .* is the one cell of a service"):
+        play(tmp_path / "cell-1", nothing)
+
+
+def test_two_servers_cannot_have_one_cell(tmp_path: Path) -> None:
+    async def scenario(_several: SeveralCells) -> None:
+        settings = ServerSettings(data=tmp_path, cells=3)
+        with pytest.raises(StartError, match="is in use by another process"):
+            await open_several(settings, SystemClock(), SystemEntropy())
+
+    play(tmp_path, scenario)
+
+
+def test_a_cell_is_added_drained_and_removed(tmp_path: Path) -> None:
+    async def add(several: SeveralCells) -> None:
+        assert await several.add("more") == "cell-4"
+        assert len(several.known.placements) == 65
+        assert states(several)["cell-4"] == "available"
+        assert several.placing.place("0" * 16, {"ReplicationFactor": "4"}) == "g4.00"
+        with pytest.raises(CellCommandError, match="is a cell of this service already"):
+            await several.add("more")
+
+    async def drain(several: SeveralCells) -> None:
+        assert str(several.cells.folders["cell-4"].path) == str(tmp_path / "more")
+        await several.drain("cell-4")
+        await several.known.refresh()
+        assert several.known.cells["cell-4"].state == DRAINING
+        with pytest.raises(CellCommandError, match="cell-4 has 16 groups yet"):
+            await several.remove("cell-4")
+        await several.restore("cell-4")
+        await several.known.refresh()
+        assert several.known.cells["cell-4"].state == ACTIVE
+        for group in groups_of(several, "cell-4"):
+            await several.places.drop_member(group, "cell-4", epoch=1)
+        await several.remove("cell-4")
+        assert "cell-4" not in several.cells.folders
+        with pytest.raises(CellCommandError, match="there is no cell cell-4"):
+            await several.drain("cell-4")
+
+    async def without(several: SeveralCells) -> None:
+        assert sorted(several.cells.folders) == ["cell-1", "cell-2", "cell-3"]
+        assert await several.add("another") == "cell-5"
+        with pytest.raises(CellCommandError, match="was a cell of a service before"):
+            await several.add("more")
+
+    play(tmp_path, add, drain, without)
+
+
+def test_what_a_copy_of_the_registry_consists_of(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        await several.control.put(ITEM, {"v": 1})
+        await several.look()
+        await asyncio.gather(*several._probes)
+        plain = several.cells.plain["cell-3"]
+        await plain.put(Key("B|0|00|0", b"1"), {"v": 1})
+        await plain.put(Key("Q|1|eu-west-1@7", b"1"), {"v": 1})
+        assert await several.registry_partitions() == ["C|", "P|", "Q|1|us-east-1"]
+        await several._leave_registry("cell-3")
+        joined = await several.places.add_joining(REGISTRY, "cell-3", epoch=2)
+        await several.control.put(Key("Q|1|us-west-1", b"1"), {"v": 1})
+        assert "Q|1|us-west-1" in await several.registry_partitions()
+        await several.places.make_full(REGISTRY, "cell-3", epoch=joined.placement.epoch)
+        assert await several.registry_partitions() == ["Q|1|us-west-1"]
+
+    play(tmp_path, scenario)
