@@ -21,7 +21,9 @@ _OK: Final = 200
 _K = TypeVar("_K")
 
 _Seen = tuple[int, str, str, str, str, str, str, str, int, str, str]
-"""Minute, account, region, queue, operation, principal, access key, client, status, code, cell."""
+"""Minute, account, region, queue, operation, principal, access key, client, status, code, cell.
+
+The cell is "" where no message was sent, received or deleted."""
 
 _Access = tuple[int, str, str, str, str, str, str, str, int, str]
 """The same without the cell."""
@@ -84,7 +86,7 @@ class Counting:
             served.client.rpartition(":")[0],
             served.status,
             served.code,
-            served.cell,
+            served.cell if served.messages else "",
         )
         size = served.bytes
         sums = self._sums.get(seen)
@@ -107,7 +109,7 @@ class Counting:
             status = answered - answered % 100  # classes alone are recorded
             who = (minute, account, region, queue, operation, principal, key, client, status, code)
             _add(totals.access, who, sums)
-            if cell in self._ledgers and operation in SENDS and answered == _OK and sums[2]:
+            if cell in self._ledgers and operation in SENDS and answered == _OK:
                 continue
             _add(totals.usage, (minute, account, region, queue, operation, status, code), sums)
         return totals
