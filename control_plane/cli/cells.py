@@ -56,7 +56,7 @@ def drain_cell(connect: Connect, name: str, *, no_wait: bool) -> None:
     left = -1
     while (now := or_exit(lambda: _groups_of(connect, name))) > 0:
         if now != left:
-            click.echo(f"{name} has {now} groups.")
+            click.echo(f"{name} has {now} group{'s' if now > 1 else ''} yet.")
             left = now
         sleep(_POLL_S)
     click.echo(f"{name} has nothing any more: `tidegate cells remove {name}` parts with it.")
