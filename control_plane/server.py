@@ -16,6 +16,8 @@ import msgspec
 import uvloop
 
 from control_plane.cells import PROBE, OpenedCell, StartError, log_circuit, open_cell
+from control_plane.cluster.interpreter import NEEDED_PACKAGE, is_installed
+from control_plane.cluster.running import Running, beside
 from control_plane.core import queues_file
 from control_plane.core.queues_file import DeclaredQueue, QueuesFileError
 from control_plane.export.door import copies_for_exports
@@ -54,6 +56,7 @@ from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock, SystemEntropy
 
 _UPKEEP_PERIOD_S: Final = 1.0
+_MANAGING_PERIOD_S: Final = 0.5
 _GC_THRESHOLDS: Final = (50_000, 50, 100)
 """Requests leave next to no cycles, and a full collection under load stops everybody for up to
 10 ms: seen a few times in ten seconds at the default thresholds."""
@@ -121,8 +124,10 @@ class TidegateServer:
         self._started_us = self.clock.now_us()
         self._next_counted = 0
         self._answered = 0
+        self.managing: Running | None = None
         if several is not None:
             several.heart.served = lambda: served_so_far(self._answered, self.metrics.queues)
+            self.managing = beside(several, self.registry, clock, self.waits)
 
     def _served(self, served: Served) -> None:
         self._answered += 1
@@ -166,6 +171,8 @@ class TidegateServer:
         upkeep = {asyncio.create_task(self._upkeep(step)) for step in steps}
         for period_s, step in self.several.steps if self.several is not None else ():
             upkeep.add(asyncio.create_task(self._upkeep(step, period_s)))
+        if self.managing is not None:
+            upkeep.add(asyncio.create_task(self._upkeep(self.managing.step, _MANAGING_PERIOD_S)))
         try:
             async with copies_for_exports(self.settings.data, self.opened.copy):
                 return await self.http.serve(stop)
@@ -173,6 +180,8 @@ class TidegateServer:
             for task in upkeep:
                 task.cancel()
             await asyncio.wait(upkeep)
+            if self.managing is not None:
+                await self.managing.close()
             await self._last_sweep()
             await self._last_usage()
             await self.opened.close()
@@ -319,6 +328,8 @@ def run(settings: ServerSettings, announce: Callable[[str], None]) -> int:
     """
     declared = _read_queues(settings.queues_file)
     check_tls(settings)
+    if settings.cells > 1 and not is_installed():
+        raise StartError(f"cells: several need {NEEDED_PACKAGE}: install requirements/cells.txt")
     _check_port_is_free(settings.host, settings.port)
     return uvloop.run(_run(settings, announce, declared))
 

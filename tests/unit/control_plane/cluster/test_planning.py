@@ -118,7 +118,7 @@ def test_front_ends_decide_and_the_managers_probe_where_they_do_not() -> None:
 
 
 def test_no_group_falls_below_a_majority() -> None:
-    groups = group("g", "a", "b"), group("h", "a", factor=1), group("i", "a", "b", factor=2)
+    groups = group("g", "a", "b"), group("h", "a", factor=1), group("i", "a", "b", factor=4)
     assert planned(seen(*groups, cells="ab", probes=(fails("a"),))) == []
     joining = group("g", "a", "b", joining="c")
     assert planned(seen(joining, probes=(fails("a"),)), grace_us=10**12) == []
