@@ -1,7 +1,7 @@
 """The audit: exports of a cell, and usage, against each other; a report that names what differs."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
@@ -128,7 +128,7 @@ def audit(
         if window.from_minute == ledger.began_minute:
             found.append(conservation.by_fifo_moves(fated, ledger.rows))
     if usage.runs:
-        found += conservation.by_meter(compared)
+        found.append(conservation.by_meter(compared))
     findings = reduce(DataFrame.unionByName, found).cache()
     return {
         "as_of_us": window.as_of_us,
@@ -150,7 +150,7 @@ def _removed_unread(items: DataFrame) -> list[DataFrame]:
         f.col("partition").startswith("E|") & (f.col("item")["k"]["S"] == "u")
     ).select(f.split_part("partition", f.lit("|"), f.lit(2)).alias("uid"))
     detail = "'an item of it was removed that could not be read'"
-    return [conservation.finding(unread, "removed_unread", detail)]
+    return [conservation.told(unread, conservation.Rule("removed_unread", "true", detail))]
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:
@@ -169,28 +169,35 @@ def of_one_table(exports: Sequence[Export], table: str) -> list[Export]:
     return its[first:]
 
 
+def run(options: Mapping[str, str], session: SparkSession) -> audit_report.Report:
+    """Audit, and put the report; it has its folder in the place of reports as `folder`.
+
+    Raises JobError.
+    """
+    place = place_of(options["exports"])
+    whole, refused = find_exports(place)
+    exports = of_one_table(whole, options["table"])
+    usage = _no_usage(session)
+    if options["usage"]:
+        usage = read_usage(session, place_of(options["usage"]))
+    report = audit(session, place, exports, usage)
+    not_read = [[its.name, its.reason] for its in (*refused, *usage.refused)]
+    report = audit_report.completed(report, not_read, ERRORS)
+    return {**report, "folder": audit_report.put(place_of(options["out"]), report)}
+
+
 def main(argv: Sequence[str]) -> int:
-    """Audit, and write the report; the exit code is 1 where something is not as it should be."""
+    """Audit; the exit code is 1 where something should not be so, 2 where nothing was read."""
     options = read(ARGUMENTS, argv)
     try:
-        place = place_of(options["exports"])
-        whole, refused = find_exports(place)
-        exports = of_one_table(whole, options["table"])
-        session = open_session("audit")
-        usage = _no_usage(session)
-        if options["usage"]:
-            usage = read_usage(session, place_of(options["usage"]))
-        report = audit(session, place, exports, usage)
+        report = run(options, open_session("audit"))
     except JobError as error:
         print(f"audit: {error}", file=sys.stderr)  # noqa: T201 - a job tells its log
         return 2
-    not_read = [[its.name, its.reason] for its in (*refused, *usage.refused)]
-    report = audit_report.completed(report, not_read, ERRORS)
-    name = audit_report.put(place_of(options["out"]), report)
-    errors, notes = report["errors"], report["notes"]
-    told = f"audit: {errors} errors, {notes} notes: {options['out']}/{name}/report.html"
+    page = f"{options['out']}/{report['folder']}/report.html"
+    told = f"audit: {report['errors']} errors, {report['notes']} notes: {page}"
     print(told)  # noqa: T201 - a job tells its log
-    return 1 if errors else 0
+    return 1 if report["errors"] else 0
 
 
 def _no_usage(session: SparkSession) -> Usage:

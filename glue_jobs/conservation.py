@@ -27,7 +27,7 @@ FINDING: Final = ("kind", *QUEUE, "uid", "partition", "message", "count", "detai
 ERRORS: Final = frozenset(
     {
         *("lost", "stored_twice", "not_sent", "sent_and_not_seen", "deleted_and_never_seen"),
-        *("copy_missing", "copy_without_source", "ledger_gap", "not_read", "more_deleted"),
+        *("copy_missing", "copy_without_source", "ledger_gap", "not_read", "removed_unread"),
     }
 )
 """Kinds of findings that should not be; the others say what users did, or what nobody knows."""
@@ -39,6 +39,10 @@ class Window:
 
     as_of_us: int
     from_minute: int
+
+
+def _is_in_log() -> Column:
+    return f.length("block") != BAG_BLOCK_HEX
 
 
 def fates(
@@ -79,81 +83,103 @@ def conservation(fated: DataFrame) -> DataFrame:
     )
 
 
-def finding(rows: DataFrame, kind: str, detail: str, *, count: str = "1") -> DataFrame:
-    """Rows as findings; `detail` and `count` are SQL. A row without a message has none."""
-    has = set(rows.columns)
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Rows for which `when` holds are findings of a `kind`. All but the kind is SQL."""
+
+    kind: str
+    when: str
+    detail: str
+    count: str = "1"
+
+
+def told(rows: DataFrame, *rules: Rule) -> DataFrame:
+    """Rows as findings, one for each rule that holds; what they have no column for is null."""
     message = "concat_ws(' ', concat('block ', block, ' index ', index), concat('id ', id))"
-    if "block" not in has:
+    if "block" not in rows.columns:
         message = "cast(null as string)"
-    elif "id" not in has:
+    elif "id" not in rows.columns:
         message = "concat('block ', block, ' index ', index)"
+    found = [
+        f.when(
+            f.expr(rule.when),
+            f.struct(
+                f.lit(rule.kind).alias("kind"),
+                f.expr(rule.count).cast("bigint").alias("count"),
+                f.expr(rule.detail).alias("detail"),
+            ),
+        )
+        for rule in rules
+    ]
+    named = {name: name for name in (*QUEUE, "uid")} | {"partition": "lane"}
     return rows.select(
-        f.lit(kind).alias("kind"),
-        *(f.col(name) if name in has else f.lit(None).cast("string").alias(name) for name in QUEUE),
-        (f.col("uid") if "uid" in has else f.lit(None).cast("string")).alias("uid"),
-        (f.col("lane") if "lane" in has else f.lit(None).cast("string")).alias("partition"),
+        *(
+            (f.col(of) if of in rows.columns else f.lit(None).cast("string")).alias(name)
+            for name, of in named.items()
+        ),
         f.expr(message).alias("message"),
-        f.expr(count).cast("bigint").alias("count"),
-        f.expr(detail).alias("detail"),
-    )
+        f.explode(f.array_compact(f.array(*found))).alias("its"),
+    ).select("its.kind", *QUEUE, "uid", "partition", "message", "its.count", "its.detail")
+
+
+_WHY_LOST: Final = """concat('sent ', timestamp_micros(sent_us), ' UTC, ', case cause
+    when 'n' then 'removed as no longer needed, and nobody had deleted it'
+    when 'g' then 'removed before its time was over, and nobody had deleted it'
+    else 'seen by an earlier export, and not there any more' end)"""
 
 
 def by_message(fated: DataFrame, done: DataFrame, definitions: DataFrame) -> list[DataFrame]:
     """What is wrong, or odd, with single messages."""
-    sent = "concat('sent ', timestamp_micros(sent_us), ' UTC, ', {})"
-    why = (
-        "case cause when 'n' then 'removed as no longer needed, and nobody had deleted it'"
-        " when 'g' then 'removed before its time was over, and nobody had deleted it'"
-        " else 'seen by an earlier export, and not there any more' end"
-    )
     unseen = done.join(fated.select(*PLACE), list(PLACE), "left_anti").join(
         f.broadcast(definitions.select("uid", *QUEUE)), "uid", "left"
     )
-    unknown = fated.where(f.col("is_live").isNull() & (f.col("fate") == "stored"))
     return [
-        finding(fated.where(f.col("fate") == "lost"), "lost", sent.format(why)),
-        finding(
-            fated.where((f.col("times_stored") > 1) & ~f.col("came_by_move")),
-            "stored_twice",
-            sent.format("'stored under ', times_stored, ' keys'"),
-            count="times_stored - 1",
+        told(
+            fated,
+            Rule("lost", "fate = 'lost'", _WHY_LOST),
+            Rule(
+                "stored_twice",
+                "times_stored > 1 and not came_by_move",
+                "concat('stored under ', times_stored, ' keys')",
+                "times_stored - 1",
+            ),
+            Rule(
+                "deleted_again",
+                "lives > 1",
+                "concat('deleted again after its block was gone, ', lives - 1, ' times')",
+                "lives - 1",
+            ),
+            Rule(
+                "queue_unknown",
+                "is_live is null and fate = 'stored'",
+                "'no export has the definition of its queue'",
+            ),
         ),
-        finding(unseen, "deleted_and_never_seen", "'a state says it is done, and no item has it'"),
-        finding(
-            fated.where(f.col("lives") > 1),
-            "deleted_again",
-            "concat('deleted again after its block was gone, ', lives - 1, ' times')",
-            count="lives - 1",
+        told(
+            unseen,
+            Rule("deleted_and_never_seen", "true", "'a state says it is done, and no item has it'"),
         ),
-        finding(unknown, "queue_unknown", "'no export has the definition of its queue'"),
     ]
 
 
 def by_move(fated: DataFrame) -> list[DataFrame]:
     """Moves of standard queues of which one half is missing: a copy lies in a block of its own."""
     name = f.udf(moved_block, "string")
-    bag = fated.where(f.length("block") == BAG_BLOCK_HEX)
-    blocks = (
-        bag.select("uid", "lane", "block")
-        .distinct()
-        .withColumn("copy_block", name("uid", "lane", "block"))
-    )
-    sources = bag.join(blocks, ["uid", "lane", "block"])
-    copies = bag.where("came_by_move").select(
-        f.col("block").alias("copy_block"), f.col("index"), f.expr("true").alias("has_copy")
-    )
+    bag = fated.where(~_is_in_log())
+    blocks = bag.select("uid", "lane", "block").distinct()
+    named = blocks.withColumn("copy_block", name("uid", "lane", "block"))
+    sources = bag.join(named, ["uid", "lane", "block"])
+    copies = bag.where("came_by_move").select(f.col("block").alias("copy_block"), "index")
     lacking = sources.where(f.col("moved").isNotNull()).join(
         copies.distinct(), ["copy_block", "index"], "left_anti"
     )
     known = sources.select(f.col("copy_block").alias("block"), "index").distinct()
     strays = bag.where("came_by_move").join(known, ["block", "index"], "left_anti")
+    gone = "concat('it moved (', moved, '), and no queue has, or had, its copy')"
+    stray = "'it came by a move, and no queue had it'"
     return [
-        finding(
-            lacking,
-            "copy_missing",
-            "concat('it moved (', moved, '), and no queue has, or had, its copy')",
-        ),
-        finding(strays, "copy_without_source", "'it came by a move, and no queue had it'"),
+        told(lacking, Rule("copy_missing", "true", gone)),
+        told(strays, Rule("copy_without_source", "true", stray)),
     ]
 
 
@@ -180,10 +206,6 @@ def sends(fated: DataFrame, ledger: DataFrame, window: Window) -> DataFrame:
     return both.where("seen <> recorded").orderBy(*QUEUE, "minute")
 
 
-def _is_in_log() -> Column:
-    return f.length("block") != BAG_BLOCK_HEX
-
-
 def by_fifo_moves(fated: DataFrame, ledger: DataFrame) -> DataFrame:
     """What FIFO queues got by moves against what moved out of them, all of them together.
 
@@ -198,49 +220,42 @@ def by_fifo_moves(fated: DataFrame, ledger: DataFrame) -> DataFrame:
         .crossJoin(sent.agg(f.coalesce(f.sum("messages"), f.lit(0)).alias("recorded")))
         .crossJoin(out.agg(f.count(f.lit(1)).alias("moved")))
     )
-    told = "concat(moved, ' messages of FIFO queues moved, ', seen - recorded, ' came by moves')"
-    missing = finding(
-        sums.where("seen - recorded < moved"), "copy_missing", told, count="moved - seen + recorded"
-    )
-    return missing.unionByName(
-        finding(
-            sums.where("seen - recorded > moved"),
-            "copy_without_source",
-            told,
-            count="seen - recorded - moved",
-        )
+    facts = "concat(moved, ' messages of FIFO queues moved, ', seen - recorded, ' came by moves')"
+    came = "seen - recorded"
+    return told(
+        sums,
+        Rule("copy_missing", f"{came} < moved", facts, f"moved - ({came})"),
+        Rule("copy_without_source", f"{came} > moved", facts, f"{came} - moved"),
     )
 
 
 def by_minute(differences: DataFrame, fated: DataFrame) -> list[DataFrame]:
     """Differences of `sends` as findings, with the messages that they can be about."""
-    short = differences.where("seen < recorded")
-    over = differences.where("seen > recorded").join(fated, [*QUEUE, "minute"])
-    told = "concat('minute ', timestamp_seconds(minute * 60), ' UTC: {}')"
-    facts = "', recorded, ' sent by the ledger, ', seen, ' seen"
+    over = differences.where("seen > recorded").join(
+        fated.where(~f.col("came_by_move")), [*QUEUE, "minute"]
+    )
+    minute = "'minute ', timestamp_seconds(minute * 60), ' UTC: '"
+    facts = f"concat({minute}, recorded, ' sent by the ledger, ', seen, ' seen')"
+    one_of = (
+        f"concat({minute}, recorded, ' sent by the ledger, ', seen, ' seen; it is one of them')"
+    )
     return [
-        finding(short, "sent_and_not_seen", told.format(facts), count="recorded - seen"),
-        finding(
-            over.where(~f.col("came_by_move")),
-            "not_sent",
-            told.format(f"{facts}; it is one of the messages of that minute"),
-            count="seen - recorded",
+        told(
+            differences,
+            Rule("sent_and_not_seen", "seen < recorded", facts, "recorded - seen"),
+            Rule("not_sent", "seen > recorded", facts, "seen - recorded"),
         ),
+        told(over, Rule("not_sent_candidate", "true", one_of)),
     ]
 
 
 def metered(usage: DataFrame, counted: DataFrame) -> DataFrame:
-    """By queue what usage says was deleted and received, beside what became of the messages."""
+    """By queue what usage says was sent, received and deleted, beside what the items say."""
     of = usage.where(f.col("status") == "2xx")
-
-    def total(*operations: str) -> Column:
-        its = f.col("operation").isin(*operations)
-        return f.sum(f.when(its, f.col("messages")).otherwise(0))
-
     served = of.groupBy(*QUEUE).agg(
-        total("SendMessage", "SendMessageBatch").alias("metered_sent"),
-        total("ReceiveMessage").alias("metered_received"),
-        total("DeleteMessage", "DeleteMessageBatch").alias("metered_deleted"),
+        _messages_of("SendMessage", "SendMessageBatch").alias("metered_sent"),
+        _messages_of("ReceiveMessage").alias("metered_received"),
+        _messages_of("DeleteMessage", "DeleteMessageBatch").alias("metered_deleted"),
     )
     stored = counted.groupBy(*QUEUE).agg(
         f.sum(f.col("sent") - f.col("came_by_move")).alias("sent"),
@@ -250,20 +265,26 @@ def metered(usage: DataFrame, counted: DataFrame) -> DataFrame:
     return stored.join(served, list(QUEUE), "full").fillna(0, numbers).orderBy(*QUEUE)
 
 
-def by_meter(compared: DataFrame) -> list[DataFrame]:
+def _messages_of(*operations: str) -> Column:
+    its = f.col("operation").isin(*operations)
+    return f.sum(f.when(its, f.col("messages")).otherwise(0))
+
+
+def by_meter(compared: DataFrame) -> DataFrame:
     """What was deleted and not metered, and what was metered and deleted nothing."""
-    facts = "concat(metered_deleted, ' deletes answered, ', deleted, ' messages deleted{}')"
-    return [
-        finding(
-            compared.where("metered_deleted > deleted"),
+    facts = "concat(metered_deleted, ' deletes answered, ', deleted, ' messages deleted: {}')"
+    return told(
+        compared,
+        Rule(
             "deletes_repeated",
-            facts.format(": some were deleted more than once, or had expired"),
-            count="metered_deleted - deleted",
+            "metered_deleted > deleted",
+            facts.format("some were deleted more than once, or moved or expired before"),
+            "metered_deleted - deleted",
         ),
-        finding(
-            compared.where("metered_deleted < deleted"),
+        Rule(
             "deletes_not_metered",
-            facts.format(": usage has gaps, or is not complete yet"),
-            count="deleted - metered_deleted",
+            "metered_deleted < deleted",
+            facts.format("usage has gaps, or is not complete yet"),
+            "deleted - metered_deleted",
         ),
-    ]
+    )

@@ -199,7 +199,13 @@ def definitions(seen: DataFrame) -> DataFrame:
 
 
 def _deleted_queues(seen: DataFrame) -> DataFrame:
-    """Queues whose removal is under way: `X|` items name those that were deleted lately."""
+    """Queues that were deleted lately, by what is left of their definitions."""
+    tombstones = seen.where((_letter() == "Q") & (text("k") == "d")).select(
+        text("u").alias("uid"),
+        _uid().alias("account"),
+        f.split_part("partition", f.lit("|"), f.lit(3)).alias("region"),
+        f.col("sort").cast("string").alias("queue"),
+    )
     return (
         seen.where(_letter() == "X")
         .select(
@@ -208,6 +214,7 @@ def _deleted_queues(seen: DataFrame) -> DataFrame:
             text("e").alias("region"),
             text("q").alias("queue"),
         )
+        .unionByName(tombstones)
         .distinct()
     )
 

@@ -1,0 +1,171 @@
+"""Cells as exports have them, made by hand: what a test plants in them nobody else wrote."""
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+MINUTE_US = 60_000_000
+T0_US = 29_900_000 * MINUTE_US
+"""When the cells of tests begin."""
+
+ACCOUNT, REGION = "123456789012", "us-east-1"
+RETENTION_S = 345_600
+
+Typed = dict[str, dict[str, Any]]
+
+
+def _typed(value: object) -> dict[str, Any]:
+    match value:
+        case bool():
+            raise TypeError("items have no booleans")
+        case int():
+            return {"N": str(value)}
+        case str():
+            return {"S": value}
+        case bytes():
+            return {"B": base64.b64encode(value).decode()}
+        case set() | frozenset():
+            return {"NS": [str(member) for member in sorted(value)]}
+    raise TypeError(f"{type(value).__name__} is nothing that items have")
+
+
+def be64(number: int) -> bytes:
+    return number.to_bytes(8, "big")
+
+
+@dataclass
+class Cell:
+    """Items by their keys, as a cell stores them."""
+
+    items: dict[tuple[str, bytes], dict[str, object]] = field(default_factory=dict)
+
+    def put(self, partition: str, sort: bytes, **attributes: object) -> None:
+        self.items[partition, sort] = {"v": 1, **attributes}
+
+    def queue(self, name: str, uid: str, purged_us: int = 0, **attributes: str) -> None:
+        self.put(
+            f"Q|{ACCOUNT}|{REGION}",
+            name.encode(),
+            k="q",
+            u=uid,
+            p=purged_us,
+            a=json.dumps(attributes),
+        )
+
+    def segment(
+        self, uid: str, block: bytes, first: int, count: int, at_us: int, **others: object
+    ) -> tuple[str, bytes]:
+        key = (f"B|{uid}|00|0", be64(at_us) + block + bytes((first,)))
+        expires_s = at_us // 1_000_000 + RETENTION_S + 3600
+        its = {"k": "s", "t": at_us, "b": block, "i": first, "n": count, "y": 10 * count}
+        self.put(*key, **its, x=expires_s, **others)
+        return key
+
+    def slot(  # noqa: PLR0913, PLR0917 - a slot has that much
+        self, uid: str, slot: int, block: int, first: int, count: int, at_us: int, **others: object
+    ) -> tuple[str, bytes]:
+        key = (f"G|{uid}|00|0", be64(slot))
+        its = {"k": "s", "t": at_us, "b": block, "i": first, "n": count, "y": 10 * count}
+        entries = b"".join(
+            bytes(16) + bytes((slot, index)) + bytes(30) for index in range(first, first + count)
+        )
+        self.put(*key, **its, x=at_us // 1_000_000 + RETENTION_S + 3600, u=entries, **others)
+        return key
+
+    def done(self, uid: str, block: bytes, indexes: Iterable[int], **others: object) -> None:
+        letter = "S" if len(block) == 10 else "F"
+        self.put(f"{letter}|{uid}|00|0", block, d=set(indexes), **others)
+
+    def trace(self, uid: str, at_us: int, block: bytes, cause: str, **its: object) -> None:
+        first = bytes((its["i"],)) if "i" in its else b"\xff"  # type: ignore[list-item]
+        kind = "s" if "i" in its else "d"
+        self.put(f"E|{uid}|00|0", be64(at_us) + block + first, k=kind, c=cause, b=block, **its)
+
+    def ledger(self, minute: int, queue: str, uid: str, messages: int, kind: bytes = b"s") -> None:
+        what = f"{ACCOUNT}|{REGION}|{queue}|{uid}".encode()
+        self.put("L|", be64(minute) + be64(T0_US) + kind + what, m=messages, r=messages)
+
+    def ledger_mark(self, writer: str = "00112233445566aa", last: int = 0) -> None:
+        its = {"i": writer, "n": last, "b": T0_US // MINUTE_US, "p": b""}
+        self.put("M|ledger", b"00", **its)
+
+    def lines(self) -> list[dict[str, Typed]]:
+        return [{"Item": _image(*each)} for each in self.items.items()]
+
+
+def _image(key: tuple[str, bytes], attributes: dict[str, object]) -> Typed:
+    its = {name: _typed(value) for name, value in attributes.items()}
+    return {"pk": {"S": key[0]}, "sk": _typed(b"\0" + key[1]), **its}
+
+
+def changes(before: Cell, after: Cell, at_us: int) -> list[dict[str, Any]]:
+    """What an incremental export has between two looks at a table."""
+    lines = []
+    for key in before.items.keys() | after.items.keys():
+        old, new = before.items.get(key), after.items.get(key)
+        if old != new:
+            line: dict[str, Any] = {
+                "Metadata": {"WriteTimestampMicros": {"N": str(at_us)}},
+                "Keys": {"pk": {"S": key[0]}, "sk": _typed(b"\0" + key[1])},
+            }
+            if old is not None:
+                line["OldImage"] = _image(key, old)
+            if new is not None:
+                line["NewImage"] = _image(key, new)
+            lines.append(line)
+    return lines
+
+
+def write_export(  # noqa: PLR0913 - an export has that much
+    root: Path,
+    lines: Iterable[dict[str, Any]],
+    as_of_us: int,
+    from_us: int | None = None,
+    *,
+    table: str = "arn:aws:dynamodb:us-east-1:123456789012:table/tidegate",
+    prefix: str = "",
+) -> Path:
+    """Write an export as DynamoDB does; with `from_us` an incremental one. Its data file."""
+    name = f"{as_of_us // 1000:014d}-0a1b2c3d"
+    folder = root / prefix / "AWSDynamoDB" / name
+    # DynamoDB puts the data of incremental exports beside the folders of all exports.
+    data = folder / "data" if from_us is None else folder.parent / "data"
+    file = data / f"{hashlib.sha256(name.encode()).hexdigest()[:26]}.json.gz"
+    data.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    told = list(lines)
+    content = gzip.compress("".join(json.dumps(line) + "\n" for line in told).encode(), mtime=0)
+    file.write_bytes(content)
+    key = f"{prefix}/" if prefix else ""
+    md5 = base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
+    entry = {
+        "itemCount": len(told),
+        "md5Checksum": md5,
+        "dataFileS3Key": key + file.relative_to(root / prefix).as_posix(),
+    }
+    (folder / "manifest-files.json").write_text(json.dumps(entry) + "\n")
+    summary: dict[str, Any] = {
+        "version": "2020-06-30",
+        "tableArn": table,
+        "manifestFilesS3Key": f"{key}AWSDynamoDB/{name}/manifest-files.json",
+        "itemCount": len(told),
+        "outputFormat": "DYNAMODB_JSON",
+    }
+    if from_us is None:
+        summary |= {"exportType": "FULL_EXPORT", "exportTime": _iso(as_of_us)}
+    else:
+        times = {"exportFromTime": _iso(from_us), "exportToTime": _iso(as_of_us)}
+        summary |= {"exportType": "INCREMENTAL_EXPORT", **times}
+    (folder / "manifest-summary.json").write_text(json.dumps(summary))
+    return file
+
+
+def _iso(time_us: int) -> str:
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_us)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,251 @@
+"""The audit over cells made by hand: what is whole is whole, and what is planted is named."""
+
+import hashlib
+import io
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from glue_jobs import audit
+from glue_jobs.evidence import moved_block
+from glue_jobs.records import COLUMNS, TEXTS
+from tests.spark.cells import ACCOUNT, MINUTE_US, REGION, T0_US, Cell, changes, write_export
+
+ORDERS, DEAD, PURGED, SHORT, FIFO = (letter * 16 for letter in "0123f")
+GONE, FDEAD = "4" * 16, "5" * 16
+LEDGER, SERVER = "00112233445566aa", "bbbbbbbbbbbbbbbb"
+M0 = T0_US // MINUTE_US
+END_US = T0_US + 60 * MINUTE_US
+S = 1_000_000
+
+
+def block(number: int) -> bytes:
+    return b"front." + number.to_bytes(4, "big")
+
+
+def log_block(slot: int) -> bytes:
+    return slot.to_bytes(8, "big")
+
+
+def whole_cell() -> Cell:
+    """A cell in which every message met its fate, and one of each is there."""
+    cell = Cell()
+    cell.queue("orders", ORDERS)
+    cell.queue("dead", DEAD)
+    cell.queue("purged", PURGED, purged_us=T0_US + 20 * S)
+    cell.queue("short", SHORT, MessageRetentionPeriod="60")
+    cell.queue("fifo.fifo", FIFO, FifoQueue="true")
+    cell.queue("fdead.fifo", FDEAD, FifoQueue="true")
+    # Four and two messages, of which two are deleted and one is moving.
+    cell.segment(ORDERS, block(1), 0, 4, T0_US + 1 * S)
+    cell.segment(ORDERS, block(1), 4, 2, T0_US + 2 * S)
+    cell.done(ORDERS, block(1), {0, 1}, q3="d|a|r|dead|u|1")
+    # Three that were sent, received and deleted, and whose block is gone.
+    cell.trace(ORDERS, T0_US + 9 * S, block(2), "n", i=0, n=3, t=T0_US, s=T0_US, u=1, y=30)
+    cell.trace(ORDERS, T0_US + 9 * S, block(2), "n", d={0, 1, 2})
+    # A dead letter, and its copy.
+    cell.segment(ORDERS, block(3), 0, 1, T0_US + 3 * S)
+    cell.done(ORDERS, block(3), {0}, gd={0})
+    copy = bytes.fromhex(moved_block(ORDERS, "00|0", block(3).hex()))
+    cell.segment(DEAD, copy, 0, 1, T0_US + 15 * S, v=2, l=T0_US + 3 * S)
+    cell.segment(PURGED, block(4), 0, 2, T0_US + 10 * S)
+    cell.segment(PURGED, block(4), 2, 1, T0_US + 30 * S)
+    cell.segment(SHORT, block(5), 0, 4, T0_US)
+    its_time = {"t": T0_US, "s": T0_US, "u": T0_US // S + 3660, "y": 1}
+    cell.trace(SHORT, END_US - S, block(6), "x", i=0, n=1, **its_time)
+    cell.trace(GONE, T0_US + 40 * S, block(7), "q", i=0, n=6, **its_time)
+    # Markers and the rest of what lies among segments are no messages.
+    cell.put(f"B|{ORDERS}|00|0", bytes(8) + block(1) + b"\xff", k="m", t=1, b=block(1))
+    cell.slot(FIFO, 100, 100, 0, 3, T0_US + 4 * S)
+    cell.slot(FIFO, 101, 100, 3, 1, T0_US + 5 * S)
+    cell.put(f"G|{FIFO}|00|0", (102).to_bytes(8, "big"), k="p", t=T0_US, b=100, i=4, n=0)
+    cell.done(FIFO, log_block(100), {0, 3}, gd={3})
+    cell.slot(FDEAD, 7, 7, 0, 1, T0_US + 50 * S, j=1)
+    cell.ledger_mark(last=2)
+    cell.ledger(M0, "purged", PURGED, 3)
+    cell.ledger(M0, "short", SHORT, 5)
+    cell.ledger(M0, "fifo.fifo", FIFO, 3)
+    cell.ledger(M0, "fifo.fifo", FIFO, 1, kind=b"b")
+    cell.ledger(M0, "gone", GONE, 6)
+    cell.put(f"Q|{ACCOUNT}|{REGION}", b"gone", k="d", u=GONE, t=T0_US + 39 * S)
+    return cell
+
+
+def record(writer: str, number: int, queue: str, operation: str, messages: int) -> dict[str, Any]:
+    its = {"writer": writer, "number": number, "minute": M0, "account": ACCOUNT}
+    its |= {"region": REGION, "queue": queue, "operation": operation, "status": "2xx", "code": ""}
+    counts = {"requests": 1, "units": 1, "messages": messages, "bytes": 1, "failed_entries": 0}
+    return {"schema": "tidegate.usage/1", **its, **counts}
+
+
+LEDGER_RECORDS = [
+    record(LEDGER, 1, "orders", "SendMessage", 4),
+    record(LEDGER, 2, "orders", "SendMessageBatch", 6),
+    # Sent after the last export was made.
+    record(LEDGER, 3, "orders", "SendMessage", 99),
+]
+
+
+def write_usage(root: Path, records: Iterable[dict[str, Any]]) -> None:
+    types = {name: pa.string() if name in TEXTS else pa.int64() for name in COLUMNS}
+    schema = pa.schema([pa.field(name, its, nullable=False) for name, its in types.items()])
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(records), schema=schema), file, compression="zstd")
+    day, hour = "2026-11-06", f"{M0 // 60 % 24:02d}"
+    folder = root / f"records/date={day}/hour={hour}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{hashlib.sha256(file.getvalue()).hexdigest()}.parquet").write_bytes(file.getvalue())
+
+
+def run(session: SparkSession, tmp_path: Path) -> dict[str, Any]:
+    places = {name: str(tmp_path / name) for name in ("exports", "usage", "out")}
+    folder = audit.run({**places, "table": ""}, session)["folder"]
+    found: dict[str, Any] = json.loads((tmp_path / "out" / folder / "report.json").read_bytes())
+    return found
+
+
+def named(report: dict[str, Any]) -> set[tuple[str, str, str, int]]:
+    return {
+        (its["kind"], its["queue"] or its["uid"] or "", its["message"] or "", its["count"])
+        for its in report["findings"]
+    }
+
+
+def fates(report: dict[str, Any], uid: str) -> dict[str, int]:
+    rows = [row for row in report["conservation"] if row["uid"] == uid]
+    assert len(rows) == 1
+    return {name: row for name, row in rows[0].items() if isinstance(row, int) and row}
+
+
+def test_a_whole_cell_has_no_differences(session: SparkSession, tmp_path: Path) -> None:
+    write_export(tmp_path / "exports", whole_cell().lines(), END_US)
+    deletes = [
+        record(SERVER, 1, "orders", "DeleteMessageBatch", 5),
+        record(SERVER, 2, "fifo.fifo", "DeleteMessage", 1),
+    ]
+    # What is delivered twice counts once.
+    write_usage(tmp_path / "usage", LEDGER_RECORDS + deletes)
+    write_usage(tmp_path / "usage", deletes)
+    report = run(session, tmp_path)
+    assert not report["findings"]
+    assert (report["errors"], report["notes"]) == (0, 0)
+    assert fates(report, ORDERS) == {"sent": 10, "deleted": 5, "dead_lettered": 1, "stored": 4}
+    assert fates(report, DEAD) == {"sent": 1, "came_by_move": 1, "stored": 1}
+    assert fates(report, PURGED) == {"sent": 3, "purged": 2, "stored": 1}
+    assert fates(report, SHORT) == {"sent": 5, "expired": 5}
+    assert fates(report, GONE) == {"sent": 6, "gone_with_queue": 6}
+    assert fates(report, FIFO) == {"sent": 4, "deleted": 1, "dead_lettered": 1, "stored": 2}
+    page = next((tmp_path / "out").rglob("report.html")).read_text()
+    assert "Every message that was sent is accounted for." in page
+
+
+def test_each_planted_difference_is_named(session: SparkSession, tmp_path: Path) -> None:
+    before, cell = whole_cell(), whole_cell()
+    # Vanished, after an export had seen it.
+    before.segment(ORDERS, block(20), 0, 2, T0_US + 11 * S)
+    # Vanished before any export: the ledger alone has it.
+    for each in (before, cell):
+        each.ledger(M0 + 1, "orders", ORDERS, 2)
+        each.ledger(M0 + 2, "orders", ORDERS, 1, kind=b"s")
+    cell.segment(ORDERS, block(21), 0, 1, T0_US + 2 * MINUTE_US)
+    # Nobody sent it.
+    cell.segment(ORDERS, block(22), 0, 1, T0_US + 2 * MINUTE_US + S)
+    # The same message under two keys; the ledger has it once.
+    cell.segment(PURGED, block(4), 2, 1, T0_US + 31 * S)
+    # A message that was removed as if it had been deleted.
+    its_time = {"t": T0_US + MINUTE_US, "s": T0_US + MINUTE_US, "u": 1, "y": 1}
+    cell.trace(ORDERS, T0_US + 70 * S, block(23), "n", i=5, n=1, **its_time)
+    # A delete of what never was, and one that came again after its block was gone.
+    cell.done(SHORT, block(99), {17})
+    cell.done(ORDERS, block(2), {1})
+    # Half a move each way.
+    cell.segment(ORDERS, block(24), 0, 1, T0_US + 3 * MINUTE_US)
+    cell.done(ORDERS, block(24), {0}, gd={0})
+    cell.ledger(M0 + 3, "orders", ORDERS, 1)
+    stray = bytes.fromhex(moved_block(ORDERS, "00|0", block(77).hex()))
+    cell.segment(DEAD, stray, 9, 1, T0_US + 15 * S)
+    cell.slot(FDEAD, 8, 7, 1, 1, T0_US + 51 * S, j=1)
+    cell.put(f"E|{DEAD}|00|0", bytes(8) + b"?", k="u", c="x", b=b"?")
+    cell.segment("e" * 16, block(30), 0, 1, T0_US)
+    write_export(tmp_path / "exports", before.lines(), T0_US + 30 * MINUTE_US)
+    write_export(tmp_path / "exports", cell.lines(), END_US)
+    refused = write_export(tmp_path / "exports", cell.lines(), END_US + S)
+    refused.write_bytes(refused.read_bytes()[:-9] + b"\0" + refused.read_bytes()[-8:])
+    usage = [
+        *LEDGER_RECORDS[1:],
+        # One more delete than messages that were deleted: somebody did it twice.
+        record(SERVER, 1, "orders", "DeleteMessage", 6),
+    ]
+    write_usage(tmp_path / "usage", usage)
+    report = run(session, tmp_path)
+    found = named(report)
+
+    def message(number: int, index: int) -> str:
+        return f"block {block(number).hex()} index {index}"
+
+    assert ("lost", "orders", message(20, 0), 1) in found
+    assert ("lost", "orders", message(20, 1), 1) in found
+    assert ("lost", "orders", message(23, 5), 1) in found
+    assert ("sent_and_not_seen", "orders", "", 1) in found
+    assert ("not_sent", "orders", "", 1) in found
+    assert ("not_sent_candidate", "orders", message(22, 0), 1) in found
+    assert ("stored_twice", "purged", message(4, 2), 1) in found
+    assert ("deleted_and_never_seen", "short", message(99, 17), 1) in found
+    assert ("deleted_again", "orders", message(2, 1), 1) in found
+    assert ("copy_missing", "orders", message(24, 0), 1) in found
+    assert ("copy_without_source", "dead", f"block {stray.hex()} index 9", 1) in found
+    assert ("copy_without_source", "", "", 1) in found
+    assert ("removed_unread", DEAD, "", 1) in found
+    assert ("queue_unknown", "e" * 16, message(30, 0), 1) in found
+    assert ("ledger_gap", "", "", 1) in found
+    assert ("deletes_repeated", "orders", "", 1) in found
+    (not_read,) = [its for its in report["findings"] if its["kind"] == "not_read"]
+    assert "is not the file of the manifest" in not_read["detail"]
+    assert fates(report, ORDERS)["lost"] == 3
+    page = next((tmp_path / "out").rglob("report.html")).read_text()
+    assert message(20, 0) in page
+
+
+def test_a_table_is_followed_through_incremental_exports(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    first = Cell()
+    first.queue("orders", ORDERS)
+    old = first.segment(ORDERS, block(1), 0, 2, T0_US)
+    taken = first.segment(ORDERS, block(2), 0, 1, T0_US + S)
+    first.segment(ORDERS, block(3), 0, 1, T0_US + 2 * S)
+    late_us = T0_US + 6 * 24 * 60 * MINUTE_US
+    second = Cell(dict(first.items))
+    # The TTL took what was expired; somebody took what came later.
+    del second.items[old]
+    second.done(ORDERS, block(3), {0})
+    second.segment(ORDERS, block(4), 0, 3, late_us - MINUTE_US)
+    early = second.segment(ORDERS, block(5), 0, 1, late_us - MINUTE_US)
+    third = Cell(dict(second.items))
+    del third.items[early], third.items[taken]
+    prefix = "audit/table"
+    root = tmp_path / "exports"
+    middle_us, end_us = late_us, late_us + 60 * MINUTE_US
+    begun_us = T0_US + 10 * S
+    write_export(root, first.lines(), begun_us, prefix=prefix)
+    write_export(root, changes(first, second, middle_us), middle_us, begun_us, prefix=prefix)
+    write_export(root, changes(second, third, end_us), end_us, middle_us, prefix=prefix)
+    report = run(session, tmp_path)
+    told = {"sent": 8, "deleted": 1, "expired": 3, "stored": 3, "lost": 1}
+    assert fates(report, ORDERS) == told
+    assert named(report) == {("lost", "orders", f"block {block(5).hex()} index 0", 1)}
+    assert not report["has_ledger"]
+    # The same inputs give the same bytes: else what is there would be refused.
+    assert run(session, tmp_path) == report
+
+
+def test_exports_of_several_tables_are_not_mixed(tmp_path: Path) -> None:
+    write_export(tmp_path / "exports", [], T0_US, table="arn:one")
+    write_export(tmp_path / "exports", [], T0_US + S, table="arn:two")
+    arguments = ["--exports", str(tmp_path / "exports"), "--out", str(tmp_path / "out")]
+    assert audit.main(arguments) == 2
