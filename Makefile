@@ -42,6 +42,7 @@ SERVE_ENV = .venv
 TEST_ENV = .venvs/test
 LINT_ENV = .venvs/lint
 SERVE_READY = $(SERVE_ENV)/.installed
+CELLS_READY = $(SERVE_ENV)/.cells
 TEST_READY = $(TEST_ENV)/.installed
 LINT_READY = $(LINT_ENV)/.installed
 EMULATORS_READY = .venvs/emulators/.installed
@@ -77,7 +78,8 @@ LOCALSTACK_FOR = --python-version 3.13 --python-platform linux --exclude-newer 2
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
 
-serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST= PORT= DATA= ...)
+serve: $(SERVE_READY) $(if $(filter-out 1,$(CELLS))$(CELL_DATA),$(CELLS_READY))
+serve: ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST= PORT= DATA= ...)
 	@exec $(SERVE_ENV)/bin/tidegate serve \
 		$(if $(AUTH),--auth "$(AUTH)") $(if $(HOST),--host "$(HOST)") \
 		$(if $(PORT),--port "$(PORT)") $(if $(DATA),--data "$(DATA)") \
@@ -128,6 +130,7 @@ lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade -c serve.txt --override overrides.in \
 		$(addprefix --no-emit-package ,click pyyaml setuptools) lambda.in -o lambda.txt
 	cd requirements && $(COMPILE) --upgrade -c serve.txt --override overrides.in test.in -o test.txt
+	cd requirements && $(COMPILE) --upgrade -c test.txt --override overrides.in cells.in -o cells.txt
 	cd requirements && $(COMPILE) --upgrade -c test.txt --override overrides.in lint.in -o lint.txt
 	cd requirements && $(COMPILE) --upgrade -c test.txt infra.in -o infra.txt
 	cd requirements && $(COMPILE) --upgrade emulators.in -o emulators.txt
@@ -198,6 +201,12 @@ endef
 
 $(SERVE_READY): requirements/serve.txt sdk/pyproject.toml
 	$(call make_env,$(SERVE_ENV),$<)
+
+# What a server of several cells needs besides.
+$(CELLS_READY): requirements/cells.txt $(SERVE_READY)
+	@echo "installing $<" >&2
+	@$(SERVE_ENV)/bin/python $(INSTALL) $<
+	@touch $@
 
 $(TEST_READY): requirements/test.txt sdk/pyproject.toml
 	$(call make_env,$(TEST_ENV),$<)
