@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from control_plane.cluster.cluster import Cluster
 from control_plane.core.definition import Definition
-from control_plane.places.groups import REGISTRY
+from control_plane.places.groups import REGISTRY, lies_on_chain
 from control_plane.places.items import PlacedQueue
 from data_plane.ports import CellUnavailableError
 from data_plane.replication.copying import Position, copy_some
@@ -82,7 +82,7 @@ async def _partitions(cluster: Cluster, queue: PlacedQueue | None) -> tuple[Sequ
     definition = await cluster.registry.read(queue.account, queue.region, queue.name)
     if definition is None or definition.uid != queue.uid:
         return (), False
-    return _of_queue(definition), definition.fifo
+    return _of_queue(definition), definition.fifo or lies_on_chain(definition.cell)
 
 
 def _of_queue(definition: Definition) -> tuple[str, ...]:

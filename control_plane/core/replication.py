@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from data_plane.core.errors import INVALID_ATTRIBUTE_VALUE, RefusedError
+from data_plane.core.queue import AT_LEAST_ONCE
 
 FACTOR: Final = "ReplicationFactor"
 ACKNOWLEDGEMENT: Final = "ReplicationAcknowledgement"
 FIRST_COPY: Final = "first"
+GUARANTEE: Final = "TidegateDeliveryGuarantee"
 
 _FACTOR_DEFAULT: Final = 3
 
@@ -31,3 +33,8 @@ def wanted_factor(attributes: Mapping[str, str], cells: int) -> int:
             f"Invalid value for the parameter {FACTOR}. Reason: {there_are}",
         )
     return factor
+
+
+def is_fenced(attributes: Mapping[str, str]) -> bool:
+    """Whether the delivery guarantee asks for more than at least once."""
+    return attributes.get(GUARANTEE, AT_LEAST_ONCE) != AT_LEAST_ONCE

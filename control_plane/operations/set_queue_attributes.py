@@ -8,6 +8,7 @@ from control_plane.core.fifo_generations import generations_after
 from control_plane.operations.addressing import queue_of
 from control_plane.operations.dead_letter_target import check_dead_letter_target
 from control_plane.operations.queue_messages import QueueMessages
+from control_plane.places.groups import check_guarantee
 from control_plane.queue_shapes import NOTHING, SET_QUEUE_ATTRIBUTES_INPUT
 from control_plane.registry import Registry
 from data_plane.core.errors import missing_parameter
@@ -28,6 +29,7 @@ def set_queue_attributes(registry: Registry, messages: QueueMessages) -> Operati
 
         def edit(definition: Definition) -> Definition:
             attributes = queue_attributes.apply(definition.attributes, parsed)
+            check_guarantee(definition.cell, attributes)
             now_s = call.now_us // 1_000_000
             changed = replace(definition, attributes=attributes, modified_s=now_s)
             if not queue.fifo:

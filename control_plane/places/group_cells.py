@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from control_plane.places.cached import CachedMap
-from control_plane.places.groups import read_place
+from control_plane.places.groups import FIRST, ON_CHAIN, read_place
 from control_plane.places.takeover import WaitingCell
 from data_plane.ports import Cell, Clock, Waits
 from data_plane.replication.chain import Chain
@@ -44,7 +44,7 @@ class GroupCells(Mapping[str, Cell]):
     Iterating names the plain cells alone; they can be asked for, too.
     """
 
-    def __init__(self, members: Members, make: Callable[[str, bool], Chain | Fanout]) -> None:
+    def __init__(self, members: Members, make: Callable[[str, str], Chain | Fanout]) -> None:
         self._members = members
         self._make = make
         self._made: dict[str, WaitingCell] = {}
@@ -75,9 +75,15 @@ class GroupCells(Mapping[str, Cell]):
 
 def standard_cells(members: Members) -> GroupCells:
     """Cells as standard queues use them."""
-    return GroupCells(members, lambda group, first: members.fanout(group, acknowledge_first=first))
+
+    def make(group: str, how: str) -> Chain | Fanout:
+        if how == ON_CHAIN:
+            return members.chain(group)
+        return members.fanout(group, acknowledge_first=how == FIRST)
+
+    return GroupCells(members, make)
 
 
 def fifo_cells(members: Members) -> GroupCells:
     """Cells as FIFO queues use them."""
-    return GroupCells(members, lambda group, _first: members.chain(group))
+    return GroupCells(members, lambda group, _how: members.chain(group))

@@ -7,7 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from control_plane.core.replication import ACKNOWLEDGEMENT, FIRST_COPY, wanted_factor
+from control_plane.core.replication import (
+    ACKNOWLEDGEMENT,
+    FIRST_COPY,
+    GUARANTEE,
+    is_fenced,
+    wanted_factor,
+)
+from data_plane.core.errors import INVALID_ATTRIBUTE_VALUE, RefusedError
 from data_plane.replication.placement import Member, Placement
 
 GROUPS: Final = 16
@@ -16,8 +23,14 @@ GROUPS: Final = 16
 REGISTRY: Final = "registry"
 """Name of the group of the registry itself, where that lies on a chain of embedded cells."""
 
-_FIRST_SUFFIX: Final = f"/{FIRST_COPY}"
+FIRST: Final = FIRST_COPY
+"""What follows a group's name where the first copy acknowledges what is sent."""
+
+ON_CHAIN: Final = "chain"
+"""The same where a standard queue lies on a chain, as FIFO queues do."""
+
 _GROUP: Final = re.compile(r"g([1-9])\.(0[0-9]|1[0-5])")
+_PLACE: Final = re.compile(rf"({_GROUP.pattern})(?:/({FIRST}|{ON_CHAIN}))?")
 
 
 def group_names(factor: int) -> list[str]:
@@ -34,18 +47,51 @@ def factor_of(group: str) -> int:
 
 
 def place_of(uid: str, attributes: Mapping[str, str], cells: int) -> str:
-    """What the definition of a new queue names as its cell. Raises as `wanted_factor`."""
+    """What the definition of a new queue names as its cell, where there are so many cells.
+
+    Raises RefusedError (InvalidAttributeValue).
+    """
     group = group_names(wanted_factor(attributes, cells))[int(uid, 16) % GROUPS]
-    return group + (_FIRST_SUFFIX if attributes.get(ACKNOWLEDGEMENT) == FIRST_COPY else "")
+    acknowledges_first = attributes.get(ACKNOWLEDGEMENT) == FIRST_COPY
+    if attributes.get("FifoQueue") != "true" and is_fenced(attributes):
+        if acknowledges_first:
+            raise RefusedError(
+                INVALID_ATTRIBUTE_VALUE,
+                f"Invalid value for the parameter {ACKNOWLEDGEMENT}. "
+                f"Reason: It does not go with this {GUARANTEE}.",
+            )
+        return f"{group}/{ON_CHAIN}"
+    return f"{group}/{FIRST}" if acknowledges_first else group
 
 
-def read_place(name: str) -> tuple[str, bool] | None:
-    """The group that a definition names, and whether its first copy acknowledges.
+def check_guarantee(place: str, attributes: Mapping[str, str]) -> None:
+    """Raise RefusedError (InvalidAttributeValue) where a queue cannot keep what it is to promise.
+
+    What consumers did to a standard queue in a fan-out reaches its copies a moment later.
+    """
+    found = read_place(place)
+    is_fifo = attributes.get("FifoQueue") == "true"
+    if found is not None and found[1] != ON_CHAIN and not is_fifo and is_fenced(attributes):
+        raise RefusedError(
+            INVALID_ATTRIBUTE_VALUE,
+            f"Invalid value for the parameter {GUARANTEE}. "
+            "Reason: A queue in several cells has it from its creation on.",
+        )
+
+
+def read_place(name: str) -> tuple[str, str] | None:
+    """The group that a definition names, and FIRST, ON_CHAIN or "" for what follows it.
 
     None for the name of a plain cell.
     """
-    group = name.removesuffix(_FIRST_SUFFIX)
-    return (group, group != name) if _GROUP.fullmatch(group) else None
+    found = _PLACE.fullmatch(name)
+    return None if found is None else (found[1], found[4] or "")
+
+
+def lies_on_chain(place: str) -> bool:
+    """Whether a standard queue with this place lies on a chain."""
+    found = read_place(place)
+    return found is not None and found[1] == ON_CHAIN
 
 
 def first_placement(group: str, cells: Sequence[str], now_us: int) -> Placement:

@@ -4,6 +4,7 @@ import pytest
 
 from control_plane.core.replication import default_factor
 from control_plane.places.groups import (
+    check_guarantee,
     factor_of,
     first_placement,
     group_names,
@@ -30,6 +31,20 @@ def test_a_queue_goes_to_the_group_of_its_uid() -> None:
     assert place_of("00000000000000f7", {"ReplicationAcknowledgement": "all"}, 3) == "g3.07"
 
 
+def test_what_promises_more_than_at_least_once_lies_on_a_chain() -> None:
+    once = {"TidegateDeliveryGuarantee": "exactlyOnce"}
+    assert place_of("00000000000000f7", once, 3) == "g3.07/chain"
+    assert place_of("00000000000000f7", {**once, "FifoQueue": "true"}, 3) == "g3.07"
+    with pytest.raises(RefusedError, match="It does not go with this TidegateDeliveryGuarantee"):
+        place_of("0" * 16, {**once, "ReplicationAcknowledgement": "first"}, 3)
+    for place in ("local", "g3.07/chain"):
+        check_guarantee(place, once)
+    check_guarantee("g3.07", {**once, "FifoQueue": "true"})
+    check_guarantee("g3.07", {})
+    with pytest.raises(RefusedError, match="has it from its creation on"):
+        check_guarantee("g3.07", once)
+
+
 def test_three_copies_where_there_are_three_cells() -> None:
     assert [default_factor(cells) for cells in (1, 2, 3, 9)] == [1, 1, 3, 3]
 
@@ -45,8 +60,10 @@ def test_more_copies_than_cells_are_refused(cells: int, reason: str) -> None:
 
 
 def test_what_a_definition_names_is_read() -> None:
-    assert read_place("g3.07") == ("g3.07", False)
-    assert read_place("g3.07/first") == ("g3.07", True)
+    assert read_place("g3.07") == ("g3.07", "")
+    assert read_place("g3.07/first") == ("g3.07", "first")
+    assert read_place("g3.07/chain") == ("g3.07", "chain")
+    assert read_place("g3.07/last") is None
     assert read_place("local") is None
     assert read_place("cell-1") is None
 

@@ -237,6 +237,7 @@ def test_names_of_groups_and_of_cells(site: Site) -> None:
     assert standard["g3.00"] is standard["g3.00"]
     assert standard["g3.00"] is not standard["g3.00/first"]
     assert set(standard.fanouts()) == {"g3.00", "g3.00/first"}
+    assert isinstance(standard["g3.00/chain"].inner, Chain)  # type: ignore[attr-defined]
     assert isinstance(fifo["g3.00"].inner, Chain)  # type: ignore[attr-defined]
     assert isinstance(standard["g3.00"].inner, Fanout)  # type: ignore[attr-defined]
     with pytest.raises(KeyError):
