@@ -250,6 +250,14 @@ class Replicated(Protocol):
         """See that all have it, before it counts as acknowledged. Raises CellUnavailableError."""
         ...
 
+    async def share(self, key: Key) -> Attributes | None:
+        """See that all know of an item what the one that decides knows: that. Raises as above."""
+        ...
+
+    def decider(self) -> str:
+        """Which of them decides: what another has granted, this one may not have heard of."""
+        ...
+
 
 class Blob(NamedTuple):
     """A stored blob as a listing returns it: its name and when it was stored, by the store."""

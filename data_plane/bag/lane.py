@@ -9,7 +9,7 @@ leased with a marker of its block ahead of the cursor; the low-water mark follow
 import heapq
 from bisect import insort
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from data_plane.bag.block import (
@@ -442,15 +442,31 @@ class Lane:
         ahead = block.marked_us > (keys.slice_of(self.cursor) if self.cursor else 0)
         return block.marked_ms if ahead else NEVER_MS
 
-    def cover(self) -> None:
+    def covered(self, most: int) -> list[bytes]:
+        """Blocks at the front of the window that `cover` would let go while messages are open."""
+        found: dict[bytes, None] = {}
+        for entry in self.window:
+            self._prune_all(entry)
+            if not all(self._is_covered(entry.block, index) for index in entry.open):
+                break
+            if entry.open:
+                found[entry.block.id] = None
+            if len(found) == most:
+                break
+        return list(found)
+
+    def cover(self, shared: Mapping[bytes, Attributes] | None = None) -> None:
         """Let go of the items at the front that are gone or that markers cover.
 
-        Only as far as something gone lies behind them, or while the window overflows.
+        Only as far as something gone lies behind them, or while the window overflows. With `shared`
+        only what these states, which all members know, lead back to.
         """
         while self.window and (self.window_gone > 0 or self.overflowing()):
             entry = self.window[0]
             self._prune_all(entry)
             if not all(self._is_covered(entry.block, index) for index in entry.open):
+                return
+            if shared is not None and not _leads_back(entry, shared.get(entry.block.id, {})):
                 return
             self._pass_front()
         self.advance()
@@ -464,6 +480,12 @@ class Lane:
         if status == LEASED:
             return lease.visible_ms(block.leases[index]) >= self._covered_from_ms(block)
         return status == GONE
+
+
+def _leads_back(entry: Entry, state: Attributes) -> bool:
+    """Whether who has only this state and a marker finds the open messages of an item again."""
+    first_of = entry.block.first_of
+    return all(f"m{index}" in state and f"s{first_of.get(index)}" in state for index in entry.open)
 
 
 def is_over(queue: Queue, segment: LoadedSegment, now_us: int) -> bool:

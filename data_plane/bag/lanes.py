@@ -55,13 +55,14 @@ class QueueLanes:
     """See the module's docstring.
 
     Lanes up to `announced` need no announcement by this front end. `tenants` is None as long as it
-    has met no message group.
+    has met no message group. `decider` is the member that decided what is remembered, of several.
     """
 
-    def __init__(self, queue: Queue, writer: bytes) -> None:
+    def __init__(self, queue: Queue, writer: bytes, decider: str = "") -> None:
         self.queue = queue
         self.uid = queue.uid
         self.cell = queue.cell
+        self.decider = decider
         self.dropped = False
         self.announced = 0
         self.in_flight = InFlight()

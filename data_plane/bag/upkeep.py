@@ -27,6 +27,7 @@ from data_plane.ports import (
     Item,
     Key,
     LessThan,
+    Replicated,
     Update,
 )
 from data_plane.stored import keys
@@ -59,6 +60,7 @@ async def _upkeep(at: Access, *, settle: bool) -> list[Delivery]:
 
 
 async def _keep_up(at: Access, *, settle: bool) -> list[Delivery]:
+    cell = at.cell
     if settle:
         wanted = at.lane.unmarked(MARKERS_AT_ONCE_MAX)
         outcomes = await at.desk.waits.all_of(
@@ -67,9 +69,28 @@ async def _keep_up(at: Access, *, settle: bool) -> list[Delivery]:
         for outcome in outcomes:
             if isinstance(outcome, Exception):
                 raise outcome
-        at.lane.cover()
+        at.lane.cover(await _share_covered(at, cell) if isinstance(cell, Replicated) else None)
     await write_low_water(at.cell, at.lane)
     return []
+
+
+async def _share_covered(at: Access, cell: Replicated) -> dict[bytes, Attributes]:
+    """The states of blocks that markers cover, once all members know them.
+
+    A member that heard of the low-water mark and not of a lease below it would find the message no
+    more: the front end that took the lease may have stopped before it told anybody.
+    """
+    blocks = at.lane.covered(MARKERS_AT_ONCE_MAX)
+    found: dict[bytes, Attributes] = {}
+    states = await at.desk.waits.all_of(
+        [cell.share(Key(at.lane.states, block)) for block in blocks]
+    )
+    for block, state in zip(blocks, states, strict=True):
+        if isinstance(state, Exception):
+            raise state
+        if state is not None:
+            found[block] = state
+    return found
 
 
 async def mark(at: Access, block_id: bytes, due_ms: int) -> None:

@@ -48,7 +48,7 @@ async def copy_some(  # noqa: PLR0913, PLR0917 - from where, to where, what, how
         if copied >= items_max:
             return position
         page = await source.query(partitions[position.partition], after=position.after, limit=PAGE)
-        for outcome in await waits.all_of([_copy(target, item) for item in page]):
+        for outcome in await waits.all_of([copy_item(target, item) for item in page]):
             if isinstance(outcome, Exception):
                 raise outcome
         copied += len(page)
@@ -60,7 +60,8 @@ async def copy_some(  # noqa: PLR0913, PLR0917 - from where, to where, what, how
     return None
 
 
-async def _copy(target: MemberCell, item: Item) -> None:
+async def copy_item(target: MemberCell, item: Item) -> None:
+    """Give a member an item, or what it lacks of it. Raises CellUnavailableError."""
     image = item.attributes
     if REVISION in image:
         await target.put(item.key, image, older_than(image))

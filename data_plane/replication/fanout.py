@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from data_plane.ports import (
     ALWAYS,
-    ITEM_ABSENT,
     SETTLE_US,
     Append,
     Appended,
@@ -29,6 +28,7 @@ from data_plane.ports import (
     Written,
     no_tallies,
 )
+from data_plane.replication.copying import copy_item
 from data_plane.replication.member_cell import MemberCell, check_joined, members_of
 from data_plane.replication.placement import Member, Placement
 
@@ -121,14 +121,31 @@ class Fanout:
         Readers need not; whoever counts on it as acknowledged has to. Raises CellUnavailableError.
         """
         at = self._placement()
-        calls = [
-            member.put(item.key, item.attributes, ITEM_ABSENT)
-            for member in members_of(at, self._cells)[1:]
-        ]
+        await self._give(members_of(at, self._cells)[1:], item)
+        check_joined(at, self._placement())
+
+    async def share(self, key: Key) -> Attributes | None:
+        """See that all members know of an item what the first does: that.
+
+        Who did it may have stopped before it told anybody. Raises CellUnavailableError.
+        """
+        at, first = self._decider()
+        found = await first.get(key)
+        if found is not None:
+            await self._give(members_of(at, self._cells)[1:], Item(key, found))
+            check_joined(at, self._placement())
+        return found
+
+    async def _give(self, members: Sequence[MemberCell], item: Item) -> None:
+        calls = [copy_item(member, item) for member in members]
         for outcome in await self._waits.all_of(calls):
             if isinstance(outcome, Exception):
                 raise outcome
-        check_joined(at, self._placement())
+
+    def decider(self) -> str:
+        """The first member, which grants leases. Raises StalePlacementError."""
+        first = self._placement().members[0]
+        return f"{first.cell}@{first.incarnation}"
 
     async def put(
         self,

@@ -5,13 +5,21 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from data_plane.ports import ITEM_ABSENT, Append, CellUnavailableError, Key, Update, Written
+from data_plane.ports import (
+    ITEM_ABSENT,
+    Append,
+    CellUnavailableError,
+    Key,
+    Replicated,
+    Update,
+    Written,
+)
 from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.member_cell import StalePlacementError
 from data_plane.replication.placement import Member, Placement
 from data_plane.runtime.event_loop import EventLoopWaits
-from tests.unit.data_plane.replication.conftest import Group
+from tests.unit.data_plane.replication.conftest import ABC, Group, Map
 
 SLOT = Key("G|u|00|0", b"\x00" * 7 + b"\x01")
 STATE = Key("S|u|00|0", b"block")
@@ -140,3 +148,26 @@ def test_what_a_member_still_has_past_its_time_does_not_hide_what_comes_after(
         assert await chain.get(SLOT) == {"v": 1, "w": b"3"}
 
     asyncio.run(story())
+
+
+def test_what_the_first_member_knows_is_shared_although_who_did_it_told_nobody(
+    group: Group,
+) -> None:
+    async def story() -> None:
+        await group.fanout().update(STATE, Update({"v": 1, "m0": b"lease", "s0": b"slice"}))
+        await group.fanout(group.drop("a")).update(STATE, DELETED)
+        other = group.fanout(ABC)
+        assert await other.share(STATE) == {"v": 1, "m0": b"lease", "s0": b"slice"}
+        after = await group.fanout(group.at).get(STATE)
+        assert after == {"v": 1, "m0": b"lease", "s0": b"slice", "d": frozenset({3})}
+
+    asyncio.run(story())
+
+
+def test_a_front_end_remembers_nothing_that_another_member_granted(group: Group) -> None:
+    placement = Map(group.at)
+    cell = Fanout(placement, group.cells, EventLoopWaits(group.clock))
+    assert isinstance(cell, Replicated)
+    assert cell.decider() == "a@0"
+    placement.at = group.drop("a")
+    assert cell.decider() == "b@0"
