@@ -17,6 +17,7 @@ from tests.drills.drill import Findings, Plan
 from tests.drills.failing_writes import failing_writes
 from tests.drills.full_disk import full_disk
 from tests.drills.planted.faults import FAULTS, Fault
+from tests.drills.several_cells import several_cells
 
 ROOT: Final = Path(__file__).parents[2]
 DRILLS: Final[dict[str, Callable[[Plan], Findings]]] = {
@@ -24,6 +25,7 @@ DRILLS: Final[dict[str, Callable[[Plan], Findings]]] = {
     "failing-writes": failing_writes,
     "full-disk": full_disk,
     "kill": kill,
+    "several-cells": several_cells,
 }
 SHOWN_MAX: Final = 5
 LOG_BYTES_KEPT: Final = 20_000

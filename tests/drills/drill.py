@@ -4,8 +4,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from tests.drills.ledger import KINDS, Ledger, Violation
+from tests.drills.ledger import KINDS, Violation
+
+
+class Kept(Protocol):
+    """Books at their end: what was counted, and what was violated."""
+
+    tally: Counter[str]
+    violations: list[Violation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +47,7 @@ class Findings:
     violations: list[Violation] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
 
-    def add(self, ledgers: Iterable[Ledger]) -> None:
+    def add(self, ledgers: Iterable[Kept]) -> None:
         """Take over what books say at the end."""
         for ledger in ledgers:
             self.tally.update(ledger.tally)

@@ -65,7 +65,7 @@ def _round(subject: Subject, ground: PowerCuts, random: Random, findings: Findin
     by_deleting = findings.rounds % 2 == 0
     steps: tuple[Callable[[], float | None], ...] = (
         subject.start,
-        lambda: _take_all_room(foreign),
+        lambda: take_all_room(foreign),
         lambda: _fill(subject, seed),
         lambda: _expect_health(subject, "full"),
         subject.server.stop,
@@ -88,7 +88,7 @@ def _round(subject: Subject, ground: PowerCuts, random: Random, findings: Findin
             return
 
 
-def _take_all_room(path: Path) -> None:
+def take_all_room(path: Path) -> None:
     """Leave not a block free."""
     with path.open("wb") as file:
         size_bytes = 0

@@ -34,7 +34,9 @@ class Violation:
     text: str
 
 
-KINDS: Final = ("lost", "resurrected", "early", "altered", "duplicate", "count", "answer")
+KINDS: Final = (
+    *("lost", "resurrected", "early", "altered", "duplicate", "order", "count", "answer"),
+)
 
 
 @dataclass(slots=True)
