@@ -10,7 +10,7 @@ from control_plane.cli.times import month
 from data_plane.system import SystemClock
 
 _ROOT: Final = Path(__file__).parents[2]
-_PYTHON: Final = _ROOT / ".venvs/spark/bin/python"
+PYTHON: Final = _ROOT / ".venvs/spark/bin/python"
 _JOB: Final = "glue_jobs.bill"
 
 
@@ -49,7 +49,7 @@ _JOB: Final = "glue_jobs.bill"
 @click.option(
     "--python",
     type=click.Path(path_type=Path),
-    default=_PYTHON,
+    default=PYTHON,
     show_default=".venvs/spark, which make bill installs",
     help="The Python that has Spark.",
 )

@@ -5,12 +5,42 @@ from pathlib import Path
 
 import click
 
+from control_plane.cli.times import hour
+from data_plane.system import SystemClock
+from glue_jobs.arguments import JobError
+from glue_jobs.digest import add_digest
+from glue_jobs.places import place_of
 from glue_jobs.verifier import report
+
+_HOUR_S = 3600
 
 
 @click.group()
 def digest() -> None:
-    """Check folders that have a chain of digests."""
+    """Chain the objects of a place by digests, and verify them."""
+
+
+@digest.command("add")
+@click.argument("place", metavar="FOLDER|s3://BUCKET[/PREFIX]")
+@click.option(
+    "--hour",
+    "of_hour",
+    metavar="YYYY-MM-DDTHH",
+    show_default="the last one that is over",
+    help="UTC.",
+)
+@click.option(
+    "--apart", multiple=True, metavar="PREFIX", help="Of objects that may change; repeatable."
+)
+def add(place: str, of_hour: str | None, apart: tuple[str, ...]) -> None:
+    """Add the digest of an hour: it names every object that none names yet."""
+    last = hour(SystemClock().now_us() // 1_000_000 - _HOUR_S)
+    try:
+        added = add_digest(place_of(place), of_hour or last, apart)
+    except JobError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"digest {added.number} of {added.hour}: {len(added.objects)} objects")
+    click.echo(f"head: {added.hash}")
 
 
 @digest.command()

@@ -5,6 +5,7 @@ import sys
 import click
 
 from control_plane.cli.account import account
+from control_plane.cli.audit import audit
 from control_plane.cli.bill import bill
 from control_plane.cli.cells import cells
 from control_plane.cli.cost import cost
@@ -42,6 +43,7 @@ tidegate.add_command(keys)
 tidegate.add_command(cost)
 tidegate.add_command(bill)
 tidegate.add_command(digest)
+tidegate.add_command(audit)
 tidegate.add_command(export)
 tidegate.add_command(root)
 
