@@ -17,6 +17,7 @@ from tests.simulation.planted.fifo_bug import FifoBug, fifo_seeds_to_find
 from tests.simulation.planted.log_bugs import LOG_BUGS
 from tests.simulation.planted.log_reader_bugs import LOG_READER_BUGS
 from tests.simulation.redrive import universe as redrive
+from tests.simulation.replicated import universe as replicated
 from tests.simulation.universe import Outcome, run
 
 PROGRESS_S = 2.0
@@ -27,6 +28,8 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "redrive-fifo": partial(redrive.run, fifo=True),
     "guarantees": guarantees.run,
     "guarantees-fifo": partial(guarantees.run, fifo=True),
+    "replicated": replicated.run,
+    "replicated-fifo": partial(replicated.run, fifo=True),
 }
 
 
@@ -78,10 +81,11 @@ def _print_seeds_to_find(kind: str | None, seeds_max: int) -> int:
 def _run_many(kind: str, seeds: range, keep_going: bool) -> int:  # noqa: FBT001 - an option
     began_s = shown_s = time.monotonic()
     failed: list[int] = []
-    requests = 0
+    requests = redelivered = 0
     for done, seed in enumerate(seeds, start=1):
         outcome = KINDS[kind](seed)
         requests += outcome.requests
+        redelivered += outcome.redelivered
         if outcome.violations:
             failed.append(seed)
             _report(seed, outcome, kind)
@@ -97,6 +101,8 @@ def _run_many(kind: str, seeds: range, keep_going: bool) -> int:  # noqa: FBT001
                 file=sys.stderr,
             )
     print(f"{kind}: failed seeds: {failed}" if failed else f"{kind}: {len(seeds)} seeds, all well")
+    if redelivered:
+        print(f"{kind}: {redelivered} messages came again after their delete, as they may")
     return 1 if failed else 0
 
 

@@ -61,7 +61,7 @@ class Changed:
 class Ledger:
     """Sends by body; deliveries, changes and deletes by message id, in the order of the answers.
 
-    `deletes_asked` also has those whose outcome nobody knows.
+    `deletes_asked` also has those whose outcome nobody knows, `deletes` who answered the others.
     """
 
     sent: dict[str, Sent] = field(default_factory=dict)
@@ -69,6 +69,7 @@ class Ledger:
     changes: dict[str, list[Changed]] = field(default_factory=lambda: defaultdict(list))
     deletes_asked: set[str] = field(default_factory=set)
     deleted_us: dict[str, int] = field(default_factory=dict)
+    deletes: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
     purges: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
 
 
@@ -127,6 +128,7 @@ def _note_delete(ledger: Ledger, attempt: Attempt, ids: Mapping[str, str]) -> No
         if answer is not None and attempt.answered_us is not None:
             before_us = ledger.deleted_us.get(message_id, NEVER_US)
             ledger.deleted_us[message_id] = min(before_us, attempt.answered_us)
+            ledger.deletes[message_id].append(attempt)
 
 
 def _note_change(ledger: Ledger, attempt: Attempt, ids: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ from tests.simulation.scheduler import StuckError, Task
 from tests.simulation.world import JUMP_US_MAX, World
 
 P = TypeVar("P", bound=Surroundings)
+W = TypeVar("W", bound=World)
 
 DRAIN_US = JUMP_US_MAX + 120_000_000
 """By then every lease of the main phase has ended, also those of clocks that were ahead."""
@@ -20,12 +21,17 @@ DRAIN_US = JUMP_US_MAX + 120_000_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a universe. `requests` counts those that cells served."""
+    """What became of a universe. `requests` counts those that cells served.
+
+    `redelivered` counts messages that came again after their delete, which may be where they are
+    replicated.
+    """
 
     plan: Surroundings
     history: History
     violations: list[Violation]
     requests: int
+    redelivered: int = 0
 
 
 def run(seed: int) -> Outcome:
@@ -36,12 +42,13 @@ def run(seed: int) -> Outcome:
 
 def live(
     plan: P,
-    story: Callable[[P, World], Coroutine[Any, Any, None]],
-    judge: Callable[[P, World], list[Violation]],
+    story: Callable[[P, W], Coroutine[Any, Any, None]],
+    judge: Callable[[P, W], list[Violation]],
+    make: Callable[[P], W] = World,  # type: ignore[assignment]
 ) -> Outcome:
     """Let a story happen to its end in a world of this plan."""
     with bounds_as(plan.bounds):
-        world = World(plan)
+        world = make(plan)
         task = world.scheduler.start(story(plan, world), world)
         try:
             world.scheduler.run(task.outcome)
@@ -52,7 +59,7 @@ def live(
             slot.process.on_crash.clear()
             slot.process.crash()
     requests = sum(world.spent().values())
-    return Outcome(plan, world.history, violations, requests)
+    return Outcome(plan, world.history, violations, requests, world.redelivered)
 
 
 async def _story(plan: Plan, world: World) -> None:

@@ -18,7 +18,7 @@ from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.log.engine import Log
 from data_plane.operations.catalog import message_operations
-from data_plane.ports import CellUnavailableError
+from data_plane.ports import Cell, CellUnavailableError
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.stored.bodies import BodyStore
 from tests.simulation.faulty_blobs import BlobStore, FaultyBlobs
@@ -70,7 +70,7 @@ class Slot:
             )
             for store in world.stores
         }
-        data_cells = {name: self.cells[name] for name in world.cell_names}
+        data_cells = world.cells_of_messages(self)
         bodies = {name: self._bodies(place) for name, place in world.places.items()}
         registry = Registry(
             self.cells["meta"], tuple(data_cells), process, process, secret=REGISTRY_SECRET
@@ -130,6 +130,7 @@ class World:
         self.offset_us_min = self.offset_us_max = 0
         self.alive = True
         self.frozen_until_us = 0
+        self.redelivered = 0
         names = ["meta", *(f"cell{number}" for number in range(plan.cells))]
         self.stores = [
             Store(
@@ -149,6 +150,10 @@ class World:
                 self.places[store.name] = place
         self.stores += self.places.values()
         self.slots = [Slot(self, number) for number in range(plan.front_ends)]
+
+    def cells_of_messages(self, slot: Slot) -> Mapping[str, Cell]:
+        """Cells of messages, by the names that definitions have, as a front end gets them."""
+        return {name: slot.cells[name] for name in self.cell_names}
 
     def note(self, text: str) -> None:
         """Write something into the history."""

@@ -1,0 +1,1 @@
+"""Universes of queues whose messages lie in several cells."""

@@ -1,0 +1,119 @@
+"""The invariants of replicated standard queues: nothing is lost, and what comes twice is counted.
+
+A member that serves after the first was lost may not have heard of the latest leases and deletes.
+So what rests on leases holds among those that one member decided; and a delete holds everywhere
+once the front end that acknowledged it has told all members.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from tests.simulation.ledger import NEVER_US, Delivered
+from tests.simulation.oracle import (
+    Case,
+    Violation,
+    acknowledged_is_delivered,
+    delays_are_respected,
+    messages_are_intact,
+    nothing_breaks,
+    receive_counts_grow,
+    the_purged_stay_away,
+    visibility_is_respected,
+)
+from tests.simulation.replicated.plan import OLD_MAP_US, ReplicatedPlan
+from tests.simulation.replicated.records import Replica
+from tests.simulation.replicated.world import ReplicatedWorld
+
+
+class ReplicatedCase(Case):
+    """A universe of standard queues before the oracle. `redelivered` counts duplicates."""
+
+    def __init__(self, plan: ReplicatedPlan, world: ReplicatedWorld) -> None:
+        super().__init__(plan, plan.queues, world)
+        self.shipped = world.shipped
+        self.records = world.records
+        self.redelivered = 0
+        # One member stamps, and another serves: by as much as their clocks differ.
+        offsets_us = [store.offset_us for store in world.stores]
+        self.estimate_error_us += max(offsets_us) - min(offsets_us)
+
+    def may_ignore_leases(self, delivered: Delivered) -> bool:
+        """Whether some lease of the message was granted by another member than this one."""
+        if super().may_ignore_leases(delivered):
+            return True
+        deliveries = self.ledger.deliveries[delivered.id]
+        return len({self.leased_at(one) for one in deliveries}) > 1
+
+    def leased_at(self, delivered: Delivered) -> Replica | None:
+        """The member that granted the lease."""
+        said = self.handles.open(delivered.message["ReceiptHandle"])
+        return self.records.leases.get((said.block, said.index, said.token))
+
+    def deleted_at(self, delivered: Delivered) -> Replica | None:
+        """The member that took the delete of the message first."""
+        said = self.handles.open(delivered.message["ReceiptHandle"])
+        return self.records.deletes.get((said.block, said.index))
+
+    def was_dropped(self, at: Replica | None, delivered: Delivered) -> bool:
+        """Whether the member had just been dropped, so that an old map may have led there."""
+        group = self.records.queue_group(delivered.attempt.call.queue)
+        dropped_us = self.records.dropped_us(group, at)
+        return (
+            dropped_us is not None
+            and dropped_us <= delivered.answered_us <= dropped_us + OLD_MAP_US
+        )
+
+    def told_us(self, message_id: str) -> int:
+        """When the first of those who acknowledged a delete of it had told all members."""
+        return min(
+            (
+                self._shipped_us(attempt.front_end, attempt.answered_us)
+                for attempt in self.ledger.deletes[message_id]
+                if attempt.answered_us is not None
+            ),
+            default=NEVER_US,
+        )
+
+    def _shipped_us(self, front_end: str, since_us: int) -> int:
+        done = self.shipped.get(front_end, ())
+        return min((ended for began, ended in done if began >= since_us), default=NEVER_US)
+
+
+def deletes_last(case: ReplicatedCase) -> Iterator[Violation]:
+    """What was deleted comes back only from a member that had not been told of it."""
+    for message_id, deleted_us in case.ledger.deleted_us.items():
+        told_us = case.told_us(message_id)
+        for delivered in case.ledger.deliveries[message_id]:
+            began_us = delivered.attempt.invoked_us
+            if began_us <= deleted_us:
+                continue
+            where, elsewhere = case.leased_at(delivered), case.deleted_at(delivered)
+            if where != elsewhere and (began_us <= told_us or case.was_dropped(where, delivered)):
+                case.redelivered += 1
+                continue
+            yield Violation(
+                "deletes last",
+                f"{message_id} came back from {where}, {delivered.answered_us - deleted_us} us"
+                f" after its delete at {elsewhere}",
+                [message_id, delivered.message["ReceiptHandle"], " is at ", "down", "lost"],
+            )
+
+
+INVARIANTS: Final[tuple[Callable[[ReplicatedCase], Iterator[Violation]], ...]] = (
+    nothing_breaks,
+    acknowledged_is_delivered,
+    deletes_last,
+    visibility_is_respected,
+    receive_counts_grow,
+    messages_are_intact,
+    delays_are_respected,
+    the_purged_stay_away,
+)
+
+
+def check(plan: ReplicatedPlan, world: ReplicatedWorld) -> list[Violation]:
+    """Everything that is wrong with a universe."""
+    case = ReplicatedCase(plan, world)
+    found = [violation for invariant in INVARIANTS for violation in invariant(case)]
+    world.redelivered = case.redelivered
+    return found

@@ -1,0 +1,213 @@
+"""What a seed means for a universe of replicated cells; its chances are its own."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from control_plane.places import cached, takeover
+from tests.simulation.fifo.plan import (
+    HASTE,
+    HASTY_BOUNDS,
+    FifoPlan,
+    FifoQueuePlan,
+)
+from tests.simulation.fifo.plan import SMALL_BOUNDS as SMALL_FIFO_BOUNDS
+from tests.simulation.plan import SMALL_BOUNDS, Plan, QueuePlan
+from tests.simulation.weather import Climate, choose_climate
+
+SECOND_US: Final = 1_000_000
+
+MAP_AGE_US_MAX: Final = 6 * SECOND_US
+GRACE_US: Final = 30 * SECOND_US
+SAFE_US: Final = 12 * SECOND_US
+DOWN_AFTER_US: Final = SECOND_US
+"""A tenth of a map's age, and the rest in proportion: a cell is lost, joins and is lost again."""
+
+OLD_MAP_US: Final = MAP_AGE_US_MAX + 30 * SECOND_US
+"""By then no answer is given any more that an old map led to: a receive waits up to 20 s."""
+
+STRIKES: Final = (
+    "a cell",
+    "two cells",
+    "cell and front end",
+    "cell and manager",
+    "front end and cell",
+    "manager and cell",
+    "old map",
+    "front end frozen",
+    "manager frozen",
+    "front end restarts",
+    "manager restarts",
+    "clock",
+    "expiry",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replication:
+    """How messages are replicated in a universe, and what happens to that.
+
+    `cells` are so many, of which each of `groups` has `factor`. What is in `strikes` happens every
+    `between_strikes_us` or sooner. `loss`: at the end of all other faults a cell is lost for good,
+    the first or the last of its group. `unasked` is the chance that a manager takes a
+    cell for dead for no reason at all.
+    """
+
+    groups: int
+    factor: int
+    managers: int
+    strikes: tuple[str, ...]
+    between_strikes_us: int
+    loss: str
+    unasked: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicatedPlan(Plan):
+    """A universe of standard queues."""
+
+    replication: Replication
+
+    @property
+    def name(self) -> str:
+        """Not that of a universe of plain cells."""
+        return f"{self.seed}/replicated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicatedFifoPlan(FifoPlan):
+    """A universe of FIFO queues."""
+
+    replication: Replication
+
+    @property
+    def name(self) -> str:
+        """Not that of a universe of plain cells."""
+        return f"{self.seed}/replicated-fifo"
+
+
+def _climate(random: Random) -> Climate:
+    """The weather of requests; moments are chosen apart. Mostly mild: writes need all members."""
+    climate = choose_climate(random)
+    strength = random.choice((0.0, 0.15, 0.3, 1.0))
+    chances = {
+        name: getattr(climate.weather, name) * strength
+        for name in climate.weather.__dataclass_fields__
+    }
+    return replace(climate, weather=replace(climate.weather, **chances), events=())
+
+
+def _replication(random: Random, cells: int) -> Replication:
+    wanted = random.choice((1, 2, 4, len(STRIKES), len(STRIKES)))
+    return Replication(
+        groups=random.choice((1, 1, 2)),
+        factor=min(cells, 3),
+        managers=random.choice((1, 1, 2)),
+        strikes=tuple(sorted(random.sample(STRIKES, wanted))),
+        between_strikes_us=random.choice((5, 10, 20)) * SECOND_US,
+        loss=random.choice(("", "first", "first", "last")),
+        unasked=random.choice((0.0, 0.0, 0.05)),
+    )
+
+
+def make_plan(seed: int) -> ReplicatedPlan:
+    """The plan of a seed: standard queues."""
+    random = Random(f"{seed}/replicated/plan")
+    cells = random.choice((2, 3, 3, 3, 4))
+    queues = tuple(
+        QueuePlan(
+            name=f"q{number}",
+            visibility_s=random.choice((1, 5, 30)),
+            delay_s=random.choice((0, 0, 0, 4)),
+            retention_s=345_600,
+        )
+        for number in range(random.choice((1, 1, 2)))
+    )
+    stamps = random.random() < 0.4
+    return ReplicatedPlan(
+        seed=seed,
+        front_ends=random.choice((1, 2, 2, 3)),
+        cells=cells,
+        queues=queues,
+        producers=random.choice((1, 2, 3)),
+        consumers=random.choice((1, 2)),
+        sends_each=random.choice((6, 12, 18)),
+        climate=_climate(random),
+        skew_us_max=random.choice((0, 50_000, 500_000)),
+        live_present=True,
+        stamps=stamps,
+        blob_threshold_bytes=None,
+        bounds=SMALL_BOUNDS if random.random() < 0.4 else {},
+        sequential=False,
+        haste=HASTE,
+        purges=random.random() < 0.15,
+        drain=random.choice(("any", "one", "cold")),
+        leaps_us=(),
+        replication=_replication(random, cells),
+    )
+
+
+def make_fifo_plan(seed: int) -> ReplicatedFifoPlan:
+    """The plan of a seed: FIFO queues."""
+    random = Random(f"{seed}/replicated-fifo/plan")
+    cells = random.choice((2, 3, 3, 3, 4))
+    return ReplicatedFifoPlan(
+        seed=seed,
+        front_ends=random.choice((1, 2, 2, 3)),
+        cells=cells,
+        climate=_climate(random),
+        skew_us_max=random.choice((0, 50_000, 500_000)),
+        live_present=True,
+        stamps=random.random() < 0.4,
+        blob_threshold_bytes=None,
+        bounds={**(SMALL_FIFO_BOUNDS if random.random() < 0.6 else {}), **HASTY_BOUNDS},
+        sequential=False,
+        haste=HASTE,
+        queues=tuple(_fifo_queue(random, number) for number in range(random.choice((1, 1, 2)))),
+        producers=random.choice((1, 2, 3)),
+        consumers=random.choice((1, 2)),
+        sends_each=random.choice((6, 12, 18)),
+        groups_each=random.choice((1, 2, 4)),
+        purges=random.random() < 0.15,
+        drain=random.choice(("any", "one", "cold")),
+        sleep_us=0,
+        leaps_us=(),
+        replication=_replication(random, cells),
+    )
+
+
+def _fifo_queue(random: Random, number: int) -> FifoQueuePlan:
+    group_scope = random.random() < 0.5
+    return FifoQueuePlan(
+        name=f"q{number}.fifo",
+        visibility_s=random.choice((1, 5, 30)),
+        delay_s=random.choice((0, 0, 0, 4)),
+        retention_s=345_600,
+        raised_retention_s=None,
+        content_based=random.random() < 0.2,
+        group_scope=group_scope,
+        high_throughput=group_scope and random.random() < 0.3,
+        changes_throughput=group_scope and random.random() < 0.2,
+    )
+
+
+_PLACES: Final[tuple[tuple[object, Mapping[str, int]], ...]] = (
+    (cached, {"MAP_AGE_US_MAX": MAP_AGE_US_MAX}),
+    (takeover, {"TAKE_OVER_US_MAX": 10 * SECOND_US, "LOOK_EVERY_US": SECOND_US // 2}),
+)
+
+
+@contextmanager
+def hasty_places() -> Iterator[None]:
+    """Maps of cells grow old in a tenth of the time."""
+    before = [(where, name, getattr(where, name)) for where, new in _PLACES for name in new]
+    for where, new in _PLACES:
+        for name, value in new.items():
+            setattr(where, name, value)
+    try:
+        yield
+    finally:
+        for where, name, value in before:
+            setattr(where, name, value)

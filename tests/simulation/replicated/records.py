@@ -1,0 +1,197 @@
+"""What all cells took, and the placements that there were: the truth of a replicated universe."""
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from control_plane.places.items import PLACEMENTS, decode_placement
+from data_plane.ports import Attributes, Key
+from data_plane.replication.chain import EPOCH, REVISION
+from data_plane.replication.placement import INCARNATION_MARK, Placement
+from data_plane.stored.segment import number, open_segment
+from tests.simulation.faulty_cell import Store, Stored
+from tests.simulation.sealed import unseal
+
+if TYPE_CHECKING:
+    from tests.simulation.replicated.world import ReplicatedWorld
+
+SEGMENTS: Final = "B|"
+STATES: Final = "S|"
+DEFINITIONS: Final = "Q|"
+
+Replica = tuple[str, int]
+"""A cell and an incarnation in it."""
+
+
+class Applied(NamedTuple):
+    """A write as a cell took it; `image` is the item after it."""
+
+    time_us: int
+    at: Replica
+    front_end: str
+    image: Attributes
+
+
+class Records:
+    """Sees every write to every cell, and judges on the spot what can be judged there.
+
+    `writes` are by the key as engines know it. `placed_us` are the placements of each group with
+    the times from which they were true. `decided` says where a lease, by its bytes, or a delete was
+    seen first.
+    """
+
+    def __init__(self, world: "ReplicatedWorld") -> None:
+        self.writes: dict[Key, list[Applied]] = defaultdict(list)
+        self.present: dict[str, Placement] = {}
+        self.placed_us: dict[str, list[tuple[int, Placement]]] = defaultdict(list)
+        self.leases: dict[tuple[bytes, int, bytes], Replica] = {}
+        self.deletes: dict[tuple[bytes, int], Replica] = {}
+        self.groups: dict[str, str] = {}
+        self.uids: dict[str, str] = {}
+        self.broken: list[tuple[str, str]] = []
+        self._last: dict[tuple[Key, Replica], Attributes] = {}
+        self._partitions: dict[str, None] = {}
+        self._world = world
+
+    def at(self, store: Store) -> "Desk":
+        """The witness of one cell."""
+        return Desk(self, store)
+
+    def placed(self, placement: Placement) -> None:
+        """A group's placement was changed."""
+        self.present[placement.group] = placement
+        now_us = self._world.scheduler.now_us
+        self.placed_us[placement.group].append((now_us, placement))
+        members = ", ".join(
+            f"{one.cell}@{one.incarnation}{'' if one.full else ' joining'}"
+            for one in placement.members
+        )
+        self._world.note(f"{placement.group} is at {placement.epoch}: {members}")
+
+    def partitions(self, group: str) -> list[str]:
+        """Those of the queues of a group, in the order in which they came into being."""
+        return [name for name in self._partitions if self.group_of(name) == group]
+
+    def group_of(self, partition: str) -> str:
+        """The group that a queue's partition belongs to; "" for others."""
+        parts = partition.split("|")
+        return self.groups.get(parts[1], "") if len(parts) > 1 else ""
+
+    def queue_group(self, queue: str) -> str:
+        """The group of a queue, by its name."""
+        return self.groups[self.uids[queue]]
+
+    def had_old_maps(self, time_us: int, for_us: int) -> bool:
+        """Whether some group had lost a member not so long before."""
+        return any(
+            after_us <= time_us <= after_us + for_us
+            for changes in self.placed_us.values()
+            for (_, before), (after_us, after) in pairwise(changes)
+            if any(not after.has(member) for member in before.members)
+        )
+
+    def dropped_us(self, group: str, at: Replica | None) -> int | None:
+        """When a member was dropped; None for one that is a member, or never was."""
+        there = [
+            from_us
+            for from_us, placement in self.placed_us[group]
+            if at in [(one.cell, one.incarnation) for one in placement.members]
+        ]
+        if not there:
+            return None
+        return next((us for us, _ in self.placed_us[group] if us > there[-1]), None)
+
+    def registered(self, key: Key, after: Attributes) -> None:
+        """The registry took an item."""
+        if key.partition == PLACEMENTS:
+            self.placed(decode_placement(key.sort.decode(), after).placement)
+        elif key.partition.startswith(DEFINITIONS):
+            self.groups[str(after["u"])] = str(after["c"])
+            self.uids[key.sort.decode()] = str(after["u"])
+
+    def applied(self, store: Store, front_end: str, key: Key, image: Attributes) -> None:
+        """A cell of messages took a write."""
+        base, _, incarnation = key.partition.partition(INCARNATION_MARK)
+        if not self.group_of(base):
+            return
+        self._partitions[base] = None
+        known, at = Key(base, key.sort), (store.name, int(incarnation or 0))
+        now_us = self._world.scheduler.now_us
+        if self._world.is_fifo:
+            self._check_order(known, at, image)
+        elif base.startswith(SEGMENTS) and image.get("k") == "s" and known not in self.writes:
+            self._note_segment(store, front_end, known, image)
+        elif base.startswith(STATES):
+            self._note_state(known, at, image)
+        self.writes[known].append(Applied(now_us, at, front_end, image))
+        self._last[known, at] = image
+
+    def _note_segment(self, store: Store, front_end: str, key: Key, item: Attributes) -> None:
+        now_us, stamp_us = self._world.scheduler.now_us, number(item, "t")
+        for message in open_segment(key, item, None, unseal):
+            dead = message.dead_letter_source != ""
+            store.stored.append(
+                Stored(
+                    now_us, stamp_us, front_end, message.id, message.body, again=False, dead=dead
+                )
+            )
+
+    def _note_state(self, key: Key, at: Replica, image: Attributes) -> None:
+        for name, value in image.items():
+            if name == "d" and isinstance(value, frozenset):
+                for index in value:
+                    self.deletes.setdefault((key.sort, index), at)
+            elif name[0] == "m" and isinstance(value, bytes):
+                self.leases.setdefault((key.sort, int(name[1:]), value[-13:]), at)
+
+    def _check_order(self, key: Key, at: Replica, image: Attributes) -> None:
+        """What a full member takes, the full member before it has, or has more of."""
+        full = [
+            (member.cell, member.incarnation)
+            for member in self.present[self.group_of(key.partition)].members
+            if member.full
+        ]
+        if at not in full[1:] or REVISION not in image:
+            return
+        before = self._last.get((key, full[full.index(at) - 1]))
+        rank, above = rank_of(image), rank_of(before)
+        if rank[0] > above[0]:
+            self.broken.append(
+                ("revisions never rise along the chain", f"{key} is {rank} at {at}, behind {above}")
+            )
+        elif rank == above and image != before:
+            self.broken.append(
+                ("revisions never rise along the chain", f"{key} is two items of {rank}")
+            )
+
+
+def rank_of(item: Attributes | None) -> tuple[int, int]:
+    """Revision and epoch of an item, 0 for what has none."""
+    return (
+        (0, 0)
+        if item is None or REVISION not in item
+        else (
+            number(item, REVISION),
+            number(item, EPOCH),
+        )
+    )
+
+
+class Desk:
+    """Implements Witness for one cell."""
+
+    def __init__(self, records: Records, store: Store) -> None:
+        self._records = records
+        self._store = store
+
+    def put(self, front_end: str, key: Key, after: Attributes) -> None:
+        """See Witness."""
+        if self._store.name == "meta":
+            self._records.registered(key, after)
+        else:
+            self._records.applied(self._store, front_end, key, after)
+
+    def updated(self, key: Key, before: Attributes | None, after: Attributes) -> None:  # noqa: ARG002
+        """See Witness."""
+        if self._store.name != "meta":
+            self._records.applied(self._store, "", key, after)

@@ -1,0 +1,101 @@
+"""One seed's universe of replicated cells: main phase, repair, maybe a loss, drain, last look."""
+
+from tests.simulation.clients import Client, consume, create_queues, drain, produce, purge
+from tests.simulation.fifo import clients as fifo_clients
+from tests.simulation.fifo.plan import HASTE
+from tests.simulation.oracle import Violation
+from tests.simulation.replicated import fifo_oracle, oracle
+from tests.simulation.replicated.faults import settle, strike
+from tests.simulation.replicated.plan import (
+    ReplicatedFifoPlan,
+    ReplicatedPlan,
+    hasty_places,
+    make_fifo_plan,
+    make_plan,
+)
+from tests.simulation.replicated.world import ReplicatedWorld
+from tests.simulation.universe import Outcome, all_of, live
+from tests.simulation.world import JUMP_US_MAX
+
+MAIN_US = 60_000_000
+DRAIN_US = JUMP_US_MAX // HASTE + 70_000_000
+"""By then every lease of the main phase has ended, also those of clocks that were ahead."""
+
+
+def run(seed: int, *, fifo: bool = False) -> Outcome:
+    """Let the universe of a seed be, and judge it."""
+    with hasty_places():
+        if fifo:
+            return live(make_fifo_plan(seed), _story, _judge, ReplicatedWorld)
+        return live(make_plan(seed), _story, _judge, ReplicatedWorld)
+
+
+def _judge(plan: ReplicatedPlan | ReplicatedFifoPlan, world: ReplicatedWorld) -> list[Violation]:
+    if isinstance(plan, ReplicatedFifoPlan):
+        return fifo_oracle.check(plan, world)
+    return oracle.check(plan, world)
+
+
+async def _story(plan: ReplicatedPlan | ReplicatedFifoPlan, world: ReplicatedWorld) -> None:
+    scheduler = world.scheduler
+    until_us = scheduler.now_us + plan.sends_each * 4_000_000 + MAIN_US
+    founder = Client(world, "founder")
+    if isinstance(plan, ReplicatedFifoPlan):
+        await fifo_clients.create_queues(founder, plan.queues)
+    else:
+        await create_queues(founder, plan.queues)
+    world.weather.change_to(plan.climate.weather)
+    strikes = scheduler.start(strike(world), world)
+    if isinstance(plan, ReplicatedFifoPlan):
+        await _use_fifo_queues(plan, world, until_us)
+    else:
+        await _use_queues(plan, world, until_us)
+    strikes.drop()
+    await settle(world)
+    if plan.drain == "cold":
+        _restart_all(world)
+        await scheduler.pause(10_000_000)
+    only = world.random.choice(world.slots) if plan.drain == "one" else None
+    names = [queue.name for queue in plan.queues]
+    await all_of(
+        world,
+        [drain(Client(world, f"drain-{name}", only=only), name, DRAIN_US) for name in names],
+    )
+    world.note("drained")
+    await scheduler.pause(40_000_000)
+    _restart_all(world)
+    await scheduler.pause(10_000_000)
+    for slot in world.slots:
+        client = Client(world, f"last-{slot.name}", only=slot)
+        for name in names:
+            for _ in range(2):
+                await drain(client, name, 1)
+
+
+async def _use_queues(plan: ReplicatedPlan, world: ReplicatedWorld, until_us: int) -> None:
+    calls = [produce(Client(world, f"producer{i}"), plan) for i in range(plan.producers)]
+    calls += [consume(Client(world, f"consumer{i}"), plan, until_us) for i in range(plan.consumers)]
+    if plan.purges:
+        names = [queue.name for queue in plan.queues]
+        calls.append(purge(Client(world, "purger"), names, until_us))
+    await all_of(world, calls)
+
+
+async def _use_fifo_queues(plan: ReplicatedFifoPlan, world: ReplicatedWorld, until_us: int) -> None:
+    calls = [
+        fifo_clients.produce(Client(world, f"producer{i}"), plan, sends=plan.sends_each)
+        for i in range(plan.producers)
+    ]
+    calls += [
+        fifo_clients.consume(Client(world, f"consumer{i}"), plan, until_us)
+        for i in range(plan.consumers)
+    ]
+    calls.append(fifo_clients.change_queues(Client(world, "owner"), plan))
+    if plan.purges:
+        calls.append(fifo_clients.purge(Client(world, "purger"), plan, until_us))
+    await all_of(world, calls)
+
+
+def _restart_all(world: ReplicatedWorld) -> None:
+    for slot in world.slots:
+        slot.process.crash()

@@ -1,0 +1,150 @@
+"""A world of groups: stores with witnesses, maps that age, front ends that ship, managers."""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Final
+
+from control_plane.places.cached import CachedMap
+from control_plane.places.group_cells import Members
+from control_plane.places.items import StoredPlacement, encode_placement, placement_key
+from control_plane.places.stored import PlaceMap, Places
+from data_plane.ports import Cell, CellUnavailableError
+from data_plane.replication.chain import Chain
+from data_plane.replication.fanout import Fanout
+from data_plane.replication.placement import Member, Placement
+from tests.simulation.faulty_cell import FaultyCell
+from tests.simulation.process import Process
+from tests.simulation.replicated.manager import Manager
+from tests.simulation.replicated.plan import (
+    MAP_AGE_US_MAX,
+    ReplicatedFifoPlan,
+    ReplicatedPlan,
+)
+from tests.simulation.replicated.records import Records
+from tests.simulation.world import Slot, World
+
+SHIP_EVERY_US: Final = 1_000_000
+
+
+class MapTime:
+    """A clock that nothing sets, by which maps grow old until nothing changes any more."""
+
+    def __init__(self, world: "ReplicatedWorld") -> None:
+        self._world = world
+
+    def now_us(self) -> int:
+        """Microseconds."""
+        return self._world.quiet_since_us or self._world.scheduler.now_us
+
+
+class ReplicatedWorld(World):
+    """As World; the cells of messages that engines know are groups.
+
+    `quiet_since_us`: since then nothing changes any more, and nobody has to look at maps.
+    """
+
+    def __init__(self, plan: ReplicatedPlan | ReplicatedFifoPlan) -> None:
+        self.replication = plan.replication
+        self.is_fifo = isinstance(plan, ReplicatedFifoPlan)
+        self.quiet_since_us = 0
+        self.has_strikes = True
+        self.slots_booted = 0
+        self.chance = Random(f"{plan.name}/groups")
+        self.group_names = [
+            f"g{plan.replication.factor}.{number:02}" for number in range(plan.replication.groups)
+        ]
+        self.shipped: dict[str, list[tuple[int, int]]] = {}
+        self.fanouts: dict[str, list[Fanout]] = {}
+        super().__init__(plan)
+        self.managers = [Manager(self, number) for number in range(plan.replication.managers)]
+
+    # What the base asks for
+
+    def cells_of_messages(self, slot: Slot) -> Mapping[str, Cell]:
+        """The groups, as a front end has them that has just started."""
+        if not self.slots_booted:
+            self._begin()
+        process = slot.process
+        places = Places(slot.cells["meta"], MapTime(self), process)
+        known = CachedMap(places.read_all, MapTime(self))
+        if self.slots_booted < self.plan.front_ends or self.quiet_since_us:
+            known.take(self.true_map())
+        self.slots_booted += 1
+        cells = {store: slot.cells[store] for store in self.cell_names}
+        members = Members(cells, known, process, process)
+        inner: dict[str, Chain | Fanout] = {
+            group: members.chain(group)
+            if self.is_fifo
+            else members.fanout(group, acknowledge_first=False)
+            for group in self.group_names
+        }
+        self.fanouts[process.name] = [one for one in inner.values() if isinstance(one, Fanout)]
+        process.start(self._refresh(process, known))
+        if not self.is_fifo:
+            process.start(self._ship(process))
+        return {group: members.placed(one) for group, one in inner.items()}
+
+    def _begin(self) -> None:
+        """Place the groups, and watch all stores from now on."""
+        self.records = Records(self)
+        for store in self.stores:
+            store.witness = self.records.at(store)
+        for number, group in enumerate(self.group_names):
+            chosen = [
+                self.cell_names[(number + at) % len(self.cell_names)]
+                for at in range(self.replication.factor)
+            ]
+            placement = Placement(group, 1, tuple(map(Member, chosen)), self.scheduler.now_us)
+            stored = StoredPlacement(placement, self.replication.factor, b"\0" * 8)
+            self.records.placed(placement)
+            self.stores[0].cell._put(placement_key(group), encode_placement(stored))
+
+    def true_map(self) -> PlaceMap:
+        """What the registry has."""
+        stored = {
+            name: StoredPlacement(at, self.replication.factor, b"")
+            for name, at in self.records.present.items()
+        }
+        return PlaceMap(stored, {}, MapTime(self).now_us())
+
+    async def _refresh(self, process: Process, known: CachedMap) -> None:
+        random = Random(f"{self.plan.name}/{process.name}/map")
+        while True:
+            await known.try_refresh()
+            await self.scheduler.pause(int(random.random() * MAP_AGE_US_MAX * 0.9))
+            if self.quiet_since_us:
+                known.take(self.true_map())
+                return
+
+    async def _ship(self, process: Process) -> None:
+        fanouts, done = self.fanouts[process.name], self.shipped.setdefault(process.name, [])
+        while True:
+            began_us = self.scheduler.now_us
+            try:
+                left = [await fanout.ship() for fanout in fanouts]
+            except CellUnavailableError:
+                left = [1]
+            if not any(left):
+                done.append((began_us, self.scheduler.now_us))
+            await self.scheduler.pause(SHIP_EVERY_US * (10 if self.quiet_since_us else 1))
+
+    # The state of the groups
+
+    def is_whole(self) -> bool:
+        """Whether every group has as many full members as it can have, and no others."""
+        lost = {store.name for store in self.stores if store.down_until_us > self.scheduler.now_us}
+        wanted = min(len(set(self.cell_names) - lost), self.replication.factor)
+        return all(
+            len(at.members) == wanted
+            and all(member.full and member.cell not in lost for member in at.members)
+            for at in self.records.present.values()
+        )
+
+    def cells_of(self, process: Process) -> dict[str, FaultyCell]:
+        """Ways of a process to all stores."""
+        return {
+            store.name: FaultyCell(
+                store, process, self.scheduler, self.weather, self.random, self.plan
+            )
+            for store in self.stores
+        }
