@@ -430,6 +430,8 @@ class EmbeddedCell:
         self._committer.join()
         if self._failure is None:
             self._store.close()
+        else:
+            self._store.unlock()  # the rest was closed when it failed
         self._failure = "the cell is closed"
         self._closing.set_result(None)
 

@@ -79,6 +79,7 @@ class Store:
             self._check_format()
             self.bodies = Bodies(self._env.open_db(_BODIES_TREE), self._page_bytes)
             self._data_fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            _keep_from_children(self._data_fd)
         except BaseException:
             self._env.close()
             raise
@@ -133,6 +134,10 @@ class Store:
     def close(self) -> None:
         """Close everything and let others open the directory."""
         self._close_handles()
+        self.unlock()
+
+    def unlock(self) -> None:
+        """Let others open the directory, once nothing else of it is open."""
         os.close(self._lock_fd)
 
     def scan(self, after: bytes) -> Iterator[tuple[bytes, memoryview]]:
@@ -203,6 +208,20 @@ class Store:
         self.snapshot.abort()
         self._env.close()
         os.close(self._data_fd)
+
+
+def _keep_from_children(file_fd: int) -> None:
+    """Keep the descriptors of this file, up to this one, from programs that this one starts.
+
+    LMDB leaves one of its own to them, and they would keep the directory's disk busy.
+    """
+    file = os.fstat(file_fd)
+    for fd in range(file_fd):
+        try:
+            if os.path.samestat(file, os.fstat(fd)):
+                os.set_inheritable(fd, False)  # noqa: FBT003 - the function's own way
+        except OSError:
+            continue  # it is none
 
 
 def _lock(path: Path) -> int:

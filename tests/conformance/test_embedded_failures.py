@@ -1,6 +1,7 @@
 """The embedded cell when a commit fails."""
 
 import asyncio
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -84,6 +85,51 @@ def test_after_a_failed_commit_nothing_is_written_before_the_file_is_synced(
             assert len(synced) == 2
 
     asyncio.run(play())
+
+
+def test_a_store_that_failed_for_good_lets_go_of_its_directory_when_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that it can be opened again without a new process, once the disk is well."""
+
+    def reopen(store: Store) -> None:
+        store._close_handles()
+        raise CellOpenError("gone")
+
+    async def play() -> None:
+        cell = EmbeddedCell(tmp_path, ManualClock(), SMALL)
+        await cell.put(KEY, {"v": 1})
+        with monkeypatch.context() as failing:
+            failing.setattr(Store, "reopen", reopen)
+            fail_next_commit(monkeypatch)
+            with pytest.raises(CellUnavailableError):
+                await cell.put(KEY, {"v": 2})
+        await cell.close()
+        assert open_files(tmp_path) == []
+        async with embedded(tmp_path, ManualClock()) as again:
+            assert await again.get(KEY) == {"v": 1}
+
+    asyncio.run(play())
+
+
+def test_programs_that_are_started_get_none_of_its_files(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with embedded(tmp_path, ManualClock()) as cell:
+            await cell.put(KEY, {"v": 1})
+            assert [fd for fd in open_files(tmp_path) if os.get_inheritable(fd)] == []
+
+    asyncio.run(play())
+
+
+def open_files(folder: Path) -> list[int]:
+    """Descriptors of this process that are of files in this folder."""
+    files = {path.stat().st_ino for path in folder.iterdir()}
+    found: list[int] = []
+    for fd in range(1000):
+        with contextlib.suppress(OSError):  # there is none of this number
+            if os.fstat(fd).st_ino in files:
+                found.append(fd)
+    return found
 
 
 def test_a_store_that_cannot_be_opened_again_refuses_every_call(
