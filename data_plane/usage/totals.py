@@ -16,6 +16,7 @@ from data_plane.usage.record import (
 )
 
 SENDS: Final = frozenset({"SendMessage", "SendMessageBatch"})
+RECEIVE: Final = "ReceiveMessage"
 _OK: Final = 200
 
 _K = TypeVar("_K")
@@ -28,8 +29,9 @@ The cell is "" where no message was sent, received or deleted."""
 _Access = tuple[int, str, str, str, str, str, str, str, int, str]
 """The same without the cell."""
 
-_Served = tuple[int, str, str, str, str, int, str]
-"""Minute, account, region, queue, operation, status, code."""
+_Served = tuple[int, str, str, str, str, int, str, bool]
+"""Minute, account, region, queue, operation, status, code, and whether they were empty
+receives: bills tell those from others."""
 
 
 class Totals(NamedTuple):
@@ -41,7 +43,7 @@ class Totals(NamedTuple):
     def records(self, writer: str, first: int) -> Iterator[UsageRecord]:
         """The usage as records, numbered from `first` on, in a fixed order."""
         for number, (served, sums) in enumerate(sorted(self.usage.items()), start=first):
-            minute, account, region, queue, operation, status, code = served
+            minute, account, region, queue, operation, status, code, _ = served
             requests, units, messages, size, failed = sums
             yield UsageRecord(
                 *(SCHEMA, writer, number, minute, account, region, queue, operation),
@@ -111,7 +113,9 @@ class Counting:
             _add(totals.access, who, sums)
             if cell in self._ledgers and operation in SENDS and answered == _OK:
                 continue
-            _add(totals.usage, (minute, account, region, queue, operation, status, code), sums)
+            empty = operation == RECEIVE and not sums[2]
+            what = (minute, account, region, queue, operation, status, code, empty)
+            _add(totals.usage, what, sums)
         return totals
 
 

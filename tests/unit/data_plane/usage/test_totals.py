@@ -54,6 +54,16 @@ def test_sends_that_a_ledger_has_are_left_to_it() -> None:
     assert sum(record.requests for record in totals.access_records("0" * 16, 1)) == 8
 
 
+def test_receives_that_found_nothing_have_a_record_of_their_own() -> None:
+    counting = Counting(())
+    for messages in (0, 3, 0):
+        counting.served(served("ReceiveMessage", cell="a", messages=messages))
+    assert usage(counting.take()) == [
+        (0, "ReceiveMessage", "2xx", "", 1, 1, 3, 0),
+        (0, "ReceiveMessage", "2xx", "", 2, 2, 0, 0),
+    ]
+
+
 def test_accesses_say_who_and_from_where() -> None:
     counting = Counting(())
     for port in (1, 2):
