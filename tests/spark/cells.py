@@ -18,21 +18,24 @@ ACCOUNT, REGION = "123456789012", "us-east-1"
 RETENTION_S = 345_600
 
 Typed = dict[str, dict[str, Any]]
+Value = int | str | bytes | set[int]
 
 
-def _typed(value: object) -> dict[str, Any]:
+def _typed(value: Value) -> dict[str, Any]:
     match value:
-        case bool():
-            raise TypeError("items have no booleans")
         case int():
             return {"N": str(value)}
         case str():
             return {"S": value}
         case bytes():
             return {"B": base64.b64encode(value).decode()}
-        case set() | frozenset():
+        case set():
             return {"NS": [str(member) for member in sorted(value)]}
-    raise TypeError(f"{type(value).__name__} is nothing that items have")
+
+
+def _messages(at_us: int, block: int | bytes, first: int, count: int) -> dict[str, Value]:
+    its: dict[str, Value] = {"v": 1, "k": "s", "t": at_us, "b": block}
+    return {**its, "i": first, "n": count, "y": 10 * count}
 
 
 def be64(number: int) -> bytes:
@@ -43,9 +46,9 @@ def be64(number: int) -> bytes:
 class Cell:
     """Items by their keys, as a cell stores them."""
 
-    items: dict[tuple[str, bytes], dict[str, object]] = field(default_factory=dict)
+    items: dict[tuple[str, bytes], dict[str, Value]] = field(default_factory=dict)
 
-    def put(self, partition: str, sort: bytes, **attributes: object) -> None:
+    def put(self, partition: str, sort: bytes, **attributes: Value) -> None:
         self.items[partition, sort] = {"v": 1, **attributes}
 
     def queue(self, name: str, uid: str, purged_us: int = 0, **attributes: str) -> None:
@@ -59,47 +62,49 @@ class Cell:
         )
 
     def segment(
-        self, uid: str, block: bytes, first: int, count: int, at_us: int, **others: object
+        self, uid: str, block: bytes, first: int, count: int, at_us: int, **others: Value
     ) -> tuple[str, bytes]:
         key = (f"B|{uid}|00|0", be64(at_us) + block + bytes((first,)))
         expires_s = at_us // 1_000_000 + RETENTION_S + 3600
-        its = {"k": "s", "t": at_us, "b": block, "i": first, "n": count, "y": 10 * count}
-        self.put(*key, **its, x=expires_s, **others)
+        its = _messages(at_us, block, first, count)
+        self.items[key] = {**its, "x": expires_s, **others}
         return key
 
     def slot(  # noqa: PLR0913, PLR0917 - a slot has that much
-        self, uid: str, slot: int, block: int, first: int, count: int, at_us: int, **others: object
+        self, uid: str, slot: int, block: int, first: int, count: int, at_us: int, **others: Value
     ) -> tuple[str, bytes]:
         key = (f"G|{uid}|00|0", be64(slot))
-        its = {"k": "s", "t": at_us, "b": block, "i": first, "n": count, "y": 10 * count}
+        its = _messages(at_us, block, first, count)
         entries = b"".join(
             bytes(16) + bytes((slot, index)) + bytes(30) for index in range(first, first + count)
         )
-        self.put(*key, **its, x=at_us // 1_000_000 + RETENTION_S + 3600, u=entries, **others)
+        expires_s = at_us // 1_000_000 + RETENTION_S + 3600
+        self.items[key] = {**its, "x": expires_s, "u": entries, **others}
         return key
 
-    def done(self, uid: str, block: bytes, indexes: Iterable[int], **others: object) -> None:
+    def done(self, uid: str, block: bytes, indexes: Iterable[int], **others: Value) -> None:
         letter = "S" if len(block) == 10 else "F"
         self.put(f"{letter}|{uid}|00|0", block, d=set(indexes), **others)
 
-    def trace(self, uid: str, at_us: int, block: bytes, cause: str, **its: object) -> None:
-        first = bytes((its["i"],)) if "i" in its else b"\xff"  # type: ignore[list-item]
+    def trace(self, uid: str, at_us: int, block: bytes, cause: str, **its: Value) -> None:
+        first = its.get("i", 255)
+        assert isinstance(first, int)
         kind = "s" if "i" in its else "d"
-        self.put(f"E|{uid}|00|0", be64(at_us) + block + first, k=kind, c=cause, b=block, **its)
+        key = (f"E|{uid}|00|0", be64(at_us) + block + bytes((first,)))
+        self.items[key] = {"v": 1, "k": kind, "c": cause, "b": block, **its}
 
     def ledger(self, minute: int, queue: str, uid: str, messages: int, kind: bytes = b"s") -> None:
         what = f"{ACCOUNT}|{REGION}|{queue}|{uid}".encode()
         self.put("L|", be64(minute) + be64(T0_US) + kind + what, m=messages, r=messages)
 
     def ledger_mark(self, writer: str = "00112233445566aa", last: int = 0) -> None:
-        its = {"i": writer, "n": last, "b": T0_US // MINUTE_US, "p": b""}
-        self.put("M|ledger", b"00", **its)
+        self.put("M|ledger", b"00", i=writer, n=last, b=T0_US // MINUTE_US, p=b"")
 
     def lines(self) -> list[dict[str, Typed]]:
         return [{"Item": _image(*each)} for each in self.items.items()]
 
 
-def _image(key: tuple[str, bytes], attributes: dict[str, object]) -> Typed:
+def _image(key: tuple[str, bytes], attributes: dict[str, Value]) -> Typed:
     its = {name: _typed(value) for name, value in attributes.items()}
     return {"pk": {"S": key[0]}, "sk": _typed(b"\0" + key[1]), **its}
 
