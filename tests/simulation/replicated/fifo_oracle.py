@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from data_plane.ports import Key
+from data_plane.stored import keys
 from data_plane.stored.segment import number
 from tests.simulation.faulty_cell import Store
 from tests.simulation.fifo import oracle
 from tests.simulation.fifo.case import FifoCase
 from tests.simulation.fifo.journal import SLOTS, STATES, Desk, Journal
-from tests.simulation.fifo.ledger import Outcome
+from tests.simulation.fifo.ledger import Outcome, Use
 from tests.simulation.oracle import Violation
 from tests.simulation.replicated.plan import OLD_MAP_US, ReplicatedFifoPlan
 from tests.simulation.replicated.records import Applied, Replica, rank_of
@@ -32,16 +33,30 @@ class _Moment:
 def check(plan: ReplicatedFifoPlan, world: ReplicatedWorld) -> list[Violation]:
     """Everything that is wrong with a universe."""
     case = FifoCase(plan, world, _journal(world))
-    # By an old map a front end asks a member that was dropped, and knows no lease granted since.
     case.uses = [
         use
         for use in case.uses
-        if use.outcome is not Outcome.REFUSED
-        or not world.records.had_old_maps(use.attempt.invoked_us, OLD_MAP_US)
+        if use.outcome is not Outcome.REFUSED or not _may_not_know(case, world, use)
     ]
     found = [violation for invariant in oracle.INVARIANTS for violation in invariant(case)]
     found += [Violation(invariant, text, []) for invariant, text in world.records.broken]
     return [*found, *_members_agree(world)]
+
+
+def _may_not_know(case: FifoCase, world: ReplicatedWorld, use: Use) -> bool:
+    """Whether a front end that refused a handle may have seen less than the first member has.
+
+    By an old map it asks a member that was dropped. And of what is half way down the chain nobody
+    knows yet.
+    """
+    records, began_us = world.records, use.attempt.invoked_us
+    if records.had_old_maps(began_us, OLD_MAP_US):
+        return True
+    log, block = (place := case.place_of(use.handle)[0]).log, place.block
+    key = Key(keys.slot_states(log.uid, log.partition, log.generation), keys.be64(block))
+    at = records.placement(records.group_of(key.partition), began_us)
+    first, last = [(at.members[i].cell, at.members[i].incarnation) for i in (0, at.tail)]
+    return records.rank(key, first, use.attempt.answered_us) > records.rank(key, last, began_us)
 
 
 def _journal(world: ReplicatedWorld) -> Journal:
@@ -93,7 +108,10 @@ def _replay(
 def survivors(
     world: ReplicatedWorld, key: Key, writes: list[Applied]
 ) -> tuple[list[Applied], list[Applied]]:
-    """What the first members decided of an item and did not lose; and what they lost."""
+    """What the first members decided of an item and did not lose; and what they lost.
+
+    What a cell removed because its time was over is not copied any more, and is not lost.
+    """
     placed = world.records.placed_us[world.records.group_of(key.partition)]
     kept: list[Applied] = []
     lost: list[Applied] = []
@@ -101,12 +119,12 @@ def survivors(
     for number_, (from_us, placement) in enumerate(placed):
         until_us = placed[number_ + 1][0] if number_ + 1 < len(placed) else 1 << 62
         first = (placement.members[0].cell, placement.members[0].incarnation)
-        if first != head:
+        if first != head and not world.records.was_removed(key, from_us):
             had = [write for write in writes if write.at == first and write.time_us < from_us]
             revision = rank_of(had[-1].image)[0] if had else 0
             lost += [write for write in kept if rank_of(write.image)[0] > revision]
             kept = [write for write in kept if rank_of(write.image)[0] <= revision]
-            head = first
+        head = first
         kept += [
             write for write in writes if write.at == first and from_us <= write.time_us < until_us
         ]

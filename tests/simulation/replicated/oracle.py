@@ -20,7 +20,7 @@ from tests.simulation.oracle import (
     the_purged_stay_away,
     visibility_is_respected,
 )
-from tests.simulation.replicated.plan import OLD_MAP_US, ReplicatedPlan
+from tests.simulation.replicated.plan import OLD_MAP_US, SECOND_US, ReplicatedPlan
 from tests.simulation.replicated.records import Replica
 from tests.simulation.replicated.world import ReplicatedWorld
 
@@ -67,14 +67,15 @@ class ReplicatedCase(Case):
         """When the first of those who acknowledged a delete of it had told all members."""
         return min(
             (
-                self._shipped_us(attempt.front_end, attempt.answered_us)
+                self.shipped_us(attempt.front_end, attempt.answered_us)
                 for attempt in self.ledger.deletes[message_id]
                 if attempt.answered_us is not None
             ),
             default=NEVER_US,
         )
 
-    def _shipped_us(self, front_end: str, since_us: int) -> int:
+    def shipped_us(self, front_end: str, since_us: int) -> int:
+        """When a front end had told all members what it had done until then."""
         done = self.shipped.get(front_end, ())
         return min((ended for began, ended in done if began >= since_us), default=NEVER_US)
 
@@ -99,12 +100,43 @@ def deletes_last(case: ReplicatedCase) -> Iterator[Violation]:
             )
 
 
+def leases_are_told(case: ReplicatedCase) -> Iterator[Violation]:
+    """A message that was leased once stays invisible, whichever member serves.
+
+    Once the front end that handed it out has told all members. Of several leases an earlier one may
+    be told last.
+    """
+    for message_id, deliveries in case.ledger.deliveries.items():
+        if len(deliveries) < 2 or case.ledger.changes.get(message_id):
+            continue
+        first, second = deliveries[:2]
+        attempt, where = first.attempt, case.leased_at(second)
+        if (
+            where in {case.leased_at(first), None}
+            or case.was_dropped(where, second)
+            or case.shipped_us(attempt.front_end, first.answered_us) >= second.attempt.invoked_us
+        ):
+            continue
+        visibility_s = first.visibility_s
+        if visibility_s is None:
+            visibility_s = case.queues[attempt.call.queue].visibility_s
+        ends_us = attempt.invoked_us + case.early_us + visibility_s * SECOND_US
+        if ends_us > second.answered_us + case.late_us:
+            yield Violation(
+                "leases are told",
+                f"{message_id} was delivered by {where} {ends_us - second.answered_us} us before"
+                " its visibility ended",
+                [message_id, " is at "],
+            )
+
+
 INVARIANTS: Final[tuple[Callable[[ReplicatedCase], Iterator[Violation]], ...]] = (
     nothing_breaks,
     acknowledged_is_delivered,
     deletes_last,
     visibility_is_respected,
     receive_counts_grow,
+    leases_are_told,
     messages_are_intact,
     delays_are_respected,
     the_purged_stay_away,

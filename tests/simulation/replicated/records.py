@@ -1,6 +1,7 @@
 """What all cells took, and the placements that there were: the truth of a replicated universe."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -51,11 +52,38 @@ class Records:
         self.broken: list[tuple[str, str]] = []
         self._last: dict[tuple[Key, Replica], Attributes] = {}
         self._partitions: dict[str, None] = {}
+        self._removed_us: dict[Key, int] = {}
         self._world = world
 
     def at(self, store: Store) -> "Desk":
-        """The witness of one cell."""
+        """The witness of one cell, of what it removes, too."""
+        expire = store.cell.expire
+
+        def noted(keys: Sequence[Key]) -> None:
+            expire(keys)
+            for key in keys:
+                known = Key(key.partition.partition(INCARNATION_MARK)[0], key.sort)
+                self._removed_us.setdefault(known, self._world.scheduler.now_us)
+
+        store.cell.expire = noted  # type: ignore[method-assign]
         return Desk(self, store)
+
+    def was_removed(self, key: Key, until_us: int) -> bool:
+        """Whether a cell removed the item before, as one that nobody needs."""
+        return self._removed_us.get(key, until_us) < until_us
+
+    def placement(self, group: str, time_us: int) -> Placement:
+        """The group's placement at that time."""
+        return [placement for us, placement in self.placed_us[group] if us <= time_us][-1]
+
+    def rank(self, key: Key, at: Replica, until_us: int | None) -> tuple[int, int]:
+        """Revision and epoch of an item in a member by then (None: at last)."""
+        there = [
+            write.image
+            for write in self.writes.get(key, ())
+            if write.at == at and (until_us is None or write.time_us <= until_us)
+        ]
+        return rank_of(there[-1] if there else None)
 
     def placed(self, placement: Placement) -> None:
         """A group's placement was changed."""

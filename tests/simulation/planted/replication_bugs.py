@@ -1,0 +1,341 @@
+"""Planted bugs of replicated cells; see bugs.py. They show in universes of such cells."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from control_plane.places import changes
+from control_plane.places.takeover import WaitingCell
+from data_plane.bag.lane import Lane
+from data_plane.ports import (
+    ALWAYS,
+    Absent,
+    AnyOf,
+    Append,
+    Appended,
+    Attributes,
+    CellUnavailableError,
+    Condition,
+    Item,
+    Key,
+    LessThan,
+    Tallies,
+    Update,
+    Written,
+    no_tallies,
+)
+from data_plane.replication import chain, copying, fanout
+from data_plane.replication.chain import EPOCH, Chain
+from data_plane.replication.copying import Position
+from data_plane.replication.fanout import Fanout
+from data_plane.replication.member_cell import MemberCell, members_of
+from data_plane.replication.placement import Member, Placement
+from tests.simulation.oracle import Violation
+from tests.simulation.planted import PlantedBug, planted
+from tests.simulation.replicated import manager
+from tests.simulation.replicated.universe import run
+
+_update = Fanout.update
+_cover = Lane.cover
+_copy = manager._Work._copy
+_hand_down = chain._hand_down
+_without = changes.without
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationBug:
+    """As PlantedBug, in universes of `fifo` queues or others. `seed` is the first that shows it."""
+
+    name: str
+    invariants: frozenset[str]
+    patches: tuple[tuple[Any, str, Any], ...]
+    seed: int
+    fifo: bool = True
+
+
+def replication_seeds_to_find(
+    bug: ReplicationBug, seeds_max: int, first: int = 0
+) -> tuple[int, Violation] | None:
+    """How many seeds it takes until one shows it, and how."""
+    with planted(PlantedBug(bug.name, bug.invariants, bug.patches)):
+        for seed in range(first, first + seeds_max):
+            for violation in run(seed, fifo=bug.fifo).violations:
+                if violation.invariant in bug.invariants:
+                    return seed + 1, violation
+    return None
+
+
+# Chains
+
+
+def _read_the_head(self: Chain) -> tuple[MemberCell, list[MemberCell]]:
+    return members_of(self._placement(), self._cells)[0], []
+
+
+async def _leave_it_half_way(
+    _at: Placement, _others: Sequence[MemberCell], _key: Key, written: Written
+) -> Written:
+    return Written(applied=False, before=chain._bare(written.before), time_ms=written.time_ms)
+
+
+def _any_epoch(_epoch: int) -> AnyOf:
+    return (Absent(EPOCH), LessThan(EPOCH, 1 << 60))
+
+
+def _never_stale(_at: Placement, _occupant: Attributes | None) -> None:
+    return None
+
+
+async def _without_the_last(
+    at: Placement,
+    others: Sequence[MemberCell],
+    key: Key,
+    image: Attributes,
+    tallies: Tallies = no_tallies,
+) -> int:
+    """The last member has it soon, or never."""
+    if not others:
+        return 0
+    latest_ms = await _hand_down(at, others[:-1], key, image, tallies)
+    try:
+        return max(latest_ms, await _hand_down(at, others[-1:], key, image, tallies))
+    except CellUnavailableError:
+        return latest_ms
+
+
+async def _let_have_nothing(_joining: object, _found: object) -> None:
+    return None
+
+
+def _nobody_joined(_used: Placement, _present: Placement) -> None:
+    return None
+
+
+# Placements and copies
+
+
+async def _overwrite(target: MemberCell, item: Item) -> None:
+    await target.put(item.key, item.attributes, ALWAYS)
+
+
+def _unchecked(_before: Placement, _after: Placement) -> None:
+    return None
+
+
+def _same_incarnation(placement: Placement, cell: str, now_us: int) -> Placement:
+    if any(member.cell == cell for member in placement.members):
+        return placement
+    joining = Member(cell, incarnation=0, full=False)
+    return changes._next(placement, (*placement.members, joining), now_us)
+
+
+def _behind_the_others(
+    placement: Placement, cell: str, factor: int, now_us: int, **options: Any
+) -> Placement:
+    """The first member is not dropped, and becomes the last one."""
+    first, *others = placement.members
+    if first.cell != cell or not all(member.full for member in others) or not others:
+        return _without(placement, cell, factor, now_us, **options)
+    return changes._next(placement, (*others, first), now_us)
+
+
+async def _copy_across_epochs(self: Any, at: Placement) -> bool:
+    epoch, position = self._copied.get(at.group, (at.epoch, Position()))
+    if epoch != at.epoch:
+        self._copied[at.group] = (at.epoch, position)
+    return await _copy(self, at)
+
+
+# Independent cells
+
+
+async def _acknowledge_any(self: Fanout, record: Append) -> Appended:
+    """One member that has it is enough."""
+    at = self._placement()
+    key = Key(
+        record.partition,
+        (record.proposed_us + record.delay_us).to_bytes(8, "big") + record.suffix,
+    )
+    item = {**record.attributes, "t": record.proposed_us}
+    outcomes = await self._waits.all_of(
+        [member.put(key, item) for member in members_of(at, self._cells)]
+    )
+    done = [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
+    if not done:
+        raise CellUnavailableError("no member has it")
+    return Appended(key, record.proposed_us, max(written.time_ms for written in done))
+
+
+async def _forget_deletes(
+    self: Fanout,
+    key: Key,
+    change: Update,
+    condition: Condition = ALWAYS,
+    tallies: Tallies = no_tallies,
+) -> Written:
+    if "d" in change.add:
+        return await self._decider()[1].update(key, change, condition, tallies)
+    return await _update(self, key, change, condition, tallies)
+
+
+def _replay_all(condition: Condition) -> Condition:
+    return condition
+
+
+def _tell_by_the_new_map(
+    self: Fanout, _at: Placement, key: Key, play: Callable[[MemberCell], Awaitable[Written]]
+) -> None:
+    for member in self._placement().members[1:]:
+        self._remember(member._replace(full=True), fanout._Change(key, play, self.now_us()))
+
+
+async def _complete_nothing(_self: Fanout, _item: Item) -> None:
+    return None
+
+
+def _cover_what_nobody_knows(self: Lane, _shared: Mapping[bytes, Attributes] | None = None) -> None:
+    _cover(self)
+
+
+def _one_for_all(_self: WaitingCell) -> str:
+    return ""
+
+
+DELIVERED = frozenset({"acknowledged is delivered"})
+DELETED = frozenset({"deletes last"})
+ORDER = frozenset({"revisions never rise along the chain"})
+ONCE = frozenset({"slots are written once", "duplicates are stored once"})
+FIFO_ANY = (
+    DELIVERED
+    | DELETED
+    | ORDER
+    | ONCE
+    | frozenset(
+        {
+            "a group is held",
+            "members agree",
+            "visibility is respected",
+            "receive counts grow",
+            "groups stay in order",
+            "messages are intact",
+        }
+    )
+)
+
+CHAIN_BUGS: Final = (
+    ReplicationBug("the head is read", FIFO_ANY, ((Chain, "_readers", _read_the_head),), 0),
+    ReplicationBug(
+        "occupants stay half way",
+        FIFO_ANY | {"nothing breaks"},
+        ((chain, "_refused", _leave_it_half_way),),
+        0,
+    ),
+    ReplicationBug(
+        "copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), 0
+    ),
+    ReplicationBug(
+        "any epoch will do",
+        FIFO_ANY,
+        ((chain, "_not_later", _any_epoch), (chain, "_check_epoch", _never_stale)),
+        0,
+    ),
+    ReplicationBug(
+        "acknowledged before the last member has it",
+        FIFO_ANY,
+        ((chain, "_hand_down", _without_the_last),),
+        0,
+    ),
+    ReplicationBug("no grace for who joins", FIFO_ANY, ((manager, "GRACE_US", 0),), 0),
+    ReplicationBug(
+        "a copy goes on at another epoch",
+        FIFO_ANY,
+        ((manager._Work, "_copy", _copy_across_epochs),),
+        0,
+    ),
+    ReplicationBug(
+        "who comes back has its old incarnation",
+        FIFO_ANY,
+        ((changes, "with_joining", _same_incarnation), (changes, "check_change", _unchecked)),
+        0,
+    ),
+    ReplicationBug(
+        "the head goes behind the others",
+        FIFO_ANY,
+        ((changes, "without", _behind_the_others), (changes, "check_change", _unchecked)),
+        0,
+    ),
+    ReplicationBug(
+        "who joins does not get what is read",
+        FIFO_ANY,
+        ((chain, "_let_have", _let_have_nothing),),
+        0,
+    ),
+    ReplicationBug(
+        "a write counts that a member missed",
+        FIFO_ANY,
+        ((chain, "check_joined", _nobody_joined),),
+        0,
+    ),
+)
+
+FANOUT_BUGS: Final = (
+    ReplicationBug(
+        "acknowledged before the last member has it",
+        DELIVERED,
+        ((Fanout, "append", _acknowledge_any),),
+        0,
+        fifo=False,
+    ),
+    ReplicationBug(
+        "nobody is told of deletes", DELETED, ((Fanout, "update", _forget_deletes),), 0, fifo=False
+    ),
+    ReplicationBug(
+        "leases are told under their conditions",
+        frozenset({"leases are told"}),
+        ((fanout, "_replayed", _replay_all),),
+        0,
+        fifo=False,
+    ),
+    ReplicationBug(
+        "who serves next is not told",
+        DELETED,
+        ((Fanout, "_tell", _tell_by_the_new_map),),
+        0,
+        fifo=False,
+    ),
+    ReplicationBug(
+        "an earlier attempt counts where one member has it",
+        DELIVERED,
+        ((Fanout, "complete", _complete_nothing),),
+        0,
+        fifo=False,
+    ),
+    ReplicationBug(
+        "low-water mark past leases that nobody was told of",
+        DELIVERED,
+        ((Lane, "cover", _cover_what_nobody_knows),),
+        0,
+        fifo=False,
+    ),
+    ReplicationBug(
+        "what another member granted is remembered",
+        DELIVERED,
+        ((WaitingCell, "decider", _one_for_all),),
+        0,
+        fifo=False,
+    ),
+    ReplicationBug(
+        "copies go over what is newer",
+        DELETED,
+        ((copying, "copy_item", _overwrite),),
+        0,
+        fifo=False,
+    ),
+    ReplicationBug(
+        "no grace for who joins",
+        DELIVERED | DELETED,
+        ((manager, "GRACE_US", 0),),
+        0,
+        fifo=False,
+    ),
+)
