@@ -129,6 +129,9 @@ lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade serve.in -o serve.txt
 	cd requirements && $(COMPILE) --upgrade -c serve.txt --override overrides.in \
 		$(addprefix --no-emit-package ,click pyyaml setuptools) lambda.in -o lambda.txt
+	cd requirements && $(COMPILE) --upgrade -c lambda.txt -c serve.txt --override overrides.in \
+		$(addprefix --no-emit-package ,click pyyaml setuptools) lambda-usage.in \
+		-o lambda-usage.txt
 	cd requirements && $(COMPILE) --upgrade -c serve.txt --override overrides.in test.in -o test.txt
 	cd requirements && $(COMPILE) --upgrade -c test.txt --override overrides.in cells.in -o cells.txt
 	cd requirements && $(COMPILE) --upgrade -c test.txt --override overrides.in lint.in -o lint.txt

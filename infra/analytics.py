@@ -15,7 +15,7 @@ from infra.options import StageOptions
 from infra.service import USAGE_PREFIX
 
 RECORDS: Final = f"{USAGE_PREFIX}/records"
-"""Folder of the records, filed by the hour: control_plane/serverless/usage.py."""
+"""Folder of the records, filed by the hour: data_plane/usage/place.py."""
 
 COLUMNS: Final = (
     ("schema", "string"),
@@ -37,6 +37,7 @@ COLUMNS: Final = (
 """Of a usage record, in its order."""
 
 _PARTITIONS: Final = (("date", "string"), ("hour", "string"))
+_PARQUET: Final = "org.apache.hadoop.hive.ql.io.parquet"
 _SINCE: Final = "2026-01-01"
 _GLUE_VERSION: Final = "5.0"
 _WORKER: Final = "G.1X"
@@ -135,7 +136,7 @@ def _usage_table(location: str) -> glue.CfnTable.TableInputProperty:
         description="What front ends served: docs/usage.md",
         table_type="EXTERNAL_TABLE",
         parameters={
-            "classification": "json",
+            "classification": "parquet",
             "projection.enabled": "true",
             "projection.date.type": "date",
             "projection.date.format": "yyyy-MM-dd",
@@ -149,10 +150,10 @@ def _usage_table(location: str) -> glue.CfnTable.TableInputProperty:
         storage_descriptor=glue.CfnTable.StorageDescriptorProperty(
             location=f"{location}/",
             columns=_columns(COLUMNS),
-            input_format="org.apache.hadoop.mapred.TextInputFormat",
-            output_format="org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
+            input_format=f"{_PARQUET}.MapredParquetInputFormat",
+            output_format=f"{_PARQUET}.MapredParquetOutputFormat",
             serde_info=glue.CfnTable.SerdeInfoProperty(
-                serialization_library="org.openx.data.jsonserde.JsonSerDe"
+                serialization_library=f"{_PARQUET}.serde.ParquetHiveSerDe"
             ),
         ),
     )

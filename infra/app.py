@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import aws_cdk as cdk
-from aws_cdk import aws_lambda as lambda_
 
 from infra.analytics import AnalyticsStack
+from infra.bundle import FunctionCode
 from infra.cluster import ClusterStack
 from infra.monitoring import MonitoringStack
 from infra.names import NamesStack
@@ -30,7 +30,7 @@ class Stacks:
 def build(
     app: cdk.App,
     stage: StageOptions,
-    code: lambda_.Code,
+    code: FunctionCode,
     *,
     account: str | None,
     region: str | None,

@@ -1,4 +1,4 @@
-"""The files of all functions: both planes, `app.py`, and the wheels of the Lambda runtime.
+"""The files of functions: both planes, `app.py`, and the wheels of the Lambda runtime.
 
 Nothing of it is built on this machine: pip takes wheels for the runtime's platform by a lock with
 hashes, and keeps them in a folder, so that the next time needs no network. The asset's hash is that
@@ -23,6 +23,10 @@ from infra.options import RUNTIMES, ServiceOptions
 
 ROOT: Final = Path(__file__).parents[1]
 LOCK: Final = ROOT / "requirements" / "lambda.txt"
+USAGE_LOCK: Final = ROOT / "requirements" / "lambda-usage.txt"
+"""Of the function that stores usage records, which alone needs a big package for Parquet."""
+
+LOCKS: Final = (LOCK, USAGE_LOCK)
 WHEELS: Final = ROOT / "build" / "wheels"
 
 SIZE_BYTES_MAX: Final = 250 * 1024 * 1024
@@ -39,6 +43,8 @@ _PLANES: Final = ("data_plane", "control_plane")
 _SUFFIXES: Final = frozenset({".py", ".json"})
 _LOCK_HASH_CHARS: Final = 16
 _LEFT_OUT: Final = frozenset({"__pycache__", "tests", "bin"})
+_NOT_USED: Final = ("include", "*flight*")
+"""Of pyarrow: headers, and a remote protocol. Nothing else of it is linked to them."""
 
 _MACHINES: Final = {"arm64": "aarch64", "x86_64": "x86_64"}
 _GLIBC_MINOR_OLDEST: Final = 17
@@ -65,21 +71,25 @@ def is_compiled(options: ServiceOptions, version: tuple[int, int] = sys.version_
     return RUNTIMES[options.runtime] == version
 
 
-def digest(options: ServiceOptions) -> str:
+def digest(options: ServiceOptions, lock: Path | None = None) -> str:
     """What the asset is known by: the hash of all that goes in."""
+    lock = lock or LOCK
     kind = f"{options.runtime} {options.architecture} {is_compiled(options)}"
     whole = hashlib.sha256(kind.encode())
-    for path in (*sources(), LOCK.relative_to(ROOT), Path(__file__).relative_to(ROOT)):
+    for path in (*sources(), lock.relative_to(ROOT), Path(__file__).relative_to(ROOT)):
         content = hashlib.sha256((ROOT / path).read_bytes()).hexdigest()
         whole.update(f"\n{path.as_posix()} {content}".encode())
     return whole.hexdigest()
 
 
-def stage(options: ServiceOptions, target: Path) -> None:
+def stage(options: ServiceOptions, target: Path, lock: Path | None = None) -> None:
     """Lay the asset's files in a directory. Raises AssetError."""
-    _install(options, target)
+    _install(options, target, lock or LOCK)
     for path in [path for path in target.rglob("*") if path.name in _LEFT_OUT and path.is_dir()]:
         shutil.rmtree(path, ignore_errors=True)
+    for pattern in _NOT_USED:
+        for path in (target / "pyarrow").glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
     for path in sources():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / path, target / path)
@@ -112,14 +122,15 @@ def platforms(options: ServiceOptions) -> list[str]:
     return [*tags, f"manylinux2014_{machine}"]
 
 
-def fetch(options: ServiceOptions) -> Path:
+def fetch(options: ServiceOptions, lock: Path | None = None) -> Path:
     """The folder with the wheels of the lock, filled if it is not there. Raises AssetError."""
-    lock = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:_LOCK_HASH_CHARS]
-    wheels = WHEELS / f"{options.runtime}-{options.architecture}-{lock}"
+    lock = lock or LOCK
+    locked = hashlib.sha256(lock.read_bytes()).hexdigest()[:_LOCK_HASH_CHARS]
+    wheels = WHEELS / f"{options.runtime}-{options.architecture}-{locked}"
     if not wheels.exists():
         with tempfile.TemporaryDirectory(dir=_made(WHEELS)) as folder:
             fetched = _made(Path(folder) / "wheels")
-            _pip("download", "--dest", str(fetched), *_wheels_alone(options))
+            _pip("download", "--dest", str(fetched), *_wheels_alone(options, lock))
             try:
                 fetched.rename(wheels)
             except OSError:
@@ -129,19 +140,20 @@ def fetch(options: ServiceOptions) -> Path:
     return wheels
 
 
-def _install(options: ServiceOptions, target: Path) -> None:
-    source = ("--no-index", "--find-links", str(fetch(options)))
-    _pip("install", "--no-compile", "--target", str(target), *source, *_wheels_alone(options))
+def _install(options: ServiceOptions, target: Path, lock: Path) -> None:
+    source = ("--no-index", "--find-links", str(fetch(options, lock)))
+    wheels = _wheels_alone(options, lock)
+    _pip("install", "--no-compile", "--target", str(target), *source, *wheels)
 
 
-def _wheels_alone(options: ServiceOptions) -> tuple[str, ...]:
+def _wheels_alone(options: ServiceOptions, lock: Path) -> tuple[str, ...]:
     """What makes pip take what the runtime takes, as the lock says, and run nothing."""
     version = ".".join(map(str, RUNTIMES[options.runtime]))
     return (
         *("--require-hashes", "--no-deps", "--only-binary", ":all:"),
         *("--implementation", "cp", "--python-version", version),
         *(word for tag in platforms(options) for word in ("--platform", tag)),
-        *("--requirement", str(LOCK)),
+        *("--requirement", str(lock)),
     )
 
 

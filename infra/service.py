@@ -10,6 +10,7 @@ from aws_cdk import aws_logs_destinations as logs_destinations
 from aws_cdk import aws_sqs as sqs
 
 from infra import permissions
+from infra.bundle import FunctionCode
 from infra.doors import RestDoor, add_function_url
 from infra.findings import accept
 from infra.functions import Function, FunctionShape
@@ -46,7 +47,7 @@ class ServiceStack(cdk.Stack):
         id: str,
         stage: StageOptions,
         state: StateStack,
-        code: lambda_.Code,
+        code: FunctionCode,
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, id, **kwargs)
@@ -166,6 +167,7 @@ class ServiceStack(cdk.Stack):
                     permissions.send_to(self.undelivered),
                 ],
             ),
+            self._code.usage,
         )
         lambda_.CfnEventInvokeConfig(
             self,
@@ -189,8 +191,10 @@ class ServiceStack(cdk.Stack):
             )
         return function
 
-    def _function(self, id: str, shape: FunctionShape) -> Function:
-        function = Function(self, id, self._stage, self._code, shape)
+    def _function(
+        self, id: str, shape: FunctionShape, code: lambda_.Code | None = None
+    ) -> Function:
+        function = Function(self, id, self._stage, code or self._code.all, shape)
         accept(function.role, permissions.reasons(self._state, USAGE_PREFIX))
         return function
 

@@ -8,65 +8,36 @@ did not come, is seen.
 
 import logging
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from gzip import BadGzipFile
 from gzip import decompress as gunzip
 from hashlib import sha256
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final
 from zlib import error as ZlibError  # noqa: N812 - zlib's own name is no class's
 
 import msgspec
-from msgspec import Meta
 
-from data_plane.core.utc import utc_time
 from data_plane.frontend.served import Served
 from data_plane.ports import Blobs, Entropy
+from data_plane.usage.place import objects_of
+from data_plane.usage.record import (
+    NAME_CHARS_MAX,
+    SCHEMA,
+    US_PER_MINUTE,
+    WRITER_BYTES,
+    UsageRecord,
+    hour_folder,
+    status_class,
+    units_of,
+)
 
-SCHEMA: Final = "tidegate.usage/1"
 PATTERN: Final = f'"{SCHEMA.partition("/")[0]}"'
 """What the subscription asks for: lines of every version, damaged ones among them."""
 
-UNIT_BYTES: Final = 64 * 1024
-"""SQS bills each so much of a request, begun ones included, as one request."""
-
-_WRITER_BYTES: Final = 8
-_US_PER_MINUTE: Final = 60_000_000
-_MINUTES_PER_HOUR: Final = 60
-_MS_PER_S: Final = 1_000
-_NAME_CHARS_MAX: Final = 128
-_INT64_MAX: Final = (1 << 63) - 1
+_MS_PER_MINUTE: Final = 60_000
 _CONTROL: Final = "CONTROL_MESSAGE"
 
 LOG: Final = logging.getLogger(__name__)
-
-Count = Annotated[int, Meta(ge=0, le=_INT64_MAX)]
-Name = Annotated[str, Meta(max_length=_NAME_CHARS_MAX)]
-
-
-class UsageRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a front end served for one account, queue and operation within a minute.
-
-    `writer` and `number` are the record's identity; a writer counts from 1 without gaps. `minute`
-    is counted since the epoch, UTC. `status` is the class of the HTTP status, `code` that of the
-    error, or "". `units` are the chunks of 64 KiB that the requests' messages take, at least one
-    for each request.
-    """
-
-    schema: Literal["tidegate.usage/1"]
-    writer: Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
-    number: Annotated[int, Meta(ge=1, le=_INT64_MAX)]
-    minute: Count
-    account: Annotated[str, Meta(pattern="^([0-9]{12})?$")]
-    region: Name
-    queue: Name
-    operation: Name
-    status: Literal["2xx", "3xx", "4xx", "5xx"]
-    code: Name
-    requests: Annotated[int, Meta(ge=1, le=_INT64_MAX)]
-    units: Annotated[int, Meta(ge=1, le=_INT64_MAX)]
-    messages: Count
-    bytes: Count
-    failed_entries: Count
 
 
 class _LogEvent(msgspec.Struct, frozen=True):
@@ -111,25 +82,20 @@ def usage_line(served: Served, writer: str, number: int) -> str:
         schema=SCHEMA,
         writer=writer,
         number=number,
-        minute=served.finished_us // _US_PER_MINUTE,
+        minute=served.finished_us // US_PER_MINUTE,
         account=served.account,
-        region=served.region[:_NAME_CHARS_MAX],
+        region=served.region[:NAME_CHARS_MAX],
         queue=served.queue,
         operation=served.operation,
-        status=_status_class(served.status),
+        status=status_class(served.status),
         code=served.code,
         requests=1,
-        units=max(1, -(-served.bytes // UNIT_BYTES)),
+        units=units_of(served.bytes),
         messages=served.messages,
         bytes=served.bytes,
         failed_entries=served.failed_entries,
     )
     return _encode(record).decode()
-
-
-def _status_class(status: int) -> Literal["2xx", "3xx", "4xx", "5xx"]:
-    classes: tuple[Literal["2xx", "3xx", "4xx", "5xx"], ...] = ("2xx", "3xx", "4xx", "5xx")
-    return classes[status // 100 - 2]
 
 
 class UsageLines:
@@ -147,7 +113,7 @@ class UsageLines:
 
     def served(self, served: Served) -> None:
         """Write the line of a request that was answered."""
-        self._writer = self._writer or self._entropy.random_bytes(_WRITER_BYTES).hex()
+        self._writer = self._writer or self._entropy.random_bytes(WRITER_BYTES).hex()
         self._number += 1
         self._write(usage_line(served, self._writer, self._number) + "\n")
 
@@ -161,17 +127,22 @@ async def store(event: Mapping[str, Any], blobs: Blobs) -> dict[str, int]:
     Objects are named by what they hold, so that a delivery that is repeated stores the same again.
     Raises DamagedDeliveryError, CellUnavailableError; then Lambda repeats the delivery.
     """
-    objects: dict[str, list[bytes]] = {}
-    counts = {"records": 0, "malformed": 0}
-    for kind, hour, line in _sorted_out(_read(event)):
-        objects.setdefault(f"{kind}/{_hour_name(hour)}", []).append(line)
-        counts[kind] += 1
-    for folder, lines in objects.items():
-        content = b"".join(line + b"\n" for line in lines)
-        await blobs.put(f"{folder}/{sha256(content).hexdigest()}.jsonl", content)
-    if counts["malformed"]:
-        LOG.error("%d usage lines are malformed", counts["malformed"])
-    return {**counts, "objects": len(objects)}
+    records, malformed = _sorted_out(_read(event))
+    objects = [
+        *objects_of(sorted(records, key=lambda record: (record.writer, record.number))),
+        *(_object_of(folder, lines) for folder, lines in malformed.items()),
+    ]
+    for name, content in objects:
+        await blobs.put(name, content)
+    count = sum(map(len, malformed.values()))
+    if count:
+        LOG.error("%d usage lines are malformed", count)
+    return {"records": len(records), "malformed": count, "objects": len(objects)}
+
+
+def _object_of(folder: str, lines: list[bytes]) -> tuple[str, bytes]:
+    content = b"".join(line + b"\n" for line in lines)
+    return f"{folder}/{sha256(content).hexdigest()}.jsonl", content
 
 
 def _read(event: Mapping[str, Any]) -> _Delivery:
@@ -185,15 +156,16 @@ def _read(event: Mapping[str, Any]) -> _Delivery:
     return delivery
 
 
-def _sorted_out(delivery: _Delivery) -> Iterable[tuple[str, int, bytes]]:
-    """The kind of each line, the hour it is filed under, and how it is stored."""
-    if delivery.message_type == _CONTROL:
-        return
-    for event in delivery.log_events:
+def _sorted_out(delivery: _Delivery) -> tuple[list[UsageRecord], dict[str, list[bytes]]]:
+    """The records, and the other lines as they are kept, by folder."""
+    records: list[UsageRecord] = []
+    malformed: dict[str, list[bytes]] = {}
+    for event in delivery.log_events if delivery.message_type != _CONTROL else ():
         for line in filter(None, event.message.split("\n")):
             try:
-                record = _decode_record(line)
+                records.append(_decode_record(line))
             except msgspec.DecodeError as error:
+                folder = f"malformed/{hour_folder(event.timestamp // _MS_PER_MINUTE)}"
                 kept = _Malformed(
                     str(error),
                     delivery.log_group,
@@ -202,12 +174,5 @@ def _sorted_out(delivery: _Delivery) -> Iterable[tuple[str, int, bytes]]:
                     event.timestamp,
                     line,
                 )
-                minute = event.timestamp // _MS_PER_S // 60
-                yield "malformed", minute // _MINUTES_PER_HOUR, _encode(kept)
-            else:
-                yield "records", record.minute // _MINUTES_PER_HOUR, _encode(record)
-
-
-def _hour_name(hour: int) -> str:
-    at = utc_time(hour * 3600)
-    return f"date={at.year:04}-{at.month:02}-{at.day:02}/hour={at.hour:02}"
+                malformed.setdefault(folder, []).append(_encode(kept))
+    return records, malformed

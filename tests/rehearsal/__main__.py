@@ -48,7 +48,8 @@ def main() -> int:
     prefix = own_network()
     # What the functions of a deployment need cannot be had in a network of its own.
     try:
-        asset.fetch(read_stage("emulator").service)
+        for lock in asset.LOCKS:
+            asset.fetch(read_stage("emulator").service, lock)
     except asset.AssetError as error:
         say(f"the deployment is left out: {error}")
     if prefix:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from infra.asset import AssetError, fetch
+from infra.asset import LOCKS, AssetError, fetch
 from infra.options import ServiceOptions
 from tests.rehearsal.processes import UnavailableError
 
@@ -33,7 +33,8 @@ log_days = 1
 def fetch_wheels() -> None:
     """Have the wheels of the functions on this machine. Raises UnavailableError."""
     try:
-        fetch(ServiceOptions(runtime=RUNTIME, architecture=ARCHITECTURE))
+        for lock in LOCKS:
+            fetch(ServiceOptions(runtime=RUNTIME, architecture=ARCHITECTURE), lock)
     except AssetError as error:
         raise UnavailableError(f"the wheels of the functions: {error}") from error
 

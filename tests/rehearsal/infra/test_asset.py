@@ -30,6 +30,32 @@ def test_it_has_room_in_a_function(staged: Path, record_property: Any) -> None:
     assert size_bytes < asset.SIZE_BYTES_MAX
 
 
+def test_what_stores_usage_has_parquet_and_room(tmp_path: Path, record_property: Any) -> None:
+    asset.stage(OPTIONS, tmp_path, asset.USAGE_LOCK)
+    size_bytes = asset.size(tmp_path)
+    record_property("says", f"the asset of usage is {size_bytes / 2**20:.1f} MiB of 250")
+
+    assert size_bytes < asset.SIZE_BYTES_MAX
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import app\n"
+        "from data_plane.usage.place import objects_of\n"
+        "from data_plane.usage.record import UsageRecord\n"
+        "record = UsageRecord('tidegate.usage/1', '0' * 16, 1, 0, '', '', '', '', '2xx', '', 1, 1,"
+        " 0, 0, 0)\n"
+        "print(objects_of([record])[0][0])"
+    )
+    done = subprocess.run(
+        [_python("3.11"), "-I", "-S", "-B", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={},
+    )
+    assert done.stdout.startswith("records/date=1970-01-01/hour=00/"), done.stderr
+
+
 def test_it_has_both_planes_and_no_more_than_is_run(staged: Path) -> None:
     names = {path.relative_to(staged).as_posix() for path in staged.rglob("*")}
 

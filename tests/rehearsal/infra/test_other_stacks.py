@@ -6,7 +6,7 @@ import pytest
 
 from control_plane.cluster.state_machine import definition
 from control_plane.serverless.tasks import TASKS
-from control_plane.serverless.usage import UsageRecord
+from data_plane.usage.record import UsageRecord
 from infra.options import MonitoringOptions, StageOptions
 from tests.rehearsal.infra.synthesis import (
     EVERYTHING,

@@ -16,6 +16,7 @@ def test_what_differs_has_another_hash(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert asset.digest(ServiceOptions(runtime="python3.12", architecture="x86_64")) != before
     assert asset.digest(ServiceOptions(runtime="python3.11", architecture="arm64")) != before
+    assert asset.digest(OPTIONS, asset.USAGE_LOCK) != before
     monkeypatch.setattr(asset, "LOCK", ROOT / "requirements" / "serve.txt")
     assert asset.digest(OPTIONS) != before
 

@@ -6,10 +6,12 @@ import gzip
 import json
 from dataclasses import dataclass
 from hashlib import sha256
+from io import BytesIO
 from typing import Any
 
 import msgspec
 import pytest
+from pyarrow import parquet
 
 from control_plane.serverless import usage
 from control_plane.serverless.usage import DamagedDeliveryError, UsageLines, store, usage_line
@@ -71,11 +73,19 @@ class Place:
 
         return asyncio.run(read())
 
-    def lines(self, kind: str) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, Any]]:
+        return [
+            row
+            for name, content in self.objects().items()
+            if name.startswith("records/")
+            for row in parquet.read_table(BytesIO(content)).to_pylist()
+        ]
+
+    def malformed(self) -> list[dict[str, Any]]:
         return [
             json.loads(line)
             for name, content in self.objects().items()
-            if name.startswith(f"{kind}/")
+            if name.startswith("malformed/")
             for line in content.splitlines()
         ]
 
@@ -145,11 +155,11 @@ def test_copies_of_a_sandbox_that_has_served_nothing_have_names_of_their_own() -
 
 
 def test_a_delivery_is_an_object_named_by_its_content(place: Place) -> None:
-    lines = [usage_line(ANSWERED, WRITER, number) + "\n" for number in (1, 2)]
+    lines = [usage_line(ANSWERED, WRITER, number) + "\n" for number in (2, 1)]
     assert place.store(delivery(*lines)) == {"records": 2, "malformed": 0, "objects": 1}
     ((name, content),) = place.objects().items()
-    assert name == f"records/date=2025-11-22/hour=11/{sha256(content).hexdigest()}.jsonl"
-    assert content.decode() == "".join(lines)
+    assert name == f"records/date=2025-11-22/hour=11/{sha256(content).hexdigest()}.parquet"
+    assert place.records() == [json.loads(line) for line in sorted(lines)]
 
 
 def test_a_delivery_that_is_repeated_stores_the_same_bytes(place: Place) -> None:
@@ -194,11 +204,11 @@ def changed(**members: object) -> str:
 def test_a_line_that_is_no_record_is_kept_apart_with_the_reason(place: Place, line: str) -> None:
     good = usage_line(ANSWERED, WRITER, 2)
     assert place.store(delivery(line, good)) == {"records": 1, "malformed": 1, "objects": 2}
-    (kept,) = place.lines("malformed")
+    (kept,) = place.malformed()
     assert (kept["line"], kept["time_ms"]) == (line, MINUTE * 60_000)
     assert kept["reason"]
     assert kept["log_stream"].startswith("2025/11/22/")
-    assert place.lines("records") == [json.loads(good)]
+    assert place.records() == [json.loads(good)]
 
 
 def test_text_from_outside_breaks_no_line(place: Place) -> None:

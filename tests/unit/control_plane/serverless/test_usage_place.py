@@ -1,11 +1,14 @@
 """From an answer at a door to an object in S3, through what CloudWatch Logs makes of lines."""
 
+import json
 from collections.abc import Iterator
+from io import BytesIO
 from typing import Any
 
 import boto3
 import pytest
 from moto import mock_aws
+from pyarrow import parquet
 
 from control_plane.serverless.sandbox import Sandbox
 from control_plane.serverless.settings import VariableError
@@ -53,7 +56,8 @@ def test_lines_of_answers_become_one_object_however_often_they_are_delivered(
         assert opened.store(delivery(*lines)) == {"records": 3, "malformed": 0, "objects": 1}
     ((key, content),) = objects(bucket).items()
     assert key.startswith(f"{folder}records/date=2025-11-22/hour=11/")
-    assert content.decode() == "".join(lines)
+    stored = parquet.read_table(BytesIO(content)).to_pylist()
+    assert stored == [json.loads(line) for line in lines]
 
 
 def test_without_a_place_the_function_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:
