@@ -10,7 +10,7 @@ from control_plane.places.watching import WatchedCell, probe_by_write
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.embedded.failable import FailableCell
 from data_plane.embedded.store import CellOpenError
-from data_plane.ports import Clock
+from data_plane.ports import Cell, Clock
 
 NEW_FOLDER: Final = "cell-{number}"
 """In the data directory, where no setting names others."""
@@ -23,23 +23,43 @@ class FolderCell:
     name: str
     path: Path
     cell: FailableCell
+    clock: Clock
 
-    def watched(self, clock: Clock) -> WatchedCell:
+    @property
+    def where(self) -> str:
+        """The directory."""
+        return str(self.path)
+
+    @property
+    def reason(self) -> str:
+        """Why it has failed, or could not be opened; "" where it is open."""
+        return self.cell.reason
+
+    @property
+    def plain(self) -> Cell:
+        """The cell itself."""
+        return self.cell
+
+    def watched(self) -> WatchedCell:
         """As a watch sees it."""
         return WatchedCell(
-            lambda: probe_by_write(self.cell, clock),
+            lambda: probe_by_write(self.cell, self.clock),
             lambda: self.cell.used_bytes,
             lambda: self.cell.is_full,
             lambda: self.cell.counters.writes,
         )
 
-    async def collect(self, now_us: int) -> None:
+    async def upkeep(self, now_us: int) -> None:
         """A bounded step of removing what has expired. Raises CellUnavailableError."""
         await self.cell.collect(now_us // 1_000_000, COLLECTED_ITEMS_MAX)
 
     def gauges(self) -> Mapping[str, float]:
         """The cell's metrics."""
         return embedded_gauges(self.cell)
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of the directory."""
+        await self.cell.close()
 
 
 class Folders:
@@ -62,9 +82,11 @@ class Folders:
             return EmbeddedCell(directory, self._clock)
 
         try:
-            return FolderCell(name, directory, FailableCell(reopen, self._clock, reopen()))
+            opened = FailableCell(reopen, self._clock, reopen())
+            return FolderCell(name, directory, opened, self._clock)
         except CellOpenError as error:
             reason = str(error)
         except OSError as error:
             reason = f"cannot use {directory}: {error.strerror}"
-        return FolderCell(name, directory, FailableCell(reopen, self._clock, None, reason))
+        failed = FailableCell(reopen, self._clock, None, reason)
+        return FolderCell(name, directory, failed, self._clock)

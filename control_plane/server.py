@@ -26,16 +26,14 @@ from control_plane.metadata_cache.opening import CachePorts, CacheSettings, open
 from control_plane.queues_at_start import CREATED, QueuesAtStart
 from control_plane.root_account import open_root_account
 from control_plane.service import Ground, Service, ServiceSettings
-from control_plane.several_cells import SeveralCells
 from control_plane.several_opening import (
     as_opened,
     check_one_cell,
-    gauges_of,
     open_several,
     served_so_far,
-    states,
 )
 from control_plane.tls import check_tls, tls_files
+from control_plane.together import Together
 from control_plane.usage import Usage, open_usage
 from data_plane import VERSION
 from data_plane.core.deadline import deadline
@@ -78,7 +76,7 @@ class TidegateServer:
         keys: OpenedKeys,
         clock: Clock,
         log: LogWriter,
-        several: SeveralCells | None = None,
+        several: Together | None = None,
         usage: Usage | None = None,
     ) -> None:
         self.settings = settings
@@ -241,7 +239,7 @@ class TidegateServer:
         body = {
             "status": "ok" if healthy else "unavailable",
             "version": VERSION,
-            "cells": {self.opened.name: state} if self.several is None else states(self.several),
+            "cells": {self.opened.name: state} if self.several is None else self.several.states(),
             "authentication": self.settings.auth,
         }
         return HttpResponse(
@@ -263,13 +261,14 @@ class TidegateServer:
         now_us = self.clock.now_us()
         guards = (*self.opened.guards, *self.keys.guards, *self.usage.guards)
         own = {"available": available, "damaged_segments_total": self.engine.damaged_segments}
+        others = self.several.gauges() if self.several is not None else {}
         text = self.metrics.text(
             Gauges(
                 queues,
                 self.http.in_flight,
                 (now_us - self._started_us) / 1_000_000,
                 now_us // 1000,
-                {self.opened.name: {**own, **self.opened.gauges()}, **gauges_of(self.several)},
+                {self.opened.name: {**own, **self.opened.gauges()}, **others},
                 {guard.name: guard.gauges() for guard in guards} | self.cache.gauges(),
                 {"busy": self.overload.busy, "exhausted": self.overload.exhausted},
                 self.usage.gauges(),
@@ -356,7 +355,7 @@ async def _run(
     log = LogWriter(_write_to_stderr, clock, settings.log_level)
     logging.basicConfig(handlers=[LogHandler(log, loop)], level=logging.INFO, force=True)
     loop.set_exception_handler(log.loop_error)
-    several: SeveralCells | None = None
+    several: Together | None = None
     if settings.cells > 1:
         several = await open_several(settings, clock, SystemEntropy())
         opened = as_opened(several)

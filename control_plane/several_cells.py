@@ -1,4 +1,4 @@
-"""Several embedded cells as one service's: watched, failed and brought back, added and removed.
+"""Several embedded cells as one service's: failed and brought back, added and removed.
 
 `control_plane/several_opening.py` opens them. The registry lies on a chain over all of them, whose
 own placement this process sees to; that of the groups is the cluster manager's business.
@@ -6,30 +6,19 @@ own placement this process sees to; that of the groups is the cluster manager's 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from control_plane.cell_folders import FolderCell, Folders
-from control_plane.places.beating import Heart
-from control_plane.places.cached import CachedMap
 from control_plane.places.changes import PlacementChangeError
-from control_plane.places.group_cells import GroupCells, Members, fifo_cells, standard_cells
+from control_plane.places.group_cells import Members
 from control_plane.places.groups import REGISTRY
-from control_plane.places.items import (
-    ACTIVE,
-    DRAINING,
-    EMBEDDED,
-    REMOVED,
-    CellRecord,
-    CellSeen,
-    StoredPlacement,
-)
+from control_plane.places.items import EMBEDDED, CellRecord
 from control_plane.places.own import OWN, OwnPlacement, names_of
-from control_plane.places.placing import GroupPlacing
-from control_plane.places.report import CellCommandError, CellsReport, ToldCell, ToldGroup
-from control_plane.places.stored import PlaceMap, Places, StalePlanError
-from control_plane.places.watching import STORED_PROBE, CellWatch, WatchedCell
+from control_plane.places.report import CellCommandError
+from control_plane.places.stored import StalePlanError
+from control_plane.places.watching import STORED_PROBE
+from control_plane.together import Together
 from data_plane.embedded.store import CellOpenError
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
 from data_plane.replication.placement import INCARNATION_MARK, partition_of
@@ -37,9 +26,8 @@ from data_plane.replication.placement import INCARNATION_MARK, partition_of
 REGISTRY_DOWN_US: Final = 1_500_000
 """A cell that fails for so long leaves the registry's chain, without which nothing is decided."""
 
-BEAT_PERIOD_S: Final = 2.0
-WATCH_PERIOD_S: Final = 0.5
-SHIP_PERIOD_S: Final = 0.05
+GRACE_US: Final = 10_000_000
+"""No request of this process is older, and no other process has its cells."""
 
 _OF_REGISTRY: Final = frozenset(f"{kind}|" for kind in "ACDIJKMNPQWXY")
 """How partitions of the registry begin (docs/storage.md); no partition of messages does."""
@@ -53,37 +41,31 @@ _GIVEN_UP_BY_HAND: Final = "an operator has failed it"
 
 LOG: Final = logging.getLogger(__name__)
 
-Step = tuple[float, Callable[[], Awaitable[object]]]
-"""What is to be done over and over again, and after how many seconds."""
-
 
 @dataclass(slots=True)
 class Opened:
-    """The cells of a service by their names, in the forms in which they are asked for."""
+    """Opened directories by the names of their cells, which are stored as `paths`."""
 
     folders: dict[str, FolderCell] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
     plain: dict[str, Cell] = field(default_factory=dict)
-    watched: dict[str, WatchedCell] = field(default_factory=dict)
 
-    def add(self, folder: FolderCell, path: str, clock: Clock) -> None:
-        """Another cell, in a directory that is stored as `path`."""
+    def add(self, folder: FolderCell, path: str) -> None:
+        """Another cell."""
         self.folders[folder.name] = folder
         self.paths[folder.name] = path
         self.plain[folder.name] = folder.cell
-        self.watched[folder.name] = folder.watched(clock)
 
     def drop(self, name: str) -> FolderCell:
         """One less."""
-        del self.plain[name], self.watched[name], self.paths[name]
+        del self.plain[name], self.paths[name]
         return self.folders.pop(name)
 
 
-class SeveralCells:
-    """What a server of several embedded cells is made of. It belongs to the running event loop.
+class SeveralCells(Together):
+    """The embedded cells of a server. It is the CellsControl of operations."""
 
-    It is the CellsControl of operations. `manager` answers what the cluster manager tells.
-    """
+    grace_us = GRACE_US
 
     def __init__(  # noqa: PLR0913, PLR0917 - what it is made of, and three ports
         self,
@@ -94,60 +76,29 @@ class SeveralCells:
         entropy: Entropy,
         waits: Waits,
     ) -> None:
+        def registry(members: Members) -> tuple[Cell, Cell]:
+            chain = members.chain(REGISTRY)
+            return chain, members.placed(chain)
+
+        super().__init__(registry, own, cells.plain, clock, entropy, waits)
         self.cells = cells
         self.own = own
-        self._clock = clock
-        self._entropy = entropy
         self._folders = folders
-        self._probes: set[asyncio.Task[None]] = set()
-        self.known = CachedMap(self._read, clock, own)
-        members = Members(cells.plain, self.known, clock, waits)
-        chain = members.chain(REGISTRY)
-        self.places = Places(chain, clock, entropy, own, self.known.note)
-        self.control: Cell = members.placed(chain)
-        self.standard: GroupCells = standard_cells(members)
-        self.fifo: GroupCells = fifo_cells(members)
-        self.placing = GroupPlacing(self.control, self._count)
-        self.watch = CellWatch(cells.watched, clock)
-        front_end = entropy.random_bytes(6).hex()
-        self.heart = Heart(front_end, self.watch, self.known, clock, self.standard.fanouts)
-        self.manager: Callable[[], tuple[str, ...]] = lambda: ()
+        for folder in cells.folders.values():
+            self._serve(folder)
 
-    async def _read(self) -> PlaceMap:
-        return await self.places.read_all()
-
-    def _count(self) -> int:
-        return len(self._present())
-
-    def _present(self) -> list[str]:
-        records = self.known.cells.values()
-        return sorted(record.name for record in records if record.state != REMOVED)
-
-    # What a server does beside requests
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """What is to be done over and over again."""
-        return (
-            (WATCH_PERIOD_S, self.look),
-            (BEAT_PERIOD_S, self.beat),
-            (SHIP_PERIOD_S, self.ship),
-        )
+    def _records(self) -> list[CellRecord]:
+        return [
+            self._record(name, EMBEDDED, {"path": path})
+            for name, path in sorted(self.own.paths.items())
+        ]
 
     async def look(self) -> None:
-        """Probe the cells, take one that fails out of the registry's chain, read the map.
-
-        Raises CellUnavailableError where the registry does not answer.
-        """
-        for name in self.watch.idle():
-            probe = asyncio.create_task(self.watch.probe(name), name=f"probe {name}")
-            self._probes.add(probe)
-            probe.add_done_callback(self._probes.discard)
-        self.watch.look()
+        """As for all cells; and take one that fails out of the registry's chain."""
         for name in self.watch.failing(REGISTRY_DOWN_US):
             await self._leave_registry(name)
         await self.own.mend()
-        await self.known.refresh()
+        await super().look()
 
     async def _leave_registry(self, name: str) -> None:
         placement = self.own.placement()
@@ -161,16 +112,6 @@ class SeveralCells:
             return  # Somebody else has just changed it; the next look sees to the rest.
         else:
             LOG.warning("%s fails, and has left the registry's chain", name)
-
-    async def beat(self) -> None:
-        """Tell what this front end sees. Raises CellUnavailableError."""
-        await self.places.beat(self.heart.beat())
-
-    async def ship(self) -> None:
-        """Tell the copies of standard queues what consumers did."""
-        for fanout in self.standard.fanouts().values():
-            if fanout.lag_us(self._clock.now_us()):
-                await fanout.ship()
 
     async def registry_partitions(self) -> list[str]:
         """What the registry consists of, as its last full member has it: for who copies it.
@@ -195,53 +136,7 @@ class SeveralCells:
             await asyncio.sleep(0)
         return found
 
-    async def close(self) -> None:
-        """Tell the copies the rest, and let go of all directories."""
-        await self.ship()
-        for probe in self._probes:
-            probe.cancel()
-        for folder in self.cells.folders.values():
-            await folder.cell.close()
-
     # What operators ask for
-
-    async def report(self) -> CellsReport:
-        """How things are."""
-        await self.known.refresh()
-        lags, seen = self.heart.lags_us(), self.watch.report({})
-        placements = self.known.placements
-        told = tuple(
-            self._told(record, seen, placements)
-            for record in self.known.cells.values()
-            if record.state != REMOVED
-        )
-        groups = tuple(
-            ToldGroup(held.placement, held.factor, lags.get(group, 0))
-            for group, held in sorted(placements.items())
-        )
-        return CellsReport(told, groups, self.manager())
-
-    def _told(
-        self,
-        record: CellRecord,
-        seen: Mapping[str, CellSeen],
-        placements: Mapping[str, StoredPlacement],
-    ) -> ToldCell:
-        members = [
-            (at, member)
-            for held in placements.values()
-            for at, member in enumerate(held.placement.members)
-            if member.cell == record.name
-        ]
-        folder = self.cells.folders.get(record.name)
-        return ToldCell(
-            record,
-            seen.get(record.name),
-            len(members),
-            sum(at == 0 for at, _ in members),
-            sum(not member.full for _, member in members),
-            folder.cell.reason if folder is not None else "it is not open",
-        )
 
     async def add(self, path: str) -> str:
         """Add a cell in this directory, which is made; its name."""
@@ -257,21 +152,11 @@ class SeveralCells:
             await folder.cell.close()
         if reason:
             raise CellCommandError(f"cannot use {path}: {reason}")
-        self.cells.add(folder, path, self._clock)
+        self.cells.add(folder, path)
+        self._serve(folder)
         await self.own.change_cells({**self.own.paths, name: path}, self._nonce())
         await self.make_missing()
         return name
-
-    async def make_missing(self) -> None:
-        """Put what the registry lacks of cells and groups. Raises CellUnavailableError."""
-        known = (await self.places.read_all()).cells
-        for name, path in sorted(self.own.paths.items()):
-            if name not in known:
-                await self.places.put_cell(self.record(name, path))
-        known = (await self.places.read_all()).cells
-        present = sorted(name for name, record in known.items() if record.state != REMOVED)
-        await self.places.make_missing(present)
-        await self.known.refresh()
 
     async def give_up_lost(self, name: str) -> None:
         """Take a cell that has lost everything out of its groups: then it may join anew.
@@ -299,36 +184,23 @@ class SeveralCells:
         full = await self.places.make_full(group, other, epoch=joined.placement.epoch)
         await self.places.drop_member(group, name, epoch=full.placement.epoch, forced=True)
 
-    def record(self, name: str, path: str) -> CellRecord:
-        """What the registry is told of a new cell."""
-        now_us = self._clock.now_us()
-        return CellRecord(
-            name, EMBEDDED, {"path": path}, since_us=now_us, created_s=now_us // 1_000_000
-        )
-
     async def drain(self, name: str) -> None:
-        """Let everything move away from a cell, a group at a time; the manager sees to it."""
-        self._folder(name)
-        await self.places.set_state(name, DRAINING)
+        """As for all cells; the registry, which lies in all cells, leaves it at once."""
+        placement = self.own.placement()
+        if any(member.cell == name for member in placement.members):
+            try:
+                await self.places.drop_member(REGISTRY, name, epoch=placement.epoch)
+            except PlacementChangeError as error:
+                raise CellCommandError(str(error)) from error
+        await super().drain(name)
 
     async def remove(self, name: str) -> None:
-        """Part with a cell that has nothing any more."""
-        self._folder(name)
-        await self.known.refresh()
-        has = [
-            group
-            for group, held in sorted(self.known.placements.items())
-            if any(member.cell == name for member in held.placement.members)
-        ]
-        if has:
-            raise CellCommandError(
-                f"{name} has {len(has)} groups yet ({has[0]}, ...): drain it, and wait"
-            )
-        await self.places.set_state(name, REMOVED)
+        """As for all cells; its directory stays where it is."""
+        await super().remove(name)
         paths = {cell: path for cell, path in self.own.paths.items() if cell != name}
         await self.own.change_cells(paths, self._nonce())
-        folder = self.cells.drop(name)
-        await folder.cell.fail("it was removed")
+        self._part_with(name)
+        await self.cells.drop(name).cell.fail("it was removed")
 
     async def fail(self, name: str) -> None:
         """Let a cell answer nothing until it is restored, or the server starts again."""
@@ -344,8 +216,7 @@ class SeveralCells:
     async def restore(self, name: str) -> None:
         """Bring back a cell that was failed or drained: the manager lets it join again."""
         folder = self._folder(name)
-        if self.known.cells[name].state == DRAINING:
-            await self.places.set_state(name, ACTIVE)
+        await super().restore(name)
         try:
             folder.cell.restore()
         except (CellOpenError, OSError) as error:

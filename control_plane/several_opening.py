@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from control_plane.places.own import OwnPlacementError, names_of, open_own_place
 from control_plane.places.report import CellCommandError
 from control_plane.places.stored import NONCE_BYTES
 from control_plane.several_cells import Opened, SeveralCells
+from control_plane.together import Together
 from data_plane.http.metrics import QueueTotals
 from data_plane.ports import CellUnavailableError, Clock, Entropy
 from data_plane.runtime.event_loop import EventLoopWaits
@@ -32,7 +34,7 @@ async def open_several(settings: ServerSettings, clock: Clock, entropy: Entropy)
             f"cells: {settings.data} is the one cell of a service; name another --data for several"
         )
     folders = Folders(settings.data, clock)
-    opened = await _open_folders(folders, _wanted(settings, folders), clock)
+    opened = await _open_folders(folders, _wanted(settings, folders))
     try:
         return await _put_together(folders, opened, clock, entropy)
     except (OwnPlacementError, UnreadablePlaceError, changes.PlacementChangeError) as error:
@@ -61,7 +63,7 @@ def _wanted(settings: ServerSettings, folders: Folders) -> list[str]:
     return [NEW_FOLDER.format(number=number) for number in range(1, settings.cells + 1)]
 
 
-async def _open_folders(folders: Folders, wanted: Sequence[str], clock: Clock) -> Opened:
+async def _open_folders(folders: Folders, wanted: Sequence[str]) -> Opened:
     """Those that are wanted, and others that they know of, by the names that they know."""
     found: list[tuple[str, FolderCell, str | None]] = []
     others: dict[str, str] = {}
@@ -81,10 +83,10 @@ async def _open_folders(folders: Folders, wanted: Sequence[str], clock: Clock) -
             unused = (NEW_FOLDER.format(number=number) for number in range(1, 1000))
             name = next(one for one in unused if one not in taken and one not in others)
         taken.add(name)
-        opened.add(FolderCell(name, folder.path, folder.cell), path, clock)
+        opened.add(replace(folder, name=name), path)
     for name, path in others.items():
         if name not in taken:
-            opened.add(folders.open(name, path), path, clock)
+            opened.add(folders.open(name, path), path)
     for folder in opened.folders.values():
         if folder.cell.reason:
             LOG.error("%s cannot be opened: %s", folder.name, folder.cell.reason)
@@ -125,61 +127,20 @@ async def _close(opened: Opened) -> None:
         await folder.cell.close()
 
 
-def as_opened(several: SeveralCells) -> OpenedCell:
+def as_opened(several: Together) -> OpenedCell:
     """All of them as the one cell that a server asks about the registry."""
-
-    async def upkeep(now_us: int) -> None:
-        for folder in list(several.cells.folders.values()):
-            await folder.collect(now_us)
-
-    folders = several.cells.folders
-    where = ", ".join(str(folder.path) for folder in folders.values())
+    served = several.served.values()
     return OpenedCell(
         name="registry",
-        where=f"data in {len(folders)} cells: {where}",
+        where=f"data in {len(served)} cells: {', '.join(cell.where for cell in served)}",
         cell=several.control,
         control=several.control,
-        forgets=True,
-        upkeep=upkeep,
+        forgets=several.forgets,
+        upkeep=several.upkeep,
         is_full=lambda: False,
         gauges=dict,
         close=several.close,
     )
-
-
-def states(several: SeveralCells) -> Mapping[str, str]:
-    """For a health check: each cell's."""
-    seen = several.watch.report({})
-    return {
-        name: "unavailable"
-        if folder.cell.reason or (name in seen and not seen[name].answers)
-        else "full"
-        if folder.cell.is_full
-        else "available"
-        for name, folder in several.cells.folders.items()
-    }
-
-
-def gauges_of(several: SeveralCells | None) -> Mapping[str, Mapping[str, float]]:
-    """For metrics: each cell's, where there are several."""
-    if several is None:
-        return {}
-    seen = several.watch.report(several.heart.cell_lags_us())
-    gauges: dict[str, Mapping[str, float]] = {}
-    for name, folder in several.cells.folders.items():
-        one = seen.get(name)
-        placements = [held.placement for held in several.known.placements.values()]
-        gauges[name] = {
-            "available": float(one is not None and one.answers),
-            "probe_seconds": one.latency_us / 1_000_000 if one is not None else float("nan"),
-            "lag_seconds": one.lag_us / 1_000_000 if one is not None else float("nan"),
-            "groups": sum(
-                any(member.cell == name for member in placement.members) for placement in placements
-            ),
-            "groups_decided": sum(placement.members[0].cell == name for placement in placements),
-            **folder.gauges(),
-        }
-    return gauges
 
 
 def served_so_far(requests: int, queues: Mapping[QueueName, QueueTotals]) -> Served:

@@ -19,7 +19,7 @@ from control_plane.cluster.tasks import perform
 from control_plane.places.cached import CachedMap
 from control_plane.places.items import Heartbeat
 from control_plane.registry import Registry
-from control_plane.several_cells import SeveralCells
+from control_plane.together import Together
 from data_plane.ports import Clock, Waits
 
 IDLE_US: Final = 30_000_000
@@ -29,9 +29,6 @@ TASK_US_MAX: Final = 60_000_000
 """For so long a task goes on copying before it answers; then it is called again."""
 
 ROUNDS_MAX: Final = 600
-GRACE_US: Final = 10_000_000
-"""No request of this process is older, and no other process has its cells."""
-
 AGAIN_US: Final = 5_000_000
 """After the interpreter has ended."""
 
@@ -155,16 +152,16 @@ class Running:
         return {**answer, **result, "more": more}
 
 
-def beside(several: SeveralCells, registry: Registry, clock: Clock, waits: Waits) -> Running:
-    """The manager of a server of several embedded cells, whose steps the server takes."""
+def beside(several: Together, registry: Registry, clock: Clock, waits: Waits) -> Running:
+    """The manager of a server of several cells, whose steps the server takes."""
     cluster = Cluster(
         places=several.places,
         placing=several.placing,
         registry=registry,
-        cells=several.cells.plain,
+        cells=several.plain,
         clock=clock,
         waits=waits,
-        options=Options(grace_us=GRACE_US),
+        options=Options(grace_us=several.grace_us),
         beat=several.heart.beat,
         known=several.known,
         registry_partitions=several.registry_partitions,

@@ -13,7 +13,7 @@ from control_plane.places.groups import REGISTRY
 from control_plane.places.items import ACTIVE, DRAINING
 from control_plane.places.report import CellCommandError
 from control_plane.several_cells import SeveralCells
-from control_plane.several_opening import as_opened, check_one_cell, gauges_of, open_several, states
+from control_plane.several_opening import as_opened, check_one_cell, open_several
 from data_plane.ports import CellUnavailableError, Key
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock, SystemEntropy
@@ -59,8 +59,8 @@ def test_a_new_service_and_its_next_starts(tmp_path: Path) -> None:
         assert len(several.known.placements) == 49
         assert members(several, REGISTRY) == ["cell-1", "cell-2", "cell-3"]
         await several.control.put(ITEM, {"v": 1})
-        assert states(several) == dict.fromkeys(several.cells.folders, "available")
-        assert gauges_of(several)["cell-1"]["groups"] == len(groups_of(several, "cell-1"))
+        assert several.states() == dict.fromkeys(several.cells.folders, "available")
+        assert several.gauges()["cell-1"]["groups"] == len(groups_of(several, "cell-1"))
 
     async def again(several: SeveralCells) -> None:
         assert await several.control.get(ITEM) == {"v": 1}
@@ -91,7 +91,7 @@ def test_a_cell_that_fails_leaves_the_registry_and_requests_go_on(tmp_path: Path
     async def scenario(several: SeveralCells) -> None:
         await several.control.put(ITEM, {"v": 1})
         await several.fail("cell-3")
-        assert states(several)["cell-3"] == "unavailable"
+        assert several.states()["cell-3"] == "unavailable"
         with pytest.raises(CellUnavailableError, match="an operator has failed it"):
             await several.control.put(ITEM, {"v": 1, "n": 2})
         with pytest.raises(CellCommandError, match="no more than 1 of 3 cells answer"):
@@ -104,7 +104,7 @@ def test_a_cell_that_fails_leaves_the_registry_and_requests_go_on(tmp_path: Path
         assert told["cell-3"].failed == "an operator has failed it"
         assert told["cell-3"].groups == len(groups_of(several, "cell-3"))
         await several.restore("cell-3")
-        assert states(several)["cell-3"] == "available"
+        assert several.states()["cell-3"] == "available"
         await several.own.mend()
         assert await several.control.get(ITEM) == {"v": 1, "n": 2}
 
@@ -137,7 +137,7 @@ def test_a_disk_that_was_lost_is_given_up_and_begins_anew(tmp_path: Path) -> Non
         assert groups_of(several, "cell-3") == []
         assert {held.placement.members[0].full for held in several.known.placements.values()}
         assert await several.control.get(ITEM) == {"v": 1}
-        assert states(several)["cell-3"] == "available"
+        assert several.states()["cell-3"] == "available"
         joining = await several.places.add_joining("g3.00", "cell-3", epoch=2)
         assert joining.placement.members[-1].incarnation == 3
 
@@ -161,7 +161,7 @@ def test_a_lost_disk_with_the_only_copy_of_a_queue_is_not_used(tmp_path: Path) -
     async def refused(several: SeveralCells) -> None:
         reason = several.cells.folders["cell-3"].cell.reason
         assert reason.startswith("cell-3 is empty, and g1.")
-        assert states(several)["cell-3"] == "unavailable"
+        assert several.states()["cell-3"] == "unavailable"
         with pytest.raises(CellCommandError, match="has the last full copy"):
             await several.restore("cell-3")
 
@@ -193,7 +193,7 @@ def test_a_cell_that_cannot_be_opened_is_a_failed_one(tmp_path: Path) -> None:
     async def scenario(several: SeveralCells) -> None:
         assert members(several, REGISTRY) == ["cell-1", "cell-3"]
         assert "cannot use" in several.cells.folders["cell-2"].cell.reason
-        assert states(several)["cell-2"] == "unavailable"
+        assert several.states()["cell-2"] == "unavailable"
 
     play(tmp_path, nothing)
     shutil.rmtree(tmp_path / "cell-2")
@@ -223,7 +223,7 @@ def test_a_cell_is_added_drained_and_removed(tmp_path: Path) -> None:
     async def add(several: SeveralCells) -> None:
         assert await several.add("more") == "cell-4"
         assert len(several.known.placements) == 65
-        assert states(several)["cell-4"] == "available"
+        assert several.states()["cell-4"] == "available"
         assert several.placing.place("0" * 16, {"ReplicationFactor": "4"}) == "g4.00"
         with pytest.raises(CellCommandError, match="is a cell of this service already"):
             await several.add("more")
@@ -238,6 +238,7 @@ def test_a_cell_is_added_drained_and_removed(tmp_path: Path) -> None:
         await several.restore("cell-4")
         await several.known.refresh()
         assert several.known.cells["cell-4"].state == ACTIVE
+        await several.drain("cell-4")
         for group in groups_of(several, "cell-4"):
             await several.places.drop_member(group, "cell-4", epoch=1)
         await several.remove("cell-4")

@@ -1,0 +1,298 @@
+"""What a server does for several cells, whatever they are: probes, heartbeats, replicas, reports.
+
+`several_cells.py` has those in directories, `several_tables.py` those on DynamoDB.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from control_plane.places.beating import Heart
+from control_plane.places.cached import CachedMap
+from control_plane.places.group_cells import GroupCells, Members, fifo_cells, standard_cells
+from control_plane.places.items import ACTIVE, DRAINING, REMOVED, CellRecord, CellSeen
+from control_plane.places.own import OwnPlacement
+from control_plane.places.placing import GroupPlacing
+from control_plane.places.report import CellCommandError, CellsReport, ToldCell, ToldGroup
+from control_plane.places.stored import PlaceMap, Places
+from control_plane.places.watching import CellWatch, WatchedCell
+from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
+
+BEAT_PERIOD_S: Final = 2.0
+WATCH_PERIOD_S: Final = 0.5
+SHIP_PERIOD_S: Final = 0.05
+
+_FRONT_END_BYTES: Final = 6
+
+Step = tuple[float, Callable[[], Awaitable[object]]]
+"""What is to be done over and over again, and after how many seconds."""
+
+
+class ServedCell(Protocol):
+    """One of the cells, and what a server has to do for it."""
+
+    @property
+    def name(self) -> str:
+        """Its name, in placements and on the command line."""
+        ...
+
+    @property
+    def where(self) -> str:
+        """Where it is, for people."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why it does not answer, where that is known; "" otherwise."""
+        ...
+
+    @property
+    def plain(self) -> Cell:
+        """The cell itself."""
+        ...
+
+    def watched(self) -> WatchedCell:
+        """As a watch sees it."""
+        ...
+
+    async def upkeep(self, now_us: int) -> None:
+        """A bounded step, due every second. Raises CellUnavailableError."""
+        ...
+
+    def gauges(self) -> Mapping[str, float]:
+        """Its own metrics."""
+        ...
+
+    async def close(self) -> None:
+        """Write what is pending, and let go of it."""
+        ...
+
+
+class Together:
+    """The cells of a service that has several. It belongs to the running event loop.
+
+    `served` are the cells, by their names, and may change. `registry` makes of the members the
+    registry's cell as placements are read from it, and as everything else is. `own` is the
+    registry's placement, where it has one. `manager` answers what the cluster manager tells, and
+    `grace_us` is how long an old map may be gone by. `forgets`: as of OpenedCell.
+    """
+
+    grace_us: int
+    forgets = True
+
+    def __init__(  # noqa: PLR0913, PLR0917 - cells, where they are listed, and three ports
+        self,
+        registry: Callable[[Members], tuple[Cell, Cell]],
+        own: OwnPlacement | None,
+        plain: Mapping[str, Cell],
+        clock: Clock,
+        entropy: Entropy,
+        waits: Waits,
+    ) -> None:
+        self.served: dict[str, ServedCell] = {}
+        self.plain = plain
+        self._clock = clock
+        self._entropy = entropy
+        self._probes: set[asyncio.Task[None]] = set()
+        self._watched: dict[str, WatchedCell] = {}
+        self.known = CachedMap(self._read, clock, own)
+        members = Members(plain, self.known, clock, waits)
+        listed, self.control = registry(members)
+        self.places = Places(listed, clock, entropy, own, self.known.note)
+        self.standard: GroupCells = standard_cells(members)
+        self.fifo: GroupCells = fifo_cells(members)
+        self.placing = GroupPlacing(self.control, lambda: len(self._present()))
+        self.watch = CellWatch(self._watched, clock)
+        front_end = entropy.random_bytes(_FRONT_END_BYTES).hex()
+        self.heart = Heart(front_end, self.watch, self.known, clock, self.standard.fanouts)
+        self.manager: Callable[[], tuple[str, ...]] = lambda: ()
+
+    async def _read(self) -> PlaceMap:
+        return await self.places.read_all()
+
+    def _present(self) -> list[str]:
+        records = self.known.cells.values()
+        return sorted(record.name for record in records if record.state != REMOVED)
+
+    def _serve(self, cell: ServedCell) -> None:
+        self.served[cell.name] = cell
+        self._watched[cell.name] = cell.watched()
+
+    def _part_with(self, name: str) -> ServedCell:
+        del self._watched[name]
+        return self.served.pop(name)
+
+    async def make_missing(self) -> None:
+        """Put what the registry lacks of cells and groups. Raises CellUnavailableError."""
+        known = (await self.places.read_all()).cells
+        for record in self._records():
+            if record.name not in known:
+                await self.places.put_cell(record)
+        known = (await self.places.read_all()).cells
+        present = sorted(name for name, record in known.items() if record.state != REMOVED)
+        await self.places.make_missing(present)
+        await self.known.refresh()
+
+    def _records(self) -> list[CellRecord]:
+        """What the registry is told of new cells."""
+        raise NotImplementedError
+
+    def _record(self, name: str, kind: str, address: Mapping[str, str]) -> CellRecord:
+        now_us = self._clock.now_us()
+        return CellRecord(name, kind, address, since_us=now_us, created_s=now_us // 1_000_000)
+
+    # What a server does beside requests
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What is to be done over and over again."""
+        return (
+            (WATCH_PERIOD_S, self.look),
+            (BEAT_PERIOD_S, self.beat),
+            (SHIP_PERIOD_S, self.ship),
+        )
+
+    async def look(self) -> None:
+        """Probe the cells and read the map.
+
+        Raises CellUnavailableError where the registry does not answer.
+        """
+        for name in self.watch.idle():
+            probe = asyncio.create_task(self.watch.probe(name), name=f"probe {name}")
+            self._probes.add(probe)
+            probe.add_done_callback(self._probes.discard)
+        self.watch.look()
+        await self.known.refresh()
+
+    async def beat(self) -> None:
+        """Tell what this front end sees. Raises CellUnavailableError."""
+        await self.places.beat(self.heart.beat())
+
+    async def ship(self) -> None:
+        """Tell the copies of standard queues what consumers did."""
+        for fanout in self.standard.fanouts().values():
+            if fanout.lag_us(self._clock.now_us()):
+                await fanout.ship()
+
+    async def upkeep(self, now_us: int) -> None:
+        """A bounded step for each of the cells. Raises CellUnavailableError."""
+        for cell in list(self.served.values()):
+            await cell.upkeep(now_us)
+
+    async def close(self) -> None:
+        """Tell the copies the rest, and let go of all cells."""
+        await self.ship()
+        for probe in self._probes:
+            probe.cancel()
+        for cell in self.served.values():
+            await cell.close()
+
+    async def registry_partitions(self) -> Sequence[str]:
+        """What the registry consists of, where it lies on a chain: for who copies it.
+
+        Raises CellUnavailableError.
+        """
+        raise CellUnavailableError("this registry lies in one cell")
+
+    # What is told
+
+    def states(self) -> dict[str, str]:
+        """For a health check: each cell's."""
+        seen = self.watch.report({})
+        return {name: _state(cell, seen.get(name)) for name, cell in self.served.items()}
+
+    def gauges(self) -> dict[str, Mapping[str, float]]:
+        """For metrics: each cell's."""
+        seen = self.watch.report(self.heart.cell_lags_us())
+        placements = [held.placement for held in self.known.placements.values()]
+        gauges: dict[str, Mapping[str, float]] = {}
+        for name, cell in self.served.items():
+            one = seen.get(name)
+            gauges[name] = {
+                "available": float(one is not None and one.answers),
+                "probe_seconds": one.latency_us / 1_000_000 if one is not None else float("nan"),
+                "lag_seconds": one.lag_us / 1_000_000 if one is not None else float("nan"),
+                "groups": sum(name in {m.cell for m in at.members} for at in placements),
+                "groups_decided": sum(at.members[0].cell == name for at in placements),
+                **cell.gauges(),
+            }
+        return gauges
+
+    async def report(self) -> CellsReport:
+        """How things are."""
+        await self.known.refresh()
+        lags, seen = self.heart.lags_us(), self.watch.report(self.heart.cell_lags_us())
+        told = tuple(
+            self._told(record, seen.get(record.name))
+            for record in self.known.cells.values()
+            if record.state != REMOVED
+        )
+        groups = tuple(
+            ToldGroup(held.placement, held.factor, lags.get(group, 0))
+            for group, held in sorted(self.known.placements.items())
+        )
+        return CellsReport(told, groups, self.manager())
+
+    def _told(self, record: CellRecord, seen: CellSeen | None) -> ToldCell:
+        members = [
+            (at, member)
+            for held in self.known.placements.values()
+            for at, member in enumerate(held.placement.members)
+            if member.cell == record.name
+        ]
+        cell = self.served.get(record.name)
+        return ToldCell(
+            record,
+            seen,
+            len(members),
+            sum(at == 0 for at, _ in members),
+            sum(not member.full for _, member in members),
+            cell.reason if cell is not None else "this server does not know it",
+        )
+
+    # What operators ask for
+
+    async def drain(self, name: str) -> None:
+        """Let everything move away from a cell, a group at a time; the manager sees to it."""
+        self._check_known(name)
+        await self.places.set_state(name, DRAINING)
+
+    async def restore(self, name: str) -> None:
+        """Let a cell that was drained take part again."""
+        self._check_known(name)
+        if self.known.cells[name].state == DRAINING:
+            await self.places.set_state(name, ACTIVE)
+
+    async def remove(self, name: str) -> None:
+        """Part with a cell that has nothing any more."""
+        self._check_known(name)
+        await self.known.refresh()
+        has = [
+            group
+            for group, held in sorted(self.known.placements.items())
+            if any(member.cell == name for member in held.placement.members)
+        ]
+        if has:
+            raise CellCommandError(
+                f"{name} has {len(has)} groups yet ({has[0]}, ...): drain it, and wait"
+            )
+        await self.places.set_state(name, REMOVED)
+        await self.known.refresh()
+
+    async def add(self, path: str) -> str:
+        """Add a cell in this directory; its name."""
+        raise CellCommandError(f"cells of this service are no directories, as {path}")
+
+    async def fail(self, name: str) -> None:
+        """Let a cell answer nothing."""
+        raise CellCommandError(f"{name} is no embedded cell: stop it itself")
+
+    def _check_known(self, name: str) -> None:
+        if name not in self._present():
+            raise CellCommandError(f"there is no cell {name}")
+
+
+def _state(cell: ServedCell, seen: CellSeen | None) -> str:
+    if cell.reason or (seen is not None and not seen.answers):
+        return "unavailable"
+    return "full" if seen is not None and seen.full else "available"
