@@ -215,8 +215,11 @@ def _rounds(
         while findings.rounds < plan.rounds and time.monotonic() < until_s:
             name = random.choice(list(faults))
             findings.rounds += 1
-            _round(service, name, faults[name], random, waits)
-            plan.progress(f"{_DRILL}: round {findings.rounds}, {name}")
+            longest = _round(service, faults[name], random)
+            if longest:
+                waits.setdefault(name, []).append(max(longest.values()))
+            shown = ", ".join(f"{what} {took_s:.1f} s" for what, took_s in longest.items())
+            plan.progress(f"{_DRILL}: round {findings.rounds}, {name}: {shown}")
             if service.is_violated and not plan.keep_going:
                 return
         workers.drain(_DRAIN_S_MAX)
@@ -226,17 +229,15 @@ def _rounds(
         workers.stop()
 
 
-def _round(
-    service: Service, name: str, fault: Fault, random: Random, waits: dict[str, list[float]]
-) -> None:
+def _round(service: Service, fault: Fault, random: Random) -> dict[str, float]:
+    """One failure, and everything well again; how long calls of each kind waited meanwhile."""
     service.await_whole()
     service.await_progress(random)
     for book in service.books:
         book.take_waits()
     if service.is_violated:
-        return
+        return {}
     fault(service, random)
     service.await_progress(random)
     service.await_whole()
-    longest = [took_s for book in service.books for took_s in book.take_waits().values()]
-    waits.setdefault(name, []).append(max(longest))
+    return {what: took_s for book in service.books for what, took_s in book.take_waits().items()}
