@@ -27,6 +27,14 @@ LOG_LEVEL =
 QUEUES =
 AUTO_CREATE_QUEUES =
 
+# Options of `make bill`; empty ones leave it to `tidegate bill`.
+USAGE =
+OUT =
+PERIOD =
+ACCOUNTS =
+PRICES =
+CLOSE =
+
 # Options of `make simulate`, `make fuzz`, `make bench`, `make drill` and `make rehearse`.
 SEEDS =
 TARGET =
@@ -56,6 +64,8 @@ CDK = .venvs/cdk
 CDK_READY = $(CDK)/.installed
 PEERS_ENV = .venvs/peers
 PEERS_READY = $(PEERS_ENV)/.installed
+SPARK_READY = .venvs/spark/.installed
+FOCUS_READY = .venvs/focus/.installed
 # What is imported is compiled when it is; compiling all of it takes half a minute. Lists are
 # complete, but for what requirements/overrides.in leaves out of them on purpose.
 INSTALL = -m pip --disable-pip-version-check install -qq --no-compile --require-hashes --no-deps -r
@@ -73,7 +83,7 @@ COMPILE = $(CURDIR)/$(TEST_ENV)/bin/uv pip compile --quiet --universal --python-
 LOCALSTACK_FOR = --python-version 3.13 --python-platform linux --exclude-newer 2026-03-05
 
 .DEFAULT_GOAL = help
-.PHONY: help serve test lint bench simulate fuzz drill rehearse lock clean
+.PHONY: help serve test lint bench simulate fuzz drill rehearse bill lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
@@ -105,9 +115,16 @@ lint: $(LINT_READY) ## formatting, lint rules, types, import contracts
 	$(LINT_ENV)/bin/mypy
 	$(LINT_ENV)/bin/lint-imports
 
-bench: $(TEST_READY) $(if $(PEERS),$(PEERS_READY) $(EMULATORS_READY))
+bench: $(TEST_READY) $(if $(PEERS),$(PEERS_READY) $(EMULATORS_READY)) $(if $(findstring bills,$(BENCH)),$(SPARK_READY))
 bench: ## measure throughput and latency of the server, or beside peers (BENCH=options PEERS=1)
 	$(TEST_ENV)/bin/python -m tests.benchmarks $(if $(PEERS),--peers) $(BENCH)
+
+bill: $(SERVE_READY) $(SPARK_READY) ## bill a month (PERIOD=YYYY-MM ACCOUNT= USAGE= OUT= ACCOUNTS= PRICES= CLOSE=1)
+	@$(SERVE_ENV)/bin/tidegate bill \
+		$(if $(USAGE),--usage "$(USAGE)") $(if $(OUT),--out "$(OUT)") \
+		$(if $(PERIOD),--period "$(PERIOD)") $(if $(ACCOUNT),--account "$(ACCOUNT)") \
+		$(if $(ACCOUNTS),--accounts "$(ACCOUNTS)") $(if $(PRICES),--prices "$(PRICES)") \
+		$(if $(CLOSE),--close)
 
 simulate: $(TEST_READY) ## run seeded simulations (SEEDS=...)
 	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000)
@@ -119,7 +136,9 @@ drill: $(TEST_READY) ## cut power, fail writes, fill disks under a server (ROUND
 	@$(TEST_ENV)/bin/python -m tests.drills $(if $(ROUNDS),--rounds $(ROUNDS)) $(DRILL)
 
 rehearse: $(TEST_READY) ## run on AWS emulators, over bad networks too (SEEDS=... ONLY=expression)
-	@$(MAKE) --no-print-directory --silent $(EMULATORS_READY) $(CDK_READY) $(LOCALSTACK_READY)
+	@$(MAKE) --no-print-directory --silent $(EMULATORS_READY) $(CDK_READY) $(LOCALSTACK_READY) \
+		$(FOCUS_READY)
+	@$(MAKE) --no-print-directory --silent $(SPARK_READY) || true
 	@java -version 2>&1 | grep -Eq ' version "(1[7-9]|[2-9][0-9])' \
 		|| $(MAKE) --no-print-directory --silent $(JAVA_READY)
 	@$(TEST_ENV)/bin/python -m tests.rehearsal $(if $(SEEDS),--seeds $(SEEDS)) \
@@ -138,6 +157,8 @@ lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade -c test.txt infra.in -o infra.txt
 	cd requirements && $(COMPILE) --upgrade emulators.in -o emulators.txt
 	cd requirements && $(COMPILE) --upgrade java.in -o java.txt
+	cd requirements && $(COMPILE) --upgrade spark.in -o spark.txt
+	cd requirements && $(subst 3.11,3.13,$(COMPILE)) --upgrade focus.in -o focus.txt
 	cd requirements && $(subst --universal --python-version 3.11,$(LOCALSTACK_FOR),$(COMPILE)) \
 		--upgrade localstack.in -o localstack.txt
 	cd tests/clients && $(NPM) install --save-exact --package-lock-only \
@@ -171,7 +192,7 @@ define install_optional
 endef
 
 # Needs a Python of its own version: without one, nothing is installed either.
-define install_localstack
+define install_on_python_3_13
 @for python in python3.13 $(HOME)/.pyenv/versions/3.13.*/bin/python3.13; do \
 	if "$$python" -m venv $(1) 2>/dev/null; then break; fi; done
 @if ! test -x $(1)/bin/python; then echo "not installed: $(2) (no Python 3.13)" >&2; \
@@ -236,4 +257,10 @@ $(JAVA_READY): requirements/java.txt
 	$(call install_optional,.venvs/java,$<)
 
 $(LOCALSTACK_READY): requirements/localstack.txt
-	$(call install_localstack,.venvs/localstack,$<)
+	$(call install_on_python_3_13,.venvs/localstack,$<)
+
+$(SPARK_READY): requirements/spark.txt sdk/pyproject.toml
+	$(call make_env,.venvs/spark,$<)
+
+$(FOCUS_READY): requirements/focus.txt
+	$(call install_on_python_3_13,.venvs/focus,$<)

@@ -106,18 +106,23 @@ def rate(usage: DataFrame, book: PriceBook) -> DataFrame:
 
     Raises JobError where the book lacks a price.
     """
-    return _priced(_placed(_charged(usage, book), book), book)
-
-
-def _charged(usage: DataFrame, book: PriceBook) -> DataFrame:
-    """Quantities of SKUs: a row for each SKU that an operation is charged as."""
-    kinds = usage.select("queue_type", "operation").distinct().collect()
-    charges = [
-        (kind, operation, sku, book.skus[sku].of, sku in book.free_skus)
-        for kind, operation in sorted(tuple(row) for row in kinds)
+    kinds = usage.select("queue_type", "operation", "region").distinct().collect()
+    charged = [
+        (kind, operation, region, sku)
+        for kind, operation, region in sorted(tuple(row) for row in kinds)
         for sku in book.skus_of(kind, operation)
     ]
-    table = usage.sparkSession.createDataFrame(charges, _CHARGES)
+    charges = sorted({(kind, operation, sku) for kind, operation, _, sku in charged})
+    pairs = sorted({(sku, region) for _, _, region, sku in charged})
+    return _priced(_placed(_charged(usage, book, charges), book), book, pairs)
+
+
+def _charged(
+    usage: DataFrame, book: PriceBook, charges: Sequence[tuple[str, str, str]]
+) -> DataFrame:
+    """Quantities of SKUs: a row for each SKU that an operation is charged as."""
+    rows = [(*its, book.skus[its[2]].of, its[2] in book.free_skus) for its in charges]
+    table = usage.sparkSession.createDataFrame(rows, _CHARGES)
     counted = sorted({sku.of for sku in book.skus.values()})
     quantity = f.coalesce(*(f.when(f.col("of") == name, f.col(name)) for name in counted))
     return (
@@ -142,27 +147,26 @@ def _placed(charged: DataFrame, book: PriceBook) -> DataFrame:
     )
 
 
-def _priced(placed: DataFrame, book: PriceBook) -> DataFrame:
+def _priced(placed: DataFrame, book: PriceBook, pairs: Sequence[tuple[str, str]]) -> DataFrame:
     """Cut at the ends of tiers, the free part on its own, with prices and costs."""
-    pairs = placed.select("sku", "region").distinct().collect()
-    tiers = [
+    none = (FREE_TIER, 0, 0, Decimal(0), Decimal(0))
+    tiers = [(sku, region, *none) for sku, region in pairs if sku in book.free_skus]
+    tiers += [
         (sku, region, number, its.start, its.end or _NO_END, its.price, _each(book, sku, its.price))
-        for sku, region in sorted(tuple(row) for row in pairs)
+        for sku, region in pairs
         for number, its in enumerate(book.tiers(sku, region), start=1)
     ]
     table = placed.sparkSession.createDataFrame(tiers, _TIERS)
     end = f.col("begin") + f.col("quantity")
     paid_from = f.col("begin") + f.col("free")
-    part = f.least(end, f.col("tier_end")) - f.greatest(paid_from, f.col("tier_start"))
-    paid = (
+    paid = f.least(end, f.col("tier_end")) - f.greatest(paid_from, f.col("tier_start"))
+    part = f.when(f.col("tier") == FREE_TIER, f.col("free")).otherwise(paid)
+    rated = (
         placed.join(f.broadcast(table), ["sku", "region"])
         .withColumn("part", part)
         .where("part > 0")
         .select(*_rated(f.col("tier"), f.col("part"), f.col("price"), f.col("each")))
     )
-    none = f.lit(Decimal(0))
-    free = placed.where("free > 0").select(*_rated(f.lit(FREE_TIER), f.col("free"), none, none))
-    rated = paid.unionByName(free)
     if [(its.name, its.dataType) for its in rated.schema] != [
         (its.name, its.dataType) for its in RATED
     ]:

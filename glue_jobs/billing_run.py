@@ -86,6 +86,7 @@ class Summary:
 class RolledUp:
     """Hourly usage, what is missing of it, and identities (writer, number) of which two differ."""
 
+    inputs: Inputs
     hourly: DataFrame
     gaps: Sequence[Gap]
     conflicts: Sequence[tuple[str, int]]
@@ -105,6 +106,7 @@ class BillingRun:
         self._accounts = self._read_accounts()
         self._files: list[Written] = []
         self._run = ""
+        self._late: dict[str, Pointer] = {}
 
     def run(self) -> Summary:
         """Do all of it."""
@@ -112,17 +114,21 @@ class BillingRun:
         if before is not None and before.closed:
             self._progress.step(f"{self._period} is closed: run {before.run} stands")
             return self._summary(before)
+        found, lines = self.usage_and_charges()
+        pages = self.write_bills(found, lines)
+        self._files += put_aside(found.inputs, self._usage, self._out)
+        said = self._said(found, pages)
+        return self._summary(point(self._out, self._period, said, self._files))
+
+    def usage_and_charges(self) -> tuple[RolledUp, DataFrame]:
+        """Add up the period's records, and rate them: hourly usage, and lines of invoices."""
         closed = [its for its in pointers(self._out) if its.closed]
         self._check_order(closed)
         inputs = self._look()
-        late = self._late(closed)
-        self._run = self._name(inputs, late)
+        self._late = self._late_of(closed)
+        self._run = self._name(inputs)
         found = self._roll_up(inputs)
-        lines = self._rate(found.hourly, late)
-        pages = self._write_bills(found, lines)
-        self._files += put_aside(inputs, self._usage, self._out)
-        said = self._said(inputs, late, found, pages)
-        return self._summary(point(self._out, self._period, said, self._files))
+        return found, self._rate(found.hourly)
 
     # Inputs
 
@@ -149,7 +155,7 @@ class BillingRun:
         )
         return inputs
 
-    def _late(self, closed: Sequence[Pointer]) -> dict[str, Pointer]:
+    def _late_of(self, closed: Sequence[Pointer]) -> dict[str, Pointer]:
         """Closed periods of which more is known than was invoiced, by their names."""
         if not closed or self._period != invoicing.next_period(closed[-1].period):
             return {}
@@ -162,22 +168,23 @@ class BillingRun:
                 found[its.period] = its
         return found
 
-    def _name(self, inputs: Inputs, late: Mapping[str, Pointer]) -> str:
+    def _name(self, inputs: Inputs) -> str:
         """A run's name: it differs where anything does that its outputs depend on."""
         made_of = {
             "version": VERSION,
             "inputs": inputs.fingerprint(),
             "prices": self._book.sha256,
             "accounts": asdict(self._accounts),
-            "late": self._covers(late),
+            "late": self._covers(),
             "state": self._options.close,
         }
         return sha256(canonical(made_of)).hexdigest()[:_RUN_CHARS]
 
-    def _covers(self, late: Mapping[str, Pointer]) -> dict[str, str]:
+    def _covers(self) -> dict[str, str]:
         """The files of this period, and of those that it corrects."""
         return {
-            period: listing_of(files_of(self._usage, period)) for period in (*late, self._period)
+            period: listing_of(files_of(self._usage, period))
+            for period in (*self._late, self._period)
         }
 
     # Usage
@@ -190,17 +197,19 @@ class BillingRun:
         self._put(f"{folder}/writers.json", canonical(inputs.reached()) + b"\n")
         read = self._read(folder, hourly)
         used = self._check_accounts(read)
-        self._progress.done(f"{used} accounts; {len(inputs.copies)} ranges of records were copies")
-        return RolledUp(read, inputs.gaps(self._reached_before()), differing)
+        self._progress.done(f"{used} accounts; {len(inputs.redundant)} files were copies")
+        return RolledUp(inputs, read, inputs.gaps(self._reached_before()), differing)
 
     def _hourly(self, inputs: Inputs) -> tuple[DataFrame, list[tuple[str, int]]]:
         """Hourly usage, and the identities of records that differ."""
-        records, copies = inputs.records(self._session, self._usage), inputs.copies
+        sums, copies = inputs.sums(self._session, self._usage), inputs.copies
         if not copies:
-            return with_date(usage.hourly(records)), []
+            return with_date(usage.added(sums)), []
+        records = inputs.records(self._session, self._usage)
         its = usage.doubtful(records, copies).cache()
         differing = [(row.writer, row.number) for row in usage.conflicts(its).collect()]
-        return with_date(usage.hourly(usage.once(records, copies, its))), differing
+        rest = usage.hourly(usage.once(records, copies, its))
+        return with_date(usage.added(sums.unionByName(rest))), differing
 
     def _check_accounts(self, hourly: DataFrame) -> int:
         """How many accounts there are. Raises JobError where one is unknown."""
@@ -219,7 +228,8 @@ class BillingRun:
 
     # Bills
 
-    def _rate(self, hourly: DataFrame, late: Mapping[str, Pointer]) -> DataFrame:
+    def _rate(self, hourly: DataFrame) -> DataFrame:
+        late = self._late
         self._progress.step(f"rating by price book {self._book.id}")
         rated = self._rated(hourly, self._book, self._accounts.fair_queues)
         folder = self._folder("rated")
@@ -255,7 +265,8 @@ class BillingRun:
                 )
         return invoicing.corrections(now, invoiced)
 
-    def _write_bills(self, found: RolledUp, lines: DataFrame) -> list[Page]:
+    def write_bills(self, found: RolledUp, lines: DataFrame) -> list[Page]:
+        """Write invoices, FOCUS tables and statements; the statements, by accounts."""
         self._progress.step("writing invoices, FOCUS tables and statements")
         lines = lines.cache()
         invoices = invoicing.invoices(lines, self._period).cache()
@@ -303,24 +314,19 @@ class BillingRun:
         read = self._session.read.option("basePath", f"{self._out.url}/{folder}").parquet(*urls)
         return read.select(*like.columns)
 
-    def _said(
-        self,
-        inputs: Inputs,
-        late: Mapping[str, Pointer],
-        found: RolledUp,
-        pages: Sequence[Page],
-    ) -> dict[str, Any]:
+    def _said(self, found: RolledUp, pages: Sequence[Page]) -> dict[str, Any]:
+        inputs = found.inputs
         nobody = found.hourly.where("account = ''").agg(f.sum("requests")).first()
         return {
             "run": self._run,
             "state": self._state,
             "version": VERSION,
-            "covers": self._covers(late),
+            "covers": self._covers(),
             "records": inputs.rows,
             "prices": {"id": self._book.id, "sha256": self._book.sha256},
             "fair_queues": {its: list(names) for its, names in self._accounts.fair_queues.items()},
             "invoices": {page.account: str(page.payable) for page in pages},
-            "corrects": sorted(late),
+            "corrects": sorted(self._late),
             "quarantined": [
                 {"name": its.name, "sha256": its.sha256, "reason": its.reason}
                 for its in inputs.aside

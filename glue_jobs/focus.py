@@ -74,7 +74,7 @@ def _charge(start: Column, day: Column) -> dict[str, Column]:
     one_month = f.expr("interval 1 month")
     return {
         "BillingAccountId": f.col("account"),
-        "BillingAccountName": f.col("account_name"),
+        "BillingAccountName": f.coalesce("account_name", "account"),
         "BillingAccountType": f.lit("Account"),
         "BillingCurrency": f.lit("USD"),
         "BillingPeriodStart": start,
@@ -120,6 +120,10 @@ def _prices() -> dict[str, Column]:
         "ConsumedUnit": unit,
         "ContractedUnitPrice": price,
         "ListUnitPrice": price,
+        "PricingCurrency": f.lit("USD"),
+        "PricingCurrencyContractedUnitPrice": price,
+        "PricingCurrencyEffectiveCost": cost,
+        "PricingCurrencyListUnitPrice": price,
         "PricingCategory": f.when(charged, "Standard"),
         "PricingQuantity": quantity,
         "PricingUnit": unit,

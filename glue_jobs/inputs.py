@@ -1,6 +1,7 @@
 """What a period's usage is made from: files that were screened, and what is known to be missing."""
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,12 +11,14 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from glue_jobs.arguments import JobError
+from glue_jobs.file_sums import file_sums
 from glue_jobs.identities import Gap, Reached, Run, Window, copies, gaps, reached
 from glue_jobs.invoicing import first_hour, next_period
 from glue_jobs.outputs import Written, canonical, put_once
 from glue_jobs.places import Found, Place
 from glue_jobs.records import MALFORMED, MARKS, RECORDS, SCHEMA, Mark, read_mark
 from glue_jobs.screening import Screened, screen
+from glue_jobs.subcopies import claims, copies_of_others, digests, wanted
 from glue_jobs.usage import Range, read_records
 
 _QUARANTINE: Final = "quarantine"
@@ -32,11 +35,18 @@ class Inputs:
     marks: Mapping[str, Mark]
     bad_marks: Sequence[tuple[str, str]]
     malformed_lines: int
+    redundant: frozenset[str] = frozenset()
+    """Names of files that are copies of parts of others."""
 
     @property
     def good(self) -> list[Screened]:
         """Files of records."""
         return [file for file in self.files if not file.reason]
+
+    @property
+    def counted(self) -> list[Screened]:
+        """Files of records without those that are copies of parts of others."""
+        return [file for file in self.good if file.name not in self.redundant]
 
     @property
     def aside(self) -> list[Screened]:
@@ -55,9 +65,9 @@ class Inputs:
 
     @property
     def copies(self) -> list[Range]:
-        """Ranges of numbers that are there more than once."""
-        between = copies(self.runs)
-        within = [each for file in self.good for each in file.repeats]
+        """Ranges of numbers that are there more than once in the files that count."""
+        between = copies(run for file in self.counted for run in file.runs)
+        within = [each for file in self.counted for each in file.repeats]
         return sorted({*between, *within}) if within else between
 
     @property
@@ -74,9 +84,22 @@ class Inputs:
         """How far each writer came, as JSON."""
         return {its: [at.number, at.minute] for its, at in sorted(reached(self.runs).items())}
 
+    @property
+    def mixed(self) -> list[Screened]:
+        """Files with numbers that are in other files, too, or more than once in the same."""
+        doubtful = sorted(self.copies)
+        return [file for file in self.counted if _has_any(file, doubtful)] if doubtful else []
+
     def records(self, session: SparkSession, place: Place) -> DataFrame:
-        """The records of all good files."""
-        return read_records(session, [f"{place.url}/{file.name}" for file in self.good])
+        """The records of `mixed` files."""
+        return read_records(session, [f"{place.url}/{file.name}" for file in self.mixed])
+
+    def sums(self, session: SparkSession, place: Place) -> DataFrame:
+        """Sums of all other files that count."""
+        mixed = {file.name for file in self.mixed}
+        return file_sums(
+            session, place, [file.name for file in self.counted if file.name not in mixed]
+        )
 
     def fingerprint(self) -> str:
         """What tells these inputs from any others."""
@@ -85,6 +108,16 @@ class Inputs:
         ]
         files = [[file.name, file.bytes, file.sha256, file.reason] for file in self.files]
         return sha256(canonical([files, sorted(marks), self.malformed_lines])).hexdigest()
+
+
+def _has_any(file: Screened, ranges: Sequence[Range]) -> bool:
+    """Whether one of the ordered ranges has a number of the file."""
+    for run in file.runs:
+        at = bisect_left(ranges, (run.writer, run.first, 0))
+        near = ranges[max(0, at - 1) : at + 1]
+        if any(its[0] == run.writer and its[1] <= run.last and run.first <= its[2] for its in near):
+            return True
+    return False
 
 
 def files_of(place: Place, period: str) -> list[Found]:
@@ -112,7 +145,17 @@ def look_at(session: SparkSession, place: Place, period: str) -> Inputs:
     malformed = sum(
         place.read(its.name).count(b"\n") for its in place.list(f"{MALFORMED}date={period}-")
     )
-    return Inputs(period, files, marks, bad_marks, malformed)
+    redundant = _redundant(session, place, [file for file in files if not file.reason])
+    return Inputs(period, files, marks, bad_marks, malformed, redundant)
+
+
+def _redundant(session: SparkSession, place: Place, files: Sequence[Screened]) -> frozenset[str]:
+    found = claims(files)
+    asked = wanted(found)
+    if not asked:
+        return frozenset()
+    rows = session.sparkContext.parallelize(sorted(asked.items()), len(asked))
+    return copies_of_others(found, rows.flatMap(partial(digests, place)).collect())
 
 
 def _marks(place: Place) -> tuple[dict[str, Mark], list[tuple[str, str]]]:

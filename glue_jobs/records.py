@@ -5,8 +5,6 @@ import re
 from dataclasses import dataclass
 from typing import Final, get_type_hints
 
-from pyspark.sql.types import LongType, StringType, StructField, StructType
-
 SCHEMA: Final = "tidegate.usage/1"
 MARK_SCHEMA: Final = "tidegate.writer/1"
 RECORDS: Final = "records/"
@@ -36,13 +34,6 @@ STATUSES: Final = frozenset({"2xx", "3xx", "4xx", "5xx"})
 WRITER: Final = re.compile(r"[0-9a-f]{16}")
 ACCOUNT: Final = re.compile(r"([0-9]{12})?")
 TEXT_CHARS_MAX: Final = 128
-
-SPARK_SCHEMA: Final = StructType(
-    [
-        StructField(name, StringType() if name in TEXTS else LongType(), nullable=False)
-        for name in COLUMNS
-    ]
-)
 
 _FILED: Final = re.compile(r"date=(\d{4}-\d{2}-\d{2})/hour=([01]\d|2[0-3])/([0-9a-f]{64})\.parquet")
 

@@ -33,6 +33,7 @@ from glue_jobs.records import (
 )
 
 _FAMILY: Final = SCHEMA.partition("/")[0]
+_SUM_MAX: Final = 2.0**62
 _EPOCH_DAY: Final = date(1970, 1, 1)
 
 
@@ -73,7 +74,7 @@ def screen(place: Place, found: Found) -> Screened:
     if its.sha256 != where.sha256:
         return replace(its, reason="its bytes do not hash to its name")
     try:
-        table = _read(content)
+        table = read_table(content)
         _check(table, where)
     except _NewerError as error:
         return replace(its, newer=str(error), reason=f"records of schema {error}")
@@ -83,23 +84,26 @@ def screen(place: Place, found: Found) -> Screened:
     return replace(its, rows=table.num_rows, runs=runs, repeats=repeats)
 
 
-def _read(content: bytes) -> pa.Table:
-    """All of a file, decoded. Arrow says what is wrong with a file by many kinds of errors."""
+def read_table(content: bytes) -> pa.Table:
+    """All of a file, decoded, texts as dictionaries.
+
+    Arrow says what is wrong with a file by many kinds of errors.
+    """
     try:
-        file = pq.ParquetFile(io.BytesIO(content), read_dictionary=list(TEXTS))
-        columns = tuple(file.schema_arrow.names)
+        columns = tuple(pq.read_schema(io.BytesIO(content)).names)
         if columns != COLUMNS:
-            _of_other_version(file, columns)
+            _of_other_version(content, columns)
             raise _NoRecordsError("its columns are not those of records")
-        return file.read()
+        return pq.ParquetFile(io.BytesIO(content), read_dictionary=list(TEXTS)).read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _NoRecordsError(f"it is no Parquet file: {' '.join(str(error).split())}") from error
 
 
-def _of_other_version(file: pq.ParquetFile, columns: tuple[str, ...]) -> None:
+def _of_other_version(content: bytes, columns: tuple[str, ...]) -> None:
     if "schema" in columns:
-        for said in pc.unique(file.read(["schema"]).column(0)).to_pylist():
-            _check_schema(said)
+        said = pq.ParquetFile(io.BytesIO(content)).read(["schema"]).column(0)
+        for each in dict.fromkeys(said.to_pylist()):
+            _check_schema(each)
 
 
 def _check_schema(said: object) -> None:
@@ -150,6 +154,8 @@ _RIGHT: Final[dict[str, Callable[[str], object]]] = {
 def _check_numbers(name: str, column: pa.ChunkedArray) -> None:
     if not pa.types.is_int64(column.type):
         raise _NoRecordsError(f"{name} is no int64")
+    if name not in {"number", "minute"} and pc.sum(column.cast(pa.float64())).as_py() > _SUM_MAX:
+        raise _NoRecordsError(f"its {name} add up to more than 64 bits hold")
     least = pc.min(column).as_py()
     if least < NUMBERS_MIN[name]:
         raise _NoRecordsError(f"a {name} is {least}")

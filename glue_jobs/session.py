@@ -38,11 +38,18 @@ _LOG: Final = Path(__file__).with_name("log4j2.properties")
 
 
 def open_session(
-    name: str, *, memory: str = MEMORY_DEFAULT, cores: str = "*", partitions: int = 8
+    name: str,
+    *,
+    memory: str = MEMORY_DEFAULT,
+    cores: str = "*",
+    partitions: int = 4,
+    java: str = "-XX:+UseParallelGC",
 ) -> SparkSession:
     """A session: Glue's own where Glue runs this, else one of this process.
 
-    In local mode `memory` is the heap of the one Java process, which has all of Spark in it.
+    In local mode `memory` is the heap of the one Java process, which has all of Spark in it; `java`
+    are more options of that process.
+
     Raises JobError where there is no Java to run it.
     """
     builder: Any = SparkSession.builder.appName(name)
@@ -54,7 +61,7 @@ def open_session(
         # Executors are processes of their own, which import these modules.
         paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-        settings |= _local(memory, cores, partitions)
+        settings |= _local(memory, cores, partitions, java)
     for key, value in settings.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
@@ -62,13 +69,13 @@ def open_session(
     return session
 
 
-def _local(memory: str, cores: str, partitions: int) -> dict[str, str]:
+def _local(memory: str, cores: str, partitions: int, java: str) -> dict[str, str]:
     return {
         "spark.master": f"local[{cores}]",
         "spark.driver.memory": memory,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG.as_uri()}",
+        "spark.driver.extraJavaOptions": f"{java} -Dlog4j2.configurationFile={_LOG.as_uri()}",
         "spark.sql.shuffle.partitions": str(partitions),
         "spark.sql.warehouse.dir": str(Path(gettempdir(), "spark-warehouse")),
         "spark.ui.enabled": "false",

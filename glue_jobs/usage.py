@@ -9,8 +9,17 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from glue_jobs.records import COLUMNS, SPARK_SCHEMA
+from glue_jobs.records import COLUMNS, TEXTS
+
+SPARK_SCHEMA: Final = StructType(
+    [
+        StructField(name, StringType() if name in TEXTS else LongType(), nullable=False)
+        for name in COLUMNS
+    ]
+)
+"""Of records."""
 
 KEYS: Final = ("hour", "account", "region", "queue", "operation", "status", "code")
 """What a row of hourly usage is about; `hour` is counted since the epoch, UTC."""
@@ -81,6 +90,11 @@ def hourly(records: DataFrame) -> DataFrame:
         )
         .select(*KEYS, *SUMS)
     )
+
+
+def added(sums: DataFrame) -> DataFrame:
+    """Sums of sums: each key once."""
+    return sums.groupBy(*KEYS).agg(*(f.sum(name).alias(name) for name in SUMS))
 
 
 def _is_empty_receive() -> Column:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.benchmarks.backlog import measure_backlog
+from tests.benchmarks.bills import measure_bills
 from tests.benchmarks.canned_server import canned_server
 from tests.benchmarks.fair import measure_fair
 from tests.benchmarks.fifo import measure_fifo
@@ -142,11 +143,11 @@ def _measure_throughput(bench: Bench, plan: Plan, chosen: list[str], report: Rep
 
 def _measure(folder: Path, options: argparse.Namespace) -> Report:
     plan = _plan(options)
-    chosen = options.only or list(SCENARIOS)
+    chosen = options.only or [name for name in SCENARIOS if name != "bills"]
     server_options = ["--log-level", options.log_level]
     report = Report(machine_facts(folder))
     report.say(heading(report.machine))
-    if set(chosen) - {"backlog", "fair", "security", "isolation", *OF_FIFO}:
+    if set(chosen) - {"backlog", "fair", "security", "isolation", "bills", *OF_FIFO}:
         server = ServerProcess(folder / "data", folder / "log", server_options)
         with canned_server() as canned_port, server:
             _measure_throughput(Bench(server, canned_port, plan), plan, chosen, report)
@@ -161,6 +162,8 @@ def _measure(folder: Path, options: argparse.Namespace) -> Report:
         measure_security(folder, options.log_level, plan, report)
     if "isolation" in chosen:
         measure_isolation(folder, options.log_level, plan, report)
+    if "bills" in chosen:
+        measure_bills(plan, report)
     if set(chosen) & set(OF_FIFO):
         server = ServerProcess(folder / "fifo-data", folder / "fifo-log", server_options)
         with server:

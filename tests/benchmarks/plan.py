@@ -14,6 +14,7 @@ SCENARIOS: Final = {
     "fair": "a quiet message behind a loud tenant's backlog, and waits beside loud tenants",
     "security": "what verification, policies and encryption cost a send, and fauxqs beside it",
     "isolation": "a quiet tenant's times beside one at ten times its quota",
+    "bills": "bills on Spark beside the same sums on DuckDB; only if it is named",
     "fifo_send": "sends to FIFO queues, by connections, partitions and groups",
     "fifo_cycle": "send to a FIFO queue, receive as many, delete them; likewise",
     "fifo_cost": "CPU time of work on a FIFO queue to that of the same on a standard one",
@@ -65,6 +66,7 @@ class Plan:
     fifo_cost_turns: int = 3
     fifo_blocked: int = 100_000
     fifo_blocked_rounds: int = 5
+    bill_records: int = 20_000_000
     peer_connections: tuple[int, ...] = (1, 64)
     peer_backlog: int = 100_000
     peer_backlog_connections: int = 1
@@ -104,6 +106,7 @@ def smoke(plan: Plan) -> Plan:
         fifo_cost_turns=1,
         fifo_blocked=3_000,
         fifo_blocked_rounds=1,
+        bill_records=1_000_000,
         peer_connections=(1, 16),
         peer_backlog=5_000,
         peer_fill_s_max=5.0,

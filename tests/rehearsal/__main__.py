@@ -9,12 +9,15 @@ import subprocess
 import sys
 from typing import Final
 
+import pytest
+
 from infra import asset
 from infra.options import read_stage
 from tests.rehearsal import dynamodb_local as local
 from tests.rehearsal.deployment.stage import fetch_wheels
 from tests.rehearsal.processes import UnavailableError
 
+_SPARK: Final = local.ROOT / ".venvs/spark/bin/python"
 _IN_OWN_NETWORK: Final = (
     ("unshare", "--net", "--"),
     ("unshare", "--map-root-user", "--net", "--"),
@@ -67,7 +70,19 @@ def main() -> int:
     arguments = ["--seeds", str(options.seeds)] if options.seeds is not None else []
     arguments += ["-k", options.only] if options.only else []
     command = [sys.executable, "-m", "pytest", "--dist", "loadgroup", "tests/rehearsal"]
-    return subprocess.run([*prefix, *command, *arguments], cwd=local.ROOT, check=False).returncode
+    rehearsed = subprocess.run([*prefix, *command, *arguments], cwd=local.ROOT, check=False)
+    return rehearsed.returncode or jobs(options.only)
+
+
+def jobs(only: str) -> int:
+    """The exit code of the tests of Spark jobs, which have an environment of their own."""
+    if not _SPARK.exists():
+        say("jobs on Spark are left out: their environment could not be installed")
+        return 0
+    command = [str(_SPARK), "-m", "pytest", "-n", "0", "tests/spark"]
+    command += ["-k", only] if only else []
+    code = subprocess.run(command, cwd=local.ROOT, check=False).returncode
+    return 0 if only and code == pytest.ExitCode.NO_TESTS_COLLECTED else code
 
 
 if __name__ == "__main__":

@@ -1,0 +1,74 @@
+"""Which records there are: copies and gaps by runs of numbers, held to a naive count."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glue_jobs.identities import Gap, Reached, Run, Window, copies, gaps
+from glue_jobs.records import Mark, read_mark
+
+WINDOW = Window(1000, 2000)
+A, B = "a" * 16, "b" * 16
+
+
+def mark(writer: str = A, **changes: object) -> Mark:
+    its = {"opened": 1000, "after": "", "complete_to": 1100, "records": 10, "closed": True}
+    return Mark(writer=writer, kind="server", **{**its, **changes})  # type: ignore[arg-type]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 30), st.integers(0, 9))))
+def test_copies_are_the_numbers_that_more_than_one_run_has(
+    its: list[tuple[str, int, int]],
+) -> None:
+    runs = [Run(writer, first, first + length) for writer, first, length in its]
+    seen: dict[tuple[str, int], int] = {}
+    for run in runs:
+        for number in range(run.first, run.last + 1):
+            seen[run.writer, number] = seen.get((run.writer, number), 0) + 1
+    found = copies(runs)
+    assert {(writer, n) for writer, first, last in found for n in range(first, last + 1)} == {
+        key for key, count in seen.items() if count > 1
+    }
+    assert all(left[0] != right[0] or left[2] < right[1] for left, right in pairwise(found))
+
+
+@given(st.sets(st.integers(1, 30), min_size=1))
+def test_gaps_are_the_numbers_that_no_run_has(numbers: set[int]) -> None:
+    runs = [Run(A, number, number, 1000, 1000) for number in numbers]
+    found = gaps(runs, {}, {}, WINDOW)
+    missing = {n for gap in found for n in range(gap.first, gap.last + 1)}
+    assert missing == set(range(1, max(numbers))) - numbers
+
+
+def test_a_mark_says_what_its_writer_still_gave() -> None:
+    assert gaps([Run(A, 1, 7, 1001, 1050)], {A: mark()}, {}, WINDOW) == [Gap(A, 8, 10, 1050, 1100)]
+    assert gaps([Run(A, 1, 10, 1001, 1099)], {A: mark()}, {}, WINDOW) == []
+    assert gaps([], {A: mark()}, {}, WINDOW) == [Gap(A, 1, 10, 1000, 1100)]
+
+
+def test_what_was_cut_off_ends_where_its_successor_opened() -> None:
+    cut, runs = mark(closed=False), [Run(A, 1, 10, 1001, 1099)]
+    after = mark(B, after=A, opened=1130, records=0, complete_to=1131)
+    assert gaps(runs, {A: cut, B: after}, {}, WINDOW) == [Gap(A, 0, 0, 1100, 1130)]
+    assert gaps(runs, {A: cut}, {}, WINDOW) == [Gap(A, 0, 0, 1100, -1)]
+    ledger = Mark(A, 1000, "", 1100, 10, closed=False, kind="ledger")
+    assert gaps(runs, {A: ledger}, {}, WINDOW) == []
+
+
+def test_what_is_missing_between_two_periods_belongs_to_the_later_one() -> None:
+    early = mark(opened=900, complete_to=1999, records=20)
+    assert gaps([Run(A, 9, 20, 1001, 1999)], {A: early}, {A: Reached(6, 999)}, WINDOW) == [
+        Gap(A, 7, 8, 999, 1001)
+    ]
+    later = mark(opened=1000, complete_to=2500, records=40)
+    assert gaps([Run(A, 1, 20, 1001, 1999)], {A: later}, {}, WINDOW) == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"{}", b"[]", b'{"schema":"tidegate.writer/1"}', b"x", b'{"schema":1}']
+)
+def test_what_is_no_mark_is_said_to_be_none(content: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read_mark(content)
