@@ -28,7 +28,7 @@ def task(event: dict[str, Any], context: Any) -> dict[str, Any]:
     opened = sandbox.opened
     opened.clock.begin()
     remaining_us = context.get_remaining_time_in_millis() * 1000
-    return opened.run(tasks.perform(event, opened.ground, opened.service, remaining_us))
+    return opened.run(tasks.perform_on(opened, event, remaining_us))
 
 
 def stream(event: dict[str, Any], _context: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from data_plane.frontend.settings import FrontEndSettings
 from data_plane.log.engine import Log
 from data_plane.operations.catalog import extension_operations, message_operations
 from data_plane.ports import Cell, Clock, Entropy, MasterKeys, Waits
-from data_plane.stored.bodies import BodyStore
+from data_plane.stored.bodies import BodyStore, HeldSegments
 from data_plane.stored.data_keys import DataKeys
 
 OPERATOR: Final = "000000000000"
@@ -46,7 +46,8 @@ class Ground:
     registry's, as the control plane uses it. `bodies` has what is too big for items of a cell.
     `cache_nodes` are those of the cache that front ends share, if there is one. Where there are
     several cells, `fifo_cells` are those of FIFO queues, `placing` says where new queues go, and
-    `cells_control` is for who administers them.
+    `cells_control` is for who administers them; `segments` then has, by the names of `bodies`, all
+    segments whose bodies lie there.
     """
 
     cells: Mapping[str, Cell]
@@ -61,6 +62,11 @@ class Ground:
     fifo_cells: Mapping[str, Cell] | None = None
     placing: Placing | None = None
     cells_control: CellsControl | None = None
+    segments: Mapping[str, HeldSegments] | None = None
+
+    def segments_of(self, name: str) -> HeldSegments:
+        """Where the segments lie that have bodies under this name of `bodies`."""
+        return self.cells[name] if self.segments is None else self.segments[name]
 
     def cached_control(self) -> CachedCell | None:
         """The registry's cell behind the shared cache; None where there is none."""

@@ -79,15 +79,17 @@ class ClusterStack(cdk.Stack):
             assumed_by=iam.ServicePrincipal("events.amazonaws.com"),
             inline_policies=_may("states:StartExecution", self.machine.state_machine_arn),
         )
-        self._schedule("Often", OFTEN, _rate(stage.cluster.period_minutes, "minute"))
-        self._schedule("Seldom", SELDOM, _rate(stage.cluster.sweep_hours, "hour"))
+        cells = {"cells": True} if stage.state.cells else {}
+        often = {"tasks": OFTEN, **cells}
+        self._schedule("Often", often, _rate(stage.cluster.period_minutes, "minute"))
+        self._schedule("Seldom", {"tasks": SELDOM}, _rate(stage.cluster.sweep_hours, "hour"))
         cdk.CfnOutput(self, "StateMachine", value=self.machine.state_machine_arn)
 
-    def _schedule(self, id: str, tasks: tuple[str, ...], rate: str) -> None:
+    def _schedule(self, id: str, given: dict[str, Any], rate: str) -> None:
         events.CfnRule(
             self,
             id,
-            description=f"Starts the cluster manager for {', '.join(tasks)}",
+            description=f"Starts the cluster manager for {', '.join(given['tasks'])}",
             schedule_expression=rate,
             state="ENABLED",
             targets=[
@@ -95,7 +97,7 @@ class ClusterStack(cdk.Stack):
                     id="Manager",
                     arn=self.machine.state_machine_arn,
                     role_arn=self._starter.role_arn,
-                    input=json.dumps({"tasks": tasks}),
+                    input=json.dumps(given),
                 )
             ],
         )

@@ -36,6 +36,7 @@ _ZONE: Final = re.compile(r"Z[A-Z0-9]{3,31}")
 _CALLER: Final = re.compile(rf"{_ACCOUNT.pattern}(/({_QUEUE.pattern}))?")
 FAILOVERS: Final = ("primary", "secondary")
 CHECK_REGIONS_MIN: Final = 3
+CELLS_MAX: Final = 9
 QUEUES_MAX: Final = 16
 """CloudWatch has 100 metric filters for a log group, and a queue needs six."""
 
@@ -53,17 +54,24 @@ class OptionError(ValueError):
 class StateOptions:
     """What is kept: messages, definitions, keys, usage records.
 
-    `table` is the cell's name; definitions of queues name it, so it is never to be changed. With
+    `table` is the cell's name; definitions of queues name it, so it is never to be changed. `cells`
+    are further tables, with which it has copies of queues; others may be added behind them. With
     `keeps`, nothing that holds data goes with its stack, and stacks and tables refuse to be
     deleted. Usage records are removed after `usage_days`.
     """
 
     table: str = "tidegate"
+    cells: tuple[str, ...] = ()
     keeps: bool = True
     usage_days: int = 400
 
     def __post_init__(self) -> None:
         _match("table", self.table, _TABLE, "no table's name: 3 to 255 of a-z A-Z 0-9 _ . -")
+        for name in self.cells:
+            _match("cells", name, _TABLE, "no table's name: 3 to 255 of a-z A-Z 0-9 _ . -")
+        _once("cells", [self.table, *self.cells])
+        if len(self.cells) >= CELLS_MAX:
+            raise OptionError("cells", f"{len(self.cells) + 1} cells are more than {CELLS_MAX}")
         _within("usage_days", self.usage_days, 1, 3653)
 
 
@@ -129,16 +137,20 @@ class ServiceOptions:
 class ClusterOptions:
     """The cluster manager's state machine, and the function that does its tasks.
 
-    Every `period_minutes` it runs message move tasks and removes what deleted queues left; every
-    `sweep_hours` it looks for bodies that nothing names any more.
+    Every `period_minutes` it looks after the cells, where there are several, runs message move
+    tasks and removes what deleted queues left; every `sweep_hours` it looks for bodies that nothing
+    names any more. A cell that joins a group gets its copies after `grace_s`, when no request by
+    an older map is on its way: less is for emulators.
     """
 
+    grace_s: int = 600
     period_minutes: int = 1
     sweep_hours: int = 6
     memory_mb: int = 512
     timeout_s: int = 900
 
     def __post_init__(self) -> None:
+        _within("grace_s", self.grace_s, 0, 86_400)
         _within("period_minutes", self.period_minutes, 1, 60)
         _within("sweep_hours", self.sweep_hours, 1, 168)
         _within("memory_mb", self.memory_mb, 128, 10_240)

@@ -22,7 +22,7 @@ def use_cell(state: StateStack, queue_keys: Sequence[str]) -> list[iam.PolicySta
                 "dynamodb:Query",
                 "dynamodb:UpdateItem",
             ],
-            resources=[state.cell.table.attr_arn],
+            resources=[table.attr_arn for table in (state.cell.table, *state.further)],
         ),
         iam.PolicyStatement(
             sid="Bodies",

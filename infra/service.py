@@ -207,6 +207,16 @@ class ServiceStack(cdk.Stack):
             "TIDEGATE_BLOBS": f"s3://{state.cell.bodies.bucket_name}",
             "TIDEGATE_KMS_KEY": state.master_key.key_arn,
             "TIDEGATE_ACCOUNT": self._stage.service.operator,
+            **self._cells(),
+        }
+
+    def _cells(self) -> dict[str, str]:
+        """The further ones."""
+        if not self._state.further:
+            return {}
+        return {
+            "TIDEGATE_CELLS": ",".join(table.ref for table in self._state.further),
+            "TIDEGATE_GRACE_S": str(self._stage.cluster.grace_s),
         }
 
     def _everywhere(self) -> dict[str, str]:

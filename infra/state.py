@@ -33,7 +33,7 @@ class Cell(Construct):
 
     def __init__(self, scope: Construct, id: str, options: StateOptions) -> None:
         super().__init__(scope, id)
-        self.table = _table(self, options)
+        self.table = _table(self, options, options.table, TABLE)
         self.bodies = _bucket(self, "Bodies", BODIES, options, versioned=False)
         cdk.CfnOutput(self, "Table", value=self.table.ref)
 
@@ -44,6 +44,11 @@ class StateStack(cdk.Stack):
     def __init__(self, scope: Construct, id: str, options: StageOptions, **kwargs: Any) -> None:
         super().__init__(scope, id, termination_protection=options.state.keeps, **kwargs)
         self.cell = Cell(self, "Cell", options.state)
+        # By their places in the list, in which further ones come last.
+        self.further = [
+            _table(self, options.state, name, f"{TABLE}{number}")
+            for number, name in enumerate(options.state.cells, 2)
+        ]
         self.usage = _bucket(self, "Usage", USAGE, options.state, versioned=True)
         self.usage.add_lifecycle_rule(
             expiration=cdk.Duration.days(options.state.usage_days),
@@ -64,13 +69,15 @@ class CellStack(cdk.Stack):
         self.cell = Cell(self, "Cell", options.state)
 
 
-def _table(scope: Construct, options: StateOptions) -> dynamodb.CfnTable:
+def _table(
+    scope: Construct, options: StateOptions, name: str, logical_id: str
+) -> dynamodb.CfnTable:
     """The table that the code knows, with what only a deployed one has."""
-    known = cell_table(options.table)
-    lifetime = time_to_live(options.table)["TimeToLiveSpecification"]
+    known = cell_table(name)
+    lifetime = time_to_live(name)["TimeToLiveSpecification"]
     table = dynamodb.CfnTable(
         scope,
-        "Messages",
+        "Messages" if logical_id == TABLE else logical_id,
         table_name=known["TableName"],
         attribute_definitions=[
             dynamodb.CfnTable.AttributeDefinitionProperty(
@@ -96,7 +103,7 @@ def _table(scope: Construct, options: StateOptions) -> dynamodb.CfnTable:
         ),
         deletion_protection_enabled=options.keeps,
     )
-    table.override_logical_id(TABLE)
+    table.override_logical_id(logical_id)
     table.apply_removal_policy(_removal(options))
     return table
 

@@ -6,7 +6,7 @@ written before, and what only costs somebody else a little is written now and th
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol, runtime_checkable
 
 from data_plane.core.deadline import deadline_at_most
@@ -37,7 +37,10 @@ class Flushing(Protocol):
 
 
 class Closing:
-    """One sandbox's part in what a server's upkeep does."""
+    """One sandbox's part in what a server's upkeep does.
+
+    `ship` tells copies of queues what consumers did, where there are copies.
+    """
 
     def __init__(
         self,
@@ -45,8 +48,10 @@ class Closing:
         cells: Mapping[str, Cell],
         bodies: Mapping[str, BodyStore],
         clock: Clock,
+        ship: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._engine = engine
+        self._ship = ship
         self._cells = [cell for cell in cells.values() if isinstance(cell, Flushing)]
         self._bodies = tuple(bodies.values())
         self._clock = clock
@@ -58,6 +63,8 @@ class Closing:
         now_us = self._clock.now_us()
         try:
             with deadline_at_most(now_us + PATIENCE_US):
+                if self._ship is not None:
+                    await self._ship()
                 await self._flush(now_us)
                 await self._sweep(now_us)
         except CellUnavailableError as error:

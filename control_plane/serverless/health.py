@@ -1,6 +1,6 @@
 """Whether the service behind a door is well, for what checks it: Route 53, load balancers."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -16,26 +16,32 @@ PATH: Final = "/health"
 _US_MAX: Final = 2_000_000
 """Whoever checks waits no longer: Route 53 two seconds for the status line."""
 
-_PROBE: Final = Key("health", b"\0")
+PROBE: Final = Key("health", b"\0")
 """There need not be such an item."""
 
 
-def before(answer: Answer, cells: Mapping[str, Cell], clock: Clock) -> Answer:
+def before(
+    answer: Answer,
+    cells: Mapping[str, Cell],
+    clock: Clock,
+    needed: Collection[str] | None = None,
+) -> Answer:
     """What answers GET /health itself, unsigned as it comes, and leaves the rest to `answer`.
 
-    200 where every cell answers, else 503; the body is that of a server.
+    200 where every cell answers, or those that are `needed`, else 503; the body is a server's.
     """
 
     async def answered(request: HttpRequest) -> HttpResponse:
         if request.method != "GET" or path_inside(request) != PATH:
             return await answer(request)
-        return _told({name: await _state(cell, clock) for name, cell in cells.items()})
+        states = {name: await _state(cell, clock) for name, cell in cells.items()}
+        return _told(states, states if needed is None else needed)
 
     return answered
 
 
-def _told(states: Mapping[str, str]) -> HttpResponse:
-    is_well = set(states.values()) <= {"available"}
+def _told(states: Mapping[str, str], needed: Collection[str]) -> HttpResponse:
+    is_well = all(states[name] == "available" for name in needed)
     body = {
         "status": "ok" if is_well else "unavailable",
         "version": VERSION,
@@ -52,7 +58,7 @@ def _told(states: Mapping[str, str]) -> HttpResponse:
 async def _state(cell: Cell, clock: Clock) -> str:
     try:
         with deadline_at_most(clock.now_us() + _US_MAX):
-            await cell.get(_PROBE)
+            await cell.get(PROBE)
     except CellUnavailableError:
         return "unavailable"
     return "available"

@@ -5,7 +5,7 @@ this function may know nothing, ends the start. The requests that a start needs 
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from botocore.session import get_session
@@ -13,8 +13,10 @@ from botocore.session import get_session
 from control_plane.metadata_cache.nodes import CacheNodes
 from control_plane.registry_secret import UnreadableSecretError, read_or_make
 from control_plane.serverless.clock import InvocationClock
+from control_plane.serverless.health import PROBE
 from control_plane.serverless.logs import FunctionLog
 from control_plane.serverless.settings import PREFIX, FunctionSettings, VariableError
+from control_plane.serverless.several import BodiesOfGroups, SegmentsOfGroups, SeveralTables
 from control_plane.service import Ground, Service, ServiceSettings
 from data_plane.blobs import opening as blobs_opening
 from data_plane.blobs.opening import BlobsOpenError, S3Place, place_of
@@ -59,6 +61,7 @@ class Opened:
     clock: InvocationClock
     driver: BlockingDriver
     log: FunctionLog
+    several: SeveralTables | None = None
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end, with all that it starts; what it returns or raises."""
@@ -101,8 +104,10 @@ def open_service(
     """
     drivers = _Drivers(clock, log)
     entropy = SystemEntropy()
-    cell = _cell(settings, drivers)
+    cell = _cell(settings, settings.table, drivers)
     control = cell.through(drivers.offload(f"{settings.table}/definitions"))
+
+    several = _several(settings, cell, control, drivers, entropy) if settings.cells else None
 
     async def ground() -> Ground:
         bodies, (keys, secret) = await _both(
@@ -110,7 +115,7 @@ def open_service(
             _open_bodies(settings, control, drivers, entropy),
             _open_keys(settings, control, drivers, entropy),
         )
-        return Ground(
+        made = Ground(
             cells={settings.table: cell},
             control=control,
             bodies={settings.table: bodies},
@@ -121,10 +126,11 @@ def open_service(
             master_keys=keys,
             cache_nodes=_cache_nodes(settings, drivers, entropy),
         )
+        return made if several is None else await _on_several(made, several, settings.table)
 
     opened = drivers.driver.run(ground())
     service = Service(opened, _service_settings(settings), observe, log.act)
-    return Opened(settings, opened, service, clock, drivers.driver, log)
+    return Opened(settings, opened, service, clock, drivers.driver, log, several)
 
 
 def _service_settings(settings: FunctionSettings) -> ServiceSettings:
@@ -150,7 +156,43 @@ async def _both(waits: BlockingWaits, first: Awaitable[Any], second: Awaitable[A
     return outcomes
 
 
-def _cell(settings: FunctionSettings, drivers: _Drivers) -> DynamoCell:
+def _several(
+    settings: FunctionSettings,
+    cell: DynamoCell,
+    control: DynamoCell,
+    drivers: _Drivers,
+    entropy: Entropy,
+) -> SeveralTables:
+    cells = {
+        settings.table: cell,
+        **{name: _cell(settings, name, drivers) for name in settings.cells},
+    }
+    where = {"endpoint": settings.endpoint, "region": settings.region}
+    addresses = {name: {**where, "table": name} for name in cells}
+    return SeveralTables(cells, addresses, control, drivers.clock, entropy, drivers.waits)
+
+
+async def _on_several(one: Ground, several: SeveralTables, table: str) -> Ground:
+    """The ground of a service whose queues lie in groups; cells that do not answer do later.
+
+    From its first answer on a cell knows its store's time.
+    """
+    probes = [cell.get(PROBE) for name, cell in several.cells.items() if name != table]
+    for outcome in await one.waits.all_of(probes):
+        if isinstance(outcome, Exception) and not isinstance(outcome, CellUnavailableError):
+            raise outcome
+    bodies = one.bodies[table]
+    return replace(
+        one,
+        cells=several.standard,
+        fifo_cells=several.fifo,
+        placing=several.placing,
+        bodies=BodiesOfGroups(table, bodies),
+        segments={table: SegmentsOfGroups(several, several.cells[table])},
+    )
+
+
+def _cell(settings: FunctionSettings, table: str, drivers: _Drivers) -> DynamoCell:
     try:
         client = connect(
             settings.endpoint,
@@ -162,9 +204,9 @@ def _cell(settings: FunctionSettings, drivers: _Drivers) -> DynamoCell:
         raise _wrong("TABLE", error) from error
     return DynamoCell(
         client,
-        settings.table,
+        table,
         drivers.clock,
-        drivers.offload(f"{settings.table}/messages"),
+        drivers.offload(f"{table}/messages"),
         deadline_s=DEADLINE_S,
         # Not a clock that may have stood still while the sandbox was frozen.
         monotonic_us=drivers.clock.now_us,

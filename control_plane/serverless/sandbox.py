@@ -9,6 +9,7 @@ from control_plane.serverless import health
 from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.closing import Closing
 from control_plane.serverless.doors import Doors
+from control_plane.serverless.health import Answer
 from control_plane.serverless.logs import FunctionLog, FunctionLogHandler
 from control_plane.serverless.opening import Opened, open_service
 from control_plane.serverless.settings import VariableError, read_settings
@@ -59,8 +60,15 @@ class Sandbox:
         """The doors to it."""
         opened = self.opened
         ground = opened.ground
-        closing = Closing(opened.service.engine, ground.cells, ground.bodies, opened.clock)
-        answer = health.before(opened.service.front_end.answer, ground.cells, opened.clock)
+        several = opened.several
+        ship = several.ship if several is not None else None
+        closing = Closing(opened.service.engine, ground.cells, ground.bodies, opened.clock, ship)
+        answer: Answer = opened.service.front_end.answer
+        if several is not None:
+            answer = several.before(answer)
+        # What others have copies of may be away.
+        needed = None if several is None else (opened.settings.table,)
+        answer = health.before(answer, ground.cells, opened.clock, needed)
         return Doors(answer, closing.close, opened.clock, opened.run)
 
 

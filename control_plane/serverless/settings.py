@@ -15,6 +15,10 @@ PREFIX: Final = "TIDEGATE_"
 OF_SERVICE: Final = ("TABLE", "BLOBS", "KMS_KEY")
 """Without these no function can open the service."""
 
+GRACE_S: Final = 600
+"""60 s that a map may be kept, 5 minutes that DynamoDB takes a signed request, and for clocks."""
+
+_GRACE_S_MAX: Final = 86_400
 _OF_SERVER: Final = ServerSettings()
 _S3: Final = "s3://"
 _HOW: Final = "AWS_LAMBDA_INITIALIZATION_TYPE"
@@ -39,7 +43,8 @@ class FunctionSettings:
     `table`, `blobs` and `kms_key` are where messages and keys are, in `region`; `endpoint` is where
     an emulator serves all three ("": AWS's own). `account` is the operator's. `base_url` stands
     before account and name in queue URLs ("": what the caller used). A receive waits for
-    `long_poll_s_max` seconds at most. `usage` is the place of usage records: `s3://bucket/prefix`.
+    `long_poll_s_max` seconds at most. `cells` are further tables, which have copies; a member that
+    joins a group is copied to after `grace_s`. `usage` is the place of usage records: `s3://bucket/prefix`.
     `metadata_cache` names nodes as the server's option does ("": there are none).
     """
 
@@ -52,6 +57,8 @@ class FunctionSettings:
     base_url: str = ""
     long_poll_s_max: int = RECEIVE_WAIT_S_MAX
     usage: str = ""
+    cells: tuple[str, ...] = ()
+    grace_s: int = GRACE_S
     metadata_cache: str = ""
     metadata_cache_layout: str = _OF_SERVER.metadata_cache_layout
     log_level: str = _OF_SERVER.log_level
@@ -90,6 +97,8 @@ def read_settings(
         base_url=read("BASE_URL").rstrip("/"),
         long_poll_s_max=_long_poll_s(read("LONG_POLL_S_MAX", str(RECEIVE_WAIT_S_MAX))),
         usage=read("USAGE"),
+        cells=tuple(read("CELLS").split(",")) if read("CELLS") else (),
+        grace_s=_grace_s(read("GRACE_S", str(GRACE_S))),
         metadata_cache=read("METADATA_CACHE"),
         metadata_cache_layout=read("METADATA_CACHE_LAYOUT", _OF_SERVER.metadata_cache_layout),
         log_level=read("LOG_LEVEL", _OF_SERVER.log_level),
@@ -107,6 +116,14 @@ def _long_poll_s(text: str) -> int:
     return int(text)
 
 
+def _grace_s(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) > _GRACE_S_MAX:
+        raise VariableError(
+            PREFIX + "GRACE_S", f"{text!r} is no number of seconds within 0 and {_GRACE_S_MAX}"
+        )
+    return int(text)
+
+
 def _check(settings: FunctionSettings) -> None:
     for name, place in (("BLOBS", settings.blobs), ("USAGE", settings.usage)):
         if place and not place.startswith(_S3):
@@ -118,6 +135,11 @@ def _check(settings: FunctionSettings) -> None:
         )
     if settings.table:
         _check_as_server("TABLE", table=settings.table)
+    names = [settings.table, *settings.cells]
+    for name in settings.cells:
+        _check_as_server("CELLS", table=name)
+        if names.count(name) > 1:
+            raise VariableError(PREFIX + "CELLS", f"{name!r} is there twice")
     _check_as_server("REGION", region=settings.region)
     _check_as_server("KMS_KEY", kms_key=settings.kms_key)
     _check_as_server("ENDPOINT", endpoint=settings.endpoint)

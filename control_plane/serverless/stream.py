@@ -65,7 +65,7 @@ async def _remove(name: str, removed: list[Removed], ground: Ground) -> list[str
         chunk = removed[start : start + AT_ONCE_MAX]
         try:
             await ground.bodies[name].remove_left(
-                ground.cells[name],
+                ground.segments_of(name),
                 ground.waits,
                 [one.body for one in chunk],
                 ground.clock.now_us(),

@@ -14,9 +14,12 @@ from control_plane.cluster import tasks
 from control_plane.cluster.cluster import Cluster
 from control_plane.cluster.observation import Options
 from control_plane.message_moves_running import OWNED_US, OWNER_GUARD_US
+from control_plane.places.cached import MAP_AGE_US_MAX
 from control_plane.places.placing import GroupPlacing
 from control_plane.places.stored import Places
 from control_plane.serverless.closing import Closing
+from control_plane.serverless.opening import Opened
+from control_plane.serverless.several import FRESH_US
 from control_plane.service import Ground, Service
 from control_plane.sweep import is_due
 from data_plane.core.deadline import deadline
@@ -59,19 +62,27 @@ Result = dict[str, Any]
 Task = Callable[[Bench, Event], Awaitable[Result]]
 
 
-async def perform(event: Event, ground: Ground, service: Service, remaining_us: int) -> Result:
+async def perform(
+    event: Event,
+    ground: Ground,
+    service: Service,
+    remaining_us: int,
+    cluster: Cluster | None = None,
+) -> Result:
     """Do the task that the event names within `remaining_us`; the state machine's next event.
 
-    Raises UnknownTaskError, CellUnavailableError and those derived from it.
+    `cluster` is that of a deployment with several cells. Raises UnknownTaskError,
+    CellUnavailableError and those derived from it.
     """
     name = event.get("task", "")
     rounds = int(event.get("rounds", 0)) + 1
     ends_us = ground.clock.now_us() + remaining_us - MARGIN_US
+    cluster = cluster or _of_one_cell(ground, service)
     closing = Closing(service.engine, ground.cells, ground.bodies, ground.clock)
     with deadline(ends_us):
         try:
             bench = Bench(ground, service, ends_us - RESERVE_US)
-            result = await tasks.perform(event, _cluster(bench), bench.until_us)
+            result = await tasks.perform(event, cluster, bench.until_us)
             if result is None:
                 result = await _task(name)(bench, event)
         finally:
@@ -80,12 +91,37 @@ async def perform(event: Event, ground: Ground, service: Service, remaining_us: 
     return {"task": name, "outcome": "done", "after": {}, "rounds": rounds, **result, "more": more}
 
 
-def _cluster(bench: Bench) -> Cluster:
-    ground = bench.ground
+async def perform_on(opened: Opened, event: Event, remaining_us: int) -> Result:
+    """As `perform`, in a sandbox.
+
+    With several cells it works by a fresh map, for as long as that may serve; the next call goes on
+    by another one.
+    """
+    ground, service, several = opened.ground, opened.service, opened.several
+    if several is None:
+        return await perform(event, ground, service, remaining_us)
+    await several.freshen()
+    cluster = Cluster(
+        places=several.places,
+        placing=several.placing,
+        registry=service.registry,
+        cells=several.cells,
+        clock=ground.clock,
+        waits=ground.waits,
+        options=Options(grace_us=opened.settings.grace_s * 1_000_000),
+    )
+    time_us = min(remaining_us, MAP_AGE_US_MAX - FRESH_US + RESERVE_US)
+    result = await perform(event, ground, service, time_us, cluster)
+    await several.ship()
+    return result
+
+
+def _of_one_cell(ground: Ground, service: Service) -> Cluster:
+    """What has no groups: there is nothing to be planned but splits."""
     return Cluster(
         places=Places(ground.control, ground.clock, ground.entropy),
         placing=GroupPlacing(ground.control, lambda: len(ground.cells)),
-        registry=bench.service.registry,
+        registry=service.registry,
         cells=ground.cells,
         clock=ground.clock,
         waits=ground.waits,
@@ -123,7 +159,7 @@ async def _sweep_bodies(bench: Bench, event: Event) -> Result:
     for name in list(left):
         while name in left:
             walked = await ground.bodies[name].walk_on(
-                ground.cells[name], ground.waits, ground.clock.now_us(), left[name]
+                ground.segments_of(name), ground.waits, ground.clock.now_us(), left[name]
             )
             removed += walked.orphans
             if walked.after:

@@ -8,7 +8,7 @@ import re
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
 from msgspec.structs import replace
@@ -21,7 +21,6 @@ from data_plane.ports import (
     Attributes,
     Blob,
     Blobs,
-    Cell,
     CellFullError,
     CellUnavailableError,
     Key,
@@ -109,6 +108,18 @@ class Walked(NamedTuple):
 
     orphans: int
     after: str
+
+
+class HeldSegments(Protocol):
+    """What a cell is asked before a body goes; both raise CellUnavailableError."""
+
+    def now_us(self) -> int:
+        """As `Cell.now_us`."""
+        ...
+
+    async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
+        """As `Cell.get_many`."""
+        ...
 
 
 class BodyStore:
@@ -214,7 +225,7 @@ class BodyStore:
         """Let the next sweeps remove these blobs."""
         self._unneeded.extend(names)
 
-    async def sweep(self, cell: Cell, waits: Waits, now_us: int) -> int:
+    async def sweep(self, cell: HeldSegments, waits: Waits, now_us: int) -> int:
         """Remove what is unneeded, and take a step of the walk over all names: a bounded part each.
 
         How many orphans it has removed. A walk begins six hours after the last one ended.
@@ -239,7 +250,7 @@ class BodyStore:
                 waiting.extendleft(reversed(names))
                 raise
 
-    async def walk_on(self, cell: Cell, waits: Waits, now_us: int, after: str) -> Walked:
+    async def walk_on(self, cell: HeldSegments, waits: Waits, now_us: int, after: str) -> Walked:
         """A step of a walk over all names, those past `after`, that removes orphans."""
         found = await self._blobs.names(after, limit=SWEPT_NAMES_MAX)
         # The cell's time and the own clock: a blob is old only if both say so.
@@ -247,7 +258,9 @@ class BodyStore:
         await self._remove(orphans)
         return Walked(len(orphans), found[-1].name if found else "")
 
-    async def remove_left(self, cell: Cell, waits: Waits, names: Sequence[str], now_us: int) -> int:
+    async def remove_left(
+        self, cell: HeldSegments, waits: Waits, names: Sequence[str], now_us: int
+    ) -> int:
         """Remove the bodies of segments that were in the cell and are not any more; how many.
 
         At most DELETED_NAMES_MAX `names`. A body that a segment names is left where it is.
@@ -262,13 +275,15 @@ class BodyStore:
             self.counters.orphans += len(orphans)
 
 
-async def _orphans(cell: Cell, waits: Waits, found: list[Blob], now_us: int) -> list[str]:
+async def _orphans(cell: HeldSegments, waits: Waits, found: list[Blob], now_us: int) -> list[str]:
     """Names of blobs that are old enough, and whose segment is gone or may go."""
     old = [blob.name for blob in found if blob.stored_us + ORPHAN_AGE_US_MIN <= now_us]
     return await _unnamed(cell, waits, old, now_us)
 
 
-async def _unnamed(cell: Cell, waits: Waits, names: Sequence[str], now_us: int) -> list[str]:
+async def _unnamed(
+    cell: HeldSegments, waits: Waits, names: Sequence[str], now_us: int
+) -> list[str]:
     """Those whose segment is gone, may go, or has its body under another name."""
     suspects = {name: segment for name in names if (segment := segment_of(name)) is not None}
     wanted = list(dict.fromkeys(suspects.values()))

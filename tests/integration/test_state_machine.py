@@ -1,198 +1,27 @@
-"""The state machine, executed by moto's Step Functions with the function's own code.
-
-What stands between is replaced: moto would run functions in Docker. Errors reach the state machine
-as Lambda tells them, by the names of exceptions.
-"""
+"""The state machine, executed by moto's Step Functions with the function's own code."""
 
 import json
-import logging
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from math import inf
-from threading import Lock
-from time import monotonic, sleep
-from types import SimpleNamespace
 from typing import Any
 
-import boto3
 import pytest
-from botocore.awsrequest import AWSPreparedRequest, AWSResponse
-from moto import mock_aws
-from moto.awslambda_simple.models import LambdaSimpleBackend
-from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
 
-import app
-from control_plane.cluster.state_machine import definition
-from control_plane.serverless.opening import Opened
-from control_plane.serverless.sandbox import Sandbox
-from data_plane.dynamodb.opening import make_table
-from data_plane.ports import Key
-from data_plane.protocol.operation import Call, Params
-from data_plane.stored import keys
-from data_plane.stored.bodies import blob_name
-from tests.unit.data_plane.dynamodb.scripted import answered, failure
-
-ACCOUNT, REGION = "123456789012", "eu-west-1"
-FUNCTION = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:tidegate-task"
-ROLE = f"arn:aws:iam::{ACCOUNT}:role/tidegate-manager"
-WITHIN_S = 60
-AMPLE_MS, ONE_STEP_MS = 300_000, 5_000
-
-
-class Site:
-    """A table, a bucket, a key, a state machine, and a sandbox for its tasks."""
-
-    def __init__(self) -> None:
-        make_table(boto3.client("dynamodb", region_name=REGION), "tidegate")
-        boto3.client("s3", region_name=REGION).create_bucket(
-            Bucket="bodies", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"}
-        )
-        key = boto3.client("kms", region_name=REGION).create_key()["KeyMetadata"]["Arn"]
-        self.sandbox = Sandbox(
-            {
-                "TIDEGATE_TABLE": "tidegate",
-                "TIDEGATE_REGION": REGION,
-                "TIDEGATE_BLOBS": "s3://bodies",
-                "TIDEGATE_KMS_KEY": key,
-                "TIDEGATE_LOG_LEVEL": "error",
-            }
-        )
-        self.steps = boto3.client("stepfunctions", region_name=REGION)
-        self.machine = self.steps.create_state_machine(
-            name="tidegate", definition=json.dumps(definition(FUNCTION)), roleArn=ROLE
-        )["stateMachineArn"]
-        self.remaining_ms = AMPLE_MS
-        self.invoked: list[dict[str, Any]] = []
-        self.waited_s: list[float] = []
-        self._executions = self._deleted = 0
-        # Lambda would start another sandbox; one that takes turns is enough here.
-        self._turn = Lock()
-
-    @property
-    def opened(self) -> Opened:
-        return self.sandbox.opened
-
-    def invoke(self, body: str, response_headers: dict[str, str]) -> bytes:
-        """Do what Lambda does with an event."""
-        event = json.loads(body)
-        self.invoked.append(event)
-        context = SimpleNamespace(get_remaining_time_in_millis=lambda: self.remaining_ms)
-        try:
-            with self._turn:
-                return json.dumps(app.task(event, context)).encode()
-        except Exception as error:  # noqa: BLE001 - Lambda tells of every one
-            response_headers["x-amz-function-error"] = "Unhandled"
-            told = {"errorMessage": str(error), "errorType": type(error).__name__}
-            return json.dumps(told).encode()
-
-    def execute(self, *tasks: str) -> dict[str, Any]:
-        """The execution's description, when it has ended; of all tasks, if none are named."""
-        self._executions += 1
-        started = self.steps.start_execution(
-            stateMachineArn=self.machine,
-            name=f"execution-{self._executions}",
-            input=json.dumps({"tasks": tasks} if tasks else {}),
-        )
-        until = monotonic() + WITHIN_S
-        while monotonic() < until:
-            described: dict[str, Any] = self.steps.describe_execution(
-                executionArn=started["executionArn"]
-            )
-            if described["status"] != "RUNNING":
-                return described
-            sleep(0.01)  # between two looks at an execution
-        raise AssertionError("the execution did not end")
-
-    def call(self, action: str, **params: Any) -> Params:
-        async def call() -> Params:
-            service = self.opened.service
-            operation = next(one for one in service.operations if one.name == action)
-            queue = None
-            if "QueueUrl" in params:
-                queue = await service.registry.find(ACCOUNT, REGION, params["QueueUrl"])
-            now_us = self.opened.clock.now_us()
-            return await operation.perform(Call("r", ACCOUNT, REGION, "", now_us, params, queue))
-
-        return self.opened.run(call())
-
-    def delete_a_queue(self) -> None:
-        self._deleted += 1
-        name = f"gone-{self._deleted}"
-        self.call("CreateQueue", QueueName=name)
-        self.call("DeleteQueue", QueueUrl=name)
-
-    def orphan(self, count: int) -> None:
-        """Bodies that no segment names."""
-
-        async def put() -> None:
-            for number in range(count):
-                key = Key(keys.segments("00112233445566aa", 0, 0), keys.be64(number) + bytes(11))
-                await self.opened.ground.bodies["tidegate"]._blobs.put(blob_name(key), b"body")
-
-        self.opened.run(put())
-
-    def left(self) -> tuple[int, int]:
-        """Deleted queues that were not swept, and bodies."""
-
-        async def count() -> tuple[int, int]:
-            dropped = await self.opened.service.registry.dropped(10)
-            blobs = await self.opened.ground.bodies["tidegate"]._blobs.names(limit=1000)
-            return len(dropped), len([blob for blob in blobs if blob.name != "cell"])
-
-        return self.opened.run(count())
-
-    @contextmanager
-    def throttled(self, waits: float) -> Iterator[Counter[str]]:
-        """Let DynamoDB throttle until the state machine has waited so often; what it throttled."""
-        cell: Any = self.opened.ground.control
-        events = cell._requests._client.meta.events
-        counted = Counter[str]()
-
-        def answer(request: AWSPreparedRequest, **_: Any) -> AWSResponse | None:
-            if len(self.waited_s) >= waits:
-                return None
-            counted["requests"] += 1
-            return answered(request, failure("ProvisionedThroughputExceededException"))
-
-        events.register_first("before-send.dynamodb", answer)
-        yield counted
-        events.unregister("before-send.dynamodb", answer)
+from tests.integration.deployed_site import ONE_STEP_MS, Site, deployment, prepare
 
 
 @pytest.fixture(scope="module")
 def deployed() -> Iterator[Site]:
     """Made once, for it takes seconds; each test leaves nothing due behind."""
-    config: Any = {
-        "stepfunctions": {"execute_state_machine": True},
-        "lambda": {"use_docker": False},
-    }
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    with pytest.MonkeyPatch.context() as environment, mock_aws(config=config):
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            environment.setenv(name, "testing")
-        made = Site()
-        for cell in (made.opened.ground.control, *made.opened.ground.cells.values()):
-            environment.setattr(cell, "_deadline_us", 50_000)
+    with deployment(patience_us=50_000) as made:
         yield made
-    root.handlers[:], root.level = handlers, level
 
 
 @pytest.fixture
 def site(deployed: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    deployed.invoked, deployed.waited_s, deployed.remaining_ms = [], [], AMPLE_MS
+    prepare(deployed, monkeypatch)
     monkeypatch.setattr("control_plane.sweep.SWEPT_AFTER_US", -10_000_000)
     monkeypatch.setattr("data_plane.stored.bodies.ORPHAN_AGE_US_MIN", -10_000_000)
-    monkeypatch.setattr(app, "sandbox", deployed.sandbox)
-    monkeypatch.setattr(
-        LambdaSimpleBackend,
-        "invoke",
-        lambda _self, _name, _qualifier, body, _headers, response_headers: deployed.invoke(
-            body, response_headers
-        ),
-    )
-    monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=deployed.waited_s.append))
     return deployed
 
 
