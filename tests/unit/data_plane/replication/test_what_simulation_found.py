@@ -2,9 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
+from data_plane.bag import fair
+from data_plane.bag.desk import open_lane
+from data_plane.bag.engine import Bag
 from data_plane.ports import (
     ITEM_ABSENT,
     Append,
@@ -19,7 +23,10 @@ from data_plane.replication.fanout import Fanout
 from data_plane.replication.member_cell import StalePlacementError
 from data_plane.replication.placement import Member, Placement
 from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.stored import keys
+from tests.unit.data_plane.bag.conftest import QUEUE
 from tests.unit.data_plane.replication.conftest import ABC, Group, Map
+from tests.unit.repeatable import SeededEntropy
 
 SLOT = Key("G|u|00|0", b"\x00" * 7 + b"\x01")
 STATE = Key("S|u|00|0", b"block")
@@ -171,3 +178,18 @@ def test_a_front_end_remembers_nothing_that_another_member_granted(group: Group)
     assert cell.decider() == "a@0"
     placement.at = group.drop("a")
     assert cell.decider() == "b@0"
+
+
+def test_who_serves_next_knows_of_lanes_although_who_opened_them_told_nobody(
+    group: Group,
+) -> None:
+    cells = {"g3.00": group.fanout()}
+    bag = Bag(cells, group.clock, SeededEntropy(), group.waits)
+    queue = replace(QUEUE, cell="g3.00")
+
+    async def story() -> None:
+        await fair._announce(open_lane(bag._desk, queue), 1)
+        lane = keys.low_water(queue.uid, 1, 0)
+        assert await group.fanout(group.drop("a")).get(lane) is not None
+
+    asyncio.run(story())
