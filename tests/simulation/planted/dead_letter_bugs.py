@@ -52,7 +52,8 @@ async def _gone_before_it_is_stored(
     at: Access, block_id: bytes, begun: Sequence[Moving], mover: Any
 ) -> None:
     done = {one.index: counting.counted_ms(at.queue, one.message) for one in begun}
-    await deleting.delete_in(at, block_id, done, moved=True)
+    marks = moves.marks_of((one.index, one.move) for one in begun)
+    await deleting.delete_in(at, block_id, done, marks)
     await _finish(at, block_id, begun, mover)
 
 
