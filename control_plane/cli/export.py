@@ -51,12 +51,13 @@ def export() -> None:
 )
 def to(directory: Path, data: Path) -> None:
     """Export an embedded cell to a directory."""
-    started_ms = SystemClock().now_us() // 1000
+    started_us = SystemClock().now_us()
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with copied_cell(data, directory) as copied:
+        with copied_cell(data, directory, started_us) as copied:
             exported = ExportedCell(LOCAL, copied.as_of_us)
-            written = write_export(directory, exported, _with_progress(copied.items), started_ms)
+            items = _with_progress(copied.items)
+            written = write_export(directory, exported, items, started_us // 1000)
     except SourceError as error:
         raise click.ClickException(str(error)) from error
     except ExportExistsError as error:

@@ -41,10 +41,11 @@ class CopiedCell(NamedTuple):
 
 
 @contextmanager
-def copied_cell(directory: Path, room: Path) -> Iterator[CopiedCell]:
+def copied_cell(directory: Path, room: Path, now_us: int) -> Iterator[CopiedCell]:
     """The embedded cell in this directory, whether a server has it or not.
 
-    In the folder `room` there has to be place for all of it. Raises SourceError, OSError.
+    One that no server has is as it is `now_us`. In the folder `room` there has to be place for all
+    of it. Raises SourceError, OSError.
     """
     if not (directory / DATA_FILE).is_file():
         raise SourceError(f"data: there is no cell in {directory}")
@@ -55,7 +56,7 @@ def copied_cell(directory: Path, room: Path) -> Iterator[CopiedCell]:
             _from_server(directory, spool, error)
         else:
             try:
-                asyncio.run(_from_store(store, spool))
+                asyncio.run(_from_store(store, spool, now_us))
             finally:
                 store.close()
         spool.flush()
@@ -81,8 +82,8 @@ def _from_server(directory: Path, spool: BinaryIO, in_use: CellOpenError) -> Non
             raise SourceError("data: the copy of the cell was cut off; try it again") from error
 
 
-async def _from_store(store: Store, spool: BinaryIO) -> None:
-    present_us = int.from_bytes(store.snapshot.get(PRESENT_KEY, b""), "big")
+async def _from_store(store: Store, spool: BinaryIO, now_us: int) -> None:
+    present_us = max(now_us, int.from_bytes(store.snapshot.get(PRESENT_KEY, b""), "big"))
     async for page in CellCopy(lambda: store, lambda: present_us).pages():
         spool.write(page)
 

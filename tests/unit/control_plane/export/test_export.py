@@ -105,8 +105,9 @@ def test_equal_items_give_equal_files(tmp_path: Path) -> None:
 
 def test_a_cell_without_a_server_is_copied(tmp_path: Path) -> None:
     asyncio.run(_closed_cell(tmp_path / "data"))
-    with copied_cell(tmp_path / "data", tmp_path) as copied:
+    with copied_cell(tmp_path / "data", tmp_path, NOW_MS * 1000) as copied:
         assert list(copied.items) == ITEMS
+        assert copied.as_of_us >= NOW_MS * 1000
 
 
 async def _copied_from_a_server(directory: Path, room: Path) -> list[Item]:
@@ -115,7 +116,7 @@ async def _copied_from_a_server(directory: Path, room: Path) -> list[Item]:
         assert (directory / SOCKET).stat().st_mode & 0o777 == 0o600
 
         def copy() -> list[Item]:
-            with copied_cell(directory, room) as copied:
+            with copied_cell(directory, room, 0) as copied:
                 return list(copied.items)
 
         items = await asyncio.to_thread(copy)
@@ -131,7 +132,7 @@ def test_a_cell_is_copied_from_its_server_whatever_the_length_of_its_path(tmp_pa
 
 
 def test_where_there_is_no_cell_the_line_says_so(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="there is no cell"), copied_cell(tmp_path, tmp_path):
+    with pytest.raises(SourceError, match="there is no cell"), copied_cell(tmp_path, tmp_path, 0):
         pass
     result = CliRunner().invoke(tidegate, ["export", str(tmp_path), "--data", str(tmp_path)])
     assert result.exit_code == 1
@@ -141,7 +142,7 @@ def test_where_there_is_no_cell_the_line_says_so(tmp_path: Path) -> None:
 async def _in_use_without_a_door(directory: Path, room: Path) -> str:
     cell = await _cell_with_items(directory)
     try:
-        with pytest.raises(SourceError) as raised, copied_cell(directory, room):
+        with pytest.raises(SourceError) as raised, copied_cell(directory, room, 0):
             pass
     finally:
         await cell.close()
