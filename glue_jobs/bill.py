@@ -3,24 +3,26 @@
     python -m glue_jobs.bill --usage data/usage --out data/bills --period 2026-11
 
 docs/billing.md says what it writes. What it does depends on its inputs and arguments alone: no
-clock, no randomness; so it can be run again, and writes the same bytes.
+clock (but for the names of periods), no randomness; so it can be run again, and writes the same
+bytes.
 """
 
 import sys
+import time
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
 from glue_jobs.arguments import Argument, JobError, read
 from glue_jobs.billing_run import BillingRun, Options, Summary
-from glue_jobs.invoicing import period_of
+from glue_jobs.invoicing import next_period, period_of
 from glue_jobs.progress import Progress
 from glue_jobs.session import MEMORY_DEFAULT, open_session
 
 ARGUMENTS: Final = (
     Argument("usage", "Place of usage records: a folder, or s3://bucket[/prefix]."),
     Argument("out", "Place of bills: a folder, or s3://bucket[/prefix]."),
-    Argument("period", "Month to bill, YYYY-MM."),
+    Argument("period", "Month to bill: YYYY-MM, current or previous."),
     Argument("account", "Say only this account's invoice.", ""),
     Argument("accounts", "File of accounts; usage of any other account is an error.", ""),
     Argument("prices", "Price book, or folder of price books; default: Tidegate's own.", ""),
@@ -35,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 2 after one line that says what is wrong."""
     try:
         given = read(ARGUMENTS, sys.argv[1:] if argv is None else argv)
+        given["period"] = period_of(_named_period(given["period"]))
         options = Options.of(given)
-        period_of(options.period)
         progress = Progress("bill", _say)
         progress.step("starting Spark")
         session = open_session("tidegate-bill", memory=given["memory"])
@@ -49,6 +51,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(f"bill: {error}")
         return _WRONG
     return 0
+
+
+def _named_period(text: str) -> str:
+    """A period by its name: a schedule says `current` or `previous`. The one look at the clock."""
+    this = time.strftime("%Y-%m", time.gmtime())
+    return {"current": this, "previous": next_period(this, -1)}.get(text, text)
 
 
 def _say(line: str) -> None:
@@ -70,5 +78,6 @@ def _print(summary: Summary, options: Options) -> None:
         print(line)  # noqa: T201 - this is a program
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+if __name__ == "__main__" and (code := main()):
+    # Glue takes any exit, that of success as well, for a failure.
+    sys.exit(code)

@@ -156,7 +156,7 @@ def _check_numbers(name: str, column: pa.ChunkedArray) -> None:
         raise _NoRecordsError(f"{name} is no int64")
     if name not in {"number", "minute"} and pc.sum(column.cast(pa.float64())).as_py() > _SUM_MAX:
         raise _NoRecordsError(f"its {name} add up to more than 64 bits hold")
-    least = pc.min(column).as_py()
+    least = pc.min_max(column)["min"].as_py()
     if least < NUMBERS_MIN[name]:
         raise _NoRecordsError(f"a {name} is {least}")
 
