@@ -124,9 +124,9 @@ def remove_leftovers(parent: Path) -> None:
             continue
         for pid in _users_of(folder):
             os.kill(pid, signal.SIGKILL)
-        mounted = folder / "mounted"
-        if mounted.is_mount():
-            run("umount", "--lazy", mounted, needs_root=True)
+        for mounted in (folder / "mounted", *folder.glob("*/mounted")):
+            if mounted.is_mount():
+                run("umount", "--lazy", mounted, needs_root=True)
         shutil.rmtree(folder)
 
 
