@@ -16,7 +16,7 @@ from data_plane.embedded.store import CellOpenError
 from data_plane.ports import Cell, CellUnavailableError, Clock, Key
 from data_plane.runtime.event_loop import EventLoopOffload
 from data_plane.runtime.guard import Guard
-from data_plane.settings import ServerSettings
+from data_plane.settings import FurtherTable, ServerSettings
 from data_plane.stored.bodies import BodyStore
 from data_plane.system import SystemEntropy
 
@@ -54,8 +54,8 @@ class OpenedCell:
     when they are told to expire. `is_full`: whether it takes no more data. `gauges` are its own
     metrics. `upkeep` raises CellUnavailableError; `close` writes what is pending. `bodies` has what
     is too big for the cell's items. `control` is the same cell as the control plane uses it.
-    `guards` stand before what may hang. `copy` is a stream of all its items, for exports; None: it
-    has exports of its own.
+    `guards` stand before what may hang; `requests` counts those to the store. `copy` is a stream of
+    all its items, for exports; None: it has exports of its own.
     """
 
     name: str
@@ -70,6 +70,7 @@ class OpenedCell:
     bodies: BodyStore | None = None
     guards: tuple[Guard, ...] = ()
     copy: Callable[[], AsyncIterator[bytes]] | None = None
+    requests: Callable[[], int] = lambda: 0
 
 
 async def open_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
@@ -159,20 +160,9 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
         close_offloads()
         raise StartError(str(error)) from error
 
-    flush_due_us = 0
-
-    async def upkeep(now_us: int) -> None:
-        nonlocal flush_due_us
-        if not now_us < flush_due_us <= now_us + _FLUSH_PERIOD_US:  # due, or the clock was set
-            flush_due_us = now_us + _FLUSH_PERIOD_US
-            await cell.flush()
-
     async def close() -> None:
         bodies.close()
-        try:
-            await cell.flush()
-        except CellUnavailableError as error:
-            LOG.warning("counters of the last seconds are lost: %s", error)
+        await _flush_last(cell)
         close_offloads()
         client.close()
 
@@ -182,24 +172,95 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
         cell=cell,
         control=control,
         forgets=False,
-        upkeep=upkeep,
+        upkeep=_flushing(cell),
         is_full=lambda: False,
         gauges=lambda: _dynamodb_gauges(cell, bodies.store),
         close=close,
         bodies=bodies.store,
         guards=guards,
+        requests=cell.counters.requests.total,
     )
 
 
+async def open_further_table(
+    settings: ServerSettings, further: FurtherTable, clock: Clock
+) -> OpenedCell:
+    """A cell beside the first one, with messages alone; one that does not answer may do later.
+
+    Raises StartError.
+    """
+    endpoint, region, table = further.endpoint, settings.region, further.table
+    try:
+        client = connect(endpoint, region, connections_max=settings.connections)
+    except OpenError as error:
+        raise StartError(str(error)) from error
+    guard = Guard(f"{further.name}/messages", clock, log_circuit)
+    patience_s = settings.cell_deadline_s
+    offload = EventLoopOffload(settings.connections, clock, guard, patience_s=patience_s)
+    cell = DynamoCell(client, table, clock, offload, deadline_s=patience_s, report_units=True)
+    try:
+        open_table(endpoint, region, table)
+        await cell.get(PROBE)
+    except (OpenError, CellUnavailableError) as error:
+        LOG.error("%s does not answer: %s", further.name, error)  # noqa: TRY400 - it may later
+    upkeep = _flushing(cell)
+
+    async def close() -> None:
+        await _flush_last(cell)
+        offload.close()
+        client.close()
+
+    return OpenedCell(
+        name=further.name,
+        where=f"the DynamoDB table {table} at {client.meta.endpoint_url}",
+        cell=cell,
+        control=cell,
+        forgets=False,
+        upkeep=upkeep,
+        is_full=lambda: False,
+        gauges=lambda: _request_gauges(cell),
+        close=close,
+        guards=(guard,),
+        requests=cell.counters.requests.total,
+    )
+
+
+def _flushing(cell: DynamoCell) -> Callable[[int], Awaitable[object]]:
+    """What writes counters now and then, called every second."""
+    flush_due_us = 0
+
+    async def upkeep(now_us: int) -> None:
+        nonlocal flush_due_us
+        if not now_us < flush_due_us <= now_us + _FLUSH_PERIOD_US:  # due, or the clock was set
+            flush_due_us = now_us + _FLUSH_PERIOD_US
+            await cell.flush()
+
+    return upkeep
+
+
+async def _flush_last(cell: DynamoCell) -> None:
+    try:
+        await cell.flush()
+    except CellUnavailableError as error:
+        LOG.warning("counters of the last seconds are lost: %s", error)
+
+
 def _dynamodb_gauges(cell: DynamoCell, bodies: BodyStore) -> Mapping[str, float]:
-    counters, stored = cell.counters, bodies.counters
-    named: dict[str, float] = {
-        "retries_total": counters.retries,
-        "retries_refused_total": cell.retries_refused,
+    stored = bodies.counters
+    return {
+        **_request_gauges(cell),
         "blob_puts_total": stored.puts,
         "blob_gets_total": stored.gets,
         "blob_orphans_removed_total": stored.orphans,
         "bodies_kept_total": stored.kept,
+    }
+
+
+def _request_gauges(cell: DynamoCell) -> Mapping[str, float]:
+    counters = cell.counters
+    named: dict[str, float] = {
+        "retries_total": counters.retries,
+        "retries_refused_total": cell.retries_refused,
     }
     for operation in _DYNAMODB_OPERATIONS:
         named[f"{operation}_requests_total"] = counters.requests[operation]

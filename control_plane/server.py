@@ -28,6 +28,7 @@ from control_plane.root_account import open_root_account
 from control_plane.service import Ground, Service, ServiceSettings
 from control_plane.several_opening import (
     as_opened,
+    bodies_of,
     check_one_cell,
     open_several,
     served_so_far,
@@ -96,7 +97,7 @@ class TidegateServer:
         ground = Ground(
             cells={opened.name: opened.cell} if several is None else several.standard,
             control=opened.control,
-            bodies={opened.name: opened.bodies} if opened.bodies is not None else {},
+            bodies=bodies_of(opened, several),
             clock=self.clock,
             entropy=entropy,
             waits=self.waits,
@@ -162,8 +163,9 @@ class TidegateServer:
         """Serve until `stop` is set; whether all that was in flight then could finish."""
         # By themselves: a blob store that does not answer, or many messages to move, hold up
         # nothing else.
+        bodies = self.engine if self.several is None else self.several
         steps = (
-            *(self._upkeep_step, self.engine.sweep_bodies),
+            *(self._upkeep_step, bodies.sweep_bodies),
             *(self.service.move_runner.step, self.usage.step),
         )
         upkeep = {asyncio.create_task(self._upkeep(step)) for step in steps}
@@ -327,7 +329,7 @@ def run(settings: ServerSettings, announce: Callable[[str], None]) -> int:
     """
     declared = _read_queues(settings.queues_file)
     check_tls(settings)
-    if settings.cells > 1 and not is_installed():
+    if settings.has_several and not is_installed():
         raise StartError(f"cells: several need {NEEDED_PACKAGE}: install requirements/cells.txt")
     _check_port_is_free(settings.host, settings.port)
     return uvloop.run(_run(settings, announce, declared))
@@ -356,7 +358,7 @@ async def _run(
     logging.basicConfig(handlers=[LogHandler(log, loop)], level=logging.INFO, force=True)
     loop.set_exception_handler(log.loop_error)
     several: Together | None = None
-    if settings.cells > 1:
+    if settings.has_several:
         several = await open_several(settings, clock, SystemEntropy())
         opened = as_opened(several)
     else:

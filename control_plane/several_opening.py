@@ -16,19 +16,28 @@ from control_plane.places.own import OwnPlacementError, names_of, open_own_place
 from control_plane.places.report import CellCommandError
 from control_plane.places.stored import NONCE_BYTES
 from control_plane.several_cells import Opened, SeveralCells
+from control_plane.several_tables import open_tables
 from control_plane.together import Together
 from data_plane.http.metrics import QueueTotals
 from data_plane.ports import CellUnavailableError, Clock, Entropy
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.settings import ServerSettings
+from data_plane.stored.bodies import BodyStore
 
 _DATA_FILE: Final = "data.mdb"
 
 LOG: Final = logging.getLogger(__name__)
 
 
-async def open_several(settings: ServerSettings, clock: Clock, entropy: Entropy) -> SeveralCells:
-    """The embedded cells of a service that has several. Raises StartError."""
+async def open_several(settings: ServerSettings, clock: Clock, entropy: Entropy) -> Together:
+    """The cells of a service that has several. Raises StartError."""
+    if settings.cells_dynamodb:
+        return await open_tables(settings, clock, entropy)
+    return await open_folders(settings, clock, entropy)
+
+
+async def open_folders(settings: ServerSettings, clock: Clock, entropy: Entropy) -> SeveralCells:
+    """The embedded ones. Raises StartError."""
     if (settings.data / _DATA_FILE).exists():
         raise StartError(
             f"cells: {settings.data} is the one cell of a service; name another --data for several"
@@ -140,7 +149,15 @@ def as_opened(several: Together) -> OpenedCell:
         is_full=lambda: False,
         gauges=dict,
         close=several.close,
+        guards=several.guards,
     )
+
+
+def bodies_of(opened: OpenedCell, several: Together | None) -> Mapping[str, BodyStore]:
+    """Bodies apart by the names of cells and groups."""
+    if several is not None:
+        return several.bodies
+    return {} if opened.bodies is None else {opened.name: opened.bodies}
 
 
 def served_so_far(requests: int, queues: Mapping[QueueName, QueueTotals]) -> Served:

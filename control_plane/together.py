@@ -4,7 +4,10 @@
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from control_plane.places.beating import Heart
@@ -17,12 +20,17 @@ from control_plane.places.report import CellCommandError, CellsReport, ToldCell,
 from control_plane.places.stored import PlaceMap, Places
 from control_plane.places.watching import CellWatch, WatchedCell
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
+from data_plane.runtime.guard import Guard
+from data_plane.stored.bodies import BodyStore
 
 BEAT_PERIOD_S: Final = 2.0
 WATCH_PERIOD_S: Final = 0.5
 SHIP_PERIOD_S: Final = 0.05
+LAST_SHIPMENT_S_MAX: Final = 5.0
 
 _FRONT_END_BYTES: Final = 6
+
+LOG: Final = logging.getLogger(__name__)
 
 Step = tuple[float, Callable[[], Awaitable[object]]]
 """What is to be done over and over again, and after how many seconds."""
@@ -74,11 +82,14 @@ class Together:
     `served` are the cells, by their names, and may change. `registry` makes of the members the
     registry's cell as placements are read from it, and as everything else is. `own` is the
     registry's placement, where it has one. `manager` answers what the cluster manager tells, and
-    `grace_us` is how long an old map may be gone by. `forgets`: as of OpenedCell.
+    `grace_us` is how long an old map may be gone by. `forgets`, `guards`, `bodies` (by the names of
+    cells and groups): as of OpenedCell.
     """
 
     grace_us: int
     forgets = True
+    guards: tuple[Guard, ...] = ()
+    bodies: Mapping[str, BodyStore] = MappingProxyType({})
 
     def __init__(  # noqa: PLR0913, PLR0917 - cells, where they are listed, and three ports
         self,
@@ -94,6 +105,7 @@ class Together:
         self._clock = clock
         self._entropy = entropy
         self._probes: set[asyncio.Task[None]] = set()
+        self._shipping: dict[str, asyncio.Task[int]] = {}
         self._watched: dict[str, WatchedCell] = {}
         self.known = CachedMap(self._read, clock, own)
         members = Members(plain, self.known, clock, waits)
@@ -169,21 +181,37 @@ class Together:
         await self.places.beat(self.heart.beat())
 
     async def ship(self) -> None:
-        """Tell the copies of standard queues what consumers did."""
-        for fanout in self.standard.fanouts().values():
-            if fanout.lag_us(self._clock.now_us()):
-                await fanout.ship()
+        """Begin to tell the copies of standard queues what consumers did, where that is not begun.
+
+        One that does not answer keeps no other group waiting.
+        """
+        now_us = self._clock.now_us()
+        for name, fanout in self.standard.fanouts().items():
+            if name not in self._shipping and fanout.lag_us(now_us):
+                task = asyncio.create_task(fanout.ship(), name=f"ship {name}")
+                self._shipping[name] = task
+                task.add_done_callback(partial(self._shipped, name))
+
+    def _shipped(self, name: str, task: asyncio.Task[int]) -> None:
+        del self._shipping[name]
+        if not task.cancelled() and task.exception() is not None:
+            LOG.error("copies of %s were not told", name, exc_info=task.exception())
 
     async def upkeep(self, now_us: int) -> None:
         """A bounded step for each of the cells. Raises CellUnavailableError."""
         for cell in list(self.served.values()):
             await cell.upkeep(now_us)
 
+    async def sweep_bodies(self) -> None:
+        """One bounded step of letting go of bodies apart. Raises CellUnavailableError."""
+
     async def close(self) -> None:
         """Tell the copies the rest, and let go of all cells."""
         await self.ship()
-        for probe in self._probes:
-            probe.cancel()
+        if self._shipping:
+            await asyncio.wait(set(self._shipping.values()), timeout=LAST_SHIPMENT_S_MAX)
+        for task in (*self._probes, *self._shipping.values()):
+            task.cancel()
         for cell in self.served.values():
             await cell.close()
 

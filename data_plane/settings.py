@@ -4,7 +4,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from data_plane.core.identifiers import is_account, is_region
@@ -46,6 +46,14 @@ USAGE_OFF: Final = "off"
 _HOST: Final = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
 
 
+class FurtherTable(NamedTuple):
+    """A cell on DynamoDB beside the first: its name, endpoint ("": AWS's own), and table."""
+
+    name: str
+    endpoint: str
+    table: str
+
+
 class SettingError(ValueError):
     """A setting has a wrong value; the message is one line that names the setting."""
 
@@ -71,7 +79,9 @@ class ServerSettings:
     each other: in the directories `cell_data`, with commas between them ("": in `data`).
 
     For one on DynamoDB there are `table`, `endpoint` ("": AWS's own in `region`), `connections` at
-    most, and `cell_deadline_s` for a call with all its repetitions.
+    most, and `cell_deadline_s` for a call with all its repetitions. With `cells_dynamodb`,
+    `name=endpoint/table` or `name=table` with commas between them, there are further cells, and all
+    hold copies for each other; the registry stays in `table`.
     Its packed bodies of more than `blob_threshold_bytes` go to `blobs`: `s3://bucket[/prefix]` at
     `blobs_endpoint` ("": the cell's), or a directory ("": `blobs` in `data`).
 
@@ -94,6 +104,7 @@ class ServerSettings:
     data: Path = Path("data")
     cells: int = 1
     cell_data: str = ""
+    cells_dynamodb: str = ""
     endpoint: str = ""
     table: str = "tidegate"
     connections: int = 32
@@ -266,7 +277,27 @@ class ServerSettings:
         """Directories of several embedded cells, where a setting names them."""
         return tuple(Path(text.strip()) for text in self.cell_data.split(",") if text.strip())
 
+    @property
+    def further_tables(self) -> tuple[FurtherTable, ...]:
+        """Cells on DynamoDB beside the first. Raises SettingError."""
+        texts = self.cells_dynamodb.split(",") if self.cells_dynamodb else []
+        return tuple(_further_table(text.strip()) for text in texts)
+
+    @property
+    def has_several(self) -> bool:
+        """Whether there are several cells."""
+        return self.cells > 1 or bool(self.cells_dynamodb)
+
     def _check_several(self) -> None:
+        tables = self.further_tables
+        if tables and self.cell != "dynamodb":
+            raise SettingError("cells-dynamodb", "they are for --cell dynamodb")
+        names = [self.table, *(one.name for one in tables)]
+        if len(set(names)) != len(names) or len(names) > REPLICATION_FACTOR_MAX:
+            raise SettingError(
+                "cells-dynamodb",
+                f"{', '.join(names)} are not up to {REPLICATION_FACTOR_MAX} different names",
+            )
         if not 1 <= self.cells <= REPLICATION_FACTOR_MAX:
             raise SettingError(
                 "cells", f"{self.cells} is not within 1 and {REPLICATION_FACTOR_MAX}"
@@ -309,6 +340,18 @@ class ServerSettings:
 def read_cache_nodes(text: str) -> tuple[tuple[str, int], ...]:
     """Host and port of each node in a list with commas; "" names none. Raises SettingError."""
     return tuple(_cache_node(part) for part in text.split(",")) if text else ()
+
+
+def _further_table(text: str) -> FurtherTable:
+    """The cell of name=table or name=endpoint/table."""
+    name, _, place = text.partition("=")
+    endpoint, slash, table = place.rpartition("/")
+    wrong = _TABLE.fullmatch(name) is None or _TABLE.fullmatch(table) is None
+    if wrong or (slash and not _is_origin(endpoint)):
+        raise SettingError(
+            "cells-dynamodb", f"{text!r} is neither name=table nor name=endpoint/table"
+        )
+    return FurtherTable(name, endpoint, table)
 
 
 def _cache_node(text: str) -> tuple[str, int]:

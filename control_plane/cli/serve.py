@@ -80,6 +80,15 @@ _DEFAULTS = ServerSettings()
     help="Table of the DynamoDB cell, and the cell's name; it is made if it does not exist.",
 )
 @click.option(
+    "--cells-dynamodb",
+    envvar="TIDEGATE_CELLS_DYNAMODB",
+    metavar="NAME=[ENDPOINT/]TABLE,...",
+    default=_DEFAULTS.cells_dynamodb,
+    show_envvar=True,
+    show_default="none",
+    help="Further DynamoDB tables; they and --table hold copies for each other.",
+)
+@click.option(
     "--connections",
     envvar="TIDEGATE_CONNECTIONS",
     type=int,

@@ -11,12 +11,13 @@ from typing import Any, Final, TypeVar
 from botocore.session import get_session
 
 from control_plane.metadata_cache.nodes import CacheNodes
+from control_plane.places.group_bodies import BodiesOfGroups
 from control_plane.registry_secret import UnreadableSecretError, read_or_make
 from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.health import PROBE
 from control_plane.serverless.logs import FunctionLog
 from control_plane.serverless.settings import PREFIX, FunctionSettings, VariableError
-from control_plane.serverless.several import BodiesOfGroups, SegmentsOfGroups, SeveralTables
+from control_plane.serverless.several import SeveralTables
 from control_plane.service import Ground, Service, ServiceSettings
 from data_plane.blobs import opening as blobs_opening
 from data_plane.blobs.opening import BlobsOpenError, S3Place, place_of
@@ -188,7 +189,7 @@ async def _on_several(one: Ground, several: SeveralTables, table: str) -> Ground
         fifo_cells=several.fifo,
         placing=several.placing,
         bodies=BodiesOfGroups(table, bodies),
-        segments={table: SegmentsOfGroups(several, several.cells[table])},
+        segments={table: several.segments(several.cells[table])},
     )
 
 

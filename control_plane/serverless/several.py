@@ -4,18 +4,17 @@ The registry stays in the first table. Groups are placed by whoever finds that s
 is one sandbox in the life of a deployment, or of an option that names another table.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from control_plane.places.cached import CachedMap
+from control_plane.places.group_bodies import SegmentsOfGroups
 from control_plane.places.group_cells import GroupCells, Members, fifo_cells, standard_cells
-from control_plane.places.groups import read_place
 from control_plane.places.items import DYNAMODB, REMOVED, CellRecord
 from control_plane.places.placing import GroupPlacing
 from control_plane.places.stored import PlaceMap, Places
-from data_plane.ports import Attributes, Cell, CellUnavailableError, Clock, Entropy, Key, Waits
+from data_plane.ports import Cell, Clock, Entropy, Waits
 from data_plane.protocol.http import HttpRequest, HttpResponse
-from data_plane.stored.bodies import BodyStore
 
 FRESH_US: Final = 20_000_000
 """A map of this age is read anew before a request: requests and tasks may go by it for as long
@@ -69,6 +68,10 @@ class SeveralTables:
             if fanout.lag_us(self._clock.now_us()):
                 await fanout.ship()
 
+    def segments(self, plain: Cell) -> SegmentsOfGroups:
+        """All segments whose bodies lie in the one place that there is for them."""
+        return SegmentsOfGroups(self.known, self.freshen, self.placing, self.fifo, plain)
+
     async def _read(self) -> PlaceMap:
         found = await self.places.read_all()
         if self.cells.keys() <= found.cells.keys() and found.placements:
@@ -88,66 +91,3 @@ class SeveralTables:
     def _count(self) -> int:
         known = self.known.cells.values()
         return sum(record.state != REMOVED for record in known) or len(self.cells)
-
-
-class BodiesOfGroups(Mapping[str, BodyStore]):
-    """Bodies apart of all groups: S3 has copies of its own, so there is one place for them.
-
-    Iterating names that place alone.
-    """
-
-    def __init__(self, name: str, bodies: BodyStore) -> None:
-        self._name = name
-        self._bodies = bodies
-
-    def __getitem__(self, name: str) -> BodyStore:
-        """The place. Raises KeyError for what is neither it nor a group."""
-        if name != self._name and read_place(name) is None:
-            raise KeyError(name)
-        return self._bodies
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((self._name,))
-
-    def __len__(self) -> int:
-        return 1
-
-
-class SegmentsOfGroups:
-    """All segments of a deployment, in whichever group or plain cell their queue lies."""
-
-    def __init__(self, several: SeveralTables, plain: Cell) -> None:
-        self._several = several
-        self._plain = plain
-
-    def now_us(self) -> int:
-        """As `Cell.now_us`."""
-        return self._plain.now_us()
-
-    async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
-        """As `Cell.get_many`. What lies in no group is looked for in the plain cell."""
-        groups = await self._groups()
-        found: dict[Key, Attributes] = {}
-        asked: dict[str, list[Key]] = {}
-        for key in keys:
-            asked.setdefault(groups.get(_uid_of(key), ""), []).append(key)
-        for group, wanted in asked.items():
-            cell = self._several.fifo[group] if group else self._plain
-            found.update(await cell.get_many(wanted, strong=strong))
-        return found
-
-    async def _groups(self) -> dict[str, str]:
-        """By the uid of each queue its group."""
-        await self._several.freshen()
-        if not self._several.known.placements:
-            raise CellUnavailableError("no placement is known")
-        return {
-            queue.uid: group
-            for group in self._several.known.placements
-            for queue in await self._several.placing.queues_of(group)
-        }
-
-
-def _uid_of(key: Key) -> str:
-    """That of the queue whose segment or slot it is: the second part of the partition's name."""
-    return key.partition.split("|")[1]
