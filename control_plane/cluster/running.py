@@ -8,7 +8,7 @@ while, for what nobody has thought of. An execution costs a tenth of a second of
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -64,7 +64,8 @@ class Running:
         if beat is None or known is None or now_us < self._begins_again_us:
             return
         signs = self._signs(beat, known, now_us)
-        has_changed = signs != self._seen
+        # What has gone (a failure, say) is no reason; that it has gone for good comes as a sign.
+        has_changed = bool(signs - self._seen)
         if self._under_way:
             # One is copying, maybe for long; but a cell that fails does not wait for that.
             begun = next(reversed(self._under_way.values()))
@@ -119,8 +120,8 @@ class Running:
         self._note(finished)
 
     def _note(self, finished: Finished) -> None:
-        for result in finished.results:
-            self._tell(f"{_described(result['task'])}: {result['outcome']}")
+        for text in _summary(finished.results):
+            self._tell(text)
         if not finished.succeeded:
             self._tell(f"failed: {finished.error}: {finished.cause}")
             # What it was to do is still to be done; soon, but not at once.
@@ -173,6 +174,21 @@ def beside(several: Together, registry: Registry, clock: Clock, waits: Waits) ->
 
 def _failing(signs: Signs) -> Signs:
     return frozenset(sign for sign in signs if sign[0] == "fails")
+
+
+def _summary(results: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """What came of an execution: a line for what was done to one cell in many groups."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for result in results:
+        task, outcome = result["task"], str(result["outcome"])
+        if "group" in task:
+            which = str(task["act"]), str(task["cell"]), outcome
+            alike.setdefault(which, []).append(str(task["group"]))
+        else:
+            yield f"{_described(task)}: {outcome}"
+    for (act, cell, outcome), groups in alike.items():
+        where = groups[0] if len(groups) == 1 else f"{len(groups)} groups"
+        yield f"{act} {cell} in {where}: {outcome}"
 
 
 def _described(task: Mapping[str, Any]) -> str:

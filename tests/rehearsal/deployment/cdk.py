@@ -43,10 +43,17 @@ class Cdk:
         """Make what each deployment in an account and region needs, once."""
         self._run("bootstrap", "--app", self.assembly, f"aws://{ACCOUNT}/{REGION}")
 
-    def deploy(self) -> None:
-        """Deploy all stacks, or update them."""
+    def deploy(self, *stacks: str) -> None:
+        """Deploy these stacks with those that they need, all by default, or update them."""
         self._run(
-            *("deploy", "--all", "--app", self.assembly, "--require-approval", "never"),
+            *(
+                "deploy",
+                *(stacks or ("--all",)),
+                "--app",
+                self.assembly,
+                "--require-approval",
+                "never",
+            ),
             *("--method", "direct", "--concurrency", "4"),
         )
 

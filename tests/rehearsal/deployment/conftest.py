@@ -61,10 +61,14 @@ def synthesise(cdk: Cdk, long_poll_s_max: int) -> None:
     cdk.synthesise(file)
 
 
-def first_access(deployed: Deployed, folder: Path) -> Path:
-    """The credentials file that `tidegate root` writes for a deployment nobody has used."""
+def first_access(deployed: Deployed, folder: Path, table: str = "") -> Path:
+    """The credentials file that `tidegate root` writes for a deployment nobody has used.
+
+    `table` is that of the registry, if there are others.
+    """
+    table = table or deployed.the("AWS::DynamoDB::Table")
     done = run_command(
-        *("root", "--table", deployed.the("AWS::DynamoDB::Table"), "--region", REGION),
+        *("root", "--table", table, "--region", REGION),
         *("--kms-key", deployed.the("AWS::KMS::Key"), "--endpoint", deployed.url),
         *("--data", str(folder)),
     )

@@ -1,5 +1,6 @@
 """The stage that is deployed: one for the emulator, which runs functions on this machine."""
 
+import json
 import platform
 import sys
 from pathlib import Path
@@ -39,7 +40,12 @@ def fetch_wheels() -> None:
         raise UnavailableError(f"the wheels of the functions: {error}") from error
 
 
-def write_stage(file: Path, *, endpoint: str, long_poll_s_max: int) -> None:
-    """Write the TOML file of the stage, with AWS's APIs at this endpoint."""
+def write_stage(
+    file: Path, *, endpoint: str, long_poll_s_max: int, cells: tuple[str, ...] = ()
+) -> None:
+    """Write the TOML file of the stage, with AWS's APIs at this endpoint, and further cells."""
     options = f'endpoint = "{endpoint}"\nlong_poll_s_max = {long_poll_s_max}\n'
+    if cells:
+        # Here nobody has an old map: there is one sandbox of each function.
+        options += f"[state]\ncells = {json.dumps(cells)}\nkeeps = false\n[cluster]\ngrace_s = 0\n"
     file.write_text(_STAGE + options)
