@@ -110,8 +110,7 @@ def gaps(
         if mark is not None and not mark.closed and mark.kind != "ledger":
             successor = successors.get(writer)
             until = successor.opened if successor is not None else -1
-            ends_here = window.start <= mark.complete_to < window.end
-            if ends_here and until != mark.complete_to:
+            if window.start <= mark.complete_to < window.end:
                 found.append(Gap(writer, 0, 0, mark.complete_to, until))
     return found
 

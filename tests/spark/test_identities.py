@@ -53,6 +53,8 @@ def test_what_was_cut_off_ends_where_its_successor_opened() -> None:
     after = mark(B, after=A, opened=1130, records=0, complete_to=1131)
     assert gaps(runs, {A: cut, B: after}, {}, WINDOW) == [Gap(A, 0, 0, 1100, 1130)]
     assert gaps(runs, {A: cut}, {}, WINDOW) == [Gap(A, 0, 0, 1100, -1)]
+    at_once = mark(B, after=A, opened=1100, records=0, complete_to=1100)
+    assert gaps(runs, {A: cut, B: at_once}, {}, WINDOW) == [Gap(A, 0, 0, 1100, 1100)]
     ledger = Mark(A, 1000, "", 1100, 10, closed=False, kind="ledger")
     assert gaps(runs, {A: ledger}, {}, WINDOW) == []
 
