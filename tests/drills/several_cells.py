@@ -31,6 +31,10 @@ _LOOK_S: Final = 0.25
 _NOTED: Final = (20, 120)
 """How much is noted of each queue before a failure, while it lasts, and after it."""
 
+_SAFE_S: Final = 60.0
+"""The manager gives up one cell in that time; another one that is lost meanwhile is waited for."""
+_SOON: Final = " within a minute of another cell"
+
 _STOPPED_S: Final = (1.0, 6.0)
 _DRAIN_S_MAX: Final = 4 * VISIBILITY_S
 
@@ -43,6 +47,15 @@ class Service:
     disks: Sequence[Disk]
     standard: StandardBook = field(default_factory=lambda: StandardBook(STANDARD))
     fifo: FifoBook = field(default_factory=lambda: FifoBook(FIFO, GROUPS))
+    lost_s: float = 0.0
+    is_soon: bool = False
+    """Whether the last cell was lost soon after another one."""
+
+    def note_loss(self, now_s: float) -> None:
+        """A cell is lost now."""
+        self.is_soon, self.lost_s = now_s < self.lost_s + _SAFE_S, now_s
+        for book in self.books:
+            book.cell_lost(now_s)
 
     @property
     def books(self) -> tuple[Book, Book]:
@@ -141,8 +154,7 @@ ON_DISKS: Final[dict[str, Fault]] = {"dead disk": dead_disk, "full disk": full_d
 
 
 def _cell_lost(service: Service) -> None:
-    for book in service.books:
-        book.cell_lost(time.time())
+    service.note_loss(time.time())
 
 
 def several_cells(plan: Plan) -> Findings:
@@ -216,10 +228,11 @@ def _rounds(
             name = random.choice(list(faults))
             findings.rounds += 1
             longest = _round(service, faults[name], random)
+            fault = name + (_SOON if service.is_soon else "")
             if longest:
-                waits.setdefault(name, []).append(max(longest.values()))
+                waits.setdefault(fault, []).append(max(longest.values()))
             shown = ", ".join(f"{what} {took_s:.1f} s" for what, took_s in longest.items())
-            plan.progress(f"{_DRILL}: round {findings.rounds}, {name}: {shown}")
+            plan.progress(f"{_DRILL}: round {findings.rounds}, {fault}: {shown}")
             if service.is_violated and not plan.keep_going:
                 return
         workers.drain(_DRAIN_S_MAX)
@@ -237,6 +250,7 @@ def _round(service: Service, fault: Fault, random: Random) -> dict[str, float]:
         book.take_waits()
     if service.is_violated:
         return {}
+    service.is_soon = False
     fault(service, random)
     service.await_progress(random)
     service.await_whole()
