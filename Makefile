@@ -23,6 +23,8 @@ REGION =
 BASE_URL =
 TLS_CERTIFICATE =
 TLS_KEY =
+METADATA_CACHE =
+METADATA_CACHE_LAYOUT =
 LOG_LEVEL =
 QUEUES =
 AUTO_CREATE_QUEUES =
@@ -103,6 +105,8 @@ serve: ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST= PORT= DATA= ..
 		$(if $(BASE_URL),--base-url "$(BASE_URL)") \
 		$(if $(TLS_CERTIFICATE),--tls-certificate "$(TLS_CERTIFICATE)") \
 		$(if $(TLS_KEY),--tls-key "$(TLS_KEY)") \
+		$(if $(METADATA_CACHE),--metadata-cache "$(METADATA_CACHE)") \
+		$(if $(METADATA_CACHE_LAYOUT),--metadata-cache-layout "$(METADATA_CACHE_LAYOUT)") \
 		$(if $(LOG_LEVEL),--log-level "$(LOG_LEVEL)") $(if $(QUEUES),--queues "$(QUEUES)") \
 		$(if $(AUTO_CREATE_QUEUES),--auto-create-queues)
 
