@@ -98,6 +98,7 @@ serve: ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST= PORT= DATA= ..
 		$(if $(CELLS),--cells "$(CELLS)") $(if $(CELL_DATA),--cell-data "$(CELL_DATA)") \
 		$(if $(CELL),--cell "$(CELL)") $(if $(ENDPOINT),--endpoint "$(ENDPOINT)") \
 		$(if $(TABLE),--table "$(TABLE)") $(if $(BLOBS),--blobs "$(BLOBS)") \
+		$(if $(USAGE),--usage "$(USAGE)") \
 		$(if $(MASTER_KEYS),--master-keys "$(MASTER_KEYS)") \
 		$(if $(KMS_KEY),--kms-key "$(KMS_KEY)") \
 		$(if $(KMS_ENDPOINT),--kms-endpoint "$(KMS_ENDPOINT)") \
