@@ -1,12 +1,22 @@
 """What is kept: the table is the one the code knows, and nothing deletes or empties it."""
 
+import json
 from typing import Any
 
 import pytest
 
 from data_plane.dynamodb.tables import cell_table, time_to_live
 from infra.options import StageOptions, StateOptions
-from tests.rehearsal.infra.synthesis import EVERYTHING, Template, of_type, only, templates
+from tests.rehearsal.infra.synthesis import (
+    EVERYTHING,
+    Template,
+    functions,
+    of_type,
+    only,
+    statements,
+    templates,
+    text,
+)
 
 pytestmark = pytest.mark.xdist_group("infra")
 
@@ -119,3 +129,34 @@ def test_the_master_key_rotates_and_can_have_replicas() -> None:
     assert key["EnableKeyRotation"] is True
     assert key["MultiRegion"] is True
     assert only(state(), "AWS::KMS::Alias")["AliasName"] == "alias/tidegate-everything"
+
+
+def test_further_cells_are_tables_like_the_first_which_all_functions_use() -> None:
+    stage = StageOptions("s", state=StateOptions(cells=("second", "third")))
+    tables = of_type(templates(stage)["state"], "AWS::DynamoDB::Table")
+    assert set(tables) == {"CellTable", "CellTable2", "CellTable3"}
+    assert {one["DeletionPolicy"] for one in tables.values()} == {"Retain"}
+    told = [dict(tables[name]["Properties"]) for name in sorted(tables)]
+    assert [one.pop("TableName") for one in told] == ["tidegate", "second", "third"]
+    assert told[0] == told[1] == told[2]
+
+    service = templates(stage)["service"]
+    items = [one for _, one in statements(service) if one.get("Sid") == "Items"]
+    assert items
+    assert all(len(one["Resource"]) == len(tables) for one in items)
+    task = functions(service)["app.task"]["Environment"]["Variables"]
+    assert "CellTable2" in text(task["TIDEGATE_CELLS"])
+    assert task["TIDEGATE_GRACE_S"] == "600"
+
+
+def test_the_manager_looks_after_cells_where_there_are_several() -> None:
+    def inputs(stage: StageOptions) -> list[dict[str, Any]]:
+        rules = of_type(templates(stage)["cluster"], "AWS::Events::Rule").values()
+        targets = [target for rule in rules for target in rule["Properties"]["Targets"]]
+        return [json.loads(target["Input"]) for target in targets]
+
+    several = StageOptions("s", state=StateOptions(cells=("second", "third")))
+    assert [one for one in inputs(several) if "cells" in one] == [
+        {"tasks": ["move_messages", "sweep_dropped"], "cells": True}
+    ]
+    assert not [one for one in inputs(StageOptions("s")) if "cells" in one]

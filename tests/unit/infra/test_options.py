@@ -57,6 +57,13 @@ def test_lists_are_tuples() -> None:
         ),
         ({"name": "s", "state": 1}, "state: 1 is no table of options"),
         ({"name": "s", "state": {"table": "a"}}, "state.table: 'a' is no table's name"),
+        ({"name": "s", "state": {"cells": ["a"]}}, "state.cells: 'a' is no table's name"),
+        ({"name": "s", "state": {"cells": ["tidegate"]}}, "state.cells: 'tidegate' is there twice"),
+        (
+            {"name": "s", "state": {"cells": [f"cell-{number}" for number in range(9)]}},
+            "state.cells: 10 cells are more than 9",
+        ),
+        ({"name": "s", "cluster": {"grace_s": -1}}, "cluster.grace_s: -1 is not within"),
         ({"name": "s", "state": {"usage_days": True}}, "state.usage_days: True is not of type int"),
         ({"name": "s", "service": {"memory": 1}}, "service.memory: unknown; there are rest_api"),
         ({"name": "s", "service": {"rest_api": False}}, "service.rest_api: without it there must"),
