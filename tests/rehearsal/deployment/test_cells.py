@@ -32,6 +32,8 @@ class Cells:
     def __init__(self, deployed: Deployed, key: tuple[str, str]) -> None:
         self.deployed = deployed
         self.tables = deployed.aws("dynamodb")
+        self.told: list[str] = []
+        self.last = ""
         self.sqs = sqs_client(deployed.url_door(), key, attempts=5)
 
     def execute(self) -> None:
@@ -45,7 +47,15 @@ class Cells:
         while (told := machines.describe_execution(executionArn=arn))["status"] == "RUNNING":
             assert time.monotonic() < give_up_s
             time.sleep(0.2)  # between two looks
-        assert told["status"] == "SUCCEEDED", told
+        self.told.append(told.get("output", ""))
+        assert told["status"] == "SUCCEEDED", (told, self.observed(arn))
+        self.last = arn
+
+    def observed(self, execution: str) -> list[Any]:
+        """What the execution's history says of its tasks, for who looks at a failure."""
+        machines = self.deployed.aws("stepfunctions")
+        events = machines.get_execution_history(executionArn=execution)["events"]
+        return [event for event in events if "Exited" in event["type"]][:4]
 
     def manage(self, cells: set[str]) -> None:
         """Execute until all groups of three copies have them in these cells."""
@@ -53,7 +63,7 @@ class Cells:
             self.execute()
             if all(members == cells for members in self.members()):
                 return
-        raise AssertionError(self.members())
+        raise AssertionError((self.members(), self.told, self.observed(self.last)))
 
     def members(self) -> list[set[str]]:
         """Of all groups of three copies, the cells that serve."""
