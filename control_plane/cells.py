@@ -183,11 +183,12 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
 
 
 async def open_further_table(
-    settings: ServerSettings, further: FurtherTable, clock: Clock
+    settings: ServerSettings, further: FurtherTable, clock: Clock, *, is_new: bool
 ) -> OpenedCell:
     """A cell beside the first one, with messages alone; one that does not answer may do later.
 
-    Raises StartError.
+    The table is made where the cell `is_new`, and never again: one that was lost must not be taken
+    for one that has nothing. Raises StartError.
     """
     endpoint, region, table = further.endpoint, settings.region, further.table
     try:
@@ -199,11 +200,14 @@ async def open_further_table(
     offload = EventLoopOffload(settings.connections, clock, guard, patience_s=patience_s)
     cell = DynamoCell(client, table, clock, offload, deadline_s=patience_s, report_units=True)
     try:
-        open_table(endpoint, region, table)
+        if is_new:
+            open_table(endpoint, region, table)
         await cell.get(PROBE)
-    except (OpenError, CellUnavailableError) as error:
-        LOG.error("%s does not answer: %s", further.name, error)  # noqa: TRY400 - it may later
-    upkeep = _flushing(cell)
+    except OpenError as error:
+        offload.close()
+        raise StartError(f"cells-dynamodb: {further.name} is new: {error}") from error
+    except CellUnavailableError as error:
+        LOG.error("the cell %s does not answer: %s", further.name, error)  # noqa: TRY400 - it may
 
     async def close() -> None:
         await _flush_last(cell)
@@ -216,7 +220,7 @@ async def open_further_table(
         cell=cell,
         control=cell,
         forgets=False,
-        upkeep=upkeep,
+        upkeep=_flushing(cell),
         is_full=lambda: False,
         gauges=lambda: _request_gauges(cell),
         close=close,

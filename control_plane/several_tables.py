@@ -11,10 +11,10 @@ from typing import Final
 
 from control_plane.cells import PROBE, OpenedCell, StartError, open_cell, open_further_table
 from control_plane.places.group_bodies import BodiesOfGroups, SegmentsOfGroups
-from control_plane.places.items import DYNAMODB, CellRecord
+from control_plane.places.items import DYNAMODB, CellRecord, cell_key
 from control_plane.places.watching import WatchedCell
 from control_plane.together import Together
-from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy
+from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.settings import FurtherTable, ServerSettings
 
@@ -81,7 +81,7 @@ class SeveralTables(Together):
         first: OpenedCell,
         clock: Clock,
         entropy: Entropy,
-        waits: EventLoopWaits,
+        waits: Waits,
     ) -> None:
         plain = {name: table.plain for name, table in tables.items()}
         super().__init__(
@@ -90,7 +90,6 @@ class SeveralTables(Together):
         for table in tables.values():
             self._serve(table)
         self._tables = tables
-        self._waits = waits
         self.guards = tuple(guard for table in tables.values() for guard in table.opened.guards)
         if first.bodies is None:
             raise ValueError(f"cell {first.name} has no place for bodies")
@@ -111,7 +110,7 @@ class SeveralTables(Together):
 async def open_tables(settings: ServerSettings, clock: Clock, entropy: Entropy) -> SeveralTables:
     """The tables that the settings name. Raises StartError.
 
-    The first one has to answer. Of the others those that do not are failing cells.
+    The first one has to answer, and those that are new. Others that do not are failing cells.
     """
     patience_s = min(settings.cell_deadline_s, CELL_DEADLINE_S_MAX)
     settings = replace(settings, cell_deadline_s=patience_s)
@@ -119,8 +118,16 @@ async def open_tables(settings: ServerSettings, clock: Clock, entropy: Entropy) 
     region = settings.region
     own = FurtherTable(first.name, settings.endpoint, settings.table)
     opened = {first.name: first}
-    for further in settings.further_tables:
-        opened[further.name] = await open_further_table(settings, further, clock)
+    try:
+        for further in settings.further_tables:
+            is_new = await first.control.get(cell_key(further.name)) is None
+            opened[further.name] = await open_further_table(settings, further, clock, is_new=is_new)
+    except (StartError, CellUnavailableError) as error:
+        for cell in opened.values():
+            await cell.close()
+        if isinstance(error, StartError):
+            raise
+        raise StartError(f"table: the registry does not answer: {error}") from error
     tables = {
         one.name: TableCell(
             opened[one.name], {"endpoint": one.endpoint, "region": region, "table": one.table}

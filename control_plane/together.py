@@ -104,6 +104,7 @@ class Together:
         self.plain = plain
         self._clock = clock
         self._entropy = entropy
+        self._waits = waits
         self._probes: set[asyncio.Task[None]] = set()
         self._shipping: dict[str, asyncio.Task[int]] = {}
         self._watched: dict[str, WatchedCell] = {}
@@ -198,9 +199,11 @@ class Together:
             LOG.error("copies of %s were not told", name, exc_info=task.exception())
 
     async def upkeep(self, now_us: int) -> None:
-        """A bounded step for each of the cells. Raises CellUnavailableError."""
-        for cell in list(self.served.values()):
-            await cell.upkeep(now_us)
+        """A bounded step for each of the cells. Raises CellUnavailableError for one that fails."""
+        steps = [cell.upkeep(now_us) for cell in self.served.values()]
+        for outcome in await self._waits.all_of(steps):
+            if isinstance(outcome, Exception):
+                raise outcome
 
     async def sweep_bodies(self) -> None:
         """One bounded step of letting go of bodies apart. Raises CellUnavailableError."""

@@ -28,6 +28,17 @@ from data_plane.settings import ServerSettings, SettingError, is_loopback
         ("base-url", {"base_url": "http://[half"}),
         ("tls-certificate", {"tls_key": Path("key.pem")}),
         ("tls-key", {"tls_certificate": Path("certificate.pem")}),
+        ("cells", {"cells": 0}),
+        ("cells", {"cells": 10}),
+        ("cells", {"cells": 3, "cell": "dynamodb"}),
+        ("cell-data", {"cell_data": "a,b,c"}),
+        ("cell-data", {"cells": 3, "cell_data": "a,b"}),
+        ("cell-data", {"cells": 2, "cell_data": "a,./a"}),
+        ("cell-data", {"cell_data": "a"}),
+        ("cells-dynamodb", {"cells_dynamodb": "two=messages"}),
+        ("cells-dynamodb", {"cells_dynamodb": "messages", "cell": "dynamodb"}),
+        ("cells-dynamodb", {"cells_dynamodb": "two=ftp://host/messages", "cell": "dynamodb"}),
+        ("cells-dynamodb", {"cells_dynamodb": "tidegate=messages", "cell": "dynamodb"}),
         ("metadata-cache", {"metadata_cache": "one,two:0"}),
         ("metadata-cache", {"metadata_cache": "one:65536"}),
         ("metadata-cache", {"metadata_cache": "one,"}),
@@ -108,4 +119,19 @@ def test_nodes_of_the_metadata_cache_have_hosts_and_ports() -> None:
         ("10.0.0.2", 11212),
         ("::1", 11211),
         ("fe80::1", 1),
+    )
+
+
+def test_several_cells() -> None:
+    assert not ServerSettings().has_several
+    assert ServerSettings(cells=3).has_several
+    settings = ServerSettings(cells=2, cell_data="a, /b")
+    assert settings.cell_folders == (Path("a"), Path("/b"))
+    tables = ServerSettings(
+        cell="dynamodb", cells_dynamodb="two=http://host:8000/messages, three=others"
+    )
+    assert tables.has_several
+    assert tables.further_tables == (
+        ("two", "http://host:8000", "messages"),
+        ("three", "", "others"),
     )

@@ -1,0 +1,144 @@
+"""Several DynamoDB tables of one service, on moto in this process."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from control_plane.cells import StartError
+from control_plane.core.definition import Definition
+from control_plane.places.report import CellCommandError
+from control_plane.several_opening import as_opened, bodies_of, open_several
+from control_plane.several_tables import GRACE_US
+from control_plane.together import Together
+from data_plane.ports import Append, Key
+from data_plane.settings import ServerSettings
+from data_plane.stored.bodies import BodyStore
+from data_plane.stored.keys import segments
+from data_plane.system import SystemClock, SystemEntropy
+
+UID = "0" * 16
+
+
+@pytest.fixture
+def dynamodb() -> Iterator[Any]:
+    with mock_aws():
+        yield boto3.client("dynamodb", region_name="us-east-1")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> ServerSettings:
+    return ServerSettings(
+        cell="dynamodb",
+        table="one",
+        cells_dynamodb="two=messages-2, three=messages-3",
+        data=tmp_path,
+    )
+
+
+def play(settings: ServerSettings, scenario: Callable[[Together], Awaitable[None]]) -> None:
+    async def main() -> None:
+        several = await open_several(settings, SystemClock(), SystemEntropy())
+        try:
+            await scenario(several)
+        finally:
+            await as_opened(several).close()
+
+    asyncio.run(main())
+
+
+def items(dynamodb: Any, table: str) -> set[str]:
+    """Partitions that the table has."""
+    return {item["pk"]["S"] for item in dynamodb.scan(TableName=table)["Items"]}
+
+
+async def nothing(_several: Together) -> None:
+    """Start and stop."""
+
+
+def test_the_first_table_has_the_registry_and_all_have_copies(
+    dynamodb: Any, settings: ServerSettings
+) -> None:
+    async def scenario(several: Together) -> None:
+        assert sorted(several.plain) == ["one", "three", "two"]
+        assert len(several.known.placements) == 48
+        assert several.grace_us == GRACE_US
+        record = Append(segments(UID, 0, 0), b"1", {"v": 1}, SystemClock().now_us())
+        await several.standard["g3.00"].append(record)
+        await several.look()
+        await asyncio.gather(*several._probes)
+        assert several.states() == {"one": "available", "two": "available", "three": "available"}
+        assert several.gauges()["two"]["query_requests_total"] == 0
+        assert len(several.guards) == 5
+        await several.upkeep(SystemClock().now_us())
+
+    play(settings, scenario)
+    assert {"P|", "C|"} <= items(dynamodb, "one")
+    for table in ("messages-2", "messages-3"):
+        assert items(dynamodb, table) == {segments(UID, 0, 0)}
+    play(settings, nothing)
+
+
+def test_a_table_that_was_lost_is_not_made_again(dynamodb: Any, settings: ServerSettings) -> None:
+    play(settings, nothing)
+    dynamodb.delete_table(TableName="messages-3")
+
+    async def scenario(several: Together) -> None:
+        await several.look()
+        await asyncio.gather(*several._probes)
+        assert several.states()["three"] == "unavailable"
+
+    play(settings, scenario)
+    assert "messages-3" not in dynamodb.list_tables()["TableNames"]
+
+
+def test_a_cell_that_is_new_has_to_answer(dynamodb: Any, settings: ServerSettings) -> None:
+    assert dynamodb.list_tables()["TableNames"] == []
+    wrong = replace(
+        settings, cells_dynamodb="two=http://127.0.0.1:1/messages-2", cell_deadline_s=0.1
+    )
+    with pytest.raises(StartError, match=r"^cells-dynamodb: two is new: endpoint: "):
+        play(wrong, nothing)
+
+
+def test_what_is_for_directories_alone(dynamodb: Any, settings: ServerSettings) -> None:
+    async def scenario(several: Together) -> None:
+        with pytest.raises(CellCommandError, match="cells of this service are no directories"):
+            await several.add("/disk")
+        with pytest.raises(CellCommandError, match="two is no embedded cell: stop it itself"):
+            await several.fail("two")
+        with pytest.raises(CellCommandError, match="there is no cell four"):
+            await several.drain("four")
+        await several.drain("two")
+        await several.restore("two")
+
+    assert dynamodb is not None
+    play(settings, scenario)
+
+
+def test_bodies_of_all_groups_are_in_one_place(dynamodb: Any, settings: ServerSettings) -> None:
+    async def scenario(several: Together) -> None:
+        bodies = bodies_of(as_opened(several), several)
+        store = bodies["g3.00"]
+        assert isinstance(store, BodyStore)
+        assert bodies["g1.15/first"] is store
+        assert list(bodies) == ["one"]
+        assert "elsewhere" not in bodies
+        await several.sweep_bodies()
+        held = several._segments  # type: ignore[attr-defined]
+        key = Key(segments(UID, 0, 0), bytes(19))
+        assert await held.get_many([key]) == {}
+        assert several.known.placement("g3.00").members[-1].cell == "two"
+        await several.plain["two"].put(key, {"v": 1})
+        assert await held.get_many([key]) == {}  # of no queue of a group
+        queue = Definition("1" * 12, "us-east-1", "orders", UID, "g3.00", 1, 1)
+        await several.placing.placed(queue)
+        assert await held.get_many([key]) == {key: {"v": 1}}
+
+    assert dynamodb is not None
+    play(settings, scenario)
