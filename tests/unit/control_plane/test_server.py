@@ -101,3 +101,18 @@ def test_a_wrong_file_of_queues_is_named_before_anything_starts(
         run(ServerSettings(data=tmp_path / "data", queues_file=file), print)
     assert str(refused.value) == f"queues: {file}: {said}"
     assert not (tmp_path / "data").exists()
+
+
+def test_one_cell_has_no_items_of_several(tmp_path: Path) -> None:
+    async def scenario(server: TidegateServer, _written: list[bytes]) -> None:
+        definition = server.registry.define(
+            account="1" * 12, region="us-east-1", name="orders", attributes={}, tags={}, now_us=1
+        )
+        await server.registry.create(definition, {}, 1)
+        assert definition.cell == "local"
+        await server._upkeep_step()
+        assert isinstance(server.opened.cell, EmbeddedCell)
+        kept = server.opened.cell.partitions("", 100)
+        assert kept == ["M|secrets", "Q|111111111111|us-east-1"]
+
+    play(scenario, tmp_path)

@@ -36,7 +36,7 @@ def settings(tmp_path: Path) -> ServerSettings:
     return ServerSettings(
         cell="dynamodb",
         table="one",
-        cells_dynamodb="two=messages-2, three=messages-3",
+        cells_dynamodb="two=messages-2",
         data=tmp_path,
     )
 
@@ -65,36 +65,34 @@ def test_the_first_table_has_the_registry_and_all_have_copies(
     dynamodb: Any, settings: ServerSettings
 ) -> None:
     async def scenario(several: Together) -> None:
-        assert sorted(several.plain) == ["one", "three", "two"]
-        assert len(several.known.placements) == 48
+        assert sorted(several.plain) == ["one", "two"]
+        assert len(several.known.placements) == 32
         assert several.grace_us == GRACE_US
         record = Append(segments(UID, 0, 0), b"1", {"v": 1}, SystemClock().now_us())
-        await several.standard["g3.00"].append(record)
+        await several.standard["g2.00"].append(record)
         await several.look()
         await asyncio.gather(*several._probes)
-        assert several.states() == {"one": "available", "two": "available", "three": "available"}
+        assert several.states() == {"one": "available", "two": "available"}
         assert several.gauges()["two"]["query_requests_total"] == 0
-        assert len(several.guards) == 5
+        assert len(several.guards) == 4
         await several.upkeep(SystemClock().now_us())
 
     play(settings, scenario)
     assert {"P|", "C|"} <= items(dynamodb, "one")
-    for table in ("messages-2", "messages-3"):
-        assert items(dynamodb, table) == {segments(UID, 0, 0)}
-    play(settings, nothing)
+    assert items(dynamodb, "messages-2") == {segments(UID, 0, 0)}
 
 
 def test_a_table_that_was_lost_is_not_made_again(dynamodb: Any, settings: ServerSettings) -> None:
     play(settings, nothing)
-    dynamodb.delete_table(TableName="messages-3")
+    dynamodb.delete_table(TableName="messages-2")
 
     async def scenario(several: Together) -> None:
         await several.look()
         await asyncio.gather(*several._probes)
-        assert several.states()["three"] == "unavailable"
+        assert several.states()["two"] == "unavailable"
 
     play(settings, scenario)
-    assert "messages-3" not in dynamodb.list_tables()["TableNames"]
+    assert "messages-2" not in dynamodb.list_tables()["TableNames"]
 
 
 def test_a_cell_that_is_new_has_to_answer(dynamodb: Any, settings: ServerSettings) -> None:
@@ -124,7 +122,7 @@ def test_what_is_for_directories_alone(dynamodb: Any, settings: ServerSettings) 
 def test_bodies_of_all_groups_are_in_one_place(dynamodb: Any, settings: ServerSettings) -> None:
     async def scenario(several: Together) -> None:
         bodies = bodies_of(as_opened(several), several)
-        store = bodies["g3.00"]
+        store = bodies["g2.00"]
         assert isinstance(store, BodyStore)
         assert bodies["g1.15/first"] is store
         assert list(bodies) == ["one"]
@@ -133,10 +131,10 @@ def test_bodies_of_all_groups_are_in_one_place(dynamodb: Any, settings: ServerSe
         held = several._segments  # type: ignore[attr-defined]
         key = Key(segments(UID, 0, 0), bytes(19))
         assert await held.get_many([key]) == {}
-        assert several.known.placement("g3.00").members[-1].cell == "two"
+        assert several.known.placement("g2.00").members[-1].cell == "two"
         await several.plain["two"].put(key, {"v": 1})
         assert await held.get_many([key]) == {}  # of no queue of a group
-        queue = Definition("1" * 12, "us-east-1", "orders", UID, "g3.00", 1, 1)
+        queue = Definition("1" * 12, "us-east-1", "orders", UID, "g2.00", 1, 1)
         await several.placing.placed(queue)
         assert await held.get_many([key]) == {key: {"v": 1}}
 
