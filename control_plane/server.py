@@ -200,6 +200,8 @@ class TidegateServer:
             await self.usage.close()
         except CellUnavailableError as error:
             self.log.event("warning", "usage was not stored", error=str(error))
+        except Exception as error:  # noqa: BLE001 - the cell is closed in any case
+            self.log.event("error", "usage was not stored", traceback=traceback_text(error))
 
     async def _upkeep(
         self, step: Callable[[], Awaitable[object]], period_s: float = _UPKEEP_PERIOD_S

@@ -26,7 +26,15 @@ ROWS_PER_STEP: Final = 1_000
 class SendRecords:
     """Makes records of the rows of a cell's ledger. One at a time, by whoever has the cell."""
 
-    def __init__(self, cell: Cell, place: UsagePlace, entropy: Entropy) -> None:
+    def __init__(
+        self,
+        cell: Cell,
+        place: UsagePlace,
+        entropy: Entropy,
+        *,
+        rows_per_step: int = ROWS_PER_STEP,
+    ) -> None:
+        self._rows_per_step = rows_per_step
         self._cell = cell
         self._place = place
         self._entropy = entropy
@@ -46,7 +54,9 @@ class SendRecords:
         await self._write(None)
 
     async def _write(self, until: bytes | None) -> None:
-        state = self._state or await self._resume()
+        if self._state is None:
+            self._state = await self._resume()
+        state = self._state
         minute = self._cell.now_us() // US_PER_MINUTE
         while rows := await self._rows_after(octets(state, "p"), until):
             last = number(state, "n")
@@ -57,18 +67,19 @@ class SendRecords:
             await self._place.put(records)
             state = {**state, "n": last + len(rows), "p": rows[-1].key.sort}
             await self._cell.put(STATE, state)
+            self._state = state
             self._cell.expire([row.key for row in rows])
             self.written += len(rows)
-        self._state = state
         await self._mark(state, minute)
 
     async def _resume(self) -> Attributes:
         """Where others left off; rows that became records and were not deleted go."""
         state = await self._cell.get(STATE) or await self._begin()
-        while rows := await self._rows_after(b"", octets(state, "p")):
+        after = b""
+        while rows := await self._rows_after(after, octets(state, "p")):
+            # It may be a moment until they are gone.
             self._cell.expire([row.key for row in rows])
-            if len(rows) < ROWS_PER_STEP:
-                break
+            after = rows[-1].key.sort
         return state
 
     async def _begin(self) -> Attributes:
@@ -85,7 +96,7 @@ class SendRecords:
 
     async def _rows_after(self, after: bytes, until: bytes | None) -> list[Item]:
         return await self._cell.query(
-            ledger.PARTITION, after=after, until=until, limit=ROWS_PER_STEP
+            ledger.PARTITION, after=after, until=until, limit=self._rows_per_step
         )
 
     async def _mark(self, state: Attributes, minute: int) -> None:
