@@ -15,10 +15,14 @@ T = TypeVar("T")
 
 
 class CellThatFails(MemoryCell):
-    """A cell that answers nothing while `down`, and may lose the reply of a put."""
+    """A cell that answers nothing while `down`, and may lose the reply of a put.
+
+    While it `dawdles`, others come in between a read and its answer.
+    """
 
     down = False
     loses_replies = False
+    dawdles = False
 
     async def put(self, *call: Any, **options: Any) -> Written:
         self._check()
@@ -29,7 +33,10 @@ class CellThatFails(MemoryCell):
 
     async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
         self._check()
-        return await super().get(key, strong=strong)
+        item = await super().get(key, strong=strong)
+        if self.dawdles:
+            await asyncio.sleep(0)
+        return item
 
     async def query(self, partition: str, **options: Any) -> list[Item]:
         self._check()

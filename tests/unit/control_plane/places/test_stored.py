@@ -77,6 +77,7 @@ def test_of_two_plans_at_once_one_is_late(placed: Site) -> None:
         )
         return list(outcomes)
 
+    placed.cell.dawdles = True
     outcomes = run(both)
     assert sum(isinstance(outcome, StalePlanError) for outcome in outcomes) == 1
     assert len(cells_of(run(lambda: placed.places.read("g3.00")))) == 2
