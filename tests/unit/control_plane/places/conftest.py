@@ -17,16 +17,19 @@ T = TypeVar("T")
 class CellThatFails(MemoryCell):
     """A cell that answers nothing while `down`, and may lose the reply of a put.
 
-    While it `dawdles`, others come in between a read and its answer.
+    While it `repeats`, a put meets its own traces, as after a lost reply. While it `dawdles`, others come in between a read and its answer.
     """
 
     down = False
     loses_replies = False
     dawdles = False
+    repeats = False
 
     async def put(self, *call: Any, **options: Any) -> Written:
         self._check()
         written = await super().put(*call, **options)
+        if self.repeats:
+            written = await super().put(*call, **options)
         if self.loses_replies:
             raise CellUnavailableError("the reply was lost")
         return written

@@ -68,6 +68,17 @@ def test_a_lost_reply_is_found_by_the_repetition(placed: Site) -> None:
     assert (cells_of(stored), stored.placement.epoch) == (["b", "c"], 2)
 
 
+def test_a_write_that_was_repeated_below_recognises_itself(placed: Site) -> None:
+    placed.cell.repeats = True
+    stored = run(lambda: placed.places.drop_member("g3.00", "a", epoch=1))
+    assert stored.placement.epoch == 2
+    run(lambda: placed.places.put_cell(CellRecord("a", "embedded", {"path": "x"})))
+    assert run(lambda: placed.places.set_state("a", DRAINING)).state == DRAINING
+    first = run(lambda: placed.places.note_removal("a", None))
+    assert first is not None
+    assert run(lambda: placed.places.note_removal("b", first)) is not None
+
+
 def test_of_two_plans_at_once_one_is_late(placed: Site) -> None:
     async def both() -> list[object]:
         outcomes = await asyncio.gather(
