@@ -17,7 +17,8 @@ T = TypeVar("T")
 class CellThatFails(MemoryCell):
     """A cell that answers nothing while `down`, and may lose the reply of a put.
 
-    While it `repeats`, a put meets its own traces, as after a lost reply. While it `dawdles`, others come in between a read and its answer.
+    While it `repeats`, a put meets its own traces, as after a lost reply. While it `dawdles`,
+    others come in between a read and its answer.
     """
 
     down = False
