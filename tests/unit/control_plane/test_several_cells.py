@@ -13,7 +13,7 @@ from control_plane.places.groups import REGISTRY
 from control_plane.places.items import ACTIVE, DRAINING
 from control_plane.places.report import CellCommandError
 from control_plane.several_cells import SeveralCells
-from control_plane.several_opening import as_opened, check_one_cell, open_several
+from control_plane.several_opening import as_opened, check_one_cell, open_folders
 from data_plane.ports import CellUnavailableError, Key
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock, SystemEntropy
@@ -28,7 +28,7 @@ def play(data: Path, *scenarios: Scenario, cells: int = 3, cell_data: str = "") 
 
         async def main(scenario: Scenario = scenario) -> None:
             settings = ServerSettings(data=data, cells=cells, cell_data=cell_data)
-            several = await open_several(settings, SystemClock(), SystemEntropy())
+            several = await open_folders(settings, SystemClock(), SystemEntropy())
             try:
                 await scenario(several)
             finally:
@@ -214,7 +214,7 @@ def test_two_servers_cannot_have_one_cell(tmp_path: Path) -> None:
     async def scenario(_several: SeveralCells) -> None:
         settings = ServerSettings(data=tmp_path, cells=3)
         with pytest.raises(StartError, match="is in use by another process"):
-            await open_several(settings, SystemClock(), SystemEntropy())
+            await open_folders(settings, SystemClock(), SystemEntropy())
 
     play(tmp_path, scenario)
 
