@@ -12,6 +12,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from click.testing import CliRunner
+from pyarrow import parquet
 
 from control_plane.cli.main import tidegate as commands
 from tests.integration.server_process import ServerProcess, run_command
@@ -168,3 +169,32 @@ def test_commands_find_the_file_in_the_data_folder(guarded: ServerProcess) -> No
     environment = {"TIDEGATE_ENDPOINT": guarded.url, "TIDEGATE_DATA": str(guarded.data)}
     ended = CliRunner().invoke(commands, ["queue", "create", "orders"], env=environment)
     assert (ended.stdout, ended.stderr) == (f"{guarded.url}/000000000000/orders\n", "")
+
+
+def test_usage_says_who_did_what_and_who_was_refused(
+    guarded: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = guarded.data / "credentials"
+    tidegate(guarded, "user", "create", "reader", credentials=root)
+    key = tmp_path / "reader"
+    key.write_text(tidegate(guarded, "key", "create", "--user", "reader", credentials=root))
+    url = client(guarded, root, monkeypatch).create_queue(QueueName="orders")["QueueUrl"]
+    with pytest.raises(ClientError, match="AccessDenied"):
+        client(guarded, key, monkeypatch).purge_queue(QueueUrl=url)
+    with pytest.raises(ClientError, match="InvalidClientTokenId"):
+        stranger(guarded).list_queues()
+    assert guarded.stop() == 0
+    rows = [
+        row
+        for path in (guarded.data / "usage" / "access").rglob("*.parquet")
+        for row in parquet.read_table(path, partitioning=None).to_pylist()
+    ]
+    told = {(r["operation"], r["queue"], r["status"], r["code"]): r for r in rows}
+    made = told["CreateQueue", "", "2xx", ""]
+    denied = told["PurgeQueue", "orders", "4xx", "AccessDenied"]
+    unknown = told["ListQueues", "", "4xx", "InvalidClientTokenId"]
+    assert made["principal"] == "arn:aws:iam::000000000000:root"
+    assert denied["principal"] == "arn:aws:iam::000000000000:user/reader"
+    assert (unknown["principal"], unknown["access_key_id"], unknown["account"]) == ("", "", "")
+    assert made["access_key_id"] != denied["access_key_id"] != ""
+    assert {row["client"] for row in rows} == {"127.0.0.1"}
