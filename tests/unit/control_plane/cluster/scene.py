@@ -1,6 +1,7 @@
 """Cells in memory and a registry beside them; acts that are cut off, and two that take turns."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from contextvars import copy_context
 from typing import Any, Final, TypeVar
 
 from control_plane.cluster.cluster import Cluster
@@ -163,19 +164,22 @@ class Scene:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """To its end, alone."""
+        context = copy_context()
         while True:
             try:
-                work.send(None)
+                context.run(work.send, None)
             except StopIteration as end:
                 answer: T = end.value
                 return answer
 
     def run_together(self, chance: SeededEntropy, *works: Coroutine[Any, Any, Any]) -> None:
         """In turns, as chance has it."""
-        left = list(works)
+        # Each has its own deadlines, as a task of a loop has.
+        left = [(work, copy_context()) for work in works]
         while left:
-            work = left[chance.random_bytes(1)[0] % len(left)]
+            at = chance.random_bytes(1)[0] % len(left)
+            work, context = left[at]
             try:
-                work.send(None)
+                context.run(work.send, None)
             except StopIteration:
-                left.remove(work)
+                del left[at]
