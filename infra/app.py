@@ -42,7 +42,7 @@ def build(
     state = StateStack(app, f"{prefix}-state", stage, env=here)
     service = ServiceStack(app, f"{prefix}-service", stage, state, code, env=here)
     cluster = ClusterStack(app, f"{prefix}-cluster", stage, service.task.function, env=here)
-    analytics = AnalyticsStack(app, f"{prefix}-analytics", stage, state.usage, env=here)
+    analytics = AnalyticsStack(app, f"{prefix}-analytics", stage, state, env=here)
     monitoring = MonitoringStack(
         app, f"{prefix}-monitoring", stage, service, cluster.machine, env=here
     )

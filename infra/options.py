@@ -32,6 +32,7 @@ _QUEUE: Final = re.compile(r"[A-Za-z0-9_-]{1,75}(\.fifo)?|[A-Za-z0-9_-]{1,80}")
 _LABEL: Final = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _HOST: Final = re.compile(rf"(?=.{{4,253}}\Z){_LABEL}(\.{_LABEL})+")
 _CERTIFICATE: Final = re.compile(r"arn:[a-z-]+:acm:[a-z0-9-]+:[0-9]{12}:certificate/[A-Za-z0-9-]+")
+_OBJECT: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _ZONE: Final = re.compile(r"Z[A-Z0-9]{3,31}")
 _CALLER: Final = re.compile(rf"{_ACCOUNT.pattern}(/({_QUEUE.pattern}))?")
 FAILOVERS: Final = ("primary", "secondary")
@@ -285,6 +286,36 @@ class NamesOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class AnalyticsOptions:
+    """Bills, made by a Spark job that Glue runs, if there are to be `bills`.
+
+    Every `every_hours` hours the present month is billed with `workers` (G.1X), and each day the
+    month before, which becomes final on the `close_day` of the month. What comes later is corrected
+    for `late_periods` months. `accounts` and `prices` are names of objects below `bills/` in the
+    bucket of usage ("": every account, Tidegate's own prices).
+    """
+
+    bills: bool = False
+    every_hours: int = 1
+    workers: int = 2
+    timeout_minutes: int = 120
+    close_day: int = 4
+    late_periods: int = 13
+    accounts: str = ""
+    prices: str = ""
+
+    def __post_init__(self) -> None:
+        _within("every_hours", self.every_hours, 1, 23)
+        _within("workers", self.workers, 2, 299)
+        _within("timeout_minutes", self.timeout_minutes, 1, 2880)
+        _within("close_day", self.close_day, 2, 28)
+        _within("late_periods", self.late_periods, 0, 120)
+        for option in ("accounts", "prices"):
+            if value := getattr(self, option):
+                _match(option, value, _OBJECT, "no name of an object")
+
+
+@dataclass(frozen=True, slots=True)
 class StageOptions:
     """A stage. Raises OptionError for a wrong value.
 
@@ -302,6 +333,7 @@ class StageOptions:
     cluster: ClusterOptions = field(default_factory=ClusterOptions)
     monitoring: MonitoringOptions = field(default_factory=MonitoringOptions)
     names: NamesOptions = field(default_factory=NamesOptions)
+    analytics: AnalyticsOptions = field(default_factory=AnalyticsOptions)
 
     def __post_init__(self) -> None:
         _match("name", self.name, _STAGE, "not 1 to 20 of a-z 0-9 -, beginning with a letter")

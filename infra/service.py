@@ -15,9 +15,8 @@ from infra.doors import RestDoor, add_function_url
 from infra.findings import accept
 from infra.functions import Function, FunctionShape
 from infra.options import StageOptions
-from infra.state import StateStack
+from infra.state import USAGE_PREFIX, StateStack
 
-USAGE_PREFIX: Final = "usage"
 USAGE_PATTERN: Final = '"tidegate.usage"'
 """Lines of the doors' logs that are usage records: control_plane/serverless/usage.py."""
 

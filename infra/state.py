@@ -19,6 +19,10 @@ from infra.options import StageOptions, StateOptions
 TABLE: Final = "CellTable"
 BODIES: Final = "BodiesBucket"
 USAGE: Final = "UsageBucket"
+USAGE_PREFIX: Final = "usage"
+BILLS_PREFIX: Final = "bills"
+"""Folders of that bucket; bills are kept for good."""
+
 MASTER_KEY: Final = "MasterKey"
 MASTER_KEY_ALIAS: Final = "MasterKeyAlias"
 
@@ -51,6 +55,7 @@ class StateStack(cdk.Stack):
         ]
         self.usage = _bucket(self, "Usage", USAGE, options.state, versioned=True)
         self.usage.add_lifecycle_rule(
+            prefix=f"{USAGE_PREFIX}/",
             expiration=cdk.Duration.days(options.state.usage_days),
             noncurrent_version_expiration=cdk.Duration.days(options.state.usage_days),
         )

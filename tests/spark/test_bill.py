@@ -1,6 +1,7 @@
 """The job `bill` from records to statements: again, with copies, in other orders, late, wrong."""
 
 import json
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from glue_jobs.arguments import JobError
 from glue_jobs.billing_run import BillingRun, Options, Summary
 from glue_jobs.progress import Progress
+from infra.bill_tables import TABLES
 from tests.spark.generator import MINUTE, PERIOD, put_mark, put_records, record
 from tests.spark.test_price_book import TEXT
 
@@ -67,7 +69,7 @@ def bytes_of(out: Path, tables: tuple[str, ...]) -> Mapping[str, bytes]:
     }
 
 
-TABLES = ("usage_hourly", "rated", "invoices", "focus", "statements")
+WRITTEN = ("usage_hourly", "rated", "invoices", "focus", "statements")
 
 
 def test_copies_order_and_grouping_change_no_byte(session: SparkSession, tmp_path: Path) -> None:
@@ -75,10 +77,10 @@ def test_copies_order_and_grouping_change_no_byte(session: SparkSession, tmp_pat
     once, again = tmp_path / "once", tmp_path / "again"
     put_records(once, rows)
     first = bill(session, once, tmp_path / "first")
-    written = bytes_of(tmp_path / "first", TABLES)
+    written = bytes_of(tmp_path / "first", WRITTEN)
     # The same run again writes the same bytes, and nothing beside them.
     assert bill(session, once, tmp_path / "first") == first
-    assert bytes_of(tmp_path / "first", TABLES) == written
+    assert bytes_of(tmp_path / "first", WRITTEN) == written
     assert len(list((tmp_path / "first/runs").rglob("*.json"))) == 1
     # Copies in other groups, of which some overlap.
     put_records(again, rows[:20])
@@ -86,8 +88,9 @@ def test_copies_order_and_grouping_change_no_byte(session: SparkSession, tmp_pat
     put_records(again, rows[40:45])
     second = bill(session, again, tmp_path / "second")
     assert second.run != first.run
-    assert bytes_of(tmp_path / "second", TABLES) == written
+    assert bytes_of(tmp_path / "second", WRITTEN) == written
     check_first(tmp_path / "first", first)
+    check_tables(tmp_path / "first")
 
 
 def check_first(out: Path, summary: Summary) -> None:
@@ -120,6 +123,19 @@ def check_first(out: Path, summary: Summary) -> None:
     lines = pq.read_table(next((out / "invoices").rglob("lines"))).to_pylist()
     for account, payable in exact.items():
         assert sum(line["cost"] for line in lines if line["account"] == account) == payable
+
+
+def check_tables(out: Path) -> None:
+    """The catalog of a deployment has the columns that were written."""
+    kinds = {"int64": "bigint", "int32": "int"}
+    for path, columns in TABLES.values():
+        pattern = re.sub(r"\$\{\w+\}", "*", path) + "/rows.parquet"
+        schema = pq.read_schema(next(out.glob(pattern)))
+        found = [(field.name, str(field.type)) for field in schema]
+        assert columns == tuple(
+            (name, kinds.get(kind, kind.replace("decimal128", "decimal").replace(" ", "")))
+            for name, kind in found
+        )
 
 
 def test_what_is_wrong_is_put_aside_said_and_never_billed(
