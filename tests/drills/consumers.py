@@ -17,6 +17,9 @@ VISIBILITY_S: Final = 20
 STORED_MAX: Final = 150
 """With more messages stored, senders wait for consumers."""
 
+STOCK: Final = 60
+"""So many stay stored while there are senders: what is lost with a cell are messages nobody has."""
+
 GROUPS: Final = ("a", "b", "c")
 _BATCH_MAX: Final = 10
 _WAIT_S: Final = 1
@@ -81,6 +84,24 @@ class Worker:
         return None
 
 
+class Consumer(Worker):
+    """Leaves a stock of messages where they are, until no more are sent."""
+
+    def __init__(
+        self, port: int, url: str, book: Book, stopping: threading.Event, last: threading.Event
+    ) -> None:
+        super().__init__(port, url, book, stopping)
+        self._last = last
+
+    def run(self) -> None:
+        """Work until it is told to stop."""
+        while not self.stopping.is_set():
+            if self._last.is_set() or len(self.book.left()) > STOCK:
+                self.step()
+            else:
+                self.stopping.wait(_NAP_S)  # between two looks at what there is
+
+
 class StandardSender(Worker):
     """Sends batches, of new messages each time."""
 
@@ -109,7 +130,7 @@ class StandardSender(Worker):
                 return
 
 
-class StandardConsumer(Worker):
+class StandardConsumer(Consumer):
     """Receives and deletes."""
 
     book: StandardBook
@@ -188,7 +209,7 @@ class FifoSender(Worker):
                 return
 
 
-class FifoConsumer(Worker):
+class FifoConsumer(Consumer):
     """Receives, and deletes in order."""
 
     book: FifoBook
@@ -255,13 +276,14 @@ class Workers:
         self._failures: list[BaseException] = []
         self._full = threading.Event()
         self._done = threading.Event()
+        self._ends = (self._done, self._full)
         senders: list[Worker] = [
             StandardSender(port, urls[0], standard, self._full),
             *(FifoSender(port, urls[1], fifo, self._full, group) for group in fifo.groups),
         ]
         consumers: list[Worker] = [
-            *(StandardConsumer(port, urls[0], standard, self._done) for _ in range(2)),
-            *(FifoConsumer(port, urls[1], fifo, self._done) for _ in range(2)),
+            *(StandardConsumer(port, urls[0], standard, *self._ends) for _ in range(2)),
+            *(FifoConsumer(port, urls[1], fifo, *self._ends) for _ in range(2)),
         ]
         self._senders = self._started(senders)
         self._consumers = self._started(consumers)
