@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from tests.simulation.fifo import universe as fifo
@@ -16,6 +16,12 @@ from tests.simulation.planted.fair_bugs import FAIR_BUGS
 from tests.simulation.planted.fifo_bug import FifoBug, fifo_seeds_to_find
 from tests.simulation.planted.log_bugs import LOG_BUGS
 from tests.simulation.planted.log_reader_bugs import LOG_READER_BUGS
+from tests.simulation.planted.replication_bugs import (
+    CHAIN_BUGS,
+    FANOUT_BUGS,
+    ReplicationBug,
+    replication_seeds_to_find,
+)
 from tests.simulation.redrive import universe as redrive
 from tests.simulation.replicated import universe as replicated
 from tests.simulation.universe import Outcome, run
@@ -30,6 +36,10 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "guarantees-fifo": partial(guarantees.run, fifo=True),
     "replicated": replicated.run,
     "replicated-fifo": partial(replicated.run, fifo=True),
+}
+REPLICATION_BUGS: Mapping[str, Sequence[ReplicationBug]] = {
+    "replicated": FANOUT_BUGS,
+    "replicated-fifo": CHAIN_BUGS,
 }
 
 
@@ -66,6 +76,8 @@ def _print_seeds_to_find(kind: str | None, seeds_max: int) -> int:
     if kind == "fifo":
         logs = (*LOG_BUGS, *LOG_READER_BUGS)
         searches = [(log_bug, partial(fifo_seeds_to_find, log_bug, seeds_max)) for log_bug in logs]
+    elif kind is not None and kind in REPLICATION_BUGS:
+        return _print_replication_bugs(REPLICATION_BUGS[kind], seeds_max)
     else:
         bugs = (*BUGS, *BODY_BUGS, *FAIR_BUGS)
         searches = [(bag_bug, partial(seeds_to_find, bag_bug, seeds_max)) for bag_bug in bugs]
@@ -75,6 +87,18 @@ def _print_seeds_to_find(kind: str | None, seeds_max: int) -> int:
         first = bug.first if isinstance(bug, FifoBug) else 0
         seeds = first + found[0] if found else "missed"
         print(f"| {bug.name} | {', '.join(bug.invariants)} | {seeds} |", flush=True)
+    return 1 if missed else 0
+
+
+def _print_replication_bugs(bugs: Sequence[ReplicationBug], seeds_max: int) -> int:
+    missed = 0
+    for bug in bugs:
+        first = bug.first or 0
+        found = replication_seeds_to_find(bug, seeds_max, first)
+        missed += found is None and bug.first is not None
+        seeds = first + found[0] if found else "missed"
+        invariant = found[1].invariant if found else ""
+        print(f"| {bug.name} | {invariant} | {seeds} |", flush=True)
     return 1 if missed else 0
 
 

@@ -5,11 +5,13 @@ import sys
 from pathlib import Path
 
 from tests.simulation.fifo.universe import run as run_fifo
+from tests.simulation.replicated.universe import run as run_replicated
 from tests.simulation.universe import run
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (3, 11, 29, 70, 1563)
 FIFO_SEEDS = (5, 20, 199)
+REPLICATED_SEEDS = (1, 8)
 
 
 def test_a_seed_run_twice_gives_the_same_history() -> None:
@@ -19,6 +21,8 @@ def test_a_seed_run_twice_gives_the_same_history() -> None:
         assert first.requests == second.requests
     for seed in FIFO_SEEDS:
         assert run_fifo(seed).history.events == run_fifo(seed).history.events
+    for seed in REPLICATED_SEEDS:
+        assert run_replicated(seed).history.events == run_replicated(seed).history.events
 
 
 def test_another_process_with_another_hash_seed_gives_the_same_history() -> None:
@@ -26,7 +30,10 @@ def test_another_process_with_another_hash_seed_gives_the_same_history() -> None
         "from tests.simulation.universe import run\n"
         "from tests.simulation.fifo.universe import run as run_fifo\n"
         f"for seed in {SEEDS}: print(run(seed).history.digest())\n"
-        f"for seed in {FIFO_SEEDS}: print(run_fifo(seed).history.digest())"
+        f"for seed in {FIFO_SEEDS}: print(run_fifo(seed).history.digest())\n"
+        "from tests.simulation.replicated.universe import run as run_replicated\n"
+        f"for seed in {REPLICATED_SEEDS}: print(run_replicated(seed).history.digest())\n"
+        f"for seed in {REPLICATED_SEEDS}: print(run_replicated(seed, fifo=True).history.digest())"
     )
     for hash_seed in ("1", "2"):
         printed = subprocess.run(
@@ -40,6 +47,8 @@ def test_another_process_with_another_hash_seed_gives_the_same_history() -> None
         ).stdout.split()
         digests = [run(seed).history.digest() for seed in SEEDS]
         digests += [run_fifo(seed).history.digest() for seed in FIFO_SEEDS]
+        for fifo in (False, True):
+            digests += [run_replicated(s, fifo=fifo).history.digest() for s in REPLICATED_SEEDS]
         assert printed == digests
 
 

@@ -1,12 +1,11 @@
 """Planted bugs of replicated cells; see bugs.py. They show in universes of such cells."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from control_plane.places import changes
 from control_plane.places.takeover import WaitingCell
-from data_plane.bag.lane import Lane
 from data_plane.ports import (
     ALWAYS,
     Absent,
@@ -36,7 +35,6 @@ from tests.simulation.replicated import manager
 from tests.simulation.replicated.universe import run
 
 _update = Fanout.update
-_cover = Lane.cover
 _copy = manager._Work._copy
 _hand_down = chain._hand_down
 _without = changes.without
@@ -44,24 +42,27 @@ _without = changes.without
 
 @dataclass(frozen=True, slots=True)
 class ReplicationBug:
-    """As PlantedBug, in universes of `fifo` queues or others. `seed` is the first that shows it."""
+    """As PlantedBug, in universes of `fifo` queues or others.
+
+    The search begins at `first`; None for one that is too rare for a bounded search.
+    """
 
     name: str
     invariants: frozenset[str]
     patches: tuple[tuple[Any, str, Any], ...]
-    seed: int
+    first: int | None
     fifo: bool = True
 
 
 def replication_seeds_to_find(
-    bug: ReplicationBug, seeds_max: int, first: int = 0
+    bug: ReplicationBug, seeds_max: int, first: int
 ) -> tuple[int, Violation] | None:
-    """How many seeds it takes until one shows it, and how."""
+    """How many seeds from `first` on it takes until one shows it, and how."""
     with planted(PlantedBug(bug.name, bug.invariants, bug.patches)):
         for seed in range(first, first + seeds_max):
             for violation in run(seed, fifo=bug.fifo).violations:
                 if violation.invariant in bug.invariants:
-                    return seed + 1, violation
+                    return seed + 1 - first, violation
     return None
 
 
@@ -178,8 +179,16 @@ async def _forget_deletes(
     return await _update(self, key, change, condition, tallies)
 
 
-def _replay_all(condition: Condition) -> Condition:
-    return condition
+async def _forget_leases(
+    self: Fanout,
+    key: Key,
+    change: Update,
+    condition: Condition = ALWAYS,
+    tallies: Tallies = no_tallies,
+) -> Written:
+    if any(name[0] == "m" for name in change.assign):
+        return await self._decider()[1].update(key, change, condition, tallies)
+    return await _update(self, key, change, condition, tallies)
 
 
 def _tell_by_the_new_map(
@@ -193,8 +202,8 @@ async def _complete_nothing(_self: Fanout, _item: Item) -> None:
     return None
 
 
-def _cover_what_nobody_knows(self: Lane, _shared: Mapping[bytes, Attributes] | None = None) -> None:
-    _cover(self)
+async def _share_nothing(self: Fanout, key: Key) -> Attributes | None:
+    return await self.get(key)
 
 
 def _one_for_all(_self: WaitingCell) -> str:
@@ -205,7 +214,8 @@ DELIVERED = frozenset({"acknowledged is delivered"})
 DELETED = frozenset({"deletes last"})
 ORDER = frozenset({"revisions never rise along the chain"})
 ONCE = frozenset({"slots are written once", "duplicates are stored once"})
-FIFO_ANY = (
+FALL = frozenset({"revisions never fall"})
+FIFO_ANY = FALL | (
     DELIVERED
     | DELETED
     | ORDER
@@ -223,58 +233,58 @@ FIFO_ANY = (
 )
 
 CHAIN_BUGS: Final = (
-    ReplicationBug("the head is read", FIFO_ANY, ((Chain, "_readers", _read_the_head),), 0),
+    ReplicationBug("the head is read", FIFO_ANY, ((Chain, "_readers", _read_the_head),), 5),
     ReplicationBug(
         "occupants stay half way",
         FIFO_ANY | {"nothing breaks"},
         ((chain, "_refused", _leave_it_half_way),),
-        0,
+        27,
     ),
     ReplicationBug(
-        "copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), 0
+        "copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), None
     ),
     ReplicationBug(
         "any epoch will do",
         FIFO_ANY,
         ((chain, "_not_later", _any_epoch), (chain, "_check_epoch", _never_stale)),
-        0,
+        94,
     ),
     ReplicationBug(
         "acknowledged before the last member has it",
         FIFO_ANY,
         ((chain, "_hand_down", _without_the_last),),
-        0,
+        8,
     ),
-    ReplicationBug("no grace for who joins", FIFO_ANY, ((manager, "GRACE_US", 0),), 0),
+    ReplicationBug("no grace for who joins", FIFO_ANY, ((manager, "GRACE_US", 0),), 11),
     ReplicationBug(
         "a copy goes on at another epoch",
         FIFO_ANY,
         ((manager._Work, "_copy", _copy_across_epochs),),
-        0,
+        None,
     ),
     ReplicationBug(
         "who comes back has its old incarnation",
         FIFO_ANY,
         ((changes, "with_joining", _same_incarnation), (changes, "check_change", _unchecked)),
-        0,
+        17,
     ),
     ReplicationBug(
         "the head goes behind the others",
         FIFO_ANY,
         ((changes, "without", _behind_the_others), (changes, "check_change", _unchecked)),
-        0,
+        9,
     ),
     ReplicationBug(
         "who joins does not get what is read",
         FIFO_ANY,
         ((chain, "_let_have", _let_have_nothing),),
-        0,
+        None,
     ),
     ReplicationBug(
         "a write counts that a member missed",
         FIFO_ANY,
         ((chain, "check_joined", _nobody_joined),),
-        0,
+        None,
     ),
 )
 
@@ -290,52 +300,52 @@ FANOUT_BUGS: Final = (
         "nobody is told of deletes", DELETED, ((Fanout, "update", _forget_deletes),), 0, fifo=False
     ),
     ReplicationBug(
-        "leases are told under their conditions",
+        "nobody is told of leases",
         frozenset({"leases are told"}),
-        ((fanout, "_replayed", _replay_all),),
-        0,
+        ((Fanout, "update", _forget_leases),),
+        77,
         fifo=False,
     ),
     ReplicationBug(
         "who serves next is not told",
         DELETED,
         ((Fanout, "_tell", _tell_by_the_new_map),),
-        0,
+        26,
         fifo=False,
     ),
     ReplicationBug(
         "an earlier attempt counts where one member has it",
         DELIVERED,
         ((Fanout, "complete", _complete_nothing),),
-        0,
+        90,
         fifo=False,
     ),
     ReplicationBug(
         "low-water mark past leases that nobody was told of",
         DELIVERED,
-        ((Lane, "cover", _cover_what_nobody_knows),),
-        0,
+        ((Fanout, "share", _share_nothing),),
+        73,
         fifo=False,
     ),
     ReplicationBug(
         "what another member granted is remembered",
         DELIVERED,
         ((WaitingCell, "decider", _one_for_all),),
-        0,
+        None,
         fifo=False,
     ),
     ReplicationBug(
         "copies go over what is newer",
         DELETED,
         ((copying, "copy_item", _overwrite),),
-        0,
+        None,
         fifo=False,
     ),
     ReplicationBug(
         "no grace for who joins",
         DELIVERED | DELETED,
         ((manager, "GRACE_US", 0),),
-        0,
+        32,
         fifo=False,
     ),
 )

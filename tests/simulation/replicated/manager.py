@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_US: Final = 4_000_000
 COPIED_AT_ONCE: Final = 16
+STANDS_STILL_CHANCE: Final = 0.15
 
 
 class Manager:
@@ -147,6 +148,11 @@ class _Work:
         self, source: MemberCell, target: MemberCell, partitions: list[str], position: Position
     ) -> Position | None:
         return await copy_some(self._process, source, target, partitions, position, COPIED_AT_ONCE)
+
+    def _stand_still(self) -> None:
+        """What was read may be written long after."""
+        for_us = self._random.randrange(20_000_000)
+        self._process.frozen_until_us = self._world.scheduler.now_us + for_us
 
     def _partitions(self, at: Placement) -> list[str]:
         """All that a group has: in the order of the names, those of the queues in it."""

@@ -14,7 +14,7 @@ from tests.simulation.fifo.plan import (
     FifoQueuePlan,
 )
 from tests.simulation.fifo.plan import SMALL_BOUNDS as SMALL_FIFO_BOUNDS
-from tests.simulation.plan import SMALL_BOUNDS, Plan, QueuePlan
+from tests.simulation.plan import FAIR_BOUNDS, SMALL_BOUNDS, Plan, QueuePlan
 from tests.simulation.weather import Climate, choose_climate
 
 SECOND_US: Final = 1_000_000
@@ -126,6 +126,7 @@ def make_plan(seed: int) -> ReplicatedPlan:
         for number in range(random.choice((1, 1, 2)))
     )
     stamps = random.random() < 0.4
+    groups = Random(f"{seed}/replicated/groups").choice((0, 0, 1, 3))
     return ReplicatedPlan(
         seed=seed,
         front_ends=random.choice((1, 2, 2, 3)),
@@ -139,9 +140,13 @@ def make_plan(seed: int) -> ReplicatedPlan:
         live_present=True,
         stamps=stamps,
         blob_threshold_bytes=None,
-        bounds=SMALL_BOUNDS if random.random() < 0.4 else {},
+        bounds={
+            **(SMALL_BOUNDS if random.random() < 0.4 else {}),
+            **(FAIR_BOUNDS if groups else {}),
+        },
         sequential=False,
         haste=HASTE,
+        groups=groups,
         purges=random.random() < 0.15,
         drain=random.choice(("any", "one", "cold")),
         leaps_us=(),
@@ -153,11 +158,13 @@ def make_fifo_plan(seed: int) -> ReplicatedFifoPlan:
     """The plan of a seed: FIFO queues."""
     random = Random(f"{seed}/replicated-fifo/plan")
     cells = random.choice((2, 3, 3, 3, 4))
+    front_ends, climate = random.choice((1, 2, 2, 3)), _climate(random)
+    stalled = Random(f"{seed}/replicated-fifo/stalled").choice((0.0, 0.0, 0.004, 0.02))
     return ReplicatedFifoPlan(
         seed=seed,
-        front_ends=random.choice((1, 2, 2, 3)),
+        front_ends=front_ends,
         cells=cells,
-        climate=_climate(random),
+        climate=replace(climate, weather=replace(climate.weather, stalled=stalled)),
         skew_us_max=random.choice((0, 50_000, 500_000)),
         live_present=True,
         stamps=random.random() < 0.4,

@@ -173,7 +173,12 @@ class Records:
                 self.leases.setdefault((key.sort, int(name[1:]), value[-13:]), at)
 
     def _check_order(self, key: Key, at: Replica, image: Attributes) -> None:
-        """What a full member takes, the full member before it has, or has more of."""
+        """What a full member takes, the one before it has, or has more of; nothing goes back."""
+        known = self._last.get((key, at))
+        if rank_of(image)[0] < rank_of(known)[0] and key not in self._removed_us:
+            self.broken.append(
+                ("revisions never fall", f"{key} at {at} was {rank_of(known)}: {rank_of(image)}")
+            )
         full = [
             (member.cell, member.incarnation)
             for member in self.present[self.group_of(key.partition)].members

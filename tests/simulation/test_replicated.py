@@ -1,0 +1,50 @@
+"""A fixed set of universes of replicated cells, and the bugs that they show."""
+
+import pytest
+
+from tests.simulation.planted.replication_bugs import (
+    CHAIN_BUGS,
+    FANOUT_BUGS,
+    ReplicationBug,
+    replication_seeds_to_find,
+)
+from tests.simulation.replicated.plan import STRIKES, make_fifo_plan, make_plan
+from tests.simulation.replicated.universe import run
+
+SEEDS = range(8)
+KINDS = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
+
+
+@KINDS
+def test_nothing_is_wrong_with_the_universes_of_these_seeds(*, fifo: bool) -> None:
+    wrong = {
+        seed: [f"{v.invariant}: {v.text}" for v in violations]
+        for seed in SEEDS
+        if (violations := run(seed, fifo=fifo).violations)
+    }
+    assert wrong == {}
+
+
+@KINDS
+def test_cells_are_lost_and_join_in_these_universes(*, fifo: bool) -> None:
+    events = [text for seed in range(2) for _, text in run(seed, fifo=fifo).history.events]
+    assert any(" is at 4: " in text for text in events)
+    assert any("joining" in text for text in events)
+
+
+def test_everything_strikes_somewhere() -> None:
+    plans = [make_plan(seed).replication for seed in range(20)]
+    plans += [make_fifo_plan(seed).replication for seed in range(20)]
+    assert {name for plan in plans for name in plan.strikes} == set(STRIKES)
+    assert {plan.managers for plan in plans} == {1, 2}
+    assert {plan.loss for plan in plans} == {"", "first", "last"}
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [bug for bug in (*FANOUT_BUGS, *CHAIN_BUGS) if bug.first is not None],
+    ids=lambda bug: f"{bug.name} {'fifo' if bug.fifo else ''}".strip().replace(" ", "-"),
+)
+def test_a_planted_bug_is_found(bug: ReplicationBug) -> None:
+    assert bug.first is not None
+    assert replication_seeds_to_find(bug, 1, bug.first) is not None
