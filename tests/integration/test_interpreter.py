@@ -48,7 +48,7 @@ async def closing(interpreter: Interpreter, work: Any) -> Any:
         await interpreter.close()
 
 
-def test_it_executes_the_state_machine_and_asks_for_its_tasks() -> None:
+def test_it_executes_the_state_machine_asks_for_its_tasks_and_ends() -> None:
     admit = {"act": "admit", "group": "g3.01", "epoch": 1, "cell": "c"}
     tasks = Tasks(admit, {**admit, "cell": "d"})
 
@@ -65,6 +65,17 @@ def test_it_executes_the_state_machine_and_asks_for_its_tasks() -> None:
             failed = await interpreter.execute(CELLS)
             assert (failed.status, failed.error) == ("FAILED", "TaskFailed")
             assert "KeyError" in failed.cause
+            # A server that ends leaves no child, whatever that is doing.
+            tasks.goes_on.clear()
+            tasks.is_asked.clear()
+            running = asyncio.create_task(interpreter.execute(CELLS))
+            await tasks.is_asked.wait()
+            child = interpreter._child
+            assert child is not None
+            await interpreter.close()
+            with pytest.raises(InterpreterError):
+                await running
+            assert child.returncode == 0
 
         await closing(interpreter, work())
 
@@ -93,20 +104,3 @@ def test_a_child_that_dies_cuts_off_what_it_did_and_another_one_follows() -> Non
         await closing(interpreter, work())
 
     asyncio.run(dies())
-
-
-def test_a_server_that_ends_leaves_no_child() -> None:
-    async def ends() -> int | None:
-        tasks = Tasks()
-        tasks.goes_on.clear()
-        interpreter = Interpreter(tasks)
-        running = asyncio.create_task(interpreter.execute(CELLS))
-        await tasks.is_asked.wait()
-        child = interpreter._child
-        assert child is not None
-        await interpreter.close()
-        with pytest.raises(InterpreterError):
-            await running
-        return child.returncode
-
-    assert asyncio.run(ends()) == 0

@@ -393,6 +393,19 @@ def test_a_copy_that_takes_long_goes_on_where_it_was(scene: Scene) -> None:
     assert len(items) == 2_001
 
 
+def test_of_a_chain_only_what_its_tail_has_is_copied(scene: Scene) -> None:
+    """The head alone may have what nobody acknowledged: who reads the new tail must not see it."""
+    queue = store(scene, fifo=True)
+    partition = log_partitions(queue.uid, queue.generations)[0]
+    half_written = Key(partition, b"half written")
+    scene.run(scene.cells["a"].put(half_written, {"v": 1, "R": 1, "E": 1}))
+    assert outcome(scene, Admit(GROUP, 1, "d")) == DONE
+    assert outcome(scene, Complete(GROUP, 2, "d")) == DONE
+    copied = partition_of(scene.placement(GROUP).members[-1], partition)
+    items = scene.run(scene.cells["d"].query(copied, limit=10))
+    assert [item.key.sort for item in items] == [b"k"]
+
+
 def test_a_removal_is_told_in_the_observation(scene: Scene) -> None:
     assert outcome(scene, TakeOut("a", {GROUP: 1})) == DONE
     answer = scene.run(perform({"task": "observe"}, scene.cluster, LATER_US))
