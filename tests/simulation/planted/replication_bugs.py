@@ -31,11 +31,11 @@ from data_plane.replication.member_cell import MemberCell, members_of
 from data_plane.replication.placement import Member, Placement
 from tests.simulation.oracle import Violation
 from tests.simulation.planted import PlantedBug, planted
-from tests.simulation.replicated import manager
+from tests.simulation.replicated import managing
 from tests.simulation.replicated.universe import run
 
 _update = Fanout.update
-_copy = manager._Work._copy
+_copy = managing._Work._copy
 _hand_down = chain._hand_down
 _without = changes.without
 
@@ -255,11 +255,11 @@ CHAIN_BUGS: Final = (
         ((chain, "_hand_down", _without_the_last),),
         8,
     ),
-    ReplicationBug("no grace for who joins", FIFO_ANY, ((manager, "GRACE_US", 0),), 11),
+    ReplicationBug("no grace for who joins", FIFO_ANY, ((managing, "GRACE_US", 0),), 11),
     ReplicationBug(
         "a copy goes on at another epoch",
         FIFO_ANY,
-        ((manager._Work, "_copy", _copy_across_epochs),),
+        ((managing._Work, "_copy", _copy_across_epochs),),
         None,
     ),
     ReplicationBug(
@@ -344,7 +344,7 @@ FANOUT_BUGS: Final = (
     ReplicationBug(
         "no grace for who joins",
         DELIVERED | DELETED,
-        ((manager, "GRACE_US", 0),),
+        ((managing, "GRACE_US", 0),),
         32,
         fifo=False,
     ),

@@ -14,7 +14,7 @@ from data_plane.replication.fanout import Fanout
 from data_plane.replication.placement import Member, Placement
 from tests.simulation.faulty_cell import FaultyCell
 from tests.simulation.process import Process
-from tests.simulation.replicated.manager import Manager
+from tests.simulation.replicated.managing import Manager
 from tests.simulation.replicated.plan import (
     MAP_AGE_US_MAX,
     ReplicatedFifoPlan,
