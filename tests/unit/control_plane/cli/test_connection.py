@@ -101,7 +101,7 @@ def test_an_option_without_its_value_is_named(connected: Recorder) -> None:
 
 def test_no_command_has_an_option_of_the_connection() -> None:
     groups = [group for group in tidegate.commands.values() if isinstance(group, ConnectedGroup)]
-    assert [group.name for group in groups] == ["queue", "account", "user", "key"]
+    assert [group.name for group in groups] == ["queue", "account", "cells", "user", "key"]
     for group in groups:
         own = {name for parameter in group.params for name in parameter.opts}
         for command in group.commands.values():
