@@ -222,7 +222,11 @@ def _deleted_queues(seen: DataFrame) -> DataFrame:
 def ledger_rows(items: DataFrame) -> DataFrame:
     """Rows of the ledger of sends that are not usage records yet: messages by queue and minute."""
     what = f.expr("substring(sort, 18)").cast("string")
-    return items.where((f.col("partition") == "L|") & f.col("is_present")).select(
+    mark = items.where((f.col("partition") == "M|ledger") & f.col("is_present"))
+    recorded = mark.select(octets("p").alias("recorded_to"))
+    rows = items.where((f.col("partition") == "L|") & f.col("is_present"))
+    # Rows that are records already are removed a little later.
+    return rows.join(recorded, f.col("sort") > f.col("recorded_to")).select(
         be64(f.col("sort"), 1).alias("minute"),
         f.split_part(what, f.lit("|"), f.lit(1)).alias("account"),
         f.split_part(what, f.lit("|"), f.lit(2)).alias("region"),

@@ -97,8 +97,10 @@ class Cell:
         what = f"{ACCOUNT}|{REGION}|{queue}|{uid}".encode()
         self.put("L|", be64(minute) + be64(T0_US) + kind + what, m=messages, r=messages)
 
-    def ledger_mark(self, writer: str = "00112233445566aa", last: int = 0) -> None:
-        self.put("M|ledger", b"00", i=writer, n=last, b=T0_US // MINUTE_US, p=b"")
+    def ledger_mark(
+        self, writer: str = "00112233445566aa", last: int = 0, recorded_to: bytes = b""
+    ) -> None:
+        self.put("M|ledger", b"00", i=writer, n=last, b=T0_US // MINUTE_US, p=recorded_to)
 
     def lines(self) -> list[dict[str, Typed]]:
         return [{"Item": _image(*each)} for each in self.items.items()]

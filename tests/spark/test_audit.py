@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from glue_jobs import audit
 from glue_jobs.evidence import moved_block
 from glue_jobs.records import COLUMNS, TEXTS
-from tests.spark.cells import ACCOUNT, MINUTE_US, REGION, T0_US, Cell, changes, write_export
+from tests.spark.cells import ACCOUNT, MINUTE_US, REGION, T0_US, Cell, be64, changes, write_export
 
 ORDERS, DEAD, PURGED, SHORT, FIFO = (letter * 16 for letter in "0123f")
 GONE, FDEAD = "4" * 16, "5" * 16
@@ -66,7 +66,11 @@ def whole_cell() -> Cell:
     cell.put(f"G|{FIFO}|00|0", (102).to_bytes(8, "big"), k="p", t=T0_US, b=100, i=4, n=0)
     cell.done(FIFO, log_block(100), {0, 3}, gd={3})
     cell.slot(FDEAD, 7, 7, 0, 1, T0_US + 50 * S, j=1)
-    cell.ledger_mark(last=2)
+    # A row that is a record already, and not removed yet.
+    before_all = be64(M0) + be64(0)
+    what = f"{ACCOUNT}|{REGION}|orders|{ORDERS}".encode()
+    cell.put("L|", before_all + b"s" + what, m=4, r=4)
+    cell.ledger_mark(last=2, recorded_to=before_all + b"s" + what)
     cell.ledger(M0, "purged", PURGED, 3)
     cell.ledger(M0, "short", SHORT, 5)
     cell.ledger(M0, "fifo.fifo", FIFO, 3)
