@@ -122,7 +122,7 @@ _ROWS: Final = (
         beyond_sqs=True,
     ),
     QueueAttribute(
-        "ReplicationFactor",
+        "TidegateReplicationFactor",
         "integer",
         minimum=1,
         maximum=REPLICATION_FACTOR_MAX,
@@ -131,7 +131,7 @@ _ROWS: Final = (
         beyond_sqs=True,
     ),
     QueueAttribute(
-        "ReplicationAcknowledgement",
+        "TidegateReplicationAcknowledgement",
         "choice",
         choices=("all", "first"),
         setting="on creation",

@@ -6,8 +6,8 @@ from typing import Final
 from data_plane.core.errors import INVALID_ATTRIBUTE_VALUE, RefusedError
 from data_plane.core.queue import AT_LEAST_ONCE
 
-FACTOR: Final = "ReplicationFactor"
-ACKNOWLEDGEMENT: Final = "ReplicationAcknowledgement"
+FACTOR: Final = "TidegateReplicationFactor"
+ACKNOWLEDGEMENT: Final = "TidegateReplicationAcknowledgement"
 FIRST_COPY: Final = "first"
 GUARANTEE: Final = "TidegateDeliveryGuarantee"
 

@@ -224,7 +224,7 @@ def test_a_cell_is_added_drained_and_removed(tmp_path: Path) -> None:
         assert await several.add("more") == "cell-4"
         assert len(several.known.placements) == 65
         assert several.states()["cell-4"] == "available"
-        assert several.placing.place("0" * 16, {"ReplicationFactor": "4"}) == "g4.00"
+        assert several.placing.place("0" * 16, {"TidegateReplicationFactor": "4"}) == "g4.00"
         with pytest.raises(CellCommandError, match="is a cell of this service already"):
             await several.add("more")
 

@@ -42,7 +42,7 @@ def test_there_are_the_integers_that_sqs_has() -> None:
         "MessageRetentionPeriod": (60, 1_209_600, "345600"),
         "ReceiveMessageWaitTimeSeconds": (0, 20, "0"),
         "KmsDataKeyReusePeriodSeconds": (60, 86_400, "300"),
-        "ReplicationFactor": (1, 9, ""),  # beyond SQS
+        "TidegateReplicationFactor": (1, 9, ""),  # beyond SQS
     }
 
 

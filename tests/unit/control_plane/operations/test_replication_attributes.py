@@ -1,4 +1,4 @@
-"""ReplicationFactor and ReplicationAcknowledgement: fixed when a queue is created."""
+"""How many copies a queue has, and which of them acknowledge: fixed when it is created."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from control_plane.registry import Registry
 from tests.unit.control_plane.conftest import ControlPlane, refusal
 from tests.unit.repeatable import SECRET
 
-FACTOR, ACKNOWLEDGEMENT = "ReplicationFactor", "ReplicationAcknowledgement"
+FACTOR, ACKNOWLEDGEMENT = "TidegateReplicationFactor", "TidegateReplicationAcknowledgement"
 
 
 class Groups:
@@ -63,9 +63,11 @@ def create(control: ControlPlane, name: str = "orders", **attributes: str) -> st
 
 def test_queues_go_to_groups_of_their_factor(three: ThreeCells) -> None:
     assert create(three, "a").startswith("g3.")
-    assert create(three, "b", ReplicationFactor="1").startswith("g1.")
-    assert create(three, "c", ReplicationAcknowledgement="first").endswith("/first")
-    assert create(three, "d.fifo", FifoQueue="true", ReplicationFactor="2").startswith("g2.")
+    assert create(three, "b", TidegateReplicationFactor="1").startswith("g1.")
+    assert create(three, "c", TidegateReplicationAcknowledgement="first").endswith("/first")
+    assert create(three, "d.fifo", FifoQueue="true", TidegateReplicationFactor="2").startswith(
+        "g2."
+    )
     assert three.groups.placed_names == ["a", "b", "c", "d.fifo"]
 
 
@@ -88,7 +90,7 @@ def test_a_swept_queue_is_gone_from_its_group(three: ThreeCells) -> None:
 
 def test_they_are_shown_where_they_were_set_and_asked_for(three: ThreeCells) -> None:
     create(three, "a")
-    create(three, "b", ReplicationFactor="2", ReplicationAcknowledgement="all")
+    create(three, "b", TidegateReplicationFactor="2", TidegateReplicationAcknowledgement="all")
     assert three.attributes("a", FACTOR, ACKNOWLEDGEMENT) == {}
     assert three.attributes("b", FACTOR, ACKNOWLEDGEMENT) == {FACTOR: "2", ACKNOWLEDGEMENT: "all"}
     assert not {FACTOR, ACKNOWLEDGEMENT} & three.attributes("b", "All").keys()
@@ -99,15 +101,16 @@ def test_they_are_shown_where_they_were_set_and_asked_for(three: ThreeCells) -> 
     [
         (
             {FACTOR: "4"},
-            "InvalidAttributeValue: Invalid value for the parameter ReplicationFactor.",
+            "InvalidAttributeValue: Invalid value for the parameter TidegateReplicationFactor.",
         ),
         (
             {FACTOR: "0"},
-            "InvalidAttributeValue: Invalid value for the parameter ReplicationFactor.",
+            "InvalidAttributeValue: Invalid value for the parameter TidegateReplicationFactor.",
         ),
         (
             {ACKNOWLEDGEMENT: "none"},
-            "InvalidAttributeValue: Invalid value for the parameter ReplicationAcknowledgement.",
+            "InvalidAttributeValue: Invalid value for the parameter "
+            "TidegateReplicationAcknowledgement.",
         ),
     ],
 )
@@ -119,21 +122,21 @@ def test_wrong_values(three: ThreeCells, attributes: dict[str, str], refused: st
 def test_a_fifo_queue_has_no_choice_of_acknowledgement(three: ThreeCells) -> None:
     attributes = {"FifoQueue": "true", ACKNOWLEDGEMENT: "first"}
     found = refusal(three, "CreateQueue", QueueName="x.fifo", Attributes=attributes)
-    assert found == "InvalidAttributeName: Unknown Attribute ReplicationAcknowledgement."
+    assert found == "InvalidAttributeName: Unknown Attribute TidegateReplicationAcknowledgement."
 
 
 def test_a_plain_cell_has_one_copy(control: ControlPlane) -> None:
-    assert create(control, ReplicationFactor="1") in {"a", "b"}
+    assert create(control, TidegateReplicationFactor="1") in {"a", "b"}
     found = refusal(control, "CreateQueue", QueueName="x", Attributes={FACTOR: "2"})
     assert found == (
-        "InvalidAttributeValue: Invalid value for the parameter ReplicationFactor."
+        "InvalidAttributeValue: Invalid value for the parameter TidegateReplicationFactor."
         " Reason: There is one cell."
     )
 
 
 @pytest.mark.parametrize("change", [{FACTOR: "3"}, {ACKNOWLEDGEMENT: "first"}])
 def test_they_are_fixed(three: ThreeCells, change: dict[str, Any]) -> None:
-    create(three, ReplicationFactor="2")
+    create(three, TidegateReplicationFactor="2")
     (name,) = change
     assert refusal(three, "SetQueueAttributes", QueueUrl="orders", Attributes=change) == (
         f"InvalidAttributeValue: Invalid value for the parameter {name}."

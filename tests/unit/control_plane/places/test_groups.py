@@ -25,10 +25,10 @@ def test_names() -> None:
 
 def test_a_queue_goes_to_the_group_of_its_uid() -> None:
     assert place_of("00000000000000f7", {}, 3) == "g3.07"
-    assert place_of("00000000000000f7", {"ReplicationFactor": "1"}, 3) == "g1.07"
-    first = {"ReplicationAcknowledgement": "first"}
+    assert place_of("00000000000000f7", {"TidegateReplicationFactor": "1"}, 3) == "g1.07"
+    first = {"TidegateReplicationAcknowledgement": "first"}
     assert place_of("00000000000000f7", first, 3) == "g3.07/first"
-    assert place_of("00000000000000f7", {"ReplicationAcknowledgement": "all"}, 3) == "g3.07"
+    assert place_of("00000000000000f7", {"TidegateReplicationAcknowledgement": "all"}, 3) == "g3.07"
 
 
 def test_what_promises_more_than_at_least_once_lies_on_a_chain() -> None:
@@ -36,7 +36,7 @@ def test_what_promises_more_than_at_least_once_lies_on_a_chain() -> None:
     assert place_of("00000000000000f7", once, 3) == "g3.07/chain"
     assert place_of("00000000000000f7", {**once, "FifoQueue": "true"}, 3) == "g3.07"
     with pytest.raises(RefusedError, match="It does not go with this TidegateDeliveryGuarantee"):
-        place_of("0" * 16, {**once, "ReplicationAcknowledgement": "first"}, 3)
+        place_of("0" * 16, {**once, "TidegateReplicationAcknowledgement": "first"}, 3)
     for place in ("local", "g3.07/chain"):
         check_guarantee(place, once)
     check_guarantee("g3.07", {**once, "FifoQueue": "true"})
@@ -54,7 +54,7 @@ def test_three_copies_where_there_are_three_cells() -> None:
 )
 def test_more_copies_than_cells_are_refused(cells: int, reason: str) -> None:
     with pytest.raises(RefusedError) as refused:
-        place_of("0" * 16, {"ReplicationFactor": "3"}, cells)
+        place_of("0" * 16, {"TidegateReplicationFactor": "3"}, cells)
     assert refused.value.fault.code == "InvalidAttributeValue"
     assert refused.value.message.endswith(reason)
 
