@@ -109,8 +109,7 @@ def test_they_are_shown_where_they_were_set_and_asked_for(three: ThreeCells) -> 
         ),
         (
             {ACKNOWLEDGEMENT: "none"},
-            "InvalidAttributeValue: Invalid value for the parameter "
-            "TidegateReplicationAcknowledgement.",
+            f"InvalidAttributeValue: Invalid value for the parameter {ACKNOWLEDGEMENT}.",
         ),
     ],
 )
