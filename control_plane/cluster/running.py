@@ -30,7 +30,7 @@ TASK_US_MAX: Final = 60_000_000
 
 ROUNDS_MAX: Final = 600
 AGAIN_US: Final = 5_000_000
-"""After the interpreter has ended."""
+"""After the interpreter has ended, and while a cell that fails is a member of groups."""
 
 _TOLD_MAX: Final = 20
 _INPUT: Final = {"tasks": [], "cells": True}
@@ -100,6 +100,9 @@ class Running:
             for_us = now_us - seen.since_us
             if not seen.answers and for_us >= options.down_after_us:
                 signs.add(("fails", name))
+                if _is_member(name, known):
+                    # What forbade to take it out (another was, a moment ago) does not last.
+                    signs.add(("still fails", name, for_us // AGAIN_US))
             if seen.answers and for_us >= options.back_after_us:
                 signs.add(("steady", name, seen.full))
         for group, held in known.placements.items():
@@ -170,6 +173,11 @@ def beside(several: Together, registry: Registry, clock: Clock, waits: Waits) ->
     running = Running(cluster)
     several.manager = running.lines
     return running
+
+
+def _is_member(cell: str, known: CachedMap) -> bool:
+    placements = (held.placement for held in known.placements.values())
+    return any(member.cell == cell for placement in placements for member in placement.members)
 
 
 def _failing(signs: Signs) -> Signs:

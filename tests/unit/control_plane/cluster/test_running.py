@@ -94,6 +94,25 @@ async def begun_and_ended(rig: Rig) -> None:
 
 
 @in_loop
+async def test_a_cell_that_fails_and_could_not_be_taken_out_yet_is_tried_again(rig: Rig) -> None:
+    await begun_and_ended(rig)
+    rig.fail("a")
+    assert await rig.begins(after_s=2)
+    await rig.end()  # it was too soon after another cell, say
+    assert not await rig.begins(after_s=2)
+    assert await rig.begins(after_s=1)
+    await rig.end()
+    assert await rig.begins(after_s=5)
+    await rig.end()
+    places = rig.scene.places
+    await places.drop_member(GROUP, "a", epoch=rig.known.placements[GROUP].placement.epoch)
+    assert await rig.begins()  # the placement is another one
+    await rig.end()
+    assert not await rig.begins(after_s=5)
+    await rig.running.close()
+
+
+@in_loop
 async def test_a_cell_that_fails_for_two_seconds_begins_one_at_once(rig: Rig) -> None:
     await begun_and_ended(rig)
     rig.fail("a")
