@@ -165,6 +165,7 @@ async def settle(world: ReplicatedWorld) -> None:
     if world.replication.loss:
         # Everybody has long looked at the map.
         await scheduler.pause(2 * MAP_AGE_US_MAX)
+        await _until_whole(world)  # again: a manager that erred may have dropped a member since
         _lose(world)
         await _until_whole(world)
         await scheduler.pause(2 * MAP_AGE_US_MAX)
