@@ -206,11 +206,10 @@ async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     queue = parcels[-1].queue
     sealing = await at.desk.data_keys.of(queue).sealing()
     attributes, suffix = _segment(at, delay_us, parcels, messages, sealing)
-    ledger = at.desk.ledgers.of(queue)
 
     def tallies(stamp_us: int) -> Iterator[Tally]:
         yield from counting.sent(queue, stamp_us, delay_us, len(messages))
-        yield from ledger.tallies(stamp_us, (one.counted for one in parcels))
+        yield from at.desk.ledgers.tallies(queue, stamp_us, (one.counted for one in parcels))
 
     record = Append(at.lane.segments, suffix, attributes, at.proposed_us(), delay_us, tallies)
     if at.bodies is not None:

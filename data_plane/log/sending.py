@@ -33,7 +33,7 @@ from data_plane.ports import Attributes, CellUnavailableError, Tally
 from data_plane.stored import counting
 from data_plane.stored.bounds import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX
 from data_plane.stored.coalescing import coalesce
-from data_plane.stored.ledger import Ledger, SentCall, call_units, calls_attributes
+from data_plane.stored.ledger import SentCall, call_units, calls_attributes
 
 NEVER_US = 1 << 62
 _UUID_BYTES = 16
@@ -250,7 +250,7 @@ async def _append(at: Access, parcels: list[_Parcel]) -> list[list[Sent] | CellU
             **calls_attributes(draft.calls),
             **pack_slot(draft.new, sealing, key, nonce),
         }
-        tallies = partial(_tallies, at.desk.ledgers.of(queue), stamp_us, draft)
+        tallies = partial(_tallies, at, queue, stamp_us, draft)
         if await put_next(at, tail, slot, tallies):
             at.desk.waits.signal(channel(at.queue), count)
             return draft.answers
@@ -258,8 +258,7 @@ async def _append(at: Access, parcels: list[_Parcel]) -> list[list[Sent] | CellU
 
 
 def _tallies(
-    ledger: Ledger, stamp_us: int, draft: _Draft, _before: Attributes | None
+    at: Access, queue: Queue, stamp_us: int, draft: _Draft, _before: Attributes | None
 ) -> Iterator[Tally]:
-    queue = ledger.queue
     yield from counting.sent(queue, stamp_us, queue.delay_s * 1_000_000, len(draft.new))
-    yield from ledger.tallies(stamp_us, draft.calls)
+    yield from at.desk.ledgers.tallies(queue, stamp_us, draft.calls)

@@ -58,17 +58,20 @@ def calls_attributes(calls: Sequence[SentCall]) -> dict[str, Value]:
     return attributes if units == 1 else {**attributes, "p": units}
 
 
-class Ledger(NamedTuple):
-    """One front end's rows of a queue; none where `since` is empty."""
+class Ledgers:
+    """A front end's part of the ledgers of its cells. Cells that take proposed stamps have none."""
 
-    queue: Queue
-    since: bytes
+    def __init__(self, cells: Mapping[str, Cell]) -> None:
+        self._cells = cells
+        self._since: dict[str, bytes] = {}
 
-    def tallies(self, stamp_us: int, calls: Iterable[SentCall]) -> Iterator[Tally]:
-        """What a send to the queue adds. Pure: a cell asks for it within its write."""
-        if not self.since:
+    def tallies(self, queue: Queue, stamp_us: int, calls: Iterable[SentCall]) -> Iterator[Tally]:
+        """What a send to the queue adds. A cell asks for it within its write."""
+        if not self._cells[queue.cell].chooses_stamps:
             return
-        queue, minute = self.queue, be64(stamp_us // _US_PER_MINUTE)
+        # Later than all that others wrote before, and never later than what this one writes.
+        since = self._since.setdefault(queue.cell, be64(stamp_us))
+        minute = be64(stamp_us // _US_PER_MINUTE)
         name = f"{queue.account}|{queue.region}|{queue.name}|{queue.uid}".encode()
         sums: dict[bool, list[int]] = {}
         for call in calls:
@@ -78,28 +81,9 @@ class Ledger(NamedTuple):
             found[2] += call.messages
             found[3] += call.size_bytes
         for batch, amounts in sums.items():
-            key = Key(PARTITION, minute + self.since + (BATCH if batch else SINGLE) + name)
+            key = Key(PARTITION, minute + since + (BATCH if batch else SINGLE) + name)
             for attribute, amount in zip("rumy", amounts, strict=True):
                 yield Tally(key, amount, attribute)
-
-
-class Ledgers:
-    """A front end's part of the ledgers of its cells. Cells that take proposed stamps have none."""
-
-    def __init__(self, cells: Mapping[str, Cell]) -> None:
-        self._cells = cells
-        self._since: dict[str, bytes] = {}
-
-    def of(self, queue: Queue) -> Ledger:
-        """The queue's ledger, to be asked for before the write that it counts."""
-        return Ledger(queue, self._since.get(queue.cell) or self._begin(queue.cell))
-
-    def _begin(self, name: str) -> bytes:
-        """Later than all that others wrote before, and never later than what this one writes."""
-        cell = self._cells[name]
-        if not cell.chooses_stamps:
-            return b""
-        return self._since.setdefault(name, be64(cell.now_us()))
 
 
 def read_row(item: Item) -> LedgerRow:
