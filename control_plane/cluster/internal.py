@@ -10,12 +10,12 @@ from collections.abc import Set as AbstractSet
 from control_plane.cluster.actions import Action, Admit, Complete, Release, Retire, Split, TakeOut
 from control_plane.cluster.cell_health import Health
 from control_plane.cluster.observation import Group, Logs, Observation, Options
-from control_plane.places.changes import majority_of
+from control_plane.places.changes import copies_kept
 from control_plane.places.items import FAILED
 
 
 def fail_over(observation: Observation, options: Options, health: Health) -> list[TakeOut]:
-    """What takes one cell that is down out of its groups, where a majority stays without it.
+    """What takes one cell that is down out of its groups, where half of the copies stay.
 
     One cell at a time. Of those that merely look down, nothing is planned for another one within
     SAFE of the last, nor while most cells do; those that an operator calls failed are first.
@@ -32,7 +32,7 @@ def fail_over(observation: Observation, options: Options, health: Health) -> lis
         groups = {
             group.name: group.epoch
             for group in observation.groups
-            if cell in group.full_cells and len(group.full_cells) > majority_of(group.factor)
+            if cell in group.full_cells and len(group.full_cells) > copies_kept(group.factor)
         }
         is_safe = not health.is_blind and (last is None or last.cell == cell)
         if groups and (cell in failed or is_safe):

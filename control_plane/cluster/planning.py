@@ -16,7 +16,7 @@ _ACTIONS_MAX: Final = 64
 def plan(observation: Observation, options: Options, now_us: int) -> list[Action]:
     """What to do, the most urgent first; nothing where too little was seen to decide upon.
 
-    * Groups lose full members of one cell at a time, within SAFE, and never fall below a majority
+    * Groups lose full members of one cell at a time, within SAFE, and never fall below half
       of their factor.
     * A member that a group has beyond its factor goes only while nobody joins.
     * Where more than half of the cells look down, none of them is taken out.

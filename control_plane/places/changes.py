@@ -12,7 +12,7 @@ class PlacementChangeError(Exception):
     """The change would do harm; the message is one line that says why."""
 
 
-def majority_of(factor: int) -> int:
+def copies_kept(factor: int) -> int:
     """How many full members a group keeps, unless an operator says otherwise: half of them or more.
 
     No vote rests on it: one copy is enough. It bounds what a manager that errs can do.
@@ -26,7 +26,7 @@ def without(
     """Drop a member. Effective at once: the next one decides from now on.
 
     Members that are still joining in front of the first full one have to begin anew. Raises
-    PlacementChangeError where no full member would stay, or (unless `forced`) no majority.
+    PlacementChangeError where no full member would stay, or (unless `forced`) less than half.
     """
     leaving = [member for member in placement.members if member.cell == cell]
     if not leaving:
@@ -35,7 +35,7 @@ def without(
     full = sum(member.full for member in left)
     if not full:
         raise PlacementChangeError(f"{placement.group}: {cell} has the last full copy")
-    if leaving[0].full and full < majority_of(factor) and not forced:
+    if leaving[0].full and full < copies_kept(factor) and not forced:
         raise PlacementChangeError(
             f"{placement.group}: without {cell} {full} of {factor} copies would stay"
         )

@@ -19,7 +19,7 @@ from control_plane.cluster.observation import (
     Report,
 )
 from control_plane.cluster.planning import plan
-from control_plane.places.changes import majority_of
+from control_plane.places.changes import copies_kept
 from control_plane.places.items import ACTIVE, DRAINING, FAILED, FULL, REMOVED
 from data_plane.replication.placement import Member, Placement, check_change
 
@@ -155,13 +155,13 @@ def carried_out(world: World, actions: list[Action]) -> World:
 
 
 @given(observations())
-def test_a_plan_can_be_carried_out_and_keeps_a_majority(seen: Observation) -> None:
+def test_a_plan_can_be_carried_out_and_keeps_half_of_the_copies(seen: Observation) -> None:
     world = World(seen)
     after = carried_out(world, world.plan())
     taken = set()
     for group, cell in lost(world, after):
         left = after.group(group.name).full_cells
-        assert len(left) >= min(majority_of(group.factor), len(group.full_cells))
+        assert len(left) >= min(copies_kept(group.factor), len(group.full_cells))
         if len(left) < group.factor:
             taken.add(cell)
     assert len(taken) <= 1

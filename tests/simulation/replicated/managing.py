@@ -114,7 +114,7 @@ class _Work:
 
     async def _may_drop(self, stored: StoredPlacement) -> bool:
         full = sum(member.full for member in stored.placement.members)
-        return full > changes.majority_of(stored.factor)
+        return full > changes.copies_kept(stored.factor)
 
     async def _claims_removal(self, cell: str) -> bool:
         """One cell at a time, within SAFE."""

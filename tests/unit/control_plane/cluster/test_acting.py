@@ -13,7 +13,7 @@ from control_plane.cluster.cluster import Cluster
 from control_plane.cluster.observation import Removal
 from control_plane.cluster.tasks import perform
 from control_plane.core.definition import Definition
-from control_plane.places.changes import majority_of
+from control_plane.places.changes import copies_kept
 from control_plane.places.items import (
     ACTIVE,
     DRAINING,
@@ -238,7 +238,7 @@ def groups(scene: Scene) -> list[str]:
 def check_groups(scene: Scene) -> None:
     for stored in scene.run(scene.places.read_all()).placements.values():
         full = [member for member in stored.placement.members if member.full]
-        assert len(full) >= majority_of(stored.factor)
+        assert len(full) >= copies_kept(stored.factor)
 
 
 @pytest.mark.parametrize("kind", CASES)
@@ -331,7 +331,7 @@ def test_an_act_that_was_planned_upon_an_old_epoch_is_late(scene: Scene) -> None
     assert scene.members(GROUP) == "bc"
 
 
-def test_no_act_takes_what_a_majority_needs(scene: Scene) -> None:
+def test_no_act_takes_more_than_half_of_the_copies(scene: Scene) -> None:
     assert outcome(scene, TakeOut("a", {GROUP: 1})) == DONE
     assert outcome(scene, Release(GROUP, 2, "b")) == REFUSED
     scene.clock.advance(61)

@@ -117,7 +117,7 @@ def test_front_ends_decide_and_the_managers_probe_where_they_do_not() -> None:
     assert takes_out(front_end(answers("a"), age_s=30), probe=fails("a"))
 
 
-def test_no_group_falls_below_a_majority() -> None:
+def test_no_group_falls_below_half_of_its_copies() -> None:
     groups = group("g", "a", "b"), group("h", "a", factor=1), group("i", "a", "b", factor=4)
     assert planned(seen(*groups, cells="ab", probes=(fails("a"),))) == []
     joining = group("g", "a", "b", joining="c")

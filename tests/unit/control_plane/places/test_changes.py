@@ -2,7 +2,7 @@ import pytest
 
 from control_plane.places.changes import (
     PlacementChangeError,
-    majority_of,
+    copies_kept,
     with_full,
     with_joining,
     without,
@@ -59,4 +59,4 @@ def test_what_needs_no_change_is_left() -> None:
 
 
 def test_how_many_stay() -> None:
-    assert [majority_of(factor) for factor in range(1, 6)] == [1, 1, 2, 2, 3]
+    assert [copies_kept(factor) for factor in range(1, 6)] == [1, 1, 2, 2, 3]
