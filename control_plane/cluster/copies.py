@@ -30,13 +30,12 @@ async def copy_on(
     members = {one.cell: member for one, member in _members(cluster, placement)}
     source, tail = _sources(cluster, placement)
     queues = await _queues(cluster, placement.group)
-    done, position = _read(after)
+    done = str(after.get("uid", ""))
     for uid, queue in queues:
         if uid < done:
             continue
-        if uid != done:
-            position = Position()
         names, is_chain = await _partitions(cluster, queue)
+        position = _position(names, after) if uid == done else Position()
         while True:
             left = await copy_some(
                 cluster.waits,
@@ -50,7 +49,7 @@ async def copy_on(
                 break
             position = left
             if cluster.clock.now_us() >= until_us:
-                return _written(uid, left)
+                return {"uid": uid, "partition": names[left.partition], "after": left.after.hex()}
     return None
 
 
@@ -91,11 +90,8 @@ def _of_queue(definition: Definition) -> tuple[str, ...]:
     return (*partitions(definition.uid), *log_partitions(definition.uid, definition.generations))
 
 
-def _read(after: Mapping[str, Any]) -> tuple[str, Position]:
-    if not after:
-        return "", Position()
-    return after["uid"], Position(after["partition"], bytes.fromhex(after["after"]))
-
-
-def _written(uid: str, position: Position) -> dict[str, Any]:
-    return {"uid": uid, "partition": position.partition, "after": position.after.hex()}
+def _position(names: Sequence[str], after: Mapping[str, Any]) -> Position:
+    """Where to go on in these partitions, which may be others than the call before had."""
+    if after.get("partition") not in names:
+        return Position()
+    return Position(names.index(after["partition"]), bytes.fromhex(after["after"]))

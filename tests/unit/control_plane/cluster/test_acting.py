@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from control_plane.cluster import copies
 from control_plane.cluster.acting import DONE, LATE, REFUSED, act
 from control_plane.cluster.actions import Admit, ChangeCell, Complete, Release, TakeOut
 from control_plane.cluster.cluster import Cluster
@@ -24,6 +25,7 @@ from control_plane.places.items import (
 )
 from data_plane.core.queue import Generation
 from data_plane.ports import CellUnavailableError, Key
+from data_plane.replication.copying import Position
 from data_plane.replication.placement import partition_of
 from data_plane.stored.keys import log_partitions, partitions
 from tests.unit.control_plane.cluster.scene import SECOND_US, Cut, Scene
@@ -423,3 +425,10 @@ def test_without_front_ends_a_cell_is_asked_until_it_counts_as_down(scene: Scene
 
 def test_a_task_of_others_is_left_to_them(scene: Scene) -> None:
     assert scene.run(perform({"task": "sweep_bodies"}, scene.cluster, LATER_US)) is None
+
+
+def test_a_copy_goes_on_at_the_partition_whatever_has_come_or_gone_before_it() -> None:
+    after = {"uid": "u", "partition": "b", "after": b"k".hex()}
+    assert copies._position(("a", "b", "c"), after) == Position(1, b"k")
+    assert copies._position(("b", "c"), after) == Position(0, b"k")
+    assert copies._position(("a", "c"), after) == Position()
