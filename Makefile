@@ -163,7 +163,7 @@ lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade emulators.in -o emulators.txt
 	cd requirements && $(COMPILE) --upgrade java.in -o java.txt
 	cd requirements && $(COMPILE) --upgrade spark.in -o spark.txt
-	cd requirements && $(subst 3.11,3.13,$(COMPILE)) --upgrade focus.in -o focus.txt
+	cd requirements && $(subst 3.11,3.12,$(COMPILE)) --upgrade focus.in -o focus.txt
 	cd requirements && $(subst --universal --python-version 3.11,$(LOCALSTACK_FOR),$(COMPILE)) \
 		--upgrade localstack.in -o localstack.txt
 	cd tests/clients && $(NPM) install --save-exact --package-lock-only \
@@ -197,10 +197,10 @@ define install_optional
 endef
 
 # Needs a Python of its own version: without one, nothing is installed either.
-define install_on_python_3_13
-@for python in python3.13 $(HOME)/.pyenv/versions/3.13.*/bin/python3.13; do \
+define install_on_python
+@for python in python$(3) $(HOME)/.pyenv/versions/$(3).*/bin/python$(3); do \
 	if "$$python" -m venv $(1) 2>/dev/null; then break; fi; done
-@if ! test -x $(1)/bin/python; then echo "not installed: $(2) (no Python 3.13)" >&2; \
+@if ! test -x $(1)/bin/python; then echo "not installed: $(2) (no Python $(3))" >&2; \
 	else echo "installing $(2)" >&2; if $(1)/bin/python $(INSTALL) $(2); \
 	then touch $(1)/.installed; else echo "not installed: $(2)" >&2; fi; fi
 endef
@@ -262,10 +262,10 @@ $(JAVA_READY): requirements/java.txt
 	$(call install_optional,.venvs/java,$<)
 
 $(LOCALSTACK_READY): requirements/localstack.txt
-	$(call install_on_python_3_13,.venvs/localstack,$<)
+	$(call install_on_python,.venvs/localstack,$<,3.13)
 
 $(SPARK_READY): requirements/spark.txt sdk/pyproject.toml
 	$(call make_env,.venvs/spark,$<)
 
 $(FOCUS_READY): requirements/focus.txt
-	$(call install_on_python_3_13,.venvs/focus,$<)
+	$(call install_on_python,.venvs/focus,$<,3.12)
