@@ -32,6 +32,10 @@ LIST_MEMBERS = {
     "TidegateAccessKeyList": "AccessKey",
     "TidegateAccountList": "Account",
     "TidegateBrowsedMessageList": "Message",
+    "TidegateCellList": "Cell",
+    "TidegateGroupMemberList": "Member",
+    "TidegateManagerActivityList": "ManagerActivity",
+    "TidegatePlacementGroupList": "PlacementGroup",
     "TidegatePolicyList": "Policy",
     "TidegateUserList": "User",
 }

@@ -18,6 +18,7 @@ ELSEWHERE = {
     "POLICY_CONDITIONS_MAX": "the unit tests of policies",
     "IN_FLIGHT_MAX": "the unit tests of the bag",
     "BROWSE_MESSAGES_MAX": "the tests of browsing",
+    "REPLICATION_FACTOR_MAX": "the unit tests of queue attributes",
     "PURGE_INTERVAL_S": "below",
     "RECREATE_AFTER_DELETE_S": "below",
     "REQUEST_BODY_BYTES_MAX": "below",

@@ -26,6 +26,13 @@ T = TypeVar("T")
 
 REQUESTS = 10
 _PROFILE = settings.get_profile(settings.get_current_profile_name())
+OF_SEVERAL_CELLS = {
+    f"Tidegate{action}Cell{plural}"
+    for action, plural in (
+        *(("Add", ""), ("Drain", ""), ("Fail", ""), ("List", "s"), ("Remove", ""), ("Restore", "")),
+    )
+}
+"""Refused by a service that has one."""
 NO_ACTION = b"<UnknownOperationException/>"
 
 
@@ -135,4 +142,4 @@ def test_what_the_corpus_starts_from_is_valid(protocol: str) -> None:
                 if answer_is_well_formed(bench, request).status == 200:
                     never.discard(action)
             bench.server.run(bench.server.move_runner.step())
-    assert never == set()
+    assert never == OF_SEVERAL_CELLS
