@@ -1,8 +1,7 @@
 """Accounts, their users and access keys, in the registry's cell.
 
 Whatever ends an access key is one conditional write of one item, that of its principal, and every
-such write recognises itself by its nonce (docs/storage.md). What requests need is answered from a
-bounded cache.
+such write recognises itself by its nonce (docs/storage.md). Requests are answered from a cache.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -241,6 +240,7 @@ class Accounts:
 
     async def user(self, account_id: str, name: str) -> User | None:
         """The user as it is stored now."""
+        check_user_name(name)
         item = await self._cell.get(_user_key(account_id, name))
         return read_user(account_id, name, item) if item is not None else None
 

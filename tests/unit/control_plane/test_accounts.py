@@ -369,6 +369,10 @@ WRONG: dict[str, tuple[Callable[[Accounts], Coroutine[Any, Any, object]], str]] 
         "Policy 1 is longer",
     ),
     "to delete none": (lambda s: s.delete_user(ACCOUNT, "ann"), "There is no user ann in account"),
+    "to delete no name": (
+        lambda s: s.delete_user(ACCOUNT, "x" * 600),
+        "The name of a user has 1 to 64",
+    ),
     "keys of none": (lambda s: s.create_key(OTHER), f"There is no account {OTHER}."),
     "a key of no user": (lambda s: s.create_key(ACCOUNT, user="ann"), "There is no user ann"),
     "no service": (lambda s: s.create_key(ACCOUNT, service="sns"), "A service has a name like"),
