@@ -28,7 +28,7 @@ if importlib.util.find_spec("granian") is None:
     if not _INSTALLED.exists():
         sys.exit("localstack/run.py: what it needs is not installed yet: `make rehearse` does that")
     os.execv(_INSTALLED, [str(_INSTALLED), *sys.argv])
-sys.path.append(str(ROOT))
+sys.path.insert(0, str(ROOT))  # before any distribution that ships a `tests`
 
 from localstack.provision import REGION, provision, serve_options
 from tests.rehearsal import emulators
