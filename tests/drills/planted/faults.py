@@ -83,7 +83,8 @@ def _keep_no_reserve() -> None:
 FAULTS: Final = {
     fault.name: fault
     for fault in (
-        Fault("never-sync", "power-cut", frozenset({"lost", "resurrected"}), _never_sync),
+        # Or nothing can be read any more, and the server says so.
+        Fault("never-sync", "power-cut", frozenset({"lost", "resurrected", "answer"}), _never_sync),
         Fault(
             "answer-before-commit",
             "power-cut",
