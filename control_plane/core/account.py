@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Self
 
+from control_plane.core.item_field import item_field
 from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
     OVER_LIMIT,
@@ -225,24 +226,15 @@ def _check_format(item: Attributes, what: str) -> None:
 
 
 def _text(item: Attributes, name: str) -> str:
-    value = item.get(name)
-    if not isinstance(value, str):
-        raise UnreadableAccountError(f"attribute {name}: {type(value).__name__}")
-    return value
+    return item_field(item, name, str, UnreadableAccountError)
 
 
 def _number(item: Attributes, name: str) -> int:
-    value = item.get(name)
-    if not isinstance(value, int):
-        raise UnreadableAccountError(f"attribute {name}: {type(value).__name__}")
-    return value
+    return item_field(item, name, int, UnreadableAccountError)
 
 
 def _bytes(item: Attributes, name: str) -> bytes:
-    value = item.get(name)
-    if not isinstance(value, bytes):
-        raise UnreadableAccountError(f"attribute {name}: {type(value).__name__}")
-    return value
+    return item_field(item, name, bytes, UnreadableAccountError)
 
 
 def _encode_keys(keys: HeldKeys) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from control_plane.core.attribute_documents import redrive_policy
+from control_plane.core.item_field import item_field
 from control_plane.core.queue_attributes import default_of
 from data_plane.core.queue import (
     DIGESTS_BY_SECRET,
@@ -198,21 +199,12 @@ def _canonical_json(mapping: Mapping[str, str]) -> str:
 
 
 def _text(item: Attributes, name: str) -> str:
-    value = item.get(name)
-    if not isinstance(value, str):
-        raise UnreadableDefinitionError(f"attribute {name!r} is {value!r}, not a text")
-    return value
+    return item_field(item, name, str, UnreadableDefinitionError)
 
 
 def _integer(item: Attributes, name: str) -> int:
-    value = item.get(name)
-    if not isinstance(value, int):
-        raise UnreadableDefinitionError(f"attribute {name!r} is {value!r}, not a number")
-    return value
+    return item_field(item, name, int, UnreadableDefinitionError)
 
 
 def _bytes(item: Attributes, name: str) -> bytes:
-    value = item.get(name)
-    if not isinstance(value, bytes):
-        raise UnreadableDefinitionError(f"attribute {name!r} is {value!r}, not bytes")
-    return value
+    return item_field(item, name, bytes, UnreadableDefinitionError)

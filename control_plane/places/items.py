@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from control_plane.core.item_field import item_field
 from data_plane.ports import Attributes, Key
 from data_plane.replication.placement import Member, Placement
 
@@ -270,26 +271,17 @@ def decode_removal(item: Attributes) -> Removal:
 
 def text(item: Attributes, name: str) -> str:
     """A text of the item. Raises UnreadablePlaceError."""
-    value = item.get(name)
-    if not isinstance(value, str):
-        raise UnreadablePlaceError(f"attribute {name!r} is {value!r}, not a text")
-    return value
+    return item_field(item, name, str, UnreadablePlaceError)
 
 
 def integer(item: Attributes, name: str) -> int:
     """A number of the item. Raises UnreadablePlaceError."""
-    value = item.get(name)
-    if not isinstance(value, int):
-        raise UnreadablePlaceError(f"attribute {name!r} is {value!r}, not a number")
-    return value
+    return item_field(item, name, int, UnreadablePlaceError)
 
 
 def octets(item: Attributes, name: str) -> bytes:
     """Bytes of the item. Raises UnreadablePlaceError."""
-    value = item.get(name)
-    if not isinstance(value, bytes):
-        raise UnreadablePlaceError(f"attribute {name!r} is {value!r}, not bytes")
-    return value
+    return item_field(item, name, bytes, UnreadablePlaceError)
 
 
 def _check_format(what: str, item: Attributes) -> None:
