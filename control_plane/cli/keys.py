@@ -5,12 +5,11 @@ from pathlib import Path
 
 import click
 
+from control_plane.cli.setting import DIRECTORY, FILE, setting
 from data_plane.keys import file
 from data_plane.keys.file import KeyFileError
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock, SystemEntropy
-
-_DEFAULTS = ServerSettings()
 
 
 @click.group(short_help="Look after the file of master keys.")
@@ -19,31 +18,20 @@ def keys() -> None:
 
 
 @keys.command(short_help="Add a master key, for the next start.")
-@click.option(
-    "--data",
-    envvar="TIDEGATE_DATA",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=_DEFAULTS.data,
-    show_envvar=True,
-    help="Directory of the server.",
-)
-@click.option(
+@setting("--data", "Directory of the server.", type=DIRECTORY)
+@setting(
     "--master-keys",
-    "path",
-    envvar="TIDEGATE_MASTER_KEYS",
-    type=click.Path(path_type=Path, dir_okay=False),
+    "The file of master keys.",
+    type=FILE,
     metavar="FILE",
-    default=None,
-    show_envvar=True,
     show_default="master.keys in --data",
-    help="The file of master keys.",
 )
-def rotate(data: Path, path: Path | None) -> None:
+def rotate(data: Path, master_keys: Path | None) -> None:
     """Add a key, which servers wrap with from their next start on; older ones still open.
 
     Keep a copy of the file that results: an older copy does not open what is sealed from then on.
     """
-    of = path or ServerSettings(data=data).key_file
+    of = master_keys or ServerSettings(data=data).key_file
     try:
         added = file.rotate(of, SystemEntropy(), SystemClock().now_us() // 1_000_000)
     except KeyFileError as error:

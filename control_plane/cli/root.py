@@ -2,66 +2,35 @@
 
 import asyncio
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
 from control_plane.cells import StartError
+from control_plane.cli.setting import DIRECTORY, setting
 from control_plane.first_access import open_first_access
 from data_plane.settings import ServerSettings, SettingError
 
 _WRONG_VALUE = 2
-_DEFAULTS = ServerSettings()
 
 
 @click.command(short_help="Make the root account of a deployment.")
-@click.option(
-    "--table",
-    envvar="TIDEGATE_TABLE",
-    required=True,
-    show_envvar=True,
-    help="Table of the deployment, which must be there.",
-)
-@click.option(
+@setting("--table", "Table of the deployment, which must be there.", required=True)
+@setting(
     "--region",
+    "Region of the table.",
     envvar=["TIDEGATE_REGION", "AWS_REGION", "AWS_DEFAULT_REGION"],
-    default=_DEFAULTS.region,
-    show_envvar=True,
-    help="Region of the table.",
 )
-@click.option(
-    "--kms-key",
-    envvar="TIDEGATE_KMS_KEY",
-    metavar="ID|ALIAS|ARN",
-    required=True,
-    show_envvar=True,
-    help="Key of AWS KMS of the deployment.",
-)
-@click.option(
-    "--account",
-    envvar="TIDEGATE_ACCOUNT",
-    default=_DEFAULTS.account,
-    show_envvar=True,
-    help="The operator's account, as the deployment has it.",
-)
-@click.option(
+@setting("--kms-key", "Key of AWS KMS of the deployment.", metavar="ID|ALIAS|ARN", required=True)
+@setting("--account", "The operator's account, as the deployment has it.")
+@setting(
     "--endpoint",
+    "Where the APIs of DynamoDB and KMS are served.",
     envvar="TIDEGATE_CELL_ENDPOINT",
     metavar="URL",
-    default=_DEFAULTS.endpoint,
-    show_envvar=True,
     show_default="AWS's, in the region",
-    help="Where the APIs of DynamoDB and KMS are served.",
 )
-@click.option(
-    "--data",
-    envvar="TIDEGATE_DATA",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=_DEFAULTS.data,
-    show_envvar=True,
-    help="Directory in which the file `credentials` is written.",
-)
+@setting("--data", "Directory in which the file `credentials` is written.", type=DIRECTORY)
 @click.option(
     "--new-root-key",
     is_flag=True,
