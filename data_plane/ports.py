@@ -6,7 +6,8 @@ attribute names to values; docs/storage.md lists every item that exists.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from functools import cache
+from typing import NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -257,6 +258,17 @@ class Replicated(Protocol):
     def decider(self) -> str:
         """Which of them decides: what another has granted, this one may not have heard of."""
         ...
+
+
+def is_replicated(cell: object) -> TypeGuard[Replicated]:
+    """Whether this cell is one of several; asked of each class once, for Python asks slowly."""
+    kind: type = type(cell)
+    return _is_replicated(kind)
+
+
+@cache
+def _is_replicated(kind: type) -> bool:
+    return issubclass(kind, Replicated)
 
 
 class Blob(NamedTuple):

@@ -17,7 +17,7 @@ from data_plane.core.errors import (
 from data_plane.core.limits import RETENTION_S_MAX
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
-from data_plane.ports import Append, Cell, Clock, Entropy, Queues, Replicated, Waits
+from data_plane.ports import Append, Cell, Clock, Entropy, Queues, Waits, is_replicated
 from data_plane.stored import keys
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.bounds import FAIR_LANES, STATE_TTL_SLACK_S
@@ -76,7 +76,7 @@ class Desk:
         """The queue's lanes. Raises RefusedError where the queue was deleted meanwhile."""
         lanes = self.lanes.get(queue.uid)
         cell: object = self.cells.get(queue.cell)
-        decider = cell.decider() if isinstance(cell, Replicated) else ""
+        decider = cell.decider() if is_replicated(cell) else ""
         if lanes is None or (lanes.decider != decider and not lanes.dropped):
             # What another member has granted, the one that decides now may not have heard of.
             lanes = self.lanes[queue.uid] = QueueLanes(queue, self.writer, decider)

@@ -7,7 +7,7 @@ from data_plane.bag import browsing, deleting, fair, receiving, sending, upkeep,
 from data_plane.bag.desk import Desk, channel, open_lane
 from data_plane.core.browsing import Page
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Counts, Delivery, Outgoing, Redriven
+from data_plane.core.message import Counts, Delivery, Outgoing, Redriven, Stored
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
@@ -54,13 +54,15 @@ class Bag:
         call: bytes = b"",
         repeated: bool = False,
         batch: bool = False,
+        stored: Stored | None = None,
     ) -> list[bytes]:
         """Store the messages; durable when it returns. Their 16-byte ids, in order.
 
         `call` (16 bytes, or none) names the SDK call; one that is `repeated` and was stored by an
-        earlier attempt is answered with the ids of then.
+        earlier attempt is answered with the ids of then. What is stored is added to `stored`.
         """
-        submission = sending.Submission(sender, messages, call, repeated, batch)
+        noted = stored or Stored()
+        submission = sending.Submission(sender, messages, call, repeated, batch, noted)
         return await sending.send(self._desk, queue, submission)
 
     async def receive(

@@ -20,7 +20,7 @@ from data_plane.bag.bounds import (
 from data_plane.bag.desk import Access
 from data_plane.bag.tenants import NO_TAG, Placement, Tenants, tag_of
 from data_plane.core.message import Delivery, Message
-from data_plane.ports import Attributes, Item, Replicated, Update, Value
+from data_plane.ports import Attributes, Item, Update, Value, is_replicated
 from data_plane.stored import keys
 from data_plane.stored.bounds import FAIR_LANES
 from data_plane.stored.coalescing import coalesce
@@ -137,7 +137,7 @@ async def _announce(at: Access, deepest: int) -> None:
     for number in range(lanes.announced + 1, deepest + 1):
         key = lanes.lane(number).low_water_key
         await at.cell.update(key, Update(assign={"v": FORMAT_VERSION}))
-        if isinstance(cell := at.cell, Replicated):
+        if is_replicated(cell := at.cell):
             await cell.share(key)  # who serves next has to know of the lane, too
         await upkeep.append_in_time(
             home,

@@ -16,7 +16,7 @@ from data_plane.bag.calls import (
 )
 from data_plane.bag.desk import Access, Attempt, Desk, channel, open_lane
 from data_plane.bag.tenants import NO_TAG, tag_of
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, Stored
 from data_plane.core.queue import Queue
 from data_plane.ports import (
     SETTLE_US,
@@ -25,8 +25,8 @@ from data_plane.ports import (
     CellFullError,
     CellUnavailableError,
     Item,
-    Replicated,
     Tally,
+    is_replicated,
 )
 from data_plane.stored import counting, keys
 from data_plane.stored.bodies import check_in_time
@@ -37,7 +37,7 @@ from data_plane.stored.bounds import (
     SEGMENT_MESSAGES_MAX,
 )
 from data_plane.stored.coalescing import coalesce
-from data_plane.stored.ledger import SentCall, call_units, calls_attributes
+from data_plane.stored.ledger import CallToSend, SentCall, call_units, calls_attributes
 from data_plane.stored.segment import (
     FORMAT_VERSION,
     CallInSegment,
@@ -79,6 +79,7 @@ class Submission:
     call: bytes
     repeated: bool
     batch: bool
+    stored: Stored
 
 
 async def send(desk: Desk, queue: Queue, submission: Submission) -> list[bytes]:
@@ -103,8 +104,10 @@ async def send(desk: Desk, queue: Queue, submission: Submission) -> list[bytes]:
 async def _send_others(at: Access, submission: Submission, found: dict[int, bytes]) -> list[bytes]:
     """Send what was not found: the ids of all messages."""
     messages = submission.messages
+    units = call_units(message.size for message in messages)
+    call = CallToSend(submission.batch, units, submission.stored)
     if len(messages) == 1 and not messages[0].group:
-        await _send_part(at, submission, (0,), _delay_s(at, messages[0]), found)
+        await _send_part(at, submission, call, (0,), _delay_s(at, messages[0]), found)
         return [found[0]]
     positions = [p for p in range(len(messages)) if p not in found]
     delays_s = [_delay_s(at, messages[p]) for p in positions]
@@ -115,7 +118,7 @@ async def _send_others(at: Access, submission: Submission, found: dict[int, byte
     for position, lane, delay_s in zip(positions, lanes, delays_s, strict=True):
         parts.setdefault((lane, delay_s), []).append(position)
     calls: list[Coroutine[Any, Any, object]] = [
-        _send_part(at.in_lane(lane), submission, chosen, delay_s, found)
+        _send_part(at.in_lane(lane), submission, call, chosen, delay_s, found)
         for (lane, delay_s), chosen in parts.items()
     ]
     news = fair.news(at)
@@ -134,9 +137,10 @@ def _delay_s(at: Access, message: Outgoing) -> int:
     return at.queue.delay_s if message.delay_s is None else message.delay_s
 
 
-async def _send_part(
+async def _send_part(  # noqa: PLR0913, PLR0917 - what is sent, and where
     at: Access,
     submission: Submission,
+    call: CallToSend,
     positions: Sequence[int],
     delay_s: int,
     ids: dict[int, bytes],
@@ -146,8 +150,7 @@ async def _send_part(
     new_ids = [_message_id(desk) for _ in messages]
     has_groups = any(message.group for message in messages)
     size_bytes = sum(message.size for message in messages)
-    # One part of a call counts it: what is found of an earlier attempt is not counted again.
-    units = call_units(m.size for m in submission.messages) if positions[0] == 0 else 0
+    share = call.share(positions, len(messages), size_bytes)
     parcel = _Parcel(
         at.queue,
         [
@@ -157,7 +160,7 @@ async def _send_part(
         [tag_of(at.queue, message.group) for message in messages] if has_groups else (),
         size_bytes,
         CallPart(submission.call, positions, len(submission.messages), new_ids),
-        SentCall(submission.batch, units, len(messages), size_bytes),
+        share,
     )
     await coalesce(
         desk,
@@ -165,6 +168,7 @@ async def _send_part(
         parcel,
         partial(_flush, at, delay_s * 1_000_000),
     )
+    call.note(share)
     ids.update(zip(positions, new_ids, strict=True))
 
 
@@ -353,7 +357,7 @@ async def _ids_in(at: Access, item: Item, submission: Submission) -> dict[int, b
 
 async def make_known(at: Access, segment: Item) -> None:
     """See that readers find a segment of which nobody knows what was done to that end."""
-    if isinstance(at.cell, Replicated):
+    if is_replicated(at.cell):
         await at.cell.complete(segment)
     await fair.announce(at)
     if not at.cell.chooses_stamps:

@@ -29,6 +29,7 @@ from data_plane.ports import (
     LessThan,
     Replicated,
     Update,
+    is_replicated,
 )
 from data_plane.stored import keys
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
@@ -69,7 +70,7 @@ async def _keep_up(at: Access, *, settle: bool) -> list[Delivery]:
         for outcome in outcomes:
             if isinstance(outcome, Exception):
                 raise outcome
-        at.lane.cover(await _share_covered(at, cell) if isinstance(cell, Replicated) else None)
+        at.lane.cover(await _share_covered(at, cell) if is_replicated(cell) else None)
     await write_low_water(at.cell, at.lane)
     return []
 
