@@ -12,7 +12,7 @@ from control_plane.core.queue_lifecycle import FIFO_SUFFIX, check_name
 from control_plane.registry import Registry
 from data_plane.bag.engine import Bag
 from data_plane.core.errors import QUEUE_DELETED_RECENTLY, RefusedError, queue_does_not_exist
-from data_plane.core.message import Outgoing, Sent
+from data_plane.core.message import Outgoing, Sent, Stored
 from data_plane.core.queue import NOT_STORED, Queue
 from data_plane.engine import Engine
 from data_plane.log.engine import Log
@@ -53,6 +53,7 @@ class AutoCreatingEngine(Engine):
         call: bytes = b"",
         repeated: bool = False,
         batch: bool = False,
+        stored: Stored | None = None,
     ) -> list[Sent]:
         """As `Engine.send`; creates the queue if it is an expected one.
 
@@ -61,7 +62,7 @@ class AutoCreatingEngine(Engine):
         if not queue.is_stored:
             queue = await self._create(queue)
         return await super().send(
-            queue, sender, messages, call=call, repeated=repeated, batch=batch
+            queue, sender, messages, call=call, repeated=repeated, batch=batch, stored=stored
         )
 
     async def _create(self, expected: Queue) -> Queue:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from data_plane.bag.engine import Bag
 from data_plane.core.browsing import Page
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Counts, Delivery, Outgoing, Redriven, Sent
+from data_plane.core.message import Counts, Delivery, Outgoing, Redriven, Sent, Stored
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log.engine import Log
@@ -35,17 +35,19 @@ class Engine:
         call: bytes = b"",
         repeated: bool = False,
         batch: bool = False,
+        stored: Stored | None = None,
     ) -> list[Sent]:
         """Store the messages; durable when it returns. What became of each, in order.
 
         `call` (16 bytes, or none) names the SDK call; one that is `repeated` and was stored by an
         earlier attempt is answered with the ids of then. A duplicate in a FIFO queue is answered
-        with the id and sequence number of the first. A `batch` is counted as one.
+        with the id and sequence number of the first. A `batch` is counted as one. What was not
+        there before is added to `stored`.
         """
         if queue.fifo:
-            return await self.log.send(queue, sender, messages, batch=batch)
+            return await self.log.send(queue, sender, messages, batch=batch, stored=stored)
         ids = await self.bag.send(
-            queue, sender, messages, call=call, repeated=repeated, batch=batch
+            queue, sender, messages, call=call, repeated=repeated, batch=batch, stored=stored
         )
         return [Sent(message_id) for message_id in ids]
 

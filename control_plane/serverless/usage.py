@@ -91,8 +91,8 @@ def usage_line(served: Served, writer: str, number: int) -> str:
         code=served.code,
         requests=1,
         units=units_of(served.bytes),
-        messages=served.messages,
-        bytes=served.bytes,
+        messages=served.messages - served.duplicates,
+        bytes=served.bytes - served.duplicate_bytes,
         failed_entries=served.failed_entries,
     )
     return _encode(record).decode()

@@ -46,6 +46,18 @@ class Sent(NamedTuple):
     sequence: int = 0
 
 
+@dataclass(slots=True)
+class Stored:
+    """What a call that sends has stored, noted by the engine as it does: duplicates are not in it.
+
+    `counted`: what was stored says of itself that the call is one (docs/storage.md, `r`).
+    """
+
+    messages: int = 0
+    size_bytes: int = 0
+    counted: bool = False
+
+
 class Message(msgspec.Struct, frozen=True, gc=False):
     """A stored message. `id` has 16 bytes; SQS shows it as a UUID. `sender` is an account id.
 

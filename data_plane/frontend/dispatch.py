@@ -25,6 +25,7 @@ def perform(settings: FrontEndSettings, clock: Clock) -> Stage:
                 attempt=exchange.attempt,
                 caller=exchange.caller,
                 authorised=exchange.authorised,
+                stored=exchange.stored,
             )
         )
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from data_plane.core.caller import Caller
+from data_plane.core.message import Stored
 from data_plane.core.queue import Queue
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.protocol.operation import Operation, Params, Work
@@ -41,6 +42,7 @@ class Exchange(msgspec.Struct):
     attempt: int = 1
     output: Params = {}
     work: Work = Work()
+    stored: Stored = msgspec.field(default_factory=Stored)
     response: HttpResponse | None = None
 
     @property

@@ -148,6 +148,7 @@ class FrontEnd:
     ) -> Served:
         caller = exchange.caller
         key_id = caller.access_key_id if caller is not None else ""
+        work, stored = exchange.work, exchange.stored
         return Served(
             request_id=exchange.request_id,
             operation=exchange.operation.name if exchange.operation else "",
@@ -159,13 +160,16 @@ class FrontEnd:
             code=code,
             started_us=exchange.started_us,
             finished_us=self._clock.now_us(),
-            messages=exchange.work.messages,
-            bytes=exchange.work.size,
-            failed_entries=exchange.work.failed_entries,
+            messages=work.messages,
+            bytes=work.size,
+            failed_entries=work.failed_entries,
             client=exchange.request.client,
             cell=exchange.queue.cell if exchange.queue else "",
             principal=caller.arn if caller is not None and key_id else "",
             access_key_id=key_id,
+            duplicates=work.messages - stored.messages if work.sent else 0,
+            duplicate_bytes=work.size - stored.size_bytes if work.sent else 0,
+            counted=stored.counted,
             exception=failure,
         )
 

@@ -9,10 +9,11 @@ class Served(msgspec.Struct, frozen=True, gc=False):
     `operation` is "" where the request named none that exists, `queue` the name of the queue it
     named ("" for none), `account` the queue's, else the caller's. `code` is "" or the code of the
     error it got. `messages` were sent, received or deleted; `bytes` is the size of those sent or
-    received; `failed_entries` of a batch were not. `cell` has the queue's
-    messages. `principal` is the caller's ARN, where a
-    signature proved it ("": it did not), `access_key_id` whose signature that was. `exception` is
-    set where something broke that no client can cause.
+    received; `failed_entries` of a batch were not. Of those sent, `duplicates` and
+    `duplicate_bytes` were there already, and not stored again. `cell` has the queue's messages;
+    `counted`: what is stored there says that this request is one. `principal` is the caller's ARN,
+    where a signature proved it ("": it did not), `access_key_id` whose signature that was.
+    `exception` is set where something broke that no client can cause.
     """
 
     request_id: str
@@ -32,4 +33,7 @@ class Served(msgspec.Struct, frozen=True, gc=False):
     cell: str = ""
     principal: str = ""
     access_key_id: str = ""
+    duplicates: int = 0
+    duplicate_bytes: int = 0
+    counted: bool = False
     exception: BaseException | None = None

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from data_plane.core.browsing import Page
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Counts, Delivery, Outgoing, Redriven, Sent
+from data_plane.core.message import Counts, Delivery, Outgoing, Redriven, Sent, Stored
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log import (
@@ -61,13 +61,14 @@ class Log:
         call: bytes = b"",  # noqa: ARG002 - duplicates are known by what they are, not by the call
         repeated: bool = False,  # noqa: ARG002 - likewise
         batch: bool = False,
+        stored: Stored | None = None,
     ) -> list[Sent]:
         """Store the messages in their order, each once; durable when it returns.
 
         Every message has a group and a deduplication id. A duplicate of a message of the last
-        five minutes is answered with what that one got.
+        five minutes is answered with what that one got; others are added to `stored`.
         """
-        return await sending.send(self._desk, queue, sender, messages, batch=batch)
+        return await sending.send(self._desk, queue, sender, messages, batch=batch, stored=stored)
 
     async def receive(
         self,

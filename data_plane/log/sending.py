@@ -7,7 +7,7 @@ from typing import cast
 
 from data_plane.core.digests import deduplication_hash, group_hash
 from data_plane.core.identifiers import random_uuid
-from data_plane.core.message import Outgoing, Sent
+from data_plane.core.message import Outgoing, Sent, Stored
 from data_plane.core.queue import Queue
 from data_plane.log import generations, tails
 from data_plane.log.appending import (
@@ -33,7 +33,7 @@ from data_plane.ports import Attributes, CellUnavailableError, Tally
 from data_plane.stored import counting
 from data_plane.stored.bounds import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX
 from data_plane.stored.coalescing import coalesce
-from data_plane.stored.ledger import SentCall, call_units, calls_attributes
+from data_plane.stored.ledger import CallToSend, SentCall, call_units, calls_attributes
 
 NEVER_US = 1 << 62
 _UUID_BYTES = 16
@@ -53,7 +53,7 @@ class _Parcel:
     hashes: Sequence[bytes]
     size_bytes: int
     until_us: int
-    counted: SentCall | None
+    call: CallToSend | None
 
 
 async def send(  # noqa: PLR0913 - what is sent, and how
@@ -64,15 +64,18 @@ async def send(  # noqa: PLR0913 - what is sent, and how
     until_us: int = NEVER_US,
     *,
     batch: bool | None = None,
+    stored: Stored | None = None,
 ) -> list[Sent]:
     """Store the messages durably, each once: what became of them, in order. See `Log.send`.
 
     They are a call of SendMessage, or of its `batch`; None: nobody sends them, they are moved.
+    What is no duplicate is added to `stored`.
     Raises CellUnavailableError, too, where the log's time is `until_us` already.
     """
     call = None
     if batch is not None:
-        call = SentCall(batch, call_units(message.size for message in messages), 0, 0)
+        units = call_units(message.size for message in messages)
+        call = CallToSend(batch, units, stored or Stored())
     for _ in range(MOVED_ON_MAX):
         try:
             return await _send(desk, queue, sender, messages, until_us, call)
@@ -87,7 +90,7 @@ async def _send(  # noqa: PLR0913, PLR0917 - as above
     sender: str,
     messages: Sequence[Outgoing],
     until_us: int,
-    call: SentCall | None,
+    call: CallToSend | None,
 ) -> list[Sent]:
     generation = desk.generations(queue)[-1]
     groups = [group_hash(queue, message.group) for message in messages]
@@ -105,7 +108,7 @@ async def _send(  # noqa: PLR0913, PLR0917 - as above
                 [messages[position] for position in positions],
                 [groups[position] for position in positions],
                 until_us,
-                call if call is None or positions[0] == 0 else call._replace(units=0),
+                call,
             )
             for number, positions in shares.items()
         ]
@@ -125,7 +128,7 @@ async def _send_to(  # noqa: PLR0913, PLR0917 - as above
     messages: Sequence[Outgoing],
     groups: Sequence[bytes],
     until_us: int,
-    call: SentCall | None,
+    call: CallToSend | None,
 ) -> list[Sent]:
     queue = at.queue
     group_scope = has_group_scope(queue)
@@ -145,7 +148,12 @@ async def _send_to(  # noqa: PLR0913, PLR0917 - as above
         call,
     )
     lane = ("log", at.partition.slots)
-    return cast(list[Sent], await coalesce(at.desk, lane, parcel, partial(_flush, at)))
+    try:
+        return cast(list[Sent], await coalesce(at.desk, lane, parcel, partial(_flush, at)))
+    except EndedError:
+        if call is not None:
+            call.share(parcel, 0, 0)
+        raise
 
 
 async def _flush(at: Access, entries: list[object]) -> list[object | Exception]:
@@ -184,7 +192,7 @@ class _Draft:
         stamp_us: int,
     ) -> None:
         self.new: list[PackedFifoMessage] = []
-        self.calls: list[SentCall] = []
+        self.shares: list[tuple[CallToSend, SentCall]] = []
         self.answers: list[list[Sent] | CellUnavailableError] = []
         number = at.partition.number
         first = sequence_number(stamp_us, number, 0)
@@ -217,9 +225,15 @@ class _Draft:
                 answers.append(answer)
             self.answers.append(answers)
             new = self.new[before:]
-            if parcel.counted is not None and new:
+            if parcel.call is not None:
                 size_bytes = sum(message.size_bytes for message in new)
-                self.calls.append(parcel.counted._replace(messages=len(new), size_bytes=size_bytes))
+                share = parcel.call.share(parcel, len(new), size_bytes)
+                self.shares += [(parcel.call, share)] if new else []
+
+    @property
+    def calls(self) -> list[SentCall]:
+        """What is stored says so much of calls."""
+        return [share for _, share in self.shares]
 
 
 def _find(windows: Inherited, hashed: bytes, stamp_us: int, purged_us: int) -> Sent | None:
@@ -252,6 +266,8 @@ async def _append(at: Access, parcels: list[_Parcel]) -> list[list[Sent] | CellU
         }
         tallies = partial(_tallies, at, queue, stamp_us, draft)
         if await put_next(at, tail, slot, tallies):
+            for call, share in draft.shares:
+                call.note(share)
             at.desk.waits.signal(channel(at.queue), count)
             return draft.answers
     raise CellUnavailableError("others append to the log faster than this front end")

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from data_plane.core.browsing import Page
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Delivery, Outgoing, Sent
+from data_plane.core.message import Delivery, Outgoing, Sent, Stored
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 
@@ -22,12 +22,14 @@ class MessageEngine(Protocol):
         call: bytes = b"",
         repeated: bool = False,
         batch: bool = False,
+        stored: Stored | None = None,
     ) -> list[Sent]:
         """Store the messages durably; what became of each, in order.
 
         `call` names the SDK's call (b"": it has no name); a `repeated` one that took effect before
         is answered with the ids it had. FIFO queues deduplicate: a duplicate is answered with the
-        id and sequence number of the first. A `batch` is counted as one.
+        id and sequence number of the first. A `batch` is counted as one. What was not
+        there before is added to `stored`.
         """
         ...
 

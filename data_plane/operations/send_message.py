@@ -116,7 +116,7 @@ async def _send(
 ) -> list[Sent]:
     queue, batch = queue_of(call), operation != "SendMessage"
     if not call.invocation_id:
-        return await engine.send(queue, call.sender, messages, batch=batch)
+        return await engine.send(queue, call.sender, messages, batch=batch, stored=call.stored)
     return await engine.send(
         queue,
         call.sender,
@@ -124,6 +124,7 @@ async def _send(
         call=_call_hash(operation, call, queue, messages),
         repeated=call.attempt > 1,
         batch=batch,
+        stored=call.stored,
     )
 
 
@@ -170,7 +171,7 @@ def _too_long(queue: Queue, verdict: str) -> RefusedError:
 
 def _measure_send(params: Params, _output: Params) -> Work:
     size = rendered_size_bytes(params["MessageBody"], params.get("MessageAttributes"))
-    return Work(messages=1, size=size)
+    return Work(messages=1, size=size, sent=True)
 
 
 def _measure_send_batch(params: Params, output: Params) -> Work:
@@ -180,4 +181,5 @@ def _measure_send_batch(params: Params, output: Params) -> Work:
         for entry in params["Entries"]
         if entry["Id"] in sent
     )
-    return Work(messages=len(sent), size=sum(sizes), failed_entries=len(output.get("Failed", ())))
+    failed = len(output.get("Failed", ()))
+    return Work(messages=len(sent), size=sum(sizes), failed_entries=failed, sent=True)

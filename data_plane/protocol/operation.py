@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from data_plane.core.caller import Caller
+from data_plane.core.message import Stored
 from data_plane.core.queue import Queue
 from data_plane.protocol.shapes import Structure
 
@@ -21,7 +22,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     that name one. `base_url` is the scheme and host that the caller used, for queue URLs.
     `invocation_id` and `attempt` (1: first) tell a repeated call of an SDK apart from a new one;
     the id is "" where the client does not send it. `authorised`: policies allow the call, also
-    where it is about another account's queue.
+    where it is about another account's queue. A send notes in `stored` what it added to the queue.
     """
 
     request_id: str
@@ -35,6 +36,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     attempt: int = 1
     caller: Caller | None = None
     authorised: bool = False
+    stored: Stored = msgspec.field(default_factory=Stored)
 
     @property
     def sender(self) -> str:
@@ -66,13 +68,14 @@ PermissionsOf = Callable[[str, str, Params], Awaitable[Sequence[Permission]]]
 class Work(NamedTuple):
     """What a successful call did, for metering.
 
-    `messages` were sent, received or deleted; `size` is the bytes of those sent or received;
-    `failed_entries` of a batch were not.
+    `messages` were sent, received or deleted, duplicates included; `size` is the bytes of those
+    sent or received; `failed_entries` of a batch were not. `sent`: it is a call that sends.
     """
 
     messages: int = 0
     size: int = 0
     failed_entries: int = 0
+    sent: bool = False
 
 
 def no_work(_params: Params, _output: Params) -> Work:

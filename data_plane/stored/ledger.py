@@ -4,8 +4,10 @@ docs/storage.md, "Ledger of sends".
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from data_plane.core.message import Stored
 from data_plane.core.queue import Queue
 from data_plane.ports import Cell, Item, Key, Tally, Value
 from data_plane.stored.keys import be64
@@ -29,6 +31,32 @@ class SentCall(NamedTuple):
     units: int
     messages: int
     size_bytes: int
+
+
+@dataclass(eq=False, slots=True)
+class CallToSend:
+    """A call on its way into the queue, in one write or in several.
+
+    One of the writes that store its messages counts it: their `counter`.
+    """
+
+    batch: bool
+    units: int
+    stored: Stored
+    counter: object = None
+
+    def share(self, writer: object, messages: int, size_bytes: int) -> SentCall:
+        """What a write says of the call: the first that has anything to store counts it."""
+        if self.counter is None or self.counter is writer:
+            self.counter = writer if messages else None
+        units = self.units if self.counter is writer and messages else 0
+        return SentCall(self.batch, units, messages, size_bytes)
+
+    def note(self, share: SentCall) -> None:
+        """The write of this share took effect."""
+        self.stored.messages += share.messages
+        self.stored.size_bytes += share.size_bytes
+        self.stored.counted = self.stored.counted or share.units > 0
 
 
 class LedgerRow(NamedTuple):

@@ -15,16 +15,15 @@ from data_plane.usage.record import (
     status_class,
 )
 
-SENDS: Final = frozenset({"SendMessage", "SendMessageBatch"})
 RECEIVE: Final = "ReceiveMessage"
-_OK: Final = 200
 
 _K = TypeVar("_K")
 
-_Seen = tuple[int, str, str, str, str, str, str, str, int, str, str]
-"""Minute, account, region, queue, operation, principal, access key, client, status, code, cell.
+_Seen = tuple[int, str, str, str, str, str, str, str, int, str, str, bool]
+"""Minute, account, region, queue, operation, principal, access key, client, status, code, cell,
+and whether there were messages.
 
-The cell is "" where no message was sent, received or deleted."""
+The cell is "" but where what is stored says that the request is one."""
 
 _Access = tuple[int, str, str, str, str, str, str, str, int, str]
 """The same without the cell."""
@@ -63,8 +62,8 @@ class Totals(NamedTuple):
 class Counting:
     """Sums up answered requests until they are taken.
 
-    Sends that stored something in one of the cells with `ledgers` are counted there, and here as
-    accesses only.
+    Sends that are counted by what they stored in one of the cells with `ledgers` are counted there,
+    and here as accesses only.
     """
 
     def __init__(self, ledgers: Collection[str]) -> None:
@@ -88,7 +87,8 @@ class Counting:
             served.client.rpartition(":")[0],
             served.status,
             served.code,
-            served.cell if served.messages else "",
+            served.cell if served.counted else "",
+            served.messages > 0,
         )
         size = served.bytes
         sums = self._sums.get(seen)
@@ -96,8 +96,8 @@ class Counting:
             sums = self._sums[seen] = [0, 0, 0, 0, 0]
         sums[0] += 1
         sums[1] += 1 if size <= UNIT_BYTES else -(-size // UNIT_BYTES)
-        sums[2] += served.messages
-        sums[3] += size
+        sums[2] += served.messages - served.duplicates
+        sums[3] += size - served.duplicate_bytes
         sums[4] += served.failed_entries
 
     def take(self) -> Totals:
@@ -106,14 +106,14 @@ class Counting:
         totals = Totals({}, {})
         for seen, sums in taken.items():
             minute, account, region, queue, operation, principal, key = seen[:7]
-            client, answered, code, cell = seen[7:]
+            client, answered, code, cell, some = seen[7:]
             region, client = region[:NAME_CHARS_MAX], client[:NAME_CHARS_MAX]
             status = answered - answered % 100  # classes alone are recorded
             who = (minute, account, region, queue, operation, principal, key, client, status, code)
             _add(totals.access, who, sums)
-            if cell in self._ledgers and operation in SENDS and answered == _OK:
+            if cell in self._ledgers:
                 continue
-            empty = operation == RECEIVE and not sums[2]
+            empty = operation == RECEIVE and not some
             what = (minute, account, region, queue, operation, status, code, empty)
             _add(totals.usage, what, sums)
         return totals

@@ -61,11 +61,12 @@ def totals(records: list[UsageRecord]) -> Counter[tuple[Any, ...]]:
 def singles(answers: list[Served]) -> Counter[tuple[Any, ...]]:
     sums: Counter[tuple[Any, ...]] = Counter()
     for one in answers:
-        if one.cell == CELL and one.operation in SENDS and one.status == 200 and one.messages:
+        if one.cell == CELL and one.counted:
             continue
         key = (one.finished_us // 60_000_000, one.queue, one.operation, f"{one.status // 100}xx")
         units = max(1, (one.bytes + 65_535) // 65_536)
-        amounts = (1, units, one.messages, one.bytes, one.failed_entries)
+        messages, size = one.messages - one.duplicates, one.bytes - one.duplicate_bytes
+        amounts = (1, units, messages, size, one.failed_entries)
         sums.update({(*key, place): amount for place, amount in enumerate(amounts)})
     return +sums
 
@@ -76,8 +77,11 @@ ANSWERS = st.builds(
     queue=st.sampled_from(["", "q", "r"]),
     status=st.sampled_from([200, 400, 403, 503]),
     finished_us=st.integers(0, 180_000_000),
-    messages=st.integers(0, 10),
-    bytes=st.integers(0, 1 << 20),
+    messages=st.integers(5, 10),
+    bytes=st.integers(5, 1 << 20),
+    duplicates=st.integers(-5, 5).map(lambda many: max(many, 0)),
+    duplicate_bytes=st.integers(0, 5),
+    counted=st.booleans(),
     failed_entries=st.integers(0, 10),
     cell=st.sampled_from(["", CELL]),
     client=st.sampled_from(["10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1"]),

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from data_plane.core import receipt_handle
 from data_plane.core.browsing import DELAYED, Browsed, Page
 from data_plane.core.errors import RECEIPT_HANDLE_IS_INVALID, RefusedError
-from data_plane.core.message import Delivery, Message, Outgoing, Sent
+from data_plane.core.message import Delivery, Message, Outgoing, Sent, Stored
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.frontend.front_end import FrontEnd
@@ -87,6 +87,7 @@ class FakeBag:
         call: bytes = b"",
         repeated: bool = False,
         batch: bool = False,
+        stored: Stored | None = None,
     ) -> list[Sent]:
         if self.broken:
             raise self.broken
@@ -94,6 +95,10 @@ class FakeBag:
         assert queue.name in {"orders", "orders.fifo"}
         self.sends.append((call, repeated))
         self.outgoing += messages
+        if stored is not None:
+            stored.messages = 0 if repeated else len(messages)
+            stored.size_bytes = 0 if repeated else sum(message.size for message in messages)
+            stored.counted = not repeated
         sent = []
         for message in messages:
             sequence = len(self.messages) + 1 if queue.fifo else 0

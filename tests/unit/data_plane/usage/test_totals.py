@@ -41,7 +41,8 @@ def test_sends_that_a_ledger_has_are_left_to_it() -> None:
     counting = Counting({"a"})
     for cell in ("a", "b"):
         for operation in ("SendMessage", "SendMessageBatch", "DeleteMessage"):
-            counting.served(served(operation, cell=cell, messages=1))
+            sends = operation != "DeleteMessage"
+            counting.served(served(operation, cell=cell, messages=1, counted=sends))
     counting.served(served("SendMessageBatch", cell="a", failed_entries=3))
     counting.served(served("SendMessage", cell="a", status=400, code="InvalidMessageContents"))
     totals = counting.take()
