@@ -1,12 +1,13 @@
 """Who did what: access records (docs/usage.md), summed up, with those who were refused."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from glue_jobs.places import Place
+from glue_jobs.records import Kind
 
 FOLDER: Final = "access/"
 SCHEMA: Final = "tidegate.access/1"
@@ -26,19 +27,21 @@ DENIALS: Final = frozenset(
 )
 """Codes of requests that were refused for who asked."""
 
-_NUMBERS: Final = ("number", "minute", "requests")
+_NUMBERS: Final = {"number": 1, "minute": 0, "requests": 1}
+_TEXT_CHARS_MAX: Final = 2048
+"""An ARN has as many."""
+
+ACCESS: Final = Kind(FOLDER, SCHEMA, COLUMNS, _NUMBERS, _TEXT_CHARS_MAX)
 SPARK_SCHEMA: Final = StructType(
     [StructField(name, LongType() if name in _NUMBERS else StringType()) for name in COLUMNS]
 )
 
 
-def read_access(session: SparkSession, place: Place) -> DataFrame:
-    """The access records of a usage place, each once."""
-    names = [found.name for found in place.list(FOLDER) if found.name.endswith(".parquet")]
-    if not names:
+def read_access(session: SparkSession, urls: Sequence[str]) -> DataFrame:
+    """The access records of screened files, each once."""
+    if not urls:
         return session.createDataFrame([], SPARK_SCHEMA)
-    records = session.read.schema(SPARK_SCHEMA).parquet(*(f"{place.url}/{name}" for name in names))
-    return records.where(f.col("schema") == SCHEMA).dropDuplicates(["writer", "number"])
+    return session.read.schema(SPARK_SCHEMA).parquet(*urls).dropDuplicates(["writer", "number"])
 
 
 def who_did_what(records: DataFrame) -> DataFrame:

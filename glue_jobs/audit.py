@@ -1,8 +1,8 @@
 """The audit: exports of a cell, and usage, against each other; a report that names what differs."""
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import Any, Final
 
@@ -11,14 +11,11 @@ from pyspark.sql import functions as f
 
 from glue_jobs import access, audit_report, conservation, evidence
 from glue_jobs.arguments import Argument, JobError, read
+from glue_jobs.audit_inputs import Told, Usage, missing_numbers, no_usage, put_aside, read_usage
 from glue_jobs.conservation import ERRORS, QUEUE, Window
-from glue_jobs.exports import Export, Refused, find_exports, observations
-from glue_jobs.identities import Run
+from glue_jobs.exports import TRACES_KEPT_US, Export, find_exports, gaps_between, observations
 from glue_jobs.places import Place, place_of
-from glue_jobs.records import RECORDS
-from glue_jobs.screening import screen
-from glue_jobs.session import open_session
-from glue_jobs.usage import read_records
+from glue_jobs.session import LITTLE_BYTES, open_session
 
 ARGUMENTS: Final = (
     Argument("exports", "Folder or s3://bucket/prefix with exports of a cell."),
@@ -30,9 +27,6 @@ ARGUMENTS: Final = (
 FINDINGS_MAX: Final = 100_000
 """Named in the report; all are counted."""
 
-TRACES_KEPT_US: Final = 3 * 86_400_000_000
-"""For so long a cell keeps traces: an export that comes sooner has all that was ever sent."""
-
 _US_PER_MINUTE: Final = 60_000_000
 
 
@@ -42,30 +36,7 @@ class Ledger:
 
     rows: DataFrame
     began_minute: int
-    gaps: tuple[tuple[str, int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What was read of a usage place."""
-
-    records: DataFrame
-    access: DataFrame
-    runs: tuple[Run, ...]
-    refused: tuple[Refused, ...]
-
-
-def read_usage(session: SparkSession, place: Place) -> Usage:
-    """Records, each once; files that are none are left out, with their reasons."""
-    screened = [screen(place, found) for found in place.list(RECORDS)]
-    good = [its for its in screened if not its.reason]
-    records = read_records(session, [f"{place.url}/{its.name}" for its in good])
-    return Usage(
-        records.dropDuplicates(["writer", "number"]),
-        access.read_access(session, place),
-        tuple(run for its in good for run in its.runs),
-        tuple(Refused(its.name, its.reason) for its in screened if its.reason),
-    )
+    told: tuple[Told, ...]
 
 
 def ledger_of(items: DataFrame, usage: Usage) -> Ledger | None:
@@ -73,25 +44,17 @@ def ledger_of(items: DataFrame, usage: Usage) -> Ledger | None:
     mark = evidence.ledger_mark(items)
     if mark is None:
         return None
-    writer, last, began_minute = mark
-    recorded = usage.records.where((f.col("writer") == writer) & (f.col("number") <= last)).select(
-        "minute", *QUEUE, "messages"
-    )
+    recorded = usage.records.where(
+        (f.col("writer") == mark.writer) & (f.col("number") <= mark.last)
+    ).select("minute", *QUEUE, "messages")
     rows = evidence.ledger_rows(items)
-    return Ledger(recorded.unionByName(rows), began_minute, _missing(usage.runs, writer, last))
-
-
-def _missing(runs: Iterable[Run], writer: str, last: int) -> tuple[tuple[str, int, int], ...]:
-    """Ranges of a writer's numbers, up to the last, that no file has."""
-    missing = []
-    reached = 0
-    for run in sorted(run for run in runs if run.writer == writer):
-        if run.first > reached + 1:
-            missing.append((writer, reached + 1, min(run.first - 1, last)))
-        reached = max(reached, run.last)
-    if reached < last:
-        missing.append((writer, reached + 1, last))
-    return tuple(gap for gap in missing if gap[1] <= gap[2])
+    told = [
+        Told("ledger_gap", last - first + 1, f"records {first} to {last} of {mark.writer}")
+        for first, last in missing_numbers(usage.runs, mark.writer, mark.last)
+    ]
+    if not mark.is_present:
+        told.append(Told("ledger_gap", 1, f"the cell has no ledger {mark.writer} any more"))
+    return Ledger(recorded.unionByName(rows), mark.began_minute, tuple(told))
 
 
 def window_of(exports: Sequence[Export], ledger: Ledger | None) -> Window:
@@ -110,9 +73,9 @@ def audit(
     seen = observations(session, place, exports).cache()
     items = evidence.latest(seen).cache()
     definitions = evidence.definitions(seen).cache()
-    done = evidence.done(items).cache()
     ledger = ledger_of(items, usage)
     window = window_of(exports, ledger)
+    done = evidence.done(items, seen, window.as_of_us).cache()
     messages = evidence.messages(evidence.segments(items))
     fated = conservation.fates(messages, done, definitions, window).cache()
     counted = conservation.conservation(fated).cache()
@@ -121,12 +84,15 @@ def audit(
         *conservation.by_message(fated, done, definitions),
         *conservation.by_move(fated),
         *_removed_unread(items),
+        conservation.by_item(evidence.changed(seen), definitions),
     ]
     if ledger is not None:
         differences = conservation.sends(fated, ledger.rows, window)
         found += conservation.by_minute(differences, fated)
         if window.from_minute == ledger.began_minute:
             found.append(conservation.by_fifo_moves(fated, ledger.rows))
+    elif usage.runs:
+        found.append(conservation.by_metered_sends(compared, is_whole=_is_whole(usage, fated)))
     if usage.runs:
         found.append(conservation.by_meter(compared))
     findings = reduce(DataFrame.unionByName, found).cache()
@@ -135,13 +101,19 @@ def audit(
         "from_minute": window.from_minute,
         "exports": [[its.name, its.as_of_us, its.is_full] for its in exports],
         "has_ledger": ledger is not None,
-        "ledger_gaps": [list(gap) for gap in ledger.gaps] if ledger is not None else [],
+        "told": [asdict(its) for its in (*usage.told, *(ledger.told if ledger else ()))],
         "conservation": _rows(counted),
         "metered": _rows(compared),
         "findings": _rows(findings.orderBy(*conservation.FINDING).limit(FINDINGS_MAX)),
         "findings_total": findings.count(),
         "access": _rows(access.who_did_what(usage.access)),
     }
+
+
+def _is_whole(usage: Usage, fated: DataFrame) -> bool:
+    """Whether usage has the answers to all sends of these messages."""
+    first = fated.agg(f.min("minute")).collect()[0][0]
+    return usage.from_minute >= 0 and (first is None or usage.from_minute <= first)
 
 
 def _removed_unread(items: DataFrame) -> list[DataFrame]:
@@ -175,22 +147,30 @@ def run(options: Mapping[str, str], session: SparkSession) -> audit_report.Repor
     Raises JobError.
     """
     place = place_of(options["exports"])
-    whole, refused = find_exports(place)
+    whole, refused, strays = find_exports(place)
     exports = of_one_table(whole, options["table"])
-    usage = _no_usage(session)
+    usage, out = no_usage(session), place_of(options["out"])
     if options["usage"]:
-        usage = read_usage(session, place_of(options["usage"]))
+        usage_place = place_of(options["usage"])
+        usage = read_usage(session, usage_place)
+        put_aside(usage, usage_place, out)
     report = audit(session, place, exports, usage)
-    not_read = [[its.name, its.reason] for its in (*refused, *usage.refused)]
-    report = audit_report.completed(report, not_read, ERRORS)
-    return {**report, "folder": audit_report.put(place_of(options["out"]), report)}
+    told = [
+        *(Told("not_read", 1, f"{its.name}: {its.reason}") for its in refused),
+        *(Told("export_gap", 1, gap) for gap in gaps_between(exports)),
+        *(Told("stray", 1, f"{name}: it belongs to no export") for name in strays),
+    ]
+    report["told"] += [asdict(its) for its in told]
+    report = audit_report.completed(report, ERRORS)
+    return {**report, "folder": audit_report.put(out, report)}
 
 
 def main(argv: Sequence[str]) -> int:
     """Audit; the exit code is 1 where something should not be so, 2 where nothing was read."""
     options = read(ARGUMENTS, argv)
     try:
-        report = run(options, open_session("audit"))
+        size_bytes = sum(found.bytes for found in place_of(options["exports"]).list(""))
+        report = run(options, open_session("audit", is_little=size_bytes < LITTLE_BYTES))
     except JobError as error:
         print(f"audit: {error}", file=sys.stderr)  # noqa: T201 - a job tells its log
         return 2
@@ -198,11 +178,6 @@ def main(argv: Sequence[str]) -> int:
     told = f"audit: {report['errors']} errors, {report['notes']} notes: {page}"
     print(told)  # noqa: T201 - a job tells its log
     return 1 if report["errors"] else 0
-
-
-def _no_usage(session: SparkSession) -> Usage:
-    records = read_records(session, [])
-    return Usage(records, session.createDataFrame([], access.SPARK_SCHEMA), (), ())
 
 
 if __name__ == "__main__":

@@ -36,35 +36,23 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 Report = dict[str, Any]
 
 
-def completed(
-    report: Mapping[str, Any], not_read: Sequence[Sequence[str]], errors: Iterable[str]
-) -> Report:
-    """With what was not read and what is missing of the ledger as findings, and with counts."""
+def completed(report: Mapping[str, Any], errors: Iterable[str]) -> Report:
+    """With what was told of the audit's own inputs as findings, too, and with counts."""
     kinds = frozenset(errors)
-    findings = [
-        *(_finding("not_read", 1, f"{name}: {reason}") for name, reason in not_read),
-        *(
-            _finding("ledger_gap", last - first + 1, f"records {first} to {last} of {writer}")
-            for writer, first, last in report["ledger_gaps"]
-        ),
-        *report["findings"],
-    ]
+    nobody = dict.fromkeys(FINDING)
+    findings = [*({**nobody, **its} for its in report["told"]), *report["findings"]]
     told = [{"severity": "error" if its["kind"] in kinds else "note", **its} for its in findings]
     told.sort(key=lambda its: its["severity"])
     unnamed = report["findings_total"] - len(report["findings"])
     wrong = sum(its["severity"] == "error" for its in told)
     return {
-        **report,
+        **{name: value for name, value in report.items() if name != "told"},
         "schema": SCHEMA,
         "findings": told,
         "findings_not_named": unnamed,
         "errors": wrong + unnamed,
         "notes": len(told) - wrong,
     }
-
-
-def _finding(kind: str, count: int, detail: str) -> dict[str, Any]:
-    return {**dict.fromkeys(FINDING), "kind": kind, "count": count, "detail": detail}
 
 
 def put(place: Place, report: Report) -> str:

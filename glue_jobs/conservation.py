@@ -28,6 +28,8 @@ ERRORS: Final = frozenset(
     {
         *("lost", "stored_twice", "not_sent", "sent_and_not_seen", "deleted_and_never_seen"),
         *("copy_missing", "copy_without_source", "ledger_gap", "not_read", "removed_unread"),
+        *("changed", "removed_and_stored", "deletion_forgotten", "export_gap", "usage_gap"),
+        *("access_gap", "record_differs"),
     }
 )
 """Kinds of findings that should not be; the others say what users did, or what nobody knows."""
@@ -150,6 +152,16 @@ def by_message(fated: DataFrame, done: DataFrame, definitions: DataFrame) -> lis
                 "lives - 1",
             ),
             Rule(
+                "removed_and_stored",
+                "is_traced and is_present and not came_by_move",
+                "'the cell has a trace of its removal, and the message, too'",
+            ),
+            Rule(
+                "deletion_forgotten",
+                "lives = 0 and is_live",
+                "'by an earlier export it is done, and nothing says so any more'",
+            ),
+            Rule(
                 "queue_unknown",
                 "is_live is null and fate = 'stored'",
                 "'no export has the definition of its queue'",
@@ -160,6 +172,12 @@ def by_message(fated: DataFrame, done: DataFrame, definitions: DataFrame) -> lis
             Rule("deleted_and_never_seen", "true", "'a state says it is done, and no item has it'"),
         ),
     ]
+
+
+def by_item(changed: DataFrame, definitions: DataFrame) -> DataFrame:
+    """Items that are written once, and were not the same in all exports (evidence.changed)."""
+    its = changed.join(f.broadcast(definitions.select("uid", *QUEUE)), "uid", "left")
+    return told(its, Rule("changed", "true", "array_join(told, '; then, or before: ')"))
 
 
 def by_move(fated: DataFrame) -> list[DataFrame]:
@@ -268,6 +286,31 @@ def metered(usage: DataFrame, counted: DataFrame) -> DataFrame:
 def _messages_of(*operations: str) -> Column:
     its = f.col("operation").isin(*operations)
     return f.sum(f.when(its, f.col("messages")).otherwise(0))
+
+
+def by_metered_sends(compared: DataFrame, *, is_whole: bool) -> DataFrame:
+    """Sends that were answered against messages, where no ledger has what was sent.
+
+    `is_whole` says that usage has every answer: then there can be no more messages than that.
+    """
+    facts = "concat(metered_sent, ' sends answered, ', sent, ' messages seen: {}')"
+    return told(
+        compared,
+        Rule(
+            "not_sent" if is_whole else "sends_not_metered",
+            "sent > metered_sent",
+            facts.format(
+                "nobody sent the others" if is_whole else "usage has gaps, or is not complete yet"
+            ),
+            "sent - metered_sent",
+        ),
+        Rule(
+            "sends_without_message",
+            "sent < metered_sent",
+            facts.format("repeated calls and duplicates, or what vanished before any export"),
+            "metered_sent - sent",
+        ),
+    )
 
 
 def by_meter(compared: DataFrame) -> DataFrame:

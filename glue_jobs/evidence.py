@@ -6,6 +6,7 @@ traces both of what was removed since (docs/storage.md). So two looks at a cell 
 message by message, whatever happened between them.
 """
 
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
@@ -90,6 +91,7 @@ def segments(items: DataFrame) -> DataFrame:
             f.coalesce(sent_us, number("t")).alias("sent_us"),
             f.when(is_trace, number("u")).otherwise(number("x")).alias("expires_s"),
             f.when(is_trace, text("c")).when(f.col("is_gone"), removed).alias("cause"),
+            is_trace.alias("is_traced"),
             (f.col("is_present") & ~is_trace).alias("is_present"),
             (_is_moved_block() | is_dead_letter | (number("j") == 1)).alias("came_by_move"),
             f.when(~is_trace, _hex(f.col("sort"))).alias("stored_under"),
@@ -127,6 +129,7 @@ def messages(of: DataFrame) -> DataFrame:
             f.max("expires_s").alias("expires_s"),
             f.max("cause").alias("cause"),
             f.max("is_present").alias("is_present"),
+            f.max("is_traced").alias("is_traced"),
             f.max("came_by_move").alias("came_by_move"),
             f.max("id").alias("id"),
             f.count_distinct("stored_under").alias("times_stored"),
@@ -134,33 +137,70 @@ def messages(of: DataFrame) -> DataFrame:
     )
 
 
-def done(items: DataFrame) -> DataFrame:
+def done(items: DataFrame, seen: DataFrame, as_of_us: int) -> DataFrame:
     """Messages of which states, or traces of states, say that they are done, by PLACE.
 
     `moved` is "d" for a dead letter, "r" for a redriven message, null for a deleted one; `lives`
-    says how often: a state that was removed and made again is another one.
+    says how often: a state that was removed and made again is another one. It is 0 where only
+    an earlier export says so, though the state's time to live is not over.
     """
     letter = _letter()
     is_trace = letter == _TRACE
+    expired = f.coalesce(number("x") * 1_000_000 <= as_of_us, f.expr("false"))
     states = items.where(letter.isin("S", "F") | (is_trace & (text("k") == "d")))
+    last = _done_by(states, (is_trace | f.col("is_present") | expired).cast("int"))
+    earlier = _done_by(seen.where(letter.isin("S", "F")), f.lit(0))
     return (
-        states.select(
-            _uid().alias("uid"),
-            _lane().alias("lane"),
-            _hex(f.when(is_trace, octets("b")).otherwise(f.col("sort"))).alias("block"),
-            (is_trace | f.col("is_present")).cast("int").alias("life"),
-            numbers("gd").alias("gd"),
-            numbers("gr").alias("gr"),
-            f.explode(numbers("d")).alias("index"),
-        )
-        .withColumn(
-            "moved",
-            f.when(f.array_contains("gd", f.col("index")), "d").when(
-                f.array_contains("gr", f.col("index")), "r"
-            ),
-        )
+        last.unionByName(earlier)
         .groupBy(*PLACE)
         .agg(f.max("moved").alias("moved"), f.sum("life").alias("lives"))
+    )
+
+
+def _done_by(states: DataFrame, life: Column) -> DataFrame:
+    block = f.when(_letter() == _TRACE, octets("b")).otherwise(f.col("sort"))
+    moved = f.when(f.array_contains("gd", f.col("index")), "d").when(
+        f.array_contains("gr", f.col("index")), "r"
+    )
+    return states.select(
+        _uid().alias("uid"),
+        _lane().alias("lane"),
+        _hex(block).alias("block"),
+        life.alias("life"),
+        numbers("gd").alias("gd"),
+        numbers("gr").alias("gr"),
+        f.explode(numbers("d")).alias("index"),
+    ).select(*PLACE, "life", moved.alias("moved"))
+
+
+def changed(seen: DataFrame) -> DataFrame:
+    """Segments, slots and traces of them of which two looks say different things.
+
+    They are written once. `index` is where the first look has them begin; `told` what each says.
+    """
+    letter = _letter()
+    is_log = letter == _LOG
+    block = f.when(is_log, f.lpad(f.lower(f.hex(number("b"))), 16, "0")).otherwise(
+        _hex(octets("b"))
+    )
+    its = f.concat_ws(
+        " ",
+        f.concat(f.coalesce(number("n"), f.lit(0)), f.lit(" messages from ")),
+        f.coalesce(number("i"), f.lit(0)),
+        f.concat(f.lit("of block "), f.coalesce(block, f.lit("?"))),
+        f.concat(f.lit("stamped "), f.coalesce(number("t"), f.lit(0))),
+        f.concat(f.coalesce(number("y"), f.lit(0)), f.lit(" bytes")),
+    )
+    return (
+        seen.where(letter.isin(_BAG, _LOG, _TRACE) & (text("k") == "s"))
+        .groupBy("partition", "sort")
+        .agg(
+            f.array_sort(f.collect_set(its)).alias("told"),
+            f.min_by(block, "as_of_us").alias("block"),
+            f.min_by(number("i"), "as_of_us").alias("index"),
+        )
+        .where(f.size("told") > 1)
+        .select(_uid().alias("uid"), _lane().alias("lane"), "block", "index", "told")
     )
 
 
@@ -235,14 +275,30 @@ def ledger_rows(items: DataFrame) -> DataFrame:
     )
 
 
-def ledger_mark(items: DataFrame) -> tuple[str, int, int] | None:
-    """The ledger's name as a writer, its last record's number, and the minute it began; or None."""
+@dataclass(frozen=True, slots=True)
+class LedgerMark:
+    """The ledger's name as a writer, its last record's number, and the minute it began.
+
+    `is_present` says whether the last export still has it.
+    """
+
+    writer: str
+    last: int
+    began_minute: int
+    is_present: bool
+
+
+def ledger_mark(items: DataFrame) -> LedgerMark | None:
+    """What the last export that has it says of the ledger; None where none ever had one."""
     found = (
-        items.where((f.col("partition") == "M|ledger") & f.col("is_present"))
-        .select(text("i"), number("n"), number("b"))
+        items.where(f.col("partition") == "M|ledger")
+        .select(text("i"), number("n"), number("b"), "is_present")
         .collect()
     )
-    return (str(found[0][0]), int(found[0][1] or 0), int(found[0][2])) if found else None
+    if not found:
+        return None
+    writer, last, began_minute, is_present = found[0]
+    return LedgerMark(str(writer), int(last or 0), int(began_minute), bool(is_present))
 
 
 def moved_block(uid: str, lane: str, block: str) -> str:

@@ -8,11 +8,12 @@ with its old image alone: that is how messages that a table's TTL took leave the
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
+from itertools import pairwise
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,12 +22,20 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from glue_jobs.arguments import JobError
 from glue_jobs.places import Place
+from glue_jobs.verifier import DIGESTS
 
 ROOT: Final = "AWSDynamoDB/"
 SUMMARY: Final = "manifest-summary.json"
 FORMAT: Final = "DYNAMODB_JSON"
 FULL: Final = "FULL_EXPORT"
 INCREMENTAL: Final = "INCREMENTAL_EXPORT"
+
+_DAY_US: Final = 86_400_000_000
+TRACES_KEPT_US: Final = 3 * _DAY_US
+"""For so long a cell keeps traces: an export that comes sooner has all that was ever sent."""
+
+_BESIDE_DATA: Final = ("manifest-", "_started")
+"""What the names of an export's files begin with that have no items in them."""
 
 ATTRIBUTES: Final = (
     *("pk", "sk", "v", "k", "t", "b", "i", "n", "y", "l", "x", "j", "d", "gd", "gr"),
@@ -77,6 +86,8 @@ class Export:
     from_us: int
     is_full: bool
     files: tuple[ExportFile, ...]
+    has_traces: bool = False
+    """Whether it is of an embedded cell, which keeps traces of what it removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +98,15 @@ class Refused:
     reason: str
 
 
-def find_exports(place: Place) -> tuple[list[Export], list[Refused]]:
-    """The exports in a place by their moments, and those that are not whole."""
+def find_exports(place: Place) -> tuple[list[Export], list[Refused], list[str]]:
+    """The exports in a place by their moments, those that are not whole, and what is none's."""
+    names = [found.name for found in place.list("")]
     exports: list[Export] = []
     refused: list[Refused] = []
-    for found in place.list(""):
-        if not found.name.endswith(f"/{SUMMARY}") or ROOT not in found.name:
+    for summary in names:
+        if not summary.endswith(f"/{SUMMARY}") or ROOT not in summary:
             continue
-        name = found.name.removesuffix(f"/{SUMMARY}")
+        name = summary.removesuffix(f"/{SUMMARY}")
         try:
             export = _read_manifest(place, name)
             _check_files(place, export)
@@ -103,16 +115,43 @@ def find_exports(place: Place) -> tuple[list[Export], list[Refused]]:
         else:
             exports.append(export)
     exports.sort(key=lambda export: (export.as_of_us, not export.is_full, export.name))
-    return exports, refused
+    return exports, refused, _strays(names, exports, refused)
+
+
+def _strays(
+    names: Iterable[str], exports: Iterable[Export], refused: Iterable[Refused]
+) -> list[str]:
+    data = {file.name for export in exports for file in export.files}
+    own = [f"{export.name}/{what}" for export in exports for what in _BESIDE_DATA]
+    of_known = (DIGESTS, *own, *(f"{each.name}/" for each in refused))
+    return [name for name in names if name not in data and not name.startswith(of_known)]
+
+
+def gaps_between(exports: Sequence[Export]) -> list[str]:
+    """Times of one table or cell that no export covers, each as a line."""
+    gaps = []
+    for before, export in pairwise(exports):
+        passed_us = export.as_of_us - before.as_of_us
+        if not export.is_full and export.from_us > before.as_of_us:
+            gaps.append(f"{export.name} begins after {before.name} ended: one is missing")
+        elif export.is_full and export.has_traces and passed_us > TRACES_KEPT_US:
+            days = passed_us / _DAY_US
+            gaps.append(f"{export.name} is {days:.1f} days after {before.name}: traces are gone")
+    return gaps
 
 
 def _read_manifest(place: Place, name: str) -> Export:
-    summary = json.loads(place.read(f"{name}/{SUMMARY}"))
+    content = place.read(f"{name}/{SUMMARY}")
+    summary = json.loads(content)
     if summary["outputFormat"] != FORMAT:
         raise ValueError(f"its format is {summary['outputFormat']}, not {FORMAT}")
     before = name[: name.index(ROOT)]
     key = str(summary["manifestFilesS3Key"])
-    lines = place.read(before + key[key.index(ROOT) :]).splitlines()
+    listed = place.read(before + key[key.index(ROOT) :])
+    if "tidegate" in summary:
+        _check_sum(place, f"{name}/{SUMMARY}", content)
+        _check_sum(place, before + key[key.index(ROOT) :], listed)
+    lines = listed.splitlines()
     files = []
     for line in map(json.loads, lines):
         data = str(line["dataFileS3Key"])
@@ -129,6 +168,7 @@ def _read_manifest(place: Place, name: str) -> Export:
         from_us=0 if is_full else _us(summary, "exportFromTime"),
         is_full=is_full,
         files=tuple(files),
+        has_traces=bool(own),
     )
 
 
@@ -142,11 +182,19 @@ def _us(summary: dict[str, Any], *names: str) -> int:
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
+def _check_sum(place: Place, name: str, content: bytes) -> None:
+    said = place.read(f"{name.removesuffix('.json')}.checksum").decode().strip()
+    if said != _md5(content):
+        raise ValueError(f"{name} is not what its checksum says")
+
+
+def _md5(content: bytes) -> str:
+    return base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
+
+
 def _check_files(place: Place, export: Export) -> None:
     def check(file: ExportFile) -> None:
-        content = place.read(file.name)
-        found = base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
-        if found != file.md5:
+        if _md5(place.read(file.name)) != file.md5:
             raise ValueError(f"{file.name} is not the file of the manifest")
 
     with ThreadPoolExecutor(_READERS) as readers:

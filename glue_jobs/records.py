@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, get_type_hints
 
@@ -35,6 +36,26 @@ WRITER: Final = re.compile(r"[0-9a-f]{16}")
 ACCOUNT: Final = re.compile(r"([0-9]{12})?")
 TEXT_CHARS_MAX: Final = 128
 
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of numbered records that lie in objects of an hour each: what is right in them."""
+
+    folder: str
+    schema: str
+    columns: tuple[str, ...]
+    numbers_min: Mapping[str, int]
+    """The columns that are integers, and the least that each may be; all others are texts."""
+    text_chars_max: int
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The columns that are texts."""
+        return tuple(name for name in self.columns if name not in self.numbers_min)
+
+
+USAGE: Final = Kind(RECORDS, SCHEMA, COLUMNS, NUMBERS_MIN, TEXT_CHARS_MAX)
+
 _FILED: Final = re.compile(r"date=(\d{4}-\d{2}-\d{2})/hour=([01]\d|2[0-3])/([0-9a-f]{64})\.parquet")
 
 
@@ -47,9 +68,9 @@ class Filed:
     sha256: str
 
 
-def filed(name: str) -> Filed | None:
+def filed(name: str, folder: str = RECORDS) -> Filed | None:
     """What a name in a usage place says, or None for that of no object of records."""
-    found = _FILED.fullmatch(name.removeprefix(RECORDS))
+    found = _FILED.fullmatch(name.removeprefix(folder))
     return Filed(found.group(1), int(found.group(2)), found.group(3)) if found else None
 
 
@@ -64,6 +85,7 @@ class Mark:
     records: int
     closed: bool
     kind: str = "server"
+    access: int = 0
 
 
 def read_mark(content: bytes) -> Mark:

@@ -19,20 +19,8 @@ import pyarrow.parquet as pq
 
 from glue_jobs.identities import Run
 from glue_jobs.places import Found, Place
-from glue_jobs.records import (
-    ACCOUNT,
-    COLUMNS,
-    NUMBERS_MIN,
-    SCHEMA,
-    STATUSES,
-    TEXT_CHARS_MAX,
-    TEXTS,
-    WRITER,
-    Filed,
-    filed,
-)
+from glue_jobs.records import ACCOUNT, STATUSES, USAGE, WRITER, Filed, Kind, filed
 
-_FAMILY: Final = SCHEMA.partition("/")[0]
 _SUM_MAX: Final = 2.0**62
 _EPOCH_DAY: Final = date(1970, 1, 1)
 
@@ -63,10 +51,10 @@ class _NewerError(Exception):
     """The file has records of another version; the message is their schema."""
 
 
-def screen(place: Place, found: Found) -> Screened:
-    """What a file of a usage place holds."""
+def screen(place: Place, found: Found, kind: Kind = USAGE) -> Screened:
+    """What a file of a usage place holds, where records of this kind should be."""
     its = Screened(found.name, found.bytes)
-    where = filed(found.name)
+    where = filed(found.name, kind.folder)
     if where is None:
         return replace(its, reason="its name is not that of an object of records")
     content = place.read(found.name)
@@ -74,8 +62,8 @@ def screen(place: Place, found: Found) -> Screened:
     if its.sha256 != where.sha256:
         return replace(its, reason="its bytes do not hash to its name")
     try:
-        table = read_table(content)
-        _check(table, where)
+        table = read_table(content, kind)
+        _check(table, where, kind)
     except _NewerError as error:
         return replace(its, newer=str(error), reason=f"records of schema {error}")
     except _NoRecordsError as error:
@@ -84,48 +72,48 @@ def screen(place: Place, found: Found) -> Screened:
     return replace(its, rows=table.num_rows, runs=runs, repeats=repeats)
 
 
-def read_table(content: bytes) -> pa.Table:
+def read_table(content: bytes, kind: Kind = USAGE) -> pa.Table:
     """All of a file, decoded, texts as dictionaries.
 
     Arrow says what is wrong with a file by many kinds of errors.
     """
     try:
         columns = tuple(pq.read_schema(io.BytesIO(content)).names)
-        if columns != COLUMNS:
-            _of_other_version(content, columns)
+        if columns != kind.columns:
+            _of_other_version(content, columns, kind)
             raise _NoRecordsError("its columns are not those of records")
-        return pq.ParquetFile(io.BytesIO(content), read_dictionary=list(TEXTS)).read()
+        return pq.ParquetFile(io.BytesIO(content), read_dictionary=list(kind.texts)).read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _NoRecordsError(f"it is no Parquet file: {' '.join(str(error).split())}") from error
 
 
-def _of_other_version(content: bytes, columns: tuple[str, ...]) -> None:
+def _of_other_version(content: bytes, columns: tuple[str, ...], kind: Kind) -> None:
     if "schema" in columns:
         said = pq.ParquetFile(io.BytesIO(content)).read(["schema"]).column(0)
         for each in dict.fromkeys(said.to_pylist()):
-            _check_schema(each)
+            _check_schema(each, kind)
 
 
-def _check_schema(said: object) -> None:
-    if said == SCHEMA:
+def _check_schema(said: object, kind: Kind) -> None:
+    if said == kind.schema:
         return
-    if isinstance(said, str) and said.startswith(f"{_FAMILY}/"):
+    if isinstance(said, str) and said.startswith(f"{kind.schema.partition('/')[0]}/"):
         raise _NewerError(said)
     raise _NoRecordsError(f"a schema is {said!r}")
 
 
-def _check(table: pa.Table, where: Filed) -> None:
+def _check(table: pa.Table, where: Filed, kind: Kind) -> None:
     """Raise where a value is not within its bounds, by columns: rows are many."""
     if table.num_rows == 0:
         raise _NoRecordsError("it has no rows")
-    for name in COLUMNS:
+    for name in kind.columns:
         column = table.column(name)
         if column.null_count:
             raise _NoRecordsError(f"a {name} is null")
-        if name in TEXTS:
-            _check_texts(name, column)
+        if name in kind.numbers_min:
+            _check_numbers(name, column, kind.numbers_min[name])
         else:
-            _check_numbers(name, column)
+            _check_texts(name, column, kind)
     day = (date.fromisoformat(where.date) - _EPOCH_DAY).days
     first_minute = (day * 24 + where.hour) * 60
     bounds = pc.min_max(table.column("minute"))
@@ -133,14 +121,14 @@ def _check(table: pa.Table, where: Filed) -> None:
         raise _NoRecordsError("a minute is not in the hour of its name")
 
 
-def _check_texts(name: str, column: pa.ChunkedArray) -> None:
+def _check_texts(name: str, column: pa.ChunkedArray, kind: Kind) -> None:
     if not pa.types.is_dictionary(column.type) or not pa.types.is_string(column.type.value_type):
         raise _NoRecordsError(f"{name} is no text")
     right: Callable[[str], object] = _RIGHT.get(name, bool)
     for value in pc.unique(column).to_pylist():
         if name == "schema":
-            _check_schema(value)
-        elif len(value) > TEXT_CHARS_MAX or (name in _RIGHT and not right(value)):
+            _check_schema(value, kind)
+        elif len(value) > kind.text_chars_max or (name in _RIGHT and not right(value)):
             raise _NoRecordsError(f"a {name} is {value!r}")
 
 
@@ -151,13 +139,13 @@ _RIGHT: Final[dict[str, Callable[[str], object]]] = {
 }
 
 
-def _check_numbers(name: str, column: pa.ChunkedArray) -> None:
+def _check_numbers(name: str, column: pa.ChunkedArray, least_allowed: int) -> None:
     if not pa.types.is_int64(column.type):
         raise _NoRecordsError(f"{name} is no int64")
     if name not in {"number", "minute"} and pc.sum(column.cast(pa.float64())).as_py() > _SUM_MAX:
         raise _NoRecordsError(f"its {name} add up to more than 64 bits hold")
     least = pc.min_max(column)["min"].as_py()
-    if least < NUMBERS_MIN[name]:
+    if least < least_allowed:
         raise _NoRecordsError(f"a {name} is {least}")
 
 

@@ -30,6 +30,20 @@ RULES: Final[Mapping[str, str]] = {
 }
 """What results depend on, set in every session."""
 
+LITTLE_BYTES: Final = 32_000_000
+"""Compressed inputs below this are little data."""
+
+_LITTLE: Final[Mapping[str, str]] = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+"""For little data: what is compiled to be fast takes longer than it saves there."""
+
+_JAVA: Final = "-XX:+UseParallelGC"
+_JAVA_LITTLE: Final = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
+
 MEMORY_DEFAULT: Final = "3g"
 _JAVA_MIN: Final = 17
 _VERSION: Final = re.compile(r' version "(\d+)')
@@ -42,13 +56,12 @@ def open_session(
     *,
     memory: str = MEMORY_DEFAULT,
     cores: str = "*",
-    partitions: int = 4,
-    java: str = "-XX:+UseParallelGC",
+    is_little: bool = False,
 ) -> SparkSession:
     """A session: Glue's own where Glue runs this, else one of this process.
 
-    In local mode `memory` is the heap of the one Java process, which has all of Spark in it; `java`
-    are more options of that process.
+    In local mode `memory` is the heap of the one Java process, which has all of Spark in it.
+    `is_little` says that there is little data; results are the same.
 
     Raises JobError where there is no Java to run it.
     """
@@ -61,7 +74,8 @@ def open_session(
         # Executors are processes of their own, which import these modules.
         paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-        settings |= _local(memory, cores, partitions, java)
+        settings |= _local(memory, cores, _JAVA_LITTLE if is_little else _JAVA)
+    settings |= _LITTLE if is_little else {}
     for key, value in settings.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
@@ -69,14 +83,14 @@ def open_session(
     return session
 
 
-def _local(memory: str, cores: str, partitions: int, java: str) -> dict[str, str]:
+def _local(memory: str, cores: str, java: str) -> dict[str, str]:
     return {
         "spark.master": f"local[{cores}]",
         "spark.driver.memory": memory,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"{java} -Dlog4j2.configurationFile={_LOG.as_uri()}",
-        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.sql.shuffle.partitions": "4",
         "spark.sql.warehouse.dir": str(Path(gettempdir(), "spark-warehouse")),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

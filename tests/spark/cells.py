@@ -137,8 +137,12 @@ def write_export(  # noqa: PLR0913 - an export has that much
     *,
     table: str = "arn:aws:dynamodb:us-east-1:123456789012:table/tidegate",
     prefix: str = "",
+    cell: str = "",
 ) -> Path:
-    """Write an export as DynamoDB does; with `from_us` an incremental one. Its data file."""
+    """Write an export as DynamoDB does; with `from_us` an incremental one. Its data file.
+
+    With `cell` it is one of `tidegate export`: of this embedded cell.
+    """
     name = f"{as_of_us // 1000:014d}-0a1b2c3d"
     folder = root / prefix / "AWSDynamoDB" / name
     # DynamoDB puts the data of incremental exports beside the folders of all exports.
@@ -150,10 +154,9 @@ def write_export(  # noqa: PLR0913 - an export has that much
     content = gzip.compress("".join(json.dumps(line) + "\n" for line in told).encode(), mtime=0)
     file.write_bytes(content)
     key = f"{prefix}/" if prefix else ""
-    md5 = base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
     entry = {
         "itemCount": len(told),
-        "md5Checksum": md5,
+        "md5Checksum": _md5(content),
         "dataFileS3Key": key + file.relative_to(root / prefix).as_posix(),
     }
     (folder / "manifest-files.json").write_text(json.dumps(entry) + "\n")
@@ -169,8 +172,16 @@ def write_export(  # noqa: PLR0913 - an export has that much
     else:
         times = {"exportFromTime": _iso(from_us), "exportToTime": _iso(as_of_us)}
         summary |= {"exportType": "INCREMENTAL_EXPORT", **times}
+    if cell:
+        summary["tidegate"] = {"cell": cell, "as_of_us": as_of_us}
     (folder / "manifest-summary.json").write_text(json.dumps(summary))
+    for stem in ("manifest-summary", "manifest-files") if cell else ():
+        (folder / f"{stem}.checksum").write_text(_md5((folder / f"{stem}.json").read_bytes()))
     return file
+
+
+def _md5(content: bytes) -> str:
+    return base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
 
 
 def _iso(time_us: int) -> str:

@@ -7,8 +7,6 @@ from pyspark.sql import SparkSession
 
 from glue_jobs.session import open_session
 
-_LIGHT = "-XX:TieredStopAtLevel=1"
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What Spark's own Python warns of is no error of ours."""
@@ -18,10 +16,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def session() -> Iterator[SparkSession]:
-    """A session for little data: what is compiled for speed takes longer than it saves there."""
-    opened = open_session("tests", memory="1g", cores="2", partitions=2, java=_LIGHT)
-    opened.conf.set("spark.sql.adaptive.enabled", "false")
-    opened.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    opened.conf.set("spark.sql.codegen.wholeStage", "false")
+    """A session for little data."""
+    opened = open_session("tests", memory="1g", cores="2", is_little=True)
     yield opened
     opened.stop()

@@ -1,20 +1,17 @@
 """The audit over cells made by hand: what is whole is whole, and what is planted is named."""
 
-import hashlib
-import io
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from glue_jobs import audit
 from glue_jobs.evidence import moved_block
-from glue_jobs.records import COLUMNS, TEXTS
+from glue_jobs.exports import find_exports, gaps_between
+from glue_jobs.places import FolderPlace
 from tests.spark.cells import ACCOUNT, MINUTE_US, REGION, T0_US, Cell, be64, changes, write_export
+from tests.spark.usage_places import write_mark, write_records
 
 ORDERS, DEAD, PURGED, SHORT, FIFO = (letter * 16 for letter in "0123f")
 GONE, FDEAD = "4" * 16, "5" * 16
@@ -95,17 +92,6 @@ LEDGER_RECORDS = [
 ]
 
 
-def write_usage(root: Path, records: Iterable[dict[str, Any]]) -> None:
-    types = {name: pa.string() if name in TEXTS else pa.int64() for name in COLUMNS}
-    schema = pa.schema([pa.field(name, its, nullable=False) for name, its in types.items()])
-    file = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(list(records), schema=schema), file, compression="zstd")
-    day, hour = "2026-11-06", f"{M0 // 60 % 24:02d}"
-    folder = root / f"records/date={day}/hour={hour}"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{hashlib.sha256(file.getvalue()).hexdigest()}.parquet").write_bytes(file.getvalue())
-
-
 def run(session: SparkSession, tmp_path: Path) -> dict[str, Any]:
     places = {name: str(tmp_path / name) for name in ("exports", "usage", "out")}
     folder = audit.run({**places, "table": ""}, session)["folder"]
@@ -133,8 +119,8 @@ def test_a_whole_cell_has_no_differences(session: SparkSession, tmp_path: Path) 
         record(SERVER, 2, "fifo.fifo", "DeleteMessage", 1),
     ]
     # What is delivered twice counts once.
-    write_usage(tmp_path / "usage", LEDGER_RECORDS + deletes)
-    write_usage(tmp_path / "usage", deletes)
+    write_records(tmp_path / "usage", LEDGER_RECORDS + deletes)
+    write_records(tmp_path / "usage", deletes)
     report = run(session, tmp_path)
     assert not report["findings"]
     assert (report["errors"], report["notes"]) == (0, 0)
@@ -148,8 +134,8 @@ def test_a_whole_cell_has_no_differences(session: SparkSession, tmp_path: Path) 
     assert "Every message that was sent is accounted for." in page
 
 
-def test_each_planted_difference_is_named(session: SparkSession, tmp_path: Path) -> None:
-    before, cell = whole_cell(), whole_cell()
+def plant(before: Cell, cell: Cell) -> bytes:
+    """Plant everything in the cell, as it was before and is now; the block of a stray copy."""
     # Vanished, after an export had seen it.
     before.segment(ORDERS, block(20), 0, 2, T0_US + 11 * S)
     # Vanished before any export: the ledger alone has it.
@@ -176,6 +162,23 @@ def test_each_planted_difference_is_named(session: SparkSession, tmp_path: Path)
     cell.slot(FDEAD, 8, 7, 1, 1, T0_US + 51 * S, j=1)
     cell.put(f"E|{DEAD}|00|0", bytes(8) + b"?", k="u", c="x", b=b"?")
     cell.segment("e" * 16, block(30), 0, 1, T0_US)
+    # An item that is written once, and changed; a message that is there and was removed; a delete
+    # that an earlier export has, and no later one.
+    before.segment(ORDERS, block(40), 0, 2, T0_US + 4 * MINUTE_US)
+    cell.segment(ORDERS, block(40), 0, 1, T0_US + 4 * MINUTE_US)
+    cell.ledger(M0 + 4, "orders", ORDERS, 1)
+    cell.segment(ORDERS, block(41), 0, 1, T0_US + 5 * MINUTE_US)
+    cell.ledger(M0 + 5, "orders", ORDERS, 1)
+    its_time = {"t": T0_US + 5 * MINUTE_US, "s": T0_US + 5 * MINUTE_US, "u": 1, "y": 1}
+    cell.trace(ORDERS, T0_US + 6 * MINUTE_US, block(41), "n", i=0, n=1, **its_time)
+    cell.trace(ORDERS, T0_US + 6 * MINUTE_US, block(41), "n", d={0})
+    before.done(ORDERS, block(1), {0, 1, 2})
+    return stray
+
+
+def test_each_planted_difference_is_named(session: SparkSession, tmp_path: Path) -> None:
+    before, cell = whole_cell(), whole_cell()
+    stray = plant(before, cell)
     write_export(tmp_path / "exports", before.lines(), T0_US + 30 * MINUTE_US)
     write_export(tmp_path / "exports", cell.lines(), END_US)
     refused = write_export(tmp_path / "exports", cell.lines(), END_US + S)
@@ -183,9 +186,9 @@ def test_each_planted_difference_is_named(session: SparkSession, tmp_path: Path)
     usage = [
         *LEDGER_RECORDS[1:],
         # One more delete than messages that were deleted: somebody did it twice.
-        record(SERVER, 1, "orders", "DeleteMessage", 6),
+        record(SERVER, 1, "orders", "DeleteMessage", 8),
     ]
-    write_usage(tmp_path / "usage", usage)
+    write_records(tmp_path / "usage", usage)
     report = run(session, tmp_path)
     found = named(report)
 
@@ -205,6 +208,9 @@ def test_each_planted_difference_is_named(session: SparkSession, tmp_path: Path)
     assert ("copy_without_source", "dead", f"block {stray.hex()} index 9", 1) in found
     assert ("copy_without_source", "", "", 1) in found
     assert ("removed_unread", DEAD, "", 1) in found
+    assert ("changed", "orders", message(40, 0), 1) in found
+    assert ("removed_and_stored", "orders", message(41, 0), 1) in found
+    assert ("deletion_forgotten", "orders", message(1, 2), 1) in found
     assert ("queue_unknown", "e" * 16, message(30, 0), 1) in found
     assert ("ledger_gap", "", "", 1) in found
     assert ("deletes_repeated", "orders", "", 1) in found
@@ -239,10 +245,14 @@ def test_a_table_is_followed_through_incremental_exports(
     write_export(root, first.lines(), begun_us, prefix=prefix)
     write_export(root, changes(first, second, middle_us), middle_us, begun_us, prefix=prefix)
     write_export(root, changes(second, third, end_us), end_us, middle_us, prefix=prefix)
+    sends = record(SERVER, 1, "orders", "SendMessage", 7)
+    write_records(tmp_path / "usage", [sends, record(SERVER, 2, "orders", "DeleteMessage", 1)])
+    write_mark(tmp_path / "usage", SERVER, opened=M0, complete_to=M0 + 1, records=2)
     report = run(session, tmp_path)
     told = {"sent": 8, "deleted": 1, "expired": 3, "stored": 3, "lost": 1}
     assert fates(report, ORDERS) == told
-    assert named(report) == {("lost", "orders", f"block {block(5).hex()} index 0", 1)}
+    lost = ("lost", "orders", f"block {block(5).hex()} index 0", 1)
+    assert named(report) == {lost, ("not_sent", "orders", "", 1)}
     assert not report["has_ledger"]
     # The same inputs give the same bytes: else what is there would be refused.
     assert run(session, tmp_path) == report
@@ -253,3 +263,35 @@ def test_exports_of_several_tables_are_not_mixed(tmp_path: Path) -> None:
     write_export(tmp_path / "exports", [], T0_US + S, table="arn:two")
     arguments = ["--exports", str(tmp_path / "exports"), "--out", str(tmp_path / "out")]
     assert audit.main(arguments) == 2
+
+
+def test_what_no_export_covers_is_told(tmp_path: Path) -> None:
+    hour_us, day_us = 60 * MINUTE_US, 24 * 60 * MINUTE_US
+    cell = whole_cell().lines()
+    write_export(tmp_path, cell, T0_US)
+    write_export(tmp_path, [], T0_US + hour_us, T0_US)
+    write_export(tmp_path, [], T0_US + 3 * hour_us, T0_US + 2 * hour_us)
+    # Nothing is known of a table between full exports, and nothing is missing: items stay.
+    write_export(tmp_path, cell, T0_US + 9 * day_us)
+    (tmp_path / "AWSDynamoDB/data/other.json.gz").write_bytes(b"?")
+    exports, refused, strays = find_exports(FolderPlace(tmp_path))
+    assert [its.is_full for its in exports] == [True, False, False, True]
+    (gap,) = gaps_between(exports)
+    assert gap.startswith(f"{exports[2].name} begins after {exports[1].name} ended")
+    assert (refused, strays) == ([], ["AWSDynamoDB/data/other.json.gz"])
+
+
+def test_traces_that_are_gone_are_told(tmp_path: Path) -> None:
+    for days in (0, 3, 7):
+        at_us = T0_US + days * 24 * 60 * MINUTE_US
+        file = write_export(tmp_path, [], at_us, cell="local")
+    exports, refused, strays = find_exports(FolderPlace(tmp_path))
+    assert (refused, strays) == ([], [])
+    (gap,) = gaps_between(exports)
+    assert "is 4.0 days after" in gap
+    # A manifest that was changed is not read.
+    summary = file.parents[1] / "manifest-summary.json"
+    summary.write_text(summary.read_text().replace('"version"', '"Version"'))
+    exports, refused, strays = find_exports(FolderPlace(tmp_path))
+    assert (len(exports), strays) == (2, [])
+    assert "is not what its checksum says" in refused[0].reason
