@@ -122,7 +122,8 @@ def read_row(item: Item) -> LedgerRow:
         int.from_bytes(sort[_MINUTE], "big"),
         sort[_KIND] == BATCH,
         *(account, region, queue),
-        *(number(item.attributes, attribute) for attribute in "rumy"),
+        # Where a row has no more than the rest of calls, there may be no sum of calls.
+        *(number({attribute: 0, **item.attributes}, attribute) for attribute in "rumy"),
     )
 
 

@@ -15,15 +15,16 @@ from data_plane.usage.record import (
     status_class,
 )
 
+SENDS: Final = frozenset({"SendMessage", "SendMessageBatch"})
 RECEIVE: Final = "ReceiveMessage"
 
 _K = TypeVar("_K")
 
-_Seen = tuple[int, str, str, str, str, str, str, str, int, str, str, bool]
+_Seen = tuple[int, str, str, str, str, str, str, str, int, str, str, bool, bool]
 """Minute, account, region, queue, operation, principal, access key, client, status, code, cell,
-and whether there were messages.
+whether what is stored there counts the request, and whether there were messages.
 
-The cell is "" but where what is stored says that the request is one."""
+The cell is "" but of sends."""
 
 _Access = tuple[int, str, str, str, str, str, str, str, int, str]
 """The same without the cell."""
@@ -62,8 +63,8 @@ class Totals(NamedTuple):
 class Counting:
     """Sums up answered requests until they are taken.
 
-    Sends that are counted by what they stored in one of the cells with `ledgers` are counted there,
-    and here as accesses only.
+    What sends have stored in one of the cells with `ledgers` is counted there, and so are the sends
+    that have stored something: here those are accesses only.
     """
 
     def __init__(self, ledgers: Collection[str]) -> None:
@@ -87,7 +88,8 @@ class Counting:
             served.client.rpartition(":")[0],
             served.status,
             served.code,
-            served.cell if served.counted else "",
+            served.cell if served.operation in SENDS else "",
+            served.counted,
             served.messages > 0,
         )
         size = served.bytes
@@ -104,15 +106,16 @@ class Counting:
         """All that was counted since the last time; counting begins anew."""
         taken, self._sums = self._sums, {}
         totals = Totals({}, {})
-        for seen, sums in taken.items():
+        for seen, added in taken.items():
             minute, account, region, queue, operation, principal, key = seen[:7]
-            client, answered, code, cell, some = seen[7:]
+            client, answered, code, cell, counted, some = seen[7:]
             region, client = region[:NAME_CHARS_MAX], client[:NAME_CHARS_MAX]
             status = answered - answered % 100  # classes alone are recorded
             who = (minute, account, region, queue, operation, principal, key, client, status, code)
-            _add(totals.access, who, sums)
-            if cell in self._ledgers:
+            _add(totals.access, who, added)
+            if counted and cell in self._ledgers:
                 continue
+            sums = [*added[:2], 0, 0, *added[4:]] if cell in self._ledgers else added
             empty = operation == RECEIVE and not some
             what = (minute, account, region, queue, operation, status, code, empty)
             _add(totals.usage, what, sums)

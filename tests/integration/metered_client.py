@@ -20,10 +20,19 @@ class LostReplyError(Exception):
 
 @dataclass
 class Books:
-    """What a client was told, added up; `lost` replies may have been served or not."""
+    """What a client was told, added up; `lost` replies may have been served or not.
+
+    `again` is what attempts to send that stored nothing may have been counted as, at the most.
+    """
 
     sums: Sums = field(default_factory=Counter)
     lost: int = 0
+    again: Sums = field(default_factory=Counter)
+
+    def add_again(self, queue: str, operation: str, sizes: list[int], times: int) -> None:
+        """Each of so many requests had stored its messages before, or stored them for another."""
+        self.again[queue, operation, "requests"] += times
+        self.again[queue, operation, "units"] += times * max(1, -(-sum(sizes) // UNIT_BYTES))
 
     def add(self, queue: str, operation: str, sizes: list[int]) -> None:
         """A call that was acknowledged, with messages of these sizes."""
@@ -105,6 +114,18 @@ class Send:
 
     def attempt(self, client: MeteredClient) -> None:
         """Send it. Raises LostReplyError."""
+        operation = self._call(client)
+        queue = self.url.rpartition("/")[2]
+        client.books.add(queue, operation, self.sizes)
+        client.books.add_again(queue, operation, self.sizes, self.attempts - 1)
+
+    def repeat(self, client: MeteredClient) -> Books:
+        """Send what was acknowledged once more: what that counts as. Raises LostReplyError."""
+        books = Books()
+        books.add_again(self.url.rpartition("/")[2], self._call(client), self.sizes, 1)
+        return books
+
+    def _call(self, client: MeteredClient) -> str:
         self.attempts += 1
         entries = [self._message(number) for number in range(len(self.sizes))]
         operation = "SendMessage"
@@ -114,7 +135,7 @@ class Send:
             operation, params = "SendMessageBatch", {"QueueUrl": self.url, "Entries": numbered}
         output = client.call(operation, params, self.invocation, self.attempts)
         assert not output.get("Failed")
-        client.books.add(self.url.rpartition("/")[2], operation, self.sizes)
+        return operation
 
     def _message(self, number: int) -> dict[str, str]:
         message = {"MessageBody": "x" * self.sizes[number]}

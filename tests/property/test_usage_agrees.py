@@ -61,11 +61,13 @@ def totals(records: list[UsageRecord]) -> Counter[tuple[Any, ...]]:
 def singles(answers: list[Served]) -> Counter[tuple[Any, ...]]:
     sums: Counter[tuple[Any, ...]] = Counter()
     for one in answers:
-        if one.cell == CELL and one.counted:
+        if one.cell == CELL and one.counted and one.operation in SENDS:
             continue
         key = (one.finished_us // 60_000_000, one.queue, one.operation, f"{one.status // 100}xx")
         units = max(1, (one.bytes + 65_535) // 65_536)
         messages, size = one.messages - one.duplicates, one.bytes - one.duplicate_bytes
+        if one.cell == CELL and one.operation in SENDS:
+            messages = size = 0
         amounts = (1, units, messages, size, one.failed_entries)
         sums.update({(*key, place): amount for place, amount in enumerate(amounts)})
     return +sums

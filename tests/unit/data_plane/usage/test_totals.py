@@ -55,6 +55,19 @@ def test_sends_that_a_ledger_has_are_left_to_it() -> None:
     assert sum(record.requests for record in totals.access_records("0" * 16, 1)) == 8
 
 
+def test_sends_that_stored_nothing_are_requests_with_no_messages() -> None:
+    counting = Counting({"a"})
+    for cell in ("a", "b"):
+        sent = {"messages": 2, "bytes": KIB_64 + 1, "cell": cell}
+        counting.served(served("SendMessage", duplicates=2, duplicate_bytes=KIB_64 + 1, **sent))
+        counting.served(served("SendMessageBatch", duplicates=1, duplicate_bytes=1, **sent))
+    assert usage(counting.take()) == [
+        (0, "SendMessage", "2xx", "", 2, 4, 0, 0),
+        # What it stored in a cell with a ledger is in that, whoever counts the request.
+        (0, "SendMessageBatch", "2xx", "", 2, 4, 1, KIB_64),
+    ]
+
+
 def test_receives_that_found_nothing_have_a_record_of_their_own() -> None:
     counting = Counting(())
     for messages in (0, 3, 0):
