@@ -13,7 +13,14 @@ from typing import Final, Protocol
 from control_plane.places.beating import Heart
 from control_plane.places.cached import CachedMap
 from control_plane.places.group_cells import GroupCells, Members, fifo_cells, standard_cells
-from control_plane.places.items import ACTIVE, DRAINING, REMOVED, CellRecord, CellSeen
+from control_plane.places.items import (
+    ACTIVE,
+    DRAINING,
+    REMOVED,
+    CellRecord,
+    CellSeen,
+    Heartbeat,
+)
 from control_plane.places.own import OwnPlacement
 from control_plane.places.placing import GroupPlacing
 from control_plane.places.report import CellCommandError, CellsReport, ToldCell, ToldGroup
@@ -116,8 +123,7 @@ class Together:
         self.fifo: GroupCells = fifo_cells(members)
         self.placing = GroupPlacing(self.control, lambda: len(self._present()))
         self.watch = CellWatch(self._watched, clock)
-        front_end = entropy.random_bytes(_FRONT_END_BYTES).hex()
-        self.heart = Heart(front_end, self.watch, self.known, clock, self.standard.fanouts)
+        self.heart = Heart(self._id(), self.watch, self.known, clock, self.standard.fanouts)
         self.manager: Callable[[], tuple[str, ...]] = lambda: ()
 
     async def _read(self) -> PlaceMap:
@@ -125,6 +131,10 @@ class Together:
 
     def _present(self) -> list[str]:
         records = self.known.cells.values()
+    def _id(self) -> str:
+        """Of a front end."""
+        return self._entropy.random_bytes(_FRONT_END_BYTES).hex()
+
         return sorted(record.name for record in records if record.state != REMOVED)
 
     def _serve(self, cell: ServedCell) -> None:
@@ -136,7 +146,10 @@ class Together:
         return self.served.pop(name)
 
     async def make_missing(self) -> None:
-        """Put what the registry lacks of cells and groups. Raises CellUnavailableError."""
+        """Put what the registry lacks of cells, groups and this front end.
+
+        From then on somebody sees when it ends without a word. Raises CellUnavailableError.
+        """
         known = (await self.places.read_all()).cells
         for record in self._records():
             if record.name not in known:
@@ -150,6 +163,7 @@ class Together:
         """What the registry is told of new cells."""
         raise NotImplementedError
 
+        await self.beat()
     def _record(self, name: str, kind: str, address: Mapping[str, str]) -> CellRecord:
         now_us = self._clock.now_us()
         return CellRecord(name, kind, address, since_us=now_us, created_s=now_us // 1_000_000)
@@ -178,17 +192,25 @@ class Together:
         await self.known.refresh()
 
     async def beat(self) -> None:
-        """Tell what this front end sees. Raises CellUnavailableError."""
+        """Tell what this front end sees, and what it will never tell the copies of queues.
+
+        Raises CellUnavailableError.
+        """
         await self.places.beat(self.heart.beat())
 
     async def ship(self) -> None:
         """Begin to tell the copies of standard queues what consumers did, where that is not begun.
 
         One that does not answer keeps no other group waiting.
+        for fanout in self.standard.fanouts().values():
+            since_us = fanout.forgotten_since_us
+            if since_us is not None:
+                note = Heartbeat(self._id(), self._clock.now_us(), {}, told_us=since_us)
+                await self.places.beat(note)
+                fanout.forgotten_since_us = None
         """
-        now_us = self._clock.now_us()
         for name, fanout in self.standard.fanouts().items():
-            if name not in self._shipping and fanout.lag_us(now_us):
+            if name not in self._shipping and fanout.oldest_us() is not None:
                 task = asyncio.create_task(fanout.ship(), name=f"ship {name}")
                 self._shipping[name] = task
                 task.add_done_callback(partial(self._shipped, name))
@@ -220,9 +242,20 @@ class Together:
 
     async def registry_partitions(self) -> Sequence[str]:
         """What the registry consists of, where it lies on a chain: for who copies it.
+        await self._leave()
 
         Raises CellUnavailableError.
         """
+    async def _leave(self) -> None:
+        """Forget this front end, where it has nothing to tell any more."""
+        if not self.heart.has_told_all():
+            LOG.warning("copies of queues are left to be told by the cluster manager")
+            return
+        try:
+            await self.places.leave(self.heart.front_end)
+        except CellUnavailableError as error:
+            LOG.warning("the registry does not hear that this front end ends: %s", error)
+
         raise CellUnavailableError("this registry lies in one cell")
 
     # What is told

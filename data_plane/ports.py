@@ -255,6 +255,10 @@ class Replicated(Protocol):
         """See that all know of an item what the one that decides knows: that. Raises as above."""
         ...
 
+    async def tell(self) -> None:
+        """See that all know of all that was done through here until now. Raises as above."""
+        ...
+
     def decider(self) -> str:
         """Which of them decides: what another has granted, this one may not have heard of."""
         ...

@@ -16,6 +16,7 @@ from control_plane.cluster.actions import (
     Admit,
     ChangeCell,
     Complete,
+    Reconcile,
     Release,
     Retire,
     Split,
@@ -23,6 +24,7 @@ from control_plane.cluster.actions import (
 )
 from control_plane.cluster.cluster import Cluster
 from control_plane.cluster.copies import copy_on
+from control_plane.cluster.untold import tell_on
 from control_plane.core.definition import Definition
 from control_plane.core.fifo_generations import may_split, split
 from control_plane.places.changes import PlacementChangeError
@@ -48,21 +50,24 @@ async def act(cluster: Cluster, action: Action, after: Mapping[str, Any], until_
     """
     match action:
         case TakeOut():
-            return await _take_out(cluster, action)
+            result = await _take_out(cluster, action)
         case Admit(group, epoch, cell):
-            return await _fenced(
+            result = await _fenced(
                 lambda: cluster.places.add_joining(
                     group, cell, epoch=epoch, nonce=_nonce(action, group)
                 )
             )
         case Release(group, epoch, cell):
-            return await _drop(cluster, action, group, epoch, cell)
+            result = await _drop(cluster, action, group, epoch, cell)
         case Complete():
-            return await _complete(cluster, action, after, until_us)
+            result = await _complete(cluster, action, after, until_us)
+        case Reconcile():
+            result = await _reconcile(cluster, action, after, until_us)
         case ChangeCell():
-            return await _change_cell(cluster, action)
+            result = await _change_cell(cluster, action)
         case Split() | Retire():
-            return await _change_logs(cluster, action)
+            result = await _change_logs(cluster, action)
+    return result
 
 
 async def _take_out(cluster: Cluster, action: TakeOut) -> Result:
@@ -128,6 +133,19 @@ async def _complete(
     return await _fenced(
         lambda: cluster.places.make_full(action.group, action.cell, epoch=action.epoch, nonce=nonce)
     )
+
+
+async def _reconcile(
+    cluster: Cluster, action: Reconcile, after: Mapping[str, Any], until_us: int
+) -> Result:
+    """Only when all is told the front ends are forgotten: until then the next plan begins anew."""
+    left, mended = await tell_on(cluster, action.since_us, after, until_us)
+    mended += int(after.get("mended", 0))
+    if left is not None:
+        return {"outcome": DONE, "after": {**left, "mended": mended}, "more": True}
+    for front_end, heartbeat_us in action.front_ends.items():
+        await cluster.places.forget(front_end, heartbeat_us)
+    return {"outcome": DONE, "mended": mended, "more": False}
 
 
 async def _change_cell(cluster: Cluster, action: ChangeCell) -> Result:

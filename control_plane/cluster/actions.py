@@ -73,7 +73,17 @@ class Retire(_Action, frozen=True, tag="retire"):
     through: int
 
 
-Action = TakeOut | Admit | Complete | Release | ChangeCell | Split | Retire
+class Reconcile(_Action, frozen=True, tag="reconcile"):
+    """All copies of standard queues get to know what was done to the first ones from then on.
+
+    `front_ends` did it and are gone, without telling: the last heartbeat of each.
+    """
+
+    front_ends: dict[str, int]
+    since_us: int
+
+
+Action = TakeOut | Admit | Complete | Release | ChangeCell | Split | Retire | Reconcile
 
 
 def action_of(members: Mapping[str, Any]) -> Action:

@@ -10,7 +10,7 @@ from control_plane.places.items import PlacedQueue
 from data_plane.ports import CellUnavailableError
 from data_plane.replication.copying import Position, copy_some
 from data_plane.replication.member_cell import MemberCell, members_of
-from data_plane.replication.placement import Placement
+from data_plane.replication.placement import Member, Placement
 from data_plane.stored.keys import log_partitions, partitions
 
 ITEMS_PER_STEP: Final = 512
@@ -27,15 +27,15 @@ async def copy_on(
     `after` is what the call before answered, {} at first; without one step nothing is answered.
     Raises CellUnavailableError.
     """
-    members = {one.cell: member for one, member in _members(cluster, placement)}
+    members = {one.cell: member for one, member in members_known(cluster, placement)}
     source, tail = _sources(cluster, placement)
-    queues = await _queues(cluster, placement.group)
+    queues = await queues_of(cluster, placement.group)
     done = str(after.get("uid", ""))
     for uid, queue in queues:
         if uid < done:
             continue
         names, is_chain = await _partitions(cluster, queue)
-        position = _position(names, after) if uid == done else Position()
+        position = position_in(names, after) if uid == done else Position()
         while True:
             left = await copy_some(
                 cluster.waits,
@@ -53,7 +53,8 @@ async def copy_on(
     return None
 
 
-def _members(cluster: Cluster, placement: Placement) -> list[tuple[Any, MemberCell]]:
+def members_known(cluster: Cluster, placement: Placement) -> list[tuple[Member, MemberCell]]:
+    """The members with their cells, in order. Raises CellUnavailableError for an unknown one."""
     missing = [one.cell for one in placement.members if one.cell not in cluster.cells]
     if missing:
         raise CellUnavailableError(f"this process knows nothing of {', '.join(missing)}")
@@ -62,11 +63,12 @@ def _members(cluster: Cluster, placement: Placement) -> list[tuple[Any, MemberCe
 
 def _sources(cluster: Cluster, placement: Placement) -> tuple[MemberCell, MemberCell]:
     """The first member, and the last full one, which alone has only complete items of a chain."""
-    members = [member for _, member in _members(cluster, placement)]
+    members = [member for _, member in members_known(cluster, placement)]
     return members[0], members[placement.tail]
 
 
-async def _queues(cluster: Cluster, group: str) -> Sequence[tuple[str, PlacedQueue | None]]:
+async def queues_of(cluster: Cluster, group: str) -> Sequence[tuple[str, PlacedQueue | None]]:
+    """The group's queues by their uids, in order; of the registry None alone."""
     if group == REGISTRY:
         return [(_ALL, None)]
     return sorted((queue.uid, queue) for queue in await cluster.placing.queues_of(group))
@@ -90,7 +92,7 @@ def _of_queue(definition: Definition) -> tuple[str, ...]:
     return (*partitions(definition.uid), *log_partitions(definition.uid, definition.generations))
 
 
-def _position(names: Sequence[str], after: Mapping[str, Any]) -> Position:
+def position_in(names: Sequence[str], after: Mapping[str, Any]) -> Position:
     """Where to go on in these partitions, which may be others than the call before had."""
     if after.get("partition") not in names:
         return Position()

@@ -6,12 +6,25 @@ queue's partitions are too few, and when those of earlier generations are done w
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from typing import Final
 
-from control_plane.cluster.actions import Action, Admit, Complete, Release, Retire, Split, TakeOut
+from control_plane.cluster.actions import (
+    Action,
+    Admit,
+    Complete,
+    Reconcile,
+    Release,
+    Retire,
+    Split,
+    TakeOut,
+)
 from control_plane.cluster.cell_health import Health
 from control_plane.cluster.observation import Group, Logs, Observation, Options
 from control_plane.places.changes import copies_kept
 from control_plane.places.items import FAILED
+
+FRONT_ENDS_MAX: Final = 100
+"""That are looked after in one plan: a state of the state machine holds 256 KB."""
 
 
 def fail_over(observation: Observation, options: Options, health: Health) -> list[TakeOut]:
@@ -72,6 +85,22 @@ def least_used(cells: AbstractSet[str], group: Group, members: Mapping[str, int]
     """The cell outside the group that has the fewest members; "" where there is none."""
     outside = [cell for cell in cells if not group.has(cell)]
     return min(outside, key=lambda cell: (members[cell], cell), default="")
+
+
+def reconcile(observation: Observation, options: Options, health: Health) -> Iterator[Action]:
+    """What tells copies that which front ends that are gone did not tell them.
+
+    Not while a cell is down: one that does not answer cannot be told, and soon is no member.
+    """
+    gone = [
+        one
+        for one in observation.front_ends
+        if health.now_us - one.heartbeat_us >= options.gone_us and one.told_us is not None
+    ]
+    if gone and not health.down:
+        oldest = sorted(gone, key=lambda one: one.heartbeat_us)[:FRONT_ENDS_MAX]
+        since_us = min(one.told_us for one in oldest if one.told_us is not None)
+        yield Reconcile({one.name: one.heartbeat_us for one in oldest}, since_us)
 
 
 def partitions(observation: Observation, options: Options, now_us: int) -> Iterator[Action]:

@@ -17,9 +17,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     A cell counts as down when it has failed for `down_after_us`, and gets members when it has
     answered for `back_after_us`. Front ends whose heartbeat is older than `heartbeat_us_max` have
-    no say. Groups lose members of one cell alone within `safe_us`. A joining member is copied to
-    `grace_us` after its epoch began, when no front end knows an older map. At most `joins_max`
-    groups have a joining member at a time. Cells are full at `full_ratio` of their capacity and
+    no say; after `gone_us` they count as gone, with what they told nobody. Groups lose members of
+    one cell alone within `safe_us`. A joining member is copied to `grace_us` after its epoch began,
+    when no front end knows an older map. At most `joins_max` groups have a joining member at a
+    time. Cells are full at `full_ratio` of their capacity and
     have room again below `room_ratio`; one with `hot_ratio` times the mean load, and at least
     `hot_requests_per_s`, is too hot. A partition is split at `split_appends_per_s`.
     """
@@ -27,6 +28,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     down_after_us: int = 2_000_000
     back_after_us: int = 10_000_000
     heartbeat_us_max: int = 10_000_000
+    gone_us: int = 30_000_000
     observation_us_max: int = 120_000_000
     safe_us: int = 60_000_000
     grace_us: int = 600_000_000
@@ -98,12 +100,13 @@ class FifoLoad(msgspec.Struct, frozen=True):
 
 
 class FrontEnd(msgspec.Struct, frozen=True):
-    """A front end's last heartbeat."""
+    """A front end's last heartbeat. What it did before `told_us` all copies know."""
 
     name: str
     heartbeat_us: int
     reports: tuple[Report, ...] = ()
     fifo: tuple[FifoLoad, ...] = ()
+    told_us: int | None = None
 
 
 class Logs(msgspec.Struct, frozen=True):

@@ -65,7 +65,8 @@ async def observe(cluster: Cluster) -> Observation:
         groups=tuple(map(_group, known.placements.values())),
         probes=probes,
         front_ends=tuple(
-            FrontEnd(one.front_end, one.time_us, _reports(one.cells)) for one in beats
+            FrontEnd(one.front_end, one.time_us, _reports(one.cells), told_us=one.told_us)
+            for one in beats
         ),
         removal=Removal(last.cell, last.at_us) if last is not None else None,
         logs=logs,
@@ -97,7 +98,9 @@ async def _probe_all(
 ) -> tuple[Report, ...]:
     """Ask each cell; those that fail again and again, where no front end says what they do."""
     now_us = cluster.clock.now_us()
-    is_heard = any(now_us - beat.time_us <= cluster.options.heartbeat_us_max for beat in beats)
+    is_heard = any(
+        beat.cells and now_us - beat.time_us <= cluster.options.heartbeat_us_max for beat in beats
+    )
     until_us = now_us if is_heard else now_us + cluster.options.down_after_us
     names = [
         name

@@ -49,6 +49,7 @@ def _about_cells(observation: Observation, options: Options, now_us: int) -> lis
         observation, groups=tuple(one for one in observation.groups if one.name not in losing)
     )
     actions += external.change_cells(observation, health)
+    actions += internal.reconcile(observation, options, health)
     actions += internal.join(others, options, health, members)
     actions += external.release(others, health, members)
     actions += external.rebalance(others, options, health, members)

@@ -189,6 +189,8 @@ def _summary(results: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     alike: dict[tuple[str, str, str], list[str]] = {}
     for result in results:
         task, outcome = result["task"], str(result["outcome"])
+        if result.get("mended"):
+            outcome = f"{outcome}, {result['mended']} copies were behind"
         if "group" in task:
             which = str(task["act"]), str(task["cell"]), outcome
             alike.setdefault(which, []).append(str(task["group"]))
@@ -206,5 +208,7 @@ def _described(task: Mapping[str, Any]) -> str:
         return f"{act} {task['cell']} ({len(task['groups'])} groups)"
     if "group" in task:
         return f"{act} {task['cell']} in {task['group']}"
+    if "front_ends" in task:
+        return f"{act} copies after {len(task['front_ends'])} front ends ended"
     named = task.get("cell") or task.get("name")
     return f"{act} {named} {task.get('to', '')}".rstrip()

@@ -59,6 +59,7 @@ class Heart:
         now_us = self._clock.now_us()
         if now_us - self._before_us >= RATES_OVER_US_MIN:
             self._count(now_us)
+        untold_us = [fanout.oldest_us() for fanout in self._fanouts().values()]
         return Heartbeat(
             self.front_end,
             now_us,
@@ -67,7 +68,13 @@ class Heart:
             self._appends,
             self.lags_us(),
             {group: held.placement.epoch for group, held in self._known.placements.items()},
+            min((since_us for since_us in untold_us if since_us is not None), default=now_us),
         )
+
+    def has_told_all(self) -> bool:
+        """Whether nothing is known to this front end and first members alone."""
+        fanouts = self._fanouts().values()
+        return all(one.oldest_us() is None and one.forgotten_since_us is None for one in fanouts)
 
     def _count(self, now_us: int) -> None:
         """Make rates of what was served since they were made last."""

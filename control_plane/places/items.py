@@ -28,7 +28,8 @@ FAILED: Final = "failed"
 REMOVED: Final = "removed"
 STATES: Final = (ACTIVE, DRAINING, FULL, FAILED, REMOVED)
 
-HEARTBEAT_KEPT_S: Final = 3_600
+HEARTBEAT_KEPT_S: Final = 22 * 86_400
+"""Longer than states of blocks: what a front end kept to itself matters for as long as they do."""
 
 
 class UnreadablePlaceError(Exception):
@@ -104,7 +105,7 @@ class Heartbeat:
     """What a front end sees, by its own clock.
 
     `lag_us` has the groups of which copies are behind, `epochs` the epoch of each group that the
-    front end goes by.
+    front end goes by. What it did to standard queues before `told_us` all their copies know.
     """
 
     front_end: str
@@ -114,6 +115,7 @@ class Heartbeat:
     appends: tuple[FifoAppends, ...] = ()
     lag_us: Mapping[str, int] = field(default_factory=dict)
     epochs: Mapping[str, int] = field(default_factory=dict)
+    told_us: int | None = None
 
 
 def placement_key(group: str) -> Key:
@@ -228,6 +230,7 @@ def encode_heartbeat(beat: Heartbeat) -> Attributes:
         "appends": [[*one[:3], round(one.appends_per_s, 1)] for one in beat.appends],
         "lag": dict(beat.lag_us),
         "epochs": dict(beat.epochs),
+        "told": beat.time_us if beat.told_us is None else beat.told_us,
     }
     return {
         "v": FORMAT,
@@ -255,6 +258,7 @@ def decode_heartbeat(front_end: str, item: Attributes) -> Heartbeat:
         tuple(FifoAppends(*fields) for fields in seen["appends"]),
         seen["lag"],
         seen["epochs"],
+        seen.get("told", integer(item, "t")),
     )
 
 

@@ -258,6 +258,14 @@ class Places:
         """Store what a front end sees."""
         await self._cell.put(heartbeat_key(beat.front_end), encode_heartbeat(beat))
 
+    async def leave(self, front_end: str) -> None:
+        """Forget a front end that ends, and has kept nothing to itself."""
+        await self._cell.delete(heartbeat_key(front_end))
+
+    async def forget(self, front_end: str, time_us: int) -> None:
+        """Forget a front end that is gone, unless it was heard of since."""
+        await self._cell.delete(heartbeat_key(front_end), ((Equals("t", time_us),),))
+
     def _new_nonce(self) -> bytes:
         return self._entropy.random_bytes(NONCE_BYTES)
 

@@ -169,6 +169,12 @@ class WaitingCell:
                 if stale > _STALE_MAX and not await self._wait(begun_us):
                     raise
             except CellUnavailableError:
+    async def tell(self) -> None:
+        """As `Fanout.tell`; what a chain shows all members know."""
+        inner = self.inner
+        if isinstance(inner, Fanout):
+            await self._patiently(inner.tell)
+
                 if not await self._wait(begun_us):
                     raise
             await self._known.try_refresh()

@@ -39,7 +39,7 @@ class Flushing(Protocol):
 class Closing:
     """One sandbox's part in what a server's upkeep does.
 
-    `ship` tells copies of queues what consumers did, where there are copies.
+    `ship` tells copies of queues what consumers did, where there are copies, within its own time.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class Closing:
         """Write what must not wait for the next invocation. Fails nobody: it was answered."""
         now_us = self._clock.now_us()
         try:
+            if self._ship is not None:
+                await self._ship()
             with deadline_at_most(now_us + PATIENCE_US):
-                if self._ship is not None:
-                    await self._ship()
                 await self._flush(now_us)
                 await self._sweep(now_us)
         except CellUnavailableError as error:

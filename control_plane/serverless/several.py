@@ -10,15 +10,22 @@ from typing import Final
 from control_plane.places.cached import CachedMap
 from control_plane.places.group_bodies import SegmentsOfGroups
 from control_plane.places.group_cells import GroupCells, Members, fifo_cells, standard_cells
-from control_plane.places.items import DYNAMODB, REMOVED, CellRecord
+from control_plane.places.items import DYNAMODB, REMOVED, CellRecord, Heartbeat
 from control_plane.places.placing import GroupPlacing
 from control_plane.places.stored import PlaceMap, Places
+from data_plane.core.deadline import deadline_at_most
 from data_plane.ports import Cell, Clock, Entropy, Waits
 from data_plane.protocol.http import HttpRequest, HttpResponse
 
 FRESH_US: Final = 20_000_000
 """A map of this age is read anew before a request: requests and tasks may go by it for as long
 again (places/cached.MAP_AGE_US_MAX)."""
+
+SHIP_US_MAX: Final = 500_000
+NOTE_US_MAX: Final = 500_000
+"""An answer waits so long for copies that do not answer, and for the registry to hear of it."""
+
+_NOTE_BYTES: Final = 6
 
 Answer = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
@@ -37,6 +44,8 @@ class SeveralTables:
     ) -> None:
         self.cells = cells
         self._addresses = addresses
+        self._note = entropy.random_bytes(_NOTE_BYTES).hex()
+        self._is_noted = False
         self._clock = clock
         self.known = CachedMap(self._read, clock)
         self.places = Places(control, clock, entropy, noted=self.known.note)
@@ -63,10 +72,26 @@ class SeveralTables:
         return answered
 
     async def ship(self) -> None:
-        """Tell the copies what consumers did. Raises CellUnavailableError."""
-        for fanout in self.standard.fanouts().values():
-            if fanout.lag_us(self._clock.now_us()):
-                await fanout.ship()
+        """Tell the copies what consumers did, or the cluster manager that they do not know it.
+
+        For this sandbox may never run again. Raises CellUnavailableError where nobody hears it.
+        """
+        fanouts = self.standard.fanouts().values()
+        with deadline_at_most(self._clock.now_us() + SHIP_US_MAX):
+            for fanout in fanouts:
+                if fanout.oldest_us() is not None:
+                    await fanout.ship()
+        untold_us = [us for one in fanouts if (us := one.oldest_us()) is not None]
+        if not untold_us and not self._is_noted:
+            return
+        now_us = self._clock.now_us()
+        with deadline_at_most(now_us + NOTE_US_MAX):
+            if untold_us:
+                self._is_noted = True
+                await self.places.beat(Heartbeat(self._note, now_us, {}, told_us=min(untold_us)))
+            else:
+                await self.places.leave(self._note)
+                self._is_noted = False
 
     def segments(self, plain: Cell) -> SegmentsOfGroups:
         """All segments whose bodies lie in the one place that there is for them."""

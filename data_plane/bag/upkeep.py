@@ -176,6 +176,8 @@ async def restamp(at: Access) -> None:
             for outcome in outcomes:
                 if isinstance(outcome, Exception):
                     raise outcome
+            if is_replicated(cell := at.cell):
+                await cell.tell()  # a copy must not collect what this one keeps
 
 
 def _ttl_s(at: Access, item: Item) -> int:

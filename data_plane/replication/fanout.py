@@ -33,7 +33,8 @@ from data_plane.replication.member_cell import MemberCell, check_joined, members
 from data_plane.replication.placement import Member, Placement
 
 PENDING_MAX: Final = 100_000
-"""Changes kept for a member that does not take them; beyond, the oldest are forgotten."""
+"""Changes kept for a member that does not take them; beyond, the oldest are forgotten here, and
+somebody else has to compare the copies (reconciling.py)."""
 ROUND_MAX: Final = 64
 
 
@@ -68,6 +69,7 @@ class Fanout:
         self._pending: dict[Member, deque[_Change]] = {}
         self._shipping = False
         self.forgotten = 0
+        self.forgotten_since_us: int | None = None
 
     @property
     def chooses_stamps(self) -> bool:
@@ -136,6 +138,17 @@ class Fanout:
             check_joined(at, self._placement())
         return found
 
+    async def tell(self) -> None:
+        """See that the others know of all that was done here until now, or are no members.
+
+        Raises CellUnavailableError where some do not answer, or are being told.
+        """
+        until_us = self.now_us()
+        await self.ship()
+        oldest_us = self.oldest_us()
+        if oldest_us is not None and oldest_us <= until_us:
+            raise CellUnavailableError(f"copies of {self._placement().group} are not told yet")
+
     async def _give(self, members: Sequence[MemberCell], item: Item) -> None:
         calls = [copy_item(member, item) for member in members]
         for outcome in await self._waits.all_of(calls):
@@ -198,10 +211,14 @@ class Fanout:
 
     # Telling the others
 
+    def oldest_us(self) -> int | None:
+        """Since when the oldest change is known to the first member alone; None: there is none."""
+        return min((told[0].since_us for told in self._pending.values() if told), default=None)
+
     def lag_us(self, now_us: int) -> int:
         """For how long the oldest change has been known to the first member alone."""
-        oldest_us = [changes[0].since_us for changes in self._pending.values() if changes]
-        return max(0, now_us - min(oldest_us)) if oldest_us else 0
+        oldest_us = self.oldest_us()
+        return 0 if oldest_us is None else max(0, now_us - oldest_us)
 
     def pending(self) -> dict[Member, int]:
         """How many changes each member is still to be told."""
@@ -225,8 +242,10 @@ class Fanout:
         changes = self._pending.setdefault(member, deque())
         changes.append(change)
         if len(changes) > PENDING_MAX:
-            changes.popleft()
+            since_us = changes.popleft().since_us
             self.forgotten += 1
+            if self.forgotten_since_us is None:
+                self.forgotten_since_us = since_us
 
     async def ship(self) -> int:
         """Tell the other members what was done: how many changes are left to be told.

@@ -14,7 +14,8 @@ from control_plane.places.items import ACTIVE, DRAINING
 from control_plane.places.report import CellCommandError
 from control_plane.several_cells import SeveralCells
 from control_plane.several_opening import as_opened, check_one_cell, open_folders
-from data_plane.ports import CellUnavailableError, Key
+from data_plane.ports import CellUnavailableError, Key, Update
+from data_plane.replication import fanout as fanout_module
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock, SystemEntropy
 
@@ -263,12 +264,54 @@ def test_what_a_copy_of_the_registry_consists_of(tmp_path: Path) -> None:
         plain = several.cells.plain["cell-3"]
         await plain.put(Key("B|0|00|0", b"1"), {"v": 1})
         await plain.put(Key("Q|1|eu-west-1@7", b"1"), {"v": 1})
-        assert await several.registry_partitions() == ["C|", "P|", "Q|1|us-east-1"]
+        assert await several.registry_partitions() == ["C|", "P|", "Q|1|us-east-1", "Y|"]
         await several._leave_registry("cell-3")
         joined = await several.places.add_joining(REGISTRY, "cell-3", epoch=2)
         await several.control.put(Key("Q|1|us-west-1", b"1"), {"v": 1})
         assert "Q|1|us-west-1" in await several.registry_partitions()
         await several.places.make_full(REGISTRY, "cell-3", epoch=joined.placement.epoch)
         assert await several.registry_partitions() == ["Q|1|us-west-1"]
+
+    play(tmp_path, scenario)
+
+
+def test_who_ends_is_forgotten_and_who_crashes_or_has_more_to_tell_is_not(tmp_path: Path) -> None:
+    state = Key("S|0011223344556600|00|0", bytes(10))
+    ended: list[str] = []
+
+    async def with_more_to_tell(several: SeveralCells) -> None:
+        ended.append(several.heart.front_end)
+        await several.standard["g3.00"].update(state, Update({"v": 1}, {"d": frozenset({1})}))
+        for folder in several.cells.folders.values():
+            await folder.cell.close()  # as in a crash nothing is written from now on
+
+    async def check(several: SeveralCells) -> None:
+        beats = await several.places.heartbeats()
+        assert {beat.front_end for beat in beats} == {*ended, several.heart.front_end}
+
+    play(tmp_path, nothing, check, with_more_to_tell, check)
+
+
+def test_what_a_copy_does_not_take_is_noted_when_it_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fanout_module, "PENDING_MAX", 1)
+
+    async def scenario(several: SeveralCells) -> None:
+        cell = several.standard["g3.00"]
+        for block in range(3):
+            key = Key("S|0011223344556600|00|0", bytes((*bytes(9), block)))
+            await cell.update(key, Update({"v": 1}, {"d": frozenset({1})}))
+        (fanout,) = several.standard.fanouts().values()
+        since_us = fanout.forgotten_since_us
+        assert since_us is not None
+        assert not several.heart.has_told_all()
+        for _ in range(2):
+            await several.beat()
+        beats = await several.places.heartbeats()
+        notes = [beat for beat in beats if beat.front_end != several.heart.front_end]
+        assert [note.told_us for note in notes] == [since_us]
+        await fanout.ship()
+        assert several.heart.has_told_all()
 
     play(tmp_path, scenario)

@@ -22,12 +22,13 @@ from control_plane.places.items import (
     FULL,
     CellSeen,
     FifoAppends,
+    Heartbeat,
 )
 from data_plane.core.queue import Generation
 from data_plane.ports import CellUnavailableError, Key
 from data_plane.replication.copying import Position
 from data_plane.replication.placement import partition_of
-from data_plane.stored.keys import log_partitions, partitions
+from data_plane.stored.keys import log_partitions, partitions, states
 from tests.unit.control_plane.cluster.scene import SECOND_US, Cut, Scene
 from tests.unit.repeatable import SeededEntropy
 
@@ -84,6 +85,17 @@ class Case:
 
 def store(scene: Scene, *, fifo: bool = False, **changed: Any) -> Definition:
     """A queue of the group, with an item in each of its partitions in each of its members."""
+    definition = define(scene, fifo=fifo, **changed)
+    for member in scene.placement(GROUP).members:
+        for partition in stored_partitions(definition):
+            key = Key(partition_of(member, partition), b"k")
+            item = {"v": 1, "R": 3, "E": 1} if fifo else {"v": 1}
+            scene.run(scene.cells[member.cell].put(key, item))
+    return definition
+
+
+def define(scene: Scene, *, fifo: bool = False, **changed: Any) -> Definition:
+    """A queue of the group that has nothing yet."""
     name, attributes = ("q.fifo", {"FifoQueue": "true"}) if fifo else ("q", {})
     now_us = scene.clock.now_us()
     definition = scene.registry.define(
@@ -92,11 +104,6 @@ def store(scene: Scene, *, fifo: bool = False, **changed: Any) -> Definition:
     definition = replace(definition, cell=GROUP, **changed)
     scene.run(scene.placing.placed(definition))
     scene.run(scene.registry.create(definition, attributes, now_us))
-    for member in scene.placement(GROUP).members:
-        for partition in stored_partitions(definition):
-            key = Key(partition_of(member, partition), b"k")
-            item = {"v": 1, "R": 3, "E": 1} if fifo else {"v": 1}
-            scene.run(scene.cells[member.cell].put(key, item))
     return definition
 
 
@@ -207,7 +214,27 @@ def partitions_of(scene: Scene) -> list[int]:
     return [generation.partitions for generation in definition.generations]
 
 
-CASES: Final = [FailOver, Drain, BecomeFull, SplitHot, RetireDrained]
+class FrontEndGone(Case):
+    """What a front end that is no more has told nobody all copies get to know."""
+
+    def prepare(self, scene: Scene) -> None:
+        scene.place(GROUP, "abc")
+        self.state = Key(states(define(scene).uid, 0, 0), bytes(10))
+        now_us = scene.clock.now_us()
+        deleted = {"v": 1, "x": now_us // SECOND_US + 30 * DAY_S, "d": frozenset({1})}
+        scene.run(scene.cells["a"].put(self.state, deleted))
+        scene.run(scene.places.beat(Heartbeat("gone", now_us, {})))
+        scene.clock.advance(31)
+
+    def check(self, scene: Scene) -> None:
+        for name in "abc":
+            item = scene.run(scene.cells[name].get(self.state))
+            assert item is not None
+            assert item["d"] == frozenset({1})
+        assert [one.front_end for one in scene.run(scene.places.heartbeats())] == ["f"]
+
+
+CASES: Final = [FailOver, Drain, BecomeFull, SplitHot, RetireDrained, FrontEndGone]
 
 
 def prepared(case: Case) -> Scene:
@@ -429,6 +456,6 @@ def test_a_task_of_others_is_left_to_them(scene: Scene) -> None:
 
 def test_a_copy_goes_on_at_the_partition_whatever_has_come_or_gone_before_it() -> None:
     after = {"uid": "u", "partition": "b", "after": b"k".hex()}
-    assert copies._position(("a", "b", "c"), after) == Position(1, b"k")
-    assert copies._position(("b", "c"), after) == Position(0, b"k")
-    assert copies._position(("a", "c"), after) == Position()
+    assert copies.position_in(("a", "b", "c"), after) == Position(1, b"k")
+    assert copies.position_in(("b", "c"), after) == Position(0, b"k")
+    assert copies.position_in(("a", "c"), after) == Position()

@@ -24,6 +24,7 @@ from control_plane.places.items import (
     encode_removal,
 )
 from data_plane.embedded.encoding import encode_item
+from data_plane.ports import Attributes
 from data_plane.replication.placement import Member, Placement
 
 PLACEMENT = StoredPlacement(
@@ -41,6 +42,7 @@ BEAT = Heartbeat(
     (FifoAppends("1" * 12, "us-east-1", "orders.fifo", 2.5),),
     {"g3.07": 1500},
     {"g3.07": 5},
+    1_789_999_999_998_500,
 )
 
 
@@ -74,12 +76,15 @@ def test_a_heartbeat_is_stored_as_the_page_says() -> None:
     assert encode_heartbeat(BEAT) == {
         "v": 1,
         "t": 1_790_000_000_000_000,
-        "x": 1_790_000_000 + 3600,
+        "x": 1_790_000_000 + 22 * 86_400,
         "j": '{"appends":[["111111111111","us-east-1","orders.fifo",2.5]],'
         '"cells":{"a":[1,17,850,4096,0,12.5,0],"b":[0,23,0,0,0,0.0,0]},'
-        '"epochs":{"g3.07":5},"lag":{"g3.07":1500},"requests":101.5}',
+        '"epochs":{"g3.07":5},"lag":{"g3.07":1500},"requests":101.5,"told":1789999999998500}',
     }
     assert decode_heartbeat("0123456789ab", encode_heartbeat(BEAT)) == BEAT
+    before_told = '{"appends":[],"cells":{},"epochs":{},"lag":{},"requests":1}'
+    earlier: Attributes = {**encode_heartbeat(BEAT), "j": before_told}
+    assert decode_heartbeat("0123456789ab", earlier).told_us == BEAT.time_us
 
 
 def test_the_small_items() -> None:

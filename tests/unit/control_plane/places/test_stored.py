@@ -126,6 +126,14 @@ def test_only_one_removal_follows_another(site: Site) -> None:
 
 
 def test_heartbeats(site: Site) -> None:
-    beat = Heartbeat("0123456789ab", 5, {"a": CellSeen(answers=True, since_us=1)})
+    seen = {"a": CellSeen(answers=True, since_us=1)}
+    beat = Heartbeat("0123456789ab", 5, seen, told_us=4)
     run(lambda: site.places.beat(beat))
     assert run(site.places.heartbeats) == [beat]
+    run(lambda: site.places.forget(beat.front_end, 4))
+    assert run(site.places.heartbeats) == [beat]
+    run(lambda: site.places.forget(beat.front_end, 5))
+    assert run(site.places.heartbeats) == []
+    run(lambda: site.places.beat(beat))
+    run(lambda: site.places.leave(beat.front_end))
+    assert run(site.places.heartbeats) == []

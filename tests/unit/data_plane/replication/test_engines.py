@@ -84,6 +84,29 @@ def test_standard_messages_outlive_the_cell_that_served_them(group: Group) -> No
     asyncio.run(story())
 
 
+def test_a_raised_retention_is_in_force_once_all_members_know_it(group: Group) -> None:
+    bag, cells, _ = bag_of(group)
+    raised = replace(STANDARD, retention_s=1_209_600)
+
+    async def story() -> None:
+        await bag.send(STANDARD, "s", [message("0")])
+        await cells.ship()
+        group.cells["c"].down = True
+        with pytest.raises(CellUnavailableError):
+            await bag.restamp(raised)
+        group.cells["c"].down = False
+        await bag.restamp(raised)
+        (stored,) = {
+            item.attributes["x"]
+            for cell in (group.cells[name] for name in "abc")
+            for item in cell.items()
+            if item.key.partition.startswith("B|")
+        }
+        assert stored == group.clock.now_us() // 1_000_000 + 1_209_600 + 3600
+
+    asyncio.run(story())
+
+
 def test_fifo_order_and_deduplication_outlive_the_head(group: Group) -> None:
     log, at = log_of(group)
     other, at_other = log_of(group)

@@ -1,0 +1,125 @@
+"""Anti-entropy: what the first member of a group knows and the others were never told.
+
+The front end that did it is gone, with what it still had to tell. So nobody knows what is missing:
+all that was written since is compared (docs/replication.md, "Who told nobody").
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from data_plane.core.conditions import apply
+from data_plane.ports import (
+    ITEM_ABSENT,
+    Attributes,
+    CellUnavailableError,
+    Condition,
+    Item,
+    Key,
+    Update,
+    Waits,
+)
+from data_plane.replication.copying import Position
+from data_plane.replication.member_cell import MemberCell
+
+PAGE: Final = 100
+"""What a member answers of in one request."""
+
+_MERGES_MAX: Final = 8
+
+Lacking = Callable[[Attributes, Attributes], tuple[Update, Condition] | None]
+"""Of an item at the first member, and a copy of it: what brings the copy to know the same."""
+
+
+class Range(NamedTuple):
+    """What is compared of a partition: items behind `after` that are `wanted`."""
+
+    partition: str
+    after: bytes
+    is_wanted: Callable[[Item], bool]
+    lacking: Lacking
+
+
+class Compared(NamedTuple):
+    """Where to go on, None at the end; and how many copies were behind."""
+
+    left: Position | None
+    mended: int
+
+
+async def compare_some(
+    waits: Waits,
+    members: Sequence[MemberCell],
+    ranges: Sequence[Range],
+    position: Position,
+    items_max: int,
+) -> Compared:
+    """Compare up to about `items_max` items of a group, and tell the others what they lack.
+
+    For 100 items one request to each member; for each copy that is behind a read of the first
+    member and a write. May be repeated from any position. Raises CellUnavailableError.
+    """
+    first, *others = members
+    compared = mended = 0
+    while position.partition < len(ranges):
+        if compared >= items_max:
+            return Compared(position, mended)
+        one = ranges[position.partition]
+        after = max(position.after, one.after)
+        page = await first.query(one.partition, after=after, limit=PAGE)
+        wanted = [item for item in page if one.is_wanted(item)]
+        if wanted:
+            calls = [_mend_all(waits, first, other, wanted, one.lacking) for other in others]
+            for outcome in await waits.all_of(calls):
+                if isinstance(outcome, Exception):
+                    raise outcome
+                mended += outcome
+        compared += len(page)
+        position = (
+            Position(position.partition, page[-1].key.sort)
+            if page
+            else Position(position.partition + 1)
+        )
+    return Compared(None, mended)
+
+
+async def _mend_all(
+    waits: Waits, first: MemberCell, other: MemberCell, items: Sequence[Item], lacking: Lacking
+) -> int:
+    """Bring the copies of these items up to date: how many were behind."""
+    present = await other.get_many([item.key for item in items])
+    calls = []
+    for item in items:
+        copy = present.get(item.key)
+        if copy is None or lacking(item.attributes, copy) is not None:
+            calls.append(_mend(first, other, item.key, copy, lacking))
+    for outcome in await waits.all_of(calls):
+        if isinstance(outcome, Exception):
+            raise outcome
+    return len(calls)
+
+
+async def _mend(
+    first: MemberCell, other: MemberCell, key: Key, copy: Attributes | None, lacking: Lacking
+) -> None:
+    """Read after the copy, the first member knows all that the copy was told until then."""
+    known: Attributes | None = None
+    for _ in range(_MERGES_MAX):
+        known = known or await first.get(key)
+        if known is None:
+            return  # It was collected: nobody needs it any more.
+        if copy is None:
+            written = await other.put(key, known, ITEM_ABSENT)
+            if written.applied:
+                return
+            copy = written.before
+            continue
+        change = lacking(known, copy)
+        if change is None:
+            return
+        update, as_seen = change
+        written = await other.update(key, update, as_seen)
+        if written.applied:
+            copy = apply(update, written.before)
+        else:
+            copy, known = written.before, None
+    raise CellUnavailableError("others write to an item faster than its copies can be compared")

@@ -1,0 +1,85 @@
+"""What one copy of a block's state lacks of another: deleted-sets unite, leases only advance.
+
+See docs/storage.md, "Block state", and docs/replication.md.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from data_plane.core.limits import RETENTION_S_MAX
+from data_plane.ports import Absent, Attributes, Condition, Equals, Update, Value
+from data_plane.stored import keys, lease
+from data_plane.stored.bounds import STATE_TTL_SLACK_S
+
+_SETS: Final = ("d", "gd", "gr")
+_LEASES_AT_ONCE: Final = 32
+"""In one write, for its condition has a clause for each; the next call has the others."""
+
+_FIXED: Final = "sfo"
+"""What attributes begin with that never change once they are there."""
+
+
+def written_s(block: bytes, state: Attributes) -> int:
+    """When a block's state was written last, in seconds, by the clock of who did: `x` tells it."""
+    kept_s = RETENTION_S_MAX + STATE_TTL_SLACK_S
+    if keys.is_moved_block(block):
+        kept_s += RETENTION_S_MAX
+    expires_s = state.get("x")
+    return expires_s - kept_s if isinstance(expires_s, int) else 0
+
+
+def lacking(state: Attributes, copy: Attributes) -> tuple[Update, Condition] | None:
+    """What brings a copy to know what `state` does, while what it changes is as in `copy`.
+
+    None where it knows all of that; many leases take several calls. `state` is what the member that
+    decides has. Where a copy knows more, of deletes or of later deliveries, that stays: nothing is
+    taken from a set, and no receive count falls.
+    """
+    add: dict[str, Value] = {}
+    for name in _SETS:
+        missing = _set(state, name) - _set(copy, name)
+        if missing:
+            add[name] = missing
+    assign = {
+        name: value for name, value in state.items() if name[0] in _FIXED and name not in copy
+    }
+    done = _set(state, "d") | _set(copy, "d")
+    behind = _leased(copy) & done
+    for index in _leased(state) - done:
+        if _is_ahead(state[f"m{index}"], copy.get(f"m{index}")):
+            behind.add(index)
+    changed = [f"{a}{index}" for index in sorted(behind)[:_LEASES_AT_ONCE] for a in "mq"]
+    remove: set[str] = set()
+    for name in changed:
+        if name in state:
+            assign[name] = state[name]
+        elif name in copy:
+            remove.add(name)
+    if not (add or assign or remove):
+        return None
+    assign["x"] = max(_number(state), _number(copy))
+    as_seen = [
+        (Absent(name) if name not in copy else Equals(name, copy[name]),) for name in changed
+    ]
+    return Update(assign, add, frozenset(remove)), ((Equals("v", copy["v"]),), *as_seen)
+
+
+def _is_ahead(stored: Value, known: Value | None) -> bool:
+    """Whether a lease is a later one; of the same delivery the one that decides is right."""
+    if not isinstance(stored, bytes) or not isinstance(known, bytes):
+        return known is None
+    return stored != known and lease.receive_count(stored) >= lease.receive_count(known)
+
+
+def _leased(state: Attributes) -> set[int]:
+    return {int(name[1:]) for name in state if name[0] == "m"}
+
+
+def _set(state: Mapping[str, Value], name: str) -> frozenset[int]:
+    members = state.get(name, frozenset())
+    return members if isinstance(members, frozenset) else frozenset()
+
+
+def _number(state: Attributes) -> int:
+    expires_s = state.get("x", 0)
+    return expires_s if isinstance(expires_s, int) else 0

@@ -1,0 +1,224 @@
+"""A front end that crashes before it told the copies of queues what it did."""
+
+import asyncio
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from control_plane.cluster import untold
+from control_plane.cluster.acting import DONE, act
+from control_plane.cluster.actions import Reconcile, TakeOut
+from control_plane.cluster.tasks import perform
+from control_plane.places.cached import CachedMap
+from control_plane.places.group_cells import Members, standard_cells
+from control_plane.places.items import CellSeen, Heartbeat
+from data_plane.bag.engine import Bag
+from data_plane.core.limits import RETENTION_S_MAX
+from data_plane.core.message import Delivery, Outgoing
+from data_plane.core.queue import Queue
+from data_plane.core.receipt_handle import decode
+from data_plane.ports import Key, Update
+from data_plane.replication.fanout import Fanout
+from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.stored.bounds import STATE_TTL_SLACK_S
+from data_plane.stored.keys import states
+from tests.unit.control_plane.cluster.scene import SECOND_US, Scene
+from tests.unit.control_plane.cluster.test_acting import execute
+
+GROUP: Final = "g3.05"
+SENT: Final = [str(number) for number in range(10)]
+LATER_US: Final = 10**18
+GONE_S: Final = 31
+
+
+class FrontEnd:
+    """One that has just started, with the map of now. What it never ships, nobody is told."""
+
+    def __init__(self, scene: Scene, name: str) -> None:
+        self._scene = scene
+        waits = EventLoopWaits(scene.clock)
+        known = CachedMap(scene.places.read_all, scene.clock)
+        known.take(scene.run(scene.places.read_all()))
+        cells = standard_cells(Members(scene.cells, known, scene.clock, waits))
+        self.bag = Bag(cells, scene.clock, scene.entropy, waits)
+        self.name = name
+        self.beat()
+
+    def beat(self) -> None:
+        """That it lives, and has told everything until now."""
+        cells = {name: CellSeen(answers=True, since_us=0) for name in self._scene.cells}
+        now_us = self._scene.clock.now_us()
+        self._scene.run(self._scene.places.beat(Heartbeat(self.name, now_us, cells)))
+
+    def send(self, queue: Queue, *bodies: str) -> None:
+        messages = [Outgoing(body=body, size=len(body)) for body in bodies]
+        asyncio.run(self.bag.send(queue, queue.account, messages))
+
+    def receive(self, queue: Queue) -> list[Delivery]:
+        return asyncio.run(self.bag.receive(queue, count=10, visibility_s=30, until_us=0))
+
+    def delete(self, queue: Queue, deliveries: list[Delivery]) -> None:
+        handles = [decode(one.receipt_handle, queue) for one in deliveries]
+        asyncio.run(self.bag.delete(queue, handles))
+
+
+def make_queue(scene: Scene, name: str = "q", place: str = GROUP) -> Queue:
+    now_us = scene.clock.now_us()
+    definition = scene.registry.define(
+        account="1", region="r", name=name, attributes={}, tags={}, now_us=now_us
+    )
+    definition = replace(definition, cell=place)
+    scene.run(scene.placing.placed(definition))
+    scene.run(scene.registry.create(definition, {}, now_us))
+    return scene.registry.queue(definition)
+
+
+def bodies(deliveries: list[Delivery]) -> list[str]:
+    return sorted(one.message.body for one in deliveries)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    made = Scene("abc")
+    made.place(GROUP, "abc")
+    return made
+
+
+def lose(scene: Scene, cell: str) -> None:
+    """Fail over: the group's first member is gone for good."""
+    scene.cells[cell].down = True
+    epoch = scene.placement(GROUP).epoch
+    result = scene.run(act(scene.cluster, TakeOut(cell, {GROUP: epoch}), {}, LATER_US))
+    assert result["outcome"] == DONE
+
+
+def crash_untold(scene: Scene, queue: Queue) -> None:
+    """A front end sends, receives and deletes all but three, and is no more."""
+    crashing = FrontEnd(scene, "crashed")
+    crashing.send(queue, *SENT)
+    scene.clock.advance(4)
+    crashing.delete(queue, [one for one in crashing.receive(queue) if one.message.body > "2"])
+    scene.clock.advance(GONE_S)
+
+
+def left(results: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    return [(one["task"]["act"], one["mended"]) for one in results]
+
+
+def test_without_a_manager_what_was_deleted_comes_back(scene: Scene) -> None:
+    """So the other tests show something."""
+    queue = make_queue(scene)
+    crash_untold(scene, queue)
+    lose(scene, "a")
+    assert bodies(FrontEnd(scene, "next").receive(queue)) == SENT
+
+
+def test_what_a_crashed_front_end_deleted_stays_deleted(scene: Scene) -> None:
+    queue = make_queue(scene)
+    crash_untold(scene, queue)
+    FrontEnd(scene, "living")
+    assert left(scene.run(execute(scene.cluster))) == [("reconcile", 2)]
+    assert [one.front_end for one in scene.run(scene.places.heartbeats())] == ["living"]
+    assert scene.run(execute(scene.cluster)) == []
+    lose(scene, "a")
+    deliveries = FrontEnd(scene, "next").receive(queue)
+    assert bodies(deliveries) == ["0", "1", "2"]
+    assert [one.receive_count for one in deliveries] == [2, 2, 2]
+
+
+def test_what_was_sent_to_one_copy_is_copied(scene: Scene) -> None:
+    queue = make_queue(scene, place=f"{GROUP}/first")
+    FrontEnd(scene, "crashed").send(queue, *SENT)
+    scene.clock.advance(GONE_S)
+    FrontEnd(scene, "living")
+    assert left(scene.run(execute(scene.cluster))) == [("reconcile", 2)]
+    lose(scene, "a")
+    assert bodies(FrontEnd(scene, "next").receive(queue)) == SENT
+
+
+def test_nothing_is_compared_for_who_lives_or_while_a_cell_is_down(scene: Scene) -> None:
+    crash_untold(scene, make_queue(scene))
+    living = FrontEnd(scene, "living")
+    failing = CellSeen(answers=False, since_us=scene.clock.now_us() - 5 * SECOND_US)
+    scene.beat(c=failing)
+    scene.run(scene.places.leave("living"))
+    planned = scene.run(_plan(scene))
+    assert [one["act"] for one in planned] == ["take_out"]
+    scene.run(scene.places.leave("crashed"))
+    scene.beat()
+    living.beat()
+    assert scene.run(_plan(scene)) == []
+
+
+async def _plan(scene: Scene) -> list[dict[str, Any]]:
+    observed = await perform({"task": "observe"}, scene.cluster, LATER_US)
+    assert observed is not None
+    event = {"task": "plan", "observed": json.loads(json.dumps(observed["observed"]))}
+    planned = await perform(event, scene.cluster, LATER_US)
+    assert planned is not None
+    tasks: list[dict[str, Any]] = planned["tasks"]
+    return tasks
+
+
+def test_who_is_heard_of_meanwhile_is_not_forgotten(scene: Scene) -> None:
+    front_end = FrontEnd(scene, "slow")
+    seen_us = scene.clock.now_us()
+    scene.clock.advance(GONE_S)
+    front_end.beat()
+    scene.run(act(scene.cluster, Reconcile({"slow": seen_us}, seen_us), {}, LATER_US))
+    assert [one.front_end for one in scene.run(scene.places.heartbeats())] == ["slow"]
+
+
+def test_what_is_compared_costs_a_request_for_each_hundred_states(scene: Scene) -> None:
+    """Those that were not written since cost a part of a query; those behind a read and a write."""
+    partition = states(make_queue(scene).uid, 0, 0)
+    placement = scene.placement(GROUP)
+    fanout = Fanout(lambda: placement, scene.cells, EventLoopWaits(scene.clock))
+
+    async def delete_in(blocks: range) -> None:
+        written_s = scene.clock.now_us() // SECOND_US
+        for block in blocks:
+            key = Key(partition, block.to_bytes(10, "big"))
+            kept = {"v": 1, "x": written_s + RETENTION_S_MAX + STATE_TTL_SLACK_S}
+            await fanout.update(key, Update(kept, {"d": frozenset({1})}))
+
+    async def story() -> None:
+        await delete_in(range(250))
+        await fanout.ship()
+        scene.clock.advance(2 * untold.GUARD_S)
+        await delete_in(range(250, 255))
+
+    asyncio.run(story())
+    for since_us, pages, behind in ((scene.clock.now_us(), 1, 5), (0, 3, 0)):
+        for cell in scene.cells.values():
+            cell.requests.clear()
+        result = scene.run(act(scene.cluster, Reconcile({}, since_us), {}, LATER_US))
+        assert result["mended"] == 2 * behind
+        # Three pages and the end of them, and two lanes without any.
+        assert scene.cells["a"].requests == +Counter(query=4 + 2, get=2 * behind)
+        for name in "bc":
+            assert scene.cells[name].requests == +Counter(get_many=pages, put=behind)
+
+
+def test_a_comparison_goes_on_where_it_was(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(untold, "ITEMS_PER_STEP", 1)
+    queues = [make_queue(scene, f"q{number}") for number in range(3)]
+    for queue in queues:
+        crash_untold(scene, queue)
+    after: dict[str, Any] = {}
+    rounds = 0
+    while True:
+        action = Reconcile({"crashed": scene.clock.now_us()}, 0)
+        result = scene.run(act(scene.cluster, action, json.loads(json.dumps(after)), 0))
+        rounds += 1
+        if not result["more"]:
+            break
+        after = result["after"]
+    assert (result["mended"], rounds) == (6, 4)
+    lose(scene, "a")
+    following = FrontEnd(scene, "next")
+    for queue in queues:
+        assert bodies(following.receive(queue)) == ["0", "1", "2"]
