@@ -126,15 +126,15 @@ class Together:
         self.heart = Heart(self._id(), self.watch, self.known, clock, self.standard.fanouts)
         self.manager: Callable[[], tuple[str, ...]] = lambda: ()
 
+    def _id(self) -> str:
+        """Of a front end."""
+        return self._entropy.random_bytes(_FRONT_END_BYTES).hex()
+
     async def _read(self) -> PlaceMap:
         return await self.places.read_all()
 
     def _present(self) -> list[str]:
         records = self.known.cells.values()
-    def _id(self) -> str:
-        """Of a front end."""
-        return self._entropy.random_bytes(_FRONT_END_BYTES).hex()
-
         return sorted(record.name for record in records if record.state != REMOVED)
 
     def _serve(self, cell: ServedCell) -> None:
@@ -158,12 +158,12 @@ class Together:
         present = sorted(name for name, record in known.items() if record.state != REMOVED)
         await self.places.make_missing(present)
         await self.known.refresh()
+        await self.beat()
 
     def _records(self) -> list[CellRecord]:
         """What the registry is told of new cells."""
         raise NotImplementedError
 
-        await self.beat()
     def _record(self, name: str, kind: str, address: Mapping[str, str]) -> CellRecord:
         now_us = self._clock.now_us()
         return CellRecord(name, kind, address, since_us=now_us, created_s=now_us // 1_000_000)
@@ -197,17 +197,17 @@ class Together:
         Raises CellUnavailableError.
         """
         await self.places.beat(self.heart.beat())
-
-    async def ship(self) -> None:
-        """Begin to tell the copies of standard queues what consumers did, where that is not begun.
-
-        One that does not answer keeps no other group waiting.
         for fanout in self.standard.fanouts().values():
             since_us = fanout.forgotten_since_us
             if since_us is not None:
                 note = Heartbeat(self._id(), self._clock.now_us(), {}, told_us=since_us)
                 await self.places.beat(note)
                 fanout.forgotten_since_us = None
+
+    async def ship(self) -> None:
+        """Begin to tell the copies of standard queues what consumers did, where that is not begun.
+
+        One that does not answer keeps no other group waiting.
         """
         for name, fanout in self.standard.fanouts().items():
             if name not in self._shipping and fanout.oldest_us() is not None:
@@ -237,15 +237,10 @@ class Together:
             await asyncio.wait(set(self._shipping.values()), timeout=LAST_SHIPMENT_S_MAX)
         for task in (*self._probes, *self._shipping.values()):
             task.cancel()
+        await self._leave()
         for cell in self.served.values():
             await cell.close()
 
-    async def registry_partitions(self) -> Sequence[str]:
-        """What the registry consists of, where it lies on a chain: for who copies it.
-        await self._leave()
-
-        Raises CellUnavailableError.
-        """
     async def _leave(self) -> None:
         """Forget this front end, where it has nothing to tell any more."""
         if not self.heart.has_told_all():
@@ -256,6 +251,11 @@ class Together:
         except CellUnavailableError as error:
             LOG.warning("the registry does not hear that this front end ends: %s", error)
 
+    async def registry_partitions(self) -> Sequence[str]:
+        """What the registry consists of, where it lies on a chain: for who copies it.
+
+        Raises CellUnavailableError.
+        """
         raise CellUnavailableError("this registry lies in one cell")
 
     # What is told
