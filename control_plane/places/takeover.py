@@ -145,6 +145,12 @@ class WaitingCell:
             return await self._patiently(lambda: inner.share(key))
         return await self.get(key)
 
+    async def tell(self) -> None:
+        """As `Fanout.tell`; what a chain shows all members know."""
+        inner = self.inner
+        if isinstance(inner, Fanout):
+            await self._patiently(inner.tell)
+
     def decider(self) -> str:
         """As `Fanout.decider`, the last one known; what a chain shows does not depend on it."""
         if isinstance(self.inner, Fanout):
@@ -169,12 +175,6 @@ class WaitingCell:
                 if stale > _STALE_MAX and not await self._wait(begun_us):
                     raise
             except CellUnavailableError:
-    async def tell(self) -> None:
-        """As `Fanout.tell`; what a chain shows all members know."""
-        inner = self.inner
-        if isinstance(inner, Fanout):
-            await self._patiently(inner.tell)
-
                 if not await self._wait(begun_us):
                     raise
             await self._known.try_refresh()
