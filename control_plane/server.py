@@ -55,7 +55,7 @@ from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock, SystemEntropy
 
 _UPKEEP_PERIOD_S: Final = 1.0
-_MANAGING_PERIOD_S: Final = 0.5
+_MANAGING_PERIOD_S: Final = 0.25
 _GC_THRESHOLDS: Final = (50_000, 50, 100)
 """Requests leave next to no cycles, and a full collection under load stops everybody for up to
 10 ms: seen a few times in ten seconds at the default thresholds."""

@@ -78,7 +78,7 @@ class SeveralCells(Together):
     ) -> None:
         def registry(members: Members) -> tuple[Cell, Cell]:
             chain = members.chain(REGISTRY)
-            return chain, members.placed(chain)
+            return chain, members.placed(REGISTRY, chain)
 
         super().__init__(registry, own, cells.plain, clock, entropy, waits)
         self.cells = cells

@@ -27,7 +27,9 @@ from control_plane.places.report import CellCommandError, CellsReport, ToldCell,
 from control_plane.places.stored import PlaceMap, Places
 from control_plane.places.watching import CellWatch, WatchedCell
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
+from data_plane.replication.member_cell import StalePlacementError
 from data_plane.runtime.guard import Guard
+from data_plane.runtime.interrupting import Interrupting
 from data_plane.stored.bodies import BodyStore
 
 BEAT_PERIOD_S: Final = 2.0
@@ -116,7 +118,10 @@ class Together:
         self._shipping: dict[str, asyncio.Task[int]] = {}
         self._watched: dict[str, WatchedCell] = {}
         self.known = CachedMap(self._read, clock, own)
-        members = Members(plain, self.known, clock, waits)
+        # Nobody waits for a member that was just given up: its group goes on without it.
+        calls = Interrupting(lambda group: StalePlacementError(f"{group} has lost a member"))
+        self.known.lost = calls.give_up
+        members = Members(plain, self.known, clock, waits, calls)
         listed, self.control = registry(members)
         self.places = Places(listed, clock, entropy, own, self.known.note)
         self.standard: GroupCells = standard_cells(members)

@@ -26,7 +26,7 @@ _REGION: Final = "eu-west-1"
 _ACCOUNT: Final = "123456789012"
 _FUNCTION: Final = f"arn:aws:lambda:{_REGION}:{_ACCOUNT}:function:tidegate-task"
 _ROLE: Final = f"arn:aws:iam::{_ACCOUNT}:role/tidegate-manager"
-_LOOK_S: Final = 0.05
+_LOOK_S: Final = 0.1
 _MOTO: Final = {
     "stepfunctions": {"execute_state_machine": True},
     "lambda": {"use_docker": False},

@@ -19,6 +19,7 @@ class CachedMap:
     """What `read` answered last, and can be believed. `own` is the registry's own placement.
 
     `refused` says why the last answer was not taken, "" where it was; `refusals` counts those.
+    `lost` is called with the name of a group that has lost a member.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class CachedMap:
         self._is_reading = False
         self.refused = ""
         self.refusals = 0
+        self.lost: Callable[[str], None] = lambda _group: None
 
     @property
     def placements(self) -> Mapping[str, StoredPlacement]:
@@ -71,7 +73,7 @@ class CachedMap:
         held = self._map.placements.get(group)
         if held is None or held.placement.epoch < stored.placement.epoch:
             placements = {**self._map.placements, group: stored}
-            self._map = PlaceMap(placements, self._map.cells, self._map.read_us)
+            self._go_by(PlaceMap(placements, self._map.cells, self._map.read_us))
 
     async def refresh(self) -> bool:
         """Read the map anew, unless that is under way; whether there is a new one.
@@ -111,8 +113,15 @@ class CachedMap:
                 held = self._map.placements[group]
                 if held.placement.epoch > placements[group].placement.epoch:
                     placements[group] = held
-            self._map = PlaceMap(placements, fresh.cells, fresh.read_us)
+            self._go_by(PlaceMap(placements, fresh.cells, fresh.read_us))
             self.refused = ""
             return True
         self.refusals += 1
         return False
+
+    def _go_by(self, fresh: PlaceMap) -> None:
+        before, self._map = self._map, fresh
+        for group, held in before.placements.items():
+            now = fresh.placements.get(group, held).placement
+            if now.epoch != held.placement.epoch and not all(map(now.has, held.placement.members)):
+                self.lost(group)

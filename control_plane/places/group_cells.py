@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from control_plane.places.cached import CachedMap
 from control_plane.places.groups import FIRST, ON_CHAIN, read_place
-from control_plane.places.takeover import WaitingCell
+from control_plane.places.takeover import Interruptible, WaitingCell, at_length
 from data_plane.ports import Cell, Clock, Waits
 from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
@@ -13,16 +13,21 @@ from data_plane.replication.fanout import Fanout
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """What replicated cells are made of: the plain cells, the map, and what they wait with."""
+    """What replicated cells are made of: the plain cells, the map, and what they wait with.
+
+    `interruptible` ends calls of groups that lose a member: they would wait for it.
+    """
 
     cells: Mapping[str, Cell]
     known: CachedMap
     clock: Clock
     waits: Waits
+    interruptible: Interruptible = at_length
 
-    def placed(self, inner: Chain | Fanout) -> WaitingCell:
+    def placed(self, group: str, inner: Chain | Fanout) -> WaitingCell:
         """A group's cell, as engines use it."""
-        return WaitingCell(inner, self.known, self.clock, self.waits)
+        waits, ends = self.waits, self.interruptible
+        return WaitingCell(group, inner, self.known, self.clock, waits, ends)
 
     def chain(self, group: str) -> Chain:
         """The group as a chain."""
@@ -57,7 +62,7 @@ class GroupCells(Mapping[str, Cell]):
         place = read_place(name)
         if place is None:
             return self._members.cells[name]
-        made = self._made[name] = self._members.placed(self._make(*place))
+        made = self._made[name] = self._members.placed(place[0], self._make(*place))
         return made
 
     def __iter__(self) -> Iterator[str]:

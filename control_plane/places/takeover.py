@@ -7,7 +7,7 @@ recognises its own traces.
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from control_plane.places.cached import CachedMap
 from data_plane.core.deadline import deadline_us
@@ -36,6 +36,20 @@ from data_plane.replication.member_cell import StalePlacementError
 
 T = TypeVar("T")
 
+
+class Interruptible(Protocol):
+    """Makes a call to a group, and ends it where the group loses a member meanwhile."""
+
+    async def __call__(self, name: str, call: Callable[[], Awaitable[T]], /) -> T:
+        """What the call answers or raises. Raises StalePlacementError where it was ended."""
+        ...
+
+
+async def at_length(_name: str, call: Callable[[], Awaitable[T]]) -> T:
+    """Wait for a call, however long it takes."""
+    return await call()
+
+
 TAKE_OVER_US_MAX: Final = 10_000_000
 """Twice the bound for a take-over: for so long a request waits, if its own time allows it."""
 
@@ -47,10 +61,20 @@ _STALE_MAX: Final = 3
 
 
 class WaitingCell:
-    """Implements `data_plane.ports.Cell` over a group's chain or fan-out."""
+    """Implements `data_plane.ports.Cell` over the chain or fan-out of this group."""
 
-    def __init__(self, inner: Chain | Fanout, known: CachedMap, clock: Clock, waits: Waits) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 - a group's cell, and what it waits with
+        self,
+        group: str,
+        inner: Chain | Fanout,
+        known: CachedMap,
+        clock: Clock,
+        waits: Waits,
+        interruptible: Interruptible = at_length,
+    ) -> None:
         self.inner = inner
+        self._group = group
+        self._interruptible = interruptible
         self._known = known
         self._clock = clock
         self._waits = waits
@@ -167,7 +191,7 @@ class WaitingCell:
         stale = 0
         while True:
             try:
-                return await call()
+                return await self._interruptible(self._group, call)
             except (CellFullError, CellThrottledError, DeadlinePassedError):
                 raise
             except StalePlacementError:

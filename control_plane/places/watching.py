@@ -76,7 +76,8 @@ class CellWatch:
             watched.probing_since_us = 0
         now_us = self._clock.now_us()
         watched.latency_us = max(0, now_us - begun_us)
-        self._note(name, answers=answers and watched.latency_us < PROBE_US_MAX)
+        is_answered = answers and watched.latency_us < PROBE_US_MAX
+        self._note(name, answers=is_answered, since_us=now_us if is_answered else begun_us)
         self._count(watched, cell.requests(), now_us)
 
     def look(self) -> None:
@@ -88,7 +89,7 @@ class CellWatch:
             since_us = watched.probing_since_us
             if since_us and now_us - since_us >= PROBE_US_MAX:
                 watched.latency_us = now_us - since_us
-                self._note(name, answers=False)
+                self._note(name, answers=False, since_us=since_us)
 
     def failing(self, for_us: int) -> list[str]:
         """Cells that have not answered for so long."""
@@ -118,11 +119,16 @@ class CellWatch:
     def _of(self, name: str) -> _Watched:
         return self._watched.setdefault(name, _Watched())
 
-    def _note(self, name: str, *, answers: bool) -> None:
+    def _note(self, name: str, *, answers: bool, since_us: int) -> None:
+        """A cell fails from the beginning of the probe on that it did not answer.
+
+        But not for longer than a probe may take: whoever looks so late was held up himself.
+        """
         watched = self._of(name)
         if watched.since_us and watched.answers == answers:
             return
-        watched.answers, watched.since_us = answers, self._clock.now_us()
+        since_us = max(since_us, self._clock.now_us() - PROBE_US_MAX)
+        watched.answers, watched.since_us = answers, since_us
         if not answers:
             self.failed(name)
 

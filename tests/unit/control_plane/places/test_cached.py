@@ -92,3 +92,16 @@ def test_one_read_at_a_time(site: Site, known: CachedMap) -> None:
 
     assert run(twice) == [True, False]
     assert slow.placements == known.placements
+
+
+def test_who_loses_a_member_is_told(site: Site, known: CachedMap) -> None:
+    lost: list[str] = []
+    known.lost = lost.append
+    known.note(run(lambda: site.places.drop_member("g3.00", "a", epoch=1)))
+    assert lost == ["g3.00"]
+    run(lambda: site.places.drop_member("g3.01", "a", epoch=1))
+    run(lambda: site.places.add_joining("g2.00", "c", epoch=1))
+    run(known.refresh)
+    assert lost == ["g3.00", "g3.01"]
+    run(known.refresh)
+    assert lost == ["g3.00", "g3.01"]

@@ -1,6 +1,7 @@
 """Probes, heartbeats, and requests that wait while a cell is taken over."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,9 @@ from data_plane.core.deadline import deadline
 from data_plane.ports import Append, CellFullError, CellUnavailableError, Key, Written
 from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
+from data_plane.replication.member_cell import StalePlacementError
 from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.runtime.interrupting import Interrupting
 from tests.unit.repeatable import HandClock
 
 from .conftest import CellThatFails, Site, run
@@ -106,6 +109,28 @@ def test_a_probe_that_hangs_is_a_failure() -> None:
     run(stand_still)
 
 
+def test_a_cell_fails_since_it_was_asked_but_not_for_as_long_as_nobody_looked() -> None:
+    watched = Watched()
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    async def failing_since_us(nobody_looks_us: int) -> int:
+        cells = {"a": WatchedCell(never, lambda: 0, lambda: False, lambda: 0)}
+        watch = CellWatch(cells, watched.clock)
+        probe = asyncio.create_task(watch.probe("a"))
+        await asyncio.sleep(0)
+        begun_us = watched.clock.now_us()
+        watched.clock.time_us += nobody_looks_us
+        watch.look()
+        probe.cancel()
+        return watch.report({})["a"].since_us - begun_us
+
+    assert run(lambda: failing_since_us(PROBE_US_MAX)) == 0
+    # The process was stopped for ten seconds, and the cell may be well.
+    assert run(lambda: failing_since_us(10_000_000)) == 10_000_000 - PROBE_US_MAX
+
+
 def test_rates_of_requests() -> None:
     watched = Watched()
     watched.probe()
@@ -182,6 +207,26 @@ def test_a_request_waits_for_the_take_over(site: Site, make: object) -> None:
     assert group.put(cells, 15).applied
     assert group.slept == 3
     assert group.known.placement("g3.00").epoch == 2
+    assert [len(cell.items()) for cell in group.cells.values()][:2] == [0, 1]
+
+
+@pytest.mark.parametrize("make", [standard_cells, fifo_cells])
+def test_a_request_waits_for_no_member_that_is_given_up(
+    site: Site, make: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = Group(site)
+    calls = Interrupting(StalePlacementError)
+    group.known.lost = calls.give_up
+    cells: GroupCells = make(replace(group.members, interruptible=calls))  # type: ignore[operator]
+
+    async def hang(*_call: object, **_options: object) -> Written:
+        await site.places.drop_member("g3.00", "a", epoch=1)
+        await group.known.refresh()
+        return await asyncio.Event().wait()  # type: ignore[return-value]
+
+    monkeypatch.setattr(group.cells["a"], "put", hang)
+    assert group.put(cells, 15).applied
+    assert group.slept == 0
     assert [len(cell.items()) for cell in group.cells.values()][:2] == [0, 1]
 
 
