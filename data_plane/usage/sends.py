@@ -83,10 +83,13 @@ class SendRecords:
         return state
 
     async def _begin(self) -> Attributes:
+        # Rows come before their ledger has a name: what it has begins with the first of them.
+        rows = await self._cell.query(ledger.PARTITION, limit=1)
+        present = self._cell.now_us() // US_PER_MINUTE
         state: Attributes = {
             "v": FORMAT_VERSION,
             "i": self._entropy.random_bytes(WRITER_BYTES).hex(),
-            "b": self._cell.now_us() // US_PER_MINUTE,
+            "b": min([present, *(read_row(row).minute for row in rows)]),
             "n": 0,
             "p": b"",
         }

@@ -63,6 +63,23 @@ def test_a_minute_is_stored_once_it_is_over(books: Books) -> None:
     assert mark["complete_to"] == books.bench.clock.now_us() // 60_000_000
 
 
+@pytest.mark.parametrize(("sent_before", "began_before"), [(True, 2), (False, 0)])
+def test_a_ledger_begins_with_what_it_has(
+    books: Books, *, sent_before: bool, began_before: int
+) -> None:
+    async def story() -> int:
+        if sent_before:
+            await books.bench.send("x")
+        books.bench.clock.advance(120)
+        await books.sends.write()
+        state = await books.bench.cell.get(STATE)
+        assert state is not None
+        return int(str(state["b"]))
+
+    began = asyncio.run(story())
+    assert began == books.bench.clock.now_us() // 60_000_000 - began_before
+
+
 def test_at_the_end_all_is_stored_and_later_servers_go_on(books: Books) -> None:
     async def story() -> None:
         for _ in range(3):
