@@ -43,7 +43,12 @@ REVISION: Final = "R"
 EPOCH: Final = "E"
 REMOVED: Final = "D"
 TOMBSTONE_S: Final = 24 * 3600
-"""How long a removed item is remembered: a copy of it that is under way arrives within minutes."""
+"""How long a removed item is remembered. Who forgets it sooner or later than others does no harm:
+what begins anew takes the place of what is past its time."""
+
+CALL_US_MAX: Final = 3600 * 1_000_000
+"""A call gives nothing to any member later than this: it could be a copy of what was removed
+meanwhile, and is remembered no more. No request waits for so long; a process may be stopped."""
 
 _DECISIONS_MAX: Final = 8
 _GET_MANY_MAX: Final = 100
@@ -100,11 +105,13 @@ class Chain:
     ) -> Written:
         """Replace the whole item if the condition holds: one write where there was none."""
         at, counted = self._placement(), _without_marks(tallies)
-        head, *others = members_of(at, self._cells)
+        head, *others = members_of(at, self._cells, CALL_US_MAX)
         occupant: Attributes | None = None
         for _ in range(_DECISIONS_MAX):
             image = {**attributes, REVISION: _revision(occupant) + 1, EPOCH: at.epoch}
-            written = await head.put(key, image, (*condition, _as_it_is(occupant)), counted)
+            # Of what was removed it was looked at here: there it would see what is left.
+            wanted = () if _is_removed(occupant) else condition
+            written = await head.put(key, image, (*wanted, _as_it_is(occupant)), counted)
             occupant = written.before
             if written.applied or occupant == image:
                 time_ms = await _hand_down(at, others, key, image, counted)
@@ -112,7 +119,7 @@ class Chain:
                 before = _bare(written.before) if written.applied else None
                 return Written(applied=True, before=before, time_ms=max(written.time_ms, time_ms))
             _check_epoch(at, occupant)
-            if not holds(condition, occupant):
+            if not holds(condition, _bare(occupant)):
                 return await _refused(at, others, key, written)
         raise CellUnavailableError(f"others write to an item of {at.group} faster than this one")
 
@@ -123,40 +130,45 @@ class Chain:
         condition: Condition = ALWAYS,
         tallies: Tallies = no_tallies,
     ) -> Written:
-        """Change single attributes if the condition holds."""
+        """Change single attributes if the condition holds: one write, but where one was removed."""
         at, counted = self._placement(), _without_marks(tallies)
-        head, *others = members_of(at, self._cells)
+        head, *others = members_of(at, self._cells, CALL_US_MAX)
         marked = Update(
-            {**change.assign, EPOCH: at.epoch},
-            {**change.add, REVISION: 1},
-            change.remove | {REMOVED},
+            {**change.assign, EPOCH: at.epoch}, {**change.add, REVISION: 1}, change.remove
         )
-        guarded = (*condition, _not_later(at.epoch))
-        written = await head.update(key, marked, guarded, counted)
-        if not written.applied:
+        guarded = (*condition, (Absent(REMOVED),), _not_later(at.epoch))
+        for _ in range(_DECISIONS_MAX):
+            written = await head.update(key, marked, guarded, counted)
+            if written.applied:
+                image = apply(marked, written.before)
+                time_ms = await _hand_down(at, others, key, image, counted)
+                check_joined(at, self._placement())
+                before = _bare(written.before)
+                return Written(applied=True, before=before, time_ms=max(written.time_ms, time_ms))
             _check_epoch(at, written.before)
-            return await _refused(at, others, key, written)
-        image = apply(marked, written.before)
-        time_ms = await _hand_down(at, others, key, image, counted)
-        check_joined(at, self._placement())
-        before = _bare(written.before)
-        return Written(applied=True, before=before, time_ms=max(written.time_ms, time_ms))
+            if not _is_removed(written.before) or not holds(condition, None):
+                return await _refused(at, others, key, written)
+            # Nothing of what was removed stays in what begins anew, its time to live above all.
+            begun = await self.put(key, apply(change, None), (*condition, *ITEM_ABSENT), tallies)
+            if begun.applied:
+                return begun
+        raise CellUnavailableError(f"others write to an item of {at.group} faster than this one")
 
     async def delete(
         self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
     ) -> Written:
         """Remove the item if the condition holds; what is left of it says so to late copies."""
         at, counted = self._placement(), _without_marks(tallies)
-        head, *others = members_of(at, self._cells)
+        head, *others = members_of(at, self._cells, CALL_US_MAX)
         for _ in range(_DECISIONS_MAX):
             occupant = await head.get(key)
             _check_epoch(at, occupant)
             time_ms = head.plain.now_us() // 1000
-            if occupant is None or not holds(condition, occupant):
-                decided = Written(applied=occupant is None, before=occupant, time_ms=time_ms)
-                if occupant is None:
-                    return Written(holds(condition, None), None, time_ms)
-                return await _refused(at, others, key, decided)
+            if occupant is None:
+                return Written(holds(condition, None), None, time_ms)
+            if not holds(condition, _bare(occupant)):
+                found = Written(applied=False, before=occupant, time_ms=time_ms)
+                return await _refused(at, others, key, found)
             image = {
                 REVISION: _revision(occupant) + 1,
                 EPOCH: at.epoch,
@@ -334,6 +346,10 @@ def _epoch(item: Attributes | None) -> int:
 def _number(item: Attributes | None, name: str) -> int:
     value = None if item is None else item.get(name)
     return value if isinstance(value, int) else 0
+
+
+def _is_removed(item: Attributes | None) -> bool:
+    return item is not None and REMOVED in item
 
 
 def _bare(item: Attributes | None) -> Attributes | None:

@@ -27,11 +27,15 @@ class StalePlacementError(CellUnavailableError):
 
 
 class MemberCell:
-    """What replication uses of the Cell port, over one incarnation's items of a plain cell."""
+    """What replication uses of the Cell port, over one incarnation's items of a plain cell.
 
-    def __init__(self, cell: Cell, member: Member) -> None:
+    After `until_us`, by the clock of the cell, nothing is put in it any more.
+    """
+
+    def __init__(self, cell: Cell, member: Member, until_us: int | None = None) -> None:
         self.plain = cell
         self._member = member
+        self._until_us = until_us
 
     def _key(self, key: Key) -> Key:
         return Key(partition_of(self._member, key.partition), key.sort)
@@ -52,7 +56,9 @@ class MemberCell:
         condition: Condition = ALWAYS,
         tallies: Tallies = no_tallies,
     ) -> Written:
-        """As `Cell.put`."""
+        """As `Cell.put`. Raises CellUnavailableError when it is too late for that, too."""
+        if self._until_us is not None and self.plain.now_us() > self._until_us:
+            raise CellUnavailableError(f"a call that writes to {self._member.cell} took too long")
         return await self.plain.put(self._key(key), attributes, condition, self._tallies(tallies))
 
     async def update(
@@ -126,9 +132,17 @@ def check_joined(used: Placement, present: Placement) -> None:
         raise StalePlacementError(f"{used.group} got a member while it was written to")
 
 
-def members_of(placement: Placement, cells: Mapping[str, Cell]) -> list[MemberCell]:
-    """The members as cells, in their order. Raises CellUnavailableError for an unknown one."""
+def members_of(
+    placement: Placement, cells: Mapping[str, Cell], for_us: int | None = None
+) -> list[MemberCell]:
+    """The members as cells, in their order, which are put to for so long.
+
+    Raises CellUnavailableError for an unknown one.
+    """
     unknown = [member.cell for member in placement.members if member.cell not in cells]
     if unknown:
         raise CellUnavailableError(f"{placement.group} lies in cells not known here: {unknown}")
-    return [MemberCell(cells[member.cell], member) for member in placement.members]
+    found = [(cells[member.cell], member) for member in placement.members]
+    if for_us is None:
+        return [MemberCell(cell, member) for cell, member in found]
+    return [MemberCell(cell, member, cell.now_us() + for_us) for cell, member in found]

@@ -7,12 +7,16 @@ import pytest
 
 from data_plane.ports import (
     ITEM_ABSENT,
+    Absent,
     CellUnavailableError,
     Equals,
     Key,
     Lacks,
+    LessThan,
     Update,
+    Written,
 )
+from data_plane.replication.chain import TOMBSTONE_S
 from data_plane.replication.member_cell import StalePlacementError
 from data_plane.replication.placement import Member, Placement
 from tests.unit.data_plane.replication.conftest import Group
@@ -159,6 +163,105 @@ def test_what_was_removed_does_not_come_back_with_a_late_copy(group: Group) -> N
         assert await chain.get(SLOT) is None
         assert (await chain.put(SLOT, slot(b"2"), ITEM_ABSENT)).applied
         assert await chain.get(SLOT) == slot(b"2")
+
+    asyncio.run(story())
+
+
+def test_an_update_of_what_was_removed_begins_anew(group: Group) -> None:
+    """Above all it does not go when the memory of the removed item does."""
+    mark = Key("H|u", b"00|0")
+
+    async def story() -> None:
+        chain = group.chain()
+        await chain.put(mark, {"v": 1, "w": b"9", "x": 17})
+        await chain.delete(mark)
+        changed = Update({"v": 1, "w": b"5"}, {"d": frozenset({1})}, frozenset({"q"}))
+        refused = await chain.update(mark, changed, ((Equals("w", b"9"),),))
+        assert (refused.applied, refused.before) == (False, None)
+        assert await chain.get(mark) is None
+        written = await chain.update(mark, changed, ((Absent("x"),), (Absent("w"),)))
+        assert (written.applied, written.before) == (True, None)
+        stored = {str(item.attributes) for cell in "abc" for item in group.cells[cell].items()}
+        assert stored == {str({"v": 1, "w": b"5", "d": frozenset({1}), "R": 3, "E": 1})}
+
+    asyncio.run(story())
+
+
+def test_conditions_see_nothing_of_what_was_removed(group: Group) -> None:
+    async def story() -> None:
+        chain = group.chain()
+        await chain.put(SLOT, slot(b"1"))
+        await chain.delete(SLOT)
+        expires = ((LessThan("x", 1 << 60),),)
+        assert not (await chain.put(SLOT, slot(b"2"), expires)).applied
+        assert not (await chain.delete(SLOT, expires)).applied
+        assert (await chain.delete(SLOT, ((Absent("x"),),))).applied
+        assert (await chain.put(SLOT, slot(b"2"), ((Absent("x"),),))).applied
+
+    asyncio.run(story())
+
+
+def test_a_removal_that_was_left_half_way_is_handed_down(group: Group) -> None:
+    async def story() -> None:
+        chain = group.chain()
+        await chain.put(SLOT, slot(b"1"))
+        group.cells["c"].down = True
+        with pytest.raises(CellUnavailableError):
+            await chain.delete(SLOT)
+        group.cells["c"].down = False
+        assert await chain.get(SLOT) == slot(b"1")
+        assert (await chain.delete(SLOT)).applied
+        assert await chain.get(SLOT) is None
+
+    asyncio.run(story())
+
+
+def test_what_is_remembered_of_a_removed_item_may_go_anywhere_at_any_time(group: Group) -> None:
+    for forgetful in ("", "a", "b", "c", "ab", "bc", "ac", "abc"):
+
+        async def story(forgetful: str = forgetful) -> None:
+            chain = group.chain()
+            await chain.put(SLOT, slot(b"1"))
+            await chain.delete(SLOT)
+            group.clock.advance(TOMBSTONE_S)
+            for name in forgetful:
+                await group.cells[name].delete(SLOT)
+            assert await chain.get(SLOT) is None
+            await chain.put(SLOT, slot(b"2"), ITEM_ABSENT)
+            for name in "abc":
+                item = await group.cells[name].get(SLOT)
+                assert item is not None
+                assert item["w"] == b"2"
+            await chain.delete(SLOT)
+
+        asyncio.run(story())
+
+
+def test_a_call_that_was_stopped_for_long_brings_nothing_back(group: Group) -> None:
+    """Its process stood still until nobody remembered what was removed meanwhile."""
+    late, other = group.chain(), group.chain()
+    stopped, waked = asyncio.Event(), asyncio.Event()
+    put = group.cells["b"].put
+
+    async def stopping(*call: Any, **options: Any) -> Written:
+        written = await put(*call, **options)
+        if not stopped.is_set():
+            stopped.set()
+            await waked.wait()
+        return written
+
+    async def story() -> None:
+        group.cells["b"].put = stopping  # type: ignore[method-assign]
+        under_way = asyncio.create_task(late.put(SLOT, slot(b"1")))
+        await stopped.wait()
+        await other.delete(SLOT)
+        group.clock.advance(TOMBSTONE_S)
+        for name in "abc":
+            await group.cells[name].delete(SLOT)
+        waked.set()
+        with pytest.raises(CellUnavailableError):
+            await under_way
+        assert await other.get(SLOT) is None
 
     asyncio.run(story())
 
