@@ -24,6 +24,7 @@ from data_plane.stored.bounds import FAIR_LANES, STATE_TTL_SLACK_S
 from data_plane.stored.data_keys import DataKeys, QueueKeys
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 from data_plane.stored.ledger import Ledgers
+from data_plane.stored.sent_minutes import SentMinutes
 
 
 class Attempt(NamedTuple):
@@ -62,6 +63,7 @@ class Desk:
         self.entropy = entropy
         self.waits = waits
         self.writer = entropy.random_bytes(WRITER_BYTES)
+        self.sent = SentMinutes(self.writer, cells)
         self.lanes: OrderedDict[str, QueueLanes] = OrderedDict()
         self._calls: dict[bytes, bytes] = {}
         self._earlier_calls: dict[bytes, bytes] = {}

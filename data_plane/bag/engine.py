@@ -15,6 +15,7 @@ from data_plane.stored import counting
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.data_keys import DataKeys
 from data_plane.stored.moves import Target
+from data_plane.stored.sent_minutes import SentMinutes
 
 EVERYONE = 1 << 30
 
@@ -139,6 +140,11 @@ class Bag:
         if lanes is not None and not lanes.dropped:
             lanes.dropped = True
             self._desk.waits.signal(channel(lanes), EVERYONE)
+
+    @property
+    def sent(self) -> SentMinutes:
+        """What this front end has sent to cells without a ledger."""
+        return self._desk.sent
 
     @property
     def damaged_segments(self) -> int:

@@ -169,7 +169,7 @@ def _segment(
         "i": index,
         "n": 1,
         "y": size,
-        **calls_attributes(()),
+        **calls_attributes((), 1),
         **seal([repack_message(copy, size)], sealing, to.lane.segments, *name),
     }
     if copy.group:

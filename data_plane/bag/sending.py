@@ -233,7 +233,9 @@ async def store(at: Access, attempt: Attempt) -> None:
     """
     desk, record = at.desk, attempt.record
     try:
-        appended = await at.cell.append(record)
+        with desk.sent.sending(at.queue, record.proposed_us) as sending:
+            appended = await at.cell.append(record)
+            sending.stored(record.attributes)
     except CellFullError:
         raise
     except CellUnavailableError:
@@ -269,7 +271,7 @@ def _segment(
         "i": first,
         "n": len(messages),
         "y": sum(parcel.size_bytes for parcel in parcels),
-        **calls_attributes([parcel.counted for parcel in parcels]),
+        **calls_attributes([parcel.counted for parcel in parcels], len(messages)),
         **seal(messages, sealing, lane.segments, *segment_name(lane.open_block, first)),
         "x": visible_s + parcels[-1].queue.retention_s + DATA_TTL_SLACK_S,
     }

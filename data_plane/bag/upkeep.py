@@ -226,8 +226,10 @@ async def sweep(desk: Desk) -> None:
         if lane.window_gone or lane.low != lane.low_written:
             await _upkeep(Access(desk, lanes.queue, lanes, lane), settle=lane.window_gone > 0)
         collected = 0
+        # What says what was sent stays until that is recorded.
+        until_us = min(now_us, desk.sent.recorded_us())
         while (
-            lane.finished and lane.finished[0].due_us <= now_us and collected < COLLECT_BLOCKS_MAX
+            lane.finished and lane.finished[0].due_us <= until_us and collected < COLLECT_BLOCKS_MAX
         ):
             finished = lane.finished.popleft()
             cell.expire(finished.unneeded)

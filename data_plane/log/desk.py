@@ -15,6 +15,7 @@ from data_plane.stored.bounds import STATE_TTL_SLACK_S
 from data_plane.stored.data_keys import DataKeys, QueueKeys
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 from data_plane.stored.ledger import Ledgers
+from data_plane.stored.sent_minutes import SentMinutes
 
 GROUP_SCOPE = "messageGroup"
 
@@ -47,6 +48,7 @@ class Desk:
         self.entropy = entropy
         self.waits = waits
         self.writer = entropy.random_bytes(WRITER_BYTES)
+        self.sent = SentMinutes(self.writer, cells)
         self.partitions: OrderedDict[tuple[str, int, int], Partition] = OrderedDict()
         self.dropped: OrderedDict[str, None] = OrderedDict()
         self.learnt: OrderedDict[str, tuple[Generation, ...]] = OrderedDict()

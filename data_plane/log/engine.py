@@ -25,6 +25,7 @@ from data_plane.stored import counting
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.data_keys import DataKeys
 from data_plane.stored.moves import Target
+from data_plane.stored.sent_minutes import SentMinutes
 
 EVERYONE = 1 << 30
 
@@ -152,6 +153,11 @@ class Log:
         """The queue was deleted: its waiting receives end, and what is remembered of it goes."""
         self._desk.drop(queue)
         self._desk.waits.signal(channel(queue), EVERYONE)
+
+    @property
+    def sent(self) -> SentMinutes:
+        """What this front end has sent to cells without a ledger."""
+        return self._desk.sent
 
     @property
     def damaged_segments(self) -> int:

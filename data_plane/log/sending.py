@@ -261,11 +261,15 @@ async def _append(at: Access, parcels: list[_Parcel]) -> list[list[Sent] | CellU
         key = at.partition.slot_key(tail.last.number + 1)
         slot = {
             **place(at, tail, MESSAGES, nonce, stamp_us),
-            **calls_attributes(draft.calls),
+            **calls_attributes(draft.calls, count),
             **pack_slot(draft.new, sealing, key, nonce),
         }
         tallies = partial(_tallies, at, queue, stamp_us, draft)
-        if await put_next(at, tail, slot, tallies):
+        with at.desk.sent.sending(queue, stamp_us) as sending:
+            is_stored = await put_next(at, tail, slot, tallies)
+            if is_stored:
+                sending.stored(slot)
+        if is_stored:
             for call, share in draft.shares:
                 call.note(share)
             at.desk.waits.signal(channel(at.queue), count)

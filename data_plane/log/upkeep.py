@@ -69,7 +69,8 @@ async def sweep(desk: Desk) -> None:
         passed, partition.reader.passed_messages = partition.reader.passed_messages, 0
         if passed:
             await _write_low_water(at, passed)
-        collect(at, now_us)
+        # What says what was sent stays until that is recorded.
+        collect(at, min(now_us, desk.sent.recorded_us()))
         if now_us - partition.used_us > IDLE_US_MAX and not partition.reader.finished:
             desk.partitions.pop(key, None)
 

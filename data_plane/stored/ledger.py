@@ -3,21 +3,25 @@
 docs/storage.md, "Ledger of sends".
 """
 
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from data_plane.core.message import Stored
 from data_plane.core.queue import Queue
-from data_plane.ports import Cell, Item, Key, Tally, Value
+from data_plane.ports import Attributes, Cell, Item, Key, Tally, Value
 from data_plane.stored.keys import be64
-from data_plane.stored.segment import number
+from data_plane.stored.segment import number, octets
 
 PARTITION: Final = "L|"
 SINGLE: Final = b"s"
 BATCH: Final = b"b"
 
 UNIT_BYTES: Final = 64 * 1024
+_SUMS: Final = struct.Struct(">BHBI")
+"""Calls, units, messages and bytes of what one operation brought into a segment or slot."""
+
 _US_PER_MINUTE: Final = 60_000_000
 _MINUTE: Final = slice(0, 8)
 _KIND: Final = slice(16, 17)
@@ -78,12 +82,61 @@ def call_units(sizes_bytes: Iterable[int]) -> int:
     return max(1, -(-sum(sizes_bytes) // UNIT_BYTES))
 
 
-def calls_attributes(calls: Sequence[SentCall]) -> dict[str, Value]:
-    """What a segment or slot says of the calls in it, where that is not one call of one unit."""
-    counted = sum(call.units > 0 for call in calls)
-    units = sum(call.units for call in calls)
-    attributes: dict[str, Value] = {} if counted == 1 else {"r": counted}
-    return attributes if units == 1 else {**attributes, "p": units}
+class CallSums(NamedTuple):
+    """What one operation has sent: calls, their units, messages and bytes."""
+
+    calls: int
+    units: int
+    messages: int
+    size_bytes: int
+
+    def plus(self, other: "CallSums") -> "CallSums":
+        """Both together."""
+        return CallSums(*(one + more for one, more in zip(self, other, strict=True)))
+
+
+NOTHING_SENT: Final = CallSums(0, 0, 0, 0)
+
+
+def sums_of(calls: Iterable[SentCall]) -> dict[bool, CallSums]:
+    """The sums of some calls, batches (True) and others by themselves."""
+    sums: dict[bool, CallSums] = {}
+    for call in calls:
+        one = CallSums(int(call.units > 0), call.units, call.messages, call.size_bytes)
+        sums[call.batch] = sums.get(call.batch, NOTHING_SENT).plus(one)
+    return sums
+
+
+def calls_attributes(calls: Sequence[SentCall], messages: int) -> dict[str, Value]:
+    """What a segment or slot with so many messages says of the calls in it.
+
+    As little as possible where it is one call of SendMessage, of one unit.
+    """
+    sums = sums_of(calls)
+    single, batch = sums.get(False, NOTHING_SENT), sums.get(True, NOTHING_SENT)
+    counted, units, sent, _ = single.plus(batch)
+    attributes: dict[str, Value] = {}
+    if counted != 1:
+        attributes["r"] = counted
+    if units != 1:
+        attributes["p"] = units
+    if batch.messages or 0 < sent < messages:
+        attributes["rb"] = _SUMS.pack(*batch) + (_SUMS.pack(*single) if single.messages else b"")
+    return attributes
+
+
+def read_calls(attributes: Attributes) -> dict[bool, CallSums]:
+    """What a stored segment or slot says that calls have sent; nothing where all was moved here."""
+    if "rb" in attributes:
+        packed = octets(attributes, "rb")
+        sums = (
+            CallSums(*_SUMS.unpack_from(packed, at)) for at in range(0, len(packed), _SUMS.size)
+        )
+        return dict(zip((True, False), sums, strict=False))
+    whole = {"r": 1, "p": 1, **attributes}
+    if not number(whole, "r"):
+        return {}
+    return {False: CallSums(*(number(whole, name) for name in "rpny"))}
 
 
 class Ledgers:
@@ -101,14 +154,7 @@ class Ledgers:
         since = self._since.setdefault(queue.cell, be64(stamp_us))
         minute = be64(stamp_us // _US_PER_MINUTE)
         name = f"{queue.account}|{queue.region}|{queue.name}|{queue.uid}".encode()
-        sums: dict[bool, list[int]] = {}
-        for call in calls:
-            found = sums.setdefault(call.batch, [0, 0, 0, 0])
-            found[0] += call.units > 0
-            found[1] += call.units
-            found[2] += call.messages
-            found[3] += call.size_bytes
-        for batch, amounts in sums.items():
+        for batch, amounts in sums_of(calls).items():
             key = Key(PARTITION, minute + since + (BATCH if batch else SINGLE) + name)
             for attribute, amount in zip("rumy", amounts, strict=True):
                 yield Tally(key, amount, attribute)

@@ -1,11 +1,22 @@
 import asyncio
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from data_plane.core.message import Outgoing
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Item
 from data_plane.stored import ledger
-from data_plane.stored.ledger import LedgerRow, SentCall, call_units, calls_attributes, read_row
+from data_plane.stored.ledger import (
+    LedgerRow,
+    SentCall,
+    call_units,
+    calls_attributes,
+    read_calls,
+    read_row,
+    sums_of,
+)
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 from tests.unit.data_plane.log.conftest import Bench as FifoBench
 
@@ -57,11 +68,40 @@ def test_units_are_those_of_the_call() -> None:
 def test_segments_say_what_is_not_one_call_of_one_unit() -> None:
     whole, rest = _call(3), _call(0)
     one = _call(1)
-    assert calls_attributes([one]) == {}
-    assert calls_attributes([one, rest]) == {}
-    assert calls_attributes([whole]) == {"p": 3}
-    assert calls_attributes([whole, one]) == {"r": 2, "p": 4}
-    assert calls_attributes([rest]) == {"r": 0, "p": 0}
+    alone = one._replace(batch=False)
+    assert calls_attributes([alone], 1) == {}
+    assert calls_attributes([alone._replace(units=3)], 1) == {"p": 3}
+    assert calls_attributes([alone, alone], 2) == {"r": 2, "p": 2}
+    assert calls_attributes([], 1) == {"r": 0, "p": 0}
+    plain = [calls_attributes(calls, len(calls)) for calls in ([one, rest], [whole, one], [rest])]
+    assert [each.pop("rb") for each in plain] == [
+        bytes.fromhex(text) for text in ("0100010200000002", "0200040200000002", "0000000100000001")
+    ]
+    assert plain == [{}, {"r": 2, "p": 4}, {"r": 0, "p": 0}]
+
+
+CALLS = st.lists(
+    st.builds(
+        SentCall, st.booleans(), st.integers(0, 16), st.integers(1, 2), st.integers(0, 1 << 20)
+    ),
+    max_size=60,
+)
+
+
+@given(CALLS, st.integers(0, 5))
+def test_what_is_said_of_calls_can_be_read(calls: list[SentCall], moved: int) -> None:
+    # Only batches lie in several segments: a call by itself is counted where it is.
+    calls = [call if call.batch else call._replace(units=max(1, call.units)) for call in calls]
+    messages, size = sum(call.messages for call in calls), sum(call.size_bytes for call in calls)
+    moved = moved if calls or moved else 1
+    stored = {"n": messages + moved, "y": size + moved, **calls_attributes(calls, messages + moved)}
+    found = read_calls(stored)
+    assert {batch: sums for batch, sums in found.items() if any(sums)} == sums_of(calls)
+
+
+def test_what_is_stored_before_batches_were_told_apart_is_read() -> None:
+    assert read_calls({"n": 3, "y": 9}) == {False: (1, 1, 3, 9)}
+    assert read_calls({"n": 3, "y": 9, "r": 0, "p": 0}) == {}
 
 
 def test_a_call_in_several_segments_counts_once() -> None:

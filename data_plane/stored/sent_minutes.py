@@ -1,0 +1,115 @@
+"""What one desk has sent to cells without a ledger, by minute, until it is recorded.
+
+docs/storage.md, "Sends of cells without a ledger".
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from data_plane.core.queue import Queue
+from data_plane.ports import Attributes, Cell
+from data_plane.stored.ledger import NOTHING_SENT, CallSums, read_calls
+
+US_PER_MINUTE: Final = 60_000_000
+ALWAYS_US: Final = 1 << 62
+
+
+class SentKey(NamedTuple):
+    """To which queue, and whether by SendMessageBatch. Records are in this order."""
+
+    account: str
+    region: str
+    queue: str
+    uid: str
+    batch: bool
+
+
+def key_of(queue: Queue, *, batch: bool) -> SentKey:
+    """What is sent to the queue is added up under this key."""
+    return SentKey(queue.account, queue.region, queue.name, queue.uid, batch)
+
+
+def add_calls(sums: dict[SentKey, CallSums], queue: Queue, attributes: Attributes) -> None:
+    """Add what a segment or slot of the queue says that calls have sent."""
+    for batch, one in read_calls(attributes).items():
+        if one.messages:
+            key = key_of(queue, batch=batch)
+            sums[key] = sums.get(key, NOTHING_SENT).plus(one)
+
+
+@dataclass(slots=True)
+class Minute:
+    """What was sent with stamps of a minute, to these queues.
+
+    `unsure`: nobody knows of a write whether it took effect, so the sums may fall short.
+    """
+
+    sums: dict[SentKey, CallSums] = field(default_factory=dict)
+    queues: dict[str, Queue] = field(default_factory=dict)
+    under_way: int = 0
+    unsure: bool = False
+
+
+class Sending:
+    """A write of a segment or slot that is under way."""
+
+    __slots__ = ("attributes",)
+
+    def __init__(self) -> None:
+        self.attributes: Attributes | None = None
+
+    def stored(self, attributes: Attributes) -> None:
+        """It took effect, with these attributes."""
+        self.attributes = attributes
+
+
+class SentMinutes:
+    """The minutes of a desk. Nothing is kept before somebody wants to record it (`keep`)."""
+
+    def __init__(self, desk: bytes, cells: Mapping[str, Cell]) -> None:
+        self.desk = desk
+        self._cells = cells
+        self.minutes: dict[int, Minute] = {}
+        self._recorded_us = ALWAYS_US
+
+    def keep(self) -> None:
+        """Keep what is sent from now on until it is recorded."""
+        self._recorded_us = 0
+
+    def recorded(self, minute: int) -> None:
+        """What was sent before this minute is recorded, by whatever server."""
+        self._recorded_us = minute * US_PER_MINUTE
+
+    def recorded_us(self) -> int:
+        """What was stored before this time is not needed any more to know what was sent."""
+        return self._recorded_us
+
+    @contextmanager
+    def sending(self, queue: Queue, stamp_us: int) -> Iterator[Sending]:
+        """A write to the queue, with this stamp; its outcome is unsure where it raises."""
+        sending = Sending()
+        if self._recorded_us == ALWAYS_US or self._cells[queue.cell].chooses_stamps:
+            yield sending
+            return
+        minute = self.minutes.setdefault(stamp_us // US_PER_MINUTE, Minute())
+        minute.queues[queue.uid] = queue
+        minute.under_way += 1
+        try:
+            yield sending
+        except BaseException:
+            minute.unsure = True
+            raise
+        finally:
+            minute.under_way -= 1
+        if sending.attributes is not None:
+            add_calls(minute.sums, queue, sending.attributes)
+
+    def over(self, minute: int) -> Mapping[int, Minute]:
+        """The minutes before this one of which nothing is under way."""
+        return {
+            at: kept
+            for at, kept in sorted(self.minutes.items())
+            if at < minute and not kept.under_way
+        }
