@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from control_plane.cell_folders import FolderCell, Folders
+from control_plane.export.door import CopyDoors
 from control_plane.places.changes import PlacementChangeError
 from control_plane.places.group_cells import Members
 from control_plane.places.groups import REGISTRY
@@ -84,6 +85,7 @@ class SeveralCells(Together):
         self.cells = cells
         self.own = own
         self._folders = folders
+        self._doors = CopyDoors()
         for folder in cells.folders.values():
             self._serve(folder)
 
@@ -94,11 +96,19 @@ class SeveralCells(Together):
         ]
 
     async def look(self) -> None:
-        """As for all cells; and take one that fails out of the registry's chain."""
+        """As for all cells; take one that fails out of the registry's chain; hand out copies."""
+        await self._doors.keep(
+            {one.path: one.cell.copy for one in self.cells.folders.values() if not one.reason}
+        )
         for name in self.watch.failing(REGISTRY_DOWN_US):
             await self._leave_registry(name)
         await self.own.mend()
         await super().look()
+
+    async def close(self) -> None:
+        """As for all cells."""
+        await self._doors.close()
+        await super().close()
 
     async def _leave_registry(self, name: str) -> None:
         placement = self.own.placement()

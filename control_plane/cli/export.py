@@ -1,6 +1,6 @@
 """`tidegate export`: a cell as files, in DynamoDB's layout; and what such files hold."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +9,7 @@ import click
 from control_plane.cells import LOCAL
 from control_plane.export.layout import ExportedCell, ExportExistsError, write_export
 from control_plane.export.show import ShowError, shown_lines
-from control_plane.export.source import SourceError, copied_cell
+from control_plane.export.source import DATA_FILE, SourceError, copied_cell, folders_of
 from data_plane.ports import Item
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock
@@ -35,7 +35,8 @@ def export() -> None:
     """Export a cell to a directory, in DynamoDB JSON and the layout of its exports to S3.
 
     `tidegate export DIR` writes all of an embedded cell as it is at one moment, while its server
-    serves or when there is none. Audits read such exports, and those of DynamoDB tables.
+    serves or when there is none; of a service of several cells each of them. Audits read such
+    exports, and those of DynamoDB tables.
     """
 
 
@@ -47,24 +48,61 @@ def export() -> None:
     type=click.Path(path_type=Path, file_okay=False),
     default=_DEFAULTS.data,
     show_envvar=True,
-    help="Directory of the embedded cell.",
+    help="Directory of the embedded cell, or of a service of several.",
 )
 def to(directory: Path, data: Path) -> None:
-    """Export an embedded cell to a directory."""
-    started_us = SystemClock().now_us()
+    """Export an embedded cell to a directory, or all cells of a service that has several."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with copied_cell(data, directory, started_us) as copied:
-            exported = ExportedCell(LOCAL, copied.as_of_us)
-            items = _with_progress(copied.items)
-            written = write_export(directory, exported, items, started_us // 1000)
-    except SourceError as error:
-        raise click.ClickException(str(error)) from error
-    except ExportExistsError as error:
-        raise click.ClickException(f"there is this export already: {error}") from error
+        folders = [] if (data / DATA_FILE).exists() else folders_of(data)
+        if folders:
+            failed = _export_all(directory, data, folders)
+        else:
+            failed = _export(directory, data) is None
     except OSError as error:
         raise click.ClickException(f"cannot write to {directory}: {error.strerror}") from error
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _export_all(directory: Path, data: Path, folders: Sequence[Path]) -> bool:
+    """Each of the cells, and those elsewhere that they know of; whether any is missing."""
+    missing = False
+    left, done = list(folders), set[Path]()
+    while left:
+        folder = left.pop(0)
+        done.add(folder)
+        known = _export(directory, folder, is_of_several=True)
+        if known is None:
+            missing = True
+            continue
+        further = [(data / path).absolute() for path in known]
+        left += [path for path in further if path not in {one.absolute() for one in (*done, *left)}]
+    return missing
+
+
+def _export(directory: Path, data: Path, *, is_of_several: bool = False) -> list[str] | None:
+    """Export one cell: where all cells of its service are; None where it could not be exported."""
+    started_us = SystemClock().now_us()
+    try:
+        with copied_cell(data, directory, started_us) as copied:
+            if is_of_several and copied.name not in copied.paths:
+                click.echo(f"tidegate: {data} is no cell of this service any more", err=True)
+                return list(copied.paths.values())
+            of = ExportedCell(copied.name or LOCAL, copied.as_of_us, tuple(sorted(copied.paths)))
+            items = _with_progress(copied.items)
+            written = write_export(directory, of, items, started_us // 1000)
+    except SourceError as error:
+        click.echo(f"Error: {error}", err=True)
+        return None
+    except ExportExistsError as error:
+        click.echo(f"Error: there is this export already: {error}", err=True)
+        return None
     click.echo(f"{written.folder}: {written.items} items, {written.size_bytes} bytes of JSON")
+    others = [name for name in sorted(copied.paths) if name != copied.name]
+    if others and not is_of_several:
+        click.echo(f"tidegate: it is {copied.name}; {', '.join(others)} are others", err=True)
+    return list(copied.paths.values())
 
 
 def _with_progress(items: Iterator[Item]) -> Iterator[Item]:

@@ -8,8 +8,8 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -65,6 +65,33 @@ async def copies_for_exports(directory: Path, copy: Copy | None) -> AsyncIterato
             server.close()
             for task in under_way:
                 task.cancel()
+
+
+class CopyDoors:
+    """Hands out copies of several cells, which come and go."""
+
+    def __init__(self) -> None:
+        self._doors: dict[Path, AsyncExitStack] = {}
+        self._refused: set[Path] = set()
+
+    async def keep(self, wanted: Mapping[Path, Copy]) -> None:
+        """Hand out copies of the cells in these directories, and of no others."""
+        for directory in self._doors.keys() - wanted.keys():
+            await self._doors.pop(directory).aclose()
+        self._refused &= wanted.keys()
+        for directory in wanted.keys() - self._doors.keys() - self._refused:
+            door = AsyncExitStack()
+            try:
+                await door.enter_async_context(copies_for_exports(directory, wanted[directory]))
+            except OSError as error:
+                self._refused.add(directory)
+                LOG.warning("no exports of %s: %s", directory, error)
+            else:
+                self._doors[directory] = door
+
+    async def close(self) -> None:
+        """Hand out no copies any more."""
+        await self.keep({})
 
 
 @contextmanager

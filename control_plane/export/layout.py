@@ -32,10 +32,14 @@ _LEVEL: Final = 6
 
 
 class ExportedCell(NamedTuple):
-    """What an export is of: the cell's name, and the moment in microseconds since the epoch."""
+    """What an export is of: the cell's name, and the moment in microseconds since the epoch.
+
+    `cells` names all cells of a service that has several.
+    """
 
     cell: str
     as_of_us: int
+    cells: tuple[str, ...] = ()
 
 
 class Export(NamedTuple):
@@ -130,7 +134,11 @@ def _write_manifests(  # noqa: PLR0913, PLR0917 - what a manifest says
         "itemCount": sum(entry["itemCount"] for entry in files),
         "outputFormat": FORMAT,
         "exportType": "FULL_EXPORT",
-        "tidegate": {"cell": exported.cell, "as_of_us": exported.as_of_us},
+        "tidegate": {
+            "cell": exported.cell,
+            "as_of_us": exported.as_of_us,
+            **({"cells": exported.cells} if exported.cells else {}),
+        },
     }
     lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in files)
     for stem, content in (

@@ -2,15 +2,18 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
+from types import MappingProxyType
 from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
 from control_plane.export.door import PATIENCE_S, SOCKET, socket_path
+from control_plane.places.items import UnreadablePlaceError
+from control_plane.places.own import OWN, names_in
 from data_plane.embedded.copying import (
     CHANGED,
     END,
@@ -27,6 +30,8 @@ from data_plane.ports import Item, Key
 
 DATA_FILE: Final = "data.mdb"
 _PIECE_BYTES: Final = 1024 * 1024
+_OWN: Final = OWN.partition.encode() + b"\0" + OWN.sort
+"""Under this stored key a cell of several says which one it is."""
 
 
 class SourceError(Exception):
@@ -34,10 +39,23 @@ class SourceError(Exception):
 
 
 class CopiedCell(NamedTuple):
-    """A cell as it was at one moment, in microseconds since the epoch."""
+    """A cell as it was at one moment, in microseconds since the epoch.
+
+    One of several knows its `name` ("": it is the only one), and the `paths` of all by their names.
+    """
 
     as_of_us: int
     items: Iterator[Item]
+    name: str = ""
+    paths: Mapping[str, str] = MappingProxyType({})
+
+
+def folders_of(data: Path) -> list[Path]:
+    """Directories of cells below this one, which is that of a service of several. Raises OSError.
+
+    Others may lie elsewhere: what is copied of any of these names them.
+    """
+    return sorted(path.parent for path in data.glob(f"*/{DATA_FILE}"))
 
 
 @contextmanager
@@ -64,6 +82,8 @@ def copied_cell(directory: Path, room: Path, now_us: int) -> Iterator[CopiedCell
             yield _joined(spool)
         except CopyCutOffError as error:
             raise SourceError(f"data: {error}; try it again") from error
+        except UnreadablePlaceError as error:
+            raise SourceError(f"data: {directory}: {error}") from error
 
 
 def _from_server(directory: Path, spool: BinaryIO, in_use: CellOpenError) -> None:
@@ -92,6 +112,7 @@ def _joined(spool: BinaryIO) -> CopiedCell:
     """Of each key what came last. Raises CopyCutOffError."""
     changed: dict[bytes, bytes | None] = {}
     end: CopyEnd | None = None
+    own: bytes | None = None
     frames = 0
     spool.seek(0)
     for frame in read_frames(spool):
@@ -99,13 +120,16 @@ def _joined(spool: BinaryIO) -> CopiedCell:
             end = msgspec.json.decode(frame.value, type=CopyEnd)
             break
         frames += 1
+        if frame.key == _OWN:
+            own = frame.value
         if frame.kind == CHANGED:
             changed[frame.key] = frame.value
         elif frame.kind == GONE:
             changed[frame.key] = None
     if end is None or end.frames != frames:
         raise CopyCutOffError("the copy of the cell is not whole")
-    return CopiedCell(end.as_of_us, _items(spool, changed))
+    name, paths = names_in(decode_item(own)) if own else ("", {})
+    return CopiedCell(end.as_of_us, _items(spool, changed), name, paths)
 
 
 def _items(spool: BinaryIO, changed: dict[bytes, bytes | None]) -> Iterator[Item]:

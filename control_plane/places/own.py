@@ -63,8 +63,11 @@ async def names_of(cell: Cell) -> tuple[str, Mapping[str, str]] | None:
     Raises CellUnavailableError, UnreadablePlaceError.
     """
     item = await cell.get(OWN)
-    if item is None:
-        return None
+    return None if item is None else names_in(item)
+
+
+def names_in(item: Attributes) -> tuple[str, Mapping[str, str]]:
+    """As `names_of`, of what lies under OWN. Raises UnreadablePlaceError."""
     own = _decode(item)
     return own.cell, own.paths
 

@@ -3,7 +3,7 @@
 For cells that others have copies of: what a lost disk does, without losing one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from data_plane.embedded.cell import CellCounters, EmbeddedCell
@@ -143,6 +143,11 @@ class FailableCell:
     async def drop(self, partition: str, budget: int) -> int:
         """As the cell."""
         return await self._open().drop(partition, budget)
+
+    async def copy(self) -> AsyncIterator[bytes]:
+        """As the cell. Raises CellUnavailableError, also where it fails while it is copied."""
+        async for page in self._open().copy():
+            yield page
 
     @property
     def counters(self) -> CellCounters:
