@@ -88,6 +88,16 @@ class CachedMap:
         finally:
             self._is_reading = False
 
+    async def refresh_anew(self) -> None:
+        """Go by a map that is read from now on. Raises StalePlacementError where there is none yet.
+
+        And CellUnavailableError, and as `read`.
+        """
+        if self._is_reading:
+            raise StalePlacementError("the map of cells is being read")
+        if not await self.refresh():
+            raise StalePlacementError(f"the map of cells that was read is no good: {self.refused}")
+
     async def try_refresh(self) -> bool:
         """As `refresh`; False where the registry does not answer."""
         try:

@@ -163,11 +163,19 @@ class WaitingCell:
             await self._patiently(lambda: inner.complete(item))
 
     async def share(self, key: Key) -> Attributes | None:
-        """As `Fanout.share`; what a chain shows all members know."""
+        """As `Fanout.share`; what a chain shows all members know, by a map that is read now.
+
+        By an older one a member may be asked that was dropped, and lacks what was written since.
+        """
         inner = self.inner
         if isinstance(inner, Fanout):
             return await self._patiently(lambda: inner.share(key))
-        return await self.get(key)
+
+        async def ask() -> Attributes | None:
+            await self._known.refresh_anew()
+            return await inner.get(key)
+
+        return await self._patiently(ask)
 
     async def tell(self) -> None:
         """As `Fanout.tell`; what a chain shows all members know."""

@@ -8,7 +8,7 @@ from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log import leases
 from data_plane.log.bounds import CLAIM_ATTEMPTS_MAX
 from data_plane.log.desk import Access, Desk, access_of, channel
-from data_plane.ports import Attributes, CellUnavailableError, Equals, Lacks, Update
+from data_plane.ports import Attributes, CellUnavailableError, Equals, Lacks, Update, is_replicated
 from data_plane.stored import counting
 from data_plane.stored.segment import FORMAT_VERSION, octets
 
@@ -39,7 +39,11 @@ async def _delete_in(at: Access, block: int, handles: list[ReceiptHandle]) -> di
     key = at.partition.state_key(block)
     asked_us = at.now_us()
     state = await leases.state_of(at, block, handles)
+    is_sure = not is_replicated(at.cell)
     for _ in range(CLAIM_ATTEMPTS_MAX):
+        if state is None and not is_sure:
+            # Was it collected, or does a cell lack it that belongs to the queue's cells no more?
+            state, is_sure = await leases.state_now(at, block), True
         now_ms = at.now_ms()
         outcomes = {handle.text: _judge(at, state, handle, now_ms) for handle in handles}
         indexes = [

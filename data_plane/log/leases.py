@@ -5,7 +5,7 @@ from collections.abc import Collection
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, RefusedError
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log.desk import Access
-from data_plane.ports import Attributes
+from data_plane.ports import Attributes, is_replicated
 from data_plane.stored import keys
 from data_plane.stored.lease import Lease, from_bytes
 
@@ -53,6 +53,15 @@ async def state_of(at: Access, block: int, handles: Collection[ReceiptHandle]) -
         ):
             return {f"m{index}": stored for index, stored in leases.items()}
     return await at.cell.get(at.partition.state_key(block))
+
+
+async def state_now(at: Access, block: int) -> Attributes | None:
+    """The block's state as its cells of this moment have it: where it has none, it was collected.
+
+    Raises CellUnavailableError.
+    """
+    key = at.partition.state_key(block)
+    return await at.cell.share(key) if is_replicated(at.cell) else await at.cell.get(key)
 
 
 def _is_good(held: Lease, handle: ReceiptHandle, now_ms: int) -> bool:

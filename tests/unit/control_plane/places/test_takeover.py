@@ -1,0 +1,52 @@
+"""Engines of front ends whose map of the cells is old, as the simulator found them."""
+
+import asyncio
+
+from control_plane.places.cached import CachedMap
+from control_plane.places.group_cells import Members, fifo_cells
+from control_plane.places.items import StoredPlacement
+from control_plane.places.stored import PlaceMap
+from data_plane.core.message import Outgoing
+from data_plane.core.receipt_handle import decode
+from data_plane.log.engine import Log
+from tests.unit.data_plane.replication.conftest import Group
+from tests.unit.data_plane.replication.test_engines import FIFO
+from tests.unit.repeatable import SeededEntropy
+
+
+def front_end(group: Group) -> tuple[Log, CachedMap]:
+    async def read() -> PlaceMap:
+        stored = StoredPlacement(group.at, 3, b"")
+        return PlaceMap({"g3.00": stored}, {}, group.clock.now_us())
+
+    known = CachedMap(read, group.clock)
+    cells = fifo_cells(Members(group.cells, known, group.clock, group.waits))
+    log = Log({"g3.00": cells["g3.00"]}, group.clock, SeededEntropy(), group.waits)
+    return log, known
+
+
+def test_a_member_that_was_dropped_does_not_say_that_a_message_is_deleted() -> None:
+    group = Group()
+    log, known = front_end(group)
+    old, old_map = front_end(group)
+
+    async def story() -> None:
+        await old_map.refresh()
+        group.drop("c")
+        await known.refresh()
+        message = Outgoing(body="1", size=1, group="g", deduplication_id="1")
+        await log.send(FIFO, "s", [message])
+        taken = await log.receive(FIFO, count=1, visibility_s=5, until_us=0)
+        handle = decode(taken[0].receipt_handle, FIFO)
+        # The old map's last member is c, which knows nothing of the block.
+        assert await old.delete(FIFO, [handle]) == [None]
+        group.clock.advance(6)
+        assert await log.receive(FIFO, count=1, visibility_s=5, until_us=0) == []
+        # And what was collected is deleted.
+        for cell in group.cells.values():
+            for item in cell.items():
+                if item.key.partition.startswith("F|"):
+                    cell.expire([item.key])
+        assert await old.delete(FIFO, [handle]) == [None]
+
+    asyncio.run(story())
