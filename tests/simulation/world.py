@@ -10,7 +10,7 @@ from typing import Any
 from control_plane.message_moves import MessageMoves
 from control_plane.message_moves_running import MoveRunner
 from control_plane.operations.catalog import queue_operations
-from control_plane.registry import Registry
+from control_plane.registry import Placing, Registry
 from data_plane.bag.engine import Bag
 from data_plane.engine import Engine
 from data_plane.frontend.front_end import FrontEnd
@@ -73,7 +73,12 @@ class Slot:
         data_cells = world.cells_of_messages(self)
         bodies = {name: self._bodies(place) for name, place in world.places.items()}
         registry = Registry(
-            self.cells["meta"], tuple(data_cells), process, process, secret=REGISTRY_SECRET
+            self.cells["meta"],
+            tuple(data_cells),
+            process,
+            process,
+            secret=REGISTRY_SECRET,
+            placing=world.placing_of(self),
         )
         bag = Bag(data_cells, process, process, process, bodies, registry)
         log = Log(data_cells, process, process, process, bodies, registry)
@@ -154,6 +159,10 @@ class World:
     def cells_of_messages(self, slot: Slot) -> Mapping[str, Cell]:
         """Cells of messages, by the names that definitions have, as a front end gets them."""
         return {name: slot.cells[name] for name in self.cell_names}
+
+    def placing_of(self, slot: Slot) -> Placing | None:  # noqa: ARG002
+        """Who places new queues, where cells alone do not say it."""
+        return None
 
     def note(self, text: str) -> None:
         """Write something into the history."""

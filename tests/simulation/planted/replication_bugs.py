@@ -1,9 +1,14 @@
 """Planted bugs of replicated cells; see bugs.py. They show in universes of such cells."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import structs
+
+from control_plane.cluster import acting
+from control_plane.cluster.actions import Complete
+from control_plane.cluster.cluster import Cluster
 from control_plane.places import changes
 from control_plane.places.takeover import WaitingCell
 from data_plane.ports import (
@@ -25,17 +30,17 @@ from data_plane.ports import (
 )
 from data_plane.replication import chain, copying, fanout
 from data_plane.replication.chain import EPOCH, Chain
-from data_plane.replication.copying import Position
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.member_cell import MemberCell, members_of
 from data_plane.replication.placement import Member, Placement
 from tests.simulation.oracle import Violation
 from tests.simulation.planted import PlantedBug, planted
 from tests.simulation.replicated import managing
+from tests.simulation.replicated.plan import OPTIONS
 from tests.simulation.replicated.universe import run
 
 _update = Fanout.update
-_copy = managing._Work._copy
+_complete = acting._complete
 _hand_down = chain._hand_down
 _without = changes.without
 
@@ -140,11 +145,17 @@ def _behind_the_others(
     return changes._next(placement, (*others, first), now_us)
 
 
-async def _copy_across_epochs(self: Any, at: Placement) -> bool:
-    epoch, position = self._copied.get(at.group, (at.epoch, Position()))
-    if epoch != at.epoch:
-        self._copied[at.group] = (at.epoch, position)
-    return await _copy(self, at)
+_NO_GRACE: Final = structs.replace(OPTIONS, grace_us=0)
+
+
+async def _complete_at_any_epoch(
+    cluster: Cluster, action: Complete, after: Mapping[str, Any], until_us: int
+) -> acting.Result:
+    at = (await cluster.places.read(action.group)).placement
+    if all(member.cell != action.cell for member in at.members):
+        return await _complete(cluster, action, after, until_us)
+    present = Complete(action.group, at.epoch, action.cell)
+    return await _complete(cluster, present, after, until_us)
 
 
 # Independent cells
@@ -233,46 +244,46 @@ FIFO_ANY = FALL | (
 )
 
 CHAIN_BUGS: Final = (
-    ReplicationBug("the head is read", FIFO_ANY, ((Chain, "_readers", _read_the_head),), 5),
+    ReplicationBug("the head is read", FIFO_ANY, ((Chain, "_readers", _read_the_head),), 15),
     ReplicationBug(
         "occupants stay half way",
         FIFO_ANY | {"nothing breaks"},
         ((chain, "_refused", _leave_it_half_way),),
-        27,
+        43,
     ),
     ReplicationBug(
-        "copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), None
+        "copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), 6
     ),
     ReplicationBug(
         "any epoch will do",
         FIFO_ANY,
         ((chain, "_not_later", _any_epoch), (chain, "_check_epoch", _never_stale)),
-        94,
+        None,
     ),
     ReplicationBug(
         "acknowledged before the last member has it",
         FIFO_ANY,
         ((chain, "_hand_down", _without_the_last),),
-        8,
+        None,
     ),
-    ReplicationBug("no grace for who joins", FIFO_ANY, ((managing, "GRACE_US", 0),), 11),
+    ReplicationBug("no grace for who joins", FIFO_ANY, ((managing, "OPTIONS", _NO_GRACE),), None),
     ReplicationBug(
         "a copy goes on at another epoch",
         FIFO_ANY,
-        ((managing._Work, "_copy", _copy_across_epochs),),
+        ((acting, "_complete", _complete_at_any_epoch),),
         None,
     ),
     ReplicationBug(
         "who comes back has its old incarnation",
         FIFO_ANY,
         ((changes, "with_joining", _same_incarnation), (changes, "check_change", _unchecked)),
-        17,
+        None,
     ),
     ReplicationBug(
         "the head goes behind the others",
         FIFO_ANY,
         ((changes, "without", _behind_the_others), (changes, "check_change", _unchecked)),
-        9,
+        None,
     ),
     ReplicationBug(
         "who joins does not get what is read",
@@ -293,7 +304,7 @@ FANOUT_BUGS: Final = (
         "acknowledged before the last member has it",
         DELIVERED,
         ((Fanout, "append", _acknowledge_any),),
-        0,
+        3,
         fifo=False,
     ),
     ReplicationBug(
@@ -303,28 +314,28 @@ FANOUT_BUGS: Final = (
         "nobody is told of leases",
         frozenset({"leases are told"}),
         ((Fanout, "update", _forget_leases),),
-        77,
+        21,
         fifo=False,
     ),
     ReplicationBug(
         "who serves next is not told",
         DELETED,
         ((Fanout, "_tell", _tell_by_the_new_map),),
-        26,
+        None,
         fifo=False,
     ),
     ReplicationBug(
         "an earlier attempt counts where one member has it",
         DELIVERED,
         ((Fanout, "complete", _complete_nothing),),
-        90,
+        None,
         fifo=False,
     ),
     ReplicationBug(
         "low-water mark past leases that nobody was told of",
         DELIVERED,
         ((Fanout, "share", _share_nothing),),
-        73,
+        None,
         fifo=False,
     ),
     ReplicationBug(
@@ -344,8 +355,8 @@ FANOUT_BUGS: Final = (
     ReplicationBug(
         "no grace for who joins",
         DELIVERED | DELETED,
-        ((managing, "GRACE_US", 0),),
-        32,
+        ((managing, "OPTIONS", _NO_GRACE),),
+        None,
         fifo=False,
     ),
 )

@@ -1,10 +1,21 @@
 """What strikes a replicated universe: cells, front ends and managers, alone and together."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from random import Random
 from typing import Final
 
+from control_plane.places.items import (
+    ACTIVE,
+    DRAINING,
+    FAILED,
+    cell_key,
+    decode_cell,
+    encode_cell,
+)
+from control_plane.places.stored import NONCE_BYTES, Places, StalePlanError
 from tests.simulation.faults import expire_some
 from tests.simulation.faulty_cell import FaultyCell, Store
 from tests.simulation.process import Process
@@ -28,6 +39,59 @@ async def strike(world: ReplicatedWorld) -> None:
 
 def _a_cell(world: ReplicatedWorld) -> None:
     _fail(world, world.chance.choice(_stores(world)))
+
+
+def _cell_for_long(world: ReplicatedWorld) -> None:
+    """It comes back when the faults end, with what it had; one at a time."""
+    store = world.chance.choice(_stores(world))
+    if all(other.down_until_us < NEVER_US for other in _stores(world)):
+        store.down_until_us = NEVER_US
+        world.note(f"{store.name} is down for long")
+
+
+def _cell_for_good(world: ReplicatedWorld) -> None:
+    """It loses what it has, and is away until no group has it: once, where two full copies stay.
+
+    Where one stayed, a manager that errs could give up that one.
+    """
+    store = world.chance.choice(_stores(world))
+    full = [
+        sum(member.full for member in at.members if member.cell != store.name)
+        for at in world.records.present.values()
+    ]
+    if world.lost or min(full) < 2 or any(one.down_until_us == NEVER_US for one in _stores(world)):
+        return
+    world.lost = store.name
+    store.down_until_us = NEVER_US
+    store.cell._partitions.clear()
+    world.note(f"{store.name} loses everything")
+
+
+def _cell_is_full(world: ReplicatedWorld) -> None:
+    """It says so, and takes what comes all the same: managers are to go by what is said."""
+    name = world.chance.choice(world.cell_names)
+    world.full_until_us[name] = world.scheduler.now_us + _span_us(world.chance)
+    world.note(f"{name} is full until {world.full_until_us[name]}")
+
+
+def _operator(world: ReplicatedWorld) -> None:
+    """Somebody says what is to become of a cell."""
+    name = world.chance.choice(world.cell_names)
+    set_state(world, name, world.chance.choice((FAILED, DRAINING, ACTIVE, ACTIVE)))
+
+
+def set_state(world: ReplicatedWorld, name: str, state: str) -> None:
+    """As the command line does it, at once."""
+    registry = world.stores[0].cell
+    key = cell_key(name)
+    item = registry._find(key)
+    assert item is not None
+    nonce = world.chance.randbytes(NONCE_BYTES)
+    record = replace(
+        decode_cell(name, item), state=state, since_us=world.scheduler.now_us, nonce=nonce
+    )
+    registry._put(key, encode_cell(record))
+    world.note(f"{name} is called {state}")
 
 
 def _two_cells(world: ReplicatedWorld) -> None:
@@ -109,6 +173,10 @@ _STRIKES: Final[Mapping[str, Callable[[ReplicatedWorld], None]]] = {
     "manager restarts": _restart_manager,
     "clock": _set_clock,
     "expiry": expire_some,
+    "cell for long": _cell_for_long,
+    "cell for good": _cell_for_good,
+    "cell is full": _cell_is_full,
+    "operator": _operator,
 }
 
 
@@ -144,12 +212,20 @@ def _cut(
 async def settle(world: ReplicatedWorld) -> None:
     """The faults end, and the groups become whole; then, in some universes, a cell is lost."""
     world.weather.calm_down()
+    world.managers_weather.calm_down()
     world.has_strikes = False
+    for way in chain.from_iterable(one.cells.values() for one in world.managers):
+        way.stops = 0.0
+    for name in world.cell_names:
+        set_state(world, name, ACTIVE)
+    world.full_until_us.clear()
     world.note("the faults end")
     scheduler = world.scheduler
     for store in world.stores:
-        store.down_until_us = 0
-    ways = [slot.cells for slot in world.slots] + [one.cells for one in world.managers]
+        if store.name != world.lost:
+            store.down_until_us = 0
+    ways: list[Mapping[str, FaultyCell]] = [slot.cells for slot in world.slots]
+    ways += [manager.cells for manager in world.managers]
     for cell in chain.from_iterable(cells.values() for cells in ways):
         cell.cut_until_us = 0
     await scheduler.pause(SETTLE_US)
@@ -161,6 +237,8 @@ async def settle(world: ReplicatedWorld) -> None:
     for slot in world.slots:
         process = slot.process
         process.offset_us = max(-skew_us_max, min(process.offset_us, skew_us_max))
+    if world.lost:
+        await _bury(world)
     await _until_whole(world)
     if world.replication.loss:
         # Everybody has long looked at the map.
@@ -169,8 +247,33 @@ async def settle(world: ReplicatedWorld) -> None:
         _lose(world)
         await _until_whole(world)
         await scheduler.pause(2 * MAP_AGE_US_MAX)
+    for manager in world.managers:
+        manager.retire()
+    await scheduler.pause(SECOND_US)
+    if not world.is_whole():
+        world.history.broken.append(f"groups do not stay whole: {world.records.present}")
     world.quiet_since_us = scheduler.now_us
     await scheduler.pause(2 * MAP_AGE_US_MAX)
+
+
+async def _bury(world: ReplicatedWorld) -> None:
+    """An operator takes the cell that was lost out of all groups, whatever stays; it is new then.
+
+    A manager does not, where that would leave less than half of the copies.
+    """
+    manager = world.managers[0]
+    places = Places(manager.cells["meta"], manager.process, manager.process)
+    for group in world.group_names:
+        epoch = 0
+        while epoch != (epoch := world.records.present[group].epoch):
+            with suppress(StalePlanError):  # The manager was faster: look again.
+                await places.drop_member(group, world.lost, epoch=epoch, forced=True)
+    await world.scheduler.pause(2 * MAP_AGE_US_MAX)
+    for store in world.stores:
+        if store.name == world.lost:
+            store.down_until_us = 0
+    world.note(f"{world.lost} is back, and empty")
+    world.lost = ""
 
 
 def _lose(world: ReplicatedWorld) -> None:

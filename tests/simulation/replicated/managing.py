@@ -1,31 +1,76 @@
-"""A manager as this simulator has it: it looks, drops, admits, copies, and lets serve.
+"""Managers: what ships observes, plans, acts and verifies; here is only the loop around it.
 
-It may err, stand still, crash between any two requests, and there may be two.
+A manager may stand still between any two steps, end with any request, believe what nobody sees,
+have a clock that is wrong, and there may be two.
 """
 
-from collections.abc import Iterable
+import traceback
+from collections.abc import Callable, Coroutine, Mapping
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from control_plane.places import changes
-from control_plane.places.changes import PlacementChangeError
-from control_plane.places.items import Removal, StoredPlacement
-from control_plane.places.own import StalePlanError
+from msgspec.structs import replace
+
+from control_plane.cluster.actions import Action, action_of
+from control_plane.cluster.cluster import Cluster
+from control_plane.cluster.observation import Report, observation_of, to_json
+from control_plane.cluster.tasks import perform
+from control_plane.places.cached import CachedMap
+from control_plane.places.placing import GroupPlacing
 from control_plane.places.stored import Places
-from control_plane.places.watching import probe_by_write
+from control_plane.registry import Registry
 from data_plane.ports import CellUnavailableError
-from data_plane.replication.copying import Position, copy_some
-from data_plane.replication.member_cell import MemberCell, members_of
-from data_plane.replication.placement import Placement
+from tests.simulation.faulty_cell import FaultyCell
 from tests.simulation.process import Process
-from tests.simulation.replicated.plan import DOWN_AFTER_US, GRACE_US, SAFE_US
+from tests.simulation.replicated.plan import OPTIONS, SECOND_US
+from tests.simulation.replicated.watching import heart_of
+from tests.simulation.sealed import REGISTRY_SECRET
 
 if TYPE_CHECKING:
     from tests.simulation.replicated.world import ReplicatedWorld
 
-LOOK_EVERY_US: Final = 4_000_000
-COPIED_AT_ONCE: Final = 16
-STANDS_STILL_CHANCE: Final = 0.15
+T = TypeVar("T")
+Result = dict[str, Any]
+
+LOOK_EVERY_US: Final = 6 * SECOND_US
+REST_US_MAX: Final = 15 * SECOND_US
+TASK_US: Final = (0, 0, 10 * SECOND_US)
+"""What a task has before it answers that there is more: often a single step of a copy."""
+
+_AT_ONCE: Final = 4
+_ATTEMPTS_MAX: Final = 6
+_AGAIN_US: Final = SECOND_US // 5
+_WRONG_FOR_US: Final = 60 * SECOND_US
+
+
+class WorldPlacing(GroupPlacing):
+    """Queues go to the groups that there are in this world; all else is shipped."""
+
+    def __init__(self, cell: FaultyCell, groups: list[str]) -> None:
+        super().__init__(cell, lambda: len(groups))
+        self._groups = groups
+
+    def place(self, uid: str, attributes: Mapping[str, str]) -> str:  # noqa: ARG002
+        """One of the groups."""
+        return self._groups[int(uid, 16) % len(self._groups)]
+
+
+class ManagersCell(FaultyCell):
+    """A manager's way to a cell: the manager may end with any request."""
+
+    stops = 0.0
+
+    async def call(
+        self,
+        perform: Callable[[], Coroutine[Any, Any, T]],
+        *,
+        repeatable: bool = True,
+        grows: bool = False,
+    ) -> T:
+        """As FaultyCell."""
+        if self.stops and self._random.random() < self.stops:
+            self._scheduler.after(self._random.randrange(20_000), self._process.crash)
+        return await super().call(perform, repeatable=repeatable, grows=grows)
 
 
 class Manager:
@@ -34,6 +79,7 @@ class Manager:
     def __init__(self, world: "ReplicatedWorld", number: int) -> None:
         self.name = f"manager{number}"
         self.process: Process
+        self.cells: dict[str, ManagersCell]
         self._world = world
         self._incarnations = 0
         self.boot()
@@ -43,10 +89,17 @@ class Manager:
         world = self._world
         self._incarnations += 1
         name = f"{self.name}.{self._incarnations}"
-        self.process = Process(name, world.scheduler, f"{world.plan.name}/{name}")
+        apart_us = world.replication.managers_apart_us
+        offset_us = world.chance.randint(-apart_us, apart_us)
+        self.process = Process(name, world.scheduler, f"{world.plan.name}/{name}", offset_us)
         self.process.on_crash.append(self._crashed)
-        self.cells = world.cells_of(self.process)
+        self.cells = world.cells_of_manager(self.process)
         self.process.start(_Work(world, self).run())
+
+    def retire(self) -> None:
+        """Let no other come after this one."""
+        self.process.on_crash.clear()
+        self.process.crash()
 
     def _crashed(self) -> None:
         self._world.note(f"{self.process.name} crashes")
@@ -55,105 +108,105 @@ class Manager:
 
 
 class _Work:
+    """What the state machine does, time and again."""
+
     def __init__(self, world: "ReplicatedWorld", manager: Manager) -> None:
         self._world = world
         self._process = manager.process
-        self._cells = manager.cells
-        self._places = Places(manager.cells["meta"], manager.process, manager.process)
-        self._failing_us: dict[str, int] = {}
         self._random = Random(f"{world.plan.name}/{manager.process.name}/manager")
-        self._copied: dict[str, tuple[int, Position]] = {}
+        process, cells = manager.process, manager.cells
+        groups = world.group_names
+        data_cells = {name: cells[name] for name in world.cell_names}
+        places = Places(cells["meta"], process, process)
+        beat, known = None, None
+        if world.replication.beside:
+            known = CachedMap(places.read_all, process)
+            beat = heart_of(world, process, data_cells, known).beat
+            process.start(self._refresh(known))
+        self._cluster = Cluster(
+            places=places,
+            placing=WorldPlacing(cells["meta"], groups),
+            registry=Registry(cells["meta"], groups, process, process, secret=REGISTRY_SECRET),
+            cells=data_cells,
+            clock=process,
+            waits=process,
+            options=OPTIONS,
+            beat=beat or (lambda: None),
+            known=known,
+        )
 
     async def run(self) -> None:
-        while not self._world.quiet_since_us:
+        while True:
             try:
-                await self._probe()
-                for group in self._world.group_names:
-                    await self._step(await self._places.read(group))
+                await self._execute()
             except CellUnavailableError as error:
                 self._world.note(f"{self._process.name}: {error}")
-            except (StalePlanError, PlacementChangeError) as error:
-                self._world.note(f"{self._process.name} is late: {error}")
+            except Exception:  # noqa: BLE001 - told by the oracle
+                self._world.history.broken.append(f"a manager broke: {traceback.format_exc()}")
             await self._world.scheduler.pause(self._random.randrange(LOOK_EVERY_US) + 200_000)
 
-    async def _probe(self) -> None:
-        names = self._world.cell_names
-        outcomes = await self._process.all_of(
-            [probe_by_write(self._cells[name], self._process) for name in names]
-        )
-        now_us = self._world.scheduler.now_us
-        for name, outcome in zip(names, outcomes, strict=True):
-            if isinstance(outcome, Exception):
-                self._failing_us.setdefault(name, now_us)
-            else:
-                self._failing_us.pop(name, None)
-        if self._world.has_strikes and self._random.random() < self._world.replication.unasked:
-            self._failing_us[self._random.choice(names)] = now_us - DOWN_AFTER_US
+    async def _refresh(self, known: CachedMap) -> None:
+        while True:
+            await known.try_refresh()
+            await self._world.scheduler.pause(SECOND_US)
 
-    def _is_down(self, cell: str) -> bool:
-        since_us = self._failing_us.get(cell)
-        return since_us is not None and self._world.scheduler.now_us - since_us >= DOWN_AFTER_US
+    async def _execute(self) -> None:
+        observed = (await self._task({"task": "observe"}))["observed"]
+        await self._rest()
+        planned = await self._task({"task": "plan", "observed": self._err(observed)})
+        actions = [action_of(members) for members in planned["tasks"]]
+        results: list[Result] = []
+        for start in range(0, len(actions), _AT_ONCE):
+            for outcome in await self._process.all_of(
+                [self._act(action) for action in actions[start : start + _AT_ONCE]]
+            ):
+                if isinstance(outcome, Exception):
+                    raise outcome
+                results.append(outcome)
+        if not actions:
+            return
+        verified = await self._task({"task": "verify", "results": results})
+        # A cell's state may be what it was, again: somebody else has changed it back.
+        if unmet := [line for line in verified["unmet"] if not line.startswith("cell ")]:
+            self._world.history.broken.append(f"not verified: {unmet}")
 
-    async def _step(self, stored: StoredPlacement) -> None:
-        """The one thing that the group needs most."""
-        at, places = stored.placement, self._places
-        joining = next((member for member in at.members if not member.full), None)
-        for member in at.members:
-            if self._is_down(member.cell) and (not member.full or await self._may_drop(stored)):
-                if member.full and not await self._claims_removal(member.cell):
-                    return
-                await places.drop_member(at.group, member.cell, epoch=at.epoch)
-                return
-        if joining is None:
-            if sum(member.full for member in at.members) < stored.factor:
-                for cell in self._outside(at):
-                    await places.add_joining(at.group, cell, epoch=at.epoch)
-                    return
-        elif self._process.now_us() - at.since_us >= GRACE_US and await self._copy(at):
-            await places.make_full(at.group, joining.cell, epoch=at.epoch)
+    async def _act(self, action: Action) -> Result:
+        result: Result = {"task": to_json(action), "more": True}
+        failures = 0
+        while result["more"]:
+            await self._rest()
+            try:
+                result = {**result, **await self._task(result)}
+            except CellUnavailableError as error:
+                failures += 1
+                if failures == _ATTEMPTS_MAX:
+                    result = {**result, "outcome": str(error), "more": False}
+                await self._world.scheduler.pause(_AGAIN_US << failures)
+        self._world.note(f"{self._process.name}: {action}: {result['outcome']}")
+        return result
 
-    async def _may_drop(self, stored: StoredPlacement) -> bool:
-        full = sum(member.full for member in stored.placement.members)
-        return full > changes.copies_kept(stored.factor)
+    async def _task(self, event: Mapping[str, Any]) -> Result:
+        until_us = self._process.now_us() + self._random.choice(TASK_US)
+        answer = await perform(event, self._cluster, until_us)
+        assert answer is not None
+        return answer
 
-    async def _claims_removal(self, cell: str) -> bool:
-        """One cell at a time, within SAFE."""
-        last: Removal | None = await self._places.removal()
-        if last is not None and self._process.now_us() - last.at_us < SAFE_US:
-            return last.cell == cell
-        return await self._places.note_removal(cell, last) is not None
+    async def _rest(self) -> None:
+        """What was decided may be done long after."""
+        if self._world.has_strikes and self._random.random() < self._world.replication.rests:
+            await self._world.scheduler.pause(self._random.randrange(REST_US_MAX))
 
-    def _outside(self, at: Placement) -> Iterable[str]:
-        names = [name for name in self._world.cell_names if name not in self._failing_us]
-        self._random.shuffle(names)
-        return [name for name in names if all(one.cell != name for one in at.members)]
+    def _err(self, observed: Mapping[str, Any]) -> Any:
+        """The observation; or one by which everybody sees a cell fail that may be well."""
+        if not self._world.has_strikes or self._random.random() >= self._world.replication.unasked:
+            return observed
+        seen = observation_of(observed)
+        cell = self._random.choice(self._world.cell_names)
+        fails = Report(cell, failing_since_us=seen.at_us - _WRONG_FOR_US)
 
-    async def _copy(self, at: Placement) -> bool:
-        """Copy in bounded steps; a pass belongs to the epoch at which it began."""
-        epoch, position = self._copied.get(at.group, (0, Position()))
-        if epoch != at.epoch:
-            position = Position()
-        members = members_of(at, self._cells)
-        number = next(i for i, member in enumerate(at.members) if not member.full)
-        source, target = members[at.tail if self._world.is_fifo else 0], members[number]
-        partitions = self._partitions(at)
-        goes_on: Position | None = position
-        while goes_on is not None:
-            self._copied[at.group] = (at.epoch, goes_on)
-            goes_on = await self._copy_some(source, target, partitions, goes_on)
-        del self._copied[at.group]
-        return True
+        def changed(reports: tuple[Report, ...]) -> tuple[Report, ...]:
+            return (*(report for report in reports if report.cell != cell), fails)
 
-    async def _copy_some(
-        self, source: MemberCell, target: MemberCell, partitions: list[str], position: Position
-    ) -> Position | None:
-        return await copy_some(self._process, source, target, partitions, position, COPIED_AT_ONCE)
-
-    def _stand_still(self) -> None:
-        """What was read may be written long after."""
-        for_us = self._random.randrange(20_000_000)
-        self._process.frozen_until_us = self._world.scheduler.now_us + for_us
-
-    def _partitions(self, at: Placement) -> list[str]:
-        """All that a group has: in the order of the names, those of the queues in it."""
-        return self._world.records.partitions(at.group)
+        front_ends = tuple(replace(one, reports=changed(one.reports)) for one in seen.front_ends)
+        self._world.note(f"{self._process.name} believes that {cell} fails")
+        return to_json(replace(seen, probes=changed(seen.probes), front_ends=front_ends))

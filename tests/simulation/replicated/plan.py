@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
+from control_plane.cluster import copies
+from control_plane.cluster.observation import Options
+from control_plane.core import fifo_generations
 from control_plane.places import cached, takeover
 from tests.simulation.fifo.plan import (
     HASTE,
@@ -15,15 +18,30 @@ from tests.simulation.fifo.plan import (
 )
 from tests.simulation.fifo.plan import SMALL_BOUNDS as SMALL_FIFO_BOUNDS
 from tests.simulation.plan import FAIR_BOUNDS, SMALL_BOUNDS, Plan, QueuePlan
-from tests.simulation.weather import Climate, choose_climate
+from tests.simulation.weather import Climate, Weather, choose_climate
 
 SECOND_US: Final = 1_000_000
 
 MAP_AGE_US_MAX: Final = 6 * SECOND_US
-GRACE_US: Final = 30 * SECOND_US
-SAFE_US: Final = 12 * SECOND_US
-DOWN_AFTER_US: Final = SECOND_US
 """A tenth of a map's age, and the rest in proportion: a cell is lost, joins and is lost again."""
+
+OPTIONS: Final = Options(
+    down_after_us=SECOND_US,
+    back_after_us=SECOND_US,
+    heartbeat_us_max=5 * SECOND_US,
+    observation_us_max=12 * SECOND_US,
+    gone_us=8 * SECOND_US,
+    safe_us=6 * SECOND_US,
+    grace_us=30 * SECOND_US,
+    split_appends_per_s=0.01,
+    split_period_us=40 * SECOND_US,
+)
+"""The grace is for a map's age, for requests under way (12 s), and for clocks that are apart."""
+
+MANAGERS_APART_US: Final = 6 * SECOND_US
+ITEMS_PER_STEP: Final = 16
+PARTITIONS_MAX: Final = 16
+"""Of FIFO queues that are split: a receive asks all of them, and clients here wait for seconds."""
 
 OLD_MAP_US: Final = MAP_AGE_US_MAX + 30 * SECOND_US
 """By then no answer is given any more that an old map led to: a receive waits up to 20 s."""
@@ -42,6 +60,10 @@ STRIKES: Final = (
     "manager restarts",
     "clock",
     "expiry",
+    "cell for long",
+    "cell for good",
+    "cell is full",
+    "operator",
 )
 
 
@@ -52,7 +74,10 @@ class Replication:
     `cells` are so many, of which each of `groups` has `factor`. What is in `strikes` happens every
     `between_strikes_us` or sooner. `loss`: at the end of all other faults a cell is lost for good,
     the first or the last of its group. `unasked` is the chance that a manager takes a
-    cell for dead for no reason at all.
+    cell for dead for no reason at all, `rests` that it does a step long after the one before,
+    `stops` that it ends with a request. `errands` are chances of its requests to come late, and to
+    come again. Its clock is wrong by up to `managers_apart_us`. `beats`: front ends probe cells
+    and tell what they see; `beside`: managers do so, too.
     """
 
     groups: int
@@ -62,6 +87,12 @@ class Replication:
     between_strikes_us: int
     loss: str
     unasked: float
+    rests: float
+    stops: float
+    errands: float
+    managers_apart_us: int
+    beats: bool
+    beside: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +135,28 @@ def _replication(random: Random, cells: int) -> Replication:
     return Replication(
         groups=random.choice((1, 1, 2)),
         factor=min(cells, 3),
-        managers=random.choice((1, 1, 2)),
+        managers=random.choice((1, 2, 2)),
         strikes=tuple(sorted(random.sample(STRIKES, wanted))),
         between_strikes_us=random.choice((5, 10, 20)) * SECOND_US,
         loss=random.choice(("", "first", "first", "last")),
-        unasked=random.choice((0.0, 0.0, 0.05)),
+        unasked=random.choice((0.0, 0.0, 0.15)),
+        rests=random.choice((0.0, 0.1, 0.4)),
+        stops=random.choice((0.0, 0.0, 0.005, 0.02)),
+        errands=random.choice((0.0, 0.0, 0.1, 0.3)),
+        managers_apart_us=random.choice((0, 0, MANAGERS_APART_US)),
+        beats=(beats := random.random() < 0.5),
+        beside=beats and random.random() < 0.5,
+    )
+
+
+def managers_weather(plan: ReplicatedPlan | ReplicatedFifoPlan) -> Weather:
+    """The weather of front ends, and worse."""
+    weather, errands = plan.climate.weather, plan.replication.errands
+    return replace(
+        weather,
+        duplicate=max(weather.duplicate, errands),
+        delay=max(weather.delay, errands),
+        stalled=0.0,
     )
 
 
@@ -136,7 +184,7 @@ def make_plan(seed: int) -> ReplicatedPlan:
         consumers=random.choice((1, 2)),
         sends_each=random.choice((6, 12, 18)),
         climate=_climate(random),
-        skew_us_max=random.choice((0, 50_000, 500_000)),
+        skew_us_max=random.choice((0, 50_000, 500_000, 2_500_000)),
         live_present=True,
         stamps=stamps,
         blob_threshold_bytes=None,
@@ -165,7 +213,7 @@ def make_fifo_plan(seed: int) -> ReplicatedFifoPlan:
         front_ends=front_ends,
         cells=cells,
         climate=replace(climate, weather=replace(climate.weather, stalled=stalled)),
-        skew_us_max=random.choice((0, 50_000, 500_000)),
+        skew_us_max=random.choice((0, 50_000, 500_000, 2_500_000)),
         live_present=True,
         stamps=random.random() < 0.4,
         blob_threshold_bytes=None,
@@ -202,6 +250,8 @@ def _fifo_queue(random: Random, number: int) -> FifoQueuePlan:
 
 _PLACES: Final[tuple[tuple[object, Mapping[str, int]], ...]] = (
     (cached, {"MAP_AGE_US_MAX": MAP_AGE_US_MAX}),
+    (copies, {"ITEMS_PER_STEP": ITEMS_PER_STEP}),
+    (fifo_generations, {"PARTITIONS_MAX": PARTITIONS_MAX}),
     (takeover, {"TAKE_OVER_US_MAX": 10 * SECOND_US, "LOOK_EVERY_US": SECOND_US // 2}),
 )
 

@@ -51,7 +51,6 @@ class Records:
         self.uids: dict[str, str] = {}
         self.broken: list[tuple[str, str]] = []
         self._last: dict[tuple[Key, Replica], Attributes] = {}
-        self._partitions: dict[str, None] = {}
         self._removed_us: dict[Key, int] = {}
         self._world = world
 
@@ -96,10 +95,6 @@ class Records:
         )
         self._world.note(f"{placement.group} is at {placement.epoch}: {members}")
 
-    def partitions(self, group: str) -> list[str]:
-        """Those of the queues of a group, in the order in which they came into being."""
-        return [name for name in self._partitions if self.group_of(name) == group]
-
     def group_of(self, partition: str) -> str:
         """The group that a queue's partition belongs to; "" for others."""
         parts = partition.split("|")
@@ -142,7 +137,6 @@ class Records:
         base, _, incarnation = key.partition.partition(INCARNATION_MARK)
         if not self.group_of(base):
             return
-        self._partitions[base] = None
         known, at = Key(base, key.sort), (store.name, int(incarnation or 0))
         now_us = self._world.scheduler.now_us
         if self._world.is_fifo:

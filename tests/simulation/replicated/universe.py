@@ -12,6 +12,7 @@ from tests.simulation.replicated.plan import (
     hasty_places,
     make_fifo_plan,
     make_plan,
+    managers_weather,
 )
 from tests.simulation.replicated.world import ReplicatedWorld
 from tests.simulation.universe import Outcome, all_of, live
@@ -45,6 +46,7 @@ async def _story(plan: ReplicatedPlan | ReplicatedFifoPlan, world: ReplicatedWor
     else:
         await create_queues(founder, plan.queues)
     world.weather.change_to(plan.climate.weather)
+    world.managers_weather.change_to(managers_weather(plan))
     strikes = scheduler.start(strike(world), world)
     if isinstance(plan, ReplicatedFifoPlan):
         await _use_fifo_queues(plan, world, until_us)

@@ -1,26 +1,38 @@
 """A world of groups: stores with witnesses, maps that age, front ends that ship, managers."""
 
+from collections import Counter
 from collections.abc import Mapping
 from random import Random
 from typing import Final
 
+from control_plane.places.beating import QueueName, Served
 from control_plane.places.cached import CachedMap
 from control_plane.places.group_cells import Members
-from control_plane.places.items import StoredPlacement, encode_placement, placement_key
+from control_plane.places.items import (
+    ACTIVE,
+    CellRecord,
+    StoredPlacement,
+    cell_key,
+    encode_cell,
+    encode_placement,
+    placement_key,
+)
 from control_plane.places.stored import PlaceMap, Places
+from data_plane.frontend.served import Served as FrontEndsServed
 from data_plane.ports import Cell, CellUnavailableError
 from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.placement import Member, Placement
-from tests.simulation.faulty_cell import FaultyCell
 from tests.simulation.process import Process
-from tests.simulation.replicated.managing import Manager
+from tests.simulation.replicated.managing import Manager, ManagersCell, WorldPlacing
 from tests.simulation.replicated.plan import (
     MAP_AGE_US_MAX,
     ReplicatedFifoPlan,
     ReplicatedPlan,
 )
 from tests.simulation.replicated.records import Records
+from tests.simulation.replicated.watching import beat, heart_of
+from tests.simulation.weather import Weather
 from tests.simulation.world import Slot, World
 
 SHIP_EVERY_US: Final = 1_000_000
@@ -50,6 +62,10 @@ class ReplicatedWorld(World):
         self.has_strikes = True
         self.slots_booted = 0
         self.chance = Random(f"{plan.name}/groups")
+        self.managers_weather = Weather()
+        self.full_until_us: dict[str, int] = {}
+        self.lost = ""
+        self.fifo_sent: Counter[QueueName] = Counter()
         self.group_names = [
             f"g{plan.replication.factor}.{number:02}" for number in range(plan.replication.groups)
         ]
@@ -78,17 +94,29 @@ class ReplicatedWorld(World):
             else members.fanout(group, acknowledge_first=False)
             for group in self.group_names
         }
-        self.fanouts[process.name] = [one for one in inner.values() if isinstance(one, Fanout)]
+        fanouts = {group: one for group, one in inner.items() if isinstance(one, Fanout)}
+        self.fanouts[process.name] = list(fanouts.values())
         process.start(self._refresh(process, known))
+        if self.replication.beats and not self.quiet_since_us:
+            heart = heart_of(self, process, cells, known, lambda: fanouts)
+            heart.served = self._share
+            process.start(beat(self, heart, places.beat))
         if not self.is_fifo:
             process.start(self._ship(process))
-        return {group: members.placed(one) for group, one in inner.items()}
+        return {group: members.placed(group, one) for group, one in inner.items()}
+
+    def placing_of(self, slot: Slot) -> WorldPlacing:
+        """Queues are listed by their groups, for those who copy them."""
+        return WorldPlacing(slot.cells["meta"], self.group_names)
 
     def _begin(self) -> None:
         """Place the groups, and watch all stores from now on."""
         self.records = Records(self)
         for store in self.stores:
             store.witness = self.records.at(store)
+        for name in self.cell_names:
+            record = CellRecord(name, "simulated", {}, 0, ACTIVE, nonce=b"\0" * 8)
+            self.stores[0].cell._put(cell_key(name), encode_cell(record))
         for number, group in enumerate(self.group_names):
             chosen = [
                 self.cell_names[(number + at) % len(self.cell_names)]
@@ -106,6 +134,18 @@ class ReplicatedWorld(World):
             for name, at in self.records.present.items()
         }
         return PlaceMap(stored, {}, MapTime(self).now_us())
+
+    def observe(self, served: FrontEndsServed) -> None:
+        """As World; and count what is sent to FIFO queues."""
+        super().observe(served)
+        if self.is_fifo and served.operation.startswith("SendMessage"):
+            self.fifo_sent[served.account, served.region, served.queue] += served.messages
+
+    def _share(self) -> Served:
+        """What one front end has served: of all that was, its share."""
+        return Served(
+            fifo_sent={name: sent // len(self.slots) for name, sent in self.fifo_sent.items()}
+        )
 
     async def _refresh(self, process: Process, known: CachedMap) -> None:
         random = Random(f"{self.plan.name}/{process.name}/map")
@@ -140,11 +180,18 @@ class ReplicatedWorld(World):
             for at in self.records.present.values()
         )
 
-    def cells_of(self, process: Process) -> dict[str, FaultyCell]:
-        """Ways of a process to all stores."""
-        return {
-            store.name: FaultyCell(
-                store, process, self.scheduler, self.weather, self.random, self.plan
+    def is_full(self, cell: str) -> bool:
+        """Whether the cell says that it refuses data."""
+        return self.full_until_us.get(cell, 0) > self.scheduler.now_us
+
+    def cells_of_manager(self, process: Process) -> dict[str, ManagersCell]:
+        """Ways of a manager to all stores."""
+        ways = {
+            store.name: ManagersCell(
+                store, process, self.scheduler, self.managers_weather, self.random, self.plan
             )
             for store in self.stores
         }
+        for way in ways.values():
+            way.stops = self.replication.stops if self.has_strikes else 0.0
+        return ways
