@@ -81,6 +81,8 @@ NPM_OPTIONS = --ignore-scripts --no-audit --no-fund --no-update-notifier --logle
 COMPILE = $(CURDIR)/$(TEST_ENV)/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-header --no-annotate
 
+HAS_JAVA = java -version 2>&1 | grep -Eq ' version "(1[7-9]|[2-9][0-9])'
+
 # What LocalStack's packages are for, and from when: newer ones of others break it.
 LOCALSTACK_FOR = --python-version 3.13 --python-platform linux --exclude-newer 2026-03-05
 
@@ -137,15 +139,15 @@ simulate: $(TEST_READY) ## run seeded simulations (SEEDS=...)
 fuzz: $(TEST_READY) ## fuzz what reads bytes of strangers (TARGET=... SECONDS=...)
 	@$(TEST_ENV)/bin/python -m tests.fuzz $(or $(TARGET),all) --seconds $(or $(SECONDS),60)
 
-drill: $(TEST_READY) ## cut power, fail writes, fill disks under a server (ROUNDS=... DRILL=options)
+drill: $(TEST_READY) ## cut power, fail disks, kill cells under servers (ROUNDS=... DRILL=options)
+	@$(HAS_JAVA) || $(MAKE) --no-print-directory --silent $(JAVA_READY)
 	@$(TEST_ENV)/bin/python -m tests.drills $(if $(ROUNDS),--rounds $(ROUNDS)) $(DRILL)
 
 rehearse: $(TEST_READY) ## run on AWS emulators, over bad networks too (SEEDS=... ONLY=expression)
 	@$(MAKE) --no-print-directory --silent $(EMULATORS_READY) $(CDK_READY) $(LOCALSTACK_READY) \
 		$(FOCUS_READY)
 	@$(MAKE) --no-print-directory --silent $(SPARK_READY) || true
-	@java -version 2>&1 | grep -Eq ' version "(1[7-9]|[2-9][0-9])' \
-		|| $(MAKE) --no-print-directory --silent $(JAVA_READY)
+	@$(HAS_JAVA) || $(MAKE) --no-print-directory --silent $(JAVA_READY)
 	@$(TEST_ENV)/bin/python -m tests.rehearsal $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(ONLY),--only "$(ONLY)")
 

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -14,10 +14,12 @@ from typing import Final
 from tests.drills.crashes import kill, power_cut
 from tests.drills.disk import DiskError, remove_leftovers, work_folder
 from tests.drills.drill import Findings, Plan
+from tests.drills.engines import alone, is_alone, reason_to_skip
 from tests.drills.failing_writes import failing_writes
 from tests.drills.full_disk import full_disk
 from tests.drills.planted.faults import FAULTS, Fault
 from tests.drills.several_cells import several_cells
+from tests.drills.several_tables import several_tables
 
 ROOT: Final = Path(__file__).parents[2]
 DRILLS: Final[dict[str, Callable[[Plan], Findings]]] = {
@@ -26,7 +28,14 @@ DRILLS: Final[dict[str, Callable[[Plan], Findings]]] = {
     "full-disk": full_disk,
     "kill": kill,
     "several-cells": several_cells,
+    "several-tables": several_tables,
 }
+ALONE: Final = frozenset({"several-tables"})
+"""Drills with engines that listen on all interfaces."""
+
+_TOLD: Final = ("rounds", "seconds", "cells", "causes", "seed")
+"""Options that a drill in another process is told."""
+
 SHOWN_MAX: Final = 5
 LOG_BYTES_KEPT: Final = 20_000
 
@@ -37,6 +46,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=86_400, help="of each drill, at most")
     parser.add_argument("--only", choices=DRILLS, action="append", help="this drill alone")
     parser.add_argument("--cells", type=int, default=1, help="servers that crash at once")
+    parser.add_argument("--causes", default="", help="of several-tables: these failures, a,b,c")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 100_000)
     parser.add_argument("--folder", type=Path, default=ROOT / "build", help="where to work")
     parser.add_argument("--unattended", action="store_true", help="go on after a violation")
@@ -53,27 +63,49 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         remove_leftovers(parent)
-        work = _run_planted if options.planted else _run
-        return work(options, parent)
+        return _run_all(options, parent)
     except DiskError as error:
         print(error, file=sys.stderr)
         return 1
 
 
-def _run(options: argparse.Namespace, parent: Path) -> int:
+def _run_all(options: argparse.Namespace, parent: Path) -> int:
+    """Run what is chosen. Faults of drills in a network of their own are planted by request."""
+    chosen = options.only or [name for name in DRILLS if not (options.planted and name in ALONE)]
+    elsewhere = [name for name in chosen if _needs_own_network(name)]
+    here = [name for name in chosen if name not in elsewhere]
+    work = _run_planted if options.planted else _run
+    codes = [work(options, here, parent) if here else 0]
+    codes += [alone(_arguments(name, options)) for name in elsewhere]
+    return max(codes)
+
+
+def _run(options: argparse.Namespace, names: Sequence[str], parent: Path) -> int:
     failed = False
-    for name in options.only or DRILLS:
+    for name in names:
         findings = _drill(name, options, parent)
         print(findings.line(), flush=True)
         failed = failed or bool(findings.violations)
     return 1 if failed else 0
 
 
-def _run_planted(options: argparse.Namespace, parent: Path) -> int:
+def _needs_own_network(name: str) -> bool:
+    return name in ALONE and not is_alone() and not reason_to_skip()
+
+
+def _arguments(name: str, options: argparse.Namespace) -> list[str]:
+    """Those of one drill, with these options."""
+    told = {name: getattr(options, name) for name in _TOLD}
+    flags = [f"--{flag}" for flag in ("unattended", "planted") if getattr(options, flag)]
+    named = [text for option, value in told.items() for text in (f"--{option}", str(value))]
+    return ["--only", name, *named, "--folder", str(options.folder), *flags]
+
+
+def _run_planted(options: argparse.Namespace, names: Sequence[str], parent: Path) -> int:
     """Run each fault's drill until it finds the fault."""
     missed = False
     for fault in FAULTS.values():
-        if fault.drill not in (options.only or DRILLS):
+        if fault.drill not in names:
             continue
         findings = _drill(fault.drill, options, parent, fault)
         found = Counter(violation.kind for violation in findings.violations)
@@ -97,9 +129,10 @@ def _drill(
     plan = Plan(folder, options.rounds, options.seconds, options.cells, options.seed)
     try:
         if fault is not None:
-            return DRILLS[name](replace(plan, fault=fault.name))
+            return DRILLS[name](replace(plan, fault=fault.name, causes=fault.causes))
         plan = replace(
             plan,
+            causes=options.causes.split(",") if options.causes else (),
             keep_going=options.unattended,
             progress=lambda line: print(line, file=sys.stderr, flush=True),
         )

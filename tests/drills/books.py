@@ -77,10 +77,14 @@ class Book:
             taken, self._longest_s = self._longest_s, {}
             return taken
 
-    def cell_lost(self, now_s: float) -> None:
-        """A cell is lost now: what copies have not heard of may be delivered again."""
+    def cell_lost(self, now_s: float, old_map_s: float = 0.0) -> None:
+        """A cell is lost now: what copies have not heard of may be delivered again.
+
+        So may what front ends do that go by an old map for so long.
+        """
         with self.changed:
-            self._lost_cells.append((now_s - LAG_S_MAX, now_s + TAKE_OVER_S_MAX))
+            until_s = now_s + old_map_s + TAKE_OVER_S_MAX
+            self._lost_cells.append((now_s - LAG_S_MAX, until_s))
 
     def _may_be_forgotten(self, told_s: float) -> bool:
         return any(began_s <= told_s <= ended_s for began_s, ended_s in self._lost_cells)

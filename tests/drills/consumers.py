@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any, Final
 
 import boto3
@@ -10,6 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as NoConnectionError
 
+from tests.benchmarks.server_process import ServerProcess
 from tests.drills.books import Book, FifoBook, StandardBook
 from tests.drills.content import content_of, number_in
 
@@ -58,11 +60,14 @@ class Worker:
         self.url = url
         self.book = book
         self.stopping = stopping
+        self.pause_s = 0.0
 
     def run(self) -> None:
         """Work until it is told to stop."""
         while not self.stopping.is_set():
             self.step()
+            if self.pause_s:
+                self.stopping.wait(self.pause_s)  # that is the load: so many sends a second
 
     def step(self) -> None:
         """Do it once."""
@@ -266,25 +271,40 @@ def _identity(message: dict[str, Any]) -> tuple[str, str]:
 
 
 class Workers:
-    """Senders and consumers of both queues, each in a thread of its own, until `drain`."""
+    """Senders and consumers of both queues, each in a thread of its own, until `drain`.
+
+    They take turns at choosing one of the servers, and the queues have the names of the books.
+    Senders pause for `pause_s` after each send.
+    """
 
     def __init__(
-        self, port: int, urls: tuple[str, str], books: tuple[StandardBook, FifoBook]
+        self,
+        servers: Sequence[ServerProcess],
+        books: tuple[StandardBook, FifoBook],
+        pause_s: float = 0.0,
     ) -> None:
         standard, fifo = books
+        turns = cycle(servers)
+
+        def at(book: Book) -> tuple[int, str, Any]:
+            server = next(turns)
+            return server.port, server.queue_url(book.name), book
+
         self._books = books
         self._failures: list[BaseException] = []
         self._full = threading.Event()
         self._done = threading.Event()
         self._ends = (self._done, self._full)
         senders: list[Worker] = [
-            StandardSender(port, urls[0], standard, self._full),
-            *(FifoSender(port, urls[1], fifo, self._full, group) for group in fifo.groups),
+            StandardSender(*at(standard), self._full),
+            *(FifoSender(*at(fifo), self._full, group) for group in fifo.groups),
         ]
         consumers: list[Worker] = [
-            *(StandardConsumer(port, urls[0], standard, *self._ends) for _ in range(2)),
-            *(FifoConsumer(port, urls[1], fifo, *self._ends) for _ in range(2)),
+            *(StandardConsumer(*at(standard), *self._ends) for _ in range(2)),
+            *(FifoConsumer(*at(fifo), *self._ends) for _ in range(2)),
         ]
+        for sender in senders:
+            sender.pause_s = pause_s
         self._senders = self._started(senders)
         self._consumers = self._started(consumers)
 

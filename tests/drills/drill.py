@@ -1,7 +1,7 @@
 """What drills are told, and what they tell."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -21,7 +21,8 @@ class Plan:
     """How long, how much and with which luck to drill; `fault` is planted into the servers.
 
     A drill ends after its rounds, after so many seconds, and when something was violated unless it
-    is to keep going.
+    is to keep going. `causes` are the failures to choose from, where a drill has several; () are
+    all of them.
     """
 
     folder: Path
@@ -31,6 +32,7 @@ class Plan:
     seed: int
     connections: int = 6
     fault: str = ""
+    causes: Sequence[str] = ()
     keep_going: bool = False
     progress: Callable[[str], None] = lambda _line: None
 

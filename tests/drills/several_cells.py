@@ -8,31 +8,21 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from tests.benchmarks.server_process import ServerProcess
-from tests.drills.books import Book, FifoBook, StandardBook
-from tests.drills.caller import Caller
-from tests.drills.consumers import GROUPS, VISIBILITY_S, Workers
+from tests.drills.consumers import VISIBILITY_S, Workers
 from tests.drills.disk import Disk, reason_to_skip
 from tests.drills.drill import Findings, Plan
 from tests.drills.full_disk import take_all_room
+from tests.drills.service import FIFO, STANDARD, Service
 from tests.drills.subject import SERVER_FAILURES
 
 CELLS: Final = 3
-STANDARD, FIFO = "drill", "drill.fifo"
 _DRILL: Final = "several-cells"
 _DISK_BYTES: Final = 192 * 1024 * 1024
-_PROGRESS_S_MAX: Final = 60.0
-_WHOLE_S_MAX: Final = 180.0
-_LOOK_S: Final = 0.25
-_NOTED: Final = (20, 120)
-"""How much is noted of each queue before a failure, while it lasts, and after it."""
-
-_SAFE_S: Final = 60.0
-"""The manager gives up one cell in that time; another one that is lost meanwhile is waited for."""
 _SOON: Final = " within a minute of another cell"
 
 _STOPPED_S: Final = (1.0, 6.0)
@@ -40,85 +30,33 @@ _DRAIN_S_MAX: Final = 4 * VISIBILITY_S
 
 
 @dataclass
-class Service:
-    """The server, its cells' disks (none where folders have to do), and its clients' books."""
+class OnDisks(Service):
+    """A server whose cells have a disk each; none where folders have to do."""
 
-    server: ServerProcess
-    disks: Sequence[Disk]
-    standard: StandardBook = field(default_factory=lambda: StandardBook(STANDARD))
-    fifo: FifoBook = field(default_factory=lambda: FifoBook(FIFO, GROUPS))
-    lost_s: float = 0.0
-    is_soon: bool = False
-    """Whether the last cell was lost soon after another one."""
-
-    def note_loss(self, now_s: float) -> None:
-        """A cell is lost now."""
-        self.is_soon, self.lost_s = now_s < self.lost_s + _SAFE_S, now_s
-        for book in self.books:
-            book.cell_lost(now_s)
-
-    @property
-    def books(self) -> tuple[Book, Book]:
-        return self.standard, self.fifo
-
-    @property
-    def is_violated(self) -> bool:
-        return any(book.violations for book in self.books)
-
-    def call(self, operation: str, **params: object) -> dict[str, Any]:
-        """Ask the server. Raises RefusedError, LostConnectionError."""
-        with Caller(self.server.port) as caller:
-            return caller.call(operation, **params)
-
-    def await_progress(self, random: Random) -> None:
-        """Return when clients of both queues have noted enough."""
-        more = random.randint(*_NOTED)
-        for book in self.books:
-            for what in ("sends", "deletes"):
-                enough = book.tally[what] + more
-                if not book.wait_for(what, enough, _PROGRESS_S_MAX) and not book.violations:
-                    book.accuse("answer", f"no {what} in {_PROGRESS_S_MAX:.0f} s")
-
-    def await_whole(self) -> None:
-        """Return when every group has all its members again, and all of them everything."""
-        until_s = time.monotonic() + _WHOLE_S_MAX
-        groups: list[dict[str, Any]] = []
-        while time.monotonic() < until_s and not self.is_violated:
-            groups = self.call("TidegateListCells")["PlacementGroups"]
-            if all(_is_whole(group) for group in groups):
-                return
-            time.sleep(_LOOK_S)  # between two looks at what the manager does
-        broken = [group for group in groups if not _is_whole(group)][:2]
-        self.standard.accuse("answer", f"not whole after {_WHOLE_S_MAX:.0f} s: {broken}")
-
-
-def _is_whole(group: dict[str, Any]) -> bool:
-    members = group["Members"]
-    wanted = min(group["ReplicationFactor"], CELLS)
-    return len(members) == wanted and all(member["State"] == "full" for member in members)
+    disks: Sequence[Disk] = ()
 
 
 def _name(number: int) -> str:
     return f"cell-{number + 1}"
 
 
-Fault = Callable[[Service, Random], None]
+Fault = Callable[[OnDisks, Random], None]
 
 
-def failed(service: Service, random: Random) -> None:
+def failed(service: OnDisks, random: Random) -> None:
     """An operator fails a cell, and restores it."""
     cell = _name(random.randrange(CELLS))
-    _cell_lost(service)
+    service.note_loss()
     service.call("TidegateFailCell", CellName=cell)
     service.await_progress(random)
     service.call("TidegateRestoreCell", CellName=cell)
 
 
-def dead_disk(service: Service, random: Random) -> None:
+def dead_disk(service: OnDisks, random: Random) -> None:
     """A cell's disk is gone from one moment to the next; later it is mounted as it was then."""
     number = random.randrange(CELLS)
     disk = service.disks[number]
-    _cell_lost(service)
+    service.note_loss()
     disk.cut(random.choice(("nothing", "journal", "everything")))
     service.await_progress(random)
     service.call("TidegateFailCell", CellName=_name(number))
@@ -127,22 +65,22 @@ def dead_disk(service: Service, random: Random) -> None:
     service.call("TidegateRestoreCell", CellName=_name(number))
 
 
-def full_disk(service: Service, random: Random) -> None:
+def full_disk(service: OnDisks, random: Random) -> None:
     """A cell's disk is full, and has room again later."""
     foreign = random.choice(service.disks).mount_point / "foreign"
-    _cell_lost(service)
+    service.note_loss()
     take_all_room(foreign)
     service.await_progress(random)
     foreign.unlink()
 
 
-def killed(service: Service, random: Random) -> None:  # noqa: ARG001 - a Fault
+def killed(service: OnDisks, random: Random) -> None:  # noqa: ARG001 - a Fault
     """End the process, which has all cells, with kill -9."""
     service.server.kill()
     service.server.start()
 
 
-def stopped(service: Service, random: Random) -> None:
+def stopped(service: OnDisks, random: Random) -> None:
     """SIGSTOP, and the process goes on a while later."""
     os.kill(service.server.pid, signal.SIGSTOP)
     time.sleep(random.uniform(*_STOPPED_S))  # that is what is drilled
@@ -151,10 +89,6 @@ def stopped(service: Service, random: Random) -> None:
 
 FAULTS: Final[dict[str, Fault]] = {"failed": failed, "killed": killed, "stopped": stopped}
 ON_DISKS: Final[dict[str, Fault]] = {"dead disk": dead_disk, "full disk": full_disk}
-
-
-def _cell_lost(service: Service) -> None:
-    service.note_loss(time.time())
 
 
 def several_cells(plan: Plan) -> Findings:
@@ -186,7 +120,7 @@ def _longest(fault: str, took_s: list[float]) -> str:
 
 
 @contextmanager
-def _service(plan: Plan, *, with_disks: bool) -> Iterator[Service]:
+def _service(plan: Plan, *, with_disks: bool) -> Iterator[OnDisks]:
     """A server that is not started yet."""
     with ExitStack() as stack:
         folders = [plan.folder / f"disk-{number}" for number in range(CELLS)]
@@ -201,7 +135,7 @@ def _service(plan: Plan, *, with_disks: bool) -> Iterator[Service]:
         log = plan.folder / f"{_DRILL}.log"
         server = ServerProcess(plan.folder / "data", log, options)
         try:
-            yield Service(server, disks)
+            yield OnDisks([server], CELLS, disks=disks)
         finally:
             if server.process is not None:
                 server.process.kill()
@@ -210,7 +144,7 @@ def _service(plan: Plan, *, with_disks: bool) -> Iterator[Service]:
 
 def _rounds(
     plan: Plan,
-    service: Service,
+    service: OnDisks,
     faults: dict[str, Fault],
     findings: Findings,
     waits: dict[str, list[float]],
@@ -221,8 +155,7 @@ def _rounds(
     attributes = {"FifoQueue": "true"}
     service.call("CreateQueue", QueueName=STANDARD)
     service.call("CreateQueue", QueueName=FIFO, Attributes=attributes)
-    urls = (service.server.queue_url(STANDARD), service.server.queue_url(FIFO))
-    workers = Workers(service.server.port, urls, (service.standard, service.fifo))
+    workers = Workers([service.server], (service.standard, service.fifo))
     try:
         while findings.rounds < plan.rounds and time.monotonic() < until_s:
             name = random.choice(list(faults))
@@ -242,7 +175,7 @@ def _rounds(
         workers.stop()
 
 
-def _round(service: Service, fault: Fault, random: Random) -> dict[str, float]:
+def _round(service: OnDisks, fault: Fault, random: Random) -> dict[str, float]:
     """One failure, and everything well again; how long calls of each kind waited meanwhile."""
     service.await_whole()
     service.await_progress(random)

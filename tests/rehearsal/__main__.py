@@ -15,27 +15,9 @@ from infra import asset
 from infra.options import read_stage
 from tests.rehearsal import dynamodb_local as local
 from tests.rehearsal.deployment.stage import fetch_wheels
-from tests.rehearsal.processes import UnavailableError
+from tests.rehearsal.processes import UnavailableError, own_network
 
 _SPARK: Final = local.ROOT / ".venvs/spark/bin/python"
-_IN_OWN_NETWORK: Final = (
-    ("unshare", "--net", "--"),
-    ("unshare", "--map-root-user", "--net", "--"),
-)
-_WITH_LOOPBACK: Final = ("sh", "-c", 'ip link set lo up && exec "$@"', "sh")
-
-
-def own_network() -> tuple[str, ...]:
-    """What to put before a command so that it runs in a network of its own; empty: no way."""
-    for unshare in _IN_OWN_NETWORK:
-        prefix = (*unshare, *_WITH_LOOPBACK)
-        try:
-            tried = subprocess.run([*prefix, "true"], capture_output=True, check=False)
-        except FileNotFoundError:
-            return ()
-        if tried.returncode == 0:
-            return prefix
-    return ()
 
 
 def say(line: str) -> None:

@@ -35,6 +35,7 @@ class FaultProxy:
         engine = urlsplit(engine_url)
         self._engine = (engine.hostname, engine.port)
         self._late: set[asyncio.Task[Packet]] = set()
+        self._serving: set[asyncio.Task[None] | None] = set()
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
 
@@ -63,6 +64,9 @@ class FaultProxy:
         self._loop.call_soon_threadsafe(self._stop.set)
 
     async def _accept(self, reader: StreamReader, writer: StreamWriter) -> None:
+        # Nobody else remembers one that waits for an engine whose client has hung up.
+        task = asyncio.current_task()
+        self._serving.add(task)
         try:
             while request := await _read(reader):
                 storm = self.storm
@@ -80,6 +84,7 @@ class FaultProxy:
         except (ConnectionError, asyncio.CancelledError):
             return  # as planned, by a client that has lost its patience, or because this stops
         finally:
+            self._serving.discard(task)
             writer.close()
 
     async def _fail(
@@ -121,7 +126,7 @@ class FaultProxy:
         finally:
             writer.close()
         if answer is None:
-            raise AssertionError("the engine closed the connection without an answer")
+            raise ConnectionResetError("the engine has ended, or closed without an answer")
         return answer
 
     def _deliver_later(self, request: Packet, after_s: float) -> None:

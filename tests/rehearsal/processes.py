@@ -14,6 +14,12 @@ from typing import Final
 
 HOST: Final = "127.0.0.1"
 
+_IN_OWN_NETWORK: Final = (
+    ("unshare", "--net", "--"),
+    ("unshare", "--map-root-user", "--net", "--"),
+)
+_WITH_LOOPBACK: Final = ("sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+
 _START_S_MAX: Final = 60
 _STOP_S_MAX: Final = 10
 
@@ -38,6 +44,19 @@ def a_way_out_exists() -> bool:
         except OSError:
             return False
     return True
+
+
+def own_network() -> tuple[str, ...]:
+    """What to put before a command so that it runs in a network of its own; empty: no way."""
+    for unshare in _IN_OWN_NETWORK:
+        prefix = (*unshare, *_WITH_LOOPBACK)
+        try:
+            tried = subprocess.run([*prefix, "true"], capture_output=True, check=False)
+        except FileNotFoundError:
+            return ()
+        if tried.returncode == 0:
+            return prefix
+    return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,27 @@ import lmdb
 
 from data_plane.embedded import cell, store
 from data_plane.ports import Appended
+from tests.drills.planted.replicas import (
+    believe_the_first_copy,
+    ignore_epochs,
+    take_up_old_copies,
+)
 
 _COMMIT_LATER_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong, which drill finds it, and as which kinds of violations."""
+    """What is wrong, which drill finds it, and as which kinds of violations.
+
+    `causes` are the failures by which it is found, where the drill has several to choose from.
+    """
 
     name: str
     drill: str
     kinds: frozenset[str]
     plant: Callable[[], None]
+    causes: tuple[str, ...] = ()
 
 
 def _never_sync() -> None:
@@ -105,5 +114,26 @@ FAULTS: Final = {
             _believe_failed_commits,
         ),
         Fault("keep-no-reserve", "full-disk", frozenset({"answer"}), _keep_no_reserve),
+        Fault(
+            "believe-the-first-copy",
+            "several-tables",
+            frozenset({"lost"}),
+            believe_the_first_copy,
+            ("killed", "stopped"),
+        ),
+        Fault(
+            "take-up-old-copies",
+            "several-tables",
+            frozenset({"lost", "resurrected", "order", "duplicate", "early"}),
+            take_up_old_copies,
+            ("stale",),
+        ),
+        Fault(
+            "ignore-epochs",
+            "several-tables",
+            frozenset({"lost", "resurrected", "order", "duplicate", "early", "answer"}),
+            ignore_epochs,
+            ("old map",),
+        ),
     )
 }

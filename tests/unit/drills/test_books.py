@@ -71,6 +71,13 @@ def test_only_then(standard: StandardBook, lost_s: float) -> None:
     assert kinds(standard) == ["resurrected"]
 
 
+def test_a_front_end_with_an_old_map_may_bring_it_later(standard: StandardBook) -> None:
+    deleted_s = delete(standard)
+    standard.cell_lost(deleted_s - TAKE_OVER_S_MAX - 3, old_map_s=5)
+    receive(standard, deleted_s + 5)
+    assert kinds(standard) == []
+
+
 def test_a_message_in_flight_does_not_come_to_somebody_else(standard: StandardBook) -> None:
     receive(standard, NOW_S)
     receive(standard, NOW_S + 20.2)

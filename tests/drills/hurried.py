@@ -1,0 +1,102 @@
+"""Run a server whose cluster manager is in a hurry, and may be interfered with.
+
+`python -m tests.drills.hurried FOLDER [FAULT] -m MODULE ARGUMENTS`. A cell that returns is let in
+again after seconds, for which front ends may also keep a map; on one machine nothing is late for
+longer. What is to go wrong files in the folder say, which may come and go while the server runs; a
+fault is one of those that can be planted.
+"""
+
+import runpy
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from control_plane.cluster import running
+from control_plane.cluster.observation import Options
+from control_plane.places import cached
+from control_plane.places.items import StoredPlacement
+from tests.drills.planted.faults import FAULTS
+
+GRACE_US: Final = 8_000_000
+MAP_AGE_US_MAX: Final = 5_000_000
+AGAIN_US: Final = 1_000_000
+SAFE_US: Final = 5_000_000
+HURRIED: Final = Options(
+    back_after_us=2_000_000,
+    grace_us=GRACE_US,
+    safe_us=SAFE_US,
+    joins_max=64,
+    split_period_us=3_000_000,
+    split_appends_per_s=4.0,
+)
+
+OLD_MAP: Final = "old-map"
+"""While there is such a file, the server learns nothing of placements."""
+
+NO_MANAGER: Final = "no-manager"
+"""While there is such a file, the server's manager begins nothing."""
+
+DIES_AFTER: Final = "dies-after"
+"""The steps of the state machine after which its interpreter is killed, a line each: once each."""
+
+STEPS: Final = ("observe", "plan", "take_out", "verify")
+
+
+def hurry() -> None:
+    """Make the waits of the cluster manager short."""
+    cached.MAP_AGE_US_MAX = MAP_AGE_US_MAX  # type: ignore[misc]
+    running.AGAIN_US = AGAIN_US  # type: ignore[misc]
+    running.Options = lambda **_: HURRIED  # type: ignore[assignment,attr-defined]
+
+
+def keep_old_maps(folder: Path) -> None:
+    """Let front ends learn nothing of placements while OLD_MAP is there."""
+    refresh, note = cached.CachedMap.refresh, cached.CachedMap.note
+
+    async def refresh_at_times(self: cached.CachedMap) -> bool:
+        return False if (folder / OLD_MAP).exists() else await refresh(self)
+
+    def note_at_times(self: cached.CachedMap, stored: StoredPlacement) -> None:
+        if not (folder / OLD_MAP).exists():
+            note(self, stored)
+
+    cached.CachedMap.refresh = refresh_at_times  # type: ignore[method-assign]
+    cached.CachedMap.note = note_at_times  # type: ignore[method-assign]
+
+
+def kill_managers(folder: Path) -> None:
+    """Kill the interpreter where DIES_AFTER says so, before it hears what came of the step."""
+    step, perform = running.Running.step, running.Running._perform
+
+    async def step_at_times(self: running.Running) -> None:
+        if not (folder / NO_MANAGER).exists():
+            await step(self)
+
+    async def perform_and_die(self: running.Running, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        result = await perform(self, event)
+        task = event["task"]
+        name = task if isinstance(task, str) else str(task["act"])
+        dies_after = folder / DIES_AFTER
+        left = dies_after.read_text().split() if dies_after.exists() else []
+        child = self._interpreter._child
+        if left and left[0] == name and child is not None:
+            child.kill()
+            dies_after.write_text("\n".join(left[1:]))
+        return result
+
+    running.Running.step = step_at_times  # type: ignore[method-assign]
+    running.Running._perform = perform_and_die  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    at = sys.argv.index("-m")
+    place, *faults = sys.argv[1:at]
+    module, *arguments = sys.argv[at + 1 :]
+    for fault in faults:
+        FAULTS[fault].plant()
+    hurry()
+    keep_old_maps(Path(place))
+    kill_managers(Path(place))
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -1,0 +1,47 @@
+"""Faults of copies in several cells: each lets a service lose or repeat what it must not."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from data_plane.ports import ALWAYS, Absent, Append, Appended, Key, Tallies
+from data_plane.replication import chain, fanout, member_cell
+from data_plane.replication.placement import Member
+
+
+def believe_the_first_copy() -> None:
+    """Acknowledge a send that one cell has, and tell no other."""
+
+    async def append(self: fanout.Fanout, record: Append) -> Appended:
+        _at, first = self._decider()
+        stamp_us = record.proposed_us
+        sort = (stamp_us + record.delay_us).to_bytes(8, "big") + record.suffix
+        key, item = Key(record.partition, sort), {**record.attributes, "t": stamp_us}
+        counted: Tallies = lambda before: (  # noqa: E731
+            record.tallies(stamp_us) if before is None else ()
+        )
+        written = await first.put(key, item, ALWAYS, counted)
+        return Appended(key, stamp_us, written.time_ms)
+
+    fanout.Fanout.append = append  # type: ignore[method-assign]
+
+
+def take_up_old_copies() -> None:
+    """Let a cell that comes back go on with what it had."""
+
+    def key_space(_member: Member, partition: str) -> str:
+        return partition
+
+    member_cell.partition_of = key_space  # type: ignore[attr-defined, assignment]
+
+
+def ignore_epochs() -> None:
+    """Let writes by an old map pass, wherever they arrive."""
+
+    def check_epoch(*_: Any) -> None:
+        """Find every epoch right."""
+
+    def not_later(_epoch: int) -> Sequence[Any]:
+        return (Absent("never"),)
+
+    chain._check_epoch = check_epoch  # type: ignore[assignment]
+    chain._not_later = not_later  # type: ignore[assignment]

@@ -1,0 +1,371 @@
+"""Two servers over the same three DynamoDB engines, one of which fails under load.
+
+Each server has a cluster manager, so there are always two of them. The first engine has the
+registry, which has no copies there (docs/operations.md): it is left alone.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import boto3
+
+from control_plane.places.groups import group_names
+from control_plane.places.items import decode_placed_queue, queues_partition
+from data_plane.dynamodb.items import decode_attributes
+from data_plane.dynamodb.tables import PARTITION
+from tests.benchmarks.server_process import ServerProcess
+from tests.drills.books import FifoBook, StandardBook
+from tests.drills.consumers import GROUPS, VISIBILITY_S, Workers
+from tests.drills.drill import Findings, Plan
+from tests.drills.engines import Engine, EngineError, engines, reason_to_skip
+from tests.drills.hurried import DIES_AFTER, MAP_AGE_US_MAX, NO_MANAGER, OLD_MAP, SAFE_US, STEPS
+from tests.drills.service import Service
+from tests.drills.subject import SERVER_FAILURES
+from tests.rehearsal.fault_proxy import FaultProxy, fault_proxy
+from tests.rehearsal.faults import Fault as Trouble
+from tests.rehearsal.faults import Storm
+
+TABLES: Final = ("one", "two", "three")
+UNAVAILABLE_S_MAX: Final = 5.0
+"""How long nobody may be served when a cell is lost: what the project has set itself."""
+
+_DRILL: Final = "several-tables"
+_SERVERS: Final = 2
+_NAMES_MAX: Final = 50
+_DIED_S_MAX: Final = 60.0
+_LOOK_S: Final = 0.1
+_DRAIN_S_MAX: Final = 4 * VISIBILITY_S
+_CAUSES_LEAST: Final = 4
+"""So many failures there are, however little time."""
+
+_PAUSE_S: Final = 0.2
+_NOTED: Final = (10, 40)
+"""Less than a server of embedded cells: whatever was stored is copied each time an engine is back,
+and DynamoDB removes nothing for days."""
+
+_THROTTLED: Final = (Trouble.THROTTLED, Trouble.LIMITED, Trouble.FAILED)
+_REGION: Final = "us-east-1"
+
+
+@dataclass
+class OnTables(Service):
+    """Servers over engines. Each reaches each engine but the first by a proxy of its own.
+
+    `victim` is the engine that fails next.
+    """
+
+    engines: Mapping[str, Engine] = field(default_factory=dict)
+    ways: Sequence[Mapping[str, FaultProxy]] = ()
+    folders: Sequence[Path] = ()
+    """In which each server finds what is to go wrong with it (hurried.py)."""
+
+    victim: str = ""
+    waits: dict[str, float] = field(default_factory=dict)
+    """How long calls waited while the last cell was lost."""
+
+    @property
+    def engine(self) -> Engine:
+        """The one that fails."""
+        return self.engines[self.victim]
+
+    def _is_whole(self, group: dict[str, Any]) -> bool:
+        """Of groups with fewer copies the manager may move some for as long as it likes."""
+        return group["ReplicationFactor"] < self.cells or super()._is_whole(group)
+
+    def note_waits(self) -> None:
+        """Take how long calls have waited so far."""
+        for book in self.books:
+            self.waits |= book.take_waits()
+
+    @contextmanager
+    def trouble(self, servers: Sequence[int], storm: Storm) -> Iterator[None]:
+        """Let the ways of these servers to the victim be bad for as long as this lasts."""
+        ways = [self.ways[server][self.victim] for server in servers]
+        for way in ways:
+            way.storm = storm
+        try:
+            yield
+        finally:
+            for way in ways:
+                way.storm = None
+
+    def heads(self, queue: str) -> str:
+        """The cell that decides for the queue. Raises LookupError."""
+        table = boto3.client(
+            "dynamodb",
+            endpoint_url=self.engines[TABLES[0]].url,
+            region_name=_REGION,
+            aws_access_key_id="any",
+            aws_secret_access_key="any",
+        )
+        members = {group["GroupName"]: group["Members"] for group in self.groups()}
+        for group in group_names(len(TABLES)):
+            found = table.query(
+                TableName=TABLES[0],
+                KeyConditionExpression=f"{PARTITION} = :pk",
+                ExpressionAttributeValues={":pk": {"S": queues_partition(group)}},
+            )["Items"]
+            if any(
+                decode_placed_queue("", decode_attributes(item)).name == queue for item in found
+            ):
+                return str(members[group][0]["CellName"])
+        raise LookupError(queue)
+
+
+Fault = Callable[[OnTables, Random], None]
+
+
+def killed(service: OnTables, random: Random) -> None:
+    """Kill -9, and the engine starts again on what it has stored."""
+    service.note_loss()
+    service.engine.kill()
+    _given_up(service, random)
+    _back(service)
+
+
+def stopped(service: OnTables, random: Random) -> None:
+    """SIGSTOP: the engine takes connections, and answers nobody, until it goes on."""
+    service.note_loss()
+    service.engine.stop()
+    try:
+        _given_up(service, random)
+    finally:
+        service.engine.go_on()
+
+
+def throttled(service: OnTables, random: Random) -> None:
+    """Half of all requests are refused: too many, or an error of the engine's own."""
+    service.note_loss()
+    storm = Storm(random.randrange(1_000_000), _THROTTLED, 0.5)
+    with service.trouble(range(_SERVERS), storm):
+        service.await_progress(random)
+
+
+def slow(service: OnTables, random: Random) -> None:
+    """Every third request takes a third of a second more."""
+    service.note_loss()
+    storm = Storm(random.randrange(1_000_000), (Trouble.SLOW,), 0.3, patience_s=0.2)
+    with service.trouble(range(_SERVERS), storm):
+        service.await_progress(random)
+
+
+def stale(service: OnTables, random: Random) -> None:
+    """The engine comes back with what it had a while before it was killed."""
+    copy = service.engine.data.with_name(f"{service.victim}-{random.randrange(1_000_000)}")
+    service.engine.copy(copy)
+    service.await_progress(random)
+    service.note_loss()
+    service.engine.kill()
+    _given_up(service, random)
+    service.engine.put_back(copy)
+    _back(service)
+
+
+def divided(service: OnTables, random: Random) -> None:
+    """One manager does not reach the engine, which the other server's clients do."""
+    service.note_loss()
+    with service.trouble([0], _silence(random)):
+        _given_up(service, random)
+
+
+def old_map(service: OnTables, random: Random) -> None:
+    """The same, and the server that reaches it does not hear that it was given up."""
+    service.note_loss(old_map_s=MAP_AGE_US_MAX / 1_000_000)
+    unheard = service.folders[1] / OLD_MAP
+    unheard.touch()
+    try:
+        with service.trouble([0], _silence(random)):
+            _given_up(service, random)
+    finally:
+        unheard.unlink()
+
+
+def manager_killed(service: OnTables, random: Random) -> None:
+    """The engine is stopped, and the manager killed after each step; the next one goes on."""
+    other, dies_after = service.folders[1] / NO_MANAGER, service.folders[0] / DIES_AFTER
+    other.touch()
+    service.note_loss()
+    service.engine.stop()
+    dies_after.write_text("\n".join(STEPS))
+    until_s = time.monotonic() + _DIED_S_MAX
+    while (left := dies_after.read_text().split()) and time.monotonic() < until_s:
+        time.sleep(_LOOK_S)  # between two looks at what the manager does
+    if left:
+        service.standard.accuse("answer", f"no manager got to {left} in {_DIED_S_MAX:.0f} s")
+    _given_up(service, random)
+    other.unlink()
+    dies_after.unlink()
+    service.engine.go_on()
+
+
+FAULTS: Final[dict[str, Fault]] = {
+    "killed": killed,
+    "stopped": stopped,
+    "throttled": throttled,
+    "slow": slow,
+    "stale": stale,
+    "divided": divided,
+    "old map": old_map,
+    "manager killed": manager_killed,
+}
+
+
+def _given_up(service: OnTables, random: Random) -> None:
+    service.await_without(service.victim)
+    service.await_progress(random)
+    service.note_waits()
+
+
+def _back(service: OnTables) -> None:
+    service.engine.start()
+    service.engine.await_answer()
+
+
+def _silence(random: Random) -> Storm:
+    return Storm(random.randrange(1_000_000), (Trouble.SWALLOWED,), 1.0)
+
+
+def several_tables(plan: Plan) -> Findings:
+    """Let an engine fail in all of these ways, in an order of the seed: that is a round.
+
+    The first round ends early where time is up.
+    """
+    reason = reason_to_skip()
+    if reason:
+        return Findings(_DRILL, skipped=reason)
+    findings = Findings(_DRILL, facts=[f"{len(TABLES)} engines, {_SERVERS} servers"])
+    began_s = time.monotonic()
+    waits: dict[str, list[float]] = {}
+    with _service(plan) as service:
+        try:
+            _rounds(plan, service, findings, waits)
+        except (*SERVER_FAILURES, EngineError) as error:
+            service.standard.accuse("answer", f"{type(error).__name__}: {error}")
+        findings.add(service.books)
+    again = {what: n for what, n in sorted(findings.tally.items()) if "lost" in what}
+    findings.facts += [f"{what} {count:,}" for what, count in again.items()]
+    findings.facts += [
+        f"{fault} {len(took_s)} times: a call waited {max(took_s):.1f} s at most"
+        for fault, took_s in waits.items()
+    ]
+    findings.seconds = time.monotonic() - began_s
+    return findings
+
+
+@contextmanager
+def _service(plan: Plan) -> Iterator[OnTables]:
+    """Engines that answer, and servers that do."""
+    with ExitStack() as stack:
+        made = stack.enter_context(engines(TABLES, plan.folder))
+        ways = [
+            {name: stack.enter_context(fault_proxy(made[name].url)) for name in TABLES[1:]}
+            for _ in range(_SERVERS)
+        ]
+        folders = [plan.folder / f"server-{number}" for number in range(_SERVERS)]
+        servers = []
+        for folder, way in zip(folders, ways, strict=True):
+            folder.mkdir()
+            further = ",".join(f"{name}={proxy.url}/{name}" for name, proxy in way.items())
+            options = (
+                *("--cell", "dynamodb", "--endpoint", made[TABLES[0]].url, "--table", TABLES[0]),
+                *("--cells-dynamodb", further, "--blobs", str(plan.folder / "bodies")),
+                *("--master-keys", str(plan.folder / "master.keys"), "--log-level", "warning"),
+                "--no-sixty-second-rules",
+            )
+            log = plan.folder / f"{_DRILL}-{folder.name}.log"
+            fault = (plan.fault,) if plan.fault else ()
+            wrapper = (sys.executable, "-m", "tests.drills.hurried", str(folder), *fault)
+            server = ServerProcess(folder / "data", log, options, wrapper)
+            stack.callback(_end, server)
+            servers.append(server)
+        for server in servers:  # the first one makes tables and keys
+            server.start()
+        yield OnTables(
+            servers,
+            len(TABLES),
+            SAFE_US / 1_000_000,
+            engines=made,
+            ways=ways,
+            folders=folders,
+            noted=_NOTED,
+        )
+
+
+def _end(server: ServerProcess) -> None:
+    if server.process is not None:
+        server.process.kill()
+        server.process.wait()
+
+
+def _rounds(
+    plan: Plan, service: OnTables, findings: Findings, waits: dict[str, list[float]]
+) -> None:
+    random = Random(f"{_DRILL} {plan.seed}")
+    until_s = time.monotonic() + plan.seconds
+    service.victim = random.choice(TABLES[1:])
+    _make_queues(service)
+    workers = Workers(service.servers, (service.standard, service.fifo), _PAUSE_S)
+    try:
+        while findings.rounds < plan.rounds and time.monotonic() < until_s:
+            findings.rounds += 1
+            causes = plan.causes or list(FAULTS)
+            for number, name in enumerate(random.sample(causes, len(causes))):
+                if number >= _CAUSES_LEAST and time.monotonic() > until_s:
+                    break
+                _suffer(plan, service, name, random, waits)
+                if service.is_violated and not plan.keep_going:
+                    return
+                service.victim = random.choice(TABLES[1:])
+        workers.drain(_DRAIN_S_MAX)
+        for book in service.books:
+            book.end()
+    finally:
+        workers.stop()
+
+
+def _make_queues(service: OnTables) -> None:
+    """Make one of each kind whose head is the engine that fails first."""
+    service.standard = StandardBook(_make_queue(service, "drill-{}", {}))
+    service.fifo = FifoBook(_make_queue(service, "drill-{}.fifo", {"FifoQueue": "true"}), GROUPS)
+
+
+def _make_queue(service: OnTables, name: str, attributes: dict[str, str]) -> str:
+    for number in range(_NAMES_MAX):
+        queue = name.format(number)
+        service.call("CreateQueue", QueueName=queue, Attributes=attributes)
+        if service.heads(queue) == service.victim:
+            return queue
+    raise AssertionError(f"{service.victim} is the head of none of {_NAMES_MAX} queues")
+
+
+def _suffer(
+    plan: Plan, service: OnTables, name: str, random: Random, waits: dict[str, list[float]]
+) -> None:
+    """One failure, and everything well again; notes how long a call waited meanwhile."""
+    service.await_whole()
+    service.await_progress(random)
+    service.note_waits()
+    if service.is_violated:
+        return
+    service.is_soon = False
+    service.waits.clear()
+    began_s = time.monotonic()
+    FAULTS[name](service, random)
+    lost_s = time.monotonic() - began_s
+    service.await_progress(random)
+    if not service.waits:
+        service.note_waits()
+    service.await_whole()
+    fault = name + (" soon after another cell" if service.is_soon else "")
+    waits.setdefault(fault, []).append(max(service.waits.values(), default=0.0))
+    shown = ", ".join(f"{what} {took_s:.1f} s" for what, took_s in service.waits.items())
+    whole_s = time.monotonic() - began_s
+    plan.progress(
+        f"{_DRILL}: {service.victim} {fault}, {lost_s:.0f} s, whole after {whole_s:.0f} s: {shown}"
+    )
