@@ -1,6 +1,6 @@
 """Shapes of the operations on cells, which SQS does not have: `sdk/` shows them to clients."""
 
-from data_plane.protocol.shapes import INTEGER, STRING, ListOf, Structure
+from data_plane.protocol.shapes import BOOLEAN, INTEGER, STRING, ListOf, Structure
 
 CELL = Structure(
     {
@@ -40,4 +40,5 @@ LIST_CELLS_OUTPUT = Structure(
 )
 ADD_CELL_INPUT = Structure({"Path": STRING}, required=("Path",))
 ADD_CELL_OUTPUT = Structure({"CellName": STRING})
+REMOVE_CELL_INPUT = Structure({"CellName": STRING, "LoseMessages": BOOLEAN}, required=("CellName",))
 CELL_INPUT = Structure({"CellName": STRING}, required=("CellName",))

@@ -182,17 +182,10 @@ class SeveralCells(Together):
             except PlacementChangeError as error:
                 if await self.placing.queues_of(group):
                     raise CellCommandError(f"{name} is empty, and {error}") from error
-                await self._move(group, name, epoch)
+                await self._place_anew(group, name, epoch)
         self.own.empty.discard(name)
         await self.own.mend()
         await self.known.refresh()
-
-    async def _move(self, group: str, name: str, epoch: int) -> None:
-        """Let another cell have a group without queues: there is nothing to be copied."""
-        other = next(cell for cell in self._present() if cell != name)
-        joined = await self.places.add_joining(group, other, epoch=epoch)
-        full = await self.places.make_full(group, other, epoch=joined.placement.epoch)
-        await self.places.drop_member(group, name, epoch=full.placement.epoch, forced=True)
 
     async def drain(self, name: str) -> None:
         """As for all cells; the registry, which lies in all cells, leaves it at once."""
@@ -204,9 +197,9 @@ class SeveralCells(Together):
                 raise CellCommandError(str(error)) from error
         await super().drain(name)
 
-    async def remove(self, name: str) -> None:
+    async def remove(self, name: str, *, lose_messages: bool = False) -> None:
         """As for all cells; its directory stays where it is."""
-        await super().remove(name)
+        await super().remove(name, lose_messages=lose_messages)
         paths = {cell: path for cell, path in self.own.paths.items() if cell != name}
         await self.own.change_cells(paths, self._nonce())
         self._part_with(name)

@@ -332,10 +332,15 @@ class Together:
         if self.known.cells[name].state == DRAINING:
             await self.places.set_state(name, ACTIVE)
 
-    async def remove(self, name: str) -> None:
-        """Part with a cell that has nothing any more."""
+    async def remove(self, name: str, *, lose_messages: bool = False) -> None:
+        """Part with a cell that has nothing any more, or fails and has the only copy of nothing.
+
+        With `lose_messages` it may have that of queues, too: they are empty then.
+        """
         self._check_known(name)
         await self.known.refresh()
+        if self.states().get(name, "unavailable") == "unavailable":
+            await self._give_up_only_copies(name, lose_messages=lose_messages)
         has = [
             group
             for group, held in sorted(self.known.placements.items())
@@ -347,6 +352,30 @@ class Together:
             )
         await self.places.set_state(name, REMOVED)
         await self.known.refresh()
+
+    async def _give_up_only_copies(self, name: str, *, lose_messages: bool) -> None:
+        for group, held in sorted(self.known.placements.items()):
+            if [member.cell for member in held.placement.members if member.full] != [name]:
+                continue
+            queues = await self.placing.queues_of(group)
+            if queues and not lose_messages:
+                raise CellCommandError(
+                    f"{name} has the only copy of {len(queues)} queues of {group}"
+                    f" ({queues[0].name} of account {queues[0].account}, ...),"
+                    " which would lose their messages"
+                )
+            await self._place_anew(group, name, held.placement.epoch)
+        await self.known.refresh()
+
+    async def _place_anew(self, group: str, name: str, epoch: int) -> None:
+        """Let another cell have a group, of which this one has what cannot be copied: nothing."""
+        states = self.states()
+        others = [cell for cell in self._present() if cell != name]
+        answering = [cell for cell in others if states.get(cell) == "available"] or others
+        other = answering[int(group[-2:]) % len(answering)]
+        joined = await self.places.add_joining(group, other, epoch=epoch)
+        full = await self.places.make_full(group, other, epoch=joined.placement.epoch)
+        await self.places.drop_member(group, name, epoch=full.placement.epoch, forced=True)
 
     async def add(self, path: str) -> str:
         """Add a cell in this directory; its name."""

@@ -65,12 +65,14 @@ def drain_cell(connect: Connect, name: str, *, no_wait: bool) -> None:
 @cells.command("remove")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--lose-messages", is_flag=True, help="Also of queues that have no other copy.")
 @click.pass_obj
-def remove_cell(connect: Connect, name: str, *, yes: bool) -> None:
-    """Part with a cell that was drained; its directory stays."""
+def remove_cell(connect: Connect, name: str, *, yes: bool, lose_messages: bool) -> None:
+    """Part with a cell that was drained, or that is lost for good; its directory stays."""
     if not yes:
         click.confirm(f"Remove {name} for good?", abort=True)
-    or_exit(lambda: connect().tidegate_remove_cell(CellName=name))
+    wanted = {"CellName": name, **({"LoseMessages": True} if lose_messages else {})}
+    or_exit(lambda: connect().tidegate_remove_cell(**wanted))
     click.echo(f"Removed {name}.")
 
 

@@ -15,8 +15,8 @@ _FACTOR_DEFAULT: Final = 3
 
 
 def default_factor(cells: int) -> int:
-    """How many copies a queue gets that does not say: three where there are as many cells."""
-    return _FACTOR_DEFAULT if cells >= _FACTOR_DEFAULT else 1
+    """How many copies a queue gets that does not say: three, or as many as there are cells."""
+    return min(_FACTOR_DEFAULT, cells)
 
 
 def wanted_factor(attributes: Mapping[str, str], cells: int) -> int:

@@ -63,8 +63,11 @@ class CellsControl(Protocol):
         """Let everything move away from a cell."""
         ...
 
-    async def remove(self, name: str) -> None:
-        """Part with a cell that has nothing any more."""
+    async def remove(self, name: str, *, lose_messages: bool = False) -> None:
+        """Part with a cell that has nothing any more, or fails and has the only copy of nothing.
+
+        With `lose_messages` it may have that of queues, too: they are empty then.
+        """
         ...
 
     async def fail(self, name: str) -> None:

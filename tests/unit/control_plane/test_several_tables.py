@@ -12,6 +12,8 @@ from moto import mock_aws
 
 from control_plane.cells import StartError
 from control_plane.core.definition import Definition
+from control_plane.places.groups import group_names
+from control_plane.places.items import REMOVED
 from control_plane.places.report import CellCommandError
 from control_plane.several_opening import as_opened, bodies_of, open_several
 from control_plane.several_tables import GRACE_US
@@ -93,6 +95,38 @@ def test_a_table_that_was_lost_is_not_made_again(dynamodb: Any, settings: Server
 
     play(settings, scenario)
     assert "messages-2" not in dynamodb.list_tables()["TableNames"]
+
+
+def test_a_table_that_was_lost_is_removed_with_what_has_no_other_copy_if_so_asked(
+    dynamodb: Any, settings: ServerSettings
+) -> None:
+    only_copies: list[str] = []
+
+    async def create(several: Together) -> None:
+        placements = several.known.placements
+        for group, held in placements.items():
+            if [member.cell for member in held.placement.members] == ["two"]:
+                only_copies.append(group)
+        queue = Definition("1" * 12, "us-east-1", "orders", UID, only_copies[0], 1, 1)
+        await several.placing.placed(queue)
+
+    async def remove(several: Together) -> None:
+        await several.look()
+        await asyncio.gather(*several._probes)
+        with pytest.raises(CellCommandError, match="two has the only copy of 1 queues of g1"):
+            await several.remove("two")
+        for group in group_names(2):
+            epoch = several.known.placements[group].placement.epoch
+            await several.places.drop_member(group, "two", epoch=epoch)
+        await several.remove("two", lose_messages=True)
+        for group in only_copies:
+            members = several.known.placements[group].placement.members
+            assert [(one.cell, one.full) for one in members] == [("one", True)]
+        assert several.known.cells["two"].state == REMOVED
+
+    play(settings, create)
+    dynamodb.delete_table(TableName="messages-2")
+    play(settings, remove)
 
 
 def test_a_cell_that_is_new_has_to_answer(dynamodb: Any, settings: ServerSettings) -> None:

@@ -83,6 +83,12 @@ def test_nothing_lacks(client: FakeClient) -> None:
         (("restore", "cell-1"), "restore_cell", {"CellName": "cell-1"}, "cell-1 is back."),
         (("remove", "cell-1", "--yes"), "remove_cell", {"CellName": "cell-1"}, "Removed cell-1."),
         (
+            ("remove", "cell-1", "--yes", "--lose-messages"),
+            "remove_cell",
+            {"CellName": "cell-1", "LoseMessages": True},
+            "Removed cell-1.",
+        ),
+        (
             ("drain", "cell-1", "--no-wait"),
             "drain_cell",
             {"CellName": "cell-1"},

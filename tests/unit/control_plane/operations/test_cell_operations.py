@@ -47,8 +47,8 @@ class FakeCells:
     async def drain(self, name: str) -> None:
         await self._ask("drain", name)
 
-    async def remove(self, name: str) -> None:
-        await self._ask("remove", name)
+    async def remove(self, name: str, *, lose_messages: bool = False) -> None:
+        await self._ask("remove with all" if lose_messages else "remove", name)
 
     async def fail(self, name: str) -> None:
         await self._ask("fail", name)
@@ -95,6 +95,7 @@ ACTS = [
     ("TidegateAddCell", {"Path": "/disk"}, ("add", "/disk")),
     ("TidegateDrainCell", {"CellName": "a"}, ("drain", "a")),
     ("TidegateRemoveCell", {"CellName": "a"}, ("remove", "a")),
+    ("TidegateRemoveCell", {"CellName": "a", "LoseMessages": True}, ("remove with all", "a")),
     ("TidegateFailCell", {"CellName": "a"}, ("fail", "a")),
     ("TidegateRestoreCell", {"CellName": "a"}, ("restore", "a")),
 ]

@@ -46,7 +46,7 @@ def test_what_promises_more_than_at_least_once_lies_on_a_chain() -> None:
 
 
 def test_three_copies_where_there_are_three_cells() -> None:
-    assert [default_factor(cells) for cells in (1, 2, 3, 9)] == [1, 1, 3, 3]
+    assert [default_factor(cells) for cells in (1, 2, 3, 9)] == [1, 2, 3, 3]
 
 
 @pytest.mark.parametrize(
