@@ -110,6 +110,7 @@ class TidegateServer:
         )
         self.service = Service(ground, _service_settings(settings), self._served, log.act)
         self.registry, self.engine = self.service.registry, self.service.engine
+        self.usage.follow(ground, self.engine)
         front_end = self.service.front_end
         load = OverloadSettings(settings.requests_max, settings.lag_s_max)
         refuse = front_end.refuse_unread

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,9 @@ from typing import Final
 import msgspec
 
 from control_plane.cells import StartError, log_circuit
+from control_plane.service import Ground
 from data_plane.blobs.opening import BlobsOpenError, open_blobs, place_of
+from data_plane.engine import Engine
 from data_plane.frontend.served import Served
 from data_plane.ports import Blobs, Cell, CellUnavailableError, Clock, Entropy, Offload
 from data_plane.runtime.event_loop import EventLoopOffload
@@ -20,6 +22,7 @@ from data_plane.settings import USAGE_OFF, ServerSettings
 from data_plane.usage.place import UsagePlace
 from data_plane.usage.record import US_PER_MINUTE, Mark
 from data_plane.usage.sends import SendRecords, discard
+from data_plane.usage.sent import SentRecords, SentStores
 from data_plane.usage.writer import WRITTEN, UsageWriter
 
 DIRECTORY: Final = "usage"
@@ -51,13 +54,40 @@ class Usage:
     served: Callable[[Served], None] = _count_nothing
     gauges: Callable[[], Mapping[str, float]] = dict
     guards: tuple[Guard, ...] = ()
-    writes: Sequence[Step] = ()
-    last_writes: Sequence[Step] = ()
+    writes: list[Step] = field(default_factory=list)
+    last_writes: list[Step] = field(default_factory=list)
     end: Callable[[], None] = lambda: None
+    place: UsagePlace | None = None
+    writer: UsageWriter | None = None
     _minute: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._minute = self.clock.now_us() // US_PER_MINUTE
+
+    def follow(self, ground: Ground, engine: Engine) -> None:
+        """Count what the engine stores in cells without a ledger, where there are such."""
+        cells, fifo_cells = ground.cells, ground.fifo_cells or ground.cells
+        alone = all(cell.chooses_stamps for cell in cells.values())
+        if self.place is None or self.writer is None or (alone and ground.fifo_cells is None):
+            return
+        stores = SentStores(ground.control, cells, fifo_cells, alone)
+        desks = (engine.bag.sent, engine.log.sent)
+        sent = SentRecords(stores, desks, self.place, ground.entropy)
+        engine.before_sends = sent.announce
+        self.writer.leave_sends()
+        self.writes.append(sent.write)
+        self.last_writes.append(sent.write_last)
+        own = self.gauges
+
+        def gauges() -> Mapping[str, float]:
+            told = own()
+            return {
+                **told,
+                WRITTEN: told[WRITTEN] + sent.written,
+                "sends_unannounced_total": sent.failures,
+            }
+
+        self.gauges = gauges
 
     async def step(self) -> None:
         """Store what there is, once a minute; due every second. Raises CellUnavailableError."""
@@ -74,7 +104,7 @@ class Usage:
             self.end()
 
 
-async def _each(steps: Sequence[Step]) -> None:
+async def _each(steps: list[Step]) -> None:
     """All of them, whichever fails; then the first failure is raised."""
     failures: list[CellUnavailableError] = []
     for step in steps:
@@ -116,9 +146,11 @@ async def open_usage(
         writer.served,
         gauges,
         (guard,),
-        (writer.write, *(one.write for one in sends)),
-        (writer.close, *(one.write_last for one in sends)),
+        [writer.write, *(one.write for one in sends)],
+        [writer.close, *(one.write_last for one in sends)],
         offload.close,
+        place,
+        writer,
     )
 
 

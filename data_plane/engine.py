@@ -1,6 +1,6 @@
 """The engine of all queues: the bag for standard ones, the log for FIFO ones."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from data_plane.bag.engine import Bag
 from data_plane.core.browsing import Page
@@ -22,6 +22,8 @@ class Engine:
     def __init__(self, bag: Bag, log: Log) -> None:
         self.bag = bag
         self.log = log
+        self.before_sends: Callable[[Queue], Awaitable[None]] | None = None
+        """Awaited before each send to a queue."""
 
     def _of(self, queue: Queue) -> Bag | Log:
         return self.log if queue.fifo else self.bag
@@ -44,6 +46,8 @@ class Engine:
         with the id and sequence number of the first. A `batch` is counted as one. What was not
         there before is added to `stored`.
         """
+        if self.before_sends is not None:
+            await self.before_sends(queue)
         if queue.fifo:
             return await self.log.send(queue, sender, messages, batch=batch, stored=stored)
         ids = await self.bag.send(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from data_plane.core.queue import Queue
+from data_plane.core.queue import Generation, Queue
 from data_plane.ports import Attributes, Cell
 from data_plane.stored.ledger import NOTHING_SENT, CallSums, read_calls
 
@@ -26,16 +26,31 @@ class SentKey(NamedTuple):
     batch: bool
 
 
-def key_of(queue: Queue, *, batch: bool) -> SentKey:
-    """What is sent to the queue is added up under this key."""
-    return SentKey(queue.account, queue.region, queue.name, queue.uid, batch)
+class SentTo(NamedTuple):
+    """A queue that was sent to: what records say of it, and where its messages lie.
+
+    A standard queue has no `generations` of logs.
+    """
+
+    account: str
+    region: str
+    queue: str
+    uid: str
+    cell: str
+    generations: tuple[Generation, ...] = ()
 
 
-def add_calls(sums: dict[SentKey, CallSums], queue: Queue, attributes: Attributes) -> None:
+def sent_to(queue: Queue) -> SentTo:
+    """This queue."""
+    where = (queue.account, queue.region, queue.name, queue.uid, queue.cell)
+    return SentTo(*where, queue.generations if queue.fifo else ())
+
+
+def add_calls(sums: dict[SentKey, CallSums], to: SentTo, attributes: Attributes) -> None:
     """Add what a segment or slot of the queue says that calls have sent."""
     for batch, one in read_calls(attributes).items():
         if one.messages:
-            key = key_of(queue, batch=batch)
+            key = SentKey(to.account, to.region, to.queue, to.uid, batch)
             sums[key] = sums.get(key, NOTHING_SENT).plus(one)
 
 
@@ -47,7 +62,7 @@ class Minute:
     """
 
     sums: dict[SentKey, CallSums] = field(default_factory=dict)
-    queues: dict[str, Queue] = field(default_factory=dict)
+    queues: dict[str, SentTo] = field(default_factory=dict)
     under_way: int = 0
     unsure: bool = False
 
@@ -94,7 +109,7 @@ class SentMinutes:
             yield sending
             return
         minute = self.minutes.setdefault(stamp_us // US_PER_MINUTE, Minute())
-        minute.queues[queue.uid] = queue
+        minute.queues[queue.uid] = sent_to(queue)
         minute.under_way += 1
         try:
             yield sending
@@ -104,7 +119,7 @@ class SentMinutes:
         finally:
             minute.under_way -= 1
         if sending.attributes is not None:
-            add_calls(minute.sums, queue, sending.attributes)
+            add_calls(minute.sums, sent_to(queue), sending.attributes)
 
     def over(self, minute: int) -> Mapping[int, Minute]:
         """The minutes before this one of which nothing is under way."""

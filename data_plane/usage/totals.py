@@ -69,7 +69,12 @@ class Counting:
 
     def __init__(self, ledgers: Collection[str]) -> None:
         self._ledgers = frozenset(ledgers)
+        self._leaves_sends = False
         self._sums: dict[_Seen, list[int]] = {}
+
+    def leave_sends(self) -> None:
+        """Treat all cells as those with ledgers: somebody counts what is stored in the others."""
+        self._leaves_sends = True
 
     def __len__(self) -> int:
         """How many different sums there are."""
@@ -113,9 +118,10 @@ class Counting:
             status = answered - answered % 100  # classes alone are recorded
             who = (minute, account, region, queue, operation, principal, key, client, status, code)
             _add(totals.access, who, added)
-            if counted and cell in self._ledgers:
+            elsewhere = cell in self._ledgers or (self._leaves_sends and bool(cell))
+            if counted and elsewhere:
                 continue
-            sums = [*added[:2], 0, 0, *added[4:]] if cell in self._ledgers else added
+            sums = [*added[:2], 0, 0, *added[4:]] if elsewhere else added
             empty = operation == RECEIVE and not some
             what = (minute, account, region, queue, operation, status, code, empty)
             _add(totals.usage, what, sums)

@@ -43,6 +43,10 @@ class UsageWriter:
         self._waiting: deque[Sequence[Record]] = deque()
         self._written = self._dropped = self._failures = 0
 
+    def leave_sends(self) -> None:
+        """Sends to all cells are counted by others, as far as they store something."""
+        self._counting.leave_sends()
+
     async def open(self) -> None:
         """Store the mark that this writer exists. Raises CellUnavailableError."""
         await self._place.put_mark(self.mark())
