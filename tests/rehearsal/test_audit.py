@@ -1,9 +1,11 @@
-"""The audit of what a real server wrote, against what its client was told."""
+"""The audit of what a real server wrote, against what its client was told, and what was planted."""
 
 import json
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,11 @@ from typing import Any
 import pytest
 
 from tests.integration.server_process import ROOT, ServerProcess, run_command
+from tests.rehearsal import emulators
+from tests.rehearsal.conftest import EngineUrl
+from tests.rehearsal.forged import FORGED_BLOCK, Forger
+from tests.rehearsal.servers import serving
+from tests.rehearsal.stored_items import Directory, StoredItems, Table
 
 SPARK = ROOT / ".venvs/spark/bin/python"
 AUDIT_S_MAX = 900
@@ -99,25 +106,35 @@ def traffic(client: Client) -> None:
     gone = client.queue("gone")
     client.send(gone, 5)
     client.sqs.delete_queue(QueueUrl=gone)
+    delayed = client.queue("delayed", DelaySeconds="600")
+    client.send(delayed, 3)
+    # In flight until the end.
+    assert client.receive(orders)
+    redrive(client)
 
 
-def export(server: ServerProcess, out: Path) -> str:
-    """Export; what was exported."""
-    ran = run_command("export", str(out), "--data", str(server.data))
-    assert ran.returncode == 0, ran.stderr
-    folder = ran.stdout.partition(":")[0]
-    return run_command("export", "show", folder, "--limit", "100000").stdout
+def redrive(client: Client) -> None:
+    """Three messages die, and are moved back to where they came from."""
+    dead = client.queue("dead-for-now")
+    client.let_die(client.queue("mended", RedrivePolicy=client.redrive(dead)), 3)
+    asked = client.sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])
+    client.sqs.start_message_move_task(SourceArn=asked["Attributes"]["QueueArn"])
+    deadline = time.monotonic() + FACT_S_MAX
+    while sum(client.counts(dead)):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)  # between two looks
 
 
-def audit(server: ServerProcess, exports: Path, out: Path) -> tuple[int, dict[str, Any]]:
-    places = {"exports": exports, "usage": server.data / "usage", "out": out}
+def audit(usage: Path, exports: Path, out: Path) -> tuple[int, dict[str, Any]]:
+    places = {"exports": exports, "usage": usage, "out": out}
     command = [str(SPARK), "-m", "glue_jobs.audit"]
     command += [f"--{name}={place}" for name, place in places.items()]
     ran = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=AUDIT_S_MAX, check=False
     )
-    (report,) = out.rglob("report.json")
-    return ran.returncode, json.loads(report.read_bytes())
+    reports = list(out.rglob("report.json"))
+    assert len(reports) == 1, ran.stderr
+    return ran.returncode, json.loads(reports[0].read_bytes())
 
 
 def check_fates(report: dict[str, Any], client: Client) -> None:
@@ -140,27 +157,125 @@ def check_fates(report: dict[str, Any], client: Client) -> None:
     assert fates["gone", "gone_with_queue"] == 5
     assert not any(value for (_queue, name), value in fates.items() if name == "lost")
 
+    assert (fates["delayed", "stored"], fates["mended", "came_by_move"]) == (3, 3)
+    assert (fates["dead-for-now", "redriven"], fates["mended", "stored"]) == (3, 3)
+
+
+@contextmanager
+def served(server: ServerProcess, store: StoredItems) -> Iterator[Client]:
+    """A server that has had all of the traffic, and has stopped when this is left."""
+    client = Client(server.client(attempts=3))
+    began_s = time.monotonic()
+    traffic(client)
+    yield client
+    # Until what is to expire has, and meanwhile more minutes of usage come to be.
+    while time.monotonic() < began_s + RETENTION_S + 10:
+        client.counts(next(iter(client.sent)))
+        time.sleep(5)  # between two looks
+    assert server.stop() == 0
+    assert store.read()
+
+
+def plant(store: StoredItems, usage: Path, *, has_ledger: bool) -> Forger:
+    forger = Forger(store, usage)
+    forger.remove_a_segment("orders")
+    forger.shrink_a_segment("orders", has_ledger=has_ledger)
+    forger.forget_a_delete("orders")
+    forger.add_a_segment("purged")
+    forger.drop_an_access_record()
+    if has_ledger:
+        forger.add_to_the_ledger("short")
+        # Without a ledger, usage that is damaged tells nothing of sends any more.
+        forger.flip_a_byte()
+    return forger
+
+
+def check_planted(report: dict[str, Any], forger: Forger) -> None:
+    """Everything that was planted is named, and nothing else."""
+    found: Counter[Any] = Counter()
+    candidates = set()
+    for its in report["findings"]:
+        if its["kind"] == "not_sent_candidate":
+            candidates.add(its["message"])
+        else:
+            key = (its["kind"], its["queue"] or "", its["message"] or "", its["count"])
+            found[key] += 1
+    assert found == forger.expected
+    forged = f"block {FORGED_BLOCK.hex()} index "
+    assert bool(candidates) == report["has_ledger"] == any(forged in its for its in candidates)
+
+
+def check_digests(usage: Path, forger: Forger) -> None:
+    """The digests name every object that was changed, removed or added."""
+    ran = run_command("digest", "verify", str(usage))
+    assert ran.returncode == 1
+    *told, _head = ran.stdout.splitlines()
+    named = [line.split(": ")[1] for line in told]
+    assert sorted(named) == sorted([*forger.changed, *forger.added]), ran.stdout
+
+
+@pytest.fixture(autouse=True)
+def needs_spark() -> None:
+    if not SPARK.exists():
+        pytest.skip(f"there is no Spark: {SPARK}")  # what installs it: `make rehearse`
+
 
 @pytest.mark.xdist_group("spark")
 def test_the_audit_of_what_a_server_wrote(tmp_path: Path) -> None:
-    if not SPARK.exists():
-        pytest.skip(f"there is no Spark: {SPARK}")  # what installs it: `make rehearse`
     server = ServerProcess(tmp_path / "data", tmp_path / "log")
+    store, usage = Directory(server.data), server.data / "usage"
+    whole = tmp_path / "exports"
     server.start()
     try:
-        client = Client(server.client())
-        began_s = time.monotonic()
-        traffic(client)
-        # Until the first blocks were collected, and what is to expire has.
-        while '"pk": "E|' not in export(server, tmp_path / "exports") or (
-            time.monotonic() < began_s + RETENTION_S + 5
-        ):
-            assert time.monotonic() < began_s + FACT_S_MAX
-            time.sleep(5)  # between two looks
-        assert server.stop() == 0
-        export(server, tmp_path / "exports")
-        code, report = audit(server, tmp_path / "exports", tmp_path / "whole")
-        assert (code, report["findings"]) == (0, [])
-        check_fates(report, client)
+        with served(server, store) as client:
+            deadline = time.monotonic() + FACT_S_MAX
+            # Until the first blocks were collected; each look is an export while it serves.
+            while '"pk": "E|' not in exported(server, whole):
+                assert time.monotonic() < deadline
+                time.sleep(5)  # between two looks
     finally:
         server.kill()
+    store.export(whole)
+    code, report = audit(usage, whole, tmp_path / "of-whole")
+    assert (code, report["findings"]) == (0, [])
+    assert report["has_ledger"]
+    check_fates(report, client)
+
+    assert run_command("digest", "add", str(usage), "--apart", "writers/").returncode == 0
+    assert run_command("digest", "verify", str(usage)).returncode == 0
+    forger = plant(store, usage, has_ledger=True)
+    store.export(whole)
+    code, report = audit(usage, whole, tmp_path / "of-planted")
+    assert code == 1
+    check_planted(report, forger)
+    check_digests(usage, forger)
+
+
+def exported(server: ServerProcess, out: Path) -> str:
+    """Export; what was exported."""
+    ran = run_command("export", str(out), "--data", str(server.data))
+    assert ran.returncode == 0, ran.stderr
+    folder = ran.stdout.partition(":")[0]
+    return run_command("export", "show", folder, "--limit", "100000").stdout
+
+
+@pytest.mark.parametrize("engine", [pytest.param("moto", marks=pytest.mark.xdist_group("moto"))])
+def test_the_audit_of_a_table(engine_url: EngineUrl, engine: str, tmp_path: Path) -> None:
+    url, exports = engine_url(engine), tmp_path / "exports"
+    with serving(url, tmp_path) as (server,):
+        name = server.options[server.options.index("--table") + 1]
+        store = Table(emulators.client("dynamodb", url), name)
+        with served(server, store) as client:
+            pass
+    usage = server.data / "usage"
+    store.export(exports)
+    code, report = audit(usage, exports, tmp_path / "of-whole")
+    assert (code, report["findings"]) == (0, [])
+    assert not report["has_ledger"]
+    check_fates(report, client)
+
+    forger = plant(store, usage, has_ledger=False)
+    store.export(exports)
+    code, report = audit(usage, exports, tmp_path / "of-planted")
+    assert code == 1
+    check_planted(report, forger)
