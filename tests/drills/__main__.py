@@ -20,6 +20,7 @@ from tests.drills.full_disk import full_disk
 from tests.drills.planted.faults import FAULTS, Fault
 from tests.drills.several_cells import several_cells
 from tests.drills.several_tables import several_tables
+from tests.drills.split import split
 
 ROOT: Final = Path(__file__).parents[2]
 DRILLS: Final[dict[str, Callable[[Plan], Findings]]] = {
@@ -28,6 +29,7 @@ DRILLS: Final[dict[str, Callable[[Plan], Findings]]] = {
     "full-disk": full_disk,
     "kill": kill,
     "several-cells": several_cells,
+    "split": split,
     "several-tables": several_tables,
 }
 ALONE: Final = frozenset({"several-tables"})

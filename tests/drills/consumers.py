@@ -271,7 +271,7 @@ def _identity(message: dict[str, Any]) -> tuple[str, str]:
 
 
 class Workers:
-    """Senders and consumers of both queues, each in a thread of its own, until `drain`.
+    """Senders and consumers of queues, each in a thread of its own, until `drain`.
 
     They take turns at choosing one of the servers, and the queues have the names of the books.
     Senders pause for `pause_s` after each send.
@@ -280,28 +280,29 @@ class Workers:
     def __init__(
         self,
         servers: Sequence[ServerProcess],
-        books: tuple[StandardBook, FifoBook],
+        books: Sequence[StandardBook | FifoBook],
         pause_s: float = 0.0,
     ) -> None:
-        standard, fifo = books
         turns = cycle(servers)
 
         def at(book: Book) -> tuple[int, str, Any]:
             server = next(turns)
             return server.port, server.queue_url(book.name), book
 
+        standard = [book for book in books if isinstance(book, StandardBook)]
+        fifo = [book for book in books if isinstance(book, FifoBook)]
         self._books = books
         self._failures: list[BaseException] = []
         self._full = threading.Event()
         self._done = threading.Event()
         self._ends = (self._done, self._full)
         senders: list[Worker] = [
-            StandardSender(*at(standard), self._full),
-            *(FifoSender(*at(fifo), self._full, group) for group in fifo.groups),
+            *(StandardSender(*at(book), self._full) for book in standard),
+            *(FifoSender(*at(book), self._full, group) for book in fifo for group in book.groups),
         ]
         consumers: list[Worker] = [
-            *(StandardConsumer(*at(standard), *self._ends) for _ in range(2)),
-            *(FifoConsumer(*at(fifo), *self._ends) for _ in range(2)),
+            *(StandardConsumer(*at(book), *self._ends) for book in standard for _ in range(2)),
+            *(FifoConsumer(*at(book), *self._ends) for book in fifo for _ in range(2)),
         ]
         for sender in senders:
             sender.pause_s = pause_s

@@ -28,7 +28,7 @@ HURRIED: Final = Options(
     safe_us=SAFE_US,
     joins_max=64,
     split_period_us=3_000_000,
-    split_appends_per_s=4.0,
+    split_appends_per_s=0.5,
 )
 
 OLD_MAP: Final = "old-map"

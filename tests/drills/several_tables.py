@@ -41,7 +41,7 @@ _NAMES_MAX: Final = 50
 _DIED_S_MAX: Final = 60.0
 _LOOK_S: Final = 0.1
 _DRAIN_S_MAX: Final = 4 * VISIBILITY_S
-_CAUSES_LEAST: Final = 4
+_CAUSES_LEAST: Final = 3
 """So many failures there are, however little time."""
 
 _PAUSE_S: Final = 0.2

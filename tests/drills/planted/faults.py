@@ -12,6 +12,7 @@ from data_plane.embedded import cell, store
 from data_plane.ports import Appended
 from tests.drills.planted.replicas import (
     believe_the_first_copy,
+    forget_earlier_partitions,
     ignore_epochs,
     take_up_old_copies,
 )
@@ -114,6 +115,12 @@ FAULTS: Final = {
             _believe_failed_commits,
         ),
         Fault("keep-no-reserve", "full-disk", frozenset({"answer"}), _keep_no_reserve),
+        Fault(
+            "forget-earlier-partitions",
+            "split",
+            frozenset({"lost", "order"}),
+            forget_earlier_partitions,
+        ),
         Fault(
             "believe-the-first-copy",
             "several-tables",
