@@ -152,6 +152,7 @@ class SentRecords:
         every = now_us // US_PER_MINUTE + _STILL_OPEN
         settled = every if self._stores.alone else now_us // US_PER_MINUTE - MINUTES_SETTLED
         await self._write_own(every, settled)
+        await self._write_left(now_us)
         if not self._put_us:
             return
         if any(desk.minutes for desk in self._desks):

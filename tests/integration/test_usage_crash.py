@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyarrow import parquet
 
 from tests.integration.metered_client import Books, LostReplyError, MeteredClient, Send, Sums
@@ -121,8 +122,11 @@ def summed(rows: list[dict[str, Any]]) -> Sums:
     return +sums
 
 
-def test_bills_have_every_send_and_gaps_have_all_that_they_lack(tmp_path: Path) -> None:
-    server = ServerProcess(tmp_path / "data", tmp_path / "log")
+@pytest.mark.parametrize("options", [(), ("--cells", "3")], ids=["one cell", "three cells"])
+def test_bills_have_every_send_and_gaps_have_all_that_they_lack(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    server = ServerProcess(tmp_path / "data", tmp_path / "log", options=options)
     left: dict[str, list[Send]] = {}
     runs = [serve_a_while(server, left, crash=True) for _ in range(CRASHES)]
     runs.append(serve_a_while(server, left, crash=False))
