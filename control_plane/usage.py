@@ -74,7 +74,7 @@ class Usage:
         desks = (engine.bag.sent, engine.log.sent)
         sent = SentRecords(stores, desks, self.place, ground.entropy)
         engine.before_sends = sent.announce
-        self.writer.leave_sends()
+        self.writer.leave_sends(desk.desk for desk in desks)
         self.writes.append(sent.write)
         self.last_writes.append(sent.write_last)
         own = self.gauges

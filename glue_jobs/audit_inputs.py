@@ -166,7 +166,11 @@ def _all_ended(marks: Sequence[Mark], runs: Iterable[Run]) -> bool:
     return (
         bool(of_servers)
         and all(mark.writer in known for mark in marks)
-        and all(run.writer in known for run in runs)
+        and all(
+            run.writer in known
+            or any(mark.wrote_in(run.from_minute, run.writer) for mark in marks if mark.closed)
+            for run in runs
+        )
     )
 
 

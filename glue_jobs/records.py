@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final, get_type_hints
 
 SCHEMA: Final = "tidegate.usage/1"
@@ -33,6 +34,7 @@ NUMBERS_MIN: Final = {
 
 STATUSES: Final = frozenset({"2xx", "3xx", "4xx", "5xx"})
 WRITER: Final = re.compile(r"[0-9a-f]{16}")
+DESKS: Final = re.compile(r"([0-9a-f]{12}( [0-9a-f]{12})*)?")
 ACCOUNT: Final = re.compile(r"([0-9]{12})?")
 TEXT_CHARS_MAX: Final = 128
 
@@ -86,6 +88,17 @@ class Mark:
     closed: bool
     kind: str = "server"
     access: int = 0
+    desks: str = ""
+
+    def wrote_in(self, minute: int, writer: str) -> bool:
+        """Whether the writer is what one of this server's desks has sent in this minute."""
+        return any(writer == minute_writer(desk, minute) for desk in self.desks.split())
+
+
+def minute_writer(desk: str, minute: int) -> str:
+    """The writer that a minute of a desk is: docs/usage.md, *What a crash can lose*."""
+    place = bytes.fromhex(desk) + minute.to_bytes(8, "big")
+    return blake2b(place, digest_size=8, person=b"sent minute").hexdigest()
 
 
 def read_mark(content: bytes) -> Mark:
@@ -93,10 +106,13 @@ def read_mark(content: bytes) -> Mark:
     said = json.loads(content)
     if not isinstance(said, dict) or said.get("schema") != MARK_SCHEMA:
         raise ValueError(f"its schema is not {MARK_SCHEMA}")
+    said.setdefault("desks", "")  # Servers of before had none.
     for name, kind in get_type_hints(Mark).items():
         if type(said.get(name)) is not kind or (kind is int and said[name] < 0):
             raise ValueError(f"its {name} is {said.get(name)!r}")
     mark = Mark(**{name: said[name] for name in Mark.__slots__})
     if not WRITER.fullmatch(mark.writer):
         raise ValueError(f"its writer is {mark.writer!r}")
+    if not DESKS.fullmatch(mark.desks):
+        raise ValueError(f"its desks is {mark.desks!r}")
     return mark

@@ -83,7 +83,11 @@ class AccessRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """How far a writer's records go. `after` is the writer before it, or ""."""
+    """How far a writer's records go. `after` is the writer before it, or "".
+
+    `desks` are those of a server whose minutes are writers of their own (sent.py), in hexadecimal
+    digits with spaces between.
+    """
 
     schema: Literal["tidegate.writer/1"]
     writer: Writer
@@ -94,6 +98,7 @@ class Mark(msgspec.Struct, frozen=True):
     records: Count
     access: Count
     closed: bool
+    desks: str = ""
 
 
 Record = UsageRecord | AccessRecord

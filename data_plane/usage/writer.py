@@ -1,7 +1,7 @@
 """A front end's records: numbered, and stored each minute beside requests, never for one."""
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from data_plane.frontend.served import Served
@@ -38,14 +38,16 @@ class UsageWriter:
         self._clock = clock
         self._after = after
         self._counting = Counting(ledgers)
+        self._desks = ""
         self._opened = self._complete_to = self._minute()
         self._records = self._access = 0
         self._waiting: deque[Sequence[Record]] = deque()
         self._written = self._dropped = self._failures = 0
 
-    def leave_sends(self) -> None:
-        """Sends to all cells are counted by others, as far as they store something."""
+    def leave_sends(self, desks: Iterable[bytes]) -> None:
+        """Sends are counted by what these desks store, as far as they store something."""
         self._counting.leave_sends()
+        self._desks = " ".join(desk.hex() for desk in desks)
 
     async def open(self) -> None:
         """Store the mark that this writer exists. Raises CellUnavailableError."""
@@ -55,7 +57,7 @@ class UsageWriter:
         """How far it is."""
         return Mark(
             *(MARK_SCHEMA, self.name, "server", self._opened, self._after),
-            *(self._complete_to, self._records, self._access, closed),
+            *(self._complete_to, self._records, self._access, closed, self._desks),
         )
 
     def served(self, served: Served) -> None:

@@ -52,6 +52,7 @@ def test_a_mark_is_there_before_anything_is_counted(bench: Bench) -> None:
         "records": 0,
         "access": 0,
         "closed": False,
+        "desks": "",
     }
 
 
