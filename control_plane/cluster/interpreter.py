@@ -130,7 +130,9 @@ class Interpreter:
         elif "finished" in line:
             told = line["output"].get("results", ())
             finished = Finished(line["status"], tuple(told), line["error"], line["cause"])
-            self._runs.pop(line["finished"]).set_result(finished)
+            ended = self._runs.pop(line["finished"])
+            if not ended.done():  # nobody waits any more for one that was cut off
+                ended.set_result(finished)
         elif self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
 

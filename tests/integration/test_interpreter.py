@@ -104,3 +104,26 @@ def test_a_child_that_dies_cuts_off_what_it_did_and_another_one_follows() -> Non
         await closing(interpreter, work())
 
     asyncio.run(dies())
+
+
+def test_an_execution_that_was_cut_off_may_end() -> None:
+    """As when a server stops while its manager has just done its work."""
+    tasks = Tasks()
+    tasks.goes_on.clear()
+
+    async def cut_off() -> None:
+        interpreter = Interpreter(tasks)
+
+        async def work() -> None:
+            running = asyncio.create_task(interpreter.execute(CELLS))
+            await tasks.is_asked.wait()
+            running.cancel()
+            await asyncio.wait([running])
+            tasks.goes_on.set()
+            another = await interpreter.execute(CELLS)
+            assert another.succeeded
+            assert not interpreter._runs
+
+        await closing(interpreter, work())
+
+    asyncio.run(cut_off())
