@@ -5,7 +5,9 @@ import pkgutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from random import Random
+from types import ModuleType
 
 import data_plane.bag
 import data_plane.log
@@ -165,17 +167,22 @@ def make_plan(seed: int) -> Plan:
     )
 
 
-@contextmanager
-def bounds_as(values: Mapping[str, int]) -> Iterator[None]:
-    """The engines with some of their bounds changed."""
-    modules = [
+@cache
+def _modules() -> list[ModuleType]:
+    """The engines' modules: looked for once, for that takes as long as many requests."""
+    return [
         importlib.import_module(f"{package.__name__}.{found.name}")
         for package in (data_plane.bag, data_plane.log, data_plane.stored)
         for found in pkgutil.iter_modules(package.__path__)
     ]
+
+
+@contextmanager
+def bounds_as(values: Mapping[str, int]) -> Iterator[None]:
+    """The engines with some of their bounds changed."""
     before = [
         (module, name, getattr(module, name))
-        for module in modules
+        for module in _modules()
         for name in values
         if hasattr(module, name)
     ]

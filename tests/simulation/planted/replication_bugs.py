@@ -37,6 +37,7 @@ from tests.simulation.oracle import Violation
 from tests.simulation.planted import PlantedBug, planted
 from tests.simulation.replicated import managing
 from tests.simulation.replicated.plan import OPTIONS
+from tests.simulation.replicated.promised import ACKNOWLEDGED, SHOWN
 from tests.simulation.replicated.universe import run
 
 _update = Fanout.update
@@ -221,25 +222,29 @@ def _one_for_all(_self: WaitingCell) -> str:
     return ""
 
 
-DELIVERED = frozenset({"acknowledged is delivered"})
-DELETED = frozenset({"deletes last"})
+DELIVERED = frozenset({"acknowledged is delivered", ACKNOWLEDGED})
+DELETED = frozenset({"deletes last", "deletes are kept"})
 ORDER = frozenset({"revisions never rise along the chain"})
 ONCE = frozenset({"slots are written once", "duplicates are stored once"})
 FALL = frozenset({"revisions never fall"})
-FIFO_ANY = FALL | (
-    DELIVERED
-    | DELETED
-    | ORDER
-    | ONCE
-    | frozenset(
-        {
-            "a group is held",
-            "members agree",
-            "visibility is respected",
-            "receive counts grow",
-            "groups stay in order",
-            "messages are intact",
-        }
+FIFO_ANY = (
+    FALL
+    | {SHOWN}
+    | (
+        DELIVERED
+        | DELETED
+        | ORDER
+        | ONCE
+        | frozenset(
+            {
+                "a group is held",
+                "members agree",
+                "visibility is respected",
+                "receive counts grow",
+                "groups stay in order",
+                "messages are intact",
+            }
+        )
     )
 )
 
@@ -264,9 +269,9 @@ CHAIN_BUGS: Final = (
         "acknowledged before the last member has it",
         FIFO_ANY,
         ((chain, "_hand_down", _without_the_last),),
-        None,
+        3,
     ),
-    ReplicationBug("no grace for who joins", FIFO_ANY, ((managing, "OPTIONS", _NO_GRACE),), None),
+    ReplicationBug("no grace for who joins", FIFO_ANY, ((managing, "OPTIONS", _NO_GRACE),), 11),
     ReplicationBug(
         "a copy goes on at another epoch",
         FIFO_ANY,
@@ -277,19 +282,19 @@ CHAIN_BUGS: Final = (
         "who comes back has its old incarnation",
         FIFO_ANY,
         ((changes, "with_joining", _same_incarnation), (changes, "check_change", _unchecked)),
-        None,
+        36,
     ),
     ReplicationBug(
         "the head goes behind the others",
         FIFO_ANY,
         ((changes, "without", _behind_the_others), (changes, "check_change", _unchecked)),
-        None,
+        0,
     ),
     ReplicationBug(
         "who joins does not get what is read",
         FIFO_ANY,
         ((chain, "_let_have", _let_have_nothing),),
-        None,
+        0,
     ),
     ReplicationBug(
         "a write counts that a member missed",
@@ -328,7 +333,7 @@ FANOUT_BUGS: Final = (
         "an earlier attempt counts where one member has it",
         DELIVERED,
         ((Fanout, "complete", _complete_nothing),),
-        None,
+        17,
         fifo=False,
     ),
     ReplicationBug(

@@ -38,11 +38,28 @@ class ReplicatedCase(Case):
         self.estimate_error_us += max(offsets_us) - min(offsets_us)
 
     def may_ignore_leases(self, delivered: Delivered) -> bool:
-        """Whether some lease of the message was granted by another member than this one."""
+        """Whether the member that granted this lease may not have heard of an earlier one.
+
+        It has where all leases that others granted were told before it granted its first, and told
+        in their order: by one front end, which changed no visibility. A member that was dropped
+        hears nothing.
+        """
         if super().may_ignore_leases(delivered):
             return True
+        where = self.leased_at(delivered)
         deliveries = self.ledger.deliveries[delivered.id]
-        return len({self.leased_at(one) for one in deliveries}) > 1
+        elsewhere = [one for one in deliveries if self.leased_at(one) != where]
+        if not elsewhere or self.was_dropped(where, delivered):
+            return bool(elsewhere)
+        began_us = min(one.attempt.invoked_us for one in deliveries if self.leased_at(one) == where)
+        return (
+            bool(self.ledger.changes.get(delivered.id))
+            or len({one.attempt.front_end for one in elsewhere}) > 1
+            or any(
+                self.shipped_us(one.attempt.front_end, one.answered_us) >= began_us
+                for one in elsewhere
+            )
+        )
 
     def leased_at(self, delivered: Delivered) -> Replica | None:
         """The member that granted the lease."""
@@ -147,5 +164,6 @@ def check(plan: ReplicatedPlan, world: ReplicatedWorld) -> list[Violation]:
     """Everything that is wrong with a universe."""
     case = ReplicatedCase(plan, world)
     found = [violation for invariant in INVARIANTS for violation in invariant(case)]
+    found += [Violation(invariant, text, []) for invariant, text in world.records.broken]
     world.redelivered = case.redelivered
     return found

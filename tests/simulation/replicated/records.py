@@ -11,6 +11,7 @@ from data_plane.replication.chain import EPOCH, REVISION
 from data_plane.replication.placement import INCARNATION_MARK, Placement
 from data_plane.stored.segment import number, open_segment
 from tests.simulation.faulty_cell import Store, Stored
+from tests.simulation.replicated.promised import Promised
 from tests.simulation.sealed import unseal
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Records:
     seen first.
     """
 
-    def __init__(self, world: "ReplicatedWorld") -> None:
+    def __init__(self, world: "ReplicatedWorld", promised: Promised) -> None:
         self.writes: dict[Key, list[Applied]] = defaultdict(list)
         self.present: dict[str, Placement] = {}
         self.placed_us: dict[str, list[tuple[int, Placement]]] = defaultdict(list)
@@ -53,6 +54,8 @@ class Records:
         self._last: dict[tuple[Key, Replica], Attributes] = {}
         self._removed_us: dict[Key, int] = {}
         self._world = world
+        self._promised = promised
+        promised.records = self
 
     def at(self, store: Store) -> "Desk":
         """The witness of one cell, of what it removes, too."""
@@ -63,6 +66,7 @@ class Records:
             for key in keys:
                 known = Key(key.partition.partition(INCARNATION_MARK)[0], key.sort)
                 self._removed_us.setdefault(known, self._world.scheduler.now_us)
+                self._promised.removed(known)
 
         store.cell.expire = noted  # type: ignore[method-assign]
         return Desk(self, store)
@@ -75,6 +79,17 @@ class Records:
         """The group's placement at that time."""
         return [placement for us, placement in self.placed_us[group] if us <= time_us][-1]
 
+    def revision(self, key: Key, at: Replica) -> int | None:
+        """The item's revision in a member now, 0 without one; None where it never was there."""
+        item = self._last.get((key, at))
+        return None if item is None else rank_of(item)[0]
+
+    @property
+    def latest_s(self) -> int:
+        """The time, by the clock that is ahead of all others."""
+        ahead_us = max(store.offset_us for store in self._world.stores)
+        return (self._world.scheduler.now_us + ahead_us) // 1_000_000
+
     def rank(self, key: Key, at: Replica, until_us: int | None) -> tuple[int, int]:
         """Revision and epoch of an item in a member by then (None: at last)."""
         there = [
@@ -86,7 +101,12 @@ class Records:
 
     def placed(self, placement: Placement) -> None:
         """A group's placement was changed."""
+        before = self.present.get(placement.group, placement)
         self.present[placement.group] = placement
+        for member in placement.members:
+            if member.full and member not in before.members:
+                at = (member.cell, member.incarnation)
+                self._promised.begins_to_serve(placement.group, at)
         now_us = self._world.scheduler.now_us
         self.placed_us[placement.group].append((now_us, placement))
         members = ", ".join(
@@ -145,6 +165,7 @@ class Records:
             self._note_segment(store, front_end, known, image)
         elif base.startswith(STATES):
             self._note_state(known, at, image)
+            self._check_deleted(known, at, image)
         self.writes[known].append(Applied(now_us, at, front_end, image))
         self._last[known, at] = image
 
@@ -165,6 +186,12 @@ class Records:
                     self.deletes.setdefault((key.sort, index), at)
             elif name[0] == "m" and isinstance(value, bytes):
                 self.leases.setdefault((key.sort, int(name[1:]), value[-13:]), at)
+
+    def _check_deleted(self, key: Key, at: Replica, image: Attributes) -> None:
+        """What a member was told of deletes it keeps."""
+        lost = deleted_in(self._last.get((key, at))) - deleted_in(image)
+        if lost and key not in self._removed_us:
+            self.broken.append(("deletes are kept", f"{key} at {at} forgets {set(lost)}"))
 
     def _check_order(self, key: Key, at: Replica, image: Attributes) -> None:
         """What a full member takes, the one before it has, or has more of; nothing goes back."""
@@ -190,6 +217,12 @@ class Records:
             self.broken.append(
                 ("revisions never rise along the chain", f"{key} is two items of {rank}")
             )
+
+
+def deleted_in(item: Attributes | None) -> frozenset[object]:
+    """The messages of a block that its state says are deleted."""
+    deleted = None if item is None else item.get("d")
+    return deleted if isinstance(deleted, frozenset) else frozenset()
 
 
 def rank_of(item: Attributes | None) -> tuple[int, int]:

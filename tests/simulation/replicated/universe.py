@@ -14,6 +14,7 @@ from tests.simulation.replicated.plan import (
     make_plan,
     managers_weather,
 )
+from tests.simulation.replicated.promised import watched
 from tests.simulation.replicated.world import ReplicatedWorld
 from tests.simulation.universe import Outcome, all_of, live
 from tests.simulation.world import JUMP_US_MAX
@@ -25,10 +26,14 @@ DRAIN_US = JUMP_US_MAX // HASTE + 70_000_000
 
 def run(seed: int, *, fifo: bool = False) -> Outcome:
     """Let the universe of a seed be, and judge it."""
-    with hasty_places():
+    with hasty_places(), watched() as promised:
+
+        def make(plan: ReplicatedPlan | ReplicatedFifoPlan) -> ReplicatedWorld:
+            return ReplicatedWorld(plan, promised)
+
         if fifo:
-            return live(make_fifo_plan(seed), _story, _judge, ReplicatedWorld)
-        return live(make_plan(seed), _story, _judge, ReplicatedWorld)
+            return live(make_fifo_plan(seed), _story, _judge, make)
+        return live(make_plan(seed), _story, _judge, make)
 
 
 def _judge(plan: ReplicatedPlan | ReplicatedFifoPlan, world: ReplicatedWorld) -> list[Violation]:

@@ -30,6 +30,7 @@ from tests.simulation.replicated.plan import (
     ReplicatedFifoPlan,
     ReplicatedPlan,
 )
+from tests.simulation.replicated.promised import Promised
 from tests.simulation.replicated.records import Records
 from tests.simulation.replicated.watching import beat, heart_of
 from tests.simulation.weather import Weather
@@ -55,7 +56,8 @@ class ReplicatedWorld(World):
     `quiet_since_us`: since then nothing changes any more, and nobody has to look at maps.
     """
 
-    def __init__(self, plan: ReplicatedPlan | ReplicatedFifoPlan) -> None:
+    def __init__(self, plan: ReplicatedPlan | ReplicatedFifoPlan, promised: Promised) -> None:
+        self._promised = promised
         self.replication = plan.replication
         self.is_fifo = isinstance(plan, ReplicatedFifoPlan)
         self.quiet_since_us = 0
@@ -111,7 +113,7 @@ class ReplicatedWorld(World):
 
     def _begin(self) -> None:
         """Place the groups, and watch all stores from now on."""
-        self.records = Records(self)
+        self.records = Records(self, self._promised)
         for store in self.stores:
             store.witness = self.records.at(store)
         for name in self.cell_names:

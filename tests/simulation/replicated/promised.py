@@ -1,0 +1,145 @@
+"""What was answered on the strength of an item has to be in every full member from then on.
+
+Seen where chains and fan-outs answer: a write that they call stored, an item that they show. So a
+copy that lacks it is found when it begins to serve, and not only when it alone is left.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from data_plane.ports import Append, Appended, Attributes, Key, Tallies, Written, no_tallies
+from data_plane.replication import chain
+from data_plane.replication.chain import REVISION, Chain
+from data_plane.replication.fanout import Fanout
+from data_plane.replication.member_cell import MemberCell
+from data_plane.replication.placement import Placement
+from data_plane.stored.segment import number
+
+if TYPE_CHECKING:
+    from tests.simulation.replicated.records import Records
+
+ACKNOWLEDGED: Final = "what is acknowledged all members have"
+SHOWN: Final = "what is shown all members have"
+
+_HANDED_DOWN: ContextVar[Attributes | None] = ContextVar("handed_down", default=None)
+
+
+class Promised:
+    """The highest revisions that answers rested on, by key; 0 for items that have none."""
+
+    def __init__(self) -> None:
+        self.records: Records
+        self._revisions: dict[Key, int] = {}
+        self._expire_s: dict[Key, int] = {}
+
+    def answered(
+        self,
+        why: str,
+        key: Key,
+        image: Attributes | None,
+        joining: Sequence[MemberCell] = (),
+    ) -> None:
+        """All full members, and these, have to have this, or a later revision."""
+        if not self.records.group_of(key.partition):
+            return
+        revision = 0 if image is None or REVISION not in image else number(image, REVISION)
+        self._revisions[key] = max(revision, self._revisions.get(key, 0))
+        expires_s = None if image is None else image.get("x")
+        if isinstance(expires_s, int):
+            self._expire_s[key] = expires_s
+        at = self.records.present[self.records.group_of(key.partition)]
+        members = [member for member in at.members if member.full]
+        for member in (*members, *(one._member for one in joining)):
+            self._check(why, key, (member.cell, member.incarnation))
+
+    def begins_to_serve(self, group: str, at: tuple[str, int]) -> None:
+        """A member that joined has to have all that answers rested on."""
+        for key in self._revisions:
+            if self.records.group_of(key.partition) == group:
+                self._check(ACKNOWLEDGED, key, at)
+
+    def removed(self, key: Key) -> None:
+        """Nobody needs the item any more; what comes after it begins anew."""
+        self._revisions.pop(key, None)
+
+    def _check(self, why: str, key: Key, at: tuple[str, int]) -> None:
+        wanted = self._revisions.get(key)
+        if wanted is None or self._may_be_gone(key):
+            return
+        revision = self.records.revision(key, at)
+        if revision is None or revision < wanted:
+            self.records.broken.append((why, f"{key} is {revision} at {at}, and {wanted} was told"))
+
+    def _may_be_gone(self, key: Key) -> bool:
+        expires_s = self._expire_s.get(key)
+        return expires_s is not None and expires_s <= self.records.latest_s
+
+
+@contextmanager
+def watched() -> Iterator[Promised]:
+    """Chains and fan-outs tell what they answer; those with planted bugs, too."""
+    promised = Promised()
+    patches: list[tuple[Any, str, Any]] = [
+        (chain, "_hand_down", _noting_what_is_handed_down(chain._hand_down)),
+        (chain, "_let_have", _noting_what_is_shown(chain._let_have, promised)),
+        (Fanout, "append", _noting_appends(Fanout.append, promised)),
+        *(
+            (Chain, name, _noting_writes(getattr(Chain, name), promised))
+            for name in ("put", "update", "delete")
+        ),
+    ]
+    before = [(where, name, getattr(where, name)) for where, name, _ in patches]
+    for where, name, new in patches:
+        setattr(where, name, new)
+    try:
+        yield promised
+    finally:
+        for where, name, value in before:
+            setattr(where, name, value)
+
+
+def _noting_what_is_handed_down(hand_down: Callable[..., Awaitable[int]]) -> Any:
+    async def noting(
+        at: Placement,
+        others: Sequence[MemberCell],
+        key: Key,
+        image: Attributes,
+        tallies: Tallies = no_tallies,
+    ) -> int:
+        time_ms = await hand_down(at, others, key, image, tallies)
+        _HANDED_DOWN.set(image)
+        return time_ms
+
+    return noting
+
+
+def _noting_writes(write: Callable[..., Awaitable[Written]], promised: Promised) -> Any:
+    async def noting(self: Chain, key: Key, *call: Any) -> Written:
+        _HANDED_DOWN.set(None)
+        written = await write(self, key, *call)
+        image = _HANDED_DOWN.get()
+        if written.applied and image is not None:
+            promised.answered(ACKNOWLEDGED, key, image)
+        return written
+
+    return noting
+
+
+def _noting_what_is_shown(let_have: Callable[..., Awaitable[None]], promised: Promised) -> Any:
+    async def noting(joining: Sequence[MemberCell], found: Mapping[Key, Attributes]) -> None:
+        await let_have(joining, found)
+        for key, image in found.items():
+            promised.answered(SHOWN, key, image, joining)
+
+    return noting
+
+
+def _noting_appends(append: Callable[..., Awaitable[Appended]], promised: Promised) -> Any:
+    async def noting(self: Fanout, record: Append) -> Appended:
+        appended = await append(self, record)
+        promised.answered(ACKNOWLEDGED, appended.key, None)
+        return appended
+
+    return noting
