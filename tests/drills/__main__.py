@@ -105,9 +105,9 @@ def _arguments(name: str, options: argparse.Namespace) -> list[str]:
 
 def _run_planted(options: argparse.Namespace, names: Sequence[str], parent: Path) -> int:
     """Run each fault's drill until it finds the fault."""
-    missed = False
+    missed, causes = False, set(options.causes.split(","))
     for fault in FAULTS.values():
-        if fault.drill not in names:
+        if fault.drill not in names or (options.causes and not causes & set(fault.causes)):
             continue
         findings = _drill(fault.drill, options, parent, fault)
         found = Counter(violation.kind for violation in findings.violations)

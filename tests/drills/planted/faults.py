@@ -126,7 +126,7 @@ FAULTS: Final = {
             "several-tables",
             frozenset({"lost"}),
             believe_the_first_copy,
-            ("killed", "stopped"),
+            ("killed",),
         ),
         Fault(
             "take-up-old-copies",
