@@ -16,7 +16,7 @@ from control_plane.registry_secret import UnreadableSecretError, read_or_make
 from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.health import PROBE
 from control_plane.serverless.logs import FunctionLog
-from control_plane.serverless.settings import PREFIX, FunctionSettings, VariableError
+from control_plane.serverless.settings import CellTable, PREFIX, FunctionSettings, VariableError
 from control_plane.serverless.several import SeveralTables
 from control_plane.service import Ground, Service, ServiceSettings
 from data_plane.blobs import opening as blobs_opening
@@ -105,7 +105,8 @@ def open_service(
     """
     drivers = _Drivers(clock, log)
     entropy = SystemEntropy()
-    cell = _cell(settings, settings.table, drivers)
+    own = CellTable(settings.table, settings.region, settings.table)
+    cell = _cell(settings, own, drivers)
     control = cell.through(drivers.offload(f"{settings.table}/definitions"))
 
     several = _several(settings, cell, control, drivers, entropy) if settings.cells else None
@@ -164,12 +165,15 @@ def _several(
     drivers: _Drivers,
     entropy: Entropy,
 ) -> SeveralTables:
+    own = CellTable(settings.table, settings.region, settings.table)
     cells = {
         settings.table: cell,
-        **{name: _cell(settings, name, drivers) for name in settings.cells},
+        **{one.name: _cell(settings, one, drivers) for one in settings.cells},
     }
-    where = {"endpoint": settings.endpoint, "region": settings.region}
-    addresses = {name: {**where, "table": name} for name in cells}
+    addresses = {
+        one.name: {"endpoint": settings.endpoint, "region": one.region, "table": one.table}
+        for one in (own, *settings.cells)
+    }
     return SeveralTables(cells, addresses, control, drivers.clock, entropy, drivers.waits)
 
 
@@ -193,11 +197,11 @@ async def _on_several(one: Ground, several: SeveralTables, table: str) -> Ground
     )
 
 
-def _cell(settings: FunctionSettings, table: str, drivers: _Drivers) -> DynamoCell:
+def _cell(settings: FunctionSettings, one: CellTable, drivers: _Drivers) -> DynamoCell:
     try:
         client = connect(
             settings.endpoint,
-            settings.region,
+            one.region,
             connections_max=_THREADS_MAX,
             session=drivers.session,
         )
@@ -205,9 +209,9 @@ def _cell(settings: FunctionSettings, table: str, drivers: _Drivers) -> DynamoCe
         raise _wrong("TABLE", error) from error
     return DynamoCell(
         client,
-        table,
+        one.table,
         drivers.clock,
-        drivers.offload(f"{table}/messages"),
+        drivers.offload(f"{one.name}/messages"),
         deadline_s=DEADLINE_S,
         # Not a clock that may have stood still while the sandbox was frozen.
         monotonic_us=drivers.clock.now_us,

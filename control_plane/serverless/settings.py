@@ -6,7 +6,7 @@ They have the names, and the checks, of the server's settings wherever it has th
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from data_plane.core.limits import RECEIVE_WAIT_S_MAX
 from data_plane.settings import ServerSettings, SettingError
@@ -36,6 +36,14 @@ class VariableError(ValueError):
         self.variable = variable
 
 
+class CellTable(NamedTuple):
+    """A further cell: its name, and the table that it is."""
+
+    name: str
+    region: str
+    table: str
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionSettings:
     """What a deployment decides about its functions, as strings of their environment say it.
@@ -43,8 +51,9 @@ class FunctionSettings:
     `table`, `blobs` and `kms_key` are where messages and keys are, in `region`; `endpoint` is where
     an emulator serves all three ("": AWS's own). `account` is the operator's. `base_url` stands
     before account and name in queue URLs ("": what the caller used). A receive waits for
-    `long_poll_s_max` seconds at most. `cells` are further tables, which have copies; a member that
-    joins a group is copied to after `grace_s`. `usage` is the place of usage records: `s3://bucket/prefix`.
+    `long_poll_s_max` seconds at most. `cells` are further tables, in this region or others, which
+    have copies; a member that joins a group is copied to after `grace_s`. `usage` is the place of
+    usage records: `s3://bucket/prefix`.
     `metadata_cache` names nodes as the server's option does ("": there are none).
     """
 
@@ -57,7 +66,7 @@ class FunctionSettings:
     base_url: str = ""
     long_poll_s_max: int = RECEIVE_WAIT_S_MAX
     usage: str = ""
-    cells: tuple[str, ...] = ()
+    cells: tuple[CellTable, ...] = ()
     grace_s: int = GRACE_S
     metadata_cache: str = ""
     metadata_cache_layout: str = _OF_SERVER.metadata_cache_layout
@@ -97,7 +106,7 @@ def read_settings(
         base_url=read("BASE_URL").rstrip("/"),
         long_poll_s_max=_long_poll_s(read("LONG_POLL_S_MAX", str(RECEIVE_WAIT_S_MAX))),
         usage=read("USAGE"),
-        cells=tuple(read("CELLS").split(",")) if read("CELLS") else (),
+        cells=tuple(_cell_table(text, region) for text in read("CELLS").split(",") if text),
         grace_s=_grace_s(read("GRACE_S", str(GRACE_S))),
         metadata_cache=read("METADATA_CACHE"),
         metadata_cache_layout=read("METADATA_CACHE_LAYOUT", _OF_SERVER.metadata_cache_layout),
@@ -114,6 +123,17 @@ def _long_poll_s(text: str) -> int:
             f"{text!r} is no number of seconds within 0 and {RECEIVE_WAIT_S_MAX}",
         )
     return int(text)
+
+
+def _cell_table(text: str, region: str) -> CellTable:
+    """The cell of `table`, in the function's region, or of `name=region/table`."""
+    name, equals, place = text.partition("=")
+    if not equals:
+        return CellTable(name, region, name)
+    elsewhere, slash, table = place.partition("/")
+    if not slash:
+        raise VariableError(PREFIX + "CELLS", f"{text!r} is neither a table nor name=region/table")
+    return CellTable(name, elsewhere, table)
 
 
 def _grace_s(text: str) -> int:
@@ -135,11 +155,13 @@ def _check(settings: FunctionSettings) -> None:
         )
     if settings.table:
         _check_as_server("TABLE", table=settings.table)
-    names = [settings.table, *settings.cells]
-    for name in settings.cells:
-        _check_as_server("CELLS", table=name)
-        if names.count(name) > 1:
-            raise VariableError(PREFIX + "CELLS", f"{name!r} is there twice")
+    names = [settings.table, *(cell.name for cell in settings.cells)]
+    for cell in settings.cells:
+        _check_as_server("CELLS", table=cell.name)
+        _check_as_server("CELLS", table=cell.table)
+        _check_as_server("CELLS", region=cell.region)
+        if names.count(cell.name) > 1:
+            raise VariableError(PREFIX + "CELLS", f"{cell.name!r} is there twice")
     _check_as_server("REGION", region=settings.region)
     _check_as_server("KMS_KEY", kms_key=settings.kms_key)
     _check_as_server("ENDPOINT", endpoint=settings.endpoint)

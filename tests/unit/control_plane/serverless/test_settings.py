@@ -44,11 +44,14 @@ def test_what_a_deployment_may_say() -> None:
             "TIDEGATE_METADATA_CACHE": "cache.example:11211",
             "TIDEGATE_METADATA_CACHE_LAYOUT": "whole-copy",
             "TIDEGATE_LOG_LEVEL": "warning",
-            "TIDEGATE_CELLS": "second,third",
+            "TIDEGATE_CELLS": "second,eu-west=eu-west-1/third",
             "TIDEGATE_GRACE_S": "0",
         }
     )
-    assert (settings.cells, settings.grace_s) == (("second", "third"), 0)
+    assert (settings.cells, settings.grace_s) == (
+        (("second", settings.region, "second"), ("eu-west", "eu-west-1", "third")),
+        0,
+    )
     assert settings.metadata_cache == "cache.example:11211"
     assert settings.metadata_cache_layout == "whole-copy"
     assert (settings.region, settings.endpoint) == ("us-west-2", "http://127.0.0.1:4566")
@@ -87,6 +90,7 @@ def test_another_function_needs_other_variables() -> None:
     [
         ("TIDEGATE_CELLS", "tidegate"),
         ("TIDEGATE_CELLS", "a"),
+        ("TIDEGATE_CELLS", "second=third"),
         ("TIDEGATE_GRACE_S", "-1"),
         ("TIDEGATE_GRACE_S", "86401"),
         ("TIDEGATE_TABLE", "a b"),
