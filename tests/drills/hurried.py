@@ -16,6 +16,7 @@ from control_plane.cluster import running
 from control_plane.cluster.observation import Options
 from control_plane.places import cached
 from control_plane.places.items import StoredPlacement
+from control_plane.places.stored import PlaceMap
 from tests.drills.planted.faults import FAULTS
 
 GRACE_US: Final = 8_000_000
@@ -32,7 +33,7 @@ HURRIED: Final = Options(
 )
 
 OLD_MAP: Final = "old-map"
-"""While there is such a file, the server learns nothing of placements."""
+"""While there is such a file, the server does not hear that a group has lost a member."""
 
 NO_MANAGER: Final = "no-manager"
 """While there is such a file, the server's manager begins nothing."""
@@ -51,11 +52,14 @@ def hurry() -> None:
 
 
 def keep_old_maps(folder: Path) -> None:
-    """Let front ends learn nothing of placements while OLD_MAP is there."""
+    """Let the front end keep the map of just before a group lost a member."""
     refresh, note = cached.CachedMap.refresh, cached.CachedMap.note
 
     async def refresh_at_times(self: cached.CachedMap) -> bool:
-        return False if (folder / OLD_MAP).exists() else await refresh(self)
+        if not (folder / OLD_MAP).exists():
+            return await refresh(self)
+        fresh = await self._read()
+        return not _has_losses(self._map, fresh) and self.take(fresh)
 
     def note_at_times(self: cached.CachedMap, stored: StoredPlacement) -> None:
         if not (folder / OLD_MAP).exists():
@@ -63,6 +67,14 @@ def keep_old_maps(folder: Path) -> None:
 
     cached.CachedMap.refresh = refresh_at_times  # type: ignore[method-assign]
     cached.CachedMap.note = note_at_times  # type: ignore[method-assign]
+
+
+def _has_losses(before: PlaceMap, after: PlaceMap) -> bool:
+    return any(
+        group in after.placements
+        and not all(map(after.placements[group].placement.has, held.placement.members))
+        for group, held in before.placements.items()
+    )
 
 
 def kill_managers(folder: Path) -> None:
