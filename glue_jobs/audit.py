@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from glue_jobs import access, audit_report, conservation, evidence
+from glue_jobs import access, audit_report, conservation, evidence, replicas
 from glue_jobs.arguments import Argument, JobError, read
 from glue_jobs.audit_inputs import Told, Usage, missing_numbers, no_usage, put_aside, read_usage
 from glue_jobs.conservation import ERRORS, QUEUE, Window
@@ -21,8 +21,9 @@ ARGUMENTS: Final = (
     Argument("exports", "Folder or s3://bucket/prefix with exports of a cell."),
     Argument("usage", "Usage place; without one, sends and deletes are not compared.", ""),
     Argument("out", "Where the report goes: folder or s3://bucket/prefix."),
-    Argument("table", "ARN of the table or cell, where there are exports of several.", ""),
+    Argument("table", "ARN of a table or cell; all: several tables are one service's.", ""),
 )
+ALL: Final = "all"
 
 FINDINGS_MAX: Final = 100_000
 """Named in the report; all are counted."""
@@ -71,9 +72,13 @@ def audit(
 ) -> dict[str, Any]:
     """The report, as audit_report.py has it. Raises JobError."""
     seen = observations(session, place, exports).cache()
+    copies = replicas.copies(seen) if len({its.cell for its in exports}) > 1 else None
+    if copies is not None:
+        seen = copies.seen.cache()
     items = evidence.latest(seen).cache()
     definitions = evidence.definitions(seen).cache()
-    ledger = ledger_of(items, usage)
+    # Sends to several cells are in no ledger: each would have its own.
+    ledger = ledger_of(items, usage) if copies is None else None
     window = window_of(exports, ledger)
     done = evidence.done(items, seen, window.as_of_us).cache()
     messages = evidence.messages(evidence.segments(items))
@@ -95,6 +100,10 @@ def audit(
         found.append(conservation.by_metered_sends(compared, is_whole=_is_whole(usage, fated)))
     if usage.runs:
         found.append(conservation.by_meter(compared))
+    if copies is not None:
+        complete_to_us = min(max(its.as_of_us for its in of) for of in _by_cell(exports).values())
+        lacking = replicas.lacking(copies, window.as_of_us, complete_to_us)
+        found += conservation.by_copy(lacking, replicas.behind(copies), definitions)
     findings = reduce(DataFrame.unionByName, found).cache()
     return {
         "as_of_us": window.as_of_us,
@@ -129,16 +138,33 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict() for row in frame.collect()]
 
 
-def of_one_table(exports: Sequence[Export], table: str) -> list[Export]:
-    """Those of the table; without a name there may be only one. Raises JobError."""
+def _by_cell(exports: Sequence[Export]) -> dict[str, list[Export]]:
+    return {cell: [its for its in exports if its.cell == cell] for cell in _cells(exports)}
+
+
+def _cells(exports: Sequence[Export]) -> list[str]:
+    return sorted({its.cell for its in exports})
+
+
+def of_one_service(exports: Sequence[Export], table: str) -> list[Export]:
+    """Those of the table, or of all cells of one service. Raises JobError.
+
+    Exports of embedded cells name all of their service; of tables the argument has to say so.
+    """
     tables = sorted({export.table for export in exports})
-    if not table and len(tables) > 1:
+    named = {cell for export in exports for cell in export.cells}
+    if not table and len(tables) > 1 and not named.issuperset(_cells(exports)):
         raise JobError(f"--table: there are exports of several: {', '.join(tables)}")
-    its = [export for export in exports if table in ("", export.table)]
-    if not any(export.is_full for export in its):
+    its = [export for export in exports if table in ("", ALL, export.table)]
+    begun: list[Export] = []
+    for cell, of_cell in _by_cell(its).items():
+        if not any(export.is_full for export in of_cell):
+            raise JobError(f"--exports: there is no full export of {cell} to begin with")
+        first = next(number for number, export in enumerate(of_cell) if export.is_full)
+        begun += of_cell[first:]
+    if not begun:
         raise JobError("--exports: there is no full export to begin with")
-    first = next(number for number, export in enumerate(its) if export.is_full)
-    return its[first:]
+    return sorted(begun, key=lambda export: (export.as_of_us, not export.is_full, export.name))
 
 
 def run(options: Mapping[str, str], session: SparkSession) -> audit_report.Report:
@@ -148,7 +174,7 @@ def run(options: Mapping[str, str], session: SparkSession) -> audit_report.Repor
     """
     place = place_of(options["exports"])
     whole, refused, strays = find_exports(place)
-    exports = of_one_table(whole, options["table"])
+    exports = of_one_service(whole, options["table"])
     usage, out = no_usage(session), place_of(options["out"])
     if options["usage"]:
         usage_place = place_of(options["usage"])
@@ -180,5 +206,6 @@ def main(argv: Sequence[str]) -> int:
     return 1 if report["errors"] else 0
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__" and (code := main(sys.argv[1:])):
+    # Glue takes any exit, that of success as well, for a failure.
+    sys.exit(code)

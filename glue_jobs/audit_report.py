@@ -66,7 +66,7 @@ def put(place: Place, report: Report) -> str:
     folder = f"audit/{at}"
     put_once(place, f"{folder}/report.json", content)
     for name, columns in _TABLES.items():
-        put_once(place, f"{folder}/{name}.csv", _csv(columns, report[name]))
+        put_once(place, f"{folder}/{name}/rows.csv", _csv(columns, report[name]))
     put_once(place, f"{folder}/report.html", page(report).encode())
     return folder
 

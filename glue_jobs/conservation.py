@@ -29,7 +29,7 @@ ERRORS: Final = frozenset(
         *("lost", "stored_twice", "not_sent", "sent_and_not_seen", "deleted_and_never_seen"),
         *("copy_missing", "copy_without_source", "ledger_gap", "not_read", "removed_unread"),
         *("changed", "removed_and_stored", "deletion_forgotten", "export_gap", "usage_gap"),
-        *("access_gap", "record_differs"),
+        *("access_gap", "record_differs", "copy_lacks", "copies_differ"),
     }
 )
 """Kinds of findings that should not be; the others say what users did, or what nobody knows."""
@@ -286,6 +286,28 @@ def metered(usage: DataFrame, counted: DataFrame) -> DataFrame:
 def _messages_of(*operations: str) -> Column:
     its = f.col("operation").isin(*operations)
     return f.sum(f.when(its, f.col("messages")).otherwise(0))
+
+
+def by_copy(lacking: DataFrame, behind: DataFrame, definitions: DataFrame) -> list[DataFrame]:
+    """Messages, and deletes, that some copies of a queue have and others have not (replicas.py)."""
+    names = f.broadcast(definitions.select("uid", *QUEUE))
+    has = "array_join(lack, ', '), ' has not got it; ', array_join(have, ', '), ' has'"
+    return [
+        told(
+            lacking.join(names, "uid", "left"),
+            Rule("copy_lacks", "size(lack) > 0", f"concat({has})", "messages * size(lack)"),
+            Rule("copies_differ", "size(said) > 1", "'not the same in all of its copies'"),
+        ),
+        told(
+            behind.join(names, "uid", "left"),
+            Rule(
+                "copy_behind",
+                "true",
+                "concat(cell, ' does not know of these deletes')",
+                "deletes",
+            ),
+        ),
+    ]
 
 
 def by_metered_sends(compared: DataFrame, *, is_whole: bool) -> DataFrame:

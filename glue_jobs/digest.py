@@ -5,7 +5,9 @@
 
 import hashlib
 import sys
+import time
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from glue_jobs.arguments import Argument, JobError, read
 from glue_jobs.places import Place, place_of
@@ -13,7 +15,7 @@ from glue_jobs.verifier import DIGESTS, NO_DIGEST, Digest, Listed, chain_of
 
 ARGUMENTS = (
     Argument("place", "Folder or s3://bucket/prefix whose objects are to be in the chain."),
-    Argument("hour", "The hour that has ended, UTC, such as 2026-11-21T19."),
+    Argument("hour", "The hour that has ended, UTC, such as 2026-11-21T19, or last."),
     Argument("apart", "Prefixes of objects that may change, with commas between.", ""),
 )
 
@@ -75,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
     options = read(ARGUMENTS, argv)
     apart = [prefix for prefix in options["apart"].split(",") if prefix]
     try:
-        digest = add_digest(place_of(options["place"]), options["hour"], apart)
+        digest = add_digest(place_of(options["place"]), _named_hour(options["hour"]), apart)
     except JobError as error:
         print(f"digest: {error}", file=sys.stderr)  # noqa: T201 - a job tells its log
         return 1
@@ -84,5 +86,14 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def _named_hour(text: str) -> str:
+    """An hour by its name: a schedule says `last`. The one look at the clock."""
+    if text != "last":
+        return text
+    present = datetime(*time.gmtime()[:4], tzinfo=UTC)
+    return f"{present - timedelta(hours=1):%Y-%m-%dT%H}"
+
+
+if __name__ == "__main__" and (code := main(sys.argv[1:])):
+    # Glue takes any exit, that of success as well, for a failure.
+    sys.exit(code)

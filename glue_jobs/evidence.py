@@ -32,16 +32,16 @@ _DEAD_LETTER_VERSION: Final = 2
 
 
 def latest(seen: DataFrame) -> DataFrame:
-    """Each item as it was seen last, with `is_present`: whether it is there at the end.
+    """Each item of each cell as it was seen last; `is_present` says whether it is there at the end.
 
     An item that a full export does not have was removed before it.
     """
-    per_item = Window.partitionBy("partition", "sort").orderBy(f.desc("as_of_us"))
-    last_full = seen.where("of_full").agg(f.max("as_of_us").alias("last_full_us"))
+    per_item = Window.partitionBy("cell", "partition", "sort").orderBy(f.desc("as_of_us"))
+    last_full = seen.where("of_full").groupBy("cell").agg(f.max("as_of_us").alias("last_full_us"))
     return (
         seen.withColumn("row", f.row_number().over(per_item))
         .where("row = 1")
-        .crossJoin(f.broadcast(last_full))
+        .join(f.broadcast(last_full), "cell")
         .withColumn("is_present", ~f.col("is_gone") & (f.col("as_of_us") >= f.col("last_full_us")))
         .drop("row", "last_full_us")
     )
@@ -185,7 +185,7 @@ def changed(seen: DataFrame) -> DataFrame:
     )
     its = f.concat_ws(
         " ",
-        f.concat(f.coalesce(number("n"), f.lit(0)), f.lit(" messages from ")),
+        f.concat(f.coalesce(number("n"), f.lit(0)), f.lit(" messages from")),
         f.coalesce(number("i"), f.lit(0)),
         f.concat(f.lit("of block "), f.coalesce(block, f.lit("?"))),
         f.concat(f.lit("stamped "), f.coalesce(number("t"), f.lit(0))),

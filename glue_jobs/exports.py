@@ -21,14 +21,12 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from glue_jobs.arguments import JobError
+from glue_jobs.export_table import FORMAT, FULL
 from glue_jobs.places import Place
 from glue_jobs.verifier import DIGESTS
 
 ROOT: Final = "AWSDynamoDB/"
 SUMMARY: Final = "manifest-summary.json"
-FORMAT: Final = "DYNAMODB_JSON"
-FULL: Final = "FULL_EXPORT"
-INCREMENTAL: Final = "INCREMENTAL_EXPORT"
 
 _DAY_US: Final = 86_400_000_000
 TRACES_KEPT_US: Final = 3 * _DAY_US
@@ -88,6 +86,13 @@ class Export:
     files: tuple[ExportFile, ...]
     has_traces: bool = False
     """Whether it is of an embedded cell, which keeps traces of what it removed."""
+    cells: tuple[str, ...] = ()
+    """Names of all cells of the service, where an export says so."""
+
+    @property
+    def cell(self) -> str:
+        """The cell's name, or the table's."""
+        return self.table.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,18 @@ def _strays(
 
 
 def gaps_between(exports: Sequence[Export]) -> list[str]:
-    """Times of one table or cell that no export covers, each as a line."""
+    """Times, and whole cells, that no export covers, each as a line."""
+    of_cells: dict[str, list[Export]] = {}
+    for export in exports:
+        of_cells.setdefault(export.cell, []).append(export)
+    named = {cell for export in exports for cell in export.cells}
+    gaps = [f"there is no export of {cell}" for cell in sorted(named - of_cells.keys())]
+    for its in of_cells.values():
+        gaps += _gaps_of_one(its)
+    return gaps
+
+
+def _gaps_of_one(exports: Sequence[Export]) -> list[str]:
     gaps = []
     for before, export in pairwise(exports):
         passed_us = export.as_of_us - before.as_of_us
@@ -169,6 +185,7 @@ def _read_manifest(place: Place, name: str) -> Export:
         is_full=is_full,
         files=tuple(files),
         has_traces=bool(own),
+        cells=tuple(own.get("cells", ())),
     )
 
 
@@ -204,9 +221,9 @@ def _check_files(place: Place, export: Export) -> None:
 def observations(session: SparkSession, place: Place, exports: Sequence[Export]) -> DataFrame:
     """What the exports say of items: a row for each time that one was seen.
 
-    `partition` and `sort` are the item's key, `item` its attributes with their types, `as_of_us`
-    when the export is of, `is_gone` whether it says that the item was removed: then `item` is what
-    it was. Raises JobError where a line is no DynamoDB JSON.
+    `partition` and `sort` are the item's key, `item` its attributes with their types, `cell` the
+    cell's or table's name, `as_of_us` when the export is of, `is_gone` whether it says that the
+    item was removed: then `item` is what it was. Raises JobError where a line is no DynamoDB JSON.
     """
     if not exports:
         raise JobError(f"{place.url}: there is no export to read")
@@ -232,6 +249,7 @@ def _observed(session: SparkSession, place: Place, export: Export) -> DataFrame:
         partition.alias("partition"),
         _sort_of(item).alias("sort"),
         item.alias("item"),
+        f.lit(export.cell).alias("cell"),
         f.lit(export.as_of_us).alias("as_of_us"),
         f.lit(export.from_us).alias("from_us"),
         f.lit(export.is_full).alias("of_full"),

@@ -15,7 +15,7 @@ _JOB = "glue_jobs.audit"
     "--exports",
     required=True,
     metavar="PLACE",
-    help="Exports of a cell: a directory, or s3://bucket[/prefix].",
+    help="Exports of a cell, or of all of a service: a directory, or s3://bucket[/prefix].",
 )
 @click.option(
     "--usage",
@@ -24,7 +24,12 @@ _JOB = "glue_jobs.audit"
     help="Where usage records are; '' compares nothing with them.",
 )
 @click.option("--out", default="data/audits", metavar="PLACE", help="Where the report goes.")
-@click.option("--table", default="", metavar="ARN", help="Where there are exports of several.")
+@click.option(
+    "--table",
+    default="",
+    metavar="ARN",
+    help="Where there are exports of several; `all`: they are of one service.",
+)
 @click.option(
     "--python",
     type=click.Path(path_type=Path),

@@ -138,10 +138,11 @@ def write_export(  # noqa: PLR0913 - an export has that much
     table: str = "arn:aws:dynamodb:us-east-1:123456789012:table/tidegate",
     prefix: str = "",
     cell: str = "",
+    cells: tuple[str, ...] = (),
 ) -> Path:
     """Write an export as DynamoDB does; with `from_us` an incremental one. Its data file.
 
-    With `cell` it is one of `tidegate export`: of this embedded cell.
+    With `cell` it is one of `tidegate export`: of this embedded cell of a service of `cells`.
     """
     name = f"{as_of_us // 1000:014d}-0a1b2c3d"
     folder = root / prefix / "AWSDynamoDB" / name
@@ -173,7 +174,8 @@ def write_export(  # noqa: PLR0913 - an export has that much
         times = {"exportFromTime": _iso(from_us), "exportToTime": _iso(as_of_us)}
         summary |= {"exportType": "INCREMENTAL_EXPORT", **times}
     if cell:
-        summary["tidegate"] = {"cell": cell, "as_of_us": as_of_us}
+        summary["tidegate"] = {"cell": cell, "as_of_us": as_of_us, "cells": cells}
+        summary["tableArn"] = f"arn:aws:dynamodb:local:000000000000:table/{cell}"
     (folder / "manifest-summary.json").write_text(json.dumps(summary))
     for stem in ("manifest-summary", "manifest-files") if cell else ():
         (folder / f"{stem}.checksum").write_text(_md5((folder / f"{stem}.json").read_bytes()))

@@ -1,0 +1,231 @@
+"""Exports of several cells as those of one: which copy of a queue counts, and what others lack.
+
+A queue's copies lie in the members of its placement group, each in a cell of its own, under
+partitions that end in the member's incarnation (docs/audit.md, *Of several cells*). One of them
+counts, so that each message is counted once. All others are compared with each other.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.window import Window
+
+from glue_jobs import evidence
+from glue_jobs.exports import number, numbers, octets, text
+
+OF_QUEUES: Final = ("B", "G", "S", "F", "E")
+"""Letters of the partitions that have messages of queues, and what became of them."""
+
+OF_REGISTRY: Final = ("Q", "X", "M")
+_PLACEMENTS, _CELLS, _OWN = "P|", "C|", "M|cells"
+LAG_US: Final = 60_000_000
+"""What is younger may not be in all copies yet."""
+
+_MEMBERS: Final = "group string, cell string, incarnation int, is_full boolean, place int"
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """What was seen of the copies that count, as of one cell; and all copies, to be compared."""
+
+    seen: DataFrame
+    all_seen: DataFrame
+    membership: DataFrame
+    """Each queue's members: `uid`, `cell`, `incarnation`, `is_full`, `counts`."""
+
+
+def copies(seen: DataFrame) -> Copies:
+    """Of observations of several cells."""
+    named = _named(seen)
+    base = f.regexp_replace("partition", r"@\d+$", "")
+    suffix = f.regexp_extract("partition", r"@(\d+)$", 1)
+    incarnation = f.coalesce(f.when(suffix != "", suffix).cast("int"), f.lit(0))
+    its = named.withColumns({"incarnation": incarnation, "partition": base}).cache()
+    registry = _of_registry(its)
+    membership = _membership(its, registry).cache()
+    of_queues = its.where(_letter().isin(*OF_QUEUES)).withColumn("uid", _uid())
+    counting = membership.where("counts").select("uid", "cell", "incarnation")
+    counted = of_queues.join(f.broadcast(counting), ["uid", "cell", "incarnation"], "left_semi")
+    # Of a queue that nothing defines any more all copies are as good.
+    unknown = of_queues.join(membership, "uid", "left_anti")
+    some = unknown.groupBy("uid").agg(f.min(f.struct("cell", "incarnation")).alias("its"))
+    one_of = some.select("uid", "its.cell", "its.incarnation")
+    rest = unknown.join(one_of, ["uid", "cell", "incarnation"], "left_semi")
+    one = [frame.select(*seen.columns) for frame in (counted, rest, registry)]
+    return Copies(one[0].unionByName(one[1]).unionByName(one[2]), of_queues, membership)
+
+
+def _letter() -> Column:
+    return f.substring("partition", 1, 1)
+
+
+def _uid() -> Column:
+    return f.split_part("partition", f.lit("|"), f.lit(2))
+
+
+def _named(seen: DataFrame) -> DataFrame:
+    """With cells by the names that placements have for them: those of tables are in `C|`."""
+    found = (
+        seen.where(f.col("partition").rlike(r"^C\|(@\d+)?$")).select("sort", text("a")).distinct()
+    )
+    names = {
+        json.loads(address).get("table"): bytes(sort).decode() for sort, address in found.collect()
+    }
+    known = [(table, name) for table, name in sorted(names.items()) if table]
+    if not known:
+        return seen
+    tables = seen.sparkSession.createDataFrame(known, "cell string, name string")
+    joined = seen.join(f.broadcast(tables), "cell", "left")
+    return joined.withColumn("cell", f.coalesce("name", "cell")).select(*seen.columns)
+
+
+def _of_registry(its: DataFrame) -> DataFrame:
+    """What the registry's copy that counts has: the last full one, or the only one there is."""
+    own = its.where(f.col("partition") == _OWN).select(
+        number("e").alias("e"), number("s").alias("s"), text("m").alias("m")
+    )
+    registry = its.where(_letter().isin(*OF_REGISTRY, "P"))
+    last = own.orderBy(f.desc("e"), f.desc("s")).head()
+    if last is None:
+        return registry
+    cell, incarnation, _full = _serving(json.loads(last.m), is_chain=True)
+    return registry.where((f.col("cell") == cell) & (f.col("incarnation") == incarnation))
+
+
+def _serving(members: Sequence[Any], *, is_chain: bool) -> Any:
+    full = [member for member in members if member[2]]
+    return full[-1] if is_chain and full else members[0]
+
+
+def _membership(its: DataFrame, registry: DataFrame) -> DataFrame:
+    last = Window.partitionBy("uid").orderBy(f.desc("as_of_us"))
+    queues = (
+        registry.where(_letter().isin("Q", "X") & text("c").isNotNull())
+        .select(
+            f.when(_letter() == "Q", text("u"))
+            .otherwise(f.substring(f.col("sort"), 9, 16).cast("string"))
+            .alias("uid"),
+            f.split_part(text("c"), f.lit("/"), f.lit(1)).alias("group"),
+            (text("c").endswith("/chain") | _is_fifo()).alias("is_chain"),
+            "as_of_us",
+        )
+        .withColumn("row", f.row_number().over(last))
+        .where("row = 1")
+    )
+    placed = registry.where(f.col("partition") == _PLACEMENTS).select(
+        f.col("sort").cast("string").alias("group"), number("e").alias("e"), text("m").alias("m")
+    )
+    cells = [row.cell for row in its.select("cell").distinct().collect()]
+    rows = _member_rows(placed.orderBy("e").collect(), cells)
+    members = its.sparkSession.createDataFrame(rows, _MEMBERS)
+    in_group = Window.partitionBy("uid")
+    last_full = f.max(f.when(f.col("is_full"), f.col("place"))).over(in_group)
+    counts = f.col("place") == f.when(f.col("is_chain"), f.coalesce(last_full, f.lit(0))).otherwise(
+        0
+    )
+    joined = queues.join(f.broadcast(members), "group")
+    return joined.withColumn("counts", counts).select(
+        "uid", "cell", "incarnation", "is_full", "counts"
+    )
+
+
+def _is_fifo() -> Column:
+    name = f.when(_letter() == "Q", f.col("sort").cast("string")).otherwise(text("q"))
+    return name.endswith(".fifo")
+
+
+def _member_rows(placed: Iterable[Any], cells: Iterable[str]) -> list[tuple[Any, ...]]:
+    """Members of each group by its last placement; a queue without a group has its cell."""
+    of = {row.group: json.loads(row.m) for row in placed}
+    of |= {cell: [[cell, 0, 1]] for cell in cells if cell not in of}
+    return [
+        (group, cell, int(incarnation), bool(full), place)
+        for group, members in sorted(of.items())
+        for place, (cell, incarnation, full) in enumerate(members)
+    ]
+
+
+def lacking(its: Copies, as_of_us: int, complete_to_us: int) -> DataFrame:
+    """Segments and slots that some full members have at the end and others have not.
+
+    Or that are not the same in all of them. `complete_to_us` is the moment up to which all copies
+    are exported. What a member has removed by itself, or whose time is over, it does not lack.
+    """
+    members = its.membership.where("is_full").select("uid", "cell", "incarnation")
+    last = evidence.latest(
+        its.all_seen.join(f.broadcast(members), ["uid", "cell", "incarnation"], "left_semi")
+    )
+    is_log = _letter() == "G"
+    block = f.when(is_log, f.lpad(f.lower(f.hex(number("b"))), 16, "0")).otherwise(
+        f.lower(f.hex(octets("b")))
+    )
+    said = f.concat_ws(" ", *(number(name) for name in ("i", "n", "t", "y")), block)
+    held = last.where(_letter().isin("B", "G") & (text("k") == "s") & f.col("is_present"))
+    old = (number("t") <= complete_to_us - LAG_US) & (number("x") * 1_000_000 > as_of_us)
+    per_item = (
+        held.where(old)
+        .groupBy("uid", "partition", "sort")
+        .agg(
+            f.array_sort(f.collect_set("cell")).alias("have"),
+            f.collect_set(said).alias("said"),
+            f.min(block).alias("block"),
+            f.min(number("i")).alias("index"),
+            f.max(number("n")).alias("messages"),
+        )
+    )
+    of_queue = members.groupBy("uid").agg(f.array_sort(f.collect_set("cell")).alias("members"))
+    found = (
+        per_item.join(f.broadcast(of_queue), "uid")
+        .withColumn("lane", f.substring_index("partition", "|", -2))
+        .withColumn("lack", f.array_except("members", "have"))
+        .where((f.size("lack") > 0) | (f.size("said") > 1))
+    )
+    return _but_removed(found, last)
+
+
+def _but_removed(found: DataFrame, last: DataFrame) -> DataFrame:
+    """Without what members lack because they removed it: they have a trace of that."""
+    traces = last.where((_letter() == "E") & (text("k") == "s")).select(
+        "uid",
+        f.substring_index("partition", "|", -2).alias("lane"),
+        f.lower(f.hex(octets("b"))).alias("block"),
+        number("i").alias("first"),
+        (number("i") + number("n")).alias("end"),
+        f.col("cell").alias("removed_by"),
+    )
+    key = ["uid", "lane", "block"]
+    within = (f.col("index") >= f.col("first")) & (f.col("index") < f.col("end"))
+    removed = (
+        found.join(traces, key)
+        .where(within)
+        .groupBy("partition", "sort")
+        .agg(f.collect_set("removed_by").alias("removed_by"))
+    )
+    by = f.coalesce("removed_by", f.array().cast("array<string>"))
+    return (
+        found.join(removed, ["partition", "sort"], "left")
+        .withColumn("lack", f.array_except("lack", by))
+        .where((f.size("lack") > 0) | (f.size("said") > 1))
+    )
+
+
+def behind(its: Copies) -> DataFrame:
+    """Queues of which a full member lacks deletes that the one that counts has: how many."""
+    full = its.membership.where("is_full").select("uid", "cell", "incarnation", "counts")
+    last = evidence.latest(its.all_seen.join(f.broadcast(full), ["uid", "cell", "incarnation"]))
+    states = last.where(_letter().isin("S", "F") & f.col("is_present"))
+    done = states.select(
+        "uid", "cell", "counts", "partition", "sort", f.explode(numbers("d")).alias("index")
+    )
+    # A state that a member has not got at all may be gone with its block.
+    key = ["uid", "partition", "sort"]
+    there = states.where("not counts").select(*key, "cell")
+    wanted = done.where("counts").select(*key, "index").join(there, key)
+    lacks = wanted.join(
+        done.where("not counts").drop("counts"), [*key, "cell", "index"], "left_anti"
+    )
+    return lacks.groupBy("uid", "cell").agg(f.count(f.lit(1)).alias("deletes"))

@@ -1,0 +1,113 @@
+"""Exports of several cells: each message counts once, and copies are compared."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from glue_jobs import audit
+from glue_jobs.arguments import JobError
+from glue_jobs.exports import find_exports, gaps_between
+from glue_jobs.places import FolderPlace
+from tests.spark.cells import ACCOUNT, MINUTE_US, REGION, T0_US, Cell, Value, write_export
+
+ORDERS, FIFO, ALONE = "0" * 16, "f" * 16, "a" * 16
+CELLS = ("cell-1", "cell-2", "cell-3")
+MEMBERS = [("cell-1", 0, 1), ("cell-2", 4, 1), ("cell-3", 0, 1)]
+"""Of the group of both queues; cell-2 has joined anew."""
+S = 1_000_000
+END_US = T0_US + 10 * MINUTE_US
+
+
+def block(number: int) -> bytes:
+    return b"front." + number.to_bytes(4, "big")
+
+
+def whole() -> dict[str, Cell]:
+    """Three cells that have the same messages, the last deletes of which have got about."""
+    cells = {}
+    for name, incarnation, _full in MEMBERS:
+        cell = Cell()
+        attributes: dict[str, Value] = {"k": "q", "p": 0, "a": "{}"}
+        registry = f"Q|{ACCOUNT}|{REGION}"
+        cell.put(registry, b"orders", u=ORDERS, c="g3.00/first", **attributes)
+        cell.put(
+            registry, b"f.fifo", u=FIFO, c="g3.00", **attributes | {"a": '{"FifoQueue":"true"}'}
+        )
+        cell.put(registry, b"alone", u=ALONE, c="cell-3", **attributes)
+        cell.put("P|", b"g3.00", m=json.dumps(MEMBERS), e=4, s=T0_US, f=3)
+        cell.segment(ORDERS, block(1), 0, 3, T0_US)
+        cell.segment(ORDERS, block(1), 3, 2, T0_US + S)
+        cell.done(ORDERS, block(1), {0, 1})
+        cell.slot(FIFO, 7, 7, 0, 2, T0_US + S)
+        cell.done(FIFO, (7).to_bytes(8, "big"), {1})
+        if incarnation:
+            its = {(f"{key[0]}@{incarnation}", key[1]): item for key, item in cell.items.items()}
+            # What it had before it joined anew is no copy.
+            cell = Cell(its)
+            cell.segment(ORDERS, block(9), 0, 5, T0_US)
+        cell.put("M|cells", b"\0", m=json.dumps(MEMBERS), e=2, s=T0_US, n=name, c="{}")
+        cells[name] = cell
+    cells["cell-3"].segment(ALONE, block(3), 0, 1, T0_US)
+    return cells
+
+
+def run(session: SparkSession, root: Path, cells: dict[str, Cell]) -> dict[str, Any]:
+    for number, (name, cell) in enumerate(cells.items()):
+        at_us = END_US + number * S
+        write_export(root / "exports", cell.lines(), at_us, cell=name, cells=CELLS)
+    options = {"exports": str(root / "exports"), "usage": "", "out": str(root / "out")}
+    return audit.run({**options, "table": ""}, session)
+
+
+def named(report: dict[str, Any]) -> set[tuple[str, str, str, int]]:
+    return {
+        (its["kind"], its["queue"] or "", its["message"] or "", its["count"])
+        for its in report["findings"]
+    }
+
+
+def test_each_message_of_a_group_counts_once(session: SparkSession, tmp_path: Path) -> None:
+    cells = whole()
+    # Too young to be everywhere, and what a member has removed when it came to it.
+    cells["cell-1"].segment(ORDERS, block(2), 0, 1, END_US - S)
+    its_time = {"t": T0_US, "s": T0_US, "u": 1, "y": 1}
+    cells["cell-3"].trace(ORDERS, T0_US + 5 * S, block(1), "x", i=0, n=5, **its_time)
+    for key in [key for key in cells["cell-3"].items if key[0].startswith(f"B|{ORDERS}")]:
+        del cells["cell-3"].items[key]
+    report = run(session, tmp_path, cells)
+    assert named(report) == set()
+    counted = {row["queue"]: (row["sent"], row["deleted"]) for row in report["conservation"]}
+    assert counted == {"orders": (6, 2), "f.fifo": (2, 1), "alone": (1, 0)}
+
+
+def test_copies_that_are_not_alike_are_named(session: SparkSession, tmp_path: Path) -> None:
+    cells = whole()
+    del cells["cell-3"].items[cells["cell-3"].segment(ORDERS, block(1), 3, 2, T0_US + S)]
+    only = cells["cell-1"].segment(ORDERS, block(5), 0, 4, T0_US + 3 * S)
+    cells["cell-3"].slot(FIFO, 7, 7, 0, 1, T0_US + S)
+    cells["cell-1"].done(ORDERS, block(1), {0, 1, 2, 3})
+    del cells["cell-2"].items["M|cells", b"\0"]
+    report = run(session, tmp_path, cells)
+    first, second = f"block {block(1).hex()} index ", f"block {only[1][8:18].hex()} index 0"
+    assert named(report) == {
+        ("copy_lacks", "orders", f"{first}3", 2),
+        ("copy_lacks", "orders", second, 8),
+        ("copies_differ", "f.fifo", f"block {(7).to_bytes(8, 'big').hex()} index 0", 1),
+        ("copy_behind", "orders", "", 2),
+        # The copy that counts, cell-3's, has one message where two were.
+        ("deleted_and_never_seen", "f.fifo", f"block {(7).to_bytes(8, 'big').hex()} index 1", 1),
+    }
+    behind = [its["detail"] for its in report["findings"] if its["kind"] == "copy_behind"]
+    assert sorted(detail.split()[0] for detail in behind) == ["cell-2", "cell-3"]
+
+
+def test_cells_without_an_export_are_named(tmp_path: Path) -> None:
+    write_export(tmp_path, [], T0_US, cell="cell-1", cells=CELLS)
+    exports, _refused, _strays = find_exports(FolderPlace(tmp_path))
+    gaps = gaps_between(audit.of_one_service(exports, ""))
+    assert gaps == ["there is no export of cell-2", "there is no export of cell-3"]
+    with pytest.raises(JobError, match="no full export"):
+        audit.of_one_service(exports, "arn:other")
