@@ -45,6 +45,9 @@ _JAVA: Final = "-XX:+UseParallelGC"
 _JAVA_LITTLE: Final = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
 
 MEMORY_DEFAULT: Final = "3g"
+OVERHEAD_MB: Final = 512
+"""MiB that Spark's processes may have beside the heap: Java's own, and Python's workers."""
+
 _JAVA_MIN: Final = 17
 _VERSION: Final = re.compile(r' version "(\d+)')
 _ROOT: Final = Path(__file__).parent.parent
@@ -87,6 +90,7 @@ def _local(memory: str, cores: str, java: str) -> dict[str, str]:
     return {
         "spark.master": f"local[{cores}]",
         "spark.driver.memory": memory,
+        "spark.driver.memoryOverhead": f"{OVERHEAD_MB}m",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"{java} -Dlog4j2.configurationFile={_LOG.as_uri()}",

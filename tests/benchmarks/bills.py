@@ -42,5 +42,7 @@ def _state(report: Report, name: str, its: dict[str, Any]) -> None:
         report.state(Fact(f"{name}: {engine}", millions, "million records/s"))
         report.state(Fact(f"{name}: {engine}, processors", its[engine]["cpu_s"], "s"))
         report.state(Fact(f"{name}: {engine}, memory", its[engine]["rss_mb_max"], "MB"))
+    of_setting = its["spark"]["rss_mb_max"] / its["spark_memory_mb_set"]
+    report.state(Fact(f"{name}: spark, memory to heap and overhead", of_setting, "times", 1.0))
     slower = its["spark"]["wall_s"] / its["duckdb"]["wall_s"]
     report.state(Fact(f"{name}: DuckDB to Spark", slower, "times", SLOWER_MAX))

@@ -28,14 +28,17 @@ from glue_jobs.arguments import JobError
 from glue_jobs.billing_run import BillingRun, Options
 from glue_jobs.price_book import PriceBook, book_for
 from glue_jobs.progress import Progress
-from glue_jobs.session import open_session
+from glue_jobs.session import OVERHEAD_MB, open_session
 from tests.spark.generator import PERIOD, Load, generate
 
 ROWS: Final = 20_000_000
 THREADS: Final = 2
-MEMORY: Final = "3g"
+MEMORY_MB: Final = 3 * 1024
+"""MiB of the heap."""
+
 _SAMPLE_S: Final = 0.2
 _MB: Final = 1_000_000
+_MIB: Final = 1 << 20
 
 
 @dataclass(slots=True)
@@ -92,7 +95,7 @@ def _of_each(ask: Callable[[Any], Any]) -> list[Any]:
 
 def by_spark(usage: Path, out: Path) -> tuple[Measured, Measured, Decimal]:
     """Usage and billing; statements and tables; the charges' sum."""
-    session = open_session("measure", memory=MEMORY, cores=str(THREADS))
+    session = open_session("measure", memory=f"{MEMORY_MB}m", cores=str(THREADS))
     options = Options(usage=str(usage), out=str(out), period=PERIOD)
     run = BillingRun(session, options, Progress("measure", _say))
     try:
@@ -183,6 +186,7 @@ def measure(rows: int, share: float, folder: Path) -> dict[str, Any]:
         "share_of_largest": share,
         "usd": str(ours),
         "spark": asdict(took),
+        "spark_memory_mb_set": round((MEMORY_MB + OVERHEAD_MB) * _MIB / _MB),
         "spark_statements_and_focus": asdict(bills_took),
         "duckdb": asdict(duckdb_took),
         "ratio_wall": round(duckdb_took.wall_s / took.wall_s, 3),
