@@ -31,6 +31,7 @@ from data_plane.replication.member_cell import StalePlacementError
 from data_plane.runtime.guard import Guard
 from data_plane.runtime.interrupting import Interrupting
 from data_plane.stored.bodies import BodyStore
+from data_plane.system import running_us
 
 BEAT_PERIOD_S: Final = 2.0
 WATCH_PERIOD_S: Final = 0.5
@@ -117,7 +118,7 @@ class Together:
         self._probes: set[asyncio.Task[None]] = set()
         self._shipping: dict[str, asyncio.Task[int]] = {}
         self._watched: dict[str, WatchedCell] = {}
-        self.known = CachedMap(self._read, clock, own)
+        self.known = CachedMap(self._read, clock, own, running_us)
         # Nobody waits for a member that was just given up: its group goes on without it.
         calls = Interrupting(lambda group: StalePlacementError(f"{group} has lost a member"))
         self.known.lost = calls.give_up

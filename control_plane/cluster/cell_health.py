@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from control_plane.cluster.observation import CellRecord, Observation, Options, Report
+from control_plane.cluster.observation import (
+    CellRecord,
+    Observation,
+    Options,
+    Report,
+    is_heard,
+)
 from control_plane.places.items import ACTIVE, FAILED, FULL, REMOVED
 
 _HALF: Final = 2
@@ -102,7 +108,7 @@ class Health:
         return [
             report
             for front_end in self.observation.front_ends
-            if self.now_us - front_end.heartbeat_us <= self.options.heartbeat_us_max
+            if is_heard(front_end.heartbeat_us, self.now_us, self.options)
             for report in front_end.reports
             if report.cell == cell
         ]

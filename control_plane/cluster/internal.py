@@ -95,7 +95,7 @@ def reconcile(observation: Observation, options: Options, health: Health) -> Ite
     gone = [
         one
         for one in observation.front_ends
-        if health.now_us - one.heartbeat_us >= options.gone_us and one.told_us is not None
+        if abs(health.now_us - one.heartbeat_us) >= options.gone_us and one.told_us is not None
     ]
     if gone and not health.down:
         oldest = sorted(gone, key=lambda one: one.heartbeat_us)[:FRONT_ENDS_MAX]

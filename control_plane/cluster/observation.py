@@ -147,6 +147,11 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     logs: tuple[Logs, ...] = ()
 
 
+def is_heard(heartbeat_us: int, now_us: int, options: Options) -> bool:
+    """Whether a heartbeat is of this moment. One of the future says nothing of the present."""
+    return abs(now_us - heartbeat_us) <= options.heartbeat_us_max
+
+
 def to_json(value: msgspec.Struct) -> Any:
     """As the state machine carries it."""
     return msgspec.to_builtins(value)

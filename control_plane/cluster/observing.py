@@ -13,6 +13,7 @@ from control_plane.cluster.observation import (
     Observation,
     Removal,
     Report,
+    is_heard,
 )
 from control_plane.core.fifo_generations import drained, may_split
 from control_plane.places.items import REMOVED, CellSeen, Heartbeat, StoredPlacement
@@ -98,10 +99,10 @@ async def _probe_all(
 ) -> tuple[Report, ...]:
     """Ask each cell; those that fail again and again, where no front end says what they do."""
     now_us = cluster.clock.now_us()
-    is_heard = any(
-        beat.cells and now_us - beat.time_us <= cluster.options.heartbeat_us_max for beat in beats
+    some_heard = any(
+        beat.cells and is_heard(beat.time_us, now_us, cluster.options) for beat in beats
     )
-    until_us = now_us if is_heard else now_us + cluster.options.down_after_us
+    until_us = now_us if some_heard else now_us + cluster.options.down_after_us
     names = [
         name
         for name, cell in known.cells.items()
@@ -138,7 +139,7 @@ async def _logs(cluster: Cluster, beats: Iterable[Heartbeat]) -> tuple[Logs, ...
     now_us = cluster.clock.now_us()
     rates: Counter[_FifoName] = Counter()
     for beat in beats:
-        if now_us - beat.time_us <= cluster.options.heartbeat_us_max:
+        if is_heard(beat.time_us, now_us, cluster.options):
             for one in beat.appends:
                 # A counter of rates: typeshed has counts in mind.
                 rates[one.account, one.region, one.name] += one.appends_per_s  # type: ignore[assignment]

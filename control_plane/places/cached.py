@@ -16,8 +16,9 @@ MAP_AGE_US_MAX: Final = 60_000_000
 
 
 class CachedMap:
-    """What `read` answered last, and can be believed. `own` is the registry's own placement.
+    """What `read` answered last, and can be believed.
 
+    `own` is the registry's own placement, `running_us` a clock that nobody sets, if there is one.
     `refused` says why the last answer was not taken, "" where it was; `refusals` counts those.
     `lost` is called with the name of a group that has lost a member.
     """
@@ -27,9 +28,12 @@ class CachedMap:
         read: Callable[[], Awaitable[PlaceMap]],
         clock: Clock,
         own: OwnPlacement | None = None,
+        running_us: Callable[[], int] | None = None,
     ) -> None:
         self._read = read
         self._clock = clock
+        self._running_us = running_us or clock.now_us
+        self._begun_us = 0
         self._own = own
         self._map = PlaceMap()
         self._is_reading = False
@@ -51,8 +55,12 @@ class CachedMap:
 
     @property
     def age_us(self) -> int:
-        """How long ago the map was read."""
-        return self._clock.now_us() - self._map.read_us
+        """How long ago the map was read; below 0 where the clock was set back behind that.
+
+        The longer of two times counts: a clock may be set back, another one stand still.
+        """
+        passed_us = self._clock.now_us() - self._map.read_us
+        return passed_us if passed_us < 0 else max(passed_us, self._running_us() - self._begun_us)
 
     def placement(self, group: str) -> Placement:
         """The group's placement. Raises StalePlacementError where none is known that is fresh."""
@@ -83,8 +91,9 @@ class CachedMap:
         if self._is_reading:
             return False
         self._is_reading = True
+        begun_us = self._running_us()
         try:
-            return self.take(await self._read())
+            return self.take(await self._read(), begun_us)
         finally:
             self._is_reading = False
 
@@ -105,8 +114,8 @@ class CachedMap:
         except CellUnavailableError:
             return False
 
-    def take(self, fresh: PlaceMap) -> bool:
-        """Go by this map, if it can be believed.
+    def take(self, fresh: PlaceMap, begun_us: int | None = None) -> bool:
+        """Go by this map, if it can be believed; `begun_us` is when it was asked for, None: now.
 
         An empty one is a mistake, and so is one that has lost more than half of the groups. Of each
         group the later epoch stays: a read may be overtaken by a write.
@@ -124,6 +133,7 @@ class CachedMap:
                 if held.placement.epoch > placements[group].placement.epoch:
                     placements[group] = held
             self._go_by(PlaceMap(placements, fresh.cells, fresh.read_us))
+            self._begun_us = self._running_us() if begun_us is None else begun_us
             self.refused = ""
             return True
         self.refusals += 1

@@ -16,7 +16,7 @@ from control_plane.registry_secret import UnreadableSecretError, read_or_make
 from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.health import PROBE
 from control_plane.serverless.logs import FunctionLog
-from control_plane.serverless.settings import CellTable, PREFIX, FunctionSettings, VariableError
+from control_plane.serverless.settings import PREFIX, CellTable, FunctionSettings, VariableError
 from control_plane.serverless.several import SeveralTables
 from control_plane.service import Ground, Service, ServiceSettings
 from data_plane.blobs import opening as blobs_opening

@@ -9,12 +9,14 @@ from control_plane.cluster.actions import (
     Admit,
     ChangeCell,
     Complete,
+    Reconcile,
     Release,
     Retire,
     Split,
     TakeOut,
     action_of,
 )
+from control_plane.cluster.internal import FRONT_ENDS_MAX
 from control_plane.cluster.observation import (
     CellRecord,
     FrontEnd,
@@ -115,6 +117,28 @@ def test_front_ends_decide_and_the_managers_probe_where_they_do_not() -> None:
     assert not takes_out(reached, not_reached, probe=answers("a"))
     # Those that are not heard any more have no say.
     assert takes_out(front_end(answers("a"), age_s=30), probe=fails("a"))
+    # Nor do those of the future: their clocks say nothing of the present.
+    assert takes_out(front_end(answers("a"), age_s=-30), probe=fails("a"))
+
+
+def test_copies_are_compared_for_front_ends_that_are_gone() -> None:
+    def reconciles(*ages_s: int, **others: Any) -> list[Any]:
+        front_ends = tuple(
+            FrontEnd(
+                f"f{n}", NOW_US - age_s * SECOND_US, (), told_us=NOW_US - 2 * age_s * SECOND_US
+            )
+            for n, age_s in enumerate(ages_s)
+        )
+        told = seen(group("g", "a", "b", "c"), front_ends=front_ends, **others)
+        return [one for one in planned(told) if isinstance(one, Reconcile)]
+
+    assert reconciles(0, 29) == []
+    (wanted,) = reconciles(0, 30, 50)
+    assert wanted.front_ends == {"f1": NOW_US - 30 * SECOND_US, "f2": NOW_US - 50 * SECOND_US}
+    assert wanted.since_us == NOW_US - 100 * SECOND_US
+    assert reconciles(0, 30, probes=(fails("a"),)) == []
+    (wanted,) = reconciles(*range(1_000, 1_000 + 2 * FRONT_ENDS_MAX))
+    assert len(wanted.front_ends) == FRONT_ENDS_MAX
 
 
 def test_no_group_falls_below_half_of_its_copies() -> None:

@@ -7,6 +7,7 @@ from control_plane.places.cached import MAP_AGE_US_MAX, CachedMap
 from control_plane.places.stored import PlaceMap
 from data_plane.ports import CellUnavailableError
 from data_plane.replication.member_cell import StalePlacementError
+from tests.unit.repeatable import HandClock
 
 from .conftest import Site, run
 
@@ -51,6 +52,28 @@ def test_nobody_goes_by_a_map_that_is_too_old(site: Site, known: CachedMap) -> N
         known.placement("g3.00")
     assert run(known.refresh)
     known.placement("g3.00")
+
+
+def test_a_clock_that_is_set_back_makes_no_map_younger(site: Site) -> None:
+    run(lambda: site.places.make_missing(["a", "b", "c"]))
+    running = HandClock()
+    known = CachedMap(site.places.read_all, site.clock, running_us=running.now_us)
+    assert run(known.refresh)
+    for clock in (running, site.clock):
+        clock.advance(50)
+    site.clock.advance(-40)
+    known.placement("g3.00")
+    running.advance(11)
+    with pytest.raises(StalePlacementError, match="61 s old"):
+        known.placement("g3.00")
+    assert run(known.refresh)
+    site.clock.advance(-1)
+    with pytest.raises(StalePlacementError):
+        known.placement("g3.00")
+    assert run(known.refresh)
+    site.clock.advance(61)  # as after a time in which the process, and its other clock, stood still
+    with pytest.raises(StalePlacementError):
+        known.placement("g3.00")
 
 
 def test_an_empty_map_is_refused(site: Site, known: CachedMap) -> None:
