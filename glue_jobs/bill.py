@@ -16,6 +16,7 @@ from typing import Final
 from glue_jobs.arguments import Argument, JobError, read
 from glue_jobs.billing_run import BillingRun, Options, Summary
 from glue_jobs.invoicing import next_period, period_of
+from glue_jobs.places import is_missing
 from glue_jobs.progress import Progress
 from glue_jobs.session import MEMORY_DEFAULT, open_session
 
@@ -39,6 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         given = read(ARGUMENTS, sys.argv[1:] if argv is None else argv)
         given["period"] = period_of(_named_period(given["period"]))
         options = Options.of(given)
+        if is_missing(options.usage):
+            raise JobError(
+                f"usage: there is no folder {options.usage}; `tidegate serve` writes its usage to"
+                " data/usage, or where its --data or --usage say"
+            )
         progress = Progress("bill", _say)
         progress.step("starting Spark")
         session = open_session("tidegate-bill", memory=given["memory"])

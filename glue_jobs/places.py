@@ -52,6 +52,11 @@ def place_of(url: str) -> Place:
     return FolderPlace(Path(url).absolute())
 
 
+def is_missing(url: str) -> bool:
+    """Whether this names a folder that is not there. A prefix in a bucket needs no making."""
+    return not url.startswith(_S3) and not Path(url).is_dir()
+
+
 def read_url(url: str) -> bytes:
     """An object's content, by where it is: a path, or `s3://bucket/key`. Raises as `read` does."""
     folder, slash, name = url.rpartition("/")

@@ -33,18 +33,32 @@ _JOB: Final = "glue_jobs.bill"
     metavar="YYYY-MM",
     help="Month to bill, UTC.",
 )
-@click.option("--account", default="", metavar="ID", help="Say only this account's invoice.")
 @click.option(
-    "--accounts", default="", metavar="FILE", help="Accounts; usage of any other is an error."
+    "--account",
+    default="",
+    metavar="ID",
+    show_default="all",
+    help="Say only this account's invoice.",
+)
+@click.option(
+    "--accounts",
+    default="",
+    metavar="FILE",
+    show_default="none: every account is billed by its id",
+    help="Names of accounts, and their fair queues; usage of any other account is an error.",
 )
 @click.option(
     "--prices",
     default="",
     metavar="PLACE",
     show_default="Amazon SQS's of us-east-1",
-    help="A price book, or a folder of them.",
+    help="A price book (JSON), or a folder of them.",
 )
-@click.option("--close", is_flag=True, help="The month is over: its invoices hold for good.")
+@click.option(
+    "--close",
+    is_flag=True,
+    help="The month is over: its invoices hold; what comes later is corrected in the next.",
+)
 @click.option("--memory", default="3g", metavar="SIZE", help="Heap of Spark.")
 @click.option(
     "--python",
