@@ -55,6 +55,8 @@ def build(
         )
         for further in stage.further_regions
     }
+    for cell in cells.values():
+        service.add_dependency(cell, "Functions place queues in it as soon as they know of it.")
     names = None
     if stage.names.hosts and service.rest is not None:
         names = NamesStack(app, f"{prefix}-names", stage, service.rest.api, env=here)

@@ -79,7 +79,7 @@ class ClusterStack(cdk.Stack):
             assumed_by=iam.ServicePrincipal("events.amazonaws.com"),
             inline_policies=_may("states:StartExecution", self.machine.state_machine_arn),
         )
-        cells = {"cells": True} if stage.state.cells else {}
+        cells = {"cells": True} if stage.state.cells or stage.further_regions else {}
         often = {"tasks": OFTEN, **cells}
         self._schedule("Often", often, _rate(stage.cluster.period_minutes, "minute"))
         self._schedule("Seldom", {"tasks": SELDOM}, _rate(stage.cluster.sweep_hours, "hour"))

@@ -16,6 +16,7 @@ STAGES: Final = Path(__file__).parent / "stages"
 RUNTIMES: Final = {"python3.11": (3, 11), "python3.12": (3, 12), "python3.13": (3, 13)}
 ARCHITECTURES: Final = ("arm64", "x86_64")
 LOG_LEVELS: Final = ("error", "warning", "info")
+CACHE_LAYOUTS: Final = ("sharded", "whole-copy")
 LOG_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 3653)
 """For how long CloudWatch can keep logs."""
 
@@ -24,6 +25,7 @@ _ACCOUNT: Final = re.compile(r"[0-9]{12}")
 _REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]")
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _KEY: Final = re.compile(r"arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+")
+_NODE: Final = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 _ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?")
 _BASE_URL: Final = re.compile(_ORIGIN.pattern + r"(/[A-Za-z0-9_~.-]+)*")
 _TOPIC: Final = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]+")
@@ -90,6 +92,7 @@ class ServiceOptions:
     seconds at the latest. `queue_keys` are ARNs of the KMS keys that queues may name. `endpoint` is
     where an emulator serves AWS's APIs ("": AWS). With `gateway_account_role` the stack gives API
     Gateway the right to write logs, a setting of the account in the region, which may have it.
+    `metadata_cache` names nodes that speak memcached's protocol, which functions reach as they are.
     """
 
     rest_api: bool = True
@@ -109,8 +112,14 @@ class ServiceOptions:
     queue_keys: tuple[str, ...] = ()
     endpoint: str = ""
     gateway_account_role: bool = True
+    metadata_cache: tuple[str, ...] = ()
+    metadata_cache_layout: str = "sharded"
 
     def __post_init__(self) -> None:
+        for node in self.metadata_cache:
+            _match("metadata_cache", node, _NODE, "not of the form host[:port]")
+        _once("metadata_cache", list(self.metadata_cache))
+        _one_of("metadata_cache_layout", self.metadata_cache_layout, CACHE_LAYOUTS)
         if not self.rest_api and not self.function_url:
             raise OptionError("rest_api", "without it there must be a function_url")
         _one_of("runtime", self.runtime, tuple(RUNTIMES))

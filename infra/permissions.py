@@ -22,7 +22,10 @@ def use_cell(state: StateStack, queue_keys: Sequence[str]) -> list[iam.PolicySta
                 "dynamodb:Query",
                 "dynamodb:UpdateItem",
             ],
-            resources=[table.attr_arn for table in (state.cell.table, *state.further)],
+            resources=[
+                *(table.attr_arn for table in (state.cell.table, *state.further)),
+                *state.elsewhere_arns,
+            ],
         ),
         iam.PolicyStatement(
             sid="Bodies",

@@ -207,15 +207,28 @@ class ServiceStack(cdk.Stack):
             "TIDEGATE_KMS_KEY": state.master_key.key_arn,
             "TIDEGATE_ACCOUNT": self._stage.service.operator,
             **self._cells(),
+            **self._metadata_cache(),
         }
 
     def _cells(self) -> dict[str, str]:
-        """The further ones."""
-        if not self._state.further:
+        """The further ones, those in other regions by the regions' names."""
+        stage = self._stage
+        here = [table.ref for table in self._state.further]
+        elsewhere = [f"{one}={one}/{stage.state.table}" for one in stage.further_regions]
+        if not here and not elsewhere:
             return {}
         return {
-            "TIDEGATE_CELLS": ",".join(table.ref for table in self._state.further),
+            "TIDEGATE_CELLS": ",".join([*here, *elsewhere]),
             "TIDEGATE_GRACE_S": str(self._stage.cluster.grace_s),
+        }
+
+    def _metadata_cache(self) -> dict[str, str]:
+        service = self._stage.service
+        if not service.metadata_cache:
+            return {}
+        return {
+            "TIDEGATE_METADATA_CACHE": ",".join(service.metadata_cache),
+            "TIDEGATE_METADATA_CACHE_LAYOUT": service.metadata_cache_layout,
         }
 
     def _everywhere(self) -> dict[str, str]:

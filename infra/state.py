@@ -53,6 +53,16 @@ class StateStack(cdk.Stack):
             _table(self, options.state, name, f"{TABLE}{number}")
             for number, name in enumerate(options.state.cells, 2)
         ]
+        # Stacks of other regions cannot be referred to; what they make has names.
+        self.elsewhere_arns = [
+            self.format_arn(
+                service="dynamodb",
+                region=region,
+                resource="table",
+                resource_name=options.state.table,
+            )
+            for region in options.further_regions
+        ]
         self.usage = _bucket(self, "Usage", USAGE, options.state, versioned=True)
         self.usage.add_lifecycle_rule(
             prefix=f"{USAGE_PREFIX}/",

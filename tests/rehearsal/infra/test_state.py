@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from data_plane.dynamodb.tables import cell_table, time_to_live
-from infra.options import StageOptions, StateOptions
+from infra.options import ServiceOptions, StageOptions, StateOptions
 from tests.rehearsal.infra.synthesis import (
     EVERYTHING,
     Template,
@@ -149,14 +149,39 @@ def test_further_cells_are_tables_like_the_first_which_all_functions_use() -> No
     assert task["TIDEGATE_GRACE_S"] == "600"
 
 
-def test_the_manager_looks_after_cells_where_there_are_several() -> None:
-    def inputs(stage: StageOptions) -> list[dict[str, Any]]:
-        rules = of_type(templates(stage)["cluster"], "AWS::Events::Rule").values()
-        targets = [target for rule in rules for target in rule["Properties"]["Targets"]]
-        return [json.loads(target["Input"]) for target in targets]
+def _inputs(stage: StageOptions) -> list[dict[str, Any]]:
+    rules = of_type(templates(stage)["cluster"], "AWS::Events::Rule").values()
+    targets = [target for rule in rules for target in rule["Properties"]["Targets"]]
+    return [json.loads(target["Input"]) for target in targets]
 
+
+def test_cells_of_further_regions_are_used_by_all_functions_by_the_names_of_these() -> None:
+    stage = StageOptions(
+        "s",
+        region="eu-west-1",
+        further_regions=("us-east-1",),
+        state=StateOptions(cells=("second",)),
+        service=ServiceOptions(metadata_cache=("cache-1:11211", "cache-2")),
+    )
+    service = templates(stage)["service"]
+    for handler in ("app.app", "app.task"):
+        told = functions(service)[handler]["Environment"]["Variables"]
+        assert ",us-east-1=us-east-1/tidegate" in text(told["TIDEGATE_CELLS"])
+        assert told["TIDEGATE_METADATA_CACHE"] == "cache-1:11211,cache-2"
+        assert told["TIDEGATE_METADATA_CACHE_LAYOUT"] == "sharded"
+    for _, one in statements(service):
+        if one.get("Sid") == "Items":
+            assert len(one["Resource"]) == 3
+            assert ":dynamodb:us-east-1:" in text(one["Resource"][-1])
+            assert ":table/tidegate" in text(one["Resource"][-1])
+    assert "CellTable" in templates(stage)["cell-us-east-1"]["Resources"]
+    alone = StageOptions("s", region="eu-west-1", further_regions=("us-east-1",))
+    assert any(one.get("cells") for one in _inputs(alone))
+
+
+def test_the_manager_looks_after_cells_where_there_are_several() -> None:
     several = StageOptions("s", state=StateOptions(cells=("second", "third")))
-    assert [one for one in inputs(several) if "cells" in one] == [
+    assert [one for one in _inputs(several) if "cells" in one] == [
         {"tasks": ["move_messages", "sweep_dropped"], "cells": True}
     ]
-    assert not [one for one in inputs(StageOptions("s")) if "cells" in one]
+    assert not [one for one in _inputs(StageOptions("s")) if "cells" in one]
