@@ -6,6 +6,8 @@ from typing import Any, Final
 import aws_cdk as cdk
 from aws_cdk import aws_glue as glue
 
+from infra.audit_tables import AUDIT_TABLES, AUDITS
+from infra.audits import Audits
 from infra.bill_tables import PARTITIONS, TABLES
 from infra.bills import Bills
 from infra.options import StageOptions
@@ -70,6 +72,9 @@ class AnalyticsStack(cdk.Stack):
         if stage.analytics.bills:
             self.bills = Bills(self, "Bills", stage, state, USAGE_PREFIX)
             self._add_tables(name, f"s3://{state.usage.bucket_name}/{BILLS_PREFIX}")
+        if stage.analytics.audits:
+            self.audits = Audits(self, "Audits", stage, state, USAGE_PREFIX)
+            self._add_audit_tables(name, f"s3://{state.usage.bucket_name}/{BILLS_PREFIX}")
 
     def _add_tables(self, database: str, place: str) -> None:
         for table in TABLES:
@@ -79,6 +84,17 @@ class AnalyticsStack(cdk.Stack):
                 catalog_id=cdk.Aws.ACCOUNT_ID,
                 database_name=database,
                 table_input=_bill_table(table, place),
+            )
+            made.node.add_dependency(self.catalog)
+
+    def _add_audit_tables(self, database: str, place: str) -> None:
+        for table, columns in AUDIT_TABLES.items():
+            made = glue.CfnTable(
+                self,
+                f"TableAudit{table.title()}",
+                catalog_id=cdk.Aws.ACCOUNT_ID,
+                database_name=database,
+                table_input=_audit_table(table, columns, f"{place}/{AUDITS}"),
             )
             made.node.add_dependency(self.catalog)
 
@@ -124,6 +140,32 @@ def _bill_table(name: str, place: str) -> glue.CfnTable.TableInputProperty:
         },
         partition_keys=_columns(PARTITIONS),
         storage_descriptor=_parquet(f"{place}/{path.partition('/')[0]}/", columns),
+    )
+
+
+def _audit_table(name: str, columns: Sequence[str], place: str) -> glue.CfnTable.TableInputProperty:
+    """Of the rows of one audit: a query names it by the moment that it is of."""
+    return glue.CfnTable.TableInputProperty(
+        name=f"audit_{name}",
+        description="What the job `audit` found: docs/audit.md",
+        table_type="EXTERNAL_TABLE",
+        parameters={
+            "classification": "csv",
+            "skip.header.line.count": "1",
+            "projection.enabled": "true",
+            "projection.moment.type": "injected",
+            "storage.location.template": f"{place}/${{moment}}/{name}",
+        },
+        partition_keys=_columns([("moment", "string")]),
+        storage_descriptor=glue.CfnTable.StorageDescriptorProperty(
+            location=f"{place}/",
+            columns=_columns([(column, "string") for column in columns]),
+            input_format="org.apache.hadoop.mapred.TextInputFormat",
+            output_format="org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
+            serde_info=glue.CfnTable.SerdeInfoProperty(
+                serialization_library="org.apache.hadoop.hive.serde2.OpenCSVSerde"
+            ),
+        ),
     )
 
 

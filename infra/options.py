@@ -296,15 +296,19 @@ class NamesOptions:
 
 @dataclass(frozen=True, slots=True)
 class AnalyticsOptions:
-    """Bills, made by a Spark job that Glue runs, if there are to be `bills`.
+    """Bills and audits, made by Spark jobs that Glue runs, if there are to be `bills`, or `audits`.
 
     Every `every_hours` hours the present month is billed with `workers` (G.1X), and each day the
     month before, which becomes final on the `close_day` of the month. What comes later is corrected
     for `late_periods` months. `accounts` and `prices` are names of objects below `bills/` in the
     bucket of usage ("": every account, Tidegate's own prices).
+
+    With `audits` tables are exported every hour and audited each day, and what is kept is chained
+    by a digest every hour.
     """
 
     bills: bool = False
+    audits: bool = False
     every_hours: int = 1
     workers: int = 2
     timeout_minutes: int = 120

@@ -21,7 +21,11 @@ BODIES: Final = "BodiesBucket"
 USAGE: Final = "UsageBucket"
 USAGE_PREFIX: Final = "usage"
 BILLS_PREFIX: Final = "bills"
-"""Folders of that bucket; bills are kept for good."""
+EXPORTS_PREFIX: Final = "exports"
+"""Folders of that bucket; bills, audits and digests are kept for good."""
+
+EXPORTS_DAYS: Final = 28
+"""For so long exports of tables are kept: there is a full one each week."""
 
 MASTER_KEY: Final = "MasterKey"
 MASTER_KEY_ALIAS: Final = "MasterKeyAlias"
@@ -68,6 +72,11 @@ class StateStack(cdk.Stack):
             prefix=f"{USAGE_PREFIX}/",
             expiration=cdk.Duration.days(options.state.usage_days),
             noncurrent_version_expiration=cdk.Duration.days(options.state.usage_days),
+        )
+        self.usage.add_lifecycle_rule(
+            prefix=f"{EXPORTS_PREFIX}/",
+            expiration=cdk.Duration.days(EXPORTS_DAYS),
+            noncurrent_version_expiration=cdk.Duration.days(1),
         )
         # Exported under names of their own, by which reasons for rights can name them.
         self.bodies_arn = self.export_value(self.cell.bodies.bucket_arn, name=f"{id}-bodies")

@@ -15,7 +15,6 @@ from tests.rehearsal.infra.synthesis import (
     find_node,
     listed,
     of_type,
-    only,
     statements,
     templates,
     text,
@@ -29,7 +28,18 @@ def analytics() -> Template:
 
 
 def job() -> Template:
-    return only(analytics(), "AWS::Glue::Job")
+    (found,) = (
+        one["Properties"]
+        for one in of_type(analytics(), "AWS::Glue::Job").values()
+        if one["Properties"]["Name"].endswith("-bill")
+    )
+    properties: Template = found
+    return properties
+
+
+def triggers() -> list[Template]:
+    found = (one["Properties"] for one in of_type(analytics(), "AWS::Glue::Trigger").values())
+    return [its for its in found if "-bill-" in its["Name"]]
 
 
 def arguments_of_the_job() -> set[str]:
@@ -47,10 +57,7 @@ def test_a_stage_has_no_job_unless_it_asks_for_bills() -> None:
 
 def test_the_job_is_told_what_it_takes() -> None:
     told = job()["DefaultArguments"]
-    triggered = [
-        trigger["Properties"]["Actions"][0]["Arguments"]
-        for trigger in of_type(analytics(), "AWS::Glue::Trigger").values()
-    ]
+    triggered = [trigger["Actions"][0]["Arguments"] for trigger in triggers()]
     given = {name.removeprefix("--") for its in (told, *triggered) for name in its}
     of_glue = {
         *("additional-python-modules", "extra-py-files", "enable-metrics"),
@@ -64,10 +71,7 @@ def test_the_job_is_told_what_it_takes() -> None:
 
 
 def test_months_are_billed_every_hour_until_they_are_closed() -> None:
-    when = {
-        trigger["Properties"]["Schedule"]: trigger["Properties"]["Actions"][0]["Arguments"]
-        for trigger in of_type(analytics(), "AWS::Glue::Trigger").values()
-    }
+    when = {trigger["Schedule"]: trigger["Actions"][0]["Arguments"] for trigger in triggers()}
     assert when == {
         "cron(15 * * * ? *)": {"--period": "current"},
         "cron(40 2 1-4 * ? *)": {"--period": "previous"},
@@ -79,7 +83,8 @@ def test_months_are_billed_every_hour_until_they_are_closed() -> None:
 def test_the_job_reads_usage_and_writes_bills_alone() -> None:
     rights = {
         statement["Sid"]: (set(listed(statement["Action"])), text(statement["Resource"]))
-        for _, statement in statements(analytics())
+        for name, statement in statements(analytics())
+        if name.startswith("Bills")
     }
     assert rights["Usage"][0] == {"s3:GetObject"}
     assert "/usage/*" in rights["Usage"][1]
@@ -94,7 +99,7 @@ def test_bills_outlive_usage_records() -> None:
     expiring = [
         rule for rule in bucket["LifecycleConfiguration"]["Rules"] if "ExpirationInDays" in rule
     ]
-    assert [rule["Prefix"] for rule in expiring] == ["usage/"]
+    assert {rule["Prefix"] for rule in expiring} == {"usage/", "exports/"}
 
 
 def test_tables_have_the_columns_of_bills() -> None:
@@ -112,7 +117,7 @@ def test_the_modules_are_all_of_the_jobs_and_nothing_else(tmp_path: Path) -> Non
     find_node()
     import aws_cdk as cdk  # noqa: PLC0415 - it starts Node
 
-    from infra.bills import modules  # noqa: PLC0415 - as above
+    from infra.spark_jobs import modules  # noqa: PLC0415 - as above
 
     app = cdk.App(outdir=str(tmp_path))
     modules(cdk.Stack(app, "modules"))
