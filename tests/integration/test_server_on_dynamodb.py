@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 from moto.server import ThreadedMotoServer
+from pyarrow import parquet
 
+from tests.integration.metered_client import Books, MeteredClient, Send
 from tests.integration.server_process import ServerProcess, free_port, run_command
 
 _NUMBERS = count()
@@ -140,3 +142,37 @@ def assert_one_line(ended: subprocess.CompletedProcess[str], code: int, line: st
     assert ended.returncode == code
     assert len(said) == 1
     assert said[0].startswith(line)
+
+
+def test_sends_are_in_records_by_what_is_stored_and_repeated_ones_by_their_answers(
+    on_dynamodb: ServerProcess,
+) -> None:
+    server = on_dynamodb
+    client = MeteredClient(server.port, "111122223333", Books())
+    for url in (client.create("orders"), client.create("orders.fifo")):
+        for sizes in ([1], [70_000, 9]):
+            send = Send(url, sizes, batch=len(sizes) > 1)
+            send.attempt(client)
+            send.repeat(client)
+    client.close()
+    assert server.stop() == 0
+    usage = server.data / "usage"
+    marks = [json.loads(path.read_bytes()) for path in (usage / "writers").glob("*.json")]
+    assert [(mark["closed"], len(mark["desks"].split())) for mark in marks] == [(True, 2)]
+    rows = [
+        row
+        for path in (usage / "records").rglob("*.parquet")
+        for row in parquet.read_table(path, partitioning=None).to_pylist()
+        if row["operation"].startswith("Send")
+    ]
+    names = ("queue", "operation", "requests", "units", "messages", "bytes")
+    stored = [row for row in rows if row["messages"]]
+    assert {row["writer"] for row in stored}.isdisjoint(mark["writer"] for mark in marks)
+    assert sorted(tuple(row[name] for name in names) for row in stored) == [
+        (queue, *told)
+        for queue in ("orders", "orders.fifo")
+        for told in (("SendMessage", 1, 1, 1, 1), ("SendMessageBatch", 1, 2, 2, 70_009))
+    ]
+    repeated = [row for row in rows if not row["messages"]]
+    assert {row["writer"] for row in repeated} == {marks[0]["writer"]}
+    assert (sum(r["requests"] for r in repeated), sum(r["units"] for r in repeated)) == (4, 6)
