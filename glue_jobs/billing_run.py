@@ -15,7 +15,16 @@ from glue_jobs.arguments import JobError
 from glue_jobs.focus import KEYS as FOCUS_KEYS
 from glue_jobs.focus import focus
 from glue_jobs.identities import Gap, Reached
-from glue_jobs.inputs import Inputs, files_of, listing_of, look_at, put_aside, read_reached
+from glue_jobs.inputs import (
+    Inputs,
+    files_of,
+    listing_of,
+    look_at,
+    manifest_of,
+    put_aside,
+    read_reached,
+    recognised,
+)
 from glue_jobs.outputs import (
     Pointer,
     Written,
@@ -32,6 +41,7 @@ from glue_jobs.progress import Progress
 from glue_jobs.statement_pages import Page, put_statements
 
 _RUN_CHARS: Final = 16
+_MANIFEST: Final = "inputs.json"
 _CLOSE: Final = {"yes": True, "no": False}
 _SAID_MAX: Final = 20
 
@@ -114,11 +124,30 @@ class BillingRun:
         if before is not None and before.closed:
             self._progress.step(f"{self._period} is closed: run {before.run} stands")
             return self._summary(before)
+        if before is not None and self._is_made_already(before):
+            self._progress.step(f"nothing is new in {self._period}: run {before.run} stands")
+            return self._summary(before)
         found, lines = self.usage_and_charges()
         pages = self.write_bills(found, lines)
         self._files += put_aside(found.inputs, self._usage, self._out)
         said = self._said(found, pages)
         return self._summary(point(self._out, self._period, said, self._files))
+
+    def _is_made_already(self, before: Pointer) -> bool:
+        """Whether the last run was made from just what there is now, and its files are there."""
+        manifest = f"usage_hourly/period={self._period}/run={before.run}/{_MANIFEST}"
+        try:
+            inputs = recognised(self._usage, self._period, self._out.read(manifest))
+        except FileNotFoundError:
+            return False
+        if inputs is None:
+            return False
+        closed = [its for its in pointers(self._out) if its.closed]
+        self._check_order(closed)
+        self._late = self._late_of(closed)
+        there = {found.name: found.bytes for found in self._out.list("")}
+        is_whole = all(there.get(its["name"]) == its["bytes"] for its in before.said["files"])
+        return is_whole and self._name(inputs) == before.run
 
     def usage_and_charges(self) -> tuple[RolledUp, DataFrame]:
         """Add up the period's records, and rate them: hourly usage, and lines of invoices."""
@@ -194,6 +223,7 @@ class BillingRun:
         hourly, differing = self._hourly(inputs)
         folder = self._folder("usage_hourly")
         self._files += write_table(hourly, self._out, folder, usage.KEYS)
+        self._put(f"{folder}/{_MANIFEST}", manifest_of(inputs))
         self._put(f"{folder}/writers.json", canonical(inputs.reached()) + b"\n")
         read = self._read(folder, hourly)
         used = self._check_accounts(read)

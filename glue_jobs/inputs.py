@@ -3,6 +3,7 @@
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -23,6 +24,7 @@ from glue_jobs.usage import Range, read_records
 
 _QUARANTINE: Final = "quarantine"
 _SLICES_PER_CORE: Final = 4
+_READERS: Final = 8
 _MINUTES_PER_HOUR: Final = 60
 
 
@@ -130,6 +132,34 @@ def listing_of(files: Iterable[Found]) -> str:
     return sha256(canonical([[its.name, its.bytes] for its in files])).hexdigest()
 
 
+def manifest_of(inputs: Inputs) -> bytes:
+    """The files that were screened: names, sizes, hashes, and why some are put aside."""
+    files = [[file.name, file.bytes, file.sha256, file.reason] for file in inputs.files]
+    return canonical(files) + b"\n"
+
+
+def recognised(place: Place, period: str, manifest: bytes) -> Inputs | None:
+    """A period's files as they were screened before, without the runs of their records.
+
+    None: they are others, or one of them has other bytes than it had then.
+    """
+    files = [Screened(its[0], its[1], its[2], reason=its[3]) for its in json.loads(manifest)]
+    if [(its.name, its.bytes) for its in files] != [
+        (its.name, its.bytes) for its in files_of(place, period)
+    ]:
+        return None
+    with ThreadPoolExecutor(_READERS) as readers:
+        if not all(readers.map(lambda its: _is_as_it_was(place, its), files)):
+            return None
+    marks, bad_marks = _marks(place)
+    return Inputs(period, files, marks, bad_marks, _malformed_lines(place, period))
+
+
+def _is_as_it_was(place: Place, file: Screened) -> bool:
+    # What has no name of records was put aside unread.
+    return not file.sha256 or sha256(place.read(file.name)).hexdigest() == file.sha256
+
+
 def look_at(session: SparkSession, place: Place, period: str) -> Inputs:
     """Screen a period's files, on executors. Raises JobError for records of a newer schema."""
     found = files_of(place, period)
@@ -142,11 +172,14 @@ def look_at(session: SparkSession, place: Place, period: str) -> Inputs:
         if file.newer:
             raise JobError(f"{file.name}: records of schema {file.newer}; these jobs read {SCHEMA}")
     marks, bad_marks = _marks(place)
-    malformed = sum(
-        place.read(its.name).count(b"\n") for its in place.list(f"{MALFORMED}date={period}-")
-    )
     redundant = _redundant(session, place, [file for file in files if not file.reason])
+    malformed = _malformed_lines(place, period)
     return Inputs(period, files, marks, bad_marks, malformed, redundant)
+
+
+def _malformed_lines(place: Place, period: str) -> int:
+    found = place.list(f"{MALFORMED}date={period}-")
+    return sum(place.read(its.name).count(b"\n") for its in found)
 
 
 def _redundant(session: SparkSession, place: Place, files: Sequence[Screened]) -> frozenset[str]:

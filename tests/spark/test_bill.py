@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from glue_jobs import billing_run
 from glue_jobs.arguments import JobError
 from glue_jobs.billing_run import BillingRun, Options, Summary
 from glue_jobs.progress import Progress
@@ -70,6 +71,39 @@ def bytes_of(out: Path, tables: tuple[str, ...]) -> Mapping[str, bytes]:
 
 
 WRITTEN = ("usage_hourly", "rated", "invoices", "focus", "statements")
+
+
+def test_what_was_made_already_is_not_made_again(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, out = tmp_path / "usage", tmp_path / "bills"
+    put_records(place, some_records())
+    (place / "records" / f"date={PERIOD}-03").mkdir(parents=True, exist_ok=True)
+    (place / "records" / f"date={PERIOD}-03" / "notes.txt").write_text("mine")
+    first = bill(session, place, out)
+    made = bytes_of(out, ("",))
+
+    def screened(*_: object) -> Any:
+        raise AssertionError("files are looked at")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(billing_run, "look_at", screened)
+        assert bill(session, place, out) == first
+        assert bytes_of(out, ("",)) == made
+        # Whatever is not as it was: a file of records, one more of them, one that was written.
+        path = next((place / "records").rglob("*.parquet"))
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + b"?")
+        with pytest.raises(AssertionError, match="are looked at"):
+            bill(session, place, out)
+        path.write_bytes(content)
+        put_mark(place, A, records=34)
+        with pytest.raises(AssertionError, match="are looked at"):
+            bill(session, place, out)
+        (place / "writers" / f"{A}.json").unlink()
+        next((out / "statements").rglob("*.html")).unlink()
+        with pytest.raises(AssertionError, match="are looked at"):
+            bill(session, place, out)
 
 
 def test_copies_order_and_grouping_change_no_byte(session: SparkSession, tmp_path: Path) -> None:
