@@ -34,6 +34,7 @@ KEPT_S: Final = 30 * 24 * 3600
 SUMS_MAX: Final = 100_000
 """Sums that wait for the usage place; beyond, the oldest are left to be read later."""
 
+FORGOTTEN_MAX: Final = 200
 _PAGE: Final = 500
 _BETWEEN: Final = b"|"
 _STILL_OPEN: Final = 2
@@ -158,7 +159,8 @@ class SentRecords:
         if any(desk.minutes for desk in self._desks):
             await self._tell(now_us)  # Others go on from there.
         else:
-            await self._stores.control.delete(Key(PARTITION, self._name))
+            # What is left of many is left to its time: a stop does not wait for it.
+            await self._forget(self._name, list(self._announced)[:FORGOTTEN_MAX])
 
     def _complete_to(self, minute: int) -> int:
         """The minute before which all of this server's is recorded."""
@@ -222,7 +224,13 @@ class SentRecords:
         await self._put(over)
         if len(over) == len(found):
             # Else it goes on sending, and is not heard of: it sees to the rest.
-            await self._stores.control.delete(Key(PARTITION, server.name))
+            await self._forget(server.name, [queue.uid for queue in server.queues])
+
+    async def _forget(self, server: bytes, uids: Collection[str]) -> None:
+        """Remove what was noted of a server, itself first: what is left then means nothing."""
+        names = [server, *(server + _BETWEEN + uid.encode() for uid in uids)]
+        for name in names:
+            await self._stores.control.delete(Key(PARTITION, name))
 
     async def _silent(self, now_us: int) -> list[_Server]:
         items: list[Item] = []
