@@ -138,11 +138,11 @@ class SentRecords:
         minute = now_us // US_PER_MINUTE
         try:
             await self._write_own(minute - _STILL_OPEN + 1, settled=minute - MINUTES_SETTLED)
-            await self._write_left(now_us)
         finally:
             self._bound()
         if self._put_us:
             await self._tell(now_us)
+        await self._write_left(now_us)
         if self._others_done:
             for desk in self._desks:
                 desk.recorded(self._complete_to(minute))
@@ -209,9 +209,11 @@ class SentRecords:
     async def _write_left(self, now_us: int) -> None:
         if now_us < self._look_us or (self._stores.alone and self._others_done):
             return
+        # Where only this server can do it, what fails is tried again each minute.
+        self._look_us = 0 if self._stores.alone else now_us + LOOK_EVERY_US
         for server in await self._silent(now_us):
             await self._finish(server, now_us)
-        self._look_us, self._others_done = now_us + LOOK_EVERY_US, True
+        self._others_done = True
 
     async def _finish(self, server: _Server, now_us: int) -> None:
         found = await self._reader.read(server.queues, server.desks, server.complete_to)
