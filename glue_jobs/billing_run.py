@@ -41,7 +41,7 @@ from glue_jobs.progress import Progress
 from glue_jobs.statement_pages import Page, put_statements
 
 _RUN_CHARS: Final = 16
-_MANIFEST: Final = "inputs.json"
+_MANIFEST: Final = "files.json"
 _CLOSE: Final = {"yes": True, "no": False}
 _SAID_MAX: Final = 20
 
@@ -135,7 +135,7 @@ class BillingRun:
 
     def _is_made_already(self, before: Pointer) -> bool:
         """Whether the last run was made from just what there is now, and its files are there."""
-        manifest = f"usage_hourly/period={self._period}/run={before.run}/{_MANIFEST}"
+        manifest = f"inputs/period={self._period}/run={before.run}/{_MANIFEST}"
         try:
             inputs = recognised(self._usage, self._period, self._out.read(manifest))
         except FileNotFoundError:
@@ -223,7 +223,7 @@ class BillingRun:
         hourly, differing = self._hourly(inputs)
         folder = self._folder("usage_hourly")
         self._files += write_table(hourly, self._out, folder, usage.KEYS)
-        self._put(f"{folder}/{_MANIFEST}", manifest_of(inputs))
+        self._put(f"{self._folder('inputs')}/{_MANIFEST}", manifest_of(inputs))
         self._put(f"{folder}/writers.json", canonical(inputs.reached()) + b"\n")
         read = self._read(folder, hourly)
         used = self._check_accounts(read)
