@@ -57,12 +57,13 @@ async def _story(settings: ServerSettings) -> None:
         while (found := await _partitions(server, settings)) != [2, 8, 16]:
             assert found in ([1, 2, 8], [2, 8], [1, 2, 8, 16]), found
             assert clock.now_us() < until_us, managing.lines()
-            if True:
-                await _send(server)
-                await several.look()
-                await several.beat()
-                await managing.step()
-                await asyncio.sleep(0.02)
+            await _send(server)
+            await several.look()
+            await several.beat()
+            await managing.step()
+            await asyncio.sleep(0.02)
+        while not await _receive(server):
+            assert clock.now_us() < until_us, "what was sent is not delivered"
     finally:
         await managing.close()
         await opened.close()
