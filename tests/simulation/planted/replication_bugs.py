@@ -257,7 +257,7 @@ CHAIN_BUGS: Final = (
         43,
     ),
     ReplicationBug(
-        "copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), 6
+        "copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), None
     ),
     ReplicationBug(
         "any epoch will do",
@@ -271,7 +271,7 @@ CHAIN_BUGS: Final = (
         ((chain, "_hand_down", _without_the_last),),
         3,
     ),
-    ReplicationBug("no grace for who joins", FIFO_ANY, ((managing, "OPTIONS", _NO_GRACE),), 11),
+    ReplicationBug("no grace for who joins", FIFO_ANY, ((managing, "OPTIONS", _NO_GRACE),), None),
     ReplicationBug(
         "a copy goes on at another epoch",
         FIFO_ANY,

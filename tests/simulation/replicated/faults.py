@@ -219,6 +219,7 @@ async def settle(world: ReplicatedWorld) -> None:
     for name in world.cell_names:
         set_state(world, name, ACTIVE)
     world.full_until_us.clear()
+    world.promised.stalls.clear()
     world.note("the faults end")
     scheduler = world.scheduler
     for store in world.stores:

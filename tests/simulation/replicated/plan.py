@@ -25,6 +25,7 @@ SECOND_US: Final = 1_000_000
 MAP_AGE_US_MAX: Final = 6 * SECOND_US
 """A tenth of a map's age, and the rest in proportion: a cell is lost, joins and is lost again."""
 
+GRACE_US: Final = 30 * SECOND_US
 OPTIONS: Final = Options(
     down_after_us=SECOND_US,
     back_after_us=SECOND_US,
@@ -32,7 +33,7 @@ OPTIONS: Final = Options(
     observation_us_max=12 * SECOND_US,
     gone_us=8 * SECOND_US,
     safe_us=6 * SECOND_US,
-    grace_us=30 * SECOND_US,
+    grace_us=GRACE_US,
     split_appends_per_s=0.01,
     split_period_us=40 * SECOND_US,
 )
@@ -77,7 +78,8 @@ class Replication:
     cell for dead for no reason at all, `rests` that it does a step long after the one before,
     `stops` that it ends with a request. `errands` are chances of its requests to come late, and to
     come again. Its clock is wrong by up to `managers_apart_us`. `beats`: front ends probe cells
-    and tell what they see; `beside`: managers do so, too.
+    and tell what they see; `beside`: managers do so, too. `stalls` is the chance that, when a
+    member joins, a front end stands still in the midst of its next write until that serves.
     """
 
     groups: int
@@ -93,6 +95,7 @@ class Replication:
     managers_apart_us: int
     beats: bool
     beside: bool
+    stalls: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +149,7 @@ def _replication(random: Random, cells: int) -> Replication:
         managers_apart_us=random.choice((0, 0, MANAGERS_APART_US)),
         beats=(beats := random.random() < 0.5),
         beside=beats and random.random() < 0.5,
+        stalls=random.choice((0.0, 0.0, 0.5)),
     )
 
 

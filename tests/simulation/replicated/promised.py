@@ -16,6 +16,7 @@ from data_plane.replication.fanout import Fanout
 from data_plane.replication.member_cell import MemberCell
 from data_plane.replication.placement import Placement
 from data_plane.stored.segment import number
+from tests.simulation.faulty_cell import FaultyCell
 
 if TYPE_CHECKING:
     from tests.simulation.replicated.records import Records
@@ -23,14 +24,20 @@ if TYPE_CHECKING:
 ACKNOWLEDGED: Final = "what is acknowledged all members have"
 SHOWN: Final = "what is shown all members have"
 
+LATE_US: Final = 10_000_000
+
 _HANDED_DOWN: ContextVar[Attributes | None] = ContextVar("handed_down", default=None)
 
 
 class Promised:
-    """The highest revisions that answers rested on, by key; 0 for items that have none."""
+    """The highest revisions that answers rested on, by key; 0 for items that have none.
+
+    `stalls`: for how long a process stands still the next time it is half way down a chain.
+    """
 
     def __init__(self) -> None:
         self.records: Records
+        self.stalls: dict[str, int] = {}
         self._revisions: dict[Key, int] = {}
         self._expire_s: dict[Key, int] = {}
 
@@ -64,6 +71,15 @@ class Promised:
         """Nobody needs the item any more; what comes after it begins anew."""
         self._revisions.pop(key, None)
 
+    async def stand_still(self, before: MemberCell) -> None:
+        """The front end freezes. When it goes on, it learns much before this write does."""
+        way = before.plain
+        assert isinstance(way, FaultyCell)
+        held_us = self.stalls.pop(way._process.name, 0)
+        if held_us:
+            way._process.frozen_until_us = way._scheduler.now_us + held_us
+            await way._scheduler.pause(held_us + LATE_US)
+
     def _check(self, why: str, key: Key, at: tuple[str, int]) -> None:
         wanted = self._revisions.get(key)
         if wanted is None or self._may_be_gone(key):
@@ -82,7 +98,7 @@ def watched() -> Iterator[Promised]:
     """Chains and fan-outs tell what they answer; those with planted bugs, too."""
     promised = Promised()
     patches: list[tuple[Any, str, Any]] = [
-        (chain, "_hand_down", _noting_what_is_handed_down(chain._hand_down)),
+        (chain, "_hand_down", _noting_what_is_handed_down(chain._hand_down, promised)),
         (chain, "_let_have", _noting_what_is_shown(chain._let_have, promised)),
         (Fanout, "append", _noting_appends(Fanout.append, promised)),
         *(
@@ -100,7 +116,9 @@ def watched() -> Iterator[Promised]:
             setattr(where, name, value)
 
 
-def _noting_what_is_handed_down(hand_down: Callable[..., Awaitable[int]]) -> Any:
+def _noting_what_is_handed_down(
+    hand_down: Callable[..., Awaitable[int]], promised: Promised
+) -> Any:
     async def noting(
         at: Placement,
         others: Sequence[MemberCell],
@@ -108,6 +126,8 @@ def _noting_what_is_handed_down(hand_down: Callable[..., Awaitable[int]]) -> Any
         image: Attributes,
         tallies: Tallies = no_tallies,
     ) -> int:
+        for other in others[:1]:
+            await promised.stand_still(other)
         time_ms = await hand_down(at, others, key, image, tallies)
         _HANDED_DOWN.set(image)
         return time_ms

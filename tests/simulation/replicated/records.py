@@ -107,6 +107,8 @@ class Records:
             if member.full and member not in before.members:
                 at = (member.cell, member.incarnation)
                 self._promised.begins_to_serve(placement.group, at)
+        if len(placement.members) > len(before.members):
+            self._world.stall_a_write()
         now_us = self._world.scheduler.now_us
         self.placed_us[placement.group].append((now_us, placement))
         members = ", ".join(

@@ -26,6 +26,7 @@ from data_plane.replication.placement import Member, Placement
 from tests.simulation.process import Process
 from tests.simulation.replicated.managing import Manager, ManagersCell, WorldPlacing
 from tests.simulation.replicated.plan import (
+    GRACE_US,
     MAP_AGE_US_MAX,
     ReplicatedFifoPlan,
     ReplicatedPlan,
@@ -57,7 +58,7 @@ class ReplicatedWorld(World):
     """
 
     def __init__(self, plan: ReplicatedPlan | ReplicatedFifoPlan, promised: Promised) -> None:
-        self._promised = promised
+        self.promised = promised
         self.replication = plan.replication
         self.is_fifo = isinstance(plan, ReplicatedFifoPlan)
         self.quiet_since_us = 0
@@ -113,7 +114,7 @@ class ReplicatedWorld(World):
 
     def _begin(self) -> None:
         """Place the groups, and watch all stores from now on."""
-        self.records = Records(self, self._promised)
+        self.records = Records(self, self.promised)
         for store in self.stores:
             store.witness = self.records.at(store)
         for name in self.cell_names:
@@ -169,6 +170,12 @@ class ReplicatedWorld(World):
             if not any(left):
                 done.append((began_us, self.scheduler.now_us))
             await self.scheduler.pause(SHIP_EVERY_US * (10 if self.quiet_since_us else 1))
+
+    def stall_a_write(self) -> None:
+        """Let a front end stand still half way with its next write, until who joins serves."""
+        if self.has_strikes and self.chance.random() < self.replication.stalls:
+            name = self.chance.choice(self.slots).process.name
+            self.promised.stalls[name] = self.chance.randrange(GRACE_US, 3 * GRACE_US)
 
     # The state of the groups
 
