@@ -271,7 +271,7 @@ CHAIN_BUGS: Final = (
         ((chain, "_hand_down", _without_the_last),),
         3,
     ),
-    ReplicationBug("no grace for who joins", FIFO_ANY, ((managing, "OPTIONS", _NO_GRACE),), None),
+    ReplicationBug("no grace for who joins", FIFO_ANY, ((managing, "OPTIONS", _NO_GRACE),), 56),
     ReplicationBug(
         "a copy goes on at another epoch",
         FIFO_ANY,
