@@ -79,7 +79,7 @@ def test_what_a_copy_was_told_meanwhile_is_not_undone() -> None:
 def states(draw: st.DrawFn) -> Attributes:
     """Any state of a block, with deletes, leases and moves."""
     done = draw(st.frozensets(st.integers(0, MESSAGES)))
-    attributes = state(d=done) if done else state()
+    attributes: dict[str, Value] = {**(state(d=done) if done else state())}
     counts = draw(st.dictionaries(st.integers(0, MESSAGES), st.integers(1, 3)))
     for index in counts.keys() - done:
         attributes[f"m{index}"] = held(counts[index])
