@@ -257,7 +257,7 @@ CHAIN_BUGS: Final = (
         43,
     ),
     ReplicationBug(
-        "copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), None
+        "copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), 154
     ),
     ReplicationBug(
         "any epoch will do",
