@@ -32,9 +32,8 @@ sys.path.insert(0, str(ROOT))  # before any distribution that ships a `tests`
 
 from localstack.provision import REGION, provision, serve_options
 from tests.rehearsal import emulators
-from tests.rehearsal.__main__ import own_network
 from tests.rehearsal.localstack import hooks_of, localstack
-from tests.rehearsal.processes import HOST, Program, UnavailableError, free_port
+from tests.rehearsal.processes import HOST, Program, UnavailableError, free_port, own_network
 from tests.rehearsal.processes import running as running_program
 
 _ENGINES: Final = ("localstack", "ministack")
