@@ -92,6 +92,11 @@ class Surroundings:
         """What all randomness of the universe derives from."""
         return str(self.seed)
 
+    @property
+    def cells_skew_us_max(self) -> int:
+        """How wrong cells' clocks are: as wrong as those of front ends."""
+        return self.skew_us_max
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Surroundings):

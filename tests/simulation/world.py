@@ -137,14 +137,13 @@ class World:
         self.frozen_until_us = 0
         self.redelivered = 0
         names = ["meta", *(f"cell{number}" for number in range(plan.cells))]
+        wrong_us = [self.random.randint(-plan.skew_us_max, plan.skew_us_max) for _ in names]
+        wrong_us_max = plan.cells_skew_us_max
         self.stores = [
             Store(
-                name,
-                self.scheduler,
-                self.random.randint(-plan.skew_us_max, plan.skew_us_max),
-                stamps=plan.stamps,
+                name, self.scheduler, max(-wrong_us_max, min(us, wrong_us_max)), stamps=plan.stamps
             )
-            for name in names
+            for name, us in zip(names, wrong_us, strict=True)
         ]
         self.cell_names = names[1:]
         self.places: dict[str, BlobStore] = {}

@@ -109,6 +109,11 @@ class ReplicatedPlan(Plan):
         """Not that of a universe of plain cells."""
         return f"{self.seed}/replicated"
 
+    @property
+    def cells_skew_us_max(self) -> int:
+        """Cells of a group differ by a second at most, as docs/replication.md asks for."""
+        return min(self.skew_us_max, 500_000)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicatedFifoPlan(FifoPlan):
