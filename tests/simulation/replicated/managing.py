@@ -166,9 +166,8 @@ class _Work:
         if not actions:
             return
         verified = await self._task({"task": "verify", "results": results})
-        # A cell's state may be what it was, again: somebody else has changed it back.
-        if unmet := [line for line in verified["unmet"] if not line.startswith("cell ")]:
-            self._world.history.broken.append(f"not verified: {unmet}")
+        if verified["unmet"]:
+            self._world.history.broken.append(f"not verified: {verified['unmet']}")
 
     async def _act(self, action: Action) -> Result:
         result: Result = {"task": to_json(action), "more": True}
