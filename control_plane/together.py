@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from control_plane.places.beating import Heart
 from control_plane.places.cached import CachedMap
 from control_plane.places.group_cells import GroupCells, Members, fifo_cells, standard_cells
+from control_plane.places.groups import REGISTRY
 from control_plane.places.items import (
     ACTIVE,
     DRAINING,
@@ -336,12 +337,14 @@ class Together:
     async def remove(self, name: str, *, lose_messages: bool = False) -> None:
         """Part with a cell that has nothing any more, or fails and has the only copy of nothing.
 
-        With `lose_messages` it may have that of queues, too: they are empty then.
+        One that fails leaves also groups of which the manager would let no further copy go. With
+        `lose_messages` it may have the only copy of queues, too: they are empty then.
         """
         self._check_known(name)
         await self.known.refresh()
         if self.states().get(name, "unavailable") == "unavailable":
             await self._give_up_only_copies(name, lose_messages=lose_messages)
+            await self._leave_to_other_copies(name)
         has = [
             group
             for group, held in sorted(self.known.placements.items())
@@ -366,6 +369,13 @@ class Together:
                     " which would lose their messages"
                 )
             await self._place_anew(group, name, held.placement.epoch)
+        await self.known.refresh()
+
+    async def _leave_to_other_copies(self, name: str) -> None:
+        for group, held in sorted(self.known.placements.items()):
+            cells = {member.cell for member in held.placement.members if member.full}
+            if name in cells and len(cells) > 1 and group != REGISTRY:
+                await self.places.drop_member(group, name, epoch=held.placement.epoch, forced=True)
         await self.known.refresh()
 
     async def _place_anew(self, group: str, name: str, epoch: int) -> None:

@@ -12,6 +12,7 @@ from moto import mock_aws
 
 from control_plane.cells import StartError
 from control_plane.core.definition import Definition
+from control_plane.places.changes import PlacementChangeError
 from control_plane.places.groups import group_names
 from control_plane.places.items import REMOVED
 from control_plane.places.report import CellCommandError
@@ -115,18 +116,42 @@ def test_a_table_that_was_lost_is_removed_with_what_has_no_other_copy_if_so_aske
         await asyncio.gather(*several._probes)
         with pytest.raises(CellCommandError, match="two has the only copy of 1 queues of g1"):
             await several.remove("two")
-        for group in group_names(2):
-            epoch = several.known.placements[group].placement.epoch
-            await several.places.drop_member(group, "two", epoch=epoch)
         await several.remove("two", lose_messages=True)
         for group in only_copies:
             members = several.known.placements[group].placement.members
             assert [(one.cell, one.full) for one in members] == [("one", True)]
+        for group in group_names(2):
+            assert [one.cell for one in several.known.placements[group].placement.members] == [
+                "one"
+            ]
         assert several.known.cells["two"].state == REMOVED
 
     play(settings, create)
     dynamodb.delete_table(TableName="messages-2")
     play(settings, remove)
+
+
+def test_a_lost_table_is_removed_where_the_manager_would_keep_what_copies_are_left(
+    dynamodb: Any, settings: ServerSettings
+) -> None:
+    async def remove(several: Together) -> None:
+        await several.look()
+        await asyncio.gather(*several._probes)
+        for group in group_names(3):
+            epoch = several.known.placements[group].placement.epoch
+            dropped = await several.places.drop_member(group, "three", epoch=epoch)
+            with pytest.raises(PlacementChangeError, match="1 of 3 copies would stay"):
+                await several.places.drop_member(group, "two", epoch=dropped.placement.epoch)
+        await several.remove("two", lose_messages=True)
+        for group in group_names(3):
+            assert [one.cell for one in several.known.placements[group].placement.members] == [
+                "one"
+            ]
+
+    three = replace(settings, cells_dynamodb=f"{settings.cells_dynamodb},three=messages-3")
+    play(three, nothing)
+    dynamodb.delete_table(TableName="messages-2")
+    play(three, remove)
 
 
 def test_a_cell_that_is_new_has_to_answer(dynamodb: Any, settings: ServerSettings) -> None:
