@@ -120,9 +120,9 @@ def test_an_execution_that_was_cut_off_may_end() -> None:
             running.cancel()
             await asyncio.wait([running])
             tasks.goes_on.set()
-            another = await interpreter.execute(CELLS)
-            assert another.succeeded
-            assert not interpreter._runs
+            while interpreter._runs:  # the other one may take longer than one that began later
+                another = await interpreter.execute(CELLS)
+                assert another.succeeded
 
         await closing(interpreter, work())
 
