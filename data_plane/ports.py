@@ -247,8 +247,15 @@ class Cell(Protocol):
 class Replicated(Protocol):
     """A cell of several, where an append that failed may be seen before all of them have it."""
 
-    async def complete(self, item: Item) -> None:
-        """See that all have it, before it counts as acknowledged. Raises CellUnavailableError."""
+    async def complete(self, item: Item, state: Key) -> None:
+        """See that all have it, before it counts as acknowledged. Raises CellUnavailableError.
+
+        Before that, that they know `state`, the item that says what became of it, as by `share`.
+        """
+        ...
+
+    def collects(self) -> bool:
+        """Whether some of them remove at once what they hear that nobody needs any more."""
         ...
 
     async def share(self, key: Key) -> Attributes | None:

@@ -156,11 +156,15 @@ class WaitingCell:
         """As the cell within."""
         return await self._patiently(lambda: self.inner.drop(partition, budget))
 
-    async def complete(self, item: Item) -> None:
+    async def complete(self, item: Item, state: Key) -> None:
         """As `Fanout.complete`; what a chain shows is complete."""
         inner = self.inner
         if isinstance(inner, Fanout):
-            await self._patiently(lambda: inner.complete(item))
+            await self._patiently(lambda: inner.complete(item, state))
+
+    def collects(self) -> bool:
+        """As the cell within."""
+        return self.inner.collects()
 
     async def share(self, key: Key) -> Attributes | None:
         """As `Fanout.share`; what a chain shows all members know, by a map that is read now.

@@ -33,6 +33,10 @@ CALLS_REMEMBERED_MAX = 100_000
 UNSURE_CALLS_MAX = 1_000
 """Failed sends that a front end keeps, up to a segment each, for the seconds until SDKs retry."""
 
+SAME_KEY_US_MAX = COLLECT_AFTER_US // 2
+"""So long after a segment could be received first, nobody has collected it, nor will have before a
+request of then arrives: it may be stored under its key again."""
+
 CALL_LOOKBACK_US = 300_000_000
 CALL_LOOKBACK_SEGMENTS_MAX = 2_000
 COPY_LOOKBACK_US = 10_000_000

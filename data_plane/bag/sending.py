@@ -6,7 +6,12 @@ from functools import partial
 from typing import Any, cast
 
 from data_plane.bag import fair, upkeep
-from data_plane.bag.bounds import BLOCK_FULL_MESSAGES, CALL_LOOKBACK_SEGMENTS_MAX, CALL_LOOKBACK_US
+from data_plane.bag.bounds import (
+    BLOCK_FULL_MESSAGES,
+    CALL_LOOKBACK_SEGMENTS_MAX,
+    CALL_LOOKBACK_US,
+    SAME_KEY_US_MAX,
+)
 from data_plane.bag.calls import (
     UNMARKED_CALL,
     CallPart,
@@ -25,6 +30,7 @@ from data_plane.ports import (
     CellFullError,
     CellUnavailableError,
     Item,
+    Key,
     Tally,
     is_replicated,
 )
@@ -44,6 +50,7 @@ from data_plane.stored.segment import (
     LoadedSegment,
     PackedMessage,
     Sealing,
+    octets,
     pack_calls,
     pack_message,
     pack_tags,
@@ -299,7 +306,10 @@ async def _earlier_attempt(at: Access, submission: Submission) -> dict[int, byte
         # The deadline is set anew each time: past one, this would spin and hold up everybody.
         await desk.waits.wait_for(("call", call), seen, at.now_us() + CALL_LOOKBACK_US)
     for unsure in desk.unsure_attempts(call):
-        await store(at.in_lane(unsure.lane), unsure)
+        if _may_be_collected(at, unsure.record):
+            desk.forget_unsure(unsure)
+        else:
+            await store(at.in_lane(unsure.lane), unsure)
     found = known_ids(desk.ids_of_call(call) or b"")
     if len(found) == len(messages):
         return found
@@ -316,6 +326,18 @@ async def _earlier_attempt(at: Access, submission: Submission) -> dict[int, byte
                 at_lane = at.in_lane(number)
                 found |= await _look_back(at_lane, submission, delay_s * 1_000_000, positions)
     return found
+
+
+def _may_be_collected(at: Access, record: Append) -> bool:
+    """Whether a segment, if it was stored, may have been received, deleted and collected since.
+
+    Under its key it would be new then, with ids that consumers have deleted.
+    """
+    cell = at.cell
+    if not (is_replicated(cell) and cell.collects()):
+        return False
+    visible_us = record.proposed_us + record.delay_us
+    return at.cell.now_us() - visible_us > SAME_KEY_US_MAX
 
 
 async def _look_back(
@@ -360,7 +382,8 @@ async def _ids_in(at: Access, item: Item, submission: Submission) -> dict[int, b
 async def make_known(at: Access, segment: Item) -> None:
     """See that readers find a segment of which nobody knows what was done to that end."""
     if is_replicated(at.cell):
-        await at.cell.complete(segment)
+        state = Key(at.lane.states, octets(segment.attributes, "b"))
+        await at.cell.complete(segment, state)
     await fair.announce(at)
     if not at.cell.chooses_stamps:
         # Nobody knows when it arrived: an attempt that nobody answered stored it.

@@ -71,6 +71,10 @@ class Chain:
         """Never: all members have one key."""
         return False
 
+    def collects(self) -> bool:
+        """As `Fanout.collects`."""
+        return any(cell.chooses_stamps for cell in self._cells.values())
+
     def settled_us(self) -> int:
         """What the member that is read has settled."""
         at = self._placement()

@@ -117,13 +117,19 @@ class Fanout:
         check_joined(at, self._placement())
         return Appended(key, stamp_us, latest_ms)
 
-    async def complete(self, item: Item) -> None:
+    async def complete(self, item: Item, state: Key) -> None:
         """See that all members have an item that was read: who appended it may have failed.
 
-        Readers need not; whoever counts on it as acknowledged has to. Raises CellUnavailableError.
+        Readers need not; whoever counts on it as acknowledged has to. What the first member says of
+        it in `state` they have to know before: one that has collected both would take the item
+        for a new one. Raises CellUnavailableError.
         """
-        at = self._placement()
-        await self._give(members_of(at, self._cells)[1:], item)
+        at, first = self._decider()
+        others = members_of(at, self._cells)[1:]
+        known = await first.get(state)
+        if known is not None:
+            await self._give(others, Item(state, known))
+        await self._give(others, item)
         check_joined(at, self._placement())
 
     async def share(self, key: Key) -> Attributes | None:
@@ -154,6 +160,10 @@ class Fanout:
         for outcome in await self._waits.all_of(calls):
             if isinstance(outcome, Exception):
                 raise outcome
+
+    def collects(self) -> bool:
+        """Whether a cell may remove at once what it is told to expire: those of one writer do."""
+        return any(cell.chooses_stamps for cell in self._cells.values())
 
     def decider(self) -> str:
         """The first member, which grants leases. Raises StalePlacementError."""

@@ -210,7 +210,7 @@ def _tell_by_the_new_map(
         self._remember(member._replace(full=True), fanout._Change(key, play, self.now_us()))
 
 
-async def _complete_nothing(_self: Fanout, _item: Item) -> None:
+async def _complete_nothing(_self: Fanout, _item: Item, _state: Key) -> None:
     return None
 
 

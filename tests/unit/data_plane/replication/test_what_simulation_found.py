@@ -116,9 +116,9 @@ def test_an_append_that_is_found_is_completed_before_anybody_counts_on_it(group:
         other = group.fanout()
         (found,) = await other.query("B|u|00|0", limit=9)
         with pytest.raises(CellUnavailableError):
-            await other.complete(found)
+            await other.complete(found, STATE)
         group.cells["c"].down = False
-        await other.complete(found)
+        await other.complete(found, STATE)
         assert [item.key for item in group.cells["c"].items()] == [found.key]
 
     asyncio.run(story())
