@@ -145,12 +145,16 @@ class FifoCase(Case):
         )
 
     def was_purged(self, stored: StoredFifo, time_us: int) -> bool:
-        """Whether a purge that was known everywhere before this time has hit the message."""
+        """Whether a purge that was known everywhere before this time has hit the message.
+
+        A record that brings another partition forward says nothing of what this one took meanwhile
+        (docs/storage.md, "Purges").
+        """
         known_us = time_us - self.tail_age_us - 2 * self.estimate_error_us
         purges = self.ledger.purges.get(self.queue_of(stored), ())
         return any(
             written.slot.kind == PURGE
-            and written.log.uid == stored.written.log.uid
+            and _reaches(written.log, stored.written.log)
             and written.slot.stamp_us >= stored.stamp_us
             and any(
                 purge.ok and purge.invoked_us <= written.time_us <= purge.answered_us < known_us
@@ -163,3 +167,8 @@ class FifoCase(Case):
     def has_group_scope(self, name: str) -> bool:
         """Whether messages of different groups are no duplicates of each other."""
         return next(queue.group_scope for queue in self.fifo.queues if queue.name == name)
+
+
+def _reaches(purged: Log, log: Log) -> bool:
+    """Whether a purge in one log tells of another one, too: all earlier generations have ended."""
+    return purged == log or (purged.uid == log.uid and purged.generation > log.generation)

@@ -2,6 +2,9 @@
 
 Seen where chains and fan-outs answer: a write that they call stored, an item that they show. So a
 copy that lacks it is found when it begins to serve, and not only when it alone is left.
+
+Whoever shows an item gives it to those that join by its map. An old map shows what is old: of those
+that join by it, and may have left, no more is asked than what was shown.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -48,24 +51,25 @@ class Promised:
         image: Attributes | None,
         joining: Sequence[MemberCell] = (),
     ) -> None:
-        """All full members, and these, have to have this, or a later revision."""
+        """All full members have to have the latest that was told, and these at least this."""
         if not self.records.group_of(key.partition):
             return
         revision = 0 if image is None or REVISION not in image else number(image, REVISION)
-        self._revisions[key] = max(revision, self._revisions.get(key, 0))
+        latest = self._revisions[key] = max(revision, self._revisions.get(key, 0))
         expires_s = None if image is None else image.get("x")
-        if isinstance(expires_s, int):
+        if isinstance(expires_s, int) and revision == latest:
             self._expire_s[key] = expires_s
         at = self.records.present[self.records.group_of(key.partition)]
-        members = [member for member in at.members if member.full]
-        for member in (*members, *(one._member for one in joining)):
-            self._check(why, key, (member.cell, member.incarnation))
+        wanted = [(member, latest) for member in at.members if member.full]
+        wanted += [(one._member, revision) for one in joining]
+        for member, least in wanted:
+            self._check(why, key, (member.cell, member.incarnation), least)
 
     def begins_to_serve(self, group: str, at: tuple[str, int]) -> None:
         """A member that joined has to have all that answers rested on."""
-        for key in self._revisions:
+        for key, latest in self._revisions.items():
             if self.records.group_of(key.partition) == group:
-                self._check(ACKNOWLEDGED, key, at)
+                self._check(ACKNOWLEDGED, key, at, latest)
 
     def removed(self, key: Key) -> None:
         """Nobody needs the item any more; what comes after it begins anew."""
@@ -80,9 +84,8 @@ class Promised:
             way._process.frozen_until_us = way._scheduler.now_us + held_us
             await way._scheduler.pause(held_us + LATE_US)
 
-    def _check(self, why: str, key: Key, at: tuple[str, int]) -> None:
-        wanted = self._revisions.get(key)
-        if wanted is None or self._may_be_gone(key):
+    def _check(self, why: str, key: Key, at: tuple[str, int], wanted: int) -> None:
+        if self._may_be_gone(key):
             return
         revision = self.records.revision(key, at)
         if revision is None or revision < wanted:
