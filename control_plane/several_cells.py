@@ -97,13 +97,16 @@ class SeveralCells(Together):
 
     async def look(self) -> None:
         """As for all cells; take one that fails out of the registry's chain; hand out copies."""
-        await self._doors.keep(
-            {one.path: one.cell.copy for one in self.cells.folders.values() if not one.reason}
-        )
+        await self._keep_doors()
         for name in self.watch.failing(REGISTRY_DOWN_US):
             await self._leave_registry(name)
         await self.own.mend()
         await super().look()
+
+    async def _keep_doors(self) -> None:
+        await self._doors.keep(
+            {one.path: one.cell.copy for one in self.cells.folders.values() if not one.reason}
+        )
 
     async def close(self) -> None:
         """As for all cells."""
@@ -214,6 +217,7 @@ class SeveralCells(Together):
                 f"without {name} no more than {len(left) - 1} of {len(self.own.paths)} cells answer"
             )
         await folder.cell.fail(_GIVEN_UP_BY_HAND)
+        await self._keep_doors()  # nothing of it is open any more: its disk may be taken away
         LOG.warning("%s was failed by an operator", name)
 
     async def restore(self, name: str) -> None:

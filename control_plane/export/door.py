@@ -73,9 +73,14 @@ class CopyDoors:
     def __init__(self) -> None:
         self._doors: dict[Path, AsyncExitStack] = {}
         self._refused: set[Path] = set()
+        self._one_at_a_time = asyncio.Lock()
 
     async def keep(self, wanted: Mapping[Path, Copy]) -> None:
         """Hand out copies of the cells in these directories, and of no others."""
+        async with self._one_at_a_time:
+            await self._keep(wanted)
+
+    async def _keep(self, wanted: Mapping[Path, Copy]) -> None:
         for directory in self._doors.keys() - wanted.keys():
             await self._doors.pop(directory).aclose()
         self._refused &= wanted.keys()
@@ -98,7 +103,11 @@ class CopyDoors:
 def _listener(directory: Path) -> Iterator[socket.socket]:
     with socket_path(directory) as path:
         yield _listen(path)
-        Path(path).unlink(missing_ok=True)
+        try:
+            Path(path).unlink(missing_ok=True)
+        except OSError as error:
+            # The disk fails, or is gone. Whoever listens here next removes what is left.
+            LOG.warning("the socket of exports stays in %s: %s", directory, error)
 
 
 def _listen(path: str) -> socket.socket:

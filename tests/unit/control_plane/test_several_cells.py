@@ -9,6 +9,7 @@ import pytest
 
 from control_plane.cells import StartError
 from control_plane.core.definition import Definition
+from control_plane.export.door import SOCKET
 from control_plane.places.groups import REGISTRY
 from control_plane.places.items import ACTIVE, DRAINING
 from control_plane.places.report import CellCommandError
@@ -114,6 +115,28 @@ def test_a_cell_that_fails_leaves_the_registry_and_requests_go_on(tmp_path: Path
         assert await several.control.get(ITEM) == {"v": 1, "n": 2}
 
     play(tmp_path, scenario, again)
+
+
+def test_nothing_keeps_the_disk_of_a_cell_that_an_operator_has_failed(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        await several.look()
+        directory = several.cells.folders["cell-3"].path
+        assert (directory / SOCKET).is_socket()
+        await several.fail("cell-3")
+        assert not (directory / SOCKET).exists()
+        assert not files_open_in(directory)
+        await several.restore("cell-3")
+        await several.look()
+        assert (directory / SOCKET).is_socket()
+
+    play(tmp_path, scenario)
+
+
+def files_open_in(directory: Path) -> list[Path]:
+    """What this process has open in there."""
+    links = [Path(link) for link in Path("/proc/self/fd").iterdir()]
+    targets = [link.readlink() for link in links if link.is_symlink()]
+    return [target for target in targets if target.is_relative_to(directory)]
 
 
 def test_a_look_probes_cells_and_reads_the_map(tmp_path: Path) -> None:
