@@ -25,6 +25,8 @@ RULES: Final[Mapping[str, str]] = {
     "spark.sql.parquet.compression.codec": "zstd",
     # What is read has the columns that it is asked for; nothing is guessed from names of folders.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # Nobody looks at plans of queries that are done, and those of audits fill the heap.
+    "spark.sql.ui.retainedExecutions": "1",
     # A day's rows are written by one task, in their order: nothing else may cut them up.
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
 }

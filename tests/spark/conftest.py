@@ -17,6 +17,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def session() -> Iterator[SparkSession]:
     """A session for little data."""
-    opened = open_session("tests", memory="1g", cores="2", is_little=True)
+    opened = open_session("tests", cores="2", is_little=True)
     yield opened
     opened.stop()
