@@ -55,6 +55,11 @@ GET_MANY_KEYS_MAX: Final = 100
 WRITE_BYTES: Final = 16 * 1024
 """What a write costs besides its value: copies of tree pages, generously."""
 
+_LOOKED_AT_ONCE: Final = 50
+_LOOK_PAUSE_S: Final = 0.01
+"""Between looks for items whose time is over. Each step of LMDB's cursor gives up the interpreter,
+and waits until other threads do: a thousand on end hold up requests for tens of milliseconds."""
+
 LOG: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -249,21 +254,33 @@ class EmbeddedCell:
     async def collect(self, now_s: int, budget: int) -> int:
         """Look at the next `budget` items and remove those whose time to live (`x`) is over.
 
-        Successive calls walk over all items, again and again; answers how many were removed.
+        Successive calls walk over all items, again and again; answers how many were removed. It
+        looks at a few at a time: requests are not to wait for all of them.
         """
-        self._check()
+        dead: list[bytes] = []
+        while budget > 0:
+            self._check()
+            looked_at = min(budget, _LOOKED_AT_ONCE)
+            dead += self._look_for_dead(now_s, looked_at)
+            budget -= looked_at
+            if not self._collected_to:
+                break
+            if budget > 0:
+                await asyncio.sleep(_LOOK_PAUSE_S)
+        if not dead:
+            return 0
+        return await self._submit(lambda transaction: transaction.collect(dead, now_s))
+
+    def _look_for_dead(self, now_s: int, count: int) -> list[bytes]:
         dead: list[bytes] = []
         for seen, (key, stored) in enumerate(self._store.scan(self._collected_to), start=1):
             self._collected_to = key
             if 0 < time_to_live_s(stored) < now_s:
                 dead.append(key)
-            if seen == budget:
-                break
-        else:
-            self._collected_to = b""
-        if not dead:
-            return 0
-        return await self._submit(lambda transaction: transaction.collect(dead, now_s))
+            if seen == count:
+                return dead
+        self._collected_to = b""
+        return dead
 
     async def drop(self, partition: str, budget: int) -> int:
         """Remove up to `budget` items of a partition; answers how many there were."""

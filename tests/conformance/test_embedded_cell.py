@@ -351,6 +351,21 @@ def test_the_present_stands_still_while_a_commit_is_under_way(tmp_path: Path) ->
     asyncio.run(play())
 
 
+def test_requests_go_on_while_the_dead_are_looked_for(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with embedded(tmp_path, ManualClock()) as cell:
+            for number in range(60):
+                await cell.put(Key("Q", b"%03d" % number), {"v": 1, "x": 1000})
+            collecting = asyncio.ensure_future(cell.collect(2000, 1000))
+            await asyncio.sleep(0)
+            assert not cell._waiting, "all were looked at in one turn of the loop"
+            assert len(await cell.query("Q", limit=99)) == 60
+            assert await collecting == 60
+            assert await cell.query("Q", limit=9) == []
+
+    asyncio.run(play())
+
+
 def test_the_dead_are_collected_in_bounded_steps(tmp_path: Path) -> None:
     async def play() -> None:
         async with embedded(tmp_path, ManualClock()) as cell:
