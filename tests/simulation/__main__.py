@@ -1,10 +1,13 @@
 """Run many universes: `python -m tests.simulation --seeds 1000`."""
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from typing import NamedTuple
 
 from tests.simulation.fifo import universe as fifo
 from tests.simulation.guarantees import universe as guarantees
@@ -27,6 +30,9 @@ from tests.simulation.replicated import universe as replicated
 from tests.simulation.universe import Outcome, run
 
 PROGRESS_S = 2.0
+SEEDS_AT_ONCE = 4
+"""Handed to a process together."""
+VIOLATIONS_SHOWN, LINES_SHOWN, COLUMNS_SHOWN = 3, 60, 400
 KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "standard": run,
     "fifo": fifo.run,
@@ -52,6 +58,13 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="print the whole history")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
     parser.add_argument("--planted", action="store_true", help="print seeds to find planted bugs")
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="how many run seeds side by side (as many as there are cores)",
+    )
     parser.add_argument("--kind", choices=KINDS, help="which universes (all of them)")
     options = parser.parse_args()
     if options.planted:
@@ -63,11 +76,14 @@ def main() -> int:
         if options.verbose:
             for index in range(len(outcome.history.events)):
                 print(outcome.history.line(index))
-        _report(options.seed, outcome, kind)
+        if outcome.violations:
+            print(_report(options.seed, outcome, kind))
         return 1 if outcome.violations else 0
     seeds = range(options.first, options.first + options.seeds)
     kinds = [options.kind] if options.kind else list(KINDS)
-    return max(_run_many(kind, seeds, options.keep_going) for kind in kinds)
+    return max(
+        _run_many(kind, seeds, options.processes, keep_going=options.keep_going) for kind in kinds
+    )
 
 
 def _print_seeds_to_find(kind: str | None, seeds_max: int) -> int:
@@ -102,41 +118,60 @@ def _print_replication_bugs(bugs: Sequence[ReplicationBug], seeds_max: int) -> i
     return 1 if missed else 0
 
 
-def _run_many(kind: str, seeds: range, keep_going: bool) -> int:  # noqa: FBT001 - an option
+class _Run(NamedTuple):
+    """What is kept of a universe; `report` says what went wrong in it."""
+
+    seed: int
+    requests: int
+    redelivered: int
+    report: str
+
+
+def _run_one(kind: str, seed: int) -> _Run:
+    outcome = KINDS[kind](seed)
+    report = _report(seed, outcome, kind) if outcome.violations else ""
+    return _Run(seed, outcome.requests, outcome.redelivered, report)
+
+
+def _run_many(kind: str, seeds: range, processes: int, *, keep_going: bool) -> int:
     began_s = shown_s = time.monotonic()
     failed: list[int] = []
     requests = redelivered = 0
-    for done, seed in enumerate(seeds, start=1):
-        outcome = KINDS[kind](seed)
-        requests += outcome.requests
-        redelivered += outcome.redelivered
-        if outcome.violations:
-            failed.append(seed)
-            _report(seed, outcome, kind)
-            if not keep_going:
+    with ProcessPoolExecutor(processes) as pool:
+        runs = pool.map(partial(_run_one, kind), seeds, chunksize=SEEDS_AT_ONCE)
+        for done, ran in enumerate(runs, start=1):
+            requests += ran.requests
+            redelivered += ran.redelivered
+            if ran.report:
+                failed.append(ran.seed)
+                print(ran.report, flush=True)
+            ends = done == len(seeds) or (ran.report != "" and not keep_going)
+            now_s = time.monotonic()
+            if now_s - shown_s > PROGRESS_S or ends:
+                shown_s = now_s
+                rate = done / (now_s - began_s)
+                print(
+                    f"{kind}: {done} seeds, {len(failed)} failed, {rate:.1f} seeds/s,"
+                    f" {requests / done:.0f} requests a seed",
+                    file=sys.stderr,
+                )
+            if ends:
+                pool.shutdown(wait=False, cancel_futures=True)
                 break
-        now_s = time.monotonic()
-        if now_s - shown_s > PROGRESS_S or done == len(seeds):
-            shown_s = now_s
-            rate = done / (now_s - began_s)
-            print(
-                f"{kind}: {done} seeds, {len(failed)} failed, {rate:.1f} seeds/s,"
-                f" {requests / done:.0f} requests a seed",
-                file=sys.stderr,
-            )
     print(f"{kind}: failed seeds: {failed}" if failed else f"{kind}: {len(seeds)} seeds, all well")
     if redelivered:
         print(f"{kind}: {redelivered} messages came again after their delete, as they may")
     return 1 if failed else 0
 
 
-def _report(seed: int, outcome: Outcome, kind: str) -> None:
-    for violation in outcome.violations[:3]:
-        print(f"\nseed {seed}: {violation.invariant}: {violation.text}")
-        for line in outcome.history.around(violation.words)[:60]:
-            print("   ", line[:400])
-    if outcome.violations:
-        print(f"\nreplay: python -m tests.simulation --kind {kind} --seed {seed} --verbose")
+def _report(seed: int, outcome: Outcome, kind: str) -> str:
+    lines: list[str] = []
+    for violation in outcome.violations[:VIOLATIONS_SHOWN]:
+        lines += ["", f"seed {seed}: {violation.invariant}: {violation.text}"]
+        told = outcome.history.around(violation.words)[:LINES_SHOWN]
+        lines += [f"     {line[:COLUMNS_SHOWN]}" for line in told]
+    replay = f"python -m tests.simulation --kind {kind} --seed {seed} --verbose"
+    return "\n".join([*lines, "", f"replay: {replay}"])
 
 
 if __name__ == "__main__":
