@@ -40,18 +40,21 @@ class Closing:
     """One sandbox's part in what a server's upkeep does.
 
     `ship` tells copies of queues what consumers did, where there are copies, within its own time.
+    `mark` notes how far this sandbox's records go, where that is due.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - all that is left to do
         self,
         engine: Engine,
         cells: Mapping[str, Cell],
         bodies: Mapping[str, BodyStore],
         clock: Clock,
         ship: Callable[[], Awaitable[None]] | None = None,
+        mark: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._engine = engine
         self._ship = ship
+        self._mark = mark
         self._cells = [cell for cell in cells.values() if isinstance(cell, Flushing)]
         self._bodies = tuple(bodies.values())
         self._clock = clock
@@ -61,16 +64,17 @@ class Closing:
     async def close(self) -> None:
         """Write what must not wait for the next invocation. Fails nobody: it was answered."""
         now_us = self._clock.now_us()
-        try:
-            if self._ship is not None:
-                await self._ship()
+        await _left(self._close(now_us))
+        if self._mark is not None:
             with deadline_at_most(now_us + PATIENCE_US):
-                await self._flush(now_us)
-                await self._sweep(now_us)
-        except CellUnavailableError as error:
-            LOG.warning("left to the next invocation: %s", error)
-        except Exception:
-            LOG.exception("closing an invocation")  # the answer stands, and the log says it all
+                await _left(self._mark())
+
+    async def _close(self, now_us: int) -> None:
+        if self._ship is not None:
+            await self._ship()
+        with deadline_at_most(now_us + PATIENCE_US):
+            await self._flush(now_us)
+            await self._sweep(now_us)
 
     async def _flush(self, now_us: int) -> None:
         if now_us < self._flush_due_us:
@@ -88,3 +92,13 @@ class Closing:
         for bodies in self._bodies:
             await bodies.delete_unneeded()
         self._sweep_due_us = now_us + SWEEP_PERIOD_US
+
+
+async def _left(work: Awaitable[None]) -> None:
+    """Do it; what fails is left to the next invocation."""
+    try:
+        await work
+    except CellUnavailableError as error:
+        LOG.warning("left to the next invocation: %s", error)
+    except Exception:
+        LOG.exception("closing an invocation")  # the answer stands, and the log says it all

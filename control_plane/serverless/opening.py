@@ -38,6 +38,7 @@ from data_plane.stored.binding import MissingBlobsError, confirm, read_binding
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.bounds import BLOB_THRESHOLD_BYTES
 from data_plane.system import SystemEntropy, sleep
+from data_plane.usage.place import UsagePlace
 
 T = TypeVar("T")
 
@@ -54,7 +55,10 @@ _ALIAS: Final = ":alias/"
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A service over DynamoDB, S3 and KMS, and what runs its coroutines: one call at a time."""
+    """A service over DynamoDB, S3 and KMS, and what runs its coroutines: one call at a time.
+
+    `usage` is where marks of usage go, if the settings say so.
+    """
 
     settings: FunctionSettings
     ground: Ground
@@ -63,6 +67,7 @@ class Opened:
     driver: BlockingDriver
     log: FunctionLog
     several: SeveralTables | None = None
+    usage: UsagePlace | None = None
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end, with all that it starts; what it returns or raises."""
@@ -81,12 +86,21 @@ class _Drivers:
         self.waits = BlockingWaits(self.driver)
         self.session = get_session()
         self._log = log
+        self._s3: Any = None
 
     def offload(self, name: str) -> Offload:
         return self.guarded(Guard(name, self.clock, self.tell))
 
     def guarded(self, guard: Guard) -> Offload:
         return GuardedOffload(self.driver.offload, guard)
+
+    def s3(self, place: S3Place) -> Any:
+        """The client of all places in S3: they have one region. Raises BlobsOpenError."""
+        if self._s3 is None:
+            self._s3 = blobs_opening.connect(
+                place, connections_max=_THREADS_MAX, session=self.session
+            )
+        return self._s3
 
     def tell(self, name: str, state: CircuitState) -> None:
         level = "warning" if state is CircuitState.OPEN else "info"
@@ -132,7 +146,8 @@ def open_service(
 
     opened = drivers.driver.run(ground())
     service = Service(opened, _service_settings(settings), observe, log.act)
-    return Opened(settings, opened, service, clock, drivers.driver, log, several)
+    usage = _usage_place(settings, drivers) if settings.usage else None
+    return Opened(settings, opened, service, clock, drivers.driver, log, several, usage)
 
 
 def _service_settings(settings: FunctionSettings) -> ServiceSettings:
@@ -250,7 +265,7 @@ async def _open_bodies(
     if not isinstance(place, S3Place):
         raise VariableError(PREFIX + "BLOBS", f"{place} is no place in S3")
     try:
-        client = blobs_opening.connect(place, connections_max=_THREADS_MAX, session=drivers.session)
+        client = drivers.s3(place)
         offload = drivers.offload(f"{settings.table}/bodies")
         blobs = S3Blobs(client, place.bucket, place.prefix, drivers.clock, offload)
         await confirm(cell, blobs, binding)
@@ -261,6 +276,15 @@ async def _open_bodies(
             PREFIX + "BLOBS", f"the bodies of the table {settings.table} are not in {place}"
         ) from error
     return BodyStore(blobs, BLOB_THRESHOLD_BYTES)
+
+
+def _usage_place(settings: FunctionSettings, drivers: _Drivers) -> UsagePlace:
+    """The place of usage, which nobody looks at yet: an answer does not depend on it."""
+    place = place_of(settings.usage, "", endpoint=settings.endpoint, region=settings.region)
+    assert isinstance(place, S3Place)  # noqa: S101 - the settings take no other
+    offload = drivers.offload("usage")
+    blobs = S3Blobs(drivers.s3(place), place.bucket, place.prefix, drivers.clock, offload)
+    return UsagePlace(blobs, offload)
 
 
 async def _open_keys(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from control_plane.serverless import health
+from control_plane.serverless.answer_lines import AnswerLines, Marking
 from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.closing import Closing
 from control_plane.serverless.doors import Doors
@@ -13,7 +14,6 @@ from control_plane.serverless.health import Answer
 from control_plane.serverless.logs import FunctionLog, FunctionLogHandler
 from control_plane.serverless.opening import Opened, open_service
 from control_plane.serverless.settings import VariableError, read_settings
-from control_plane.serverless.usage import UsageLines
 from control_plane.serverless.usage_place import UsagePlace
 from data_plane.frontend.served import Served
 from data_plane.system import SystemClock, SystemEntropy, running_us
@@ -27,6 +27,7 @@ class Sandbox:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
+        self._lines = AnswerLines(SystemEntropy(), _write)
 
     @cached_property
     def opened(self) -> Opened:
@@ -39,7 +40,7 @@ class Sandbox:
             logging.basicConfig(handlers=[FunctionLogHandler(log)], level=logging.INFO, force=True)
             # Of each client it says at info where the credentials are from.
             logging.getLogger("botocore.credentials").setLevel(logging.WARNING)
-            return open_service(settings, clock, log, _observer(log))
+            return open_service(settings, clock, log, _observer(log, self._lines))
         except VariableError as error:
             log.event("error", "start failed", message=str(error))
             # What it came from says no more, and would make many lines of one.
@@ -62,7 +63,15 @@ class Sandbox:
         ground = opened.ground
         several = opened.several
         ship = several.ship if several is not None else None
-        closing = Closing(opened.service.engine, ground.cells, ground.bodies, opened.clock, ship)
+        marking = Marking(self._lines, opened.usage) if opened.usage is not None else None
+        closing = Closing(
+            opened.service.engine,
+            ground.cells,
+            ground.bodies,
+            opened.clock,
+            ship,
+            marking.mark if marking is not None else None,
+        )
         answer: Answer = opened.service.front_end.answer
         if several is not None:
             answer = several.before(answer)
@@ -72,9 +81,8 @@ class Sandbox:
         return Doors(answer, closing.close, opened.clock, opened.run)
 
 
-def _observer(log: FunctionLog) -> Callable[[Served], None]:
-    """What hears of each answer: the log, and the usage records."""
-    lines = UsageLines(SystemEntropy(), _write)
+def _observer(log: FunctionLog, lines: AnswerLines) -> Callable[[Served], None]:
+    """What hears of each answer: the log, and the lines that become records."""
 
     def observe(served: Served) -> None:
         log.served(served)

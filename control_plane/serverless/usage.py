@@ -1,35 +1,25 @@
-"""Usage records of the functions: from each answer to an object in S3 (docs/usage.md).
+"""Usage and access records of the functions: from lines to objects in S3 (docs/usage.md).
 
-Nothing runs in a function after its answer. So each answer is a line of the function's log, and a
-subscription of that log hands the lines to another function, which stores them: no request waits
-for it. Logs deliver what they took at least once; records are numbered, so that what came twice, or
-did not come, is seen.
+A subscription of the doors' logs hands their lines to another function, which stores what they
+say. Logs deliver what they took at least once; lines are numbered, so that what came twice, or did
+not come, is seen.
 """
 
 import logging
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from gzip import BadGzipFile
 from gzip import decompress as gunzip
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zlib import error as ZlibError  # noqa: N812 - zlib's own name is no class's
 
 import msgspec
 
-from data_plane.frontend.served import Served
-from data_plane.ports import Blobs, Entropy
+from control_plane.serverless.answer_lines import AnswerLine
+from data_plane.ports import Blobs
 from data_plane.usage.place import objects_of
-from data_plane.usage.record import (
-    NAME_CHARS_MAX,
-    SCHEMA,
-    US_PER_MINUTE,
-    WRITER_BYTES,
-    UsageRecord,
-    hour_folder,
-    status_class,
-    units_of,
-)
+from data_plane.usage.record import SCHEMA, AccessRecord, Record, UsageRecord, hour_folder
 
 PATTERN: Final = f'"{SCHEMA.partition("/")[0]}"'
 """What the subscription asks for: lines of every version, damaged ones among them."""
@@ -64,8 +54,16 @@ class _Malformed(msgspec.Struct, frozen=True):
     line: str
 
 
+class _Schema(msgspec.Struct, frozen=True):
+    """What a line says it is."""
+
+    schema: str
+
+
 _encode: Final = msgspec.json.Encoder().encode
-_decode_record: Final = msgspec.json.Decoder(UsageRecord).decode
+_decode_schema: Final = msgspec.json.Decoder(_Schema).decode
+_decode_answer: Final = msgspec.json.Decoder(AnswerLine).decode
+_decode_usage: Final = msgspec.json.Decoder(UsageRecord).decode
 _decode_delivery: Final = msgspec.json.Decoder(_Delivery).decode
 
 
@@ -73,71 +71,41 @@ class DamagedDeliveryError(Exception):
     """The event is not what CloudWatch Logs delivers; there is nothing in it to keep."""
 
 
-# Writing lines
+class _Sorted(NamedTuple):
+    """What a delivery has: records, and other lines as they are kept, by their folders."""
 
-
-def usage_line(served: Served, writer: str, number: int) -> str:
-    """The line of one answer: a record, in JSON, without secrets and without what was sent."""
-    record = UsageRecord(
-        schema=SCHEMA,
-        writer=writer,
-        number=number,
-        minute=served.finished_us // US_PER_MINUTE,
-        account=served.account,
-        region=served.region[:NAME_CHARS_MAX],
-        queue=served.queue,
-        operation=served.operation,
-        status=status_class(served.status),
-        code=served.code,
-        requests=1,
-        units=units_of(served.bytes),
-        messages=served.messages - served.duplicates,
-        bytes=served.bytes - served.duplicate_bytes,
-        failed_entries=served.failed_entries,
-    )
-    return _encode(record).decode()
-
-
-class UsageLines:
-    """One sandbox's usage lines: observes answers, as the front end asks for.
-
-    `write` takes a whole line, and writes it at once where Lambda takes logs from.
-    The writer's name is drawn with its first record, so that copies of a sandbox do not share one.
-    """
-
-    def __init__(self, entropy: Entropy, write: Callable[[str], object]) -> None:
-        self._entropy = entropy
-        self._write = write
-        self._writer = ""
-        self._number = 0
-
-    def served(self, served: Served) -> None:
-        """Write the line of a request that was answered."""
-        self._writer = self._writer or self._entropy.random_bytes(WRITER_BYTES).hex()
-        self._number += 1
-        self._write(usage_line(served, self._writer, self._number) + "\n")
-
-
-# Storing records
+    usage: list[UsageRecord]
+    access: list[AccessRecord]
+    malformed: dict[str, list[bytes]]
 
 
 async def store(event: Mapping[str, Any], blobs: Blobs) -> dict[str, int]:
-    """Store what CloudWatch Logs delivers: an object for each hour of the records in it.
+    """Store what CloudWatch Logs delivers: objects for each hour of the answers in it.
 
     Objects are named by what they hold, so that a delivery that is repeated stores the same again.
     Raises DamagedDeliveryError, CellUnavailableError; then Lambda repeats the delivery.
     """
-    records, malformed = _sorted_out(_read(event))
+    its = _sorted_out(_read(event))
     objects = [
-        *objects_of(sorted(records, key=lambda record: (record.writer, record.number))),
-        *(_object_of(folder, lines) for folder, lines in malformed.items()),
+        *objects_of(sorted(its.usage, key=_identity)),
+        *objects_of(sorted(its.access, key=_identity)),
+        *(_object_of(folder, lines) for folder, lines in its.malformed.items()),
     ]
     for name, content in objects:
         await blobs.put(name, content)
-    count = sum(map(len, malformed.values()))
+    count = sum(map(len, its.malformed.values()))
     if count:
         LOG.error("%d usage lines are malformed", count)
-    return {"records": len(records), "malformed": count, "objects": len(objects)}
+    return {
+        "records": len(its.usage),
+        "access": len(its.access),
+        "malformed": count,
+        "objects": len(objects),
+    }
+
+
+def _identity(record: Record) -> tuple[str, int]:
+    return record.writer, record.number
 
 
 def _object_of(folder: str, lines: list[bytes]) -> tuple[str, bytes]:
@@ -156,14 +124,12 @@ def _read(event: Mapping[str, Any]) -> _Delivery:
     return delivery
 
 
-def _sorted_out(delivery: _Delivery) -> tuple[list[UsageRecord], dict[str, list[bytes]]]:
-    """The records, and the other lines as they are kept, by folder."""
-    records: list[UsageRecord] = []
-    malformed: dict[str, list[bytes]] = {}
+def _sorted_out(delivery: _Delivery) -> _Sorted:
+    its = _Sorted([], [], {})
     for event in delivery.log_events if delivery.message_type != _CONTROL else ():
         for line in filter(None, event.message.split("\n")):
             try:
-                records.append(_decode_record(line))
+                _add(its, line)
             except msgspec.DecodeError as error:
                 folder = f"malformed/{hour_folder(event.timestamp // _MS_PER_MINUTE)}"
                 kept = _Malformed(
@@ -174,5 +140,15 @@ def _sorted_out(delivery: _Delivery) -> tuple[list[UsageRecord], dict[str, list[
                     event.timestamp,
                     line,
                 )
-                malformed.setdefault(folder, []).append(_encode(kept))
-    return records, malformed
+                its.malformed.setdefault(folder, []).append(_encode(kept))
+    return its
+
+
+def _add(its: _Sorted, line: str) -> None:
+    """Add what a line says. Raises msgspec.DecodeError where it is none of a door."""
+    if _decode_schema(line).schema == SCHEMA:
+        its.usage.append(_decode_usage(line))  # from a door of before
+        return
+    answer = _decode_answer(line)
+    its.usage.append(answer.usage())
+    its.access.append(answer.access())

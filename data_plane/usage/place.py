@@ -8,7 +8,14 @@ import msgspec
 
 from data_plane.ports import Blobs, Offload
 from data_plane.usage.parquet import encode
-from data_plane.usage.record import AccessRecord, Mark, Record, UsageRecord, hour_folder
+from data_plane.usage.record import (
+    AccessRecord,
+    Mark,
+    Record,
+    UsageRecord,
+    day_folder,
+    hour_folder,
+)
 
 FOLDERS: Final[dict[type[Record], str]] = {UsageRecord: "records", AccessRecord: "access"}
 
@@ -47,7 +54,9 @@ def objects_of(records: Sequence[Record]) -> list[tuple[str, bytes]]:
 
 
 def _mark_name(mark: Mark) -> str:
-    return f"writers/{mark.writer}.json"
+    # Sandboxes are many: who reads a month lists theirs by days.
+    day = f"{day_folder(mark.opened)}/" if mark.kind == "function" else ""
+    return f"writers/{day}{mark.writer}.json"
 
 
 def _named(folder: str, content: bytes) -> tuple[str, bytes]:

@@ -91,7 +91,7 @@ class Mark(msgspec.Struct, frozen=True):
 
     schema: Literal["tidegate.writer/1"]
     writer: Writer
-    kind: Literal["server", "ledger"]
+    kind: Literal["server", "ledger", "function"]
     opened: Count
     after: str
     complete_to: Count
@@ -127,7 +127,13 @@ def units_of(size_bytes: int) -> int:
     return max(1, -(-size_bytes // UNIT_BYTES))
 
 
+def day_folder(minute: int) -> str:
+    """The folder of the day that a minute is in."""
+    at = utc_time(minute // _MINUTES_PER_HOUR * _S_PER_HOUR)
+    return f"date={at.year:04}-{at.month:02}-{at.day:02}"
+
+
 def hour_folder(minute: int) -> str:
     """The folder of the hour that a minute is in."""
     at = utc_time(minute // _MINUTES_PER_HOUR * _S_PER_HOUR)
-    return f"date={at.year:04}-{at.month:02}-{at.day:02}/hour={at.hour:02}"
+    return f"{day_folder(minute)}/hour={at.hour:02}"

@@ -11,9 +11,13 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from control_plane.serverless.answer_lines import LINE_SCHEMA
 from control_plane.serverless.sandbox import Sandbox
 from control_plane.serverless.settings import VariableError
+from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import make_table
+from data_plane.usage.place import UsagePlace
+from data_plane.usage.record import Mark
 from tests.conformance.door_events import response_of, url_event
 from tests.conformance.doors import Context
 from tests.conformance.raw_calls import form_request, read_reply
@@ -60,7 +64,59 @@ def test_a_sandbox_answers(aws: dict[str, str]) -> None:
     assert (reply.status, reply.code) == (400, "IncompleteSignature")
     request, usage = [json.loads(line) for line in lines.getvalue().splitlines()]
     assert (request["event"], request["code"]) == ("request", "IncompleteSignature")
-    assert usage["schema"].startswith("tidegate.usage/")
+    assert usage["schema"] == LINE_SCHEMA
+
+
+def answered(environ: dict[str, str], count: int = 1) -> list[dict[str, Any]]:
+    """The lines of a sandbox that gives so many answers, none of which its log has anything on."""
+    lines = io.StringIO()
+    with redirect_stdout(lines):
+        sandbox = Sandbox({**environ, "TIDEGATE_LOG_LEVEL": "warning"})
+        for _ in range(count):
+            event = url_event(form_request(b"Action=ListQueues"))
+            reply = read_reply(response_of(sandbox.doors.answer_url(event, Context())), "query")
+            assert reply.code == "IncompleteSignature"
+    return [json.loads(line) for line in lines.getvalue().splitlines()]
+
+
+def test_a_sandbox_marks_how_far_its_records_go(aws: dict[str, str]) -> None:
+    s3 = boto3.client("s3", region_name=REGION)
+    where: Any = {"LocationConstraint": REGION}
+    s3.create_bucket(Bucket="records", CreateBucketConfiguration=where)
+    lines = answered({**aws, "TIDEGATE_USAGE": "s3://records/usage"}, 3)
+    (writer,) = {line["writer"] for line in lines if "writer" in line}
+    (listed,) = s3.list_objects_v2(Bucket="records")["Contents"]
+    mark = json.loads(s3.get_object(Bucket="records", Key=listed["Key"])["Body"].read())
+    folder, _, name = listed["Key"].rpartition("/")
+    assert (mark["writer"], mark["kind"], name) == (writer, "function", f"{writer}.json")
+    assert folder.startswith("usage/writers/date=")
+    assert 1 <= mark["records"] == mark["access"] <= 3
+    # A minute may begin among them.
+    assert mark["complete_to"] in {line["minute"] for line in lines if "minute" in line}
+
+
+def test_an_answer_stands_where_its_mark_cannot_be_put(aws: dict[str, str]) -> None:
+    lines = answered({**aws, "TIDEGATE_USAGE": "s3://no-such-place/usage"})
+    (told,) = [line["message"] for line in lines if line.get("event") == "log"]
+    assert told.startswith("left to the next invocation: put writers/")
+    assert "NoSuchBucket" in told
+
+
+def test_a_mark_is_put_where_other_closing_fails(
+    aws: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> None:
+        raise ArithmeticError
+
+    put = []
+
+    async def note(_: Any, mark: Mark) -> None:
+        put.append(mark.records)
+
+    monkeypatch.setattr(DynamoCell, "flush", fail)
+    monkeypatch.setattr(UsagePlace, "put_mark", note)
+    answered({**aws, "TIDEGATE_USAGE": "s3://records/usage"})
+    assert put == [1]
 
 
 def test_all_sandboxes_have_the_same_secret(aws: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Usage lines, and what becomes of them: records in S3, each delivery the same bytes again."""
+"""What becomes of lines of answers: records in S3, each delivery the same bytes again."""
 
 import asyncio
 import base64
@@ -14,7 +14,8 @@ import pytest
 from pyarrow import parquet
 
 from control_plane.serverless import usage
-from control_plane.serverless.usage import DamagedDeliveryError, UsageLines, store, usage_line
+from control_plane.serverless.answer_lines import AnswerLine, AnswerLines, answer_line
+from control_plane.serverless.usage import DamagedDeliveryError, store
 from data_plane.frontend.served import Served
 from data_plane.memory.blobs import MemoryBlobs
 from tests.unit.repeatable import HandClock, SeededEntropy
@@ -38,7 +39,33 @@ ANSWERED = Served(
     bytes=65_537,
     failed_entries=0,
     client="192.0.2.1",
+    principal="arn:aws:iam::111122223333:user/orders",
+    access_key_id="AKIAEXAMPLE",
 )
+
+
+def line_of(number: int, served: Served = ANSWERED) -> str:
+    return answer_line(served, WRITER, number, served.finished_us // 60_000_000)
+
+
+def line_of_before(number: int) -> str:
+    """As doors wrote them that knew no access records."""
+    return msgspec.json.encode(
+        msgspec.json.decode(line_of(number), type=AnswerLine).usage()
+    ).decode()
+
+
+def usage_of(line: str) -> dict[str, Any]:
+    return record(msgspec.json.decode(line, type=AnswerLine).usage())
+
+
+def access_of(line: str) -> dict[str, Any]:
+    return record(msgspec.json.decode(line, type=AnswerLine).access())
+
+
+def record(its: Any) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(its)
+    return found
 
 
 def delivery(*messages: str, **changes: Any) -> dict[str, Any]:
@@ -73,11 +100,11 @@ class Place:
 
         return asyncio.run(read())
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self, folder: str = "records") -> list[dict[str, Any]]:
         return [
             row
             for name, content in self.objects().items()
-            if name.startswith("records/")
+            if name.startswith(f"{folder}/")
             for row in parquet.read_table(BytesIO(content)).to_pylist()
         ]
 
@@ -95,104 +122,62 @@ def place() -> Place:
     return Place(MemoryBlobs(HandClock()))
 
 
-def test_a_line_says_what_was_served_and_nothing_of_what_was_sent() -> None:
-    assert json.loads(usage_line(ANSWERED, WRITER, 7)) == {
-        "schema": "tidegate.usage/1",
-        "writer": WRITER,
-        "number": 7,
-        "minute": MINUTE,
-        "account": "111122223333",
-        "region": "eu-west-1",
-        "queue": "orders",
-        "operation": "SendMessage",
-        "status": "2xx",
-        "code": "",
-        "requests": 1,
-        "units": 2,
-        "messages": 1,
-        "bytes": 65_537,
-        "failed_entries": 0,
-    }
-
-
-@pytest.mark.parametrize(
-    ("size", "units"), [(0, 1), (1, 1), (65_536, 1), (65_537, 2), (1 << 20, 16)]
-)
-def test_a_begun_chunk_of_64_kib_is_a_unit_and_so_is_an_empty_request(
-    size: int, units: int
-) -> None:
-    line = usage_line(msgspec.structs.replace(ANSWERED, bytes=size), WRITER, 1)
-    assert json.loads(line)["units"] == units
-
-
-@pytest.mark.parametrize(("status", "told"), [(200, "2xx"), (403, "4xx"), (503, "5xx")])
-def test_a_refusal_is_told_by_its_class_and_code(status: int, told: str) -> None:
-    served = msgspec.structs.replace(ANSWERED, status=status, code="RequestThrottled", account="")
-    record = json.loads(usage_line(served, WRITER, 1))
-    assert (record["status"], record["code"], record["account"]) == (told, "RequestThrottled", "")
-
-
-def test_a_sandbox_numbers_its_lines_from_one_under_a_name_of_its_own() -> None:
-    written: list[str] = []
-    entropy = SeededEntropy()
-    first, second = UsageLines(entropy, written.append), UsageLines(entropy, written.append)
-    for lines in (first, second, first, first):
-        lines.served(ANSWERED)
-    records = [json.loads(line) for line in written]
-    assert [record["number"] for record in records] == [1, 1, 2, 3]
-    assert len({record["writer"] for record in records}) == 2
-
-
-def test_copies_of_a_sandbox_that_has_served_nothing_have_names_of_their_own() -> None:
-    """As a snapshot of one makes them."""
-    entropy, written = SeededEntropy(), list[str]()
-    copies = [UsageLines(entropy, written.append) for _ in range(2)]
-    before = entropy.random_bytes(8)
-    for copy in copies:
-        copy.served(ANSWERED)
-    writers = [json.loads(line)["writer"] for line in written]
-    assert len({*writers, before.hex()}) == 3
-
-
-def test_a_delivery_is_an_object_named_by_its_content(place: Place) -> None:
-    lines = [usage_line(ANSWERED, WRITER, number) + "\n" for number in (2, 1)]
-    assert place.store(delivery(*lines)) == {"records": 2, "malformed": 0, "objects": 1}
-    ((name, content),) = place.objects().items()
-    assert name == f"records/date=2025-11-22/hour=11/{sha256(content).hexdigest()}.parquet"
-    assert place.records() == [json.loads(line) for line in sorted(lines)]
+def test_a_delivery_is_an_object_of_each_kind_named_by_its_content(place: Place) -> None:
+    lines = [line_of(number) + "\n" for number in (2, 1)]
+    counts = {"records": 2, "access": 2, "malformed": 0, "objects": 2}
+    assert place.store(delivery(*lines)) == counts
+    for name, content in place.objects().items():
+        folder, _, its = name.rpartition("/")
+        assert folder in {f"{kind}/date=2025-11-22/hour=11" for kind in ("records", "access")}
+        assert its == f"{sha256(content).hexdigest()}.parquet"
+    assert place.records() == [usage_of(line) for line in sorted(lines)]
+    assert place.records("access") == [access_of(line) for line in sorted(lines)]
 
 
 def test_a_delivery_that_is_repeated_stores_the_same_bytes(place: Place) -> None:
-    event = delivery(usage_line(ANSWERED, WRITER, 1), "{}", usage_line(ANSWERED, WRITER, 2))
+    event = delivery(line_of(1), "{}", line_of(2))
     place.store(event)
     before = place.objects()
     place.store(event)
     assert place.objects() == before
-    assert len(before) == 2
+    assert len(before) == 3
 
 
 def test_records_lie_by_the_hour_in_which_they_were_served(place: Place) -> None:
     late = msgspec.structs.replace(ANSWERED, finished_us=(MINUTE + 33) * 60_000_000)
-    event = delivery(usage_line(ANSWERED, WRITER, 1), usage_line(late, WRITER, 2))
-    assert place.store(event)["objects"] == 2
+    event = delivery(line_of(1), line_of(2, late))
+    assert place.store(event)["objects"] == 4
     folders = {name.rpartition("/")[0] for name in place.objects()}
-    assert folders == {"records/date=2025-11-22/hour=11", "records/date=2025-11-22/hour=12"}
+    assert folders == {
+        f"{kind}/date=2025-11-22/hour={hour}" for kind in ("records", "access") for hour in (11, 12)
+    }
+
+
+def test_lines_of_doors_of_before_are_usage_without_access(place: Place) -> None:
+    counts = {"records": 2, "access": 1, "malformed": 0, "objects": 2}
+    assert place.store(delivery(line_of_before(1), line_of(2))) == counts
+    assert place.records() == [json.loads(line_of_before(1)), usage_of(line_of(2))]
+    assert place.records("access") == [access_of(line_of(2))]
 
 
 def changed(**members: object) -> str:
-    return json.dumps(json.loads(usage_line(ANSWERED, WRITER, 1)) | members)
+    return json.dumps(json.loads(line_of(1)) | members)
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        usage_line(ANSWERED, WRITER, 1)[:-5],
+        line_of(1)[:-5],
         '{"schema":"tidegate.usage/1"}',
         'Traceback with "tidegate.usage" in it',
         changed(schema="tidegate.usage/2"),
+        changed(schema="tidegate.usage.answer/2"),
+        changed(schema=1),
+        line_of_before(1)[:-1] + ',"more":1}',
         changed(number=0),
         changed(number=1.5),
-        changed(requests="1"),
+        changed(units="1"),
+        changed(requests=1),
         changed(messages=-1),
         changed(bytes=1 << 63),
         changed(writer="somebody"),
@@ -202,25 +187,27 @@ def changed(**members: object) -> str:
     ],
 )
 def test_a_line_that_is_no_record_is_kept_apart_with_the_reason(place: Place, line: str) -> None:
-    good = usage_line(ANSWERED, WRITER, 2)
-    assert place.store(delivery(line, good)) == {"records": 1, "malformed": 1, "objects": 2}
+    good = line_of(2)
+    counts = {"records": 1, "access": 1, "malformed": 1, "objects": 3}
+    assert place.store(delivery(line, good)) == counts
     (kept,) = place.malformed()
     assert (kept["line"], kept["time_ms"]) == (line, MINUTE * 60_000)
     assert kept["reason"]
     assert kept["log_stream"].startswith("2025/11/22/")
-    assert place.records() == [json.loads(good)]
+    assert place.records() == [usage_of(good)]
 
 
 def test_text_from_outside_breaks_no_line(place: Place) -> None:
     odd = msgspec.structs.replace(ANSWERED, region='"}\n{\u2028\x85' + "x" * 200)
     written: list[str] = []
-    UsageLines(SeededEntropy(), written.append).served(odd)
-    assert place.store(delivery("".join(written))) == {"records": 1, "malformed": 0, "objects": 1}
+    AnswerLines(SeededEntropy(), written.append).served(odd)
+    counts = {"records": 1, "access": 1, "malformed": 0, "objects": 2}
+    assert place.store(delivery("".join(written))) == counts
 
 
 def test_a_control_message_stores_nothing(place: Place) -> None:
     event = delivery("CWL CONTROL MESSAGE: Checking health", messageType="CONTROL_MESSAGE")
-    assert place.store(event) == {"records": 0, "malformed": 0, "objects": 0}
+    assert place.store(event) == {"records": 0, "access": 0, "malformed": 0, "objects": 0}
     assert place.objects() == {}
 
 
@@ -243,5 +230,5 @@ def test_what_no_log_delivers_is_an_error(place: Place, event: dict[str, Any]) -
 
 def test_the_subscription_asks_for_every_version_of_a_line() -> None:
     term = usage.PATTERN.strip('"')
-    assert term in usage_line(ANSWERED, WRITER, 1)
+    assert term in line_of(1)
     assert term in changed(schema="tidegate.usage/2")

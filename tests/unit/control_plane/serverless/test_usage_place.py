@@ -1,6 +1,5 @@
 """From an answer at a door to an object in S3, through what CloudWatch Logs makes of lines."""
 
-import json
 from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
@@ -10,10 +9,10 @@ import pytest
 from moto import mock_aws
 from pyarrow import parquet
 
+from control_plane.serverless.answer_lines import AnswerLines
 from control_plane.serverless.sandbox import Sandbox
 from control_plane.serverless.settings import VariableError
-from control_plane.serverless.usage import UsageLines
-from tests.unit.control_plane.serverless.test_usage import ANSWERED, delivery
+from tests.unit.control_plane.serverless.test_usage import ANSWERED, access_of, delivery, usage_of
 from tests.unit.repeatable import SeededEntropy
 
 REGION = "eu-west-1"
@@ -44,20 +43,22 @@ def objects(client: Any) -> dict[str, bytes]:
     ("place", "folder"),
     [("s3://records/usage", "usage/"), ("s3://records/a/b/", "a/b/"), ("s3://records", "")],
 )
-def test_lines_of_answers_become_one_object_however_often_they_are_delivered(
+def test_lines_of_answers_become_an_object_of_each_kind_however_often_they_are_delivered(
     bucket: Any, place: str, folder: str
 ) -> None:
     lines: list[str] = []
-    observer = UsageLines(SeededEntropy(), lines.append)
+    observer = AnswerLines(SeededEntropy(), lines.append)
     for _ in range(3):
         observer.served(ANSWERED)
     opened = Sandbox(ENVIRON | {"TIDEGATE_USAGE": place}).usage_place
     for _ in range(2):
-        assert opened.store(delivery(*lines)) == {"records": 3, "malformed": 0, "objects": 1}
-    ((key, content),) = objects(bucket).items()
-    assert key.startswith(f"{folder}records/date=2025-11-22/hour=11/")
-    stored = parquet.read_table(BytesIO(content)).to_pylist()
-    assert stored == [json.loads(line) for line in lines]
+        counts = {"records": 3, "access": 3, "malformed": 0, "objects": 2}
+        assert opened.store(delivery(*lines)) == counts
+    (access, who), (used, what) = sorted(objects(bucket).items())
+    assert access.startswith(f"{folder}access/date=2025-11-22/hour=11/")
+    assert used.startswith(f"{folder}records/date=2025-11-22/hour=11/")
+    assert parquet.read_table(BytesIO(who)).to_pylist() == [access_of(line) for line in lines]
+    assert parquet.read_table(BytesIO(what)).to_pylist() == [usage_of(line) for line in lines]
 
 
 def test_without_a_place_the_function_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,164 @@
+"""Lines of a function's log that say what was answered, and to whom (docs/usage.md, *Functions*).
+
+Nothing runs in a function after its answer. So each answer is a line before it goes, and no request
+waits for what stores it. A line is a usage record and an access record in one, with one number.
+"""
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+import msgspec
+
+from data_plane.frontend.served import Served
+from data_plane.ports import Entropy
+from data_plane.usage.place import UsagePlace
+from data_plane.usage.record import (
+    ACCESS_SCHEMA,
+    MARK_SCHEMA,
+    NAME_CHARS_MAX,
+    SCHEMA,
+    US_PER_MINUTE,
+    WRITER_BYTES,
+    AccessRecord,
+    Account,
+    Count,
+    Mark,
+    Name,
+    Number,
+    StatusClass,
+    UsageRecord,
+    Writer,
+    status_class,
+    units_of,
+)
+
+LINE_SCHEMA: Final = "tidegate.usage.answer/1"
+
+WRITER_MINUTES_MAX: Final = 24 * 60
+"""A sandbox that answers so long after its first answer goes on as another writer."""
+
+_NO_MARK: Final = -1
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class AnswerLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One answer: members as in the records, of which `requests` is 1."""
+
+    schema: Literal["tidegate.usage.answer/1"]
+    writer: Writer
+    number: Number
+    minute: Count
+    account: Account
+    principal: str
+    access_key_id: Name
+    client: Name
+    region: Name
+    queue: Name
+    operation: Name
+    status: StatusClass
+    code: Name
+    units: Count
+    messages: Count
+    bytes: Count
+    failed_entries: Count
+
+    def usage(self) -> UsageRecord:
+        """What was served."""
+        return UsageRecord(
+            *(SCHEMA, self.writer, self.number, self.minute, self.account),
+            *(self.region, self.queue, self.operation, self.status, self.code),
+            *(1, self.units, self.messages, self.bytes, self.failed_entries),
+        )
+
+    def access(self) -> AccessRecord:
+        """Who asked for it."""
+        return AccessRecord(
+            *(ACCESS_SCHEMA, self.writer, self.number, self.minute),
+            *(self.account, self.principal, self.access_key_id, self.client),
+            *(self.region, self.queue, self.operation),
+            *(self.status, self.code, 1),
+        )
+
+
+def answer_line(served: Served, writer: str, number: int, minute: int) -> str:
+    """The line of one answer, in JSON, without secrets and without what was sent."""
+    line = AnswerLine(
+        schema=LINE_SCHEMA,
+        writer=writer,
+        number=number,
+        minute=minute,
+        account=served.account,
+        principal=served.principal,
+        access_key_id=served.access_key_id[:NAME_CHARS_MAX],
+        client=served.client[:NAME_CHARS_MAX],
+        region=served.region[:NAME_CHARS_MAX],
+        queue=served.queue,
+        operation=served.operation,
+        status=status_class(served.status),
+        code=served.code,
+        units=units_of(served.bytes),
+        messages=served.messages - served.duplicates,
+        bytes=served.bytes - served.duplicate_bytes,
+        failed_entries=served.failed_entries,
+    )
+    return _encode(line).decode()
+
+
+class AnswerLines:
+    """One sandbox's lines: observes answers, as the front end asks for, and says how far it is.
+
+    `write` takes a whole line, and writes it at once where Lambda takes logs from. The writer's
+    name is drawn with its first answer, so that copies of a sandbox do not share one.
+    """
+
+    def __init__(self, entropy: Entropy, write: Callable[[str], object]) -> None:
+        self._entropy = entropy
+        self._write = write
+        self._writer = ""
+        self._number = 0
+        self._opened = self._minute = 0
+        self._marked = _NO_MARK
+
+    def served(self, served: Served) -> None:
+        """Write the line of a request that was answered."""
+        minute = max(self._minute, served.finished_us // US_PER_MINUTE)
+        if not self._writer or minute - self._opened >= WRITER_MINUTES_MAX:
+            self._begin(minute)
+        self._minute = minute
+        self._number += 1
+        self._write(answer_line(served, self._writer, self._number, minute) + "\n")
+
+    def due_mark(self) -> Mark | None:
+        """The mark that is to be put before the last answer goes; None: there is none."""
+        if not self._writer or self._minute == self._marked:
+            return None
+        return Mark(
+            *(MARK_SCHEMA, self._writer, "function", self._opened, ""),
+            *(self._minute, self._number, self._number, False),
+        )
+
+    def marked(self, mark: Mark) -> None:
+        """The mark was put."""
+        self._marked = mark.complete_to
+
+    def _begin(self, minute: int) -> None:
+        self._writer = self._entropy.random_bytes(WRITER_BYTES).hex()
+        self._number = 0
+        self._opened = minute
+        self._marked = _NO_MARK
+
+
+class Marking:
+    """Puts the marks of a sandbox's lines where its records go."""
+
+    def __init__(self, lines: AnswerLines, place: UsagePlace) -> None:
+        self._lines = lines
+        self._place = place
+
+    async def mark(self) -> None:
+        """Put the mark that is due, if one is. Raises CellUnavailableError; then it stays due."""
+        mark = self._lines.due_mark()
+        if mark is not None:
+            await self._place.put_mark(mark)
+            self._lines.marked(mark)
