@@ -193,8 +193,9 @@ class Lane:
     ) -> None:
         block.learn(state, now_us)
         block.marked_ms = NEVER_MS
-        # A lease that was only changed from here says nothing of where its message lies.
-        leased = [index for index in block.leases if index in block.first_of]
+        # A lease that was only changed, from here or as this copy was told, says nothing of where
+        # its message lies: it is met at its segment, if it is not gone.
+        leased = [index for index in block.leases if block.first_of.get(index) in block.slices]
         for index in leased:
             self.settle(block, index, now_us // 1000)
         self._enter(Entry(sort, block, [i for i in leased if block.status[i] != GONE]))

@@ -2,13 +2,14 @@
 
 from data_plane.bag.block import Block
 from data_plane.bag.lane import Lane
+from data_plane.ports import Attributes, Item, Key
 from data_plane.stored import keys
 from data_plane.stored.lease import Lease
 from tests.unit.data_plane.bag.conftest import Bench
 
 
-def lease(receive_count: int) -> bytes:
-    return Lease(50_000, receive_count, 20_000, 20_000, 0, b"token".ljust(13)).to_bytes()
+def lease(receive_count: int, first: int = 0) -> bytes:
+    return Lease(50_000, receive_count, 20_000, 20_000, first, b"token".ljust(13)).to_bytes()
 
 
 def test_an_answer_that_a_write_has_overtaken_is_not_believed() -> None:
@@ -29,3 +30,14 @@ def test_a_marker_that_was_skipped_covers_nothing(bench: Bench) -> None:
     assert lane._covered_from_ms(block) > 50_000
     lane.marked(block, 70_000, 70_000_000)
     assert lane._covered_from_ms(block) == 70_000
+
+
+def test_a_marker_leads_to_no_message_of_which_nobody_told_where_it_lies(bench: Bench) -> None:
+    """A copy that let go of a block may be told late of a change of visibility in it."""
+    lane = Lane(bench.queue, b"writer")
+    block_id = bytes(10)
+    marker = Item(Key(lane.segments, keys.be64(1) + block_id), {"v": 1, "k": "m", "b": block_id})
+    state: Attributes = {"v": 1, "m0": lease(1), "m3": lease(1, first=3), "s3": keys.be64(1)}
+    lane.absorb(bench.queue, [marker], {Key(lane.states, block_id): state}, 1)
+    ((_, taken),) = lane.take(bench.queue, 9, 60_000_000, 60_000_000)
+    assert taken == [3]
