@@ -38,6 +38,7 @@ from data_plane.replication.member_cell import (
     members_of,
 )
 from data_plane.replication.placement import Placement
+from data_plane.replication.unneeded import Unneeded
 
 REVISION: Final = "R"
 EPOCH: Final = "E"
@@ -65,6 +66,7 @@ class Chain:
     def __init__(self, placement: Callable[[], Placement], cells: Mapping[str, Cell]) -> None:
         self._placement = placement
         self._cells = cells
+        self._unneeded = Unneeded(placement, cells)
 
     @property
     def chooses_stamps(self) -> bool:
@@ -89,6 +91,7 @@ class Chain:
 
     async def append(self, record: Append) -> Appended:
         """Store a new item under the proposed key."""
+        self._unneeded.let_go()
         stamp_us = record.proposed_us
         sort = (stamp_us + record.delay_us).to_bytes(8, "big") + record.suffix
         key = Key(record.partition, sort)
@@ -189,9 +192,8 @@ class Chain:
         raise CellUnavailableError(f"others write to an item of {at.group} faster than this one")
 
     def expire(self, keys: Sequence[Key]) -> None:
-        """Say to all members that nobody needs these items any more."""
-        for member in members_of(self._placement(), self._cells):
-            member.expire(keys)
+        """Say to all members that nobody needs these items any more, once nobody joins."""
+        self._unneeded.expire(keys)
 
     async def drop(self, partition: str, budget: int) -> int:
         """Remove up to `budget` items, in every member, of a partition that nobody writes to."""

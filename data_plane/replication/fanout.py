@@ -31,6 +31,7 @@ from data_plane.ports import (
 from data_plane.replication.copying import copy_item
 from data_plane.replication.member_cell import MemberCell, check_joined, members_of
 from data_plane.replication.placement import Member, Placement
+from data_plane.replication.unneeded import Unneeded
 
 PENDING_MAX: Final = 100_000
 """Changes kept for a member that does not take them; beyond, the oldest are forgotten here, and
@@ -66,6 +67,7 @@ class Fanout:
         self._cells = cells
         self._waits = waits
         self._acknowledge_first = acknowledge_first
+        self._unneeded = Unneeded(placement, cells)
         self._pending: dict[Member, deque[_Change]] = {}
         self._shipping = False
         self.forgotten = 0
@@ -93,6 +95,7 @@ class Fanout:
     async def append(self, record: Append) -> Appended:
         """Store a new item in all members, under the proposed key: one write each, side by side."""
         at = self._placement()
+        self._unneeded.let_go()
         members = members_of(at, self._cells)
         stamp_us = record.proposed_us
         sort = (stamp_us + record.delay_us).to_bytes(8, "big") + record.suffix
@@ -210,9 +213,8 @@ class Fanout:
         return written
 
     def expire(self, keys: Sequence[Key]) -> None:
-        """Say to all members that nobody needs these items any more."""
-        for member in members_of(self._placement(), self._cells):
-            member.expire(keys)
+        """Say to all members that nobody needs these items any more, once nobody joins."""
+        self._unneeded.expire(keys)
 
     async def drop(self, partition: str, budget: int) -> int:
         """Remove up to `budget` items, in every member, of a partition that nobody writes to."""
