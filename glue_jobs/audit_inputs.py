@@ -150,7 +150,12 @@ def _ends(runs: Iterable[Run], marks: Sequence[Mark]) -> list[Told]:
     """Writers that were cut off: what they counted last nobody knows."""
     found = gaps(runs, {mark.writer: mark for mark in marks}, {}, _ALL_TIME)
     ends = [gap for gap in found if not gap.records and gap.to_minute >= 0]
-    return [Told("writer_cut_off", 1, _said(gap)) for gap in ends]
+    of_servers = [gap for gap in ends if not gap.is_of_sandbox]
+    told = [Told("writer_cut_off", 1, _said(gap)) for gap in of_servers]
+    if sandboxes := len(ends) - len(of_servers):
+        detail = "sandboxes of functions, of which the last minute may be known in part"
+        told.append(Told("sandbox_ends", sandboxes, detail))
+    return told
 
 
 def _said(gap: Gap) -> str:
@@ -161,8 +166,8 @@ def _said(gap: Gap) -> str:
 def _all_ended(marks: Sequence[Mark], runs: Iterable[Run]) -> bool:
     """Whether all who wrote usage have ended as they should, and nobody else wrote any."""
     of_servers = {mark.writer for mark in marks if mark.closed and mark.kind == "server"}
-    others = {mark.writer for mark in marks if mark.kind != "server"}
-    known = of_servers | others
+    ledgers = {mark.writer for mark in marks if mark.kind == "ledger"}
+    known = of_servers | ledgers
     return (
         bool(of_servers)
         and all(mark.writer in known for mark in marks)

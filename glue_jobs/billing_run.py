@@ -391,28 +391,36 @@ def _missing(gaps: Sequence[Gap]) -> str:
     if not gaps:
         return ""
     known = sum(gap.records for gap in gaps)
-    open_ends = sum(1 for gap in gaps if not gap.records)
-    parts = [
-        f"{known:,} usage records" if known else "",
-        f"the last minutes of {open_ends} servers",
-    ]
-    what = " and ".join(part for part in parts[: 2 if open_ends else 1] if part)
-    return f"Of this period {what} are not known. What is not known is not charged."
+    sandboxes = sum(1 for gap in gaps if gap.is_of_sandbox)
+    servers = sum(1 for gap in gaps if not gap.last and not gap.is_of_sandbox)
+    parts = [f"{known:,} usage records"] if known else []
+    if servers:
+        parts.append(f"the last minutes of {servers} servers")
+    said = [f"Of this period {' and '.join(parts)} are not known."] if parts else []
+    if sandboxes:
+        said.append(
+            f"Of {sandboxes:,} sandboxes of functions, what they answered last, within one minute,"
+            " may be known in part."
+        )
+    return f"{' '.join(said)} What is not known is not charged."
 
 
 def _findings(said: Mapping[str, Any]) -> list[str]:
     """A line for each finding; of very many the first."""
     lines = [f"put aside: {its['name']}: {its['reason']}" for its in said["quarantined"]]
     lines += [f"bad mark: {name}: {reason}" for name, reason in said["bad_marks"]]
-    for gap in said["gaps"]:
-        until = gap["to_minute"] if gap["to_minute"] >= 0 else "now"
-        numbers = f"records {gap['first']} to {gap['last']}" if gap["last"] else "its end"
-        lines.append(
-            f"gap: writer {gap['writer']}: {numbers}, minutes {gap['from_minute']} to {until}"
-        )
+    gaps = [Gap(**its) for its in said["gaps"]]
+    for gap in gaps:
+        if gap.is_of_sandbox:
+            continue
+        until = gap.to_minute if gap.to_minute >= 0 else "now"
+        numbers = f"records {gap.first} to {gap.last}" if gap.last else "its end"
+        lines.append(f"gap: writer {gap.writer}: {numbers}, minutes {gap.from_minute} to {until}")
     lines += [f"conflict: writer {writer}: record {number}" for writer, number in said["conflicts"]]
     if len(lines) > _SAID_MAX:
         lines = [*lines[:_SAID_MAX], f"and {len(lines) - _SAID_MAX} more findings"]
+    if ends := sum(1 for gap in gaps if gap.is_of_sandbox):
+        lines.append(f"ends: {ends} sandboxes of functions, of each the last minute in part maybe")
     if said["malformed_lines"]:
         lines.append(f"malformed: {said['malformed_lines']} lines of functions are no records")
     if said["requests_of_nobody"]:

@@ -25,9 +25,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Gap:
-    """What is not known of a writer: numbers `first` to `last`, or, both 0, its end.
+    """What is not known of a writer: numbers `first` to `last`, or, where `last` is 0, its end.
 
-    It was served in minutes `from_minute` to `to_minute`; -1: nobody knows until when.
+    It was served in minutes `from_minute` to `to_minute`; -1: nobody knows until when. `first` of
+    the end of a sandbox is the number that would be next, of the end of a server 0.
     """
 
     writer: str
@@ -40,6 +41,11 @@ class Gap:
     def records(self) -> int:
         """How many records are missing, as far as that is known."""
         return self.last - self.first + 1 if self.last else 0
+
+    @property
+    def is_of_sandbox(self) -> bool:
+        """Whether it is the end of a sandbox: each has one, at most of them nothing is missing."""
+        return not self.last and self.first > 0
 
 
 def copies(runs: Iterable[Run]) -> list[tuple[str, int, int]]:
@@ -99,20 +105,35 @@ def gaps(
     """What is missing of a window: by its records, marks, and what was known `before` it.
 
     A missing number between two windows belongs to the later one. A writer without a mark is a
-    function's: where it ended nobody knows.
+    sandbox of which no mark got through: where it ended nobody knows.
     """
     its = {writer: list(found) for writer, found in groupby(sorted(runs), lambda run: run.writer)}
     successors = {mark.after: mark for mark in marks.values() if mark.after}
     found: list[Gap] = []
     for writer in sorted({*its, *marks}):
         mark = marks.get(writer)
-        found += _missing(its.get(writer, ()), mark, before.get(writer), window)
-        if mark is not None and not mark.closed and mark.kind != "ledger":
+        known = before.get(writer)
+        if known is None and before and mark is not None and mark.kind == "function":
+            known = Reached(0, mark.opened)  # what it answered before the window did not come
+        found += _missing(its.get(writer, ()), mark, known, window)
+        if mark is None or mark.closed or mark.kind == "ledger":
+            continue
+        if not window.start <= mark.complete_to < window.end:
+            continue
+        if mark.kind == "function":
+            found.append(_end_of_sandbox(its.get(writer, ()), mark))
+        else:
             successor = successors.get(writer)
             until = successor.opened if successor is not None else -1
-            if window.start <= mark.complete_to < window.end:
-                found.append(Gap(writer, 0, 0, mark.complete_to, until))
+            found.append(Gap(writer, 0, 0, mark.complete_to, until))
     return found
+
+
+def _end_of_sandbox(runs: Sequence[Run], mark: Mark) -> Gap:
+    """All that may be missing behind what is known: a later minute would have moved the mark."""
+    known = max([mark.records, *(run.last for run in runs)])
+    minute = max([mark.complete_to, *(run.to_minute for run in runs)])
+    return Gap(mark.writer, known + 1, 0, mark.complete_to, minute)
 
 
 def _missing(

@@ -17,7 +17,15 @@ from glue_jobs.identities import Gap, Reached, Run, Window, copies, gaps, reache
 from glue_jobs.invoicing import first_hour, next_period
 from glue_jobs.outputs import Written, canonical, put_once
 from glue_jobs.places import Found, Place
-from glue_jobs.records import MALFORMED, MARKS, RECORDS, SCHEMA, Mark, read_mark
+from glue_jobs.records import (
+    MALFORMED,
+    MARKS,
+    RECORDS,
+    SCHEMA,
+    Mark,
+    may_have_written,
+    read_mark,
+)
 from glue_jobs.screening import Screened, screen
 from glue_jobs.subcopies import claims, copies_of_others, digests, wanted
 from glue_jobs.usage import Range, read_records
@@ -151,7 +159,7 @@ def recognised(place: Place, period: str, manifest: bytes) -> Inputs | None:
     with ThreadPoolExecutor(_READERS) as readers:
         if not all(readers.map(lambda its: _is_as_it_was(place, its), files)):
             return None
-    marks, bad_marks = _marks(place)
+    marks, bad_marks = _marks(place, period)
     return Inputs(period, files, marks, bad_marks, _malformed_lines(place, period))
 
 
@@ -171,7 +179,7 @@ def look_at(session: SparkSession, place: Place, period: str) -> Inputs:
     for file in files:
         if file.newer:
             raise JobError(f"{file.name}: records of schema {file.newer}; these jobs read {SCHEMA}")
-    marks, bad_marks = _marks(place)
+    marks, bad_marks = _marks(place, period)
     redundant = _redundant(session, place, [file for file in files if not file.reason])
     malformed = _malformed_lines(place, period)
     return Inputs(period, files, marks, bad_marks, malformed, redundant)
@@ -191,16 +199,18 @@ def _redundant(session: SparkSession, place: Place, files: Sequence[Screened]) -
     return copies_of_others(found, rows.flatMap(partial(digests, place)).collect())
 
 
-def _marks(place: Place) -> tuple[dict[str, Mark], list[tuple[str, str]]]:
+def _marks(place: Place, period: str) -> tuple[dict[str, Mark], list[tuple[str, str]]]:
     marks: dict[str, Mark] = {}
     bad = []
-    for found in place.list(MARKS):
-        try:
-            mark = read_mark(place.read(found.name))
-        except ValueError as error:
-            bad.append((found.name, str(error)))
-        else:
-            marks[mark.writer] = mark
+    names = [its.name for its in place.list(MARKS) if may_have_written(its.name, period)]
+    with ThreadPoolExecutor(_READERS) as readers:
+        for name, content in zip(names, readers.map(place.read, names), strict=True):
+            try:
+                mark = read_mark(content)
+            except ValueError as error:
+                bad.append((name, str(error)))
+            else:
+                marks[mark.writer] = mark
     return marks, bad
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date, timedelta
 from hashlib import blake2b
 from typing import Final, get_type_hints
 
@@ -60,6 +61,8 @@ USAGE: Final = Kind(RECORDS, SCHEMA, COLUMNS, NUMBERS_MIN, TEXT_CHARS_MAX)
 
 _FILED: Final = re.compile(r"date=(\d{4}-\d{2}-\d{2})/hour=([01]\d|2[0-3])/([0-9a-f]{64})\.parquet")
 
+_OPENED: Final = re.compile(r"date=(\d{4}-\d{2}-\d{2})/")
+
 
 @dataclass(frozen=True, slots=True)
 class Filed:
@@ -99,6 +102,21 @@ def minute_writer(desk: str, minute: int) -> str:
     """The writer that a minute of a desk is: docs/usage.md, *What a crash can lose*."""
     place = bytes.fromhex(desk) + minute.to_bytes(8, "big")
     return blake2b(place, digest_size=8, person=b"sent minute").hexdigest()
+
+
+def may_have_written(name: str, period: str) -> bool:
+    """Whether the writer of the mark of this name can have records of the month.
+
+    Sandboxes write for 24 hours at most; their marks are filed by the day on which they opened.
+    """
+    opened = _OPENED.match(name.removeprefix(MARKS))
+    try:
+        day = date.fromisoformat(opened.group(1)) if opened else None
+    except ValueError:
+        day = None
+    if day is None:
+        return True
+    return period in {f"{each:%Y-%m}" for each in (day, day + timedelta(days=1))}
 
 
 def read_mark(content: bytes) -> Mark:

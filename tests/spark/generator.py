@@ -73,7 +73,8 @@ def put_records(place: Path, rows: Iterable[Mapping[str, Any]]) -> list[Path]:
     ]
 
 
-def put_mark(place: Path, writer: str, **changes: Any) -> None:
+def put_mark(place: Path, writer: str, day: str = "", **changes: Any) -> None:
+    """Put a mark; `day` is that on which a sandbox opened."""
     mark = {
         "schema": "tidegate.writer/1",
         "writer": writer,
@@ -85,7 +86,7 @@ def put_mark(place: Path, writer: str, **changes: Any) -> None:
         "access": 0,
         "closed": True,
     }
-    path = place / "writers" / f"{writer}.json"
+    path = place / "writers" / (f"date={day}" if day else "") / f"{writer}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**mark, **changes}))
 

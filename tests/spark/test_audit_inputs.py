@@ -117,3 +117,27 @@ def test_a_writer_that_was_cut_off_is_told(session: SparkSession, tmp_path: Path
     usage = read_usage(session, FolderPlace(tmp_path))
     assert told(usage) == [("writer_cut_off", 1)]
     assert usage.from_minute == -1
+
+
+def test_ends_of_sandboxes_are_counted_and_what_they_marked_is_missed(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    whole(tmp_path)
+    its = {"kind": "function", "closed": False, "opened": MINUTE, "complete_to": MINUTE + 1}
+    for number, writer in enumerate(("c" * 16, "d" * 16)):
+        write_records(tmp_path, [used(1, writer)])
+        write_records(tmp_path, [accessed(1, writer=writer)], ACCESS)
+        write_mark(tmp_path, writer, day="2026-11-06", records=1 + number, access=1 + number, **its)
+    usage = read_usage(session, FolderPlace(tmp_path))
+    assert told(usage) == [("access_gap", 1), ("sandbox_ends", 2), ("usage_gap", 1)]
+    assert f"records 2 to 2 of {'d' * 16}, minutes {MINUTE} to {MINUTE + 1}" in details(usage)
+
+
+def test_usage_of_sandboxes_is_never_whole(session: SparkSession, tmp_path: Path) -> None:
+    """What they answered last may be missing, so a difference to what is stored is no error."""
+    whole(tmp_path)
+    its = {"kind": "function", "closed": False, "opened": MINUTE, "complete_to": MINUTE}
+    write_records(tmp_path, [used(1, "c" * 16)])
+    write_records(tmp_path, [accessed(1, writer="c" * 16)], ACCESS)
+    write_mark(tmp_path, "c" * 16, day="2026-11-06", records=1, access=1, **its)
+    assert read_usage(session, FolderPlace(tmp_path)).from_minute == -1

@@ -204,6 +204,26 @@ def test_what_is_wrong_is_put_aside_said_and_never_billed(
     assert "3 usage records" in (out / f"statements/{TENANT}/{PERIOD}.html").read_text()
 
 
+def test_ends_of_sandboxes_are_said_in_one_line(session: SparkSession, tmp_path: Path) -> None:
+    place, out = tmp_path / "usage", tmp_path / "bills"
+    its = {"kind": "function", "closed": False, "complete_to": MINUTE}
+    for writer in (A, "d" * 16):
+        put_records(place, [record(number=n, writer=writer) for n in (1, 2)])
+        put_mark(place, writer, day="2026-11-01", records=1, **its)
+    # Of another month, and read by nobody.
+    put_mark(place, "e" * 16, day="2026-10-04", records=9, **its)
+    summary = bill(session, place, out)
+    assert summary.findings == [
+        "ends: 2 sandboxes of functions, of each the last minute in part maybe"
+    ]
+    page = (out / f"statements/{TENANT}/{PERIOD}.html").read_text()
+    assert "Of 2 sandboxes of functions, what they answered last" in page
+    assert "are not known" not in page
+    # One of them has marked what did not come.
+    put_mark(place, A, day="2026-11-01", records=3, **its)
+    assert bill(session, place, out).findings[0].startswith(f"gap: writer {A}: records 3 to 3")
+
+
 def test_what_cannot_be_billed_stops_the_bill(session: SparkSession, tmp_path: Path) -> None:
     place = tmp_path / "usage"
     put_records(place, [record()])

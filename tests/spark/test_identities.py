@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glue_jobs.identities import Gap, Reached, Run, Window, copies, gaps
-from glue_jobs.records import Mark, read_mark
+from glue_jobs.records import MARKS, Mark, may_have_written, read_mark
 
 WINDOW = Window(1000, 2000)
 A, B = "a" * 16, "b" * 16
@@ -66,6 +66,66 @@ def test_what_is_missing_between_two_periods_belongs_to_the_later_one() -> None:
     ]
     later = mark(opened=1000, complete_to=2500, records=40)
     assert gaps([Run(A, 1, 20, 1001, 1999)], {A: later}, {}, WINDOW) == []
+
+
+def sandbox(**changes: object) -> Mark:
+    its = {"opened": 1000, "after": "", "complete_to": 1100, "records": 10, "closed": False}
+    return Mark(writer=A, kind="function", **{**its, **changes})  # type: ignore[arg-type]
+
+
+def test_a_sandbox_ends_in_the_minute_of_its_mark() -> None:
+    ends = gaps([Run(A, 1, 10, 1001, 1100)], {A: sandbox()}, {}, WINDOW)
+    assert ends == [Gap(A, 11, 0, 1100, 1100)]
+    assert (ends[0].is_of_sandbox, ends[0].records) == (True, 0)
+    # What came behind the mark is known.
+    ends = gaps([Run(A, 1, 14, 1001, 1100)], {A: sandbox()}, {}, WINDOW)
+    assert ends == [Gap(A, 15, 0, 1100, 1100)]
+    # It could not move its mark any more.
+    ends = gaps([Run(A, 1, 14, 1001, 1102)], {A: sandbox()}, {}, WINDOW)
+    assert ends == [Gap(A, 15, 0, 1100, 1102)]
+
+
+def test_what_a_sandbox_has_marked_is_missed_by_its_numbers() -> None:
+    end = Gap(A, 11, 0, 1100, 1100)
+    assert gaps([Run(A, 1, 7, 1001, 1050)], {A: sandbox()}, {}, WINDOW) == [
+        Gap(A, 8, 10, 1050, 1100),
+        end,
+    ]
+    # Not one of its lines came.
+    assert gaps([], {A: sandbox()}, {}, WINDOW) == [Gap(A, 1, 10, 1000, 1100), end]
+
+
+def test_the_end_of_a_sandbox_belongs_to_the_window_it_is_in() -> None:
+    later = sandbox(complete_to=2010)
+    assert gaps([Run(A, 1, 7, 1990, 1999)], {A: later}, {}, WINDOW) == []
+    after = gaps([Run(A, 8, 10, 2001, 2010)], {A: later}, {A: Reached(7, 1999)}, Window(2000, 3000))
+    assert after == [Gap(A, 11, 0, 2010, 2010)]
+
+
+def test_a_sandbox_of_which_nothing_came_before_the_window_is_missed_in_it() -> None:
+    its, before = sandbox(opened=990), {B: Reached(3, 999)}
+    missed = gaps([Run(A, 6, 10, 1002, 1100)], {A: its}, before, WINDOW)
+    assert missed[0] == Gap(A, 1, 5, 990, 1002)
+    assert gaps([], {A: its}, before, WINDOW)[0] == Gap(A, 1, 10, 990, 1100)
+    # Where nobody has looked at the time before, checking begins with what is seen first.
+    assert gaps([Run(A, 6, 10, 1002, 1100)], {A: its}, {}, WINDOW) == [Gap(A, 11, 0, 1100, 1100)]
+
+
+@pytest.mark.parametrize(
+    ("name", "may"),
+    [
+        ("aaaaaaaaaaaaaaaa.json", True),
+        ("date=2026-11-01/aaaaaaaaaaaaaaaa.json", True),
+        ("date=2026-11-30/aaaaaaaaaaaaaaaa.json", True),
+        ("date=2026-10-31/aaaaaaaaaaaaaaaa.json", True),
+        ("date=2026-10-30/aaaaaaaaaaaaaaaa.json", False),
+        ("date=2026-12-01/aaaaaaaaaaaaaaaa.json", False),
+        ("date=2026-11-31/aaaaaaaaaaaaaaaa.json", True),
+        ("date=/aaaaaaaaaaaaaaaa.json", True),
+    ],
+)
+def test_marks_of_sandboxes_of_other_months_are_not_read(name: str, *, may: bool) -> None:
+    assert may_have_written(f"{MARKS}{name}", "2026-11") is may
 
 
 @pytest.mark.parametrize(

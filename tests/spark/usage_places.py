@@ -36,11 +36,14 @@ def write_records(
     return path
 
 
-def write_mark(root: Path, writer: str, **its: Any) -> Path:
-    """Write a writer's mark: of a server that was stopped, unless `its` say otherwise."""
+def write_mark(root: Path, writer: str, day: str = "", **its: Any) -> Path:
+    """Write a writer's mark: of a server that was stopped, unless `its` say otherwise.
+
+    `day` is that on which a sandbox opened.
+    """
     mark = {"schema": MARK_SCHEMA, "writer": writer, "kind": "server", "opened": 0, "after": ""}
     mark |= {"complete_to": 0, "records": 0, "access": 0, "closed": True}
-    path = root / MARKS / f"{writer}.json"
+    path = root / MARKS / (f"date={day}" if day else "") / f"{writer}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(mark | its))
     return path
