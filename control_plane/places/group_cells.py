@@ -31,7 +31,7 @@ class Members:
 
     def chain(self, group: str) -> Chain:
         """The group as a chain."""
-        return Chain(lambda: self.known.placement(group), self.cells)
+        return Chain(lambda: self.known.placement(group), self.cells, self.waits)
 
     def fanout(self, group: str, *, acknowledge_first: bool) -> Fanout:
         """The group as a fan-out."""

@@ -28,6 +28,7 @@ from data_plane.ports import (
     LessThan,
     Tallies,
     Update,
+    Waits,
     Written,
     no_tallies,
 )
@@ -63,9 +64,12 @@ class Chain:
     Raises StalePlacementError where a member knows of a later epoch.
     """
 
-    def __init__(self, placement: Callable[[], Placement], cells: Mapping[str, Cell]) -> None:
+    def __init__(
+        self, placement: Callable[[], Placement], cells: Mapping[str, Cell], waits: Waits
+    ) -> None:
         self._placement = placement
         self._cells = cells
+        self._waits = waits
         self._unneeded = Unneeded(placement, cells)
 
     @property
@@ -213,14 +217,14 @@ class Chain:
         tail, joining = self._readers()
         found = await tail.get(key, strong=strong)
         if found is not None:
-            await _let_have(joining, {key: found})
+            await _let_have(self._waits, joining, {key: found})
         return _bare(found)
 
     async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
         """Read up to 100 items in one request; absent ones are missing from the answer."""
         tail, joining = self._readers()
         found = await tail.get_many(keys, strong=strong)
-        await _let_have(joining, found)
+        await _let_have(self._waits, joining, found)
         return {key: bare for key, item in found.items() if (bare := _bare(item)) is not None}
 
     async def query(  # noqa: PLR0913 - a range has that many sides
@@ -239,7 +243,7 @@ class Chain:
             page = await tail.query(
                 partition, after=after, until=until, limit=limit, reverse=reverse, strong=strong
             )
-            await _let_have(joining, {item.key: item.attributes for item in page})
+            await _let_have(self._waits, joining, {item.key: item.attributes for item in page})
             present = [
                 Item(item.key, bare)
                 for item in page
@@ -269,16 +273,13 @@ async def _hand_down(
     anew where it was removed counts from 1 again. Raises StalePlacementError, CellUnavailableError;
     then some members have the item, and others may hand it on.
     """
-    latest_ms, older = 0, older_than(image)
+    latest_ms = 0
     for member in others:
-        written = await member.put(key, image, older, tallies)
-        if not written.applied and _is_past(written.before, written.time_ms):
-            if _is_past(image, written.time_ms):
-                continue
-            replaced = (_as_it_is(written.before), _not_later(_epoch(image)))
-            written = await member.put(key, image, replaced, tallies)
+        written = await give(member, key, image, tallies)
         latest_ms = max(latest_ms, written.time_ms)
-        if written.applied:
+        if written.applied or all(
+            _is_past(item, written.time_ms) for item in (image, written.before)
+        ):
             continue
         _check_epoch(at, written.before)
         if _epoch(written.before) < _epoch(image):
@@ -286,25 +287,65 @@ async def _hand_down(
     return latest_ms
 
 
+async def give(
+    member: MemberCell, key: Key, image: Attributes, tallies: Tallies = no_tallies
+) -> Written:
+    """Put an item in a member, if what is there comes before it.
+
+    Before it come lower revisions; and what is past its time, unless both are: where a cell has
+    removed such an item what begins anew counts from 1 again. Raises CellUnavailableError.
+    """
+    written = await member.put(key, image, older_than(image), tallies)
+    present, time_ms = written.before, written.time_ms
+    if written.applied or not _is_past(present, time_ms) or _is_past(image, time_ms):
+        return written
+    # Of whatever epoch it is: a cell that removed it remembers none.
+    return await member.put(key, image, (_as_it_is(present),), tallies)
+
+
+async def give_copy(member: MemberCell, key: Key, image: Attributes) -> None:
+    """Put an item in a member that was read elsewhere, maybe long ago. Raises CellUnavailableError.
+
+    Past its time it stays away: its revision may be above that of what has begun anew meanwhile.
+    """
+    if not _is_past(image, member.plain.now_us() // 1000):
+        await give(member, key, image)
+
+
 def _is_past(item: Attributes | None, time_ms: int) -> bool:
     expires_s = None if item is None else item.get("x")
     return isinstance(expires_s, int) and expires_s * 1000 <= time_ms
 
 
-async def _let_have(joining: Sequence[MemberCell], found: Mapping[Key, Attributes]) -> None:
+def _is_behind(present: Attributes | None, image: Attributes, time_ms: int) -> bool:
+    """Whether what a member has comes before this."""
+    if _is_past(present, time_ms) != _is_past(image, time_ms):
+        return _is_past(present, time_ms)
+    return _revision(present) < _revision(image)
+
+
+async def _let_have(
+    waits: Waits, joining: Sequence[MemberCell], found: Mapping[Key, Attributes]
+) -> None:
     """Give joining members what was read, before anybody acts on it.
 
     It may be half way to them, and the copy under way past it: once they serve, it would be seen no
-    more. Raises CellUnavailableError.
+    more. Side by side, for nobody knows of any of it before all is there, and each item has a
+    condition of its own. Raises CellUnavailableError.
     """
     keys = list(found)
     for member in joining:
         for start in range(0, len(keys), _GET_MANY_MAX):
             asked = keys[start : start + _GET_MANY_MAX]
-            present = await member.get_many(asked)
-            for key in asked:
-                if _revision(present.get(key)) < _revision(found[key]):
-                    await member.put(key, found[key], older_than(found[key]))
+            present, now_ms = await member.get_many(asked), member.plain.now_us() // 1000
+            calls = [
+                give_copy(member, key, found[key])
+                for key in asked
+                if _is_behind(present.get(key), found[key], now_ms)
+            ]
+            for outcome in await waits.all_of(calls) if calls else ():
+                if isinstance(outcome, Exception):
+                    raise outcome
 
 
 def older_than(image: Attributes) -> Condition:

@@ -17,7 +17,7 @@ from data_plane.ports import (
     Update,
     Waits,
 )
-from data_plane.replication.chain import REVISION, older_than
+from data_plane.replication.chain import REVISION, give_copy
 from data_plane.replication.member_cell import MemberCell
 
 PAGE: Final = 64
@@ -64,7 +64,7 @@ async def copy_item(target: MemberCell, item: Item) -> None:
     """Give a member an item, or what it lacks of it. Raises CellUnavailableError."""
     image = item.attributes
     if REVISION in image:
-        await target.put(item.key, image, older_than(image))
+        await give_copy(target, item.key, image)
         return
     written = await target.put(item.key, image, ITEM_ABSENT)
     if not written.applied and written.before is not None:

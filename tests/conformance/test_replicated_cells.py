@@ -24,7 +24,8 @@ class TestChain(CellSuite):
     def opened(self) -> Opened:
         @asynccontextmanager
         async def open_cell(clock: ManualClock) -> AsyncIterator[Cell]:
-            yield Chain(lambda: AT, {name: MemoryCell(clock) for name in "abc"})
+            cells = {name: MemoryCell(clock) for name in "abc"}
+            yield Chain(lambda: AT, cells, EventLoopWaits(clock))
 
         return open_cell
 
@@ -39,7 +40,7 @@ class TestChainOfEmbeddedCells(CellSuite):
                     name: await stack.enter_async_context(embedded(tmp_path / name, clock))
                     for name in "abc"
                 }
-                yield Chain(lambda: AT, cells)
+                yield Chain(lambda: AT, cells, EventLoopWaits(clock))
 
         return open_cell
 

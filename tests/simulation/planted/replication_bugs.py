@@ -110,7 +110,7 @@ async def _without_the_last(
         return latest_ms
 
 
-async def _let_have_nothing(_joining: object, _found: object) -> None:
+async def _let_have_nothing(_waits: object, _joining: object, _found: object) -> None:
     return None
 
 

@@ -12,7 +12,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
-from data_plane.ports import Append, Appended, Attributes, Key, Tallies, Written, no_tallies
+from data_plane.ports import (
+    Append,
+    Appended,
+    Attributes,
+    Key,
+    Tallies,
+    Waits,
+    Written,
+    no_tallies,
+)
 from data_plane.replication import chain
 from data_plane.replication.chain import REVISION, Chain
 from data_plane.replication.fanout import Fanout
@@ -151,8 +160,10 @@ def _noting_writes(write: Callable[..., Awaitable[Written]], promised: Promised)
 
 
 def _noting_what_is_shown(let_have: Callable[..., Awaitable[None]], promised: Promised) -> Any:
-    async def noting(joining: Sequence[MemberCell], found: Mapping[Key, Attributes]) -> None:
-        await let_have(joining, found)
+    async def noting(
+        waits: Waits, joining: Sequence[MemberCell], found: Mapping[Key, Attributes]
+    ) -> None:
+        await let_have(waits, joining, found)
         for key, image in found.items():
             promised.answered(SHOWN, key, image, joining)
 

@@ -71,7 +71,7 @@ class Group:
 
     def chain(self, at: Placement | None = None) -> Chain:
         """A chain by a placement that stays as it is."""
-        return Chain(Map(at or self.at), self.cells)
+        return Chain(Map(at or self.at), self.cells, self.waits)
 
     def fanout(self, at: Placement | None = None, *, acknowledge_first: bool = False) -> Fanout:
         """A fan-out by a placement that stays as it is."""

@@ -33,7 +33,7 @@ def bag_of(group: Group) -> tuple[Bag, Fanout, Map]:
 
 def log_of(group: Group) -> tuple[Log, Map]:
     at = Map(group.at)
-    cells = {"g3.00": Chain(at, group.cells)}
+    cells = {"g3.00": Chain(at, group.cells, group.waits)}
     return Log(cells, group.clock, SeededEntropy(), group.waits), at
 
 

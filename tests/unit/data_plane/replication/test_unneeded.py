@@ -32,7 +32,7 @@ def fan_out(group: Group, placement: Callable[[], Placement]) -> Fanout:
 
 
 def chain(group: Group, placement: Callable[[], Placement]) -> Chain:
-    return Chain(placement, group.cells)
+    return Chain(placement, group.cells, group.waits)
 
 
 @pytest.fixture(params=[fan_out, chain])

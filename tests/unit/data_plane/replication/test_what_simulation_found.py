@@ -101,7 +101,7 @@ def test_a_write_to_a_chain_that_took_so_long_that_a_member_joined_is_not_acknow
     async def story() -> None:
         await group.chain().put(SLOT, {"v": 1, "w": b"1"})
         with pytest.raises(StalePlacementError):
-            await write(Chain(Shifting(group.at, joined(group)), group.cells))
+            await write(Chain(Shifting(group.at, joined(group)), group.cells, group.waits))
 
     asyncio.run(story())
 
