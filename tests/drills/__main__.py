@@ -17,6 +17,7 @@ from tests.drills.drill import Findings, Plan
 from tests.drills.engines import alone, is_alone, reason_to_skip
 from tests.drills.failing_writes import failing_writes
 from tests.drills.full_disk import full_disk
+from tests.drills.lost_cell import lost_cell, lost_table
 from tests.drills.planted.faults import FAULTS, Fault
 from tests.drills.several_cells import several_cells
 from tests.drills.several_tables import several_tables
@@ -31,9 +32,16 @@ DRILLS: Final[dict[str, Callable[[Plan], Findings]]] = {
     "several-cells": several_cells,
     "split": split,
     "several-tables": several_tables,
+    "lost-cell": lost_cell,
+    "lost-table": lost_table,
 }
-ALONE: Final = frozenset({"several-tables"})
+ALONE: Final = frozenset({"several-tables", "lost-table"})
 """Drills with engines that listen on all interfaces."""
+
+MEASURED: Final = {"lost-cell": 4, "lost-table": 6}
+"""Drills for the sake of figures, if they are named, and their rounds: three minutes or four."""
+
+ROUNDS: Final = 20
 
 _TOLD: Final = ("rounds", "seconds", "cells", "causes", "seed")
 """Options that a drill in another process is told."""
@@ -44,7 +52,7 @@ LOG_BYTES_KEPT: Final = 20_000
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.drills", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20, help="rounds of each drill")
+    parser.add_argument("--rounds", type=int, help=f"rounds of each drill ({ROUNDS})")
     parser.add_argument("--seconds", type=float, default=86_400, help="of each drill, at most")
     parser.add_argument("--only", choices=DRILLS, action="append", help="this drill alone")
     parser.add_argument("--cells", type=int, default=1, help="servers that crash at once")
@@ -73,7 +81,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run_all(options: argparse.Namespace, parent: Path) -> int:
     """Run what is chosen. Faults of drills in a network of their own are planted by request."""
-    chosen = options.only or [name for name in DRILLS if not (options.planted and name in ALONE)]
+    left_out = {*MEASURED, *(ALONE if options.planted else ())}
+    chosen = options.only or [name for name in DRILLS if name not in left_out]
     elsewhere = [name for name in chosen if _needs_own_network(name)]
     here = [name for name in chosen if name not in elsewhere]
     work = _run_planted if options.planted else _run
@@ -86,7 +95,7 @@ def _run(options: argparse.Namespace, names: Sequence[str], parent: Path) -> int
     failed = False
     for name in names:
         findings = _drill(name, options, parent)
-        print(findings.line(), flush=True)
+        print(*findings.figures, findings.line(), sep="\n", flush=True)
         failed = failed or bool(findings.violations)
     return 1 if failed else 0
 
@@ -99,7 +108,12 @@ def _arguments(name: str, options: argparse.Namespace) -> list[str]:
     """Those of one drill, with these options."""
     told = {name: getattr(options, name) for name in _TOLD}
     flags = [f"--{flag}" for flag in ("unattended", "planted") if getattr(options, flag)]
-    named = [text for option, value in told.items() for text in (f"--{option}", str(value))]
+    named = [
+        text
+        for option, value in told.items()
+        if value is not None
+        for text in (f"--{option}", str(value))
+    ]
     return ["--only", name, *named, "--folder", str(options.folder), *flags]
 
 
@@ -128,7 +142,8 @@ def _drill(
     name: str, options: argparse.Namespace, parent: Path, fault: Fault | None = None
 ) -> Findings:
     folder = work_folder(parent)
-    plan = Plan(folder, options.rounds, options.seconds, options.cells, options.seed)
+    rounds = options.rounds or MEASURED.get(name, ROUNDS)
+    plan = Plan(folder, rounds, options.seconds, options.cells, options.seed)
     try:
         if fault is not None:
             return DRILLS[name](replace(plan, fault=fault.name, causes=fault.causes))

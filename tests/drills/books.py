@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tests.drills.ledger import Violation
+from tests.drills.unavailability import Call
 
 LAG_S_MAX: Final = 1.0
 """How far the other copies are behind, where all cells answer."""
@@ -31,6 +32,9 @@ class Book:
         self.changed = threading.Condition(threading.RLock())
         self.violations: list[Violation] = []
         self.tally: Counter[str] = Counter()
+        self.calls: list[Call] | None = None
+        """All that was waited for, where somebody wants to know."""
+
         self._longest_s: dict[str, float] = {}
         self._lost_cells: list[tuple[float, float]] = []
 
@@ -46,10 +50,12 @@ class Book:
             self.tally[what] += count
             self.changed.notify_all()
 
-    def succeeded(self, what: str, took_s: float) -> None:
-        """A call was answered, so long after its first attempt began."""
+    def waited(self, what: str, began_s: float, ended_s: float) -> None:
+        """A call was answered, or given up; `began_s` is when its first attempt was made."""
         with self.changed:
-            self._longest_s[what] = max(took_s, self._longest_s.get(what, 0.0))
+            self._longest_s[what] = max(ended_s - began_s, self._longest_s.get(what, 0.0))
+            if self.calls is not None:
+                self.calls.append(Call(what, began_s, ended_s))
 
     def wait_for(self, what: str, count: int, seconds: float) -> bool:
         """Return when so much of it was noted; False: not in time, or something is violated."""

@@ -97,6 +97,7 @@ class Consumer(Worker):
     ) -> None:
         super().__init__(port, url, book, stopping)
         self._last = last
+        self._asking_since_s = 0.0
 
     def run(self) -> None:
         """Work until it is told to stop."""
@@ -105,6 +106,24 @@ class Consumer(Worker):
                 self.step()
             else:
                 self.stopping.wait(_NAP_S)  # between two looks at what there is
+
+    def receive(self, what: str, asked_s: float, **params: object) -> list[Any] | None:
+        """Up to ten messages; None: nobody knows. The book is told of waits that brought some."""
+        self._asking_since_s = self._asking_since_s or asked_s
+        answer = self.call(
+            "receive_message",
+            MaxNumberOfMessages=_BATCH_MAX,
+            VisibilityTimeout=VISIBILITY_S,
+            WaitTimeSeconds=_WAIT_S,
+            **params,
+        )
+        if answer is None:
+            return None
+        since_s, self._asking_since_s = self._asking_since_s, 0.0
+        messages: list[Any] = answer.get("Messages", [])
+        if messages:
+            self.book.waited(what, since_s, time.time())
+        return messages
 
 
 class StandardSender(Worker):
@@ -131,7 +150,7 @@ class StandardSender(Worker):
                 if entry["Code"] != "ServiceUnavailable":
                     self.book.accuse("answer", f"an entry of a batch was answered {entry}")
             if answer.get("Successful"):
-                self.book.succeeded("send, standard", time.time() - began_s)
+                self.book.waited("send, standard", began_s, time.time())
                 return
 
 
@@ -143,17 +162,10 @@ class StandardConsumer(Consumer):
     def step(self) -> None:
         """Receive up to ten messages and delete them."""
         asked_s = time.time()
-        answer = self.call(
-            "receive_message",
-            MaxNumberOfMessages=_BATCH_MAX,
-            VisibilityTimeout=VISIBILITY_S,
-            WaitTimeSeconds=_WAIT_S,
-        )
+        messages = self.receive("receive, standard", asked_s)
         answered_s = time.time()
-        if answer is None:
-            return
         handles: dict[int, str] = {}
-        for message in answer.get("Messages", ()):
+        for message in messages or ():
             number = number_in(message) or 0
             if message["Body"] != content_of(number, _SIZES).body:
                 self.book.accuse("altered", f"message {number} came with another body")
@@ -162,7 +174,6 @@ class StandardConsumer(Consumer):
             handles[number] = message["ReceiptHandle"]
         if not handles:
             return
-        self.book.succeeded("receive, standard", time.time() - asked_s)
         for number in handles:
             self.book.delete_asked(number)
         self._delete(handles)
@@ -177,10 +188,11 @@ class StandardConsumer(Consumer):
             for entry in answer.get("Successful", ()):
                 self.book.delete_answered(int(entry["Id"]), time.time())
             if not answer.get("Failed"):
-                self.book.succeeded("delete, standard", time.time() - began_s)
+                self.book.waited("delete, standard", began_s, time.time())
                 return
             failed = {entry["Id"] for entry in answer["Failed"]}
             entries = [entry for entry in entries if entry["Id"] in failed]
+        self.book.waited("delete, standard", began_s, time.time())
 
 
 class FifoSender(Worker):
@@ -210,7 +222,7 @@ class FifoSender(Worker):
             if answer is not None:
                 identity = (answer["MessageId"], answer["SequenceNumber"])
                 self.book.send_answered(self.group, number, identity)
-                self.book.succeeded("send, FIFO", time.time() - began_s)
+                self.book.waited("send, FIFO", began_s, time.time())
                 return
 
 
@@ -222,21 +234,14 @@ class FifoConsumer(Consumer):
     def step(self) -> None:
         """Receive up to ten messages and delete them, one after the other."""
         asked_s = time.time()
-        answer = self.call(
-            "receive_message",
-            MaxNumberOfMessages=_BATCH_MAX,
-            VisibilityTimeout=VISIBILITY_S,
-            WaitTimeSeconds=_WAIT_S,
-            MessageSystemAttributeNames=["SequenceNumber"],
-        )
-        messages = (answer or {}).get("Messages", [])
+        named = ["SequenceNumber"]
+        messages = self.receive("receive, FIFO", asked_s, MessageSystemAttributeNames=named)
         by_group: dict[str, list[Any]] = {}
-        for message in messages:
+        for message in messages or ():
             by_group.setdefault(message["Body"][0], []).append(message)
         for group, received in by_group.items():
             numbers = [(int(message["Body"][1:]), _identity(message)) for message in received]
             self.book.delivered(group, numbers)
-            self.book.succeeded("receive, FIFO", time.time() - asked_s)
         for group, received in by_group.items():
             for message in received:
                 if time.time() > asked_s + VISIBILITY_S / 2:
@@ -246,19 +251,20 @@ class FifoConsumer(Consumer):
 
     def _delete(self, group: str, number: int, handle: str) -> bool:
         self.book.delete_asked(group, number)
-        began_s = time.time()
+        began_s, is_deleted = time.time(), False
         while not self.stopping.is_set() and time.time() < began_s + VISIBILITY_S / 2:
             try:
                 answer = self.call("delete_message", ReceiptHandle=handle)
             except ClientError as error:
                 if error.response["Error"]["Code"] not in _LATE:
                     raise
-                return False  # an earlier try of this delete was stored, or the lease has ended
+                break  # an earlier try of this delete was stored, or the lease has ended
             if answer is not None:
                 self.book.delete_answered(group, number)
-                self.book.succeeded("delete, FIFO", time.time() - began_s)
-                return True
-        return False
+                is_deleted = True
+                break
+        self.book.waited("delete, FIFO", began_s, time.time())
+        return is_deleted
 
 
 def _sent(number: int) -> dict[str, Any]:

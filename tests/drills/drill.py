@@ -39,7 +39,10 @@ class Plan:
 
 @dataclass(slots=True)
 class Findings:
-    """What came of a drill. `skipped` says why it did not happen; `facts` are worth a mention."""
+    """What came of a drill. `skipped` says why it did not happen; `facts` are worth a mention.
+
+    `figures` are lines of what was measured.
+    """
 
     drill: str
     skipped: str = ""
@@ -48,6 +51,7 @@ class Findings:
     tally: Counter[str] = field(default_factory=Counter)
     violations: list[Violation] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
+    figures: list[str] = field(default_factory=list)
 
     def add(self, ledgers: Iterable[Kept]) -> None:
         """Take over what books say at the end."""

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from tests.benchmarks.server_process import ServerProcess
-from tests.drills.books import Book, FifoBook, StandardBook
+from tests.drills.books import FifoBook, StandardBook
 from tests.drills.caller import UNAVAILABLE, Caller, RefusedError
 from tests.drills.consumers import GROUPS
 
@@ -30,7 +30,15 @@ class Service:
     safe_s: float = 60.0
     standard: StandardBook = field(default_factory=lambda: StandardBook(STANDARD))
     fifo: FifoBook = field(default_factory=lambda: FifoBook(FIFO, GROUPS))
+    others: Sequence[StandardBook | FifoBook] = ()
+    """Of further queues."""
+
     lost_s: float = 0.0
+    """When the last cell was lost."""
+
+    returned_s: float = 0.0
+    """When it was let come back."""
+
     noted: tuple[int, int] = (20, 120)
     """How much is noted of each queue before a failure, while it lasts, and after it."""
 
@@ -43,9 +51,9 @@ class Service:
         return self.servers[0]
 
     @property
-    def books(self) -> tuple[Book, Book]:
-        """Of both queues."""
-        return self.standard, self.fifo
+    def books(self) -> Sequence[StandardBook | FifoBook]:
+        """Of all queues."""
+        return self.standard, self.fifo, *self.others
 
     @property
     def is_violated(self) -> bool:
@@ -59,13 +67,17 @@ class Service:
         for book in self.books:
             book.cell_lost(now_s, old_map_s)
 
+    def note_return(self) -> None:
+        """The cell that was lost comes back now."""
+        self.returned_s = time.time()
+
     def call(self, operation: str, **params: object) -> dict[str, Any]:
         """Ask the first server. Raises RefusedError, LostConnectionError."""
         with Caller(self.server.port) as caller:
             return caller.call(operation, **params)
 
     def await_progress(self, random: Random) -> None:
-        """Return when clients of both queues have noted enough."""
+        """Return when clients of all queues have noted enough."""
         more = random.randint(*self.noted)
         for book in self.books:
             for what in ("sends", "deletes"):

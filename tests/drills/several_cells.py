@@ -35,6 +35,10 @@ class OnDisks(Service):
 
     disks: Sequence[Disk] = ()
 
+    def victim(self, random: Random) -> int:
+        """The number of the cell that fails next."""
+        return random.randrange(CELLS)
+
 
 def _name(number: int) -> str:
     return f"cell-{number + 1}"
@@ -45,16 +49,17 @@ Fault = Callable[[OnDisks, Random], None]
 
 def failed(service: OnDisks, random: Random) -> None:
     """An operator fails a cell, and restores it."""
-    cell = _name(random.randrange(CELLS))
+    cell = _name(service.victim(random))
     service.note_loss()
     service.call("TidegateFailCell", CellName=cell)
     service.await_progress(random)
+    service.note_return()
     service.call("TidegateRestoreCell", CellName=cell)
 
 
 def dead_disk(service: OnDisks, random: Random) -> None:
     """A cell's disk is gone from one moment to the next; later it is mounted as it was then."""
-    number = random.randrange(CELLS)
+    number = service.victim(random)
     disk = service.disks[number]
     service.note_loss()
     disk.cut(random.choice(("nothing", "journal", "everything")))
@@ -62,6 +67,7 @@ def dead_disk(service: OnDisks, random: Random) -> None:
     service.call("TidegateFailCell", CellName=_name(number))
     disk.unmount()
     disk.mount()
+    service.note_return()
     service.call("TidegateRestoreCell", CellName=_name(number))
 
 
@@ -101,7 +107,7 @@ def several_cells(plan: Plan) -> Findings:
         findings.facts.append(f"no failing disks: {reason}")
     else:
         faults |= ON_DISKS
-    with _service(plan, with_disks=not reason) as service:
+    with on_disks(plan, _DRILL, with_disks=not reason) as service:
         waits: dict[str, list[float]] = {}
         try:
             _rounds(plan, service, faults, findings, waits)
@@ -120,8 +126,10 @@ def _longest(fault: str, took_s: list[float]) -> str:
 
 
 @contextmanager
-def _service(plan: Plan, *, with_disks: bool) -> Iterator[OnDisks]:
-    """A server that is not started yet."""
+def on_disks(
+    plan: Plan, name: str, *, with_disks: bool, made: type[OnDisks] = OnDisks
+) -> Iterator[OnDisks]:
+    """A server that is not started yet, with a log of this name."""
     with ExitStack() as stack:
         folders = [plan.folder / f"disk-{number}" for number in range(CELLS)]
         disks: list[Disk] = []
@@ -132,10 +140,10 @@ def _service(plan: Plan, *, with_disks: bool) -> Iterator[OnDisks]:
         paths = [disk.mount_point for disk in disks] or folders
         cells = ",".join(str(path / "cell") for path in paths)
         options = ("--log-level", "warning", "--cells", str(CELLS), "--cell-data", cells)
-        log = plan.folder / f"{_DRILL}.log"
+        log = plan.folder / f"{name}.log"
         server = ServerProcess(plan.folder / "data", log, options)
         try:
-            yield OnDisks([server], CELLS, disks=disks)
+            yield made([server], CELLS, disks=disks)
         finally:
             if server.process is not None:
                 server.process.kill()

@@ -218,6 +218,7 @@ def _given_up(service: OnTables, random: Random) -> None:
     service.await_without(service.victim)
     service.await_progress(random)
     service.note_waits()
+    service.note_return()
 
 
 def _back(service: OnTables) -> None:
@@ -240,7 +241,7 @@ def several_tables(plan: Plan) -> Findings:
     findings = Findings(_DRILL, facts=[f"{len(TABLES)} engines, {_SERVERS} servers"])
     began_s = time.monotonic()
     waits: dict[str, list[float]] = {}
-    with _service(plan) as service:
+    with on_tables(plan, _DRILL) as service:
         try:
             _rounds(plan, service, findings, waits)
         except (*SERVER_FAILURES, EngineError) as error:
@@ -259,8 +260,8 @@ def _longest(fault: str, took_s: list[float]) -> str:
 
 
 @contextmanager
-def _service(plan: Plan) -> Iterator[OnTables]:
-    """Engines that answer, and servers that do."""
+def on_tables(plan: Plan, name: str) -> Iterator[OnTables]:
+    """Engines that answer, and servers that do, with logs of this name."""
     with ExitStack() as stack:
         made = stack.enter_context(engines(TABLES, plan.folder))
         ways = [
@@ -278,7 +279,7 @@ def _service(plan: Plan) -> Iterator[OnTables]:
                 *("--master-keys", str(plan.folder / "master.keys"), "--log-level", "warning"),
                 "--no-sixty-second-rules",
             )
-            log = plan.folder / f"{_DRILL}-{folder.name}.log"
+            log = plan.folder / f"{name}-{folder.name}.log"
             fault = (plan.fault,) if plan.fault else ()
             wrapper = (sys.executable, "-m", "tests.drills.hurried", str(folder), *fault)
             server = ServerProcess(folder / "data", log, options, wrapper)
