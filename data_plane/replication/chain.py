@@ -131,7 +131,7 @@ class Chain:
                 return Written(applied=True, before=before, time_ms=max(written.time_ms, time_ms))
             _check_epoch(at, occupant)
             if not holds(condition, _bare(occupant)):
-                return await _refused(at, others, key, written)
+                return await self._refuse(at, others, key, written)
         raise CellUnavailableError(f"others write to an item of {at.group} faster than this one")
 
     async def update(
@@ -158,7 +158,7 @@ class Chain:
                 return Written(applied=True, before=before, time_ms=max(written.time_ms, time_ms))
             _check_epoch(at, written.before)
             if not _is_removed(written.before) or not holds(condition, None):
-                return await _refused(at, others, key, written)
+                return await self._refuse(at, others, key, written)
             # Nothing of what was removed stays in what begins anew, its time to live above all.
             begun = await self.put(key, apply(change, None), (*condition, *ITEM_ABSENT), tallies)
             if begun.applied:
@@ -179,7 +179,7 @@ class Chain:
                 return Written(holds(condition, None), None, time_ms)
             if not holds(condition, _bare(occupant)):
                 found = Written(applied=False, before=occupant, time_ms=time_ms)
-                return await _refused(at, others, key, found)
+                return await self._refuse(at, others, key, found)
             image = {
                 REVISION: _revision(occupant) + 1,
                 EPOCH: at.epoch,
@@ -195,6 +195,17 @@ class Chain:
                 )
         raise CellUnavailableError(f"others write to an item of {at.group} faster than this one")
 
+    async def _refuse(
+        self, at: Placement, others: Sequence[MemberCell], key: Key, written: Written
+    ) -> Written:
+        """Answer a condition that did not hold.
+
+        What it failed on may be what the caller itself wrote before, which counts as stored then.
+        """
+        refused = await _refused(at, others, key, written)
+        check_joined(at, self._placement())
+        return refused
+
     def expire(self, keys: Sequence[Key]) -> None:
         """Say to all members that nobody needs these items any more, once nobody joins."""
         self._unneeded.expire(keys)
@@ -206,25 +217,35 @@ class Chain:
 
     # Reading
 
-    def _readers(self) -> tuple[MemberCell, list[MemberCell]]:
-        """The last full member, and those behind it, which join."""
+    def _readers(self) -> tuple[Placement, MemberCell, list[MemberCell]]:
+        """The placement, its last full member, and those behind it, which join."""
         at = self._placement()
         members = members_of(at, self._cells)
-        return members[at.tail], members[at.tail + 1 :]
+        return at, members[at.tail], members[at.tail + 1 :]
+
+    async def _share(
+        self, at: Placement, joining: Sequence[MemberCell], found: Mapping[Key, Attributes]
+    ) -> None:
+        """See to it that all members have what was read, before anybody acts on it.
+
+        A member that was dropped may get a copy after others were copied what it had. Raises
+        StalePlacementError, CellUnavailableError.
+        """
+        await _let_have(self._waits, joining, found)
+        check_joined(at, self._placement())
 
     async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
         """Read one item."""
-        tail, joining = self._readers()
+        at, tail, joining = self._readers()
         found = await tail.get(key, strong=strong)
-        if found is not None:
-            await _let_have(self._waits, joining, {key: found})
+        await self._share(at, joining, {} if found is None else {key: found})
         return _bare(found)
 
     async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
         """Read up to 100 items in one request; absent ones are missing from the answer."""
-        tail, joining = self._readers()
+        at, tail, joining = self._readers()
         found = await tail.get_many(keys, strong=strong)
-        await _let_have(self._waits, joining, found)
+        await self._share(at, joining, found)
         return {key: bare for key, item in found.items() if (bare := _bare(item)) is not None}
 
     async def query(  # noqa: PLR0913 - a range has that many sides
@@ -238,12 +259,12 @@ class Chain:
         strong: bool = True,
     ) -> list[Item]:
         """Read items with `after < sort <= until` in order of `sort`, at most `limit` of them."""
-        tail, joining = self._readers()
+        at, tail, joining = self._readers()
         while True:
             page = await tail.query(
                 partition, after=after, until=until, limit=limit, reverse=reverse, strong=strong
             )
-            await _let_have(self._waits, joining, {item.key: item.attributes for item in page})
+            await self._share(at, joining, {item.key: item.attributes for item in page})
             present = [
                 Item(item.key, bare)
                 for item in page

@@ -75,8 +75,9 @@ def replication_seeds_to_find(
 # Chains
 
 
-def _read_the_head(self: Chain) -> tuple[MemberCell, list[MemberCell]]:
-    return members_of(self._placement(), self._cells)[0], []
+def _read_the_head(self: Chain) -> tuple[Placement, MemberCell, list[MemberCell]]:
+    at = self._placement()
+    return at, members_of(at, self._cells)[0], []
 
 
 async def _leave_it_half_way(

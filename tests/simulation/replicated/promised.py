@@ -18,7 +18,6 @@ from data_plane.ports import (
     Attributes,
     Key,
     Tallies,
-    Waits,
     Written,
     no_tallies,
 )
@@ -111,7 +110,7 @@ def watched() -> Iterator[Promised]:
     promised = Promised()
     patches: list[tuple[Any, str, Any]] = [
         (chain, "_hand_down", _noting_what_is_handed_down(chain._hand_down, promised)),
-        (chain, "_let_have", _noting_what_is_shown(chain._let_have, promised)),
+        (Chain, "_share", _noting_what_is_shown(Chain._share, promised)),
         (Fanout, "append", _noting_appends(Fanout.append, promised)),
         *(
             (Chain, name, _noting_writes(getattr(Chain, name), promised))
@@ -159,11 +158,14 @@ def _noting_writes(write: Callable[..., Awaitable[Written]], promised: Promised)
     return noting
 
 
-def _noting_what_is_shown(let_have: Callable[..., Awaitable[None]], promised: Promised) -> Any:
+def _noting_what_is_shown(share: Callable[..., Awaitable[None]], promised: Promised) -> Any:
     async def noting(
-        waits: Waits, joining: Sequence[MemberCell], found: Mapping[Key, Attributes]
+        self: Chain,
+        at: Placement,
+        joining: Sequence[MemberCell],
+        found: Mapping[Key, Attributes],
     ) -> None:
-        await let_have(waits, joining, found)
+        await share(self, at, joining, found)
         for key, image in found.items():
             promised.answered(SHOWN, key, image, joining)
 

@@ -11,6 +11,7 @@ from data_plane.bag.desk import open_lane
 from data_plane.bag.engine import Bag
 from data_plane.ports import (
     ITEM_ABSENT,
+    Absent,
     Append,
     CellUnavailableError,
     Key,
@@ -102,6 +103,47 @@ def test_a_write_to_a_chain_that_took_so_long_that_a_member_joined_is_not_acknow
         await group.chain().put(SLOT, {"v": 1, "w": b"1"})
         with pytest.raises(StalePlacementError):
             await write(Chain(Shifting(group.at, joined(group)), group.cells, group.waits))
+
+    asyncio.run(story())
+
+
+REFUSED: dict[str, Callable[[Chain], Awaitable[Written]]] = {
+    "put": lambda chain: chain.put(SLOT, {"v": 1, "w": b"2"}, ITEM_ABSENT),
+    "update": lambda chain: chain.update(SLOT, DELETED, ((Absent("w"),),)),
+    "delete": lambda chain: chain.delete(SLOT, ITEM_ABSENT),
+}
+
+
+@pytest.mark.parametrize("write", REFUSED.values(), ids=REFUSED)
+def test_what_a_condition_fails_on_is_no_fact_where_a_member_joined_meanwhile(
+    group: Group, write: Callable[[Chain], Awaitable[Written]]
+) -> None:
+    async def story() -> None:
+        await group.chain().put(SLOT, {"v": 1, "w": b"1"})
+        with pytest.raises(StalePlacementError):
+            await write(Chain(Shifting(group.at, joined(group)), group.cells, group.waits))
+        refused = await write(group.chain())
+        assert (refused.applied, refused.before) == (False, {"v": 1, "w": b"1"})
+
+    asyncio.run(story())
+
+
+READS: dict[str, Callable[[Chain], Awaitable[object]]] = {
+    "get": lambda chain: chain.get(SLOT),
+    "get_many": lambda chain: chain.get_many([SLOT]),
+    "query": lambda chain: chain.query(SLOT.partition, limit=9),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_what_takes_so_long_to_read_that_a_member_joined_is_not_shown(
+    group: Group, read: Callable[[Chain], Awaitable[object]]
+) -> None:
+    async def story() -> None:
+        await group.chain().put(SLOT, {"v": 1, "w": b"1"})
+        with pytest.raises(StalePlacementError):
+            await read(Chain(Shifting(group.at, joined(group)), group.cells, group.waits))
+        assert await read(group.chain())
 
     asyncio.run(story())
 
