@@ -1,11 +1,15 @@
 """What functions may do: exact actions on exact resources, by what they are for."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 
 from infra.state import StateStack
+
+_MARKS: Final = "writers"
+"""Folder of marks in the usage place: data_plane/usage/place.py."""
 
 
 def use_cell(state: StateStack, queue_keys: Sequence[str]) -> list[iam.PolicyStatement]:
@@ -73,12 +77,22 @@ def write_usage(state: StateStack, prefix: str) -> iam.PolicyStatement:
     )
 
 
+def mark_usage(state: StateStack, prefix: str) -> iam.PolicyStatement:
+    """Say how far the usage records of a sandbox go."""
+    return iam.PolicyStatement(
+        sid="UsageMarks",
+        actions=["s3:PutObject"],
+        resources=[f"{state.usage_arn}/{prefix}/{_MARKS}/*"],
+    )
+
+
 def reasons(state: StateStack, prefix: str) -> dict[str, str]:
     """Why some of these rights have wildcards."""
     names = "Objects get their names when they are written; the bucket has no others."
     return {
         f"AwsSolutions-IAM5[Resource::{state.stack_name}-bodies/*]": names,
         f"AwsSolutions-IAM5[Resource::{state.stack_name}-usage/{prefix}/*]": names,
+        f"AwsSolutions-IAM5[Resource::{state.stack_name}-usage/{prefix}/{_MARKS}/*]": names,
     }
 
 

@@ -85,8 +85,12 @@ class ServiceStack(cdk.Stack):
                     **self._environment(),
                     **({"TIDEGATE_BASE_URL": service.base_url} if service.base_url else {}),
                     "TIDEGATE_LONG_POLL_S_MAX": str(service.long_poll_s_max),
+                    "TIDEGATE_USAGE": self._usage_place(),
                 },
-                statements=permissions.use_cell(self._state, service.queue_keys),
+                statements=[
+                    *permissions.use_cell(self._state, service.queue_keys),
+                    permissions.mark_usage(self._state, USAGE_PREFIX),
+                ],
                 reserved_concurrency=service.reserved_concurrency,
             ),
         )
@@ -149,7 +153,6 @@ class ServiceStack(cdk.Stack):
 
     def _follow_usage(self) -> Function:
         """What the doors served, from their logs."""
-        bucket = self._state.usage
         function = self._function(
             "Usage",
             FunctionShape(
@@ -159,7 +162,7 @@ class ServiceStack(cdk.Stack):
                 timeout_s=_FOLLOWER_TIMEOUT_S,
                 environment={
                     **self._everywhere(),
-                    "TIDEGATE_USAGE": f"s3://{bucket.bucket_name}/{USAGE_PREFIX}",
+                    "TIDEGATE_USAGE": self._usage_place(),
                 },
                 statements=[
                     permissions.write_usage(self._state, USAGE_PREFIX),
@@ -181,6 +184,8 @@ class ServiceStack(cdk.Stack):
             ),
         ).node.add_dependency(function.role)
         for name, door in self.doors.items():
+            # Lines of new doors are for a function that reads them; it reads those of old doors.
+            _after(door.function, function.function)
             logs.SubscriptionFilter(
                 self,
                 f"UsageOf{name}",
@@ -231,6 +236,9 @@ class ServiceStack(cdk.Stack):
             "TIDEGATE_METADATA_CACHE_LAYOUT": service.metadata_cache_layout,
         }
 
+    def _usage_place(self) -> str:
+        return f"s3://{self._state.usage.bucket_name}/{USAGE_PREFIX}"
+
     def _everywhere(self) -> dict[str, str]:
         service = self._stage.service
         return {
@@ -249,3 +257,11 @@ class ServiceStack(cdk.Stack):
         )
         accept(queue, _ITSELF)
         return queue
+
+
+def _after(function: lambda_.Function, first: lambda_.Function) -> None:
+    """Deploy one function when the other is there in its new form."""
+    later, earlier = function.node.default_child, first.node.default_child
+    assert isinstance(later, lambda_.CfnFunction)  # noqa: S101 - what a function is made of
+    assert isinstance(earlier, lambda_.CfnFunction)  # noqa: S101 - likewise
+    later.add_dependency(earlier)

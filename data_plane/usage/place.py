@@ -37,11 +37,11 @@ class UsagePlace:
 
     async def put_mark(self, mark: Mark) -> None:
         """Store how far a writer's records go. Raises CellUnavailableError."""
-        await self._blobs.put(_mark_name(mark), msgspec.json.encode(mark))
+        await self._blobs.put(mark_name(mark), msgspec.json.encode(mark))
 
     async def restore_mark(self, mark: Mark) -> None:
         """Store a writer's first mark if it has none. Raises CellUnavailableError."""
-        if await self._blobs.get(_mark_name(mark)) is None:
+        if await self._blobs.get(mark_name(mark)) is None:
             await self.put_mark(mark)
 
 
@@ -53,7 +53,8 @@ def objects_of(records: Sequence[Record]) -> list[tuple[str, bytes]]:
     return [_named(folder, encode(of_hour)) for folder, of_hour in hours.items()]
 
 
-def _mark_name(mark: Mark) -> str:
+def mark_name(mark: Mark) -> str:
+    """The name of a writer's mark in a usage place."""
     # Sandboxes are many: who reads a month lists theirs by days.
     day = f"{day_folder(mark.opened)}/" if mark.kind == "function" else ""
     return f"writers/{day}{mark.writer}.json"

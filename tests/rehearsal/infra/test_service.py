@@ -10,6 +10,8 @@ import pytest
 from control_plane.serverless import stream, usage
 from control_plane.serverless.settings import PREFIX, FunctionSettings, read_settings
 from data_plane.core.errors import REQUEST_THROTTLED
+from data_plane.usage.place import mark_name
+from data_plane.usage.record import Mark
 from tests.rehearsal.infra.synthesis import (
     EVERYTHING,
     QUEUE_KEY,
@@ -150,6 +152,26 @@ def test_rights_by_function() -> None:
     assert _rights("app.task") == cell | log
     assert _rights("app.stream") == cell | follow | log | {"sqs:SendMessage"}
     assert _rights("app.usage") == log | {"s3:PutObject", "sqs:SendMessage"}
+
+
+@pytest.mark.parametrize("handler", ["app.app", "app.url"])
+def test_doors_may_put_marks_and_no_records(handler: str) -> None:
+    role = functions(deployed())[handler]["Role"]["Fn::GetAtt"][0]
+    own = [one for owner, one in statements(deployed()) if owner == role]
+    (right,) = [one for one in own if one["Sid"] == "UsageMarks"]
+    mark = Mark("tidegate.writer/1", "0" * 16, "function", 0, "", 0, 1, 1, closed=False)
+
+    assert right["Action"] == "s3:PutObject"
+    assert text(right["Resource"]).count(f"/usage/{mark_name(mark).partition('/')[0]}/*") == 1
+    assert read_settings({"AWS_REGION": "eu-west-1", **_resolved(handler)}).usage.endswith("/usage")
+
+
+def test_doors_are_replaced_after_the_function_that_reads_their_lines() -> None:
+    found = of_type(deployed(), "AWS::Lambda::Function")
+    names = {one["Properties"]["Handler"]: name for name, one in found.items()}
+
+    for handler in ("app.app", "app.url"):
+        assert names["app.usage"] in found[names[handler]]["DependsOn"]
 
 
 def _rights(handler: str) -> set[str]:
