@@ -147,7 +147,7 @@ async def purge(partitions: Sequence[Access]) -> int:
     latest_us = max(stamps)
     for at, stamp_us in zip(partitions, stamps, strict=True):
         if stamp_us < latest_us:
-            await append_record(at, PURGE, stamp_us_min=latest_us)
+            await append_record(at, PURGE, {"l": latest_us}, stamp_us_min=latest_us)
     return latest_us
 
 

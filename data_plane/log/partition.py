@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from data_plane.core.queue import Queue
 from data_plane.log.bounds import PAGE_BYTES, PAGE_ENTRIES, PAGE_SLOTS
 from data_plane.log.reader import Reader
-from data_plane.log.slots import MESSAGES, PURGE, Slot
+from data_plane.log.slots import MESSAGES, PURGE, Slot, purged_by
 from data_plane.log.window import Window
 from data_plane.ports import Key
 from data_plane.stored import keys
@@ -42,7 +42,7 @@ class Tail:
     def add_to_window(self, slot: Slot) -> None:
         """What a slot says about duplicates."""
         if slot.kind == PURGE:
-            self.window.purge(slot.stamp_us)
+            self.window.purge(purged_by(slot))
         elif slot.kind == MESSAGES:
             self.window.add(slot.stamp_us, slot.messages)
             self.entries += len(slot.messages)

@@ -57,6 +57,11 @@ def generation_after(slot: Slot) -> Generation:
     return Generation(number(slot.item, "l"), number(slot.item, "m"), number(slot.item, "s"))
 
 
+def purged_by(slot: Slot) -> int:
+    """Up to which stamp (us) a purge goes: those that only bring a log forward say it."""
+    return number(slot.item, "l") if "l" in slot.item else slot.stamp_us
+
+
 class PackedFifoMessage(NamedTuple):
     """A message on its way into a slot."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from data_plane.core.identifiers import uuid_text
 from data_plane.log import bounds
-from data_plane.log.slots import PURGE
+from data_plane.log.slots import PURGE, purged_by
 from data_plane.stored.keys import slot_of
 from tests.simulation.fifo.journal import Journal, Lease, Log, Place, StoredFifo
 from tests.simulation.fifo.ledger import (
@@ -133,7 +133,7 @@ class FifoCase(Case):
         hit = any(
             written.slot.kind == PURGE
             and written.log.uid == stored.written.log.uid
-            and written.slot.stamp_us >= stored.stamp_us
+            and purged_by(written.slot) >= stored.stamp_us
             and written.time_us <= time_us
             for written in self.journal.slots
         )
@@ -155,7 +155,7 @@ class FifoCase(Case):
         return any(
             written.slot.kind == PURGE
             and _reaches(written.log, stored.written.log)
-            and written.slot.stamp_us >= stored.stamp_us
+            and purged_by(written.slot) >= stored.stamp_us
             and any(
                 purge.ok and purge.invoked_us <= written.time_us <= purge.answered_us < known_us
                 for purge in purges

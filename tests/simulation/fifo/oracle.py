@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from data_plane.core.identifiers import sequence_number_text, uuid_text
-from data_plane.log.slots import PURGE
+from data_plane.log.slots import PURGE, purged_by
 from tests.simulation.fifo.budgets import budgets_are_kept
 from tests.simulation.fifo.case import FifoCase
 from tests.simulation.fifo.handles import good_handles_are_accepted, old_handles_are_refused
@@ -161,7 +161,7 @@ def duplicates_are_stored_once(case: FifoCase) -> Iterator[Violation]:
             apart_us = other.stamp_us - one.stamp_us
             if apart_us < case.window_us and not any(
                 written.log.uid == uid
-                and written.slot.stamp_us >= one.stamp_us
+                and purged_by(written.slot) >= one.stamp_us
                 and written.time_us <= other.written.time_us
                 for written in purges
             ):

@@ -1,12 +1,14 @@
 """Duplicates are stored once, whoever sends them, for five minutes."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from data_plane.core.message import Outgoing
-from data_plane.log import bounds
-from tests.unit.data_plane.log.conftest import Bench, bodies
+from data_plane.core.message import Outgoing, Sent
+from data_plane.log import appending, bounds
+from data_plane.log.desk import Access
+from tests.unit.data_plane.log.conftest import GROUP_SCOPE, HIGH_THROUGHPUT, Bench, bodies
 
 
 def test_a_duplicate_gets_what_the_original_got(bench: Bench) -> None:
@@ -63,6 +65,38 @@ def test_a_purge_forgets_all_duplicates_on_every_front_end(bench: Bench) -> None
         await bench.send("a:4:y", log=bench.front_end())
         assert await bench.drain() == ["3", "4"]
         assert old.purged_us == 0
+
+    bench.run(story())
+
+
+def test_what_was_sent_during_a_purge_and_stays_is_known(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partition that is brought forward after the others forgets no more than they do."""
+    bench.queue = replace(bench.queue, attributes=GROUP_SCOPE, generations=HIGH_THROUGHPUT)
+    append_record = appending.append_record
+    sent: list[Sent] = []
+
+    async def story() -> None:
+        other = bench.front_end()
+        for number in range(5):
+            await bench.send(f"a:{number}")
+
+        async def append(at: Access, *call: Any, **more: Any) -> int:
+            if more and not sent:
+                bench.clock.advance(1)
+                for group in "abcdefgh":
+                    sent.extend(await bench.send(f"{group}:{group}", log=other))
+            return await append_record(at, *call, **more)
+
+        monkeypatch.setattr(appending, "append_record", append)
+        purged_us = await bench.log.purge(bench.queue)
+        bench.queue = replace(bench.queue, purged_us=purged_us)
+        assert sent
+        for log in (bench.log, other, bench.front_end()):
+            again = [await bench.send(f"{group}:{group}", log=log) for group in "abcdefgh"]
+            assert [one for (one,) in again] == sent
+        assert sorted(await bench.drain()) == list("abcdefgh")
 
     bench.run(story())
 
