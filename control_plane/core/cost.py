@@ -37,14 +37,18 @@ MEMORY_MB_DEFAULT: Final = 1_769
 MB_A_GB: Final = 1_024
 HTTP_BYTES: Final = 1_200
 """Headers of a call and its answer."""
-LOG_BYTES: Final = {"url": 700, "rest": 1_050}
-"""What a call leaves in CloudWatch Logs: the platform's lines, usage, and API Gateway's."""
+LOG_BYTES: Final = {"url": 800, "rest": 1_150}
+"""What a call leaves in CloudWatch Logs: the platform's lines, the answer's, and API Gateway's."""
 
 FLUSHES_PER_S: Final = 10
 """Counters of messages in flight are for a tenth of a second each, at every front end."""
 
 DELIVERIES_PER_S: Final = 0.2
-"""How often the log of a busy sandbox reaches the usage function, which stores an object then."""
+"""How often the log of a busy sandbox reaches the usage function, which stores objects then."""
+OBJECTS_PER_DELIVERY: Final = 2
+"""Of usage records, and of access records."""
+MARKS_PER_S: Final = 1 / 60
+"""How often a busy sandbox puts its mark, before an answer."""
 FOLLOWER_GB_S: Final = 0.05
 """What one run of the usage function, or of a task of the cluster manager, takes."""
 
@@ -220,10 +224,12 @@ def _function_bill(load: Load) -> Bill:
     front_ends = load.front_ends or _sandboxes(load)
     calls = _function_calls(load, front_ends)
     per_s = sum(each.per_s for each in calls)
-    gb_s = sum(
-        each.per_s * (call_ms(each.spent, load.timing) / 1000 + each.wait_s) for each in calls
-    ) * (load.memory_mb / MB_A_GB)
     deliveries_per_s = min(per_s, front_ends * DELIVERIES_PER_S)
+    marks_per_s = min(per_s, front_ends * MARKS_PER_S)
+    busy = sum(
+        each.per_s * (call_ms(each.spent, load.timing) / 1000 + each.wait_s) for each in calls
+    )
+    gb_s = (busy + marks_per_s * load.timing.s3_ms / 1000) * (load.memory_mb / MB_A_GB)
     logged_gb = per_s * LOG_BYTES[load.door] / BYTES_A_GB
     lines = [
         Line("Lambda requests", _millions(per_s + deliveries_per_s), "lambda request"),
@@ -235,7 +241,11 @@ def _function_bill(load: Load) -> Bill:
         Line("logs", _month(logged_gb), "log ingestion"),
         *_stored(load, load.shape, calls),
         Line("counters", _millions(_in_flight_writes(load, front_ends)), "write unit"),
-        Line("usage objects", _millions(deliveries_per_s), "object put"),
+        Line(
+            "usage objects",
+            _millions(deliveries_per_s * OBJECTS_PER_DELIVERY + marks_per_s),
+            "object put",
+        ),
         Line("KMS key", Decimal(1), "kms key", fixed=True),
         Line(
             "cluster manager",
