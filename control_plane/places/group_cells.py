@@ -9,6 +9,7 @@ from control_plane.places.takeover import Interruptible, WaitingCell, at_length
 from data_plane.ports import Cell, Clock, Waits
 from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
+from data_plane.stored.merging import lacking
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Members:
             lambda: self.known.placement(group),
             self.cells,
             self.waits,
+            lacking,
             acknowledge_first=acknowledge_first,
         )
 

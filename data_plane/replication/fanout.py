@@ -18,10 +18,8 @@ from data_plane.ports import (
     Cell,
     CellUnavailableError,
     Condition,
-    Equals,
     Item,
     Key,
-    LessThan,
     Tallies,
     Update,
     Waits,
@@ -31,6 +29,8 @@ from data_plane.ports import (
 from data_plane.replication.copying import copy_item
 from data_plane.replication.member_cell import MemberCell, check_joined, members_of
 from data_plane.replication.placement import Member, Placement
+from data_plane.replication.reconciling import Lacking
+from data_plane.replication.replaying import replay
 from data_plane.replication.unneeded import Unneeded
 
 PENDING_MAX: Final = 100_000
@@ -50,7 +50,8 @@ class _Change(NamedTuple):
 class Fanout:
     """Implements `data_plane.ports.Cell` over the members of a placement.
 
-    `placement` answers the front end's present map of the group, taken once for each call. With
+    `placement` answers the front end's present map of the group, taken once for each call, and
+    `lacking` what an item of another member lacks of what it is told. With
     `acknowledge_first` an append counts when the first member has it, and the others are told
     soon after: if the first is lost meanwhile, so is the append.
     """
@@ -60,12 +61,14 @@ class Fanout:
         placement: Callable[[], Placement],
         cells: Mapping[str, Cell],
         waits: Waits,
+        lacking: Lacking,
         *,
         acknowledge_first: bool = False,
     ) -> None:
         self._placement = placement
         self._cells = cells
         self._waits = waits
+        self._lacking = lacking
         self._acknowledge_first = acknowledge_first
         self._unneeded = Unneeded(placement, cells)
         self._pending: dict[Member, deque[_Change]] = {}
@@ -198,8 +201,8 @@ class Fanout:
         at, first = self._decider()
         written = await first.update(key, change, condition, tallies)
         if written.applied:
-            again = _replayed(condition)
-            self._tell(at, key, lambda member: member.update(key, change, again, tallies))
+            told = (key, change, condition, tallies, self._lacking)
+            self._tell(at, key, lambda member: replay(member, *told))
         return written
 
     async def delete(
@@ -335,22 +338,6 @@ class Fanout:
         return await self._first().query(
             partition, after=after, until=until, limit=limit, reverse=reverse, strong=strong
         )
-
-
-def _replayed(condition: Condition) -> Condition:
-    """What of a condition means the same at a member that may know less.
-
-    That a mark only rises, and that an item which was collected does not come into being again. A
-    lease that the first member granted is granted.
-    """
-    return tuple(
-        any_of
-        for any_of in condition
-        if any(
-            isinstance(clause, LessThan) or (isinstance(clause, Equals) and clause.attribute == "v")
-            for clause in any_of
-        )
-    )
 
 
 def _next_round(changes: deque[_Change]) -> list[_Change]:

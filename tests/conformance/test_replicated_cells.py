@@ -12,6 +12,7 @@ from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.placement import Member, Placement
 from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.stored.merging import lacking
 from tests.conformance.cell_suite import CellSuite, ManualClock, Opened
 from tests.conformance.embedded_cell import embedded
 
@@ -56,7 +57,7 @@ class TestFanout(CellSuite):
         @asynccontextmanager
         async def open_cell(clock: ManualClock) -> AsyncIterator[Cell]:
             cells = {name: MemoryCell(clock) for name in "abc"}
-            yield Fanout(lambda: AT, cells, EventLoopWaits(clock))
+            yield Fanout(lambda: AT, cells, EventLoopWaits(clock), lacking)
 
         return open_cell
 
@@ -67,6 +68,6 @@ class TestFanoutOfCellsThatTakeStamps(TestFanout):
         @asynccontextmanager
         async def open_cell(clock: ManualClock) -> AsyncIterator[Cell]:
             cells = {name: MemoryCell(clock, stamps=False) for name in "abc"}
-            yield Fanout(lambda: AT, cells, EventLoopWaits(clock), acknowledge_first=True)
+            yield Fanout(lambda: AT, cells, EventLoopWaits(clock), lacking, acknowledge_first=True)
 
         return open_cell

@@ -28,11 +28,12 @@ from data_plane.ports import (
     Written,
     no_tallies,
 )
-from data_plane.replication import chain, copying, fanout
+from data_plane.replication import chain, copying, fanout, replaying
 from data_plane.replication.chain import EPOCH, Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.member_cell import MemberCell, members_of
 from data_plane.replication.placement import Member, Placement
+from data_plane.replication.reconciling import Lacking
 from tests.simulation.oracle import Violation
 from tests.simulation.planted import PlantedBug, planted
 from tests.simulation.replicated import managing
@@ -204,6 +205,18 @@ async def _forget_leases(
     return await _update(self, key, change, condition, tallies)
 
 
+async def _play_whatever_is_known(
+    member: MemberCell,
+    key: Key,
+    change: Update,
+    condition: Condition,
+    tallies: Tallies,
+    _lacking: Lacking,
+) -> Written:
+    everywhere = replaying._holding_everywhere(condition)
+    return await member.update(key, change, everywhere, tallies)
+
+
 def _tell_by_the_new_map(
     self: Fanout, _at: Placement, key: Key, play: Callable[[MemberCell], Awaitable[Written]]
 ) -> None:
@@ -321,6 +334,13 @@ FANOUT_BUGS: Final = (
         frozenset({"leases are told"}),
         ((Fanout, "update", _forget_leases),),
         21,
+        fifo=False,
+    ),
+    ReplicationBug(
+        "what comes late goes over what came after",
+        frozenset({"receive counts grow"}),
+        ((fanout, "replay", _play_whatever_is_known),),
+        101235,
         fifo=False,
     ),
     ReplicationBug(

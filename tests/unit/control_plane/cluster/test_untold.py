@@ -25,6 +25,7 @@ from data_plane.replication.fanout import Fanout
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored.bounds import STATE_TTL_SLACK_S
 from data_plane.stored.keys import states
+from data_plane.stored.merging import lacking
 from tests.unit.control_plane.cluster.scene import SECOND_US, Scene
 from tests.unit.control_plane.cluster.test_acting import execute
 
@@ -176,7 +177,7 @@ def test_what_is_compared_costs_a_request_for_each_hundred_states(scene: Scene) 
     """Those that were not written since cost a part of a query; those behind a read and a write."""
     partition = states(make_queue(scene).uid, 0, 0)
     placement = scene.placement(GROUP)
-    fanout = Fanout(lambda: placement, scene.cells, EventLoopWaits(scene.clock))
+    fanout = Fanout(lambda: placement, scene.cells, EventLoopWaits(scene.clock), lacking)
 
     async def delete_in(blocks: range) -> None:
         written_s = scene.clock.now_us() // SECOND_US

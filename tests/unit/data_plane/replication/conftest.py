@@ -12,6 +12,7 @@ from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.placement import Member, Placement
 from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.stored.merging import lacking
 from tests.unit.repeatable import HandClock
 
 
@@ -76,7 +77,7 @@ class Group:
     def fanout(self, at: Placement | None = None, *, acknowledge_first: bool = False) -> Fanout:
         """A fan-out by a placement that stays as it is."""
         return Fanout(
-            Map(at or self.at), self.cells, self.waits, acknowledge_first=acknowledge_first
+            Map(at or self.at), self.cells, self.waits, lacking, acknowledge_first=acknowledge_first
         )
 
     def drop(self, cell: str) -> Placement:

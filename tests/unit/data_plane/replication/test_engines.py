@@ -12,6 +12,7 @@ from data_plane.log.engine import Log
 from data_plane.ports import CellUnavailableError
 from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
+from data_plane.stored.merging import lacking
 from tests.unit.data_plane.bag.conftest import QUEUE
 from tests.unit.data_plane.log.conftest import QUEUE as FIFO_QUEUE
 from tests.unit.data_plane.replication.conftest import Group, Map
@@ -27,7 +28,7 @@ def message(body: str, group: str = "") -> Outgoing:
 
 def bag_of(group: Group) -> tuple[Bag, Fanout, Map]:
     at = Map(group.at)
-    cells = Fanout(at, group.cells, group.waits)
+    cells = Fanout(at, group.cells, group.waits, lacking)
     return Bag({"g3.00": cells}, group.clock, SeededEntropy(), group.waits), cells, at
 
 

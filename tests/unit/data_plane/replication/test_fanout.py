@@ -1,6 +1,7 @@
 """What independent cells are written, what the others are told, and what is lost with one."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -8,15 +9,19 @@ from data_plane.ports import (
     Absent,
     Append,
     CellUnavailableError,
+    Condition,
     Equals,
     Key,
     Lacks,
     LessThan,
     Update,
+    Written,
 )
 from data_plane.replication import fanout as fanout_module
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.placement import Member
+from data_plane.stored.lease import Lease
+from data_plane.stored.merging import lacking
 from tests.unit.data_plane.replication.conftest import Group, Map
 
 SEGMENTS = "B|u|00|0"
@@ -118,7 +123,7 @@ def test_what_a_member_does_not_take_is_told_later_and_in_order(group: Group) ->
 
 def test_a_member_that_left_is_told_nothing_more(group: Group) -> None:
     at = Map(group.at)
-    cells = Fanout(at, group.cells, group.waits)
+    cells = Fanout(at, group.cells, group.waits, lacking)
 
     async def story() -> None:
         await cells.update(STATE, Update(assign={"v": 1}))
@@ -134,17 +139,78 @@ def test_a_lease_that_was_granted_is_granted_and_a_mark_only_rises(group: Group)
     mark = Key("H|u", b"00|0")
 
     async def story() -> None:
-        await group.cells["b"].put(STATE, {"v": 1, "m0": b"older"})
-        await group.cells["a"].put(STATE, {"v": 1, "m0": b"seen"})
+        await group.cells["b"].put(STATE, {"v": 1, "x": 9, "m0": b"older"})
+        await group.cells["a"].put(STATE, {"v": 1, "x": 9, "m0": b"seen"})
         seen = ((Equals("m0", b"seen"), Equals("m0", b"mine")), (Lacks("d", 0),))
         await cells.update(STATE, Update(assign={"m0": b"mine"}), seen)
         await group.cells["b"].put(mark, {"v": 1, "w": b"9"})
         below = ((Absent("w"), LessThan("w", b"5")),)
         await cells.update(mark, Update(assign={"v": 1, "w": b"5"}), below)
         await cells.ship()
-        assert await group.cells["b"].get(STATE) == {"v": 1, "m0": b"mine"}
+        assert await group.cells["b"].get(STATE) == {"v": 1, "x": 9, "m0": b"mine"}
         assert await group.cells["b"].get(mark) == {"v": 1, "w": b"9"}
         assert await group.cells["c"].get(mark) == {"v": 1, "w": b"5"}
+
+    asyncio.run(story())
+
+
+def lease(receive_count: int) -> bytes:
+    return Lease(9_000, receive_count, 1_000, 1_000, 0, bytes(13)).to_bytes()
+
+
+def leasing(before: bytes | None, after: bytes) -> tuple[Update, Condition]:
+    seen = Absent("m0") if before is None else Equals("m0", before)
+    return Update(assign={"v": 1, "m0": after}), ((seen, Equals("m0", after)), (Lacks("d", 0),))
+
+
+def test_a_request_that_comes_late_sets_no_lease_back(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells, second = group.fanout(), group.cells["b"]
+    requests: list[Any] = []
+    take = second.update
+
+    async def noted(*request: Any) -> Written:
+        requests.append(request)
+        return await take(*request)
+
+    monkeypatch.setattr(second, "update", noted)
+
+    async def story() -> None:
+        await cells.update(STATE, *leasing(None, lease(1)))
+        await cells.update(STATE, *leasing(lease(1), lease(2)))
+        await cells.ship()
+        await take(*requests[0])
+        assert await second.get(STATE) == {"v": 1, "m0": lease(2)}
+
+    asyncio.run(story())
+    assert len(requests) == 2
+
+
+def test_of_two_leases_that_overtake_each_other_the_later_stays(group: Group) -> None:
+    slow, fast = group.fanout(), group.fanout()
+
+    async def story() -> None:
+        await slow.update(STATE, *leasing(None, lease(1)))
+        await fast.update(STATE, *leasing(lease(1), lease(2)))
+        await fast.ship()
+        assert await group.cells["b"].get(STATE) == {"v": 1, "m0": lease(2)}
+        await slow.ship()
+        assert await group.cells["b"].get(STATE) == {"v": 1, "m0": lease(2)}
+
+    asyncio.run(story())
+
+
+def test_a_message_that_was_deleted_is_not_leased_by_what_is_told_later(group: Group) -> None:
+    slow, fast = group.fanout(), group.fanout()
+
+    async def story() -> None:
+        await slow.update(STATE, *leasing(None, lease(1)))
+        gone = Update(assign={"v": 1}, add={"d": frozenset({0})}, remove=frozenset({"m0"}))
+        await fast.update(STATE, gone)
+        await fast.ship()
+        await slow.ship()
+        assert await group.cells["b"].get(STATE) == {"v": 1, "d": frozenset({0})}
 
     asyncio.run(story())
 

@@ -14,6 +14,7 @@ from data_plane.replication.copying import Position, copy_some
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.member_cell import MemberCell
 from data_plane.replication.placement import Member, Placement
+from data_plane.stored.merging import lacking
 from tests.unit.data_plane.replication.conftest import ABC, Group, Map
 
 SEGMENTS: Final = "B|u|00|0"
@@ -28,7 +29,7 @@ Make = Callable[[Group, Callable[[], Placement]], Fanout | Chain]
 
 
 def fan_out(group: Group, placement: Callable[[], Placement]) -> Fanout:
-    return Fanout(placement, group.cells, group.waits)
+    return Fanout(placement, group.cells, group.waits, lacking)
 
 
 def chain(group: Group, placement: Callable[[], Placement]) -> Chain:

@@ -25,6 +25,7 @@ from data_plane.replication.member_cell import StalePlacementError
 from data_plane.replication.placement import Member, Placement
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored import keys
+from data_plane.stored.merging import lacking
 from tests.unit.data_plane.bag.conftest import QUEUE
 from tests.unit.data_plane.replication.conftest import ABC, Group, Map
 from tests.unit.repeatable import SeededEntropy
@@ -50,7 +51,7 @@ def joined(group: Group, *, full: bool = False) -> Placement:
 
 
 def fanout(group: Group, placement: Shifting) -> Fanout:
-    return Fanout(placement, group.cells, EventLoopWaits(group.clock))
+    return Fanout(placement, group.cells, EventLoopWaits(group.clock), lacking)
 
 
 def test_who_serves_next_is_told_what_was_decided_while_the_map_changed(group: Group) -> None:
@@ -215,7 +216,7 @@ def test_what_the_first_member_knows_is_shared_although_who_did_it_told_nobody(
 
 def test_a_front_end_remembers_nothing_that_another_member_granted(group: Group) -> None:
     placement = Map(group.at)
-    cell = Fanout(placement, group.cells, EventLoopWaits(group.clock))
+    cell = Fanout(placement, group.cells, EventLoopWaits(group.clock), lacking)
     assert isinstance(cell, Replicated)
     assert cell.decider() == "a@0"
     placement.at = group.drop("a")
