@@ -14,7 +14,7 @@ from control_plane.export.door import CopyDoors
 from control_plane.places.changes import PlacementChangeError
 from control_plane.places.group_cells import Members
 from control_plane.places.groups import REGISTRY
-from control_plane.places.items import EMBEDDED, CellRecord
+from control_plane.places.items import ACTIVE, EMBEDDED, FAILED, FULL, CellRecord
 from control_plane.places.own import OWN, OwnPlacement, names_of
 from control_plane.places.report import CellCommandError
 from control_plane.places.stored import StalePlanError
@@ -96,12 +96,21 @@ class SeveralCells(Together):
         ]
 
     async def look(self) -> None:
-        """As for all cells; take one that fails out of the registry's chain; hand out copies."""
+        """As for all cells; take one that fails out of the registry's chain; hand out copies.
+
+        One that has closed itself does not come back: the manager need not wait to see that.
+        """
         await self._keep_doors()
-        for name in self.watch.failing(REGISTRY_DOWN_US):
+        closed = [name for name, one in self.cells.folders.items() if one.reason]
+        for name in {*closed, *self.watch.failing(REGISTRY_DOWN_US)}:
             await self._leave_registry(name)
         await self.own.mend()
         await super().look()
+        for name in closed:
+            record = self.known.cells.get(name)
+            if record is not None and record.state in (ACTIVE, FULL):
+                LOG.warning("%s has failed: %s", name, self.cells.folders[name].reason)
+                await self._call(name, FAILED)
 
     async def _keep_doors(self) -> None:
         await self._doors.keep(
@@ -211,11 +220,14 @@ class SeveralCells(Together):
     async def fail(self, name: str) -> None:
         """Let a cell answer nothing until it is restored, or the server starts again."""
         folder = self._folder(name)
-        left = [other for other in self.cells.folders.values() if other.cell.cell is not None]
+        left = [other for other in self.cells.folders.values() if not other.reason]
         if folder in left and 2 * (len(left) - 1) <= len(self.own.paths):
             raise CellCommandError(
                 f"without {name} no more than {len(left) - 1} of {len(self.own.paths)} cells answer"
             )
+        # The registry first: once the cell is closed nothing is stored there before it has left.
+        await self._leave_registry(name)
+        await self._call(name, FAILED)
         await folder.cell.fail(_GIVEN_UP_BY_HAND)
         await self._keep_doors()  # nothing of it is open any more: its disk may be taken away
         LOG.warning("%s was failed by an operator", name)
@@ -223,7 +235,6 @@ class SeveralCells(Together):
     async def restore(self, name: str) -> None:
         """Bring back a cell that was failed or drained: the manager lets it join again."""
         folder = self._folder(name)
-        await super().restore(name)
         try:
             folder.cell.restore()
         except (CellOpenError, OSError) as error:
@@ -236,7 +247,17 @@ class SeveralCells(Together):
             except CellCommandError as error:
                 await folder.cell.fail(str(error))
                 raise
+        await super().restore(name)
         LOG.warning("%s was restored by an operator", name)
+
+    async def take_back_failed(self) -> None:
+        """Let cells that were called failed before this start, and are open now, take part again.
+
+        Raises CellUnavailableError.
+        """
+        for name, folder in self.cells.folders.items():
+            if not folder.reason and self.known.cells[name].state == FAILED:
+                await self._call(name, ACTIVE)
 
     def _folder(self, name: str) -> FolderCell:
         folder = self.cells.folders.get(name)

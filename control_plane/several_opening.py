@@ -128,6 +128,7 @@ async def _put_together(
             await several.give_up_lost(name)
         except CellCommandError as error:
             await opened.folders[name].cell.fail(str(error))
+    await several.take_back_failed()
     return several
 
 

@@ -17,6 +17,7 @@ from control_plane.places.groups import REGISTRY
 from control_plane.places.items import (
     ACTIVE,
     DRAINING,
+    FAILED,
     REMOVED,
     CellRecord,
     CellSeen,
@@ -326,13 +327,13 @@ class Together:
     async def drain(self, name: str) -> None:
         """Let everything move away from a cell, a group at a time; the manager sees to it."""
         self._check_known(name)
-        await self.places.set_state(name, DRAINING)
+        await self._call(name, DRAINING)
 
     async def restore(self, name: str) -> None:
-        """Let a cell that was drained take part again."""
+        """Let a cell that was drained or called failed take part again."""
         self._check_known(name)
-        if self.known.cells[name].state == DRAINING:
-            await self.places.set_state(name, ACTIVE)
+        if self.known.cells[name].state in (DRAINING, FAILED):
+            await self._call(name, ACTIVE)
 
     async def remove(self, name: str, *, lose_messages: bool = False) -> None:
         """Part with a cell that has nothing any more, or fails and has the only copy of nothing.
@@ -395,6 +396,11 @@ class Together:
     async def fail(self, name: str) -> None:
         """Let a cell answer nothing."""
         raise CellCommandError(f"{name} is no embedded cell: stop it itself")
+
+    async def _call(self, name: str, state: str) -> None:
+        """Tell the manager what is to become of a cell. Raises CellUnavailableError."""
+        await self.places.set_state(name, state)
+        await self.known.refresh()
 
     def _check_known(self, name: str) -> None:
         if name not in self._present():

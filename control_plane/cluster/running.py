@@ -17,7 +17,7 @@ from control_plane.cluster.interpreter import Event, Finished, Interpreter, Inte
 from control_plane.cluster.observation import Options
 from control_plane.cluster.tasks import perform
 from control_plane.places.cached import CachedMap
-from control_plane.places.items import Heartbeat
+from control_plane.places.items import FAILED, Heartbeat
 from control_plane.registry import Registry
 from control_plane.together import Together
 from data_plane.ports import Clock, Waits
@@ -96,6 +96,8 @@ class Running:
         signs: set[tuple[object, ...]] = set()
         for name, cell in known.cells.items():
             signs.add(("cell", name, cell.state))
+            if cell.state == FAILED:
+                signs.add(("fails", name))
         for name, seen in beat.cells.items():
             for_us = now_us - seen.since_us
             if not seen.answers and for_us >= options.down_after_us:

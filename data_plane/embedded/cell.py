@@ -440,6 +440,11 @@ class EmbeddedCell:
         _answer(writes, [failed] * len(writes))
         self._start_soon()
 
+    @property
+    def failure(self) -> str:
+        """Why it answers nothing any more, until somebody opens it anew; "" while it may answer."""
+        return self._failure or ""
+
     def _close_if_asked(self) -> None:
         if self._closing is None or self._closing.done():
             return

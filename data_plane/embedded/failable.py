@@ -43,11 +43,16 @@ class FailableCell:
         self._reopen = reopen
         self._clock = clock
         self.cell = cell
-        self.reason = reason
+        self._reason = reason
+
+    @property
+    def reason(self) -> str:
+        """Why it answers nothing; "" while it may answer."""
+        return self._reason if self.cell is None else self.cell.failure
 
     async def fail(self, reason: str) -> None:
         """Answer nothing any more, from now on; what is under way ends first."""
-        cell, self.cell, self.reason = self.cell, None, reason
+        cell, self.cell, self._reason = self.cell, None, reason
         if cell is not None:
             await cell.close()
 
@@ -55,7 +60,6 @@ class FailableCell:
         """Open the directory again, and answer. Raises CellOpenError, OSError."""
         if self.cell is None:
             self.cell = self._reopen()
-            self.reason = ""
 
     async def close(self) -> None:
         """Finish what is queued, then let go of the directory."""

@@ -11,7 +11,7 @@ from control_plane.cells import StartError
 from control_plane.core.definition import Definition
 from control_plane.export.door import SOCKET
 from control_plane.places.groups import REGISTRY
-from control_plane.places.items import ACTIVE, DRAINING
+from control_plane.places.items import ACTIVE, DRAINING, FAILED
 from control_plane.places.report import CellCommandError
 from control_plane.several_cells import SeveralCells
 from control_plane.several_opening import as_opened, check_one_cell, open_folders
@@ -94,19 +94,18 @@ def test_a_cell_that_fails_leaves_the_registry_and_requests_go_on(tmp_path: Path
         await several.control.put(ITEM, {"v": 1})
         await several.fail("cell-3")
         assert several.states()["cell-3"] == "unavailable"
-        with pytest.raises(CellUnavailableError, match="an operator has failed it"):
-            await several.control.put(ITEM, {"v": 1, "n": 2})
         with pytest.raises(CellCommandError, match="no more than 1 of 3 cells answer"):
             await several.fail("cell-2")
-        await several._leave_registry("cell-3")
         assert members(several, REGISTRY) == ["cell-1", "cell-2"]
         await several.control.put(ITEM, {"v": 1, "n": 2})
         report = await several.report()
         told = {cell.record.name: cell for cell in report.cells}
         assert told["cell-3"].failed == "an operator has failed it"
+        assert told["cell-3"].record.state == FAILED
         assert told["cell-3"].groups == len(groups_of(several, "cell-3"))
         await several.restore("cell-3")
         assert several.states()["cell-3"] == "available"
+        assert several.known.cells["cell-3"].state == ACTIVE
         await several.own.mend()
         assert await several.control.get(ITEM) == {"v": 1, "n": 2}
 
@@ -115,6 +114,48 @@ def test_a_cell_that_fails_leaves_the_registry_and_requests_go_on(tmp_path: Path
         assert await several.control.get(ITEM) == {"v": 1, "n": 2}
 
     play(tmp_path, scenario, again)
+
+
+def test_a_cell_that_closes_itself_is_called_failed_and_another_start_takes_that_back(
+    tmp_path: Path,
+) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        cell = several.cells.folders["cell-3"].cell.cell
+        assert cell is not None
+        cell._recover([], OSError("the disk is dead"))
+        assert several.cells.folders["cell-3"].reason == ""  # its file could be opened again
+        cell._failure = "the cell cannot be opened again after a failed commit: dead"
+        with pytest.raises(CellUnavailableError, match="cannot be opened again"):
+            await several.control.put(ITEM, {"v": 1})
+        await several.look()
+        assert several.known.cells["cell-3"].state == FAILED
+        assert members(several, REGISTRY) == ["cell-1", "cell-2"]
+        assert several.states()["cell-3"] == "unavailable"
+        await several.control.put(ITEM, {"v": 1})
+        with pytest.raises(CellCommandError, match="no more than 1 of 3 cells answer"):
+            await several.fail("cell-2")
+        await several.fail("cell-3")
+        assert several.known.cells["cell-3"].state == FAILED
+
+    async def again(several: SeveralCells) -> None:
+        assert several.known.cells["cell-3"].state == ACTIVE
+
+    play(tmp_path, scenario, again)
+
+
+def test_a_cell_stays_called_failed_while_it_cannot_be_opened(tmp_path: Path) -> None:
+    async def fail(several: SeveralCells) -> None:
+        await several.fail("cell-3")
+        (tmp_path / "cell-3").rename(tmp_path / "elsewhere")
+        (tmp_path / "cell-3").touch()
+        with pytest.raises(CellCommandError, match="cannot open"):
+            await several.restore("cell-3")
+        assert several.known.cells["cell-3"].state == FAILED
+
+    async def again(several: SeveralCells) -> None:
+        assert several.known.cells["cell-3"].state == FAILED
+
+    play(tmp_path, fail, again)
 
 
 def test_nothing_keeps_the_disk_of_a_cell_that_an_operator_has_failed(tmp_path: Path) -> None:

@@ -184,8 +184,8 @@ def test_what_is_missing_from_a_group_is_lost(fifo: FifoBook) -> None:
 
 
 def test_waits_are_the_longest_since_one_asked(standard: StandardBook) -> None:
-    standard.succeeded("send", 5.0)
-    standard.succeeded("send", 0.1)
+    standard.waited("send", NOW_S, NOW_S + 5.0)
+    standard.waited("send", NOW_S, NOW_S + 0.1)
     assert standard.take_waits() == {"send": 5.0}
     assert standard.take_waits() == {}
 

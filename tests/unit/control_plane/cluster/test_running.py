@@ -10,7 +10,7 @@ import pytest
 from control_plane.cluster.interpreter import Finished, InterpreterError
 from control_plane.cluster.running import Running
 from control_plane.places.cached import CachedMap
-from control_plane.places.items import DRAINING, CellSeen, Heartbeat
+from control_plane.places.items import DRAINING, FAILED, CellSeen, Heartbeat
 from tests.unit.control_plane.cluster.scene import Scene
 
 GROUP = "g3.05"
@@ -123,6 +123,18 @@ async def test_a_cell_that_fails_for_two_seconds_begins_one_at_once(rig: Rig) ->
     assert await rig.begins(after_s=2)
     rig.fail("c")
     assert not await rig.begins(after_s=2)
+    await rig.running.close()
+
+
+@in_loop
+async def test_a_cell_that_is_called_failed_begins_one_at_once_and_while_another_copies(
+    rig: Rig,
+) -> None:
+    await begun_and_ended(rig)
+    await rig.scene.places.set_state("b", DRAINING)
+    assert await rig.begins()
+    await rig.scene.places.set_state("a", FAILED)
+    assert await rig.begins()
     await rig.running.close()
 
 
