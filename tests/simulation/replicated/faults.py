@@ -241,6 +241,7 @@ async def settle(world: ReplicatedWorld) -> None:
     if world.lost:
         await _bury(world)
     await _until_whole(world)
+    await _until_told(world)
     if world.replication.loss:
         # Everybody has long looked at the map.
         await scheduler.pause(2 * MAP_AGE_US_MAX)
@@ -284,6 +285,15 @@ def _lose(world: ReplicatedWorld) -> None:
         if store.name == lost:
             store.down_until_us = NEVER_US
             world.note(f"{lost} is lost")
+
+
+async def _until_told(world: ReplicatedWorld) -> None:
+    until_us = world.scheduler.now_us + WHOLE_US_MAX
+    while not world.is_told():
+        if world.scheduler.now_us > until_us:
+            world.history.broken.append("nobody tells what front ends that are gone told nobody")
+            return
+        await world.scheduler.pause(SECOND_US)
 
 
 async def _until_whole(world: ReplicatedWorld) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from control_plane.cluster.actions import Action, action_of
+from control_plane.cluster.acting import DONE
+from control_plane.cluster.actions import Action, Reconcile, action_of
 from control_plane.cluster.cluster import Cluster
 from control_plane.cluster.observation import Report, observation_of, to_json
 from control_plane.cluster.tasks import perform
@@ -171,7 +172,7 @@ class _Work:
 
     async def _act(self, action: Action) -> Result:
         result: Result = {"task": to_json(action), "more": True}
-        failures = 0
+        failures, began_us = 0, self._world.scheduler.now_us
         while result["more"]:
             await self._rest()
             try:
@@ -182,6 +183,8 @@ class _Work:
                     result = {**result, "outcome": str(error), "more": False}
                 await self._world.scheduler.pause(_AGAIN_US << failures)
         self._world.note(f"{self._process.name}: {action}: {result['outcome']}")
+        if isinstance(action, Reconcile) and result["outcome"] == DONE:
+            self._world.reconciled_for(action.front_ends, began_us)
         return result
 
     async def _task(self, event: Mapping[str, Any]) -> Result:

@@ -8,6 +8,7 @@ once the front end that acknowledged it has told all members.
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from tests.simulation.history import Attempt
 from tests.simulation.ledger import NEVER_US, Delivered
 from tests.simulation.oracle import (
     Case,
@@ -32,6 +33,7 @@ class ReplicatedCase(Case):
         super().__init__(plan, plan.queues, world)
         self.shipped = world.shipped
         self.records = world.records
+        self.reconciled = world.reconciled
         self.redelivered = 0
         # One member stamps, and another serves: by as much as their clocks differ.
         offsets_us = [store.offset_us for store in world.stores]
@@ -80,13 +82,34 @@ class ReplicatedCase(Case):
             and dropped_us <= delivered.answered_us <= dropped_us + OLD_MAP_US
         )
 
-    def told_us(self, message_id: str) -> int:
-        """When the first of those who acknowledged a delete of it had told all members."""
+    def told_us(self, message_id: str, decided: Replica | None) -> int:
+        """When the first of those who acknowledged a delete of it had told all members.
+
+        Or a manager had for them, while the member where it was decided was the first.
+        """
         return min(
             (
-                self.shipped_us(attempt.front_end, attempt.answered_us)
+                min(
+                    self.shipped_us(attempt.front_end, attempt.answered_us),
+                    self.reconciled_us(attempt, attempt.answered_us, decided),
+                )
                 for attempt in self.ledger.deletes[message_id]
                 if attempt.answered_us is not None
+            ),
+            default=NEVER_US,
+        )
+
+    def reconciled_us(self, attempt: Attempt, since_us: int, decided: Replica | None) -> int:
+        """When a manager had told all members what this member had decided by then."""
+        group = self.records.queue_group(attempt.call.queue)
+        return min(
+            (
+                one.ended_us
+                for one in self.reconciled
+                if attempt.front_end in one.front_ends
+                and one.began_us >= since_us
+                and self.records.first(group, one.began_us) == decided
+                and self.records.first(group, one.ended_us) == decided
             ),
             default=NEVER_US,
         )
@@ -100,12 +123,12 @@ class ReplicatedCase(Case):
 def deletes_last(case: ReplicatedCase) -> Iterator[Violation]:
     """What was deleted comes back only from a member that had not been told of it."""
     for message_id, deleted_us in case.ledger.deleted_us.items():
-        told_us = case.told_us(message_id)
         for delivered in case.ledger.deliveries[message_id]:
             began_us = delivered.attempt.invoked_us
             if began_us <= deleted_us:
                 continue
             where, elsewhere = case.leased_at(delivered), case.deleted_at(delivered)
+            told_us = case.told_us(message_id, elsewhere)
             if where != elsewhere and (began_us <= told_us or case.was_dropped(where, delivered)):
                 case.redelivered += 1
                 continue

@@ -79,6 +79,11 @@ class Records:
         """The group's placement at that time."""
         return [placement for us, placement in self.placed_us[group] if us <= time_us][-1]
 
+    def first(self, group: str, time_us: int) -> Replica:
+        """The member that decided at that time."""
+        member = self.placement(group, time_us).members[0]
+        return member.cell, member.incarnation
+
     def revision(self, key: Key, at: Replica) -> int | None:
         """The item's revision in a member now, 0 without one; None where it never was there."""
         item = self._last.get((key, at))

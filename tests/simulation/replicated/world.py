@@ -1,15 +1,16 @@
 """A world of groups: stores with witnesses, maps that age, front ends that ship, managers."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from control_plane.places.beating import QueueName, Served
 from control_plane.places.cached import CachedMap
 from control_plane.places.group_cells import Members
 from control_plane.places.items import (
     ACTIVE,
+    HEARTBEATS,
     CellRecord,
     StoredPlacement,
     cell_key,
@@ -38,6 +39,14 @@ from tests.simulation.weather import Weather
 from tests.simulation.world import Slot, World
 
 SHIP_EVERY_US: Final = 1_000_000
+
+
+class Reconciled(NamedTuple):
+    """What front ends that are gone had done was told for them by a manager."""
+
+    front_ends: frozenset[str]
+    began_us: int
+    ended_us: int
 
 
 class MapTime:
@@ -74,6 +83,7 @@ class ReplicatedWorld(World):
         ]
         self.shipped: dict[str, list[tuple[int, int]]] = {}
         self.fanouts: dict[str, list[Fanout]] = {}
+        self.reconciled: list[Reconciled] = []
         super().__init__(plan)
         self.managers = [Manager(self, number) for number in range(plan.replication.managers)]
 
@@ -187,6 +197,19 @@ class ReplicatedWorld(World):
             len(at.members) == wanted
             and all(member.full and member.cell not in lost for member in at.members)
             for at in self.records.present.values()
+        )
+
+    def reconciled_for(self, front_ends: Iterable[str], began_us: int) -> None:
+        """A manager has compared all copies, from then until now."""
+        ended_us = self.scheduler.now_us
+        self.reconciled.append(Reconciled(frozenset(front_ends), began_us, ended_us))
+
+    def is_told(self) -> bool:
+        """Whether managers have seen to all front ends that are gone."""
+        alive = {slot.process.name for slot in self.slots}
+        beats = self.stores[0].cell.items()
+        return all(
+            item.key.sort.decode() in alive for item in beats if item.key.partition == HEARTBEATS
         )
 
     def is_full(self, cell: str) -> bool:
