@@ -378,14 +378,17 @@ def older_than(image: Attributes) -> Condition:
 async def _refused(
     at: Placement, others: Sequence[MemberCell], key: Key, written: Written
 ) -> Written:
-    """Answer a condition that did not hold, once all members have what it failed on."""
-    occupant = written.before
+    """Answer a condition that did not hold, once all members have what it failed on.
+
+    The time is when the last of them got it: to a caller that wrote it, it was stored by then.
+    """
+    occupant, time_ms = written.before, written.time_ms
     if occupant is not None and others:
         last = await others[-1].get(key)
         _check_epoch(at, last)
         if last is None or _revision(last) < _revision(occupant):
-            await _hand_down(at, others, key, occupant)
-    return Written(applied=False, before=_bare(occupant), time_ms=written.time_ms)
+            time_ms = max(time_ms, await _hand_down(at, others, key, occupant))
+    return Written(applied=False, before=_bare(occupant), time_ms=time_ms)
 
 
 def _check_epoch(at: Placement, occupant: Attributes | None) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -125,6 +126,29 @@ def test_what_a_condition_fails_on_is_no_fact_where_a_member_joined_meanwhile(
             await write(Chain(Shifting(group.at, joined(group)), group.cells, group.waits))
         refused = await write(group.chain())
         assert (refused.applied, refused.before) == (False, {"v": 1, "w": b"1"})
+
+    asyncio.run(story())
+
+
+def test_what_is_handed_down_when_a_write_is_refused_was_stored_when_the_last_member_got_it(
+    group: Group,
+) -> None:
+    slow = group.cells["c"]
+    put = slow.put
+
+    async def late(*call: Any, **options: Any) -> Written:
+        group.clock.advance(400)
+        return await put(*call, **options)
+
+    async def story() -> None:
+        slow.down = True
+        with pytest.raises(CellUnavailableError):
+            await group.chain().put(SLOT, {"v": 1, "w": b"1"}, ITEM_ABSENT)
+        slow.down = False
+        slow.put = late  # type: ignore[method-assign]
+        refused = await group.chain().put(SLOT, {"v": 1, "w": b"2"}, ITEM_ABSENT)
+        assert (refused.applied, refused.before) == (False, {"v": 1, "w": b"1"})
+        assert refused.time_ms == group.clock.now_us() // 1000
 
     asyncio.run(story())
 
