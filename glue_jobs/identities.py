@@ -151,5 +151,7 @@ def _missing(
             yield Gap(run.writer, highest + 1, run.first - 1, at, run.from_minute)
         if run.last > highest:
             highest, at = run.last, run.to_minute
-    if mark is not None and mark.records > highest and mark.complete_to <= window.end:
+    if mark is None or not window.start <= mark.complete_to < window.end:
+        return  # told of the window in which its mark stands, and of no later one
+    if mark.records > highest:
         yield Gap(mark.writer, highest + 1, mark.records, at, mark.complete_to)

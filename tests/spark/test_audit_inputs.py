@@ -37,7 +37,12 @@ def whole(place: Path) -> None:
     write_records(place, [accessed(1), accessed(2)], ACCESS)
     write_mark(place, A, opened=MINUTE, complete_to=MINUTE + 1, records=3, access=2)
     write_records(place, [used(1, B, minute=MINUTE + 2)])
-    closing = {"opened": MINUTE + 1, "complete_to": MINUTE + 3, "records": 1, "after": A}
+    closing: dict[str, Any] = {
+        "opened": MINUTE + 1,
+        "complete_to": MINUTE + 3,
+        "records": 1,
+        "after": A,
+    }
     write_mark(place, B, **closing)
 
 
@@ -123,7 +128,12 @@ def test_ends_of_sandboxes_are_counted_and_what_they_marked_is_missed(
     session: SparkSession, tmp_path: Path
 ) -> None:
     whole(tmp_path)
-    its = {"kind": "function", "closed": False, "opened": MINUTE, "complete_to": MINUTE + 1}
+    its: dict[str, Any] = {
+        "kind": "function",
+        "closed": False,
+        "opened": MINUTE,
+        "complete_to": MINUTE + 1,
+    }
     for number, writer in enumerate(("c" * 16, "d" * 16)):
         write_records(tmp_path, [used(1, writer)])
         write_records(tmp_path, [accessed(1, writer=writer)], ACCESS)
@@ -136,7 +146,12 @@ def test_ends_of_sandboxes_are_counted_and_what_they_marked_is_missed(
 def test_usage_of_sandboxes_is_never_whole(session: SparkSession, tmp_path: Path) -> None:
     """What they answered last may be missing, so a difference to what is stored is no error."""
     whole(tmp_path)
-    its = {"kind": "function", "closed": False, "opened": MINUTE, "complete_to": MINUTE}
+    its: dict[str, Any] = {
+        "kind": "function",
+        "closed": False,
+        "opened": MINUTE,
+        "complete_to": MINUTE,
+    }
     write_records(tmp_path, [used(1, "c" * 16)])
     write_records(tmp_path, [accessed(1, writer="c" * 16)], ACCESS)
     write_mark(tmp_path, "c" * 16, day="2026-11-06", records=1, access=1, **its)

@@ -206,7 +206,7 @@ def test_what_is_wrong_is_put_aside_said_and_never_billed(
 
 def test_ends_of_sandboxes_are_said_in_one_line(session: SparkSession, tmp_path: Path) -> None:
     place, out = tmp_path / "usage", tmp_path / "bills"
-    its = {"kind": "function", "closed": False, "complete_to": MINUTE}
+    its: dict[str, Any] = {"kind": "function", "closed": False, "complete_to": MINUTE}
     for writer in (A, "d" * 16):
         put_records(place, [record(number=n, writer=writer) for n in (1, 2)])
         put_mark(place, writer, day="2026-11-01", records=1, **its)

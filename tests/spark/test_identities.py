@@ -68,6 +68,18 @@ def test_what_is_missing_between_two_periods_belongs_to_the_later_one() -> None:
     assert gaps([Run(A, 1, 20, 1001, 1999)], {A: later}, {}, WINDOW) == []
 
 
+def test_what_a_mark_says_is_told_of_the_window_in_which_it_stands() -> None:
+    ended, known = mark(complete_to=1999, records=10), [Run(A, 1, 7, 1001, 1998)]
+    missing = [Gap(A, 8, 10, 1998, 1999)]
+    assert gaps(known, {A: ended}, {}, WINDOW) == missing
+    assert gaps([], {A: ended}, {A: Reached(7, 1998)}, Window(2000, 3000)) == []
+    # In its minute, the first of the later window, it may have answered, too.
+    ended = mark(complete_to=2000, records=10)
+    assert gaps(known, {A: ended}, {}, WINDOW) == []
+    late = [Run(A, 8, 10, 2000, 2000)]
+    assert gaps(late, {A: ended}, {A: Reached(7, 1998)}, Window(2000, 3000)) == []
+
+
 def sandbox(**changes: object) -> Mark:
     its = {"opened": 1000, "after": "", "complete_to": 1100, "records": 10, "closed": False}
     return Mark(writer=A, kind="function", **{**its, **changes})  # type: ignore[arg-type]
