@@ -42,9 +42,8 @@ class ReplicatedCase(Case):
     def may_ignore_leases(self, delivered: Delivered) -> bool:
         """Whether the member that granted this lease may not have heard of an earlier one.
 
-        It has where all leases that others granted were told before it granted its first, and told
-        in their order: by one front end, which changed no visibility. A member that was dropped
-        hears nothing.
+        It has where all leases that others granted were told, in whatever order, before it granted
+        its first. Changes of visibility have no order. A member that was dropped hears nothing.
         """
         if super().may_ignore_leases(delivered):
             return True
@@ -54,13 +53,8 @@ class ReplicatedCase(Case):
         if not elsewhere or self.was_dropped(where, delivered):
             return bool(elsewhere)
         began_us = min(one.attempt.invoked_us for one in deliveries if self.leased_at(one) == where)
-        return (
-            bool(self.ledger.changes.get(delivered.id))
-            or len({one.attempt.front_end for one in elsewhere}) > 1
-            or any(
-                self.shipped_us(one.attempt.front_end, one.answered_us) >= began_us
-                for one in elsewhere
-            )
+        return bool(self.ledger.changes.get(delivered.id)) or any(
+            self.shipped_us(one.attempt.front_end, one.answered_us) >= began_us for one in elsewhere
         )
 
     def leased_at(self, delivered: Delivered) -> Replica | None:
