@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from control_plane.cluster import acting
+from control_plane.cluster import acting, internal
 from control_plane.cluster.actions import Complete
 from control_plane.cluster.cluster import Cluster
 from control_plane.places import changes
@@ -34,6 +34,7 @@ from data_plane.replication.fanout import Fanout
 from data_plane.replication.member_cell import MemberCell, members_of
 from data_plane.replication.placement import Member, Placement
 from data_plane.replication.reconciling import Lacking
+from data_plane.replication.unneeded import Unneeded
 from tests.simulation.oracle import Violation
 from tests.simulation.planted import PlantedBug, planted
 from tests.simulation.replicated import managing
@@ -159,6 +160,19 @@ async def _complete_at_any_epoch(
         return await _complete(cluster, action, after, until_us)
     present = Complete(action.group, at.epoch, action.cell)
     return await _complete(cluster, present, after, until_us)
+
+
+async def _compare_nothing(*_call: object) -> tuple[None, int]:
+    return None, 0
+
+
+def _never(*_call: object) -> tuple[()]:
+    return ()
+
+
+def _expire_at_once(self: Unneeded, keys: Sequence[Key]) -> None:
+    for member in members_of(self._placement(), self._cells):
+        member.expire(keys)
 
 
 # Independent cells
@@ -347,6 +361,27 @@ FANOUT_BUGS: Final = (
         "who serves next is not told",
         DELETED,
         ((Fanout, "_tell", _tell_by_the_new_map),),
+        156,
+        fifo=False,
+    ),
+    ReplicationBug(
+        "nobody tells for who is gone",
+        frozenset({"nothing breaks"}),
+        ((internal, "reconcile", _never),),
+        3,
+        fifo=False,
+    ),
+    ReplicationBug(
+        "who is gone is forgotten, and nothing compared",
+        DELETED,
+        ((acting, "tell_on", _compare_nothing),),
+        5,
+        fifo=False,
+    ),
+    ReplicationBug(
+        "collected while a member joins",
+        DELETED | DELIVERED,
+        ((Unneeded, "expire", _expire_at_once),),
         None,
         fifo=False,
     ),
@@ -361,7 +396,7 @@ FANOUT_BUGS: Final = (
         "low-water mark past leases that nobody was told of",
         DELIVERED,
         ((Fanout, "share", _share_nothing),),
-        None,
+        469,
         fifo=False,
     ),
     ReplicationBug(
@@ -382,7 +417,7 @@ FANOUT_BUGS: Final = (
         "no grace for who joins",
         DELIVERED | DELETED,
         ((managing, "OPTIONS", _NO_GRACE),),
-        None,
+        82,
         fifo=False,
     ),
 )

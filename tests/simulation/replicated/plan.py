@@ -79,7 +79,9 @@ class Replication:
     `stops` that it ends with a request. `errands` are chances of its requests to come late, and to
     come again. Its clock is wrong by up to `managers_apart_us`. `beats`: front ends probe cells
     and tell what they see; `beside`: managers do so, too. `stalls` is the chance that, when a
-    member joins, a front end stands still in the midst of its next write until that serves.
+    member joins, a front end stands still in the midst of its next write until that serves. `looks`
+    is the chance that a front end reads the map anew just when a write of it returns, which the
+    others are still to be told; it tells them every `ships_every_us`.
     """
 
     groups: int
@@ -96,6 +98,8 @@ class Replication:
     beats: bool
     beside: bool
     stalls: float
+    looks: float = 0.0
+    ships_every_us: int = SECOND_US
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +187,7 @@ def make_plan(seed: int) -> ReplicatedPlan:
         for number in range(random.choice((1, 1, 2)))
     )
     stamps = random.random() < 0.4
+    lag = Random(f"{seed}/replicated/lag")
     groups = Random(f"{seed}/replicated/groups").choice((0, 0, 1, 3))
     return ReplicatedPlan(
         seed=seed,
@@ -207,7 +212,11 @@ def make_plan(seed: int) -> ReplicatedPlan:
         purges=random.random() < 0.15,
         drain=random.choice(("any", "one", "cold")),
         leaps_us=(),
-        replication=_replication(random, cells),
+        replication=replace(
+            _replication(random, cells),
+            looks=lag.choice((0.0, 0.0, 0.0, 0.5)),
+            ships_every_us=lag.choice((1, 1, 1, 8)) * SECOND_US,
+        ),
     )
 
 

@@ -44,11 +44,13 @@ class Promised:
     """The highest revisions that answers rested on, by key; 0 for items that have none.
 
     `stalls`: for how long a process stands still the next time it is half way down a chain.
+    `look_again` lets a front end read the map, or not.
     """
 
     def __init__(self) -> None:
         self.records: Records
         self.stalls: dict[str, int] = {}
+        self.look_again: Callable[[Fanout], None]
         self._revisions: dict[Key, int] = {}
         self._expire_s: dict[Key, int] = {}
 
@@ -112,6 +114,7 @@ def watched() -> Iterator[Promised]:
         (chain, "_hand_down", _noting_what_is_handed_down(chain._hand_down, promised)),
         (Chain, "_share", _noting_what_is_shown(Chain._share, promised)),
         (Fanout, "append", _noting_appends(Fanout.append, promised)),
+        (Fanout, "_tell", _looking_first(Fanout._tell, promised)),
         *(
             (Chain, name, _noting_writes(getattr(Chain, name), promised))
             for name in ("put", "update", "delete")
@@ -179,3 +182,11 @@ def _noting_appends(append: Callable[..., Awaitable[Appended]], promised: Promis
         return appended
 
     return noting
+
+
+def _looking_first(tell: Callable[..., None], promised: Promised) -> Any:
+    def looking(self: Fanout, *call: Any) -> None:
+        promised.look_again(self)
+        tell(self, *call)
+
+    return looking

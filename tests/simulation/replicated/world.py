@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from random import Random
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from control_plane.places.beating import QueueName, Served
 from control_plane.places.cached import CachedMap
@@ -29,6 +29,7 @@ from tests.simulation.replicated.managing import Manager, ManagersCell, WorldPla
 from tests.simulation.replicated.plan import (
     GRACE_US,
     MAP_AGE_US_MAX,
+    SECOND_US,
     ReplicatedFifoPlan,
     ReplicatedPlan,
 )
@@ -37,8 +38,6 @@ from tests.simulation.replicated.records import Records
 from tests.simulation.replicated.watching import beat, heart_of
 from tests.simulation.weather import Weather
 from tests.simulation.world import Slot, World
-
-SHIP_EVERY_US: Final = 1_000_000
 
 
 class Reconciled(NamedTuple):
@@ -84,6 +83,9 @@ class ReplicatedWorld(World):
         self.shipped: dict[str, list[tuple[int, int]]] = {}
         self.fanouts: dict[str, list[Fanout]] = {}
         self.reconciled: list[Reconciled] = []
+        self.maps: dict[int, tuple[CachedMap, Slot]] = {}
+        self.looks = Random(f"{plan.name}/looks")
+        promised.look_again = self._look_again
         super().__init__(plan)
         self.managers = [Manager(self, number) for number in range(plan.replication.managers)]
 
@@ -109,6 +111,7 @@ class ReplicatedWorld(World):
         }
         fanouts = {group: one for group, one in inner.items() if isinstance(one, Fanout)}
         self.fanouts[process.name] = list(fanouts.values())
+        self.maps.update((id(fanout), (known, slot)) for fanout in fanouts.values())
         process.start(self._refresh(process, known))
         if self.replication.beats and not self.quiet_since_us:
             heart = heart_of(self, process, cells, known, lambda: fanouts)
@@ -169,6 +172,13 @@ class ReplicatedWorld(World):
                 known.take(self.true_map())
                 return
 
+    def _look_again(self, fanout: Fanout) -> None:
+        known, slot = self.maps[id(fanout)]
+        if self.replication.looks and self.has_strikes:
+            is_cut = slot.cells["meta"].cut_until_us > self.scheduler.now_us
+            if not is_cut and self.looks.random() < self.replication.looks:
+                known.take(self.true_map())
+
     async def _ship(self, process: Process) -> None:
         fanouts, done = self.fanouts[process.name], self.shipped.setdefault(process.name, [])
         while True:
@@ -179,7 +189,8 @@ class ReplicatedWorld(World):
                 left = [1]
             if not any(left):
                 done.append((began_us, self.scheduler.now_us))
-            await self.scheduler.pause(SHIP_EVERY_US * (10 if self.quiet_since_us else 1))
+            every_us = self.replication.ships_every_us
+            await self.scheduler.pause(10 * SECOND_US if self.quiet_since_us else every_us)
 
     def stall_a_write(self) -> None:
         """Let a front end stand still half way with its next write, until who joins serves."""
