@@ -94,8 +94,11 @@ def _run_all(options: argparse.Namespace, parent: Path) -> int:
 def _run(options: argparse.Namespace, names: Sequence[str], parent: Path) -> int:
     failed = False
     for name in names:
+        began_s = time.monotonic()
         findings = _drill(name, options, parent)
+        took_s = time.monotonic() - began_s
         print(*findings.figures, findings.line(), sep="\n", flush=True)
+        print(f"    {name} took {took_s:.0f} s, with its beginning and its end", flush=True)
         failed = failed or bool(findings.violations)
     return 1 if failed else 0
 

@@ -80,10 +80,6 @@ class Deciding(several_cells.OnDisks):
         deciding = sorted({group["Members"][0]["CellName"] for group in self.groups()})
         return int(random.choice(deciding).rpartition("-")[2]) - 1
 
-    def _is_whole(self, group: dict[str, Any]) -> bool:
-        """Of groups with fewer copies the manager may move one after the other for minutes."""
-        return group["ReplicationFactor"] < self.cells or super()._is_whole(group)
-
 
 def lost_cell(plan: Plan) -> Findings:
     """Fail an embedded cell as an operator does, and cut off its disk, in turns."""

@@ -42,6 +42,8 @@ _DRAIN_S_MAX: Final = 4 * VISIBILITY_S
 _SECONDS_LEAST: Final = 75.0
 """It takes half of that until engines and servers are there; failures are to be some, too."""
 
+_SOME: Final = 20
+_SOME_S_MAX: Final = 10.0
 _PAUSE_S: Final = 0.4
 _NOTED: Final = (5, 15)
 """Less than a server of embedded cells: whatever was stored is copied each time an engine is back,
@@ -74,19 +76,15 @@ class OnTables(Service):
         """The one that fails."""
         return self.engines[self.victim]
 
-    def _is_whole(self, group: dict[str, Any]) -> bool:
-        """Of groups with fewer copies the manager may move some for as long as it likes."""
-        return group["ReplicationFactor"] < self.cells or super()._is_whole(group)
-
     def note_waits(self) -> None:
         """Take how long calls have waited so far."""
         for book in self.books:
             self.waits |= book.take_waits()
 
     @contextmanager
-    def trouble(self, servers: Sequence[int], storm: Storm) -> Iterator[None]:
-        """Let the ways of these servers to the victim be bad for as long as this lasts."""
-        ways = [self.ways[server][self.victim] for server in servers]
+    def trouble(self, servers: Sequence[int], storm: Storm, cell: str = "") -> Iterator[None]:
+        """Let these servers' ways to a cell, the victim, be bad for as long as this lasts."""
+        ways = [self.ways[server][cell or self.victim] for server in servers]
         for way in ways:
             way.storm = storm
         try:
@@ -182,6 +180,31 @@ def old_map(service: OnTables, random: Random) -> None:
         unheard.unlink()
 
 
+def at_odds(service: OnTables, random: Random) -> None:
+    """Each manager sees another engine fail, at the same time: one of both plans is refused."""
+    (other,) = set(TABLES[1:]) - {service.victim}
+    service.note_loss()
+    with (
+        service.trouble([0], _silence(random)),
+        service.trouble([1], _silence(random), other),
+    ):
+        service.await_without(service.victim, other)
+        _await_some(service)
+    service.note_return()
+
+
+def _await_some(service: OnTables) -> None:
+    """Return when clients of any server have noted something; who reaches a lost one waits."""
+    enough = _noted(service) + _SOME
+    until_s = time.monotonic() + _SOME_S_MAX
+    while _noted(service) < enough and time.monotonic() < until_s and not service.is_violated:
+        time.sleep(_LOOK_S)  # between two looks at what clients were told
+
+
+def _noted(service: OnTables) -> int:
+    return sum(book.tally[what] for book in service.books for what in ("sends", "deletes"))
+
+
 def manager_killed(service: OnTables, random: Random) -> None:
     """The engine is stopped, and the manager killed after each step; the next one goes on."""
     other, dies_after = service.folders[1] / NO_MANAGER, service.folders[0] / DIES_AFTER
@@ -208,6 +231,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "stale": stale,
     "divided": divided,
     "old map": old_map,
+    "at odds": at_odds,
     "manager killed": manager_killed,
 }
 _LOST: Final = frozenset({"killed", "stopped", "stale", "divided"})
