@@ -117,6 +117,12 @@ class FolderPlace:
         path = self._folder / folder
         if path.exists():
             rmtree(path)
+        # As in a bucket, there are no folders without objects in them.
+        for above in path.parents:
+            if above == self._folder or (above.exists() and any(above.iterdir())):
+                break
+            if above.exists():
+                above.rmdir()
 
 
 class S3Place:
