@@ -11,6 +11,7 @@ import lmdb
 from data_plane.embedded import cell, store
 from data_plane.ports import Appended
 from tests.drills.planted.replicas import (
+    act_unchecked,
     believe_the_first_copy,
     forget_earlier_partitions,
     ignore_epochs,
@@ -141,6 +142,13 @@ FAULTS: Final = {
             frozenset({"lost", "resurrected", "order", "duplicate", "early", "answer"}),
             ignore_epochs,
             ("old map",),
+        ),
+        Fault(
+            "act-unchecked",
+            "several-tables",
+            frozenset({"lost", "resurrected", "order", "duplicate", "early"}),
+            act_unchecked,
+            ("at odds",),
         ),
     )
 }

@@ -1,14 +1,21 @@
 """Faults of copies in several cells: each lets a service lose or repeat what it must not."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from control_plane.cluster import acting
+from control_plane.cluster.actions import TakeOut
+from control_plane.cluster.cluster import Cluster
 from control_plane.core import fifo_generations
+from control_plane.places.changes import without
+from control_plane.places.items import StoredPlacement, encode_placement, placement_key
 from data_plane.core.queue import Generation
 from data_plane.ports import ALWAYS, Absent, Append, Appended, Key, Tallies
 from data_plane.replication import chain, fanout, member_cell
 from data_plane.replication.placement import Member
+
+_HELD_UP_US: Final = {"two": 1_000_000, "three": 4_000_000}
+"""Between a manager's look and its act, by the cell that it gives up: one is the later."""
 
 
 def believe_the_first_copy() -> None:
@@ -39,6 +46,27 @@ def take_up_old_copies() -> None:
 
     member_cell.partition_of = key_space  # type: ignore[attr-defined, assignment]
     acting.copy_on = nothing_is_left  # type: ignore[attr-defined, assignment]
+
+
+def act_unchecked() -> None:
+    """Let a manager that was held up do what it planned, whatever was done meanwhile.
+
+    It asks for neither the register of removals nor the epoch.
+    """
+
+    async def take_out(cluster: Cluster, action: TakeOut) -> dict[str, Any]:
+        held = [await cluster.places.read(group) for group in action.groups]
+        now_us = cluster.clock.now_us()
+        await cluster.waits.sleep_until(now_us + _HELD_UP_US[action.cell])
+        for one in held:
+            left = without(one.placement, action.cell, one.factor, now_us)
+            stored = StoredPlacement(left, one.factor, one.nonce[::-1])
+            key = placement_key(left.group)
+            await cluster.places._cell.put(key, encode_placement(stored))
+            cluster.places._noted(stored)
+        return {"outcome": "done", "groups": len(held), "more": False}
+
+    acting._take_out = take_out
 
 
 def ignore_epochs() -> None:
