@@ -362,6 +362,10 @@ class StageOptions:
             raise OptionError("region", "with further_regions it must be named")
         if len(set(self.further_regions)) < len(self.further_regions):
             raise OptionError("further_regions", "a region is named twice")
+        cells = 1 + len(self.state.cells) + len(self.further_regions)
+        if cells > CELLS_MAX:
+            told = f"with state.cells there are {cells} cells, more than {CELLS_MAX}"
+            raise OptionError("further_regions", told)
         if self.service.endpoint and not self.emulator:
             raise OptionError("service.endpoint", "it is for an emulator")
         if self.names.hosts:

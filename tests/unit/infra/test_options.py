@@ -55,6 +55,15 @@ def test_lists_are_tuples() -> None:
             {"name": "s", "region": "eu-west-1", "further_regions": ["eu-west-1"]},
             "further_regions: eu-west-1 is the stage's own region",
         ),
+        (
+            {
+                "name": "s",
+                "region": "eu-west-1",
+                "further_regions": ["eu-west-2", "eu-west-3"],
+                "state": {"cells": [f"cell-{number}" for number in range(7)]},
+            },
+            "further_regions: with state.cells there are 10 cells, more than 9",
+        ),
         ({"name": "s", "state": 1}, "state: 1 is no table of options"),
         ({"name": "s", "state": {"table": "a"}}, "state.table: 'a' is no table's name"),
         ({"name": "s", "state": {"cells": ["a"]}}, "state.cells: 'a' is no table's name"),
