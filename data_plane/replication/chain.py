@@ -220,7 +220,7 @@ class Chain:
     def _readers(self) -> tuple[Placement, MemberCell, list[MemberCell]]:
         """The placement, its last full member, and those behind it, which join."""
         at = self._placement()
-        members = members_of(at, self._cells)
+        members = members_of(at, self._cells, CALL_US_MAX)
         return at, members[at.tail], members[at.tail + 1 :]
 
     async def _share(

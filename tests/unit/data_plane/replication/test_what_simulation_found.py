@@ -14,6 +14,7 @@ from data_plane.ports import (
     ITEM_ABSENT,
     Absent,
     Append,
+    Attributes,
     CellUnavailableError,
     Key,
     Replicated,
@@ -169,6 +170,25 @@ def test_what_takes_so_long_to_read_that_a_member_joined_is_not_shown(
         with pytest.raises(StalePlacementError):
             await read(Chain(Shifting(group.at, joined(group)), group.cells, group.waits))
         assert await read(group.chain())
+
+    asyncio.run(story())
+
+
+def test_what_was_read_long_ago_is_given_to_nobody(group: Group) -> None:
+    tail = group.cells["c"]
+    get = tail.get
+
+    async def late(key: Key, *, strong: bool = True) -> Attributes | None:
+        found = await get(key, strong=strong)
+        group.clock.advance(3601)
+        return found
+
+    async def story() -> None:
+        await group.chain().put(SLOT, {"v": 1})
+        tail.get = late  # type: ignore[method-assign]
+        with pytest.raises(CellUnavailableError):
+            await group.chain(joined(group)).get(SLOT)
+        assert not group.cells["d"].items()
 
     asyncio.run(story())
 
