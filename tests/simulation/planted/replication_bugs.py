@@ -354,7 +354,7 @@ FANOUT_BUGS: Final = (
         "what comes late goes over what came after",
         frozenset({"receive counts grow"}),
         ((fanout, "replay", _play_whatever_is_known),),
-        101235,
+        103636,
         fifo=False,
     ),
     ReplicationBug(

@@ -74,6 +74,8 @@ class Promised:
         wanted += [(one._member, revision) for one in joining]
         for member, least in wanted:
             self._check(why, key, (member.cell, member.incarnation), least)
+            if why == ACKNOWLEDGED and revision:
+                self._check_same(key, (member.cell, member.incarnation), revision, image)
 
     def begins_to_serve(self, group: str, at: tuple[str, int]) -> None:
         """A member that joined has to have all that answers rested on."""
@@ -100,6 +102,15 @@ class Promised:
         revision = self.records.revision(key, at)
         if revision is None or revision < wanted:
             self.records.broken.append((why, f"{key} is {revision} at {at}, and {wanted} was told"))
+
+    def _check_same(
+        self, key: Key, at: tuple[str, int], revision: int, image: Attributes | None
+    ) -> None:
+        """Where a member took another item of this revision the acknowledged one is nowhere."""
+        taken = self.records.taken(key, at, revision)
+        if taken and image not in taken:
+            text = f"{key} is another one at {at} than was told, of revision {revision}"
+            self.records.broken.append((ACKNOWLEDGED, text))
 
     def _may_be_gone(self, key: Key) -> bool:
         expires_s = self._expire_s.get(key)

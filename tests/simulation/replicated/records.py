@@ -89,6 +89,14 @@ class Records:
         item = self._last.get((key, at))
         return None if item is None else rank_of(item)[0]
 
+    def taken(self, key: Key, at: Replica, revision: int) -> list[Attributes]:
+        """All that a member took as this revision of an item."""
+        return [
+            write.image
+            for write in self.writes.get(key, ())
+            if write.at == at and rank_of(write.image)[0] == revision
+        ]
+
     @property
     def latest_s(self) -> int:
         """The time, by the clock that is ahead of all others."""
