@@ -44,7 +44,7 @@ def lacking(state: Attributes, copy: Attributes) -> tuple[Update, Condition] | N
         name: value for name, value in state.items() if name[0] in _FIXED and name not in copy
     }
     done = _set(state, "d") | _set(copy, "d")
-    behind = _leased(copy) & done
+    behind = {index for index in _leased(copy) & done if _is_left_over(index, state, copy)}
     for index in _leased(state) - done:
         if _is_ahead(state[f"m{index}"], copy.get(f"m{index}")):
             behind.add(index)
@@ -62,6 +62,15 @@ def lacking(state: Attributes, copy: Attributes) -> tuple[Update, Condition] | N
         (Absent(name) if name not in copy else Equals(name, copy[name]),) for name in changed
     ]
     return Update(assign, add, frozenset(remove)), ((Equals("v", copy["v"]),), *as_seen)
+
+
+def _is_left_over(index: int, state: Attributes, copy: Attributes) -> bool:
+    """Whether a copy has another lease than it should of a message that is deleted.
+
+    `state` keeps one beside the delete where deletes are fenced; without the delete it knows less.
+    """
+    name = f"m{index}"
+    return name not in state or (index in _set(state, "d") and state[name] != copy[name])
 
 
 def _is_ahead(stored: Value, known: Value | None) -> bool:

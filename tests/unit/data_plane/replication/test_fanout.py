@@ -215,6 +215,19 @@ def test_a_message_that_was_deleted_is_not_leased_by_what_is_told_later(group: G
     asyncio.run(story())
 
 
+def test_what_is_told_of_a_message_that_a_copy_knows_deleted_ends(group: Group) -> None:
+    slow = group.fanout()
+
+    async def story() -> None:
+        await slow.update(STATE, *leasing(None, lease(1)))
+        known = {"v": 1, "d": frozenset({0}), "m0": lease(2)}
+        await group.cells["b"].put(STATE, known)
+        assert await slow.ship() == 0
+        assert await group.cells["b"].get(STATE) == known
+
+    asyncio.run(story())
+
+
 def test_the_first_copy_alone_acknowledges_where_that_was_asked_for(group: Group) -> None:
     cells = group.fanout(acknowledge_first=True)
     group.cells["c"].down = True

@@ -54,6 +54,13 @@ def test_a_copy_that_knows_more_keeps_it() -> None:
     assert lacking(state(m1=held(5)), copy) is None
 
 
+def test_a_copy_that_knows_of_a_delete_lacks_no_lease_of_that_message() -> None:
+    copy = state(d=frozenset({2}), m2=held(3))
+    assert lacking(state(m2=held(2)), copy) is None
+    fenced = state(d=frozenset({2}), m2=held(4))
+    assert brought_up(fenced, copy) == fenced
+
+
 def test_of_one_delivery_the_visibility_is_that_of_who_decides() -> None:
     known, copy = state(m1=held(2, 9_000)), state(m1=held(2, 5_000), q1="d|...")
     assert brought_up(known, copy) == known
