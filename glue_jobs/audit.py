@@ -71,20 +71,25 @@ def audit(
     session: SparkSession, place: Place, exports: Sequence[Export], usage: Usage
 ) -> dict[str, Any]:
     """The report, as audit_report.py has it. Raises JobError."""
-    seen = observations(session, place, exports).cache()
+    # Checkpoints and not caches: plans that grow from step to step take longer than what they do.
+    seen = observations(session, place, exports).localCheckpoint()
     copies = replicas.copies(seen) if len({its.cell for its in exports}) > 1 else None
+    lacked = None
     if copies is not None:
-        seen = copies.seen.cache()
-    items = evidence.latest(seen).cache()
-    definitions = evidence.definitions(seen).cache()
+        lacked = replicas.lacking(
+            copies, exports[-1].as_of_us, _complete_to_us(exports)
+        ).localCheckpoint()
+        seen = replicas.with_held(copies, lacked, exports[-1].as_of_us).localCheckpoint()
+    items = evidence.latest(seen).localCheckpoint()
+    definitions = evidence.definitions(seen).localCheckpoint()
     # Sends to several cells are in no ledger: each would have its own.
     ledger = ledger_of(items, usage) if copies is None else None
     window = window_of(exports, ledger)
-    done = evidence.done(items, seen, window.as_of_us).cache()
+    done = evidence.done(items, seen, window.as_of_us).localCheckpoint()
     messages = evidence.messages(evidence.segments(items))
-    fated = conservation.fates(messages, done, definitions, window).cache()
-    counted = conservation.conservation(fated).cache()
-    compared = conservation.metered(usage.records, counted).cache()
+    fated = conservation.fates(messages, done, definitions, window).localCheckpoint()
+    counted = conservation.conservation(fated).localCheckpoint()
+    compared = conservation.metered(usage.records, counted).localCheckpoint()
     found = [
         *conservation.by_message(fated, done, definitions),
         *conservation.by_move(fated),
@@ -100,11 +105,12 @@ def audit(
         found.append(conservation.by_metered_sends(compared, is_whole=_is_whole(usage, fated)))
     if usage.runs:
         found.append(conservation.by_meter(compared))
-    if copies is not None:
-        complete_to_us = min(max(its.as_of_us for its in of) for of in _by_cell(exports).values())
-        lacking = replicas.lacking(copies, window.as_of_us, complete_to_us)
-        found += conservation.by_copy(lacking, replicas.behind(copies), definitions)
-    findings = reduce(DataFrame.unionByName, found).cache()
+    if copies is not None and lacked is not None:
+        states = replicas.states_that_differ(copies)
+        found += conservation.by_copy(lacked, states, definitions)
+        others = replicas.of_others(copies, done, window.as_of_us).localCheckpoint()
+        found += conservation.by_other_copy(others, definitions)
+    findings = reduce(DataFrame.unionByName, found).localCheckpoint()
     return {
         "as_of_us": window.as_of_us,
         "from_minute": window.from_minute,
@@ -136,6 +142,11 @@ def _removed_unread(items: DataFrame) -> list[DataFrame]:
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict() for row in frame.collect()]
+
+
+def _complete_to_us(exports: Sequence[Export]) -> int:
+    """The moment up to which all cells are exported."""
+    return min(max(its.as_of_us for its in of) for of in _by_cell(exports).values())
 
 
 def _by_cell(exports: Sequence[Export]) -> dict[str, list[Export]]:

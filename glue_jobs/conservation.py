@@ -288,23 +288,43 @@ def _messages_of(*operations: str) -> Column:
     return f.sum(f.when(its, f.col("messages")).otherwise(0))
 
 
-def by_copy(lacking: DataFrame, behind: DataFrame, definitions: DataFrame) -> list[DataFrame]:
-    """Messages, and deletes, that some copies of a queue have and others have not (replicas.py)."""
+def by_copy(lacking: DataFrame, states: DataFrame, definitions: DataFrame) -> list[DataFrame]:
+    """Messages, and states, that are not the same in all copies of a queue (replicas.py)."""
     names = f.broadcast(definitions.select("uid", *QUEUE))
     has = "array_join(lack, ', '), ' has not got it; ', array_join(have, ', '), ' has'"
+    differs = "'not the same in all of its copies'"
+    of_state = "concat('the state of block ', state_of, ' is not the same in all of its copies')"
     return [
         told(
             lacking.join(names, "uid", "left"),
             Rule("copy_lacks", "size(lack) > 0", f"concat({has})", "messages * size(lack)"),
-            Rule("copies_differ", "size(said) > 1", "'not the same in all of its copies'"),
+            Rule("copies_differ", "size(said) > 1", differs),
+        ),
+        told(states.join(names, "uid", "left"), Rule("copies_differ", "true", of_state)),
+    ]
+
+
+def by_other_copy(held: DataFrame, definitions: DataFrame) -> list[DataFrame]:
+    """Messages that other copies have and should not, by themselves or by the one that counts."""
+    names = f.broadcast(definitions.select("uid", *QUEUE, "is_live"))
+    its = held.join(names, "uid").where("is_live")
+    behind = (
+        its.where("is_done and lives is null and not is_traced")
+        .groupBy(*QUEUE, "uid", "lane", "cell")
+        .agg(f.count(f.lit(1)).alias("deletes"))
+    )
+    knew = "concat(cell, ': by an earlier export it is done there, and nothing says so any more')"
+    traced = "concat(cell, ' has a trace of its removal, and the message, too')"
+    return [
+        told(
+            its,
+            Rule("deletion_forgotten", "lives = 0", knew),
+            Rule("removed_and_stored", "is_traced and not came_by_move", traced),
         ),
         told(
-            behind.join(names, "uid", "left"),
+            behind,
             Rule(
-                "copy_behind",
-                "true",
-                "concat(cell, ' does not know of these deletes')",
-                "deletes",
+                "copy_behind", "true", "concat(cell, ' does not know of these deletes')", "deletes"
             ),
         ),
     ]

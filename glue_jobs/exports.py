@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
 from glue_jobs.arguments import JobError
 from glue_jobs.export_table import FORMAT, FULL
@@ -39,7 +39,7 @@ ATTRIBUTES: Final = (
     *("pk", "sk", "v", "k", "t", "b", "i", "n", "y", "l", "x", "j", "d", "gd", "gr"),
     *("c", "s", "u", "r", "m", "f", "p", "a", "q", "e"),
 )
-"""Of all items of docs/storage.md, those that an audit reads. Bodies of messages are not read."""
+"""Of all items of docs/storage.md, those that an audit reads. Of bodies it has their digests."""
 
 _VALUE: Final = StructType(
     [
@@ -49,7 +49,9 @@ _VALUE: Final = StructType(
         StructField("NS", ArrayType(StringType())),
     ]
 )
-_ITEM: Final = StructType([StructField(name, _VALUE) for name in ATTRIBUTES])
+_ITEM: Final = MapType(StringType(), _VALUE)
+_OWN: Final = ("R", "E", "x")
+"""Attributes of an item that need not be the same in all copies of it (docs/audit.md)."""
 _LINE: Final = StructType(
     [
         *(StructField(name, _ITEM) for name in ("Item", "NewImage", "OldImage")),
@@ -221,9 +223,11 @@ def _check_files(place: Place, export: Export) -> None:
 def observations(session: SparkSession, place: Place, exports: Sequence[Export]) -> DataFrame:
     """What the exports say of items: a row for each time that one was seen.
 
-    `partition` and `sort` are the item's key, `item` its attributes with their types, `cell` the
-    cell's or table's name, `as_of_us` when the export is of, `is_gone` whether it says that the
-    item was removed: then `item` is what it was. Raises JobError where a line is no DynamoDB JSON.
+    `partition` and `sort` are the item's key, `item` its attributes with their types, `revision`
+    how often one on a chain was written, `content` a digest of all that copies of it have in
+    common, `cell` the cell's or table's name, `as_of_us` when the export is of, `is_gone` whether
+    it says that the item was removed: then `item` is what it was. Raises JobError where a line is
+    no DynamoDB JSON.
     """
     if not exports:
         raise JobError(f"{place.url}: there is no export to read")
@@ -243,18 +247,35 @@ def _observed(session: SparkSession, place: Place, export: Export) -> DataFrame:
     else:
         item = f.coalesce("NewImage", "OldImage")
         is_gone = f.col("NewImage").isNull()
+    images = lines.select(item.alias("image"), is_gone.alias("is_gone"), "damaged")
+    image = f.col("image")
     why = f.concat(f.lit(f"{export.name}: a line is no item in DynamoDB JSON: "), _excerpt())
-    partition = f.coalesce(item["pk"]["S"], f.raise_error(why).cast("string"))
-    return lines.select(
+    partition = f.coalesce(image["pk"]["S"], f.raise_error(why).cast("string"))
+    return images.select(
         partition.alias("partition"),
-        _sort_of(item).alias("sort"),
-        item.alias("item"),
+        _sort_of(image).alias("sort"),
+        f.struct(*(image[name].alias(name) for name in ATTRIBUTES)).alias("item"),
+        image["R"]["N"].cast("bigint").alias("revision"),
+        _content_of(image).alias("content"),
         f.lit(export.cell).alias("cell"),
         f.lit(export.as_of_us).alias("as_of_us"),
         f.lit(export.from_us).alias("from_us"),
         f.lit(export.is_full).alias("of_full"),
-        is_gone.alias("is_gone"),
+        "is_gone",
     )
+
+
+def _content_of(image: Column) -> Column:
+    common = f.map_filter(image, lambda name, _value: ~name.isin("pk", *_OWN))
+    in_order = f.transform(
+        f.array_sort(f.map_entries(common)),
+        lambda its: f.struct(
+            its["key"].alias("name"),
+            *(its["value"][kind].alias(kind) for kind in ("S", "N", "B")),
+            f.array_sort(its["value"]["NS"]).alias("NS"),
+        ),
+    )
+    return f.md5(f.to_json(in_order))
 
 
 def _excerpt() -> Column:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
 from glue_jobs import evidence
-from glue_jobs.exports import number, numbers, octets, text
+from glue_jobs.exports import number, octets, text
 
 OF_QUEUES: Final = ("B", "G", "S", "F", "E")
 """Letters of the partitions that have messages of queues, and what became of them."""
@@ -44,9 +44,9 @@ def copies(seen: DataFrame) -> Copies:
     base = f.regexp_replace("partition", r"@\d+$", "")
     suffix = f.regexp_extract("partition", r"@(\d+)$", 1)
     incarnation = f.coalesce(f.when(suffix != "", suffix).cast("int"), f.lit(0))
-    its = named.withColumns({"incarnation": incarnation, "partition": base}).cache()
+    its = named.withColumns({"incarnation": incarnation, "partition": base}).localCheckpoint()
     registry = _of_registry(its)
-    membership = _membership(its, registry).cache()
+    membership = _membership(its, registry).localCheckpoint()
     of_queues = its.where(_letter().isin(*OF_QUEUES)).withColumn("uid", _uid())
     counting = membership.where("counts").select("uid", "cell", "incarnation")
     counted = of_queues.join(f.broadcast(counting), ["uid", "cell", "incarnation"], "left_semi")
@@ -155,15 +155,14 @@ def lacking(its: Copies, as_of_us: int, complete_to_us: int) -> DataFrame:
     Or that are not the same in all of them. `complete_to_us` is the moment up to which all copies
     are exported. What a member has removed by itself, or whose time is over, it does not lack.
     """
-    members = its.membership.where("is_full").select("uid", "cell", "incarnation")
+    members = its.membership.where("is_full").select("uid", "cell", "incarnation", "counts")
     last = evidence.latest(
-        its.all_seen.join(f.broadcast(members), ["uid", "cell", "incarnation"], "left_semi")
-    )
+        its.all_seen.join(f.broadcast(members), ["uid", "cell", "incarnation"])
+    ).localCheckpoint()
     is_log = _letter() == "G"
     block = f.when(is_log, f.lpad(f.lower(f.hex(number("b"))), 16, "0")).otherwise(
         f.lower(f.hex(octets("b")))
     )
-    said = f.concat_ws(" ", *(number(name) for name in ("i", "n", "t", "y")), block)
     held = last.where(_letter().isin("B", "G") & (text("k") == "s") & f.col("is_present"))
     old = (number("t") <= complete_to_us - LAG_US) & (number("x") * 1_000_000 > as_of_us)
     per_item = (
@@ -171,20 +170,66 @@ def lacking(its: Copies, as_of_us: int, complete_to_us: int) -> DataFrame:
         .groupBy("uid", "partition", "sort")
         .agg(
             f.array_sort(f.collect_set("cell")).alias("have"),
-            f.collect_set(said).alias("said"),
+            f.collect_set("content").alias("said"),
             f.min(block).alias("block"),
             f.min(number("i")).alias("index"),
             f.max(number("n")).alias("messages"),
         )
     )
-    of_queue = members.groupBy("uid").agg(f.array_sort(f.collect_set("cell")).alias("members"))
+    of_queue = members.groupBy("uid").agg(
+        f.array_sort(f.collect_set("cell")).alias("members"),
+        f.max(f.when(f.col("counts"), f.col("cell"))).alias("counting"),
+    )
     found = (
         per_item.join(f.broadcast(of_queue), "uid")
-        .withColumn("lane", f.substring_index("partition", "|", -2))
+        .withColumn("lane", _lane())
         .withColumn("lack", f.array_except("members", "have"))
         .where((f.size("lack") > 0) | (f.size("said") > 1))
     )
     return _but_removed(found, last)
+
+
+def _lane() -> Column:
+    return f.substring_index("partition", "|", -2)
+
+
+def states_that_differ(its: Copies) -> DataFrame:
+    """States of blocks on a chain of which full members have different ones of one revision.
+
+    One of another revision is on its way; what copies off a chain lack `returned` and `behind` say.
+    """
+    members = its.membership.where("is_full").select("uid", "cell", "incarnation")
+    last = evidence.latest(
+        its.all_seen.where(_letter().isin("S", "F")).join(
+            f.broadcast(members), ["uid", "cell", "incarnation"], "left_semi"
+        )
+    )
+    per_revision = last.where("is_present and revision is not null").groupBy(
+        "uid", "partition", "sort", "revision"
+    )
+    return (
+        per_revision.agg(f.collect_set("content").alias("said"))
+        .where(f.size("said") > 1)
+        .select("uid", _lane().alias("lane"), f.lower(f.hex("sort")).alias("state_of"))
+    )
+
+
+def with_held(its: Copies, lacked: DataFrame, as_of_us: int) -> DataFrame:
+    """What was seen, with what the copy that counts lacks and another one has: it is not lost."""
+    lost = lacked.where(f.array_contains("lack", f.col("counting"))).select(
+        "uid", "partition", "sort", f.col("have")[0].alias("cell"), "counting"
+    )
+    per_item = Window.partitionBy("partition", "sort").orderBy(f.desc("as_of_us"))
+    held = (
+        its.all_seen.join(f.broadcast(lost), ["uid", "partition", "sort", "cell"])
+        .where(text("k") == "s")
+        .withColumn("row", f.row_number().over(per_item))
+        .where("row = 1")
+        # As if the copy that counts had got it since its own export.
+        .withColumns({"cell": f.col("counting"), "as_of_us": f.lit(as_of_us)})
+        .withColumn("of_full", f.expr("false"))
+    )
+    return its.seen.unionByName(held.select(*its.seen.columns))
 
 
 def _but_removed(found: DataFrame, last: DataFrame) -> DataFrame:
@@ -213,19 +258,30 @@ def _but_removed(found: DataFrame, last: DataFrame) -> DataFrame:
     )
 
 
-def behind(its: Copies) -> DataFrame:
-    """Queues of which a full member lacks deletes that the one that counts has: how many."""
-    full = its.membership.where("is_full").select("uid", "cell", "incarnation", "counts")
-    last = evidence.latest(its.all_seen.join(f.broadcast(full), ["uid", "cell", "incarnation"]))
-    states = last.where(_letter().isin("S", "F") & f.col("is_present"))
-    done = states.select(
-        "uid", "cell", "counts", "partition", "sort", f.explode(numbers("d")).alias("index")
+def of_others(its: Copies, done: DataFrame, as_of_us: int) -> DataFrame:
+    """Messages that a full member other than the one that counts has at the end, by PLACE.
+
+    `lives` and `is_traced` are what this member's own exports say of it (evidence.py), null or
+    false: nothing. `is_done` says whether it is `done` by the copy that counts.
+    """
+    others = its.membership.where("is_full and not counts").select("uid", "cell", "incarnation")
+    theirs = its.all_seen.join(f.broadcast(others), ["uid", "cell", "incarnation"], "left_semi")
+    # Copies of a queue as queues of their own: what follows messages tells them apart by uids.
+    own = f.concat_ws("@", "uid", "cell")
+    renamed = f.concat_ws("|", _letter(), own, _lane())
+    theirs = theirs.withColumn("partition", renamed)
+    items = evidence.latest(theirs)
+    held = evidence.messages(evidence.segments(items)).where("is_present")
+    known = evidence.done(items, theirs, as_of_us).drop("moved")
+    of_counting = done.where("lives > 0").select(*evidence.PLACE, f.expr("true").alias("is_done"))
+    return (
+        held.join(known, list(evidence.PLACE), "left")
+        .withColumns(
+            {
+                "cell": f.split_part("uid", f.lit("@"), f.lit(2)),
+                "uid": f.split_part("uid", f.lit("@"), f.lit(1)),
+            }
+        )
+        .join(of_counting, list(evidence.PLACE), "left")
+        .fillna(value=False, subset=["is_done"])
     )
-    # A state that a member has not got at all may be gone with its block.
-    key = ["uid", "partition", "sort"]
-    there = states.where("not counts").select(*key, "cell")
-    wanted = done.where("counts").select(*key, "index").join(there, key)
-    lacks = wanted.join(
-        done.where("not counts").drop("counts"), [*key, "cell", "index"], "left_anti"
-    )
-    return lacks.groupBy("uid", "cell").agg(f.count(f.lit(1)).alias("deletes"))

@@ -1,7 +1,7 @@
 """Differences planted in what a server stored: in its cell, and in its usage place."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from data_plane.ports import Attributes, Item, Key
 from data_plane.usage.place import objects_of
-from data_plane.usage.record import AccessRecord
+from data_plane.usage.record import AccessRecord, UsageRecord
 from tests.rehearsal.stored_items import StoredItems
 
 FORGED_BLOCK = b"forged0001"
@@ -124,19 +124,36 @@ class Forger:
     def drop_an_access_record(self) -> None:
         """An object of access records is made anew without one of them."""
         path = max((self.usage / "access").rglob("*.parquet"), key=lambda its: its.stat().st_size)
-        rows = parquet.read_table(BytesIO(path.read_bytes())).to_pylist()
+        rows = _rows_of(path)
         del rows[len(rows) // 2]
+        self._make_anew(path, [msgspec.convert(row, AccessRecord) for row in rows])
+        self.expect("access_gap")
+
+    def drop_a_usage_record(self) -> None:
+        """An object of usage records is made anew without one that says nothing of messages."""
+        for path in sorted((self.usage / "records").rglob("*.parquet")):
+            rows = _rows_of(path)
+            for row in rows:
+                if row["operation"] == "CreateQueue":
+                    rows.remove(row)
+                    self._make_anew(path, [msgspec.convert(each, UsageRecord) for each in rows])
+                    self.expect("usage_gap")
+                    return
+        raise AssertionError("nobody has made a queue")
+
+    def _make_anew(
+        self, path: Path, records: Sequence[AccessRecord] | Sequence[UsageRecord]
+    ) -> None:
         path.unlink()
-        for name, content in objects_of([msgspec.convert(row, AccessRecord) for row in rows]):
+        for name, content in objects_of(records):
             (self.usage / name).write_bytes(content)
             self.added.append(name)
         self.changed.append(str(path.relative_to(self.usage)))
-        self.expect("access_gap")
 
     def flip_a_byte(self) -> None:
         """One byte of an hourly object of usage records is another one."""
         for path in sorted((self.usage / "records").rglob("*.parquet")):
-            rows = parquet.read_table(BytesIO(path.read_bytes())).to_pylist()
+            rows = _rows_of(path)
             if not any(_sends_or_deletes(row) for row in rows):
                 break
         else:
@@ -147,6 +164,12 @@ class Forger:
         self.changed.append(str(path.relative_to(self.usage)))
         self.expect("not_read")
         self.expect("usage_gap", count=len(rows))
+
+
+def _rows_of(path: Path) -> list[dict[str, Any]]:
+    # From its bytes: a path that names folders with `=` would become columns.
+    rows: list[dict[str, Any]] = parquet.read_table(BytesIO(path.read_bytes())).to_pylist()
+    return rows
 
 
 def _sends_or_deletes(row: Mapping[str, Any]) -> bool:

@@ -41,8 +41,8 @@ def whole() -> dict[str, Cell]:
         cell.segment(ORDERS, block(1), 0, 3, T0_US)
         cell.segment(ORDERS, block(1), 3, 2, T0_US + S)
         cell.done(ORDERS, block(1), {0, 1})
-        cell.slot(FIFO, 7, 7, 0, 2, T0_US + S)
-        cell.done(FIFO, (7).to_bytes(8, "big"), {1})
+        cell.slot(FIFO, 7, 7, 0, 2, T0_US + S, R=1, E=1 + incarnation)
+        cell.done(FIFO, (7).to_bytes(8, "big"), {1}, R=3, E=1 + incarnation)
         if incarnation:
             its = {(f"{key[0]}@{incarnation}", key[1]): item for key, item in cell.items.items()}
             # What it had before it joined anew is no copy.
@@ -54,10 +54,12 @@ def whole() -> dict[str, Cell]:
     return cells
 
 
-def run(session: SparkSession, root: Path, cells: dict[str, Cell]) -> dict[str, Any]:
-    for number, (name, cell) in enumerate(cells.items()):
-        at_us = END_US + number * S
-        write_export(root / "exports", cell.lines(), at_us, cell=name, cells=CELLS)
+def run(session: SparkSession, root: Path, *looks: dict[str, Cell]) -> dict[str, Any]:
+    """Audit exports of all cells, those of each look an hour after the last."""
+    for hour, cells in enumerate(looks):
+        for number, (name, cell) in enumerate(cells.items()):
+            at_us = END_US + (hour * 3600 + number) * S
+            write_export(root / "exports", cell.lines(), at_us, cell=name, cells=CELLS)
     options = {"exports": str(root / "exports"), "usage": "", "out": str(root / "out")}
     return audit.run({**options, "table": ""}, session)
 
@@ -87,7 +89,7 @@ def test_copies_that_are_not_alike_are_named(session: SparkSession, tmp_path: Pa
     cells = whole()
     del cells["cell-3"].items[cells["cell-3"].segment(ORDERS, block(1), 3, 2, T0_US + S)]
     only = cells["cell-1"].segment(ORDERS, block(5), 0, 4, T0_US + 3 * S)
-    cells["cell-3"].slot(FIFO, 7, 7, 0, 1, T0_US + S)
+    cells["cell-3"].slot(FIFO, 7, 7, 0, 1, T0_US + S, R=1, E=1)
     cells["cell-1"].done(ORDERS, block(1), {0, 1, 2, 3})
     del cells["cell-2"].items["M|cells", b"\0"]
     report = run(session, tmp_path, cells)
@@ -96,12 +98,67 @@ def test_copies_that_are_not_alike_are_named(session: SparkSession, tmp_path: Pa
         ("copy_lacks", "orders", f"{first}3", 2),
         ("copy_lacks", "orders", second, 8),
         ("copies_differ", "f.fifo", f"block {(7).to_bytes(8, 'big').hex()} index 0", 1),
+        # cell-3 has not got the second of them, either.
         ("copy_behind", "orders", "", 2),
+        ("copy_behind", "orders", "", 1),
         # The copy that counts, cell-3's, has one message where two were.
         ("deleted_and_never_seen", "f.fifo", f"block {(7).to_bytes(8, 'big').hex()} index 1", 1),
     }
     behind = [its["detail"] for its in report["findings"] if its["kind"] == "copy_behind"]
     assert sorted(detail.split()[0] for detail in behind) == ["cell-2", "cell-3"]
+
+
+def collect(cell: Cell, number: int) -> None:
+    """A message was sent, deleted and removed: two traces are left."""
+    at_us = T0_US + number * S
+    its = {"i": 0, "n": 1, "t": T0_US, "s": T0_US, "u": END_US // S + 400_000, "y": 1}
+    cell.trace(ORDERS, at_us, block(number), "n", **its)
+    cell.trace(ORDERS, at_us, block(number), "n", d={0})
+
+
+def in_cell_2(plant: Cell) -> dict[tuple[str, bytes], dict[str, Value]]:
+    return {(f"{key[0]}@4", key[1]): item for key, item in plant.items.items()}
+
+
+def test_what_becomes_of_copies_between_two_looks_is_named(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    before, after = whole(), whole()
+    for cells in (before, after):
+        for name in ("cell-1", "cell-3"):
+            collect(cells[name], 6)
+            collect(cells[name], 8)
+        both = Cell()
+        collect(both, 6)
+        cells["cell-2"].items |= in_cell_2(both)
+    # The copy that is asked first has lost two messages, the others have not.
+    del after["cell-1"].items[after["cell-1"].segment(ORDERS, block(1), 3, 2, T0_US + S)]
+    # One copy has forgotten a delete; another time one that was deleted and removed came back.
+    after["cell-3"].done(ORDERS, block(1), {0})
+    came = Cell()
+    came.segment(ORDERS, block(6), 0, 1, T0_US)
+    # Where all others have removed a message, one has it still, and was never told.
+    came.segment(ORDERS, block(8), 0, 1, T0_US)
+    # One copy's state is another one of the same revision, and one copy's bytes are others.
+    came.done(FIFO, (7).to_bytes(8, "big"), {0, 1}, R=3, E=5)
+    after["cell-2"].items |= in_cell_2(came)
+    after["cell-1"].slot(FIFO, 7, 7, 0, 2, T0_US + S, R=1, E=1, z=b"others")
+    # What has one copy only is gone with it.
+    del after["cell-3"].items[after["cell-3"].segment(ALONE, block(3), 0, 1, T0_US)]
+    report = run(session, tmp_path, before, after)
+    first, slot = f"block {block(1).hex()} index ", f"block {(7).to_bytes(8, 'big').hex()}"
+    assert named(report) == {
+        ("copy_lacks", "orders", f"{first}3", 2),
+        ("deletion_forgotten", "orders", f"{first}1", 1),
+        ("removed_and_stored", "orders", f"block {block(6).hex()} index 0", 1),
+        ("copy_behind", "orders", "", 1),
+        ("copies_differ", "f.fifo", f"{slot} index 0", 1),
+        ("copies_differ", "f.fifo", "", 1),
+        ("lost", "alone", f"block {block(3).hex()} index 0", 1),
+    }
+    assert {its["partition"] for its in report["findings"]} == {"00|0"}
+    counted = {row["queue"]: (row["sent"], row["stored"]) for row in report["conservation"]}
+    assert counted == {"orders": (7, 3), "f.fifo": (2, 1), "alone": (1, 0)}
 
 
 def test_cells_without_an_export_are_named(tmp_path: Path) -> None:
