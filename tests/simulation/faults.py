@@ -17,7 +17,7 @@ async def settle(world: World) -> None:
         for cell in slot.cells.values():
             cell.cut_until_us = 0
     await world.scheduler.pause(SETTLE_US)
-    frozen_us = max(slot.process.frozen_until_us for slot in world.slots) - world.scheduler.now_us
+    frozen_us = max(slot.process.settles_us for slot in world.slots) - world.scheduler.now_us
     if frozen_us > 0:  # Stalled with a request that is still under way.
         await world.scheduler.pause(frozen_us + SETTLE_US)
     for slot in world.slots:

@@ -359,6 +359,7 @@ class FaultyCell:
         held_us = self._random.randrange(STALLED_US_MAX // self._haste)
         until_us = self._scheduler.now_us + held_us
         self._process.frozen_until_us = max(self._process.frozen_until_us, until_us)
+        self._process.sends_until_us = max(self._process.sends_until_us, until_us)
         return held_us
 
     def _second_us(self) -> int:

@@ -26,13 +26,15 @@ class Process:
     """Implements the ports Clock, Entropy and Waits for one front end.
 
     `offset_us` is by how much its clock is wrong. Tasks of a process that is frozen go on when it
-    thaws; those of one that crashed never do.
+    thaws; those of one that crashed never do. Until `sends_until_us` requests may leave it that it
+    decided upon before it froze, also where it thawed earlier.
     """
 
     def __init__(self, name: str, scheduler: Scheduler, seed: str, offset_us: int = 0) -> None:
         self.name = name
         self.alive = True
         self.frozen_until_us = 0
+        self.sends_until_us = 0
         self.offset_us = offset_us
         self.on_crash: list[Callable[[], None]] = []
         self._scheduler = scheduler
@@ -49,6 +51,11 @@ class Process:
         if len(self._tasks) > 64:
             self._tasks = {task: None for task in self._tasks if not task.outcome.done}
         return task
+
+    @property
+    def settles_us(self) -> int:
+        """When it stands still no more, and nothing of before is left in it."""
+        return max(self.frozen_until_us, self.sends_until_us)
 
     def crash(self) -> None:
         """Stop for good, between any two steps."""

@@ -3,9 +3,12 @@
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 from tests.simulation.fifo.universe import run as run_fifo
+from tests.simulation.process import Process
 from tests.simulation.replicated.universe import run as run_replicated
+from tests.simulation.scheduler import Scheduler
 from tests.simulation.universe import run
 
 ROOT = Path(__file__).parents[2]
@@ -54,3 +57,12 @@ def test_another_process_with_another_hash_seed_gives_the_same_history() -> None
 
 def test_other_seeds_give_other_histories() -> None:
     assert len({run(seed).history.digest() for seed in range(10)}) == 10
+
+
+def test_a_process_has_not_settled_while_a_request_of_before_is_to_leave_it() -> None:
+    process = Process("fe0", Scheduler(Random(1), 0), "seed")
+    process.sends_until_us = 100
+    process.frozen_until_us = 10
+    assert process.settles_us == 100
+    process.frozen_until_us = 200
+    assert process.settles_us == 200

@@ -231,7 +231,7 @@ async def settle(world: ReplicatedWorld) -> None:
         cell.cut_until_us = 0
     await scheduler.pause(SETTLE_US)
     processes = [slot.process for slot in world.slots] + [one.process for one in world.managers]
-    frozen_us = max(process.frozen_until_us for process in processes) - scheduler.now_us
+    frozen_us = max(process.settles_us for process in processes) - scheduler.now_us
     if frozen_us > 0:
         await scheduler.pause(frozen_us + SETTLE_US)
     skew_us_max = world.plan.skew_us_max
