@@ -163,11 +163,15 @@ async def append_record(
     *,
     stamp_us_min: int = 0,
 ) -> int:
-    """Append a slot without messages: its stamp. A log that has an end stays as it is."""
+    """Append a slot without messages: its stamp. A log that has an end stays as it is.
+
+    What goes on behind that end is known from then on.
+    """
     for _ in range(APPEND_ATTEMPTS_MAX):
         nonce = at.desk.new_token()
         tail = await tails.current(at)
         if tail.last.kind == END:
+            at.desk.learn(at.queue, generation_after(tail.last))
             return tail.last.stamp_us
         stamp_us = max(next_stamp_us(at, tail), stamp_us_min)
         if await put_next(at, tail, {**place(at, tail, kind, nonce, stamp_us), **more}):

@@ -139,8 +139,11 @@ class Log:
 
         The caller makes it the definition's `purged_us`; nothing is purged before.
         """
-        partitions = chain.from_iterable(open_generations(self._desk, queue))
-        return await appending.purge(list(partitions))
+        while True:
+            generations = open_generations(self._desk, queue)
+            purged_us = await appending.purge(list(chain.from_iterable(generations)))
+            if len(open_generations(self._desk, queue)) == len(generations):
+                return purged_us
 
     async def restamp(self, queue: Queue) -> None:
         """Let what is stored live by this retention, before a raised one comes into force.

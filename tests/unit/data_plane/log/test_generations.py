@@ -121,6 +121,23 @@ def test_a_purge_is_known_where_the_definition_is_old(bench: Bench) -> None:
     bench.run(story())
 
 
+def test_a_purge_by_an_old_definition_takes_what_lies_in_later_generations(bench: Bench) -> None:
+    async def story() -> None:
+        old, new = at(bench, ONE), at(bench, ONE, EIGHT)
+        behind = bench.front_end()
+        bench.queue = old
+        await bench.send("a:1", log=behind)
+        bench.queue = new
+        bench.clock.advance(1)
+        await bench.send("a:2")
+        purged_us = await behind.purge(old)
+        bench.queue = replace(new, purged_us=purged_us)
+        await bench.send("a:3")
+        assert await bench.drain() == ["3"]
+
+    bench.run(story())
+
+
 def test_a_call_with_an_older_definition_knows_no_less_than_before(bench: Bench) -> None:
     desk = bench.log._desk
     old, new = at(bench, ONE, EIGHT), at(bench, ONE, EIGHT, ONE_AGAIN)
