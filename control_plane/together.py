@@ -230,6 +230,8 @@ class Together:
 
     async def upkeep(self, now_us: int) -> None:
         """A bounded step for each of the cells. Raises CellUnavailableError for one that fails."""
+        self.standard.let_go()
+        self.fifo.let_go()
         steps = [cell.upkeep(now_us) for cell in self.served.values()]
         for outcome in await self._waits.all_of(steps):
             if isinstance(outcome, Exception):

@@ -247,10 +247,17 @@ class Cell(Protocol):
 class Replicated(Protocol):
     """A cell of several, where an append that failed may be seen before all of them have it."""
 
-    async def complete(self, item: Item, state: Key) -> None:
-        """See that all have it, before it counts as acknowledged. Raises CellUnavailableError.
+    async def complete(
+        self,
+        key: Key,
+        state: Key,
+        is_needed: Callable[[Attributes, Attributes | None], bool],
+    ) -> bool:
+        """See that all have an item, before it counts as acknowledged, unless nobody needs it.
 
         Before that, that they know `state`, the item that says what became of it, as by `share`.
+        `is_needed` judges by both. False where the one that decides does not have the item. Raises
+        CellUnavailableError.
         """
         ...
 

@@ -3,7 +3,7 @@
 Only standard queues with copies side by side have that: what a chain shows, all members have.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from control_plane.cluster.cluster import Cluster
@@ -11,12 +11,14 @@ from control_plane.cluster.copies import members_known, position_in, queues_of
 from control_plane.core.definition import Definition
 from control_plane.places.groups import FIRST, REGISTRY, lies_on_chain, read_place
 from control_plane.places.items import PlacedQueue
-from data_plane.ports import Attributes, Condition, Item, Update
+from data_plane.ports import Attributes, Condition, Item, Key, Update, Waits
 from data_plane.replication.copying import Position
+from data_plane.replication.giving import give_needed
+from data_plane.replication.member_cell import MemberCell
 from data_plane.replication.reconciling import Range, compare_some
 from data_plane.stored.bounds import FAIR_LANES
-from data_plane.stored.keys import be64, segments, states
-from data_plane.stored.merging import lacking, written_s
+from data_plane.stored.keys import be64, block_of, segments, states
+from data_plane.stored.merging import is_needed, lacking, written_s
 
 ITEMS_PER_STEP: Final = 1000
 
@@ -70,10 +72,10 @@ async def _ranges(cluster: Cluster, queue: PlacedQueue | None, since_s: int) -> 
     definition = await cluster.registry.read(queue.account, queue.region, queue.name)
     if definition is None or definition.uid != queue.uid:
         return ()
-    return () if definition.fifo else _of_queue(definition, since_s)
+    return () if definition.fifo else _of_queue(cluster.waits, definition, since_s)
 
 
-def _of_queue(definition: Definition, since_s: int) -> Sequence[Range]:
+def _of_queue(waits: Waits, definition: Definition, since_s: int) -> Sequence[Range]:
     if lies_on_chain(definition.cell):
         return ()
 
@@ -89,10 +91,26 @@ def _of_queue(definition: Definition, since_s: int) -> Sequence[Range]:
         # What is sent is told later, too. It lies under the time at which it becomes visible.
         after = be64(max(0, since_s) * 1_000_000)
         ranges += [
-            Range(segments(definition.uid, lane, 0), after, _always, _nothing)
+            Range(
+                segments(definition.uid, lane, 0),
+                after,
+                _always,
+                _nothing,
+                _with_its_state(waits, states(definition.uid, lane, 0)),
+            )
             for lane in range(FAIR_LANES)
         ]
     return ranges
+
+
+def _with_its_state(
+    waits: Waits, partition: str
+) -> Callable[[MemberCell, MemberCell, Item], Awaitable[object]]:
+    async def copied(first: MemberCell, other: MemberCell, segment: Item) -> object:
+        state = Key(partition, block_of(segment.key.sort))
+        return await give_needed(waits, first, [other], segment.key, state, is_needed)
+
+    return copied
 
 
 def _always(_item: Item) -> bool:

@@ -1,12 +1,13 @@
 """Cells by the names that definitions have: plain ones, and groups as their replicated cells."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from control_plane.places.cached import CachedMap
 from control_plane.places.groups import FIRST, ON_CHAIN, read_place
 from control_plane.places.takeover import Interruptible, WaitingCell, at_length
-from data_plane.ports import Cell, Clock, Waits
+from data_plane.ports import Cell, CellUnavailableError, Clock, Waits
 from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.stored.merging import lacking
@@ -72,6 +73,16 @@ class GroupCells(Mapping[str, Cell]):
 
     def __len__(self) -> int:
         return len(self._members.cells)
+
+    def let_go(self) -> None:
+        """Let each group's cells collect some of what nobody needs, also where nobody sends.
+
+        A bounded step without a request. A group whose map is too old to act by waits for the next;
+        a cell that does not hear it leaves its items to their time to live.
+        """
+        for made in self._made.values():
+            with suppress(CellUnavailableError):
+                made.inner.let_go()
 
     def fanouts(self) -> dict[str, Fanout]:
         """Those that were made, by their names."""

@@ -32,6 +32,7 @@ from data_plane.ports import (
 )
 from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
+from data_plane.replication.giving import IsNeeded
 from data_plane.replication.member_cell import StalePlacementError
 
 T = TypeVar("T")
@@ -156,11 +157,12 @@ class WaitingCell:
         """As the cell within."""
         return await self._patiently(lambda: self.inner.drop(partition, budget))
 
-    async def complete(self, item: Item, state: Key) -> None:
+    async def complete(self, key: Key, state: Key, is_needed: IsNeeded) -> bool:
         """As `Fanout.complete`; what a chain shows is complete."""
         inner = self.inner
-        if isinstance(inner, Fanout):
-            await self._patiently(lambda: inner.complete(item, state))
+        if not isinstance(inner, Fanout):
+            return True
+        return await self._patiently(lambda: inner.complete(key, state, is_needed))
 
     def collects(self) -> bool:
         """As the cell within."""

@@ -116,9 +116,9 @@ async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
         await fair.announce(to)
     block = keys.moved_block(at.queue.uid, at.lane.number, at.lane.epoch, block_id)
     suffix = block + bytes((moving.index,))
-    if moving.move.begun and (stored := await _find_copy(to, suffix, moving.move.since)):
-        # The front end that stored it may have stopped before it could tell that it was late.
-        await sending.make_known(to, stored)
+    stored = await _find_copy(to, suffix, moving.move.since) if moving.move.begun else None
+    # The front end that stored it may have stopped before it could tell that it was late.
+    if stored is not None and await sending.make_known(to, stored):
         return
     try:
         sealing = await to.data_keys.sealing()

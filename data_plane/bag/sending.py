@@ -44,6 +44,7 @@ from data_plane.stored.bounds import (
 )
 from data_plane.stored.coalescing import coalesce
 from data_plane.stored.ledger import CallToSend, SentCall, call_units, calls_attributes
+from data_plane.stored.merging import is_needed
 from data_plane.stored.segment import (
     FORMAT_VERSION,
     CallInSegment,
@@ -356,8 +357,7 @@ async def _look_back(
         )
         for item in page:
             earlier = await _ids_in(at, item, submission)
-            if earlier:
-                await make_known(at, item)
+            if earlier and await make_known(at, item):
                 found |= earlier
         if not page or wanted <= found.keys():
             break
@@ -379,12 +379,17 @@ async def _ids_in(at: Access, item: Item, submission: Submission) -> dict[int, b
     return ids_of_parts(segment, parts, opener.unseal)
 
 
-async def make_known(at: Access, segment: Item) -> None:
-    """See that readers find a segment of which nobody knows what was done to that end."""
+async def make_known(at: Access, segment: Item) -> bool:
+    """See that readers find a segment of which nobody knows what was done to that end.
+
+    False where it is not stored: it was collected, or seen in a copy that was lost since.
+    """
     if is_replicated(at.cell):
         state = Key(at.lane.states, octets(segment.attributes, "b"))
-        await at.cell.complete(segment, state)
+        if not await at.cell.complete(segment.key, state, is_needed):
+            return False
     await fair.announce(at)
     if not at.cell.chooses_stamps:
         # Nobody knows when it arrived: an attempt that nobody answered stored it.
         await upkeep.announce(at, segment.key, segment.attributes)
+    return True

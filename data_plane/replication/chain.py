@@ -210,6 +210,10 @@ class Chain:
         """Say to all members that nobody needs these items any more, once nobody joins."""
         self._unneeded.expire(keys)
 
+    def let_go(self) -> None:
+        """Say so of some that were held back, where nobody joins any more: a bounded step."""
+        self._unneeded.let_go()
+
     async def drop(self, partition: str, budget: int) -> int:
         """Remove up to `budget` items, in every member, of a partition that nobody writes to."""
         members = members_of(self._placement(), self._cells)

@@ -13,6 +13,8 @@ from data_plane.ports import (
     Absent,
     Attributes,
     CellUnavailableError,
+    Condition,
+    Equals,
     Item,
     Update,
     Waits,
@@ -85,7 +87,9 @@ async def _merge(target: MemberCell, item: Item, present: Attributes) -> None:
         }
         if not missing and not sets:
             return
-        condition = tuple((Absent(name),) for name in missing)
+        condition: Condition = tuple((Absent(name),) for name in missing)
+        if "v" in present:  # Not into being again, without the rest, where it was collected.
+            condition = (*condition, (Equals("v", present["v"]),))
         written = await target.update(item.key, Update(missing, sets), condition)
         if written.applied or written.before is None:
             return

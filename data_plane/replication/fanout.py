@@ -26,7 +26,7 @@ from data_plane.ports import (
     Written,
     no_tallies,
 )
-from data_plane.replication.copying import copy_item
+from data_plane.replication.giving import IsNeeded, give_all, give_needed
 from data_plane.replication.member_cell import MemberCell, check_joined, members_of
 from data_plane.replication.placement import Member, Placement
 from data_plane.replication.reconciling import Lacking
@@ -123,20 +123,18 @@ class Fanout:
         check_joined(at, self._placement())
         return Appended(key, stamp_us, latest_ms)
 
-    async def complete(self, item: Item, state: Key) -> None:
+    async def complete(self, key: Key, state: Key, is_needed: IsNeeded) -> bool:
         """See that all members have an item that was read: who appended it may have failed.
 
-        Readers need not; whoever counts on it as acknowledged has to. What the first member says of
-        it in `state` they have to know before: one that has collected both would take the item
-        for a new one. Raises CellUnavailableError.
+        Readers need not; whoever counts on it as acknowledged has to. False where the first member
+        does not have it: it was collected, or read at a member that was dropped since. Raises
+        CellUnavailableError.
         """
-        at, first = self._decider()
-        others = members_of(at, self._cells)[1:]
-        known = await first.get(state)
-        if known is not None:
-            await self._give(others, Item(state, known))
-        await self._give(others, item)
+        at = self._placement()
+        first, *others = members_of(at, self._cells)
+        is_there = await give_needed(self._waits, first, others, key, state, is_needed)
         check_joined(at, self._placement())
+        return is_there
 
     async def share(self, key: Key) -> Attributes | None:
         """See that all members know of an item what the first does: that.
@@ -146,7 +144,8 @@ class Fanout:
         at, first = self._decider()
         found = await first.get(key)
         if found is not None:
-            await self._give(members_of(at, self._cells)[1:], Item(key, found))
+            others = members_of(at, self._cells)[1:]
+            await give_all(self._waits, others, Item(key, found))
             check_joined(at, self._placement())
         return found
 
@@ -160,12 +159,6 @@ class Fanout:
         oldest_us = self.oldest_us()
         if oldest_us is not None and oldest_us <= until_us:
             raise CellUnavailableError(f"copies of {self._placement().group} are not told yet")
-
-    async def _give(self, members: Sequence[MemberCell], item: Item) -> None:
-        calls = [copy_item(member, item) for member in members]
-        for outcome in await self._waits.all_of(calls):
-            if isinstance(outcome, Exception):
-                raise outcome
 
     def collects(self) -> bool:
         """Whether a cell may remove at once what it is told to expire: those of one writer do."""
@@ -218,6 +211,10 @@ class Fanout:
     def expire(self, keys: Sequence[Key]) -> None:
         """Say to all members that nobody needs these items any more, once nobody joins."""
         self._unneeded.expire(keys)
+
+    def let_go(self) -> None:
+        """As `Chain.let_go`."""
+        self._unneeded.let_go()
 
     async def drop(self, partition: str, budget: int) -> int:
         """Remove up to `budget` items, in every member, of a partition that nobody writes to."""

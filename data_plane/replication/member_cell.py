@@ -37,6 +37,10 @@ class MemberCell:
         self._member = member
         self._until_us = until_us
 
+    def within(self, us: int) -> "MemberCell":
+        """The member, in which nothing is put any more after so long from now."""
+        return MemberCell(self.plain, self._member, self.plain.now_us() + us)
+
     def _key(self, key: Key) -> Key:
         return Key(partition_of(self._member, key.partition), key.sort)
 

@@ -4,7 +4,7 @@ The front end that did it is gone, with what it still had to tell. So nobody kno
 all that was written since is compared (docs/replication.md, "Who told nobody").
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from data_plane.core.conditions import apply
@@ -31,12 +31,17 @@ Lacking = Callable[[Attributes, Attributes], tuple[Update, Condition] | None]
 
 
 class Range(NamedTuple):
-    """What is compared of a partition: items behind `after` that are `wanted`."""
+    """What is compared of a partition: items behind `after` that are `wanted`.
+
+    `copied` gives another member those that it does not have at all, where that takes more than the
+    item: from the first member, to the other, the item.
+    """
 
     partition: str
     after: bytes
     is_wanted: Callable[[Item], bool]
     lacking: Lacking
+    copied: Callable[[MemberCell, MemberCell, Item], Awaitable[object]] | None = None
 
 
 class Compared(NamedTuple):
@@ -68,7 +73,7 @@ async def compare_some(
         page = await first.query(one.partition, after=after, limit=PAGE)
         wanted = [item for item in page if one.is_wanted(item)]
         if wanted:
-            calls = [_mend_all(waits, first, other, wanted, one.lacking) for other in others]
+            calls = [_mend_all(waits, first, other, wanted, one) for other in others]
             for outcome in await waits.all_of(calls):
                 if isinstance(outcome, Exception):
                     raise outcome
@@ -83,15 +88,17 @@ async def compare_some(
 
 
 async def _mend_all(
-    waits: Waits, first: MemberCell, other: MemberCell, items: Sequence[Item], lacking: Lacking
+    waits: Waits, first: MemberCell, other: MemberCell, items: Sequence[Item], one: Range
 ) -> int:
     """Bring the copies of these items up to date: how many were behind."""
     present = await other.get_many([item.key for item in items])
-    calls = []
+    calls: list[Awaitable[object]] = []
     for item in items:
         copy = present.get(item.key)
-        if copy is None or lacking(item.attributes, copy) is not None:
-            calls.append(_mend(first, other, item.key, copy, lacking))
+        if copy is None and one.copied is not None:
+            calls.append(one.copied(first, other, item))
+        elif copy is None or one.lacking(item.attributes, copy) is not None:
+            calls.append(_mend(first, other, item.key, copy, one.lacking))
     for outcome in await waits.all_of(calls):
         if isinstance(outcome, Exception):
             raise outcome

@@ -8,12 +8,15 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from data_plane.ports import Cell, Key
+from data_plane.ports import Cell, CellUnavailableError, Key
 from data_plane.replication.member_cell import members_of
 from data_plane.replication.placement import Placement
 
 HELD_MAX: Final = 20_000
 """Keys kept until who joins is full; beyond, the oldest are left to their time to live."""
+
+STEP_MAX: Final = 1_000
+"""Keys said at a time: a cell removes them in one commit, for which its other writes wait."""
 
 
 class Unneeded:
@@ -22,21 +25,42 @@ class Unneeded:
     def __init__(self, placement: Callable[[], Placement], cells: Mapping[str, Cell]) -> None:
         self._placement = placement
         self._cells = cells
-        self._held: deque[Key] = deque(maxlen=HELD_MAX)
+        self._held: deque[tuple[Key, ...]] = deque()
+        self._count = 0
 
     def expire(self, keys: Sequence[Key]) -> None:
-        """Say it to all members, once all of them are full. Raises StalePlacementError."""
-        self._held.extend(keys)
+        """Say it to all members, once all of them are full: of these keys all at once.
+
+        Raises StalePlacementError.
+        """
+        if keys:
+            self._held.append(tuple(keys))
+            self._count += len(keys)
+        while self._count > HELD_MAX:
+            self._count -= len(self._held.popleft())
         self.let_go()
 
     def let_go(self) -> None:
-        """Say what is held back, where it may be said by now."""
+        """Say some of what is held back, where it may be said by now.
+
+        A bounded step, which costs no request. Raises StalePlacementError, and CellUnavailableError
+        for a member that does not even hear it.
+        """
         if not self._held:
             return
         at = self._placement()
         if not all(member.full for member in at.members):
             return
-        keys = list(self._held)
-        self._held.clear()
-        for member in members_of(at, self._cells):
-            member.expire(keys)
+        members = members_of(at, self._cells)
+        keys: list[Key] = []
+        while self._held and len(keys) < STEP_MAX:
+            keys += self._held.popleft()
+        self._count -= len(keys)
+        failed: CellUnavailableError | None = None
+        for member in members:
+            try:
+                member.expire(keys)
+            except CellUnavailableError as error:
+                failed = error  # Its own are left to their time to live.
+        if failed is not None:
+            raise failed

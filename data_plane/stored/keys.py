@@ -110,6 +110,11 @@ def counter(uid: str, purged_us: int, kind: bytes, bucket: int) -> Key:
     return Key(counters(uid), be64(purged_us) + kind + be64(bucket))
 
 
+def block_of(sort: bytes) -> bytes:
+    """The block that an item among segments is about; of marks about none, ten zero bytes."""
+    return sort[SLICE_BYTES : SLICE_BYTES + BLOCK_BYTES]
+
+
 def moved_block(uid: str, lane: int, epoch: int, block: bytes) -> bytes:
     """The block that messages of this one have in whatever queue they move to."""
     place = f"{uid}|{lane_name(lane, epoch)}|".encode() + block

@@ -64,6 +64,19 @@ def lacking(state: Attributes, copy: Attributes) -> tuple[Update, Condition] | N
     return Update(assign, add, frozenset(remove)), ((Equals("v", copy["v"]),), *as_seen)
 
 
+def is_needed(segment: Attributes, state: Attributes | None) -> bool:
+    """Whether some message of a segment is not deleted, by this state of its block.
+
+    Cells collect no segment of which this was true less than 20 s ago. Markers are needed.
+    """
+    if segment.get("k") != "s" or state is None:
+        return True
+    first, count = segment["i"], segment["n"]
+    if not isinstance(first, int) or not isinstance(count, int):
+        raise TypeError(f"a segment of {count!r} messages from {first!r} on")
+    return not _set(state, "d").issuperset(range(first, first + count))
+
+
 def _is_left_over(index: int, state: Attributes, copy: Attributes) -> bool:
     """Whether a copy has another lease than it should of a message that is deleted.
 

@@ -116,6 +116,17 @@ def test_a_cell_that_fails_leaves_the_registry_and_requests_go_on(tmp_path: Path
     play(tmp_path, scenario, again)
 
 
+def test_upkeep_lets_idle_groups_collect_what_they_held_back(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        for cells in (several.standard, several.fifo):
+            held = cells["g3.00"].inner._unneeded._held  # type: ignore[attr-defined]
+            held.append((ITEM,))
+            await several.upkeep(SystemClock().now_us())
+            assert not held
+
+    play(tmp_path, scenario)
+
+
 def test_a_cell_that_closes_itself_is_called_failed_and_another_start_takes_that_back(
     tmp_path: Path,
 ) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,13 +21,13 @@ from data_plane.core.limits import RETENTION_S_MAX
 from data_plane.core.message import Delivery, Outgoing
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import decode
-from data_plane.ports import Key, Update
+from data_plane.ports import Attributes, Key, Update
 from data_plane.replication.fanout import Fanout
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored.bounds import STATE_TTL_SLACK_S
-from data_plane.stored.keys import states
+from data_plane.stored.keys import segments, states
 from data_plane.stored.merging import lacking
-from tests.unit.control_plane.cluster.scene import SECOND_US, Scene
+from tests.unit.control_plane.cluster.scene import SECOND_US, Scene, SceneCell
 from tests.unit.control_plane.cluster.test_acting import execute
 
 GROUP: Final = "g3.05"
@@ -223,3 +224,44 @@ def test_a_comparison_goes_on_where_it_was(scene: Scene, monkeypatch: pytest.Mon
     following = FrontEnd(scene, "next")
     for queue in queues:
         assert bodies(following.receive(queue)) == ["0", "1", "2"]
+
+
+def test_what_the_others_have_collected_meanwhile_does_not_come_back(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first member is the last to collect it; the states were compared before that."""
+    queue = make_queue(scene, place=f"{GROUP}/first")
+    crashing = FrontEnd(scene, "crashed")
+    crashing.send(queue, *SENT)
+    scene.clock.advance(4)
+    crashing.delete(queue, crashing.receive(queue))
+    scene.clock.advance(GONE_S)
+    FrontEnd(scene, "living")
+
+    for name in "bc":
+        cell = scene.cells[name]
+
+        async def late(
+            keys: Sequence[Key], *, cell: SceneCell = cell, **options: Any
+        ) -> dict[Key, Attributes]:
+            if keys[0].partition[0] == "B":
+                cell.expire([item.key for item in cell.items() if item.key.partition[0] in "BS"])
+            return await SceneCell.get_many(cell, keys, **options)
+
+        monkeypatch.setattr(cell, "get_many", late)
+    assert left(scene.run(execute(scene.cluster))) == [("reconcile", 4)]
+    lose(scene, "a")
+    assert bodies(FrontEnd(scene, "next").receive(queue)) == []
+
+
+def test_marks_among_segments_are_copied(scene: Scene) -> None:
+    """Some are about no block."""
+    queue = make_queue(scene, place=f"{GROUP}/first")
+    FrontEnd(scene, "crashed")
+    sort = scene.clock.now_us().to_bytes(8, "big") + bytes(10) + b"\xfe"
+    mark = Key(segments(queue.uid, 0, 0), sort)
+    asyncio.run(scene.cells["a"].put(mark, {"v": 1, "k": "p", "t": scene.clock.now_us()}))
+    scene.clock.advance(GONE_S)
+    FrontEnd(scene, "living")
+    assert left(scene.run(execute(scene.cluster))) == [("reconcile", 2)]
+    assert scene.cells["c"].items()[0].key == mark

@@ -1,13 +1,13 @@
 """Nothing is collected while a member joins: what is copied to it would be all that is left."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
-from data_plane.ports import Append, Item, Key, Update
+from data_plane.ports import Append, CellUnavailableError, Item, Key, Update
 from data_plane.replication import unneeded
 from data_plane.replication.chain import Chain
 from data_plane.replication.copying import Position, copy_some
@@ -100,6 +100,49 @@ def test_what_was_held_back_goes_once_all_are_full(group: Group, make: Make) -> 
         assert await cells.get(segment) is None
         left = [len(cell.items()) for cell in group.cells.values()]
         assert left == [1, 1, 1, 1]
+
+    asyncio.run(story())
+
+
+def test_what_was_held_back_goes_in_steps_where_nobody_sends(
+    group: Group, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unneeded, "STEP_MAX", 3)
+    known = Map(JOINED)
+    cells = make(group, known)
+
+    async def story() -> None:
+        stored = [(await cells.append(record(group, bytes((one,))))).key for one in range(6)]
+        for first in (0, 2, 4):
+            cells.expire(stored[first : first + 2])
+        cells.let_go()
+        assert len(await cells.get_many(stored)) == 6
+        known.at = WHOLE
+        group.forget()
+        left = []
+        for _ in range(3):
+            cells.let_go()
+            left.append([len(cell.items()) for cell in group.cells.values()])
+        # What belongs together goes together.
+        assert left == [[2] * 4, [0] * 4, [0] * 4]
+        assert not any(cell.requests for cell in group.cells.values())
+
+    asyncio.run(story())
+
+
+def test_a_cell_that_does_not_hear_it_keeps_it_from_no_other(group: Group, make: Make) -> None:
+    known = Map(ABC)
+    cells = make(group, known)
+
+    def deaf(keys: Sequence[Key]) -> None:  # noqa: ARG001
+        raise CellUnavailableError("its disk has failed")
+
+    async def story() -> None:
+        stored = (await cells.append(record(group))).key
+        group.cells["a"].expire = deaf  # type: ignore[method-assign]
+        with pytest.raises(CellUnavailableError):
+            cells.expire([stored])
+        assert [len(group.cells[name].items()) for name in "abc"] == [1, 0, 0]
 
     asyncio.run(story())
 

@@ -27,7 +27,7 @@ from data_plane.replication.member_cell import StalePlacementError
 from data_plane.replication.placement import Member, Placement
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored import keys
-from data_plane.stored.merging import lacking
+from data_plane.stored.merging import is_needed, lacking
 from tests.unit.data_plane.bag.conftest import QUEUE
 from tests.unit.data_plane.replication.conftest import ABC, Group, Map
 from tests.unit.repeatable import SeededEntropy
@@ -203,9 +203,9 @@ def test_an_append_that_is_found_is_completed_before_anybody_counts_on_it(group:
         other = group.fanout()
         (found,) = await other.query("B|u|00|0", limit=9)
         with pytest.raises(CellUnavailableError):
-            await other.complete(found, STATE)
+            await other.complete(found.key, STATE, is_needed)
         group.cells["c"].down = False
-        await other.complete(found, STATE)
+        assert await other.complete(found.key, STATE, is_needed)
         assert [item.key for item in group.cells["c"].items()] == [found.key]
 
     asyncio.run(story())

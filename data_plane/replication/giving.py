@@ -1,0 +1,52 @@
+"""Giving members an item that they may have collected (docs/replication.md, "Who told nobody").
+
+Cells collect what everybody is done with, each in its own time. What is read at one member and put
+in another could come back there, and nobody would know any more that it was deleted.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from data_plane.ports import Attributes, Item, Key, Waits
+from data_plane.replication.copying import copy_item
+from data_plane.replication.member_cell import MemberCell
+
+GIVE_US_MAX: Final = 5_000_000
+"""How long after the read an item may be given. What somebody still needed then no cell collects
+within four times of that, and what reaches a cell earlier is removed with the rest."""
+
+IsNeeded = Callable[[Attributes, Attributes | None], bool]
+"""Whether anybody needs an item, by it and the item that says what became of it."""
+
+
+async def give_needed(  # noqa: PLR0913, PLR0917 - from where, to where, and what
+    waits: Waits,
+    first: MemberCell,
+    others: Sequence[MemberCell],
+    key: Key,
+    state: Key,
+    is_needed: IsNeeded,
+) -> bool:
+    """See that the others have what the first member has of an item, if anybody needs it.
+
+    Before it they get `state`, what the first member knows that became of it. False where the first
+    member has no such item, or not any more. Raises CellUnavailableError, also where it takes
+    longer than GIVE_US_MAX: then it has to be read anew.
+    """
+    in_time = [other.within(GIVE_US_MAX) for other in others]
+    found = await first.get_many([key, state])
+    item, known = found.get(key), found.get(state)
+    if item is None:
+        return False
+    if is_needed(item, known):
+        if known is not None:
+            await give_all(waits, in_time, Item(state, known))
+        await give_all(waits, in_time, Item(key, item))
+    return True
+
+
+async def give_all(waits: Waits, members: Sequence[MemberCell], item: Item) -> None:
+    """Give members an item, or what they lack of it. Raises CellUnavailableError."""
+    for outcome in await waits.all_of([copy_item(member, item) for member in members]):
+        if isinstance(outcome, Exception):
+            raise outcome
