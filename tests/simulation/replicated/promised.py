@@ -38,6 +38,8 @@ SHOWN: Final = "what is shown all members have"
 LATE_US: Final = 10_000_000
 
 _HANDED_DOWN: ContextVar[Attributes | None] = ContextVar("handed_down", default=None)
+_BEGAN_US: ContextVar[int] = ContextVar("began_us", default=0)
+"""When the read under way began."""
 
 
 class Promised:
@@ -53,16 +55,21 @@ class Promised:
         self.look_again: Callable[[Fanout], None]
         self._revisions: dict[Key, int] = {}
         self._expire_s: dict[Key, int] = {}
+        self._removed_us: dict[Key, int] = {}
 
     def answered(
         self,
         why: str,
         key: Key,
         image: Attributes | None,
+        began_us: int,
         joining: Sequence[MemberCell] = (),
     ) -> None:
-        """All full members have to have the latest that was told, and these at least this."""
-        if not self.records.group_of(key.partition):
+        """All full members have to have the latest that was told, and these at least this.
+
+        Not what a cell has removed since the call began, as nobody needs it any more.
+        """
+        if not self.records.group_of(key.partition) or self._was_removed(key, began_us):
             return
         revision = 0 if image is None or REVISION not in image else number(image, REVISION)
         latest = self._revisions[key] = max(revision, self._revisions.get(key, 0))
@@ -86,6 +93,10 @@ class Promised:
     def removed(self, key: Key) -> None:
         """Nobody needs the item any more; what comes after it begins anew."""
         self._revisions.pop(key, None)
+        self._removed_us[key] = self.records.now_us
+
+    def _was_removed(self, key: Key, since_us: int) -> bool:
+        return self._removed_us.get(key, since_us - 1) >= since_us
 
     async def stand_still(self, before: MemberCell) -> None:
         """The front end freezes. When it goes on, it learns much before this write does."""
@@ -130,6 +141,10 @@ def watched() -> Iterator[Promised]:
             (Chain, name, _noting_writes(getattr(Chain, name), promised))
             for name in ("put", "update", "delete")
         ),
+        *(
+            (Chain, name, _timing_reads(getattr(Chain, name), promised))
+            for name in ("get", "get_many", "query")
+        ),
     ]
     before = [(where, name, getattr(where, name)) for where, name, _ in patches]
     for where, name, new in patches:
@@ -163,13 +178,22 @@ def _noting_what_is_handed_down(
 def _noting_writes(write: Callable[..., Awaitable[Written]], promised: Promised) -> Any:
     async def noting(self: Chain, key: Key, *call: Any) -> Written:
         _HANDED_DOWN.set(None)
+        began_us = promised.records.now_us
         written = await write(self, key, *call)
         image = _HANDED_DOWN.get()
         if written.applied and image is not None:
-            promised.answered(ACKNOWLEDGED, key, image)
+            promised.answered(ACKNOWLEDGED, key, image, began_us)
         return written
 
     return noting
+
+
+def _timing_reads(read: Callable[..., Awaitable[Any]], promised: Promised) -> Any:
+    async def timing(self: Chain, *call: Any, **options: Any) -> Any:
+        _BEGAN_US.set(promised.records.now_us)
+        return await read(self, *call, **options)
+
+    return timing
 
 
 def _noting_what_is_shown(share: Callable[..., Awaitable[None]], promised: Promised) -> Any:
@@ -181,15 +205,16 @@ def _noting_what_is_shown(share: Callable[..., Awaitable[None]], promised: Promi
     ) -> None:
         await share(self, at, joining, found)
         for key, image in found.items():
-            promised.answered(SHOWN, key, image, joining)
+            promised.answered(SHOWN, key, image, _BEGAN_US.get(), joining)
 
     return noting
 
 
 def _noting_appends(append: Callable[..., Awaitable[Appended]], promised: Promised) -> Any:
     async def noting(self: Fanout, record: Append) -> Appended:
+        began_us = promised.records.now_us
         appended = await append(self, record)
-        promised.answered(ACKNOWLEDGED, appended.key, None)
+        promised.answered(ACKNOWLEDGED, appended.key, None, began_us)
         return appended
 
     return noting

@@ -98,6 +98,11 @@ class Records:
         ]
 
     @property
+    def now_us(self) -> int:
+        """The time of the universe."""
+        return self._world.scheduler.now_us
+
+    @property
     def latest_s(self) -> int:
         """The time, by the clock that is ahead of all others."""
         ahead_us = max(store.offset_us for store in self._world.stores)
