@@ -8,7 +8,7 @@ from control_plane.core.definition import Definition
 from control_plane.places.groups import REGISTRY, lies_on_chain
 from control_plane.places.items import PlacedQueue
 from data_plane.ports import CellUnavailableError
-from data_plane.replication.copying import Position, copy_some
+from data_plane.replication.copying import COPY_US_MAX, Position, copy_some
 from data_plane.replication.member_cell import MemberCell, members_of
 from data_plane.replication.placement import Member, Placement
 from data_plane.stored.keys import log_partitions, partitions
@@ -24,10 +24,14 @@ async def copy_on(
 ) -> dict[str, Any] | None:
     """Copy what the group has to its member in `cell`: where to go on, or None when all is there.
 
-    `after` is what the call before answered, {} at first; without one step nothing is answered.
-    Raises CellUnavailableError.
+    `placement` was read just now, and is to be read anew for the next call. `after` is what the
+    call before answered, {} at first; without one step nothing is answered. Raises
+    CellUnavailableError.
     """
-    members = {one.cell: member for one, member in members_known(cluster, placement)}
+    target = {one.cell: member for one, member in members_known(cluster, placement)}[cell]
+    if target.plain.chooses_stamps:
+        target = target.within(COPY_US_MAX)
+        until_us = min(until_us, cluster.clock.now_us() + COPY_US_MAX // 2)
     source, tail = _sources(cluster, placement)
     queues = await queues_of(cluster, placement.group)
     done = str(after.get("uid", ""))
@@ -40,7 +44,7 @@ async def copy_on(
             left = await copy_some(
                 cluster.waits,
                 tail if is_chain else source,
-                members[cell],
+                target,
                 names,
                 position,
                 ITEMS_PER_STEP,

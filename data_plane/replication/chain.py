@@ -33,6 +33,7 @@ from data_plane.ports import (
     no_tallies,
 )
 from data_plane.replication.member_cell import (
+    GIVE_US_MAX,
     MemberCell,
     StalePlacementError,
     check_joined,
@@ -225,7 +226,10 @@ class Chain:
         """The placement, its last full member, and those behind it, which join."""
         at = self._placement()
         members = members_of(at, self._cells, CALL_US_MAX)
-        return at, members[at.tail], members[at.tail + 1 :]
+        joining = members[at.tail + 1 :]
+        if self.collects():
+            joining = [member.within(GIVE_US_MAX) for member in joining]
+        return at, members[at.tail], joining
 
     async def _share(
         self, at: Placement, joining: Sequence[MemberCell], found: Mapping[Key, Attributes]

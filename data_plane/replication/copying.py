@@ -22,6 +22,10 @@ from data_plane.ports import (
 from data_plane.replication.chain import REVISION, give_copy
 from data_plane.replication.member_cell import MemberCell
 
+COPY_US_MAX: Final = 60_000_000
+"""So long after it was seen that a member still joins nothing is copied to it any more, in cells
+that collect: that begins when it has been full for twice as long (unneeded.py)."""
+
 PAGE: Final = 64
 _MERGES_MAX: Final = 8
 

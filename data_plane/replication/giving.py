@@ -5,15 +5,10 @@ in another could come back there, and nobody would know any more that it was del
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from data_plane.ports import Attributes, Item, Key, Waits
 from data_plane.replication.copying import copy_item
-from data_plane.replication.member_cell import MemberCell
-
-GIVE_US_MAX: Final = 5_000_000
-"""How long after the read an item may be given. What somebody still needed then no cell collects
-within four times of that, and what reaches a cell earlier is removed with the rest."""
+from data_plane.replication.member_cell import GIVE_US_MAX, MemberCell
 
 IsNeeded = Callable[[Attributes, Attributes | None], bool]
 """Whether anybody needs an item, by it and the item that says what became of it."""

@@ -1,6 +1,7 @@
 """A member of a group as a cell: the key space that its incarnation has in the plain cell."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from data_plane.ports import (
     ALWAYS,
@@ -17,6 +18,11 @@ from data_plane.ports import (
     no_tallies,
 )
 from data_plane.replication.placement import Member, Placement, partition_of
+
+GIVE_US_MAX: Final = 5_000_000
+"""So long after it was read at one member an item may be given to another one that may collect it.
+What somebody still needed then no cell collects within four times of that, and what reaches a cell
+earlier is removed with the rest."""
 
 
 class StalePlacementError(CellUnavailableError):

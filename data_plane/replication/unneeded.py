@@ -12,8 +12,12 @@ from data_plane.ports import Cell, CellUnavailableError, Key
 from data_plane.replication.member_cell import members_of
 from data_plane.replication.placement import Placement
 
+FULL_US_MIN: Final = 120_000_000
+"""So long all members have to have been full: nobody goes by an older map then, and nobody who
+copied to the one that joined last still has anything to put there (copying.py)."""
+
 HELD_MAX: Final = 20_000
-"""Keys kept until who joins is full; beyond, the oldest are left to their time to live."""
+"""Keys kept until then; beyond, the oldest are left to their time to live."""
 
 STEP_MAX: Final = 1_000
 """Keys said at a time: a cell removes them in one commit, for which its other writes wait."""
@@ -29,7 +33,7 @@ class Unneeded:
         self._count = 0
 
     def expire(self, keys: Sequence[Key]) -> None:
-        """Say it to all members, once all of them are full: of these keys all at once.
+        """Say it to all members, once all of them have long been full: of these keys all at once.
 
         Raises StalePlacementError.
         """
@@ -52,6 +56,8 @@ class Unneeded:
         if not all(member.full for member in at.members):
             return
         members = members_of(at, self._cells)
+        if members[0].plain.now_us() - at.since_us < FULL_US_MIN:
+            return
         keys: list[Key] = []
         while self._held and len(keys) < STEP_MAX:
             keys += self._held.popleft()

@@ -31,6 +31,7 @@ from data_plane.ports import (
 from data_plane.replication import chain, copying, fanout, replaying
 from data_plane.replication.chain import EPOCH, Chain
 from data_plane.replication.fanout import Fanout
+from data_plane.replication.giving import IsNeeded
 from data_plane.replication.member_cell import MemberCell, members_of
 from data_plane.replication.placement import Member, Placement
 from data_plane.replication.reconciling import Lacking
@@ -238,8 +239,8 @@ def _tell_by_the_new_map(
         self._remember(member._replace(full=True), fanout._Change(key, play, self.now_us()))
 
 
-async def _complete_nothing(_self: Fanout, _item: Item, _state: Key) -> None:
-    return None
+async def _complete_nothing(_self: Fanout, _key: Key, _state: Key, _needed: IsNeeded) -> bool:
+    return True
 
 
 async def _share_nothing(self: Fanout, key: Key) -> Attributes | None:

@@ -10,6 +10,7 @@ from control_plane.cluster import copies
 from control_plane.cluster.observation import Options
 from control_plane.core import fifo_generations
 from control_plane.places import cached, takeover
+from data_plane.replication import unneeded
 from tests.simulation.fifo.plan import (
     HASTE,
     HASTY_BOUNDS,
@@ -40,6 +41,10 @@ OPTIONS: Final = Options(
 """The grace is for a map's age, for requests under way (12 s), and for clocks that are apart."""
 
 MANAGERS_APART_US: Final = 6 * SECOND_US
+COPY_US_MAX: Final = 6 * SECOND_US
+FULL_US_MIN: Final = GRACE_US
+"""As the grace: requests to cells that collect are under way for no time elsewhere."""
+
 ITEMS_PER_STEP: Final = 16
 PARTITIONS_MAX: Final = 16
 """Of FIFO queues that are split: a receive asks all of them, and clients here wait for seconds."""
@@ -268,7 +273,8 @@ def _fifo_queue(random: Random, number: int) -> FifoQueuePlan:
 
 _PLACES: Final[tuple[tuple[object, Mapping[str, int]], ...]] = (
     (cached, {"MAP_AGE_US_MAX": MAP_AGE_US_MAX}),
-    (copies, {"ITEMS_PER_STEP": ITEMS_PER_STEP}),
+    (copies, {"ITEMS_PER_STEP": ITEMS_PER_STEP, "COPY_US_MAX": COPY_US_MAX}),
+    (unneeded, {"FULL_US_MIN": FULL_US_MIN}),
     (fifo_generations, {"PARTITIONS_MAX": PARTITIONS_MAX}),
     (takeover, {"TAKE_OVER_US_MAX": 10 * SECOND_US, "LOOK_EVERY_US": SECOND_US // 2}),
 )

@@ -1,7 +1,8 @@
 """A world of groups: stores with witnesses, maps that age, front ends that ship, managers."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from typing import NamedTuple
 
@@ -112,7 +113,7 @@ class ReplicatedWorld(World):
         fanouts = {group: one for group, one in inner.items() if isinstance(one, Fanout)}
         self.fanouts[process.name] = list(fanouts.values())
         self.maps.update((id(fanout), (known, slot)) for fanout in fanouts.values())
-        process.start(self._refresh(process, known))
+        process.start(self._refresh(process, known, list(inner.values())))
         if self.replication.beats and not self.quiet_since_us:
             heart = heart_of(self, process, cells, known, lambda: fanouts)
             heart.served = self._share
@@ -163,10 +164,16 @@ class ReplicatedWorld(World):
             fifo_sent={name: sent // len(self.slots) for name, sent in self.fifo_sent.items()}
         )
 
-    async def _refresh(self, process: Process, known: CachedMap) -> None:
+    async def _refresh(
+        self, process: Process, known: CachedMap, groups: Sequence[Chain | Fanout]
+    ) -> None:
+        """And what a server does once a second, whoever sends."""
         random = Random(f"{self.plan.name}/{process.name}/map")
         while True:
             await known.try_refresh()
+            for one in groups:
+                with suppress(CellUnavailableError):
+                    one.let_go()
             await self.scheduler.pause(int(random.random() * MAP_AGE_US_MAX * 0.9))
             if self.quiet_since_us:
                 known.take(self.true_map())

@@ -13,7 +13,7 @@ import pytest
 from data_plane.bag import bounds, sending
 from data_plane.bag.engine import Bag
 from data_plane.ports import Attributes, CellUnavailableError, Item, Key, Update
-from data_plane.replication import copying, giving
+from data_plane.replication import copying, giving, member_cell
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.member_cell import MemberCell
 from data_plane.replication.placement import Member
@@ -156,7 +156,7 @@ def test_what_only_a_member_had_that_is_dropped_meanwhile_is_stored_again(
 
 
 def test_an_item_is_given_well_before_anybody_collects_it() -> None:
-    assert giving.GIVE_US_MAX * 4 <= bounds.COLLECT_AFTER_US
+    assert member_cell.GIVE_US_MAX * 4 <= bounds.COLLECT_AFTER_US
 
 
 def test_a_state_that_is_collected_while_it_is_merged_does_not_come_back_in_part(

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import pytest
 
+from control_plane.places.cached import MAP_AGE_US_MAX
 from data_plane.ports import Append, CellUnavailableError, Item, Key, Update
-from data_plane.replication import unneeded
+from data_plane.replication import copying, member_cell, unneeded
 from data_plane.replication.chain import Chain
 from data_plane.replication.copying import Position, copy_some
 from data_plane.replication.fanout import Fanout
@@ -128,6 +129,29 @@ def test_what_was_held_back_goes_in_steps_where_nobody_sends(
         assert not any(cell.requests for cell in group.cells.values())
 
     asyncio.run(story())
+
+
+def test_nothing_is_collected_until_all_have_been_full_for_long(group: Group, make: Make) -> None:
+    """Somebody else may still be copying to who is full by now, or go by a map of before."""
+    known = Map(replace(WHOLE, since_us=group.clock.now_us()))
+    cells = make(group, known)
+
+    async def story() -> None:
+        segment = (await cells.append(record(group))).key
+        cells.expire([segment])
+        group.clock.advance(unneeded.FULL_US_MIN / 1_000_000 - 1)
+        cells.let_go()
+        assert await cells.get(segment) is not None
+        group.clock.advance(1)
+        cells.let_go()
+        assert await cells.get(segment) is None
+
+    asyncio.run(story())
+
+
+def test_the_times_fit_each_other() -> None:
+    assert MAP_AGE_US_MAX + member_cell.GIVE_US_MAX <= unneeded.FULL_US_MIN
+    assert copying.COPY_US_MAX + MAP_AGE_US_MAX <= unneeded.FULL_US_MIN
 
 
 def test_a_cell_that_does_not_hear_it_keeps_it_from_no_other(group: Group, make: Make) -> None:
