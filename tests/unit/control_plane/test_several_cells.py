@@ -17,6 +17,7 @@ from control_plane.several_cells import SeveralCells
 from control_plane.several_opening import as_opened, check_one_cell, open_folders
 from data_plane.ports import CellUnavailableError, Key, Update
 from data_plane.replication import fanout as fanout_module
+from data_plane.replication import unneeded
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock, SystemEntropy
 
@@ -116,7 +117,11 @@ def test_a_cell_that_fails_leaves_the_registry_and_requests_go_on(tmp_path: Path
     play(tmp_path, scenario, again)
 
 
-def test_upkeep_lets_idle_groups_collect_what_they_held_back(tmp_path: Path) -> None:
+def test_upkeep_lets_idle_groups_collect_what_they_held_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unneeded, "FULL_US_MIN", 0)
+
     async def scenario(several: SeveralCells) -> None:
         for cells in (several.standard, several.fifo):
             held = cells["g3.00"].inner._unneeded._held  # type: ignore[attr-defined]
