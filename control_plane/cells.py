@@ -190,7 +190,7 @@ async def open_further_table(
     The table is made where the cell `is_new`, and never again: one that was lost must not be taken
     for one that has nothing. Raises StartError.
     """
-    endpoint, region, table = further.endpoint, settings.region, further.table
+    _, region, endpoint, table = further
     try:
         client = connect(endpoint, region, connections_max=settings.connections)
     except OpenError as error:

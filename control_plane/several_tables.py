@@ -11,7 +11,7 @@ from typing import Final
 
 from control_plane.cells import PROBE, OpenedCell, StartError, open_cell, open_further_table
 from control_plane.places.group_bodies import BodiesOfGroups, SegmentsOfGroups
-from control_plane.places.items import DYNAMODB, CellRecord, cell_key
+from control_plane.places.items import DYNAMODB, CellRecord, cell_key, decode_cell
 from control_plane.places.watching import WatchedCell
 from control_plane.together import Together
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
@@ -42,8 +42,10 @@ class TableCell:
 
     @property
     def where(self) -> str:
-        """Table and endpoint."""
-        return f"{self.address['table']} at {self.address['endpoint'] or self.address['region']}"
+        """Table, endpoint and region."""
+        address = self.address
+        at = f" at {address['endpoint']}" if address["endpoint"] else ""
+        return f"{address['table']}{at} in {address['region']}"
 
     @property
     def plain(self) -> Cell:
@@ -115,13 +117,16 @@ async def open_tables(settings: ServerSettings, clock: Clock, entropy: Entropy) 
     patience_s = min(settings.cell_deadline_s, CELL_DEADLINE_S_MAX)
     settings = replace(settings, cell_deadline_s=patience_s)
     first = await open_cell(settings, clock)
-    region = settings.region
-    own = FurtherTable(first.name, settings.endpoint, settings.table)
+    own = FurtherTable(first.name, settings.region, settings.endpoint, settings.table)
     opened = {first.name: first}
     try:
         for further in settings.further_tables:
-            is_new = await first.control.get(cell_key(further.name)) is None
-            opened[further.name] = await open_further_table(settings, further, clock, is_new=is_new)
+            known = await first.control.get(cell_key(further.name))
+            if known is not None:
+                _check_same(further, decode_cell(further.name, known))
+            opened[further.name] = await open_further_table(
+                settings, further, clock, is_new=known is None
+            )
     except (StartError, CellUnavailableError) as error:
         for cell in opened.values():
             await cell.close()
@@ -130,7 +135,7 @@ async def open_tables(settings: ServerSettings, clock: Clock, entropy: Entropy) 
         raise StartError(f"table: the registry does not answer: {error}") from error
     tables = {
         one.name: TableCell(
-            opened[one.name], {"endpoint": one.endpoint, "region": region, "table": one.table}
+            opened[one.name], {"endpoint": one.endpoint, "region": one.region, "table": one.table}
         )
         for one in (own, *settings.further_tables)
     }
@@ -141,3 +146,16 @@ async def open_tables(settings: ServerSettings, clock: Clock, entropy: Entropy) 
         await several.close()
         raise StartError(f"table: the registry does not answer: {error}") from error
     return several
+
+
+def _check_same(further: FurtherTable, known: CellRecord) -> None:
+    """Refuse a table that is not the one which other front ends have under this name.
+
+    Endpoints may differ: of one table there may be several. Raises StartError.
+    """
+    region, table = known.address.get("region"), known.address.get("table")
+    if (further.region, further.table) != (region, table):
+        raise StartError(
+            f"cells-dynamodb: {further.name} is the table {table} in {region}, as the registry"
+            f" has it, and not {further.table} in {further.region}"
+        )

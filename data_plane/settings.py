@@ -30,6 +30,10 @@ _BLOB_THRESHOLD_BYTES_MAX: Final = 384 * 1024
 
 _PLACE: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9!_.*'()-]+)*/?")
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_FURTHER: Final = re.compile(
+    rf"(?P<name>{_TABLE.pattern})=(?:(?P<region>[^/:]+)/)?(?:(?P<endpoint>https?://[^/]+)/)?"
+    rf"(?P<table>{_TABLE.pattern})"
+)
 _KMS_KEY: Final = re.compile(r"[A-Za-z0-9:/_-]{1,2048}")
 KEY_FILE: Final = "master.keys"
 """In the data directory, unless a setting names another file."""
@@ -47,9 +51,10 @@ _HOST: Final = re.compile(r"[A-Za-z0-9.:_-]{1,253}")
 
 
 class FurtherTable(NamedTuple):
-    """A cell on DynamoDB beside the first: its name, endpoint ("": AWS's own), and table."""
+    """A cell on DynamoDB: its name, region, endpoint ("": AWS's own in the region), and table."""
 
     name: str
+    region: str
     endpoint: str
     table: str
 
@@ -80,8 +85,9 @@ class ServerSettings:
 
     For one on DynamoDB there are `table`, `endpoint` ("": AWS's own in `region`), `connections` at
     most, and `cell_deadline_s` for a call with all its repetitions. With `cells_dynamodb`,
-    `name=endpoint/table` or `name=table` with commas between them, there are further cells, and all
-    hold copies for each other; the registry stays in `table`.
+    `name=[region/][endpoint/]table` with commas between them, there are further cells, and all hold
+    copies for each other; without a region they are in `region`, without an endpoint AWS's own. The
+    registry stays in `table`.
     Its packed bodies of more than `blob_threshold_bytes` go to `blobs`: `s3://bucket[/prefix]` at
     `blobs_endpoint` ("": the cell's), or a directory ("": `blobs` in `data`).
 
@@ -281,7 +287,7 @@ class ServerSettings:
     def further_tables(self) -> tuple[FurtherTable, ...]:
         """Cells on DynamoDB beside the first. Raises SettingError."""
         texts = self.cells_dynamodb.split(",") if self.cells_dynamodb else []
-        return tuple(_further_table(text.strip()) for text in texts)
+        return tuple(_further_table(text.strip(), self.region) for text in texts)
 
     @property
     def has_several(self) -> bool:
@@ -298,6 +304,9 @@ class ServerSettings:
                 "cells-dynamodb",
                 f"{', '.join(names)} are not up to {REPLICATION_FACTOR_MAX} different names",
             )
+        places = [(self.region, self.endpoint, self.table), *(one[1:] for one in tables)]
+        if len(set(places)) != len(places):
+            raise SettingError("cells-dynamodb", "a table is there under more than one name")
         if not 1 <= self.cells <= REPLICATION_FACTOR_MAX:
             raise SettingError(
                 "cells", f"{self.cells} is not within 1 and {REPLICATION_FACTOR_MAX}"
@@ -342,16 +351,18 @@ def read_cache_nodes(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(_cache_node(part) for part in text.split(",")) if text else ()
 
 
-def _further_table(text: str) -> FurtherTable:
-    """The cell of name=table or name=endpoint/table."""
-    name, _, place = text.partition("=")
-    endpoint, slash, table = place.rpartition("/")
-    wrong = _TABLE.fullmatch(name) is None or _TABLE.fullmatch(table) is None
-    if wrong or (slash and not _is_origin(endpoint)):
+def _further_table(text: str, region: str) -> FurtherTable:
+    """The cell of name=[region/][endpoint/]table; `region` where none is named."""
+    found = _FURTHER.fullmatch(text)
+    if found is None or (found["endpoint"] and not _is_origin(found["endpoint"])):
         raise SettingError(
-            "cells-dynamodb", f"{text!r} is neither name=table nor name=endpoint/table"
+            "cells-dynamodb", f"{text!r} is not of the form name=[region/][endpoint/]table"
         )
-    return FurtherTable(name, endpoint, table)
+    if found["region"] and not is_region(found["region"]):
+        raise SettingError("cells-dynamodb", f"{found['region']!r} is no region's name")
+    return FurtherTable(
+        found["name"], found["region"] or region, found["endpoint"] or "", found["table"]
+    )
 
 
 def _cache_node(text: str) -> tuple[str, int]:

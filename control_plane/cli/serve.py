@@ -43,8 +43,9 @@ _WRONG_VALUE = 2
 )
 @setting(
     "--cells-dynamodb",
-    "Further DynamoDB tables; they and --table hold copies for each other.",
-    metavar="NAME=[ENDPOINT/]TABLE,...",
+    "Further DynamoDB tables; they and --table hold copies for each other. Without a region they"
+    " are in that of --region; without an endpoint AWS's own serves them.",
+    metavar="NAME=[REGION/][ENDPOINT/]TABLE,...",
     show_default="none",
 )
 @setting("--connections", "How many requests to DynamoDB may be under way.")
@@ -118,7 +119,7 @@ _WRONG_VALUE = 2
     "The operator's account; without authentication also that of callers whose access key id"
     " is no account id (12 digits).",
 )
-@setting("--region", "Region of callers whose requests name none, and of the DynamoDB table.")
+@setting("--region", "Region of callers whose requests name none, and of the table of --table.")
 @setting(
     "--base-url",
     "Scheme and host of queue URLs.",

@@ -162,6 +162,9 @@ def _check(settings: FunctionSettings) -> None:
         _check_as_server("CELLS", region=cell.region)
         if names.count(cell.name) > 1:
             raise VariableError(PREFIX + "CELLS", f"{cell.name!r} is there twice")
+    places = [(settings.region, settings.table), *(cell[1:] for cell in settings.cells)]
+    if len(set(places)) != len(places):
+        raise VariableError(PREFIX + "CELLS", "a table is there under more than one name")
     _check_as_server("REGION", region=settings.region)
     _check_as_server("KMS_KEY", kms_key=settings.kms_key)
     _check_as_server("ENDPOINT", endpoint=settings.endpoint)

@@ -163,6 +163,33 @@ def test_a_cell_that_is_new_has_to_answer(dynamodb: Any, settings: ServerSetting
         play(wrong, nothing)
 
 
+def test_tables_of_one_name_in_two_regions_are_two_cells(
+    dynamodb: Any, settings: ServerSettings
+) -> None:
+    async def scenario(several: Together) -> None:
+        record = Append(segments(UID, 0, 0), b"1", {"v": 1}, SystemClock().now_us())
+        await several.standard["g2.00"].append(record)
+        assert several.served["eur"].where == "one in eu-west-1"
+
+    play(replace(settings, cells_dynamodb="eur=eu-west-1/one"), scenario)
+    elsewhere = boto3.client("dynamodb", region_name="eu-west-1")
+    assert "P|" in items(dynamodb, "one")
+    assert items(elsewhere, "one") == {segments(UID, 0, 0)}
+    assert segments(UID, 0, 0) in items(dynamodb, "one")
+
+
+@pytest.mark.parametrize("cells", ["eur=one-2", "eur=eu-west-1/other"])
+def test_a_name_stands_for_one_table_for_all_servers(
+    dynamodb: Any, settings: ServerSettings, cells: str
+) -> None:
+    play(replace(settings, cells_dynamodb="eur=eu-west-1/one-2"), nothing)
+    with pytest.raises(
+        StartError, match=r"^cells-dynamodb: eur is the table one-2 in eu-west-1, as .*, and not "
+    ):
+        play(replace(settings, cells_dynamodb=cells), nothing)
+    assert dynamodb.list_tables()["TableNames"] == ["one"]
+
+
 def test_what_is_for_directories_alone(dynamodb: Any, settings: ServerSettings) -> None:
     async def scenario(several: Together) -> None:
         with pytest.raises(CellCommandError, match="cells of this service are no directories"):

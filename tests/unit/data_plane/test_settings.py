@@ -39,6 +39,13 @@ from data_plane.settings import ServerSettings, SettingError, is_loopback
         ("cells-dynamodb", {"cells_dynamodb": "messages", "cell": "dynamodb"}),
         ("cells-dynamodb", {"cells_dynamodb": "two=ftp://host/messages", "cell": "dynamodb"}),
         ("cells-dynamodb", {"cells_dynamodb": "tidegate=messages", "cell": "dynamodb"}),
+        ("cells-dynamodb", {"cells_dynamodb": "two=EU/messages", "cell": "dynamodb"}),
+        ("cells-dynamodb", {"cells_dynamodb": "two=http://host/eu/messages", "cell": "dynamodb"}),
+        ("cells-dynamodb", {"cells_dynamodb": "two=eu/us/messages", "cell": "dynamodb"}),
+        ("cells-dynamodb", {"cells_dynamodb": "two=/messages", "cell": "dynamodb"}),
+        ("cells-dynamodb", {"cells_dynamodb": "two=eu/http://h:0/table", "cell": "dynamodb"}),
+        ("cells-dynamodb", {"cells_dynamodb": "two=us-east-1/tidegate", "cell": "dynamodb"}),
+        ("cells-dynamodb", {"cells_dynamodb": "a-1=eu/one,a-2=eu/one", "cell": "dynamodb"}),
         ("metadata-cache", {"metadata_cache": "one,two:0"}),
         ("metadata-cache", {"metadata_cache": "one:65536"}),
         ("metadata-cache", {"metadata_cache": "one,"}),
@@ -128,10 +135,15 @@ def test_several_cells() -> None:
     settings = ServerSettings(cells=2, cell_data="a, /b")
     assert settings.cell_folders == (Path("a"), Path("/b"))
     tables = ServerSettings(
-        cell="dynamodb", cells_dynamodb="two=http://host:8000/messages, three=others"
+        cell="dynamodb",
+        region="eu-west-1",
+        cells_dynamodb="two=http://host:8000/messages, three=others, usa=us-east-1/tidegate,"
+        "own=us-west-2/https://[::1]:8000/tidegate",
     )
     assert tables.has_several
     assert tables.further_tables == (
-        ("two", "http://host:8000", "messages"),
-        ("three", "", "others"),
+        ("two", "eu-west-1", "http://host:8000", "messages"),
+        ("three", "eu-west-1", "", "others"),
+        ("usa", "us-east-1", "", "tidegate"),
+        ("own", "us-west-2", "https://[::1]:8000", "tidegate"),
     )

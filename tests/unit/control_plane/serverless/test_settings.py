@@ -60,6 +60,13 @@ def test_what_a_deployment_may_say() -> None:
     assert (settings.usage, settings.log_level) == ("s3://records/usage", "warning")
 
 
+@pytest.mark.parametrize("cells", ["second=eu-west-1/tidegate", "a-1=us/one,a-2=us/one"])
+def test_no_table_has_two_names(cells: str) -> None:
+    assert (ENVIRON["AWS_REGION"], ENVIRON["TIDEGATE_TABLE"]) == ("eu-west-1", "tidegate")
+    with pytest.raises(VariableError, match=r"^TIDEGATE_CELLS: a table is there under more than"):
+        read_settings({**ENVIRON, "TIDEGATE_CELLS": cells})
+
+
 @pytest.mark.parametrize("name", ["TIDEGATE_TABLE", "TIDEGATE_BLOBS", "TIDEGATE_KMS_KEY"])
 @pytest.mark.parametrize("value", [None, ""])
 def test_a_missing_variable_is_named(name: str, value: str | None) -> None:
