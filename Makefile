@@ -25,6 +25,7 @@ TLS_CERTIFICATE =
 TLS_KEY =
 METADATA_CACHE =
 METADATA_CACHE_LAYOUT =
+METADATA_CACHE_TLS =
 LOG_LEVEL =
 QUEUES =
 AUTO_CREATE_QUEUES =
@@ -110,6 +111,7 @@ serve: ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST= PORT= DATA= ..
 		$(if $(TLS_KEY),--tls-key "$(TLS_KEY)") \
 		$(if $(METADATA_CACHE),--metadata-cache "$(METADATA_CACHE)") \
 		$(if $(METADATA_CACHE_LAYOUT),--metadata-cache-layout "$(METADATA_CACHE_LAYOUT)") \
+		$(if $(METADATA_CACHE_TLS),--metadata-cache-tls "$(METADATA_CACHE_TLS)") \
 		$(if $(LOG_LEVEL),--log-level "$(LOG_LEVEL)") $(if $(QUEUES),--queues "$(QUEUES)") \
 		$(if $(AUTO_CREATE_QUEUES),--auto-create-queues)
 

@@ -33,7 +33,7 @@ from control_plane.several_opening import (
     open_several,
     served_so_far,
 )
-from control_plane.tls import check_tls, tls_files
+from control_plane.tls import cache_tls, check_tls, tls_files
 from control_plane.together import Together
 from control_plane.usage import Usage, open_usage
 from data_plane import VERSION
@@ -92,7 +92,8 @@ class TidegateServer:
         self.usage = usage or Usage(clock)
         nodes, layout = settings.cache_nodes, settings.metadata_cache_layout
         self.cache = open_beside_event_loop(
-            CacheSettings(nodes, layout), CachePorts(clock, entropy, self.waits, log_circuit)
+            CacheSettings(nodes, layout, cache_tls(settings)),
+            CachePorts(clock, entropy, self.waits, log_circuit),
         )
         ground = Ground(
             cells={opened.name: opened.cell} if several is None else several.standard,

@@ -1,5 +1,6 @@
-"""The certificate that the server shows, and its key, checked before the server opens its port."""
+"""Certificates, checked before the server opens its port: what it shows, and whom it trusts."""
 
+import ssl
 from pathlib import Path
 
 from cryptography import x509
@@ -11,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from control_plane.cells import StartError
+from control_plane.metadata_cache.memcached import CacheTlsError, tls_context
 from data_plane.http.server import TlsFiles
 from data_plane.settings import ServerSettings
 
@@ -22,8 +24,17 @@ def tls_files(settings: ServerSettings) -> TlsFiles | None:
     return TlsFiles(settings.tls_certificate, settings.tls_key)
 
 
+def cache_tls(settings: ServerSettings) -> ssl.SSLContext | None:
+    """How nodes of the metadata cache prove who they are; None: not. Raises StartError."""
+    try:
+        return tls_context(settings.metadata_cache_tls)
+    except CacheTlsError as error:
+        raise StartError(f"metadata-cache-tls: {error}") from error
+
+
 def check_tls(settings: ServerSettings) -> None:
-    """Raise StartError unless the certificate can be served, if there is to be one."""
+    """Raise StartError unless all certificates that the settings name can be used."""
+    cache_tls(settings)
     files = tls_files(settings)
     if files is None:
         return

@@ -20,6 +20,8 @@ CELLS: Final = ("embedded", "dynamodb")
 SHARDED: Final = "sharded"
 WHOLE_COPY: Final = "whole-copy"
 CACHE_LAYOUTS: Final = (SHARDED, WHOLE_COPY)
+CACHE_TLS_OFF: Final = "off"
+CACHE_TLS_ON: Final = "on"
 _PORT_MAX: Final = 65535
 _CACHE_PORT: Final = 11211
 _CACHE_NODES_MAX: Final = 32
@@ -96,7 +98,9 @@ class ServerSettings:
     a key file beside it then opens what was sealed before.
 
     `metadata_cache` names nodes that speak memcached's protocol ("": none), as host[:port] with
-    commas between them, `metadata_cache_layout` which of them has what.
+    commas between them, `metadata_cache_layout` which of them has what. With `metadata_cache_tls`
+    they speak TLS, with certificates of an authority that this machine trusts ("on"), or of one in
+    a file in PEM form, which it names.
 
     What was served is counted, and stored in `usage`: `s3://bucket[/prefix]` at `usage_endpoint`
     ("": the cell's), or a directory ("": `usage` in `data`); "off": it is not.
@@ -133,6 +137,7 @@ class ServerSettings:
     log_level: str = "info"
     metadata_cache: str = ""
     metadata_cache_layout: str = SHARDED
+    metadata_cache_tls: str = CACHE_TLS_OFF
     sixty_second_rules: bool = True
     auto_create_queues: bool = False
     queues_file: Path | None = None
@@ -225,6 +230,10 @@ class ServerSettings:
             raise SettingError(
                 "metadata-cache-layout",
                 f"{self.metadata_cache_layout!r} is none of {', '.join(CACHE_LAYOUTS)}",
+            )
+        if self.metadata_cache_tls != CACHE_TLS_OFF and not nodes:
+            raise SettingError(
+                "metadata-cache-tls", "it is for nodes of a cache: --metadata-cache host:port"
             )
 
     def _check_load(self) -> None:

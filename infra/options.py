@@ -92,7 +92,8 @@ class ServiceOptions:
     seconds at the latest. `queue_keys` are ARNs of the KMS keys that queues may name. `endpoint` is
     where an emulator serves AWS's APIs ("": AWS). With `gateway_account_role` the stack gives API
     Gateway the right to write logs, a setting of the account in the region, which may have it.
-    `metadata_cache` names nodes that speak memcached's protocol, which functions reach as they are.
+    `metadata_cache` names nodes that speak memcached's protocol, which functions reach as they are;
+    with `metadata_cache_tls` over TLS, with certificates of public authorities, as ElastiCache's.
     """
 
     rest_api: bool = True
@@ -114,12 +115,15 @@ class ServiceOptions:
     gateway_account_role: bool = True
     metadata_cache: tuple[str, ...] = ()
     metadata_cache_layout: str = "sharded"
+    metadata_cache_tls: bool = False
 
     def __post_init__(self) -> None:
         for node in self.metadata_cache:
             _match("metadata_cache", node, _NODE, "not of the form host[:port]")
         _once("metadata_cache", list(self.metadata_cache))
         _one_of("metadata_cache_layout", self.metadata_cache_layout, CACHE_LAYOUTS)
+        if self.metadata_cache_tls and not self.metadata_cache:
+            raise OptionError("metadata_cache_tls", "it is for nodes in metadata_cache")
         if not self.rest_api and not self.function_url:
             raise OptionError("rest_api", "without it there must be a function_url")
         _one_of("runtime", self.runtime, tuple(RUNTIMES))

@@ -234,6 +234,7 @@ class ServiceStack(cdk.Stack):
         return {
             "TIDEGATE_METADATA_CACHE": ",".join(service.metadata_cache),
             "TIDEGATE_METADATA_CACHE_LAYOUT": service.metadata_cache_layout,
+            "TIDEGATE_METADATA_CACHE_TLS": "on" if service.metadata_cache_tls else "off",
         }
 
     def _usage_place(self) -> str:

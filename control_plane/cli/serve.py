@@ -147,6 +147,12 @@ _WRONG_VALUE = 2
     metavar=f"[{'|'.join(CACHE_LAYOUTS)}]",
 )
 @setting(
+    "--metadata-cache-tls",
+    "Whether those nodes speak TLS: off; on, with certificates that this machine trusts; or with"
+    " those of the authorities in a file (PEM).",
+    metavar="[off|on|FILE]",
+)
+@setting(
     "--log-level",
     "Log failures; and refused requests; and every request.",
     metavar=f"[{'|'.join(LOG_LEVELS)}]",

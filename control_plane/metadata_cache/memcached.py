@@ -4,7 +4,9 @@ Its PooledClient, one for each node: the library's HashClient is not safe in thr
 (https://github.com/pinterest/pymemcache/issues/124). The placement is that of HashClient.
 """
 
+import logging
 import socket
+import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -23,6 +25,7 @@ from control_plane.metadata_cache.nodes import ANSWER_US, Held, NodeCounters
 from data_plane.core.circuit_breaker import BreakerRules
 from data_plane.ports import CellFullError, CellUnavailableError, Offload
 from data_plane.runtime.guard import Guard
+from data_plane.settings import CACHE_TLS_OFF, CACHE_TLS_ON
 
 T = TypeVar("T")
 
@@ -34,6 +37,9 @@ THREADS_MAX: Final = 2
 """Of one node beside an event loop."""
 
 ANSWER_S: Final = ANSWER_US / 1_000_000
+HANDSHAKE_S: Final = 0.05
+"""For a connection, and for its TLS: it takes more than an answer, and comes before many."""
+
 _IDLE_S: Final = 20
 """A connection that was not used for so long is closed: a firewall may have forgotten it."""
 
@@ -41,6 +47,8 @@ _ANSWER_BYTES_MAX: Final = 4 * ENTRY_BYTES_MAX
 
 _DAMAGE: Final = (MemcacheError, ValueError, KeyError, IndexError, TypeError)
 """What pymemcache raises over answers that are none."""
+
+LOG: Final = logging.getLogger(__name__)
 
 
 class _BoundedSocket(socket.socket):
@@ -61,6 +69,9 @@ class _BoundedSocket(socket.socket):
 
     def recv(self, *args: Any) -> bytes:
         """Receive a part of the answer. Raises TimeoutError, ValueError."""
+        if not self._until_s:
+            # The module ssl sees whether somebody spoke before the handshake.
+            return super().recv(*args)
         left_s = self._until_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError("the answer took too long")
@@ -72,25 +83,63 @@ class _BoundedSocket(socket.socket):
         return received
 
 
+class _BoundedTlsSocket(_BoundedSocket, ssl.SSLSocket):
+    """The same over TLS, whose socket class a context is told."""
+
+
+class CacheTlsError(Exception):
+    """The file of authorities cannot be used; the message is one line."""
+
+
+def tls_context(setting: str) -> ssl.SSLContext | None:
+    """How nodes are to prove who they are (data_plane.settings.metadata_cache_tls); None: not.
+
+    Their certificates have to be for the host, name or address, that the setting of nodes names.
+    Raises CacheTlsError.
+    """
+    if setting == CACHE_TLS_OFF:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=None if setting == CACHE_TLS_ON else setting)
+    except ssl.SSLError as error:
+        raise CacheTlsError(f"{setting} has no certificate in PEM form") from error
+    except OSError as error:
+        raise CacheTlsError(f"{setting}: {error.strerror}") from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.sslsocket_class = _BoundedTlsSocket
+    return context
+
+
 _SOCKETS: Final = SimpleNamespace(**{**vars(socket), "socket": _BoundedSocket})
 """The module `socket` with our own class in it, as pymemcache takes it."""
 
 
 class MemcachedNode:
-    """Implements the port CacheNode for one address; `guard` stands before `offload`."""
+    """Implements the port CacheNode for one address; `guard` stands before `offload`.
 
-    def __init__(self, host: str, port: int, offload: Offload, guard: Guard) -> None:
+    With `tls` (tls_context) nothing is said in clear, nor to anybody who cannot prove to be it.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        offload: Offload,
+        guard: Guard,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.name = address_text(host, port)
         self.counters = NodeCounters()
         self.guard = guard
         self._offload = offload
         self._client = PooledClient(
             (host, port),
-            connect_timeout=ANSWER_S,
+            connect_timeout=ANSWER_S if tls is None else max(ANSWER_S, HANDSHAKE_S),
             timeout=ANSWER_S,
             no_delay=True,
             pool_idle_timeout=_IDLE_S,
             socket_module=_SOCKETS,
+            tls_context=tls,
         )
 
     @property
@@ -137,6 +186,10 @@ class MemcachedNode:
         def answered() -> T:
             try:
                 return call()
+            except ssl.SSLError as error:
+                # Nobody would see but that the node is never used.
+                LOG.warning("%s does not speak TLS as it should: %s", self.name, error)
+                raise CellUnavailableError(f"{self.name} speaks no TLS: {error}") from error
             except (MemcacheUnexpectedCloseError, OSError) as error:
                 raise CellUnavailableError(f"{self.name} does not answer: {error}") from error
             except MemcacheServerError as error:

@@ -1,5 +1,6 @@
 """The nodes that settings name, opened. Nothing is asked of them yet: a start needs none."""
 
+import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -21,10 +22,14 @@ _OWN_NAME_BYTES: Final = 8
 
 
 class CacheSettings(NamedTuple):
-    """Host and port of each node, and one of data_plane.settings.CACHE_LAYOUTS."""
+    """Host and port of each node, and one of data_plane.settings.CACHE_LAYOUTS.
+
+    `tls` is how they prove who they are (memcached.tls_context); None: they do not.
+    """
 
     addresses: Sequence[tuple[str, int]]
     layout: str
+    tls: ssl.SSLContext | None = None
 
 
 class CachePorts(NamedTuple):
@@ -63,7 +68,7 @@ def open_cache(
     opened: list[MemcachedNode] = []
     for host, port in settings.addresses:
         guard = Guard(f"metadata-cache/{host}:{port}", ports.clock, ports.on_change, RULES)
-        opened.append(MemcachedNode(host, port, offload_of(guard), guard))
+        opened.append(MemcachedNode(host, port, offload_of(guard), guard, settings.tls))
     nodes = CacheNodes(
         opened,
         ports.clock,

@@ -236,15 +236,23 @@ def _cell(settings: FunctionSettings, one: CellTable, drivers: _Drivers) -> Dyna
 def _cache_nodes(
     settings: FunctionSettings, drivers: _Drivers, entropy: Entropy
 ) -> CacheNodes | None:
-    """The nodes of the cache that front ends share; None where there is none."""
+    """The nodes of the cache that front ends share; None where there is none.
+
+    Raises VariableError.
+    """
     addresses = read_cache_nodes(settings.metadata_cache)
     if not addresses:
         return None
     # A start that needs no client of memcached does not wait until one is imported.
     from control_plane.metadata_cache import opening  # noqa: PLC0415
+    from control_plane.metadata_cache.memcached import CacheTlsError, tls_context  # noqa: PLC0415
 
     ports = opening.CachePorts(drivers.clock, entropy, drivers.waits, drivers.tell)
-    cache = opening.CacheSettings(addresses, settings.metadata_cache_layout)
+    try:
+        tls = tls_context(settings.metadata_cache_tls)
+    except CacheTlsError as error:
+        raise _wrong("METADATA_CACHE_TLS", error) from error
+    cache = opening.CacheSettings(addresses, settings.metadata_cache_layout, tls)
     return opening.open_cache(cache, ports, drivers.guarded).nodes
 
 

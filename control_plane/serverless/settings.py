@@ -54,7 +54,8 @@ class FunctionSettings:
     `long_poll_s_max` seconds at most. `cells` are further tables, in this region or others, which
     have copies; a member that joins a group is copied to after `grace_s`. `usage` is the place of
     usage records: `s3://bucket/prefix`.
-    `metadata_cache` names nodes as the server's option does ("": there are none).
+    `metadata_cache` names nodes as the server's option does ("": there are none), and
+    `metadata_cache_tls` says how they are trusted.
     """
 
     table: str
@@ -70,6 +71,7 @@ class FunctionSettings:
     grace_s: int = GRACE_S
     metadata_cache: str = ""
     metadata_cache_layout: str = _OF_SERVER.metadata_cache_layout
+    metadata_cache_tls: str = _OF_SERVER.metadata_cache_tls
     log_level: str = _OF_SERVER.log_level
 
 
@@ -110,6 +112,7 @@ def read_settings(
         grace_s=_grace_s(read("GRACE_S", str(GRACE_S))),
         metadata_cache=read("METADATA_CACHE"),
         metadata_cache_layout=read("METADATA_CACHE_LAYOUT", _OF_SERVER.metadata_cache_layout),
+        metadata_cache_tls=read("METADATA_CACHE_TLS", _OF_SERVER.metadata_cache_tls),
         log_level=read("LOG_LEVEL", _OF_SERVER.log_level),
     )
     _check(settings)
@@ -171,6 +174,11 @@ def _check(settings: FunctionSettings) -> None:
     _check_as_server("ACCOUNT", account=settings.account)
     _check_as_server("METADATA_CACHE", metadata_cache=settings.metadata_cache)
     _check_as_server("METADATA_CACHE_LAYOUT", metadata_cache_layout=settings.metadata_cache_layout)
+    _check_as_server(
+        "METADATA_CACHE_TLS",
+        metadata_cache=settings.metadata_cache,
+        metadata_cache_tls=settings.metadata_cache_tls,
+    )
     _check_as_server("LOG_LEVEL", log_level=settings.log_level)
 
 

@@ -7,12 +7,14 @@ import contextlib
 import shutil
 import socket
 import socketserver
+import ssl
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tests.integration.server_process import free_port
 
@@ -63,11 +65,13 @@ class Stored(NamedTuple):
 class ProtocolServer:
     """A node in this process. `misbehave` may answer what the client gets instead of an answer.
 
-    It is given the command and the answer, and the function that sends bytes to the client.
+    It is given the command and the answer, and the function that sends bytes to the client. With
+    `tls` it speaks that alone.
     """
 
     port: int = field(default_factory=free_port)
     misbehave: Callable[[bytes, bytes, Callable[[bytes], None]], bytes] | None = None
+    tls: ssl.SSLContext | None = None
     values: dict[bytes, Stored] = field(default_factory=dict)
     commands: list[bytes] = field(default_factory=list)
 
@@ -83,12 +87,25 @@ class ProtocolServer:
         node = self
 
         class Handler(socketserver.StreamRequestHandler):
+            def setup(self) -> None:
+                if node.tls is not None:
+                    self.request = node.tls.wrap_socket(self.request, server_side=True)
+                super().setup()
+
             def handle(self) -> None:
                 node._serve(self)
+
+            def finish(self) -> None:
+                super().finish()
+                self.request.close()  # the server knows only the socket below TLS
 
         class Server(socketserver.ThreadingTCPServer):
             allow_reuse_address = True
             daemon_threads = True
+
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                if not isinstance(sys.exception(), OSError):  # no TLS, or the client has gone
+                    super().handle_error(request, client_address)
 
         self.values.clear()
         self.stopping.clear()

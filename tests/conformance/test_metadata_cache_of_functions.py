@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import boto3
@@ -11,8 +12,10 @@ from moto import mock_aws
 from control_plane.metadata_cache.memcached import MemcachedNode
 from control_plane.serverless.opening import Opened
 from control_plane.serverless.sandbox import Sandbox
+from control_plane.serverless.settings import VariableError
 from data_plane.dynamodb.opening import make_table
 from tests.conformance.memcached_server import ProtocolServer
+from tests.integration.certificates import make_certificates
 
 REGION = "eu-west-1"
 ACCOUNT = "111122223333"
@@ -106,3 +109,21 @@ def test_a_sandbox_goes_on_without_its_nodes(
     assert is_there(opened, "jobs")
     assert is_there(open_sandbox(), "jobs")
     node.start()
+
+
+def test_a_sandbox_asks_nodes_over_tls(
+    open_sandbox: Callable[[], Opened],
+    environ: dict[str, str],
+    node: ProtocolServer,
+    tmp_path: Path,
+) -> None:
+    made = make_certificates(tmp_path)
+    node.tls = made.served()
+    environ["TIDEGATE_METADATA_CACHE_TLS"] = str(made.authority)
+    create(open_sandbox(), "jobs")
+    assert node.commands == [b"set"]
+
+
+def test_a_sandbox_does_not_start_with_a_file_that_is_none(environ: dict[str, str]) -> None:
+    with pytest.raises(VariableError, match=r"^TIDEGATE_METADATA_CACHE_TLS: nowhere.pem: No such"):
+        Sandbox({**environ, "TIDEGATE_METADATA_CACHE_TLS": "nowhere.pem"}).opened  # noqa: B018 - fails

@@ -1,6 +1,7 @@
 """A certificate authority for one test, and certificates of it."""
 
 import ipaddress
+import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,12 @@ class Certificates(NamedTuple):
     authority: Path
     certificate: Path
     key: Path
+
+    def served(self) -> ssl.SSLContext:
+        """What a server shows that speaks TLS in this process."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, self.key)
+        return context
 
 
 def make_certificates(folder: Path) -> Certificates:

@@ -12,7 +12,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from tests.conformance.memcached_server import MEMCACHED, Memcached, ProtocolServer
-from tests.integration.server_process import ServerProcess, free_port
+from tests.integration.certificates import make_certificates
+from tests.integration.server_process import ServerProcess, free_port, run_command
 
 WAIT_S_MAX = 60
 _NUMBERS = count()
@@ -25,6 +26,13 @@ def nodes() -> Iterator[list[Any]]:
     yield started
     for node in started:
         node.stop()
+
+
+@pytest.fixture
+def over_tls(tmp_path: Path) -> Iterator[ProtocolServer]:
+    node = ProtocolServer(tls=make_certificates(tmp_path / "certificates").served())
+    yield node
+    node.stop()
 
 
 @pytest.fixture
@@ -117,3 +125,38 @@ def test_nodes_come_and_go_under_load(servers: list[ServerProcess], nodes: list[
     for server in servers:
         assert '"level":"error"' not in server.log.read_text()
         assert server.stop() == 0
+
+
+def test_a_server_asks_nodes_over_tls(tmp_path: Path, over_tls: ProtocolServer) -> None:
+    authority = tmp_path / "certificates" / "authority.pem"
+    options = (
+        *("--metadata-cache", f"localhost:{over_tls.port}"),
+        *("--metadata-cache-tls", str(authority), "--log-level", "warning"),
+    )
+    server = ServerProcess(tmp_path / "data", tmp_path / "log", options=options)
+    server.start()
+    url = server.client().create_queue(QueueName="q")["QueueUrl"]
+    give_up_s = (
+        time.monotonic() + 3 * WAIT_S_MAX
+    )  # one that was too slow is left alone for a minute
+    while not over_tls.commands:
+        assert time.monotonic() < give_up_s
+        server.client().send_message(QueueUrl=url, MessageBody="m")
+    assert server.stop() == 0
+
+
+def test_a_file_without_certificates_ends_the_start_with_one_line(tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing.pem"
+    nothing.touch()
+    for file, line in (
+        (nothing, f"tidegate: metadata-cache-tls: {nothing} has no certificate in PEM form\n"),
+        (
+            tmp_path / "x",
+            f"tidegate: metadata-cache-tls: {tmp_path}/x: No such file or directory\n",
+        ),
+    ):
+        options = ("--metadata-cache", "localhost", "--metadata-cache-tls", str(file))
+        ended = run_command(
+            *("serve", "--port", str(free_port()), "--data", str(tmp_path / "data"), *options)
+        )
+        assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", line)

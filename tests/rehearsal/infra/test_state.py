@@ -162,7 +162,9 @@ def test_cells_of_further_regions_are_used_by_all_functions_by_the_names_of_thes
         region="eu-west-1",
         further_regions=("us-east-1",),
         state=StateOptions(cells=("second",)),
-        service=ServiceOptions(metadata_cache=("cache-1:11211", "cache-2")),
+        service=ServiceOptions(
+            metadata_cache=("cache-1:11211", "cache-2"), metadata_cache_tls=True
+        ),
     )
     service = templates(stage)["service"]
     for handler in ("app.app", "app.task"):
@@ -170,6 +172,7 @@ def test_cells_of_further_regions_are_used_by_all_functions_by_the_names_of_thes
         assert ",us-east-1=us-east-1/tidegate" in text(told["TIDEGATE_CELLS"])
         assert told["TIDEGATE_METADATA_CACHE"] == "cache-1:11211,cache-2"
         assert told["TIDEGATE_METADATA_CACHE_LAYOUT"] == "sharded"
+        assert told["TIDEGATE_METADATA_CACHE_TLS"] == "on"
     for _, one in statements(service):
         if one.get("Sid") == "Items":
             assert len(one["Resource"]) == 3

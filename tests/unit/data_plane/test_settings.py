@@ -55,6 +55,7 @@ from data_plane.settings import ServerSettings, SettingError, is_loopback
         ("metadata-cache", {"metadata_cache": "one:11211\r\nflush_all"}),
         ("metadata-cache", {"metadata_cache": ",".join(f"node-{n}" for n in range(33))}),
         ("metadata-cache-layout", {"metadata_cache_layout": "copied"}),
+        ("metadata-cache-tls", {"metadata_cache_tls": "on"}),
         ("cell", {"cell": "mongodb"}),
         ("endpoint", {"endpoint": "http://127.0.0.1:4566"}),
         ("endpoint", {"cell": "dynamodb", "endpoint": "127.0.0.1:4566"}),
