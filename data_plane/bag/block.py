@@ -1,5 +1,6 @@
 """A block and its segments as one front end knows them."""
 
+from data_plane.bag.bounds import READY_AGE_US_MAX
 from data_plane.ports import Attributes, Value
 from data_plane.stored import lease
 from data_plane.stored.segment import LoadedSegment
@@ -46,12 +47,20 @@ class Block:
         self.marked_us = 0
         self.checked_us = 0
 
+    def is_old(self, now_us: int) -> bool:
+        """Whether the block may be finished, or even collected, and this front end not know it."""
+        return not 0 <= now_us - self.checked_us <= READY_AGE_US_MAX
+
     def learn(self, state: Attributes | None, asked_us: int) -> None:
         """Take over a state that was asked for then; statuses are settled by `Lane.settle`.
 
         Answers may overtake each other. A lease never vanishes but into `d`, and its count only
-        grows: what is known beyond the answer is newer and stays.
+        grows: what is known beyond the answer is newer and stays. Where what was known is old, a
+        late delete may have written the state anew of a block that was collected, and knows of no
+        other deletes: so its segments are forgotten, and read again before they are delivered.
         """
+        if self.is_old(asked_us):
+            self.segments = {}
         if state is None:
             # If it had one, the block was collected, or the answer is older than the first lease.
             # The segments tell: they are read again before anything of it is delivered.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from data_plane.bag import fair
 from data_plane.bag.bounds import COLLECT_AFTER_US, LEASE_ATTEMPTS_MAX
@@ -10,10 +11,21 @@ from data_plane.bag.lane import Finished
 from data_plane.core.errors import RefusedError, invalid_parameter
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
-from data_plane.ports import Attributes, CellUnavailableError, Equals, Key, Update
+from data_plane.ports import (
+    ALWAYS,
+    Attributes,
+    CellUnavailableError,
+    Condition,
+    Equals,
+    Key,
+    Update,
+    is_replicated,
+)
 from data_plane.stored import counting, keys, lease
 from data_plane.stored.moves import NOT_MOVED
 from data_plane.stored.segment import FORMAT_VERSION
+
+_NOT_COLLECTED: Final[Condition] = ((Equals("v", FORMAT_VERSION),),)
 
 
 async def delete(
@@ -91,7 +103,11 @@ async def delete_in(
     sent_ms: dict[int, int],
     moved: Mapping[str, frozenset[int]] = NOT_MOVED,
 ) -> None:
-    """Delete messages of one block; `moved` marks those that are in another queue now."""
+    """Delete messages of one block; `moved` marks those that are in another queue now.
+
+    What is deleted was leased, so the block has a state, or it was collected: then there is nothing
+    left to delete, or to count. But a copy may not have been told of the lease.
+    """
     queue, now_ms = at.queue, at.now_ms()
     written = await at.cell.update(
         Key(at.lane.states, block_id),
@@ -100,9 +116,11 @@ async def delete_in(
             add={"d": frozenset(sent_ms), **moved},
             remove=frozenset(f"{a}{index}" for a in ("mq" if moved else "m") for index in sent_ms),
         ),
-        tallies=lambda before: counting.deleted(queue, before, sent_ms, now_ms),
+        ALWAYS if is_replicated(at.cell) else _NOT_COLLECTED,
+        lambda before: counting.deleted(queue, before, sent_ms, now_ms),
     )
-    _deleted(at, block_id, written.before, sent_ms)
+    if written.applied:
+        _deleted(at, block_id, written.before, sent_ms)
 
 
 def _deleted(

@@ -4,7 +4,7 @@ from functools import partial
 
 from data_plane.bag import fair
 from data_plane.bag.block import GONE, Block
-from data_plane.bag.bounds import FETCH_ITEMS_MAX, READY_AGE_US_MAX
+from data_plane.bag.bounds import FETCH_ITEMS_MAX
 from data_plane.bag.desk import Access
 from data_plane.bag.lane import Lane, is_over
 from data_plane.core.errors import RefusedError
@@ -145,7 +145,7 @@ async def load(at: Access, block: Block, indexes: list[int]) -> dict[int, Messag
     Those whose segment is no more, or cannot be read, are marked gone.
     """
     asked_us = at.now_us()
-    stale = not 0 <= asked_us - block.checked_us <= READY_AGE_US_MAX
+    stale = block.is_old(asked_us)
     firsts = {block.first_of[index] for index in indexes}
     missing = [f for f in sorted(firsts) if stale or f not in block.segments]
     found: dict[Key, Attributes] = {}
@@ -159,7 +159,10 @@ async def load(at: Access, block: Block, indexes: list[int]) -> dict[int, Messag
             [*segment_keys.values(), state_key] if stale else list(segment_keys.values())
         )
         if stale:
+            remembered = block.segments
             block.learn(found.get(state_key), asked_us)
+            if all(key in found for key in segment_keys.values()):
+                block.segments = remembered  # It was not collected: then none of them was.
     for first, key in segment_keys.items():
         item = found.get(key)
         if item is None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from data_plane.bag import deleting, lane, reading, receiving, sending, upkeep, visibility
+from data_plane.bag import block, deleting, lane, reading, receiving, sending, upkeep, visibility
 from data_plane.bag.block import GONE, LEASED, Block
 from data_plane.bag.desk import Access, Desk
 from data_plane.bag.lane import Entry, Lane
@@ -255,7 +255,7 @@ BUGS: Final = (
     PlantedBug(
         "block collected at once, prefetched messages not looked at again",
         DELETED,
-        ((deleting, "COLLECT_AFTER_US", 0), (reading, "READY_AGE_US_MAX", 1 << 62)),
+        ((deleting, "COLLECT_AFTER_US", 0), (block, "READY_AGE_US_MAX", 1 << 62)),
     ),
     PlantedBug("lease condition dropped", VISIBILITY, ((receiving, "_unchanged", _no_condition),)),
     PlantedBug("leases end at once", VISIBILITY, ((Lease, "free_ms", _free_at_once),)),

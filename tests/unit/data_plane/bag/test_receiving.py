@@ -234,6 +234,23 @@ def test_what_is_finished_is_collected_and_nothing_else(bench: Bench) -> None:
     bench.run(story())
 
 
+def test_a_message_of_a_collected_block_is_not_deleted_again(bench: Bench) -> None:
+    async def story() -> None:
+        await bench.send(*"abcdefghij" * 7)
+        got = [delivery for _ in range(7) for delivery in await bench.receive()]
+        await bench.delete(got)
+        bench.clock.advance(bounds.COLLECT_AFTER_US / 1_000_000 + 1)
+        await bench.bag.sweep()
+        states = keys.states(QUEUE.uid, 0, 0)
+        assert await bench.cell.query(states, limit=10) == []
+        await bench.delete(got[:1])
+        assert await bench.cell.query(states, limit=10) == []
+        await bench.send("new")
+        assert (await bench.bag.counts(QUEUE)).visible == 1
+
+    bench.run(story())
+
+
 def test_an_item_of_a_later_format_is_refused(bench: Bench) -> None:
     async def story() -> None:
         await bench.send("a")

@@ -1,10 +1,12 @@
 """What a front end remembers of blocks: overtaken answers, and markers that it skipped."""
 
 from data_plane.bag.block import Block
+from data_plane.bag.bounds import READY_AGE_US_MAX
 from data_plane.bag.lane import Lane
 from data_plane.ports import Attributes, Item, Key
 from data_plane.stored import keys
 from data_plane.stored.lease import Lease
+from data_plane.stored.segment import LoadedSegment
 from tests.unit.data_plane.bag.conftest import Bench
 
 
@@ -41,3 +43,16 @@ def test_a_marker_leads_to_no_message_of_which_nobody_told_where_it_lies(bench: 
     lane.absorb(bench.queue, [marker], {Key(lane.states, block_id): state}, 1)
     ((_, taken),) = lane.take(bench.queue, 9, 60_000_000, 60_000_000)
     assert taken == [3]
+
+
+def test_segments_are_read_again_where_a_state_comes_after_a_long_time() -> None:
+    """It may be that of a late delete, which knows nothing of the others of the block."""
+    key = Key("segments", keys.segment_sort(1, bytes(10), 0))
+    segment = LoadedSegment(key, {"v": 1, "k": "s", "i": 0, "n": 2, "y": 2, "t": 1, "z": bytes(8)})
+    block = Block(bytes(10))
+    block.learn({"v": 1, "m0": lease(1)}, 2_000)
+    block.segments[0] = segment
+    block.learn({"v": 1, "d": frozenset({0})}, 2_000 + READY_AGE_US_MAX)
+    assert block.segments == {0: segment}
+    block.learn({"v": 1, "d": frozenset({1})}, 2_001 + 2 * READY_AGE_US_MAX)
+    assert not block.segments
