@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.benchmarks.backlog import measure_backlog
+from tests.benchmarks.bare import measure_bare
 from tests.benchmarks.bills import measure_bills
 from tests.benchmarks.canned_server import canned_server
 from tests.benchmarks.fair import measure_fair
@@ -147,10 +148,12 @@ def _measure(folder: Path, options: argparse.Namespace) -> Report:
     server_options = ["--log-level", options.log_level]
     report = Report(machine_facts(folder))
     report.say(heading(report.machine))
-    if set(chosen) - {"backlog", "fair", "security", "isolation", "bills", *OF_FIFO}:
+    if set(chosen) - {"bare", "backlog", "fair", "security", "isolation", "bills", *OF_FIFO}:
         server = ServerProcess(folder / "data", folder / "log", server_options)
         with canned_server() as canned_port, server:
             _measure_throughput(Bench(server, canned_port, plan), plan, chosen, report)
+    if "bare" in chosen:
+        measure_bare(folder, options.log_level, plan, report)
     if "backlog" in chosen:
         server = ServerProcess(folder / "backlog-data", folder / "backlog-log", server_options)
         with server:

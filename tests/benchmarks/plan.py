@@ -6,6 +6,7 @@ from typing import Final
 SCENARIOS: Final = {
     "send": "single sends of 1 KB",
     "half_peak": "single sends at half of the best rate, arriving at a steady pace",
+    "bare": "single sends beside those to the least server of the same parts, in turns",
     "send_batch": "batches of 10 x 1 KB",
     "receive_delete": "receive(10), then delete those in a batch",
     "receive_delete_single": "receive(1), then delete it",
@@ -34,6 +35,7 @@ class Plan:
     batch_connections: tuple[int, ...] = (1, 16, 64)
     single_connections: tuple[int, ...] = (1, 64)
     paced_connections: int = 128
+    bare_connections: int = 64
     end_to_end_hz: tuple[int, ...] = (100, 1_000)
     consumers: int = 16
     backlog: int = 1_000_000
@@ -89,6 +91,7 @@ def smoke(plan: Plan) -> Plan:
         backlog=20_000,
         backlog_rounds=3,
         ceiling_s=0.2,
+        bare_connections=16,
         fair_backlog=10_000,
         fair_cases=1,
         security_connections=16,
