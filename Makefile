@@ -36,6 +36,7 @@ OUT =
 PERIOD =
 ACCOUNTS =
 PRICES =
+EXPORTS =
 CLOSE =
 
 # Options of `make simulate`, `make fuzz`, `make bench`, `make drill` and `make rehearse`.
@@ -128,12 +129,12 @@ bench: $(TEST_READY) $(if $(PEERS),$(PEERS_READY) $(EMULATORS_READY)) $(if $(fin
 bench: ## measure throughput and latency of the server, or beside peers (BENCH=options PEERS=1)
 	$(TEST_ENV)/bin/python -m tests.benchmarks $(if $(PEERS),--peers) $(BENCH)
 
-bill: $(SERVE_READY) $(SPARK_READY) ## bill a month (PERIOD=YYYY-MM ACCOUNT= USAGE= OUT= ACCOUNTS= PRICES= CLOSE=1)
+bill: $(SERVE_READY) $(SPARK_READY) ## bill a month (PERIOD=YYYY-MM ACCOUNT= USAGE= OUT= ACCOUNTS= PRICES= EXPORTS= CLOSE=1)
 	@$(SERVE_ENV)/bin/tidegate bill \
 		$(if $(USAGE),--usage "$(USAGE)") $(if $(OUT),--out "$(OUT)") \
 		$(if $(PERIOD),--period "$(PERIOD)") $(if $(ACCOUNT),--account "$(ACCOUNT)") \
 		$(if $(ACCOUNTS),--accounts "$(ACCOUNTS)") $(if $(PRICES),--prices "$(PRICES)") \
-		$(if $(CLOSE),--close)
+		$(if $(EXPORTS),--exports "$(EXPORTS)") $(if $(CLOSE),--close)
 
 simulate: $(TEST_READY) ## run seeded simulations (SEEDS=...)
 	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000)

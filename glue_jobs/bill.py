@@ -29,6 +29,7 @@ ARGUMENTS: Final = (
     Argument("prices", "Price book, or folder of price books; default: Tidegate's own.", ""),
     Argument("close", "yes: the period is over; its invoices hold for good.", "no"),
     Argument("late_periods", "For how many closed periods late records are corrected.", "13"),
+    Argument("exports", "Place of exports of all tables, with what functions have sent.", ""),
     Argument("memory", "Heap of Spark in local mode.", MEMORY_DEFAULT),
 )
 _WRONG: Final = 2
@@ -45,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"usage: there is no folder {options.usage}; `tidegate serve` writes its usage to"
                 " data/usage, or where its --data or --usage say"
             )
+        if options.exports and is_missing(options.exports):
+            raise JobError(f"exports: there is no folder {options.exports}")
         progress = Progress("bill", _say)
         progress.step("starting Spark")
         session = open_session("tidegate-bill", memory=given["memory"])

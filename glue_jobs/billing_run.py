@@ -1,7 +1,7 @@
 """A run of the job `bill`: the steps of it, in their order."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any, Final
@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from glue_jobs import VERSION, billing, invoicing, usage
+from glue_jobs import VERSION, billing, invoicing, stored_sends, usage
 from glue_jobs.accounts import Accounts, read_accounts
 from glue_jobs.arguments import JobError
 from glue_jobs.focus import KEYS as FOCUS_KEYS
@@ -39,6 +39,7 @@ from glue_jobs.places import place_of, read_url
 from glue_jobs.price_book import PriceBook, book_for, read_book
 from glue_jobs.progress import Progress
 from glue_jobs.statement_pages import Page, put_statements
+from glue_jobs.stored_sends import Stored
 
 _RUN_CHARS: Final = 16
 _MANIFEST: Final = "files.json"
@@ -58,6 +59,7 @@ class Options:
     prices: str = ""
     close: bool = False
     late_periods: int = 13
+    exports: str = ""
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> "Options":
@@ -66,7 +68,7 @@ class Options:
             raise JobError(f"close: {given['close']!r} is neither yes nor no")
         if not given["late_periods"].isdecimal():
             raise JobError(f"late_periods: {given['late_periods']!r} is no whole number")
-        texts = ("usage", "out", "period", "account", "accounts", "prices")
+        texts = ("usage", "out", "period", "account", "accounts", "prices", "exports")
         return cls(
             **{name: given[name] for name in texts},
             close=_CLOSE[given["close"]],
@@ -112,11 +114,15 @@ class BillingRun:
         self._period = invoicing.period_of(options.period)
         self._usage = place_of(options.usage)
         self._out = place_of(options.out)
+        self._exports = place_of(options.exports) if options.exports else None
         self._book = book_for(self._period, options.prices)
         self._accounts = self._read_accounts()
         self._files: list[Written] = []
         self._run = ""
         self._late: dict[str, Pointer] = {}
+        self._late_inputs: dict[str, Inputs] = {}
+        self._kept = b""
+        self._stored = Stored(None, [], None, {})
 
     def run(self) -> Summary:
         """Do all of it."""
@@ -140,11 +146,12 @@ class BillingRun:
             inputs = recognised(self._usage, self._period, self._out.read(manifest))
         except FileNotFoundError:
             return False
-        if inputs is None:
+        if inputs is None or stored_sends.names_of(self._exports) != before.said.get("exports"):
             return False
         closed = [its for its in pointers(self._out) if its.closed]
         self._check_order(closed)
         self._late = self._late_of(closed)
+        self._kept = stored_sends.kept_by(self._out, before)
         there = {found.name: found.bytes for found in self._out.list("")}
         is_whole = all(there.get(its["name"]) == its["bytes"] for its in before.said["files"])
         return is_whole and self._name(inputs) == before.run
@@ -155,6 +162,7 @@ class BillingRun:
         self._check_order(closed)
         inputs = self._look()
         self._late = self._late_of(closed)
+        inputs = self._derive(inputs)
         self._run = self._name(inputs)
         found = self._roll_up(inputs)
         return found, self._rate(found.hourly)
@@ -184,6 +192,32 @@ class BillingRun:
         )
         return inputs
 
+    def _derive(self, inputs: Inputs) -> Inputs:
+        """With what is known of sends by what is stored; closed periods are looked at for that."""
+        if self._exports is not None:
+            self._progress.step(f"looking at what is stored, by exports in {self._exports.url}")
+        kept = stored_sends.kept(self._out, pointers(self._out))
+        stored = stored_sends.read_stored(self._session, self._exports, kept)
+
+        def whole(its: Inputs) -> Inputs:
+            found = stored_sends.derive(self._session, stored, its.recorded, its.window)
+            return replace(its, derived=found)
+
+        inputs = whole(inputs)
+        self._late_inputs = {
+            period: whole(self._look_again(period)) for period in sorted(self._late)
+        }
+        its = (inputs, *self._late_inputs.values())
+        self._kept = stored_sends.encode(each.derived for each in its)
+        self._stored = stored
+        if self._exports is not None:
+            self._progress.done(f"{len(inputs.derived.sends):,} sends have no record")
+        return inputs
+
+    def _look_again(self, period: str) -> Inputs:
+        self._progress.step(f"looking again at {period}, of which more is known now")
+        return look_at(self._session, self._usage, period)
+
     def _late_of(self, closed: Sequence[Pointer]) -> dict[str, Pointer]:
         """Closed periods of which more is known than was invoiced, by their names."""
         if not closed or self._period != invoicing.next_period(closed[-1].period):
@@ -205,6 +239,7 @@ class BillingRun:
             "prices": self._book.sha256,
             "accounts": asdict(self._accounts),
             "late": self._covers(),
+            "stored": sha256(self._kept).hexdigest(),
             "state": self._options.close,
         }
         return sha256(canonical(made_of)).hexdigest()[:_RUN_CHARS]
@@ -224,6 +259,7 @@ class BillingRun:
         folder = self._folder("usage_hourly")
         self._files += write_table(hourly, self._out, folder, usage.KEYS)
         self._put(f"{self._folder('inputs')}/{_MANIFEST}", manifest_of(inputs))
+        self._put(f"{self._folder('inputs')}/{stored_sends.KEPT}", self._kept)
         self._put(f"{folder}/writers.json", canonical(inputs.reached()) + b"\n")
         read = self._read(folder, hourly)
         used = self._check_accounts(read)
@@ -233,6 +269,8 @@ class BillingRun:
     def _hourly(self, inputs: Inputs) -> tuple[DataFrame, list[tuple[str, int]]]:
         """Hourly usage, and the identities of records that differ."""
         sums, copies = inputs.sums(self._session, self._usage), inputs.copies
+        if inputs.derived.sends:
+            sums = sums.unionByName(usage.hourly(inputs.derived.records(self._session)))
         if not copies:
             return with_date(usage.added(sums)), []
         records = inputs.records(self._session, self._usage)
@@ -278,8 +316,7 @@ class BillingRun:
 
     def _corrections(self, period: str, pointer: Pointer) -> DataFrame:
         """What a closed period comes to now, by its own prices, less what was invoiced of it."""
-        self._progress.step(f"looking again at {period}, of which more is known now")
-        inputs = look_at(self._session, self._usage, period)
+        inputs = self._late_inputs[period]
         text = self._out.read(f"price_books/{pointer.said['prices']['sha256']}.json")
         book = read_book(text, pointer.said["prices"]["id"])
         hourly = self._hourly(inputs)[0].cache()
@@ -346,6 +383,7 @@ class BillingRun:
 
     def _said(self, found: RolledUp, pages: Sequence[Page]) -> dict[str, Any]:
         inputs = found.inputs
+        is_short = any(inputs.is_of_function(gap.writer) for gap in found.gaps)
         nobody = found.hourly.where("account = ''").agg(f.sum("requests")).first()
         return {
             "run": self._run,
@@ -365,6 +403,7 @@ class BillingRun:
             "gaps": [asdict(gap) for gap in found.gaps],
             "conflicts": [list(its) for its in found.conflicts],
             "malformed_lines": inputs.malformed_lines,
+            **stored_sends.said_of(self._stored, inputs.derived, is_short=is_short),
             "requests_of_nobody": (nobody[0] if nobody is not None else 0) or 0,
         }
 
@@ -421,6 +460,7 @@ def _findings(said: Mapping[str, Any]) -> list[str]:
         lines = [*lines[:_SAID_MAX], f"and {len(lines) - _SAID_MAX} more findings"]
     if ends := sum(1 for gap in gaps if gap.is_of_sandbox):
         lines.append(f"ends: {ends} sandboxes of functions, of each the last minute in part maybe")
+    lines += stored_sends.lines_of(said)
     if said["malformed_lines"]:
         lines.append(f"malformed: {said['malformed_lines']} lines of functions are no records")
     if said["requests_of_nobody"]:

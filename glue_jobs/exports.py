@@ -37,9 +37,9 @@ _BESIDE_DATA: Final = ("manifest-", "_started")
 
 ATTRIBUTES: Final = (
     *("pk", "sk", "v", "k", "t", "b", "i", "n", "y", "l", "x", "j", "d", "gd", "gr"),
-    *("c", "s", "u", "r", "m", "f", "p", "a", "q", "e"),
+    *("c", "s", "u", "r", "m", "f", "p", "a", "q", "e", "rb", "ra"),
 )
-"""Of all items of docs/storage.md, those that an audit reads. Of bodies it has their digests."""
+"""Of all items of docs/storage.md, those that jobs read. Of bodies they have their digests."""
 
 _VALUE: Final = StructType(
     [

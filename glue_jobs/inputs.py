@@ -27,6 +27,7 @@ from glue_jobs.records import (
     read_mark,
 )
 from glue_jobs.screening import Screened, screen
+from glue_jobs.stored_sends import NOTHING_DERIVED, Derived
 from glue_jobs.subcopies import claims, copies_of_others, digests, wanted
 from glue_jobs.usage import Range, read_records
 
@@ -47,6 +48,8 @@ class Inputs:
     malformed_lines: int
     redundant: frozenset[str] = frozenset()
     """Names of files that are copies of parts of others."""
+    derived: Derived = NOTHING_DERIVED
+    """What has no record in the files, and is known by what is stored."""
 
     @property
     def good(self) -> list[Screened]:
@@ -69,9 +72,14 @@ class Inputs:
         return sum(file.rows for file in self.good)
 
     @property
-    def runs(self) -> list[Run]:
+    def recorded(self) -> list[Run]:
         """Runs of numbers of all files."""
         return [run for file in self.good for run in file.runs]
+
+    @property
+    def runs(self) -> list[Run]:
+        """Those, and of what was derived."""
+        return [*self.recorded, *self.derived.runs]
 
     @property
     def copies(self) -> list[Range]:
@@ -89,6 +97,11 @@ class Inputs:
     def gaps(self, before: Mapping[str, Reached]) -> list[Gap]:
         """What is missing, knowing how far writers had come before the period."""
         return gaps(self.runs, self.marks, before, self.window)
+
+    def is_of_function(self, writer: str) -> bool:
+        """Whether a writer is a sandbox: each other that can have gaps has a mark."""
+        mark = self.marks.get(writer)
+        return mark is None or mark.kind == "function"
 
     def reached(self) -> dict[str, Any]:
         """How far each writer came, as JSON."""

@@ -7,7 +7,10 @@ from constructs import Construct
 
 from infra.options import StageOptions
 from infra.spark_jobs import NAMES, JobPlan, SparkJob
-from infra.state import BILLS_PREFIX, StateStack
+from infra.state import BILLS_PREFIX, EXPORTS_PREFIX, StateStack
+
+PRESENT: Final = "Present"
+"""The schedule of the month that is not over."""
 
 _RUNS_MAX: Final = 3
 """The present month and the one before it may be billed at the same time."""
@@ -20,8 +23,11 @@ class Bills(SparkJob):
         self, scope: Construct, id: str, stage: StageOptions, state: StateStack, usage_prefix: str
     ) -> None:
         super().__init__(scope, id, stage, _plan(stage, state, usage_prefix))
+        exports = {"--exports": f"s3://{state.usage.bucket_name}/{EXPORTS_PREFIX}"}
         for name, schedule, arguments in schedules(stage):
-            self.trigger(name, schedule, arguments)
+            # It takes long: a month is held against what is stored when it is over.
+            is_over = stage.analytics.audits and name != PRESENT
+            self.trigger(name, schedule, arguments | exports if is_over else arguments)
 
 
 def _plan(stage: StageOptions, state: StateStack, usage_prefix: str) -> JobPlan:
@@ -35,14 +41,18 @@ def _plan(stage: StageOptions, state: StateStack, usage_prefix: str) -> JobPlan:
         "--late_periods": str(options.late_periods),
         **{name: f"{place}/{BILLS_PREFIX}/{value}" for name, value in named.items() if value},
     }
+    read = {"Usage": usage_prefix} | ({"Exports": EXPORTS_PREFIX} if options.audits else {})
     accepted = {
         f"AwsSolutions-IAM5[Resource::{export}/{prefix}/*]": NAMES
-        for prefix in (usage_prefix, BILLS_PREFIX)
+        for prefix in (*read.values(), BILLS_PREFIX)
     }
     bucket = state.usage_arn
     rights = [
-        iam.PolicyStatement(
-            sid="Usage", actions=["s3:GetObject"], resources=[f"{bucket}/{usage_prefix}/*"]
+        *(
+            iam.PolicyStatement(
+                sid=sid, actions=["s3:GetObject"], resources=[f"{bucket}/{prefix}/*"]
+            )
+            for sid, prefix in read.items()
         ),
         iam.PolicyStatement(
             sid="Bills",
@@ -60,7 +70,7 @@ def schedules(stage: StageOptions) -> list[tuple[str, str, dict[str, str]]]:
     hours = "*" if options.every_hours == 1 else f"0/{options.every_hours}"
     previous = {"--period": "previous"}
     return [
-        ("Present", f"cron(15 {hours} * * ? *)", {"--period": "current"}),
+        (PRESENT, f"cron(15 {hours} * * ? *)", {"--period": "current"}),
         ("Previous", f"cron(40 2 1-{options.close_day - 1} * ? *)", previous),
         ("Close", f"cron(40 2 {options.close_day} * ? *)", {**previous, "--close": "yes"}),
     ]

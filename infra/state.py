@@ -24,8 +24,9 @@ BILLS_PREFIX: Final = "bills"
 EXPORTS_PREFIX: Final = "exports"
 """Folders of that bucket; bills, audits and digests are kept for good."""
 
-EXPORTS_DAYS: Final = 28
-"""For so long exports of tables are kept: there is a full one each week."""
+EXPORTS_DAYS: Final = 35
+"""For so long exports of tables are kept: all of a month while it is billed when it is over. There
+is a full one each week."""
 
 MASTER_KEY: Final = "MasterKey"
 MASTER_KEY_ALIAS: Final = "MasterKeyAlias"

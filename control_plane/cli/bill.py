@@ -55,6 +55,13 @@ _JOB: Final = "glue_jobs.bill"
     help="A price book (JSON), or a folder of them.",
 )
 @click.option(
+    "--exports",
+    default="",
+    metavar="PLACE",
+    show_default="none",
+    help="Exports of the service's tables: sends whose records functions lost are billed by them.",
+)
+@click.option(
     "--close",
     is_flag=True,
     help="The month is over: its invoices hold; what comes later is corrected in the next.",
@@ -77,6 +84,7 @@ def bill(  # noqa: PLR0913 - one for each option
     account: str,
     accounts: str,
     prices: str,
+    exports: str,
     close: bool,
     memory: str,
     python: Path,
@@ -95,6 +103,7 @@ def bill(  # noqa: PLR0913 - one for each option
         "account": account,
         "accounts": accounts,
         "prices": prices,
+        "exports": exports,
         "close": "yes" if close else "no",
         "memory": memory,
     }

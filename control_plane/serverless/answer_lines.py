@@ -9,8 +9,11 @@ from typing import Final, Literal
 
 import msgspec
 
+from control_plane.serverless.health import Answer
+from data_plane.core.answer_record import AnswerRecord, answered_as
 from data_plane.frontend.served import Served
-from data_plane.ports import Entropy
+from data_plane.ports import Clock, Entropy
+from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.usage.place import UsagePlace
 from data_plane.usage.record import (
     ACCESS_SCHEMA,
@@ -35,7 +38,7 @@ from data_plane.usage.record import (
 LINE_SCHEMA: Final = "tidegate.usage.answer/1"
 
 WRITER_MINUTES_MAX: Final = 24 * 60
-"""A sandbox that answers so long after its first answer goes on as another writer."""
+"""A sandbox that is asked so long after its first request goes on as another writer."""
 
 _NO_MARK: Final = -1
 
@@ -109,7 +112,7 @@ class AnswerLines:
     """One sandbox's lines: observes answers, as the front end asks for, and says how far it is.
 
     `write` takes a whole line, and writes it at once where Lambda takes logs from. The writer's
-    name is drawn with its first answer, so that copies of a sandbox do not share one.
+    name is drawn with its first request, so that copies of a sandbox do not share one.
     """
 
     def __init__(self, entropy: Entropy, write: Callable[[str], object]) -> None:
@@ -119,15 +122,35 @@ class AnswerLines:
         self._number = 0
         self._opened = self._minute = 0
         self._marked = _NO_MARK
+        self._expected: AnswerRecord | None = None
 
-    def served(self, served: Served) -> None:
-        """Write the line of a request that was answered."""
-        minute = max(self._minute, served.finished_us // US_PER_MINUTE)
+    def expect(self, now_us: int) -> AnswerRecord:
+        """What the answer to the request that arrives now is going to be.
+
+        No other answer ever is: where this one never comes, its number is missing.
+        """
+        minute = max(self._minute, now_us // US_PER_MINUTE)
         if not self._writer or minute - self._opened >= WRITER_MINUTES_MAX:
             self._begin(minute)
         self._minute = minute
         self._number += 1
-        self._write(answer_line(served, self._writer, self._number, minute) + "\n")
+        self._expected = AnswerRecord(self._writer, self._number, minute)
+        return self._expected
+
+    def served(self, served: Served) -> None:
+        """Write the line of a request that was answered."""
+        record = self._expected or self.expect(served.started_us)
+        self._expected = None
+        self._write(answer_line(served, *record) + "\n")
+
+    def before(self, answer: Answer, clock: Clock) -> Answer:
+        """`answer`, which knows what each request's record is going to be."""
+
+        async def answered(request: HttpRequest) -> HttpResponse:
+            with answered_as(self.expect(clock.now_us())):
+                return await answer(request)
+
+        return answered
 
     def due_mark(self) -> Mark | None:
         """The mark that is to be put before the last answer goes; None: there is none."""

@@ -10,7 +10,6 @@ from control_plane.serverless.answer_lines import AnswerLines, Marking
 from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.closing import Closing
 from control_plane.serverless.doors import Doors
-from control_plane.serverless.health import Answer
 from control_plane.serverless.logs import FunctionLog, FunctionLogHandler
 from control_plane.serverless.opening import Opened, open_service
 from control_plane.serverless.settings import VariableError, read_settings
@@ -72,7 +71,7 @@ class Sandbox:
             ship,
             marking.mark if marking is not None else None,
         )
-        answer: Answer = opened.service.front_end.answer
+        answer = self._lines.before(opened.service.front_end.answer, opened.clock)
         if several is not None:
             answer = several.before(answer)
         # What others have copies of may be away.

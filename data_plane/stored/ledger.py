@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from data_plane.core.answer_record import answer_record
 from data_plane.core.message import Stored
 from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Cell, Item, Key, Tally, Value
@@ -110,7 +111,8 @@ def sums_of(calls: Iterable[SentCall]) -> dict[bool, CallSums]:
 def calls_attributes(calls: Sequence[SentCall], messages: int) -> dict[str, Value]:
     """What a segment or slot with so many messages says of the calls in it.
 
-    As little as possible where it is one call of SendMessage, of one unit.
+    As little as possible where it is one call of SendMessage, of one unit. In a function they are
+    of one call, whose record is named.
     """
     sums = sums_of(calls)
     single, batch = sums.get(False, NOTHING_SENT), sums.get(True, NOTHING_SENT)
@@ -122,6 +124,8 @@ def calls_attributes(calls: Sequence[SentCall], messages: int) -> dict[str, Valu
         attributes["p"] = units
     if batch.messages or 0 < sent < messages:
         attributes["rb"] = _SUMS.pack(*batch) + (_SUMS.pack(*single) if single.messages else b"")
+    if calls and (record := answer_record()):
+        attributes["ra"] = record
     return attributes
 
 

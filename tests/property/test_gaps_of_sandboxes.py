@@ -80,7 +80,7 @@ def lived(steps: Sequence[Step]) -> Story:
     minute = START
     for step in steps:
         minute += step.minutes
-        lines.served(msgspec.structs.replace(ANSWERED, finished_us=minute * 60_000_000))
+        lines.served(msgspec.structs.replace(ANSWERED, started_us=minute * 60_000_000))
         marks.fails = step.fails
         try:
             done(marking.mark())

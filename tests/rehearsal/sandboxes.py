@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,11 +16,11 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from moto import mock_aws
-from msgspec.structs import replace
 
 from control_plane.serverless import sandbox as sandbox_module
 from control_plane.serverless.answer_lines import AnswerLines
 from control_plane.serverless.sandbox import Sandbox
+from data_plane.core.answer_record import AnswerRecord
 from data_plane.dynamodb.opening import make_table
 from data_plane.frontend.served import Served
 from tests.conformance.door_events import response_of, url_event
@@ -35,8 +36,15 @@ SENDER = (
     '{"Version":"2012-10-17","Statement":'
     '{"Effect":"Allow","Action":"sqs:SendMessage","Resource":"*"}}'
 )
+DUPLICATE_S = 100
+"""Of the 300 s in which SQS knows duplicates: the rest is for machines that are busy."""
+
+SIZES_BYTES = (1, 300, 70_000)
+OTHERS = ("receive", "receive", "delete", "peek", "forge")
 BEFORE_ITS_LINE, AFTER_ITS_LINE = "before its line", "after its line"
 US_PER_MINUTE = 60_000_000
+
+Entry = dict[str, str]
 
 
 class CutOffError(BaseException):
@@ -49,10 +57,13 @@ class StoryLines(AnswerLines):
     minute: ClassVar[int] = 0
     cut_off: ClassVar[str] = ""
 
+    def expect(self, now_us: int) -> AnswerRecord:  # noqa: ARG002 - the story has its own time
+        return super().expect(self.minute * US_PER_MINUTE)
+
     def served(self, served: Served) -> None:
         if self.cut_off == BEFORE_ITS_LINE:
             raise CutOffError
-        super().served(replace(served, finished_us=self.minute * US_PER_MINUTE))
+        super().served(served)
         if self.cut_off == AFTER_ITS_LINE:
             raise CutOffError
 
@@ -60,13 +71,20 @@ class StoryLines(AnswerLines):
 Answered = Counter[tuple[str, str]]
 """Requests by operation and code of the error."""
 
+Sums = Counter[tuple[str, str, str]]
+"""Of requests, units, messages and bytes: by queue, operation and which of them."""
+
+UNIT_BYTES = 64 * 1024
+
 
 @dataclass
 class Site:
     """A deployment of which one sandbox is up at a time; `streams` are the logs of all of them.
 
     `told` is what clients were told, `untold` what they asked when a sandbox was cut off after its
-    line, which is in `unanswered`.
+    line, which is in `unanswered`. `sends` is what clients know to be stored, as each sandbox that
+    is cut off has done what it was asked for; `without_line` are those that no line tells of.
+    `repeats` is what was stored before.
     """
 
     environ: dict[str, str]
@@ -74,7 +92,9 @@ class Site:
     told: Answered = field(default_factory=Counter)
     untold: Answered = field(default_factory=Counter)
     unanswered: list[str] = field(default_factory=list)
-    messages_sent: int = 0
+    sends: Sums = field(default_factory=Counter)
+    repeats: Sums = field(default_factory=Counter)
+    without_line: int = 0
     _sandbox: Sandbox | None = None
 
     def sandbox(self) -> Sandbox:
@@ -119,8 +139,32 @@ class Site:
             raise
         assert not refused
         self.told[operation, ""] += 1
-        self.messages_sent += operation == "SendMessage"
         return output
+
+    def send(self, call: Callable[..., Any], url: str, entries: list[Entry], *, new: bool) -> None:
+        """Send one message, or a batch of them. Raises LostReplyError; then it is stored, too."""
+        batch = len(entries) > 1
+        operation = "SendMessageBatch" if batch else "SendMessage"
+        params: dict[str, Any] = {"Entries": entries} if batch else dict(entries[0])
+        params.pop("Id", None)
+        size = sum(len(entry["MessageBody"]) for entry in entries)
+        where = url.rpartition("/")[2], operation
+        of_request = {"requests": 1, "units": max(1, -(-size // UNIT_BYTES))}
+        of_messages = {"messages": len(entries), "bytes": size}
+        try:
+            self.call(operation, call, QueueUrl=url, **params)
+        except LostReplyError:
+            if StoryLines.cut_off == BEFORE_ITS_LINE and not new:
+                raise  # Nothing is left of it.
+            self.without_line += StoryLines.cut_off == BEFORE_ITS_LINE
+            self._note(where, of_request | of_messages, new=new)
+            raise
+        self._note(where, of_request | of_messages, new=new)
+
+    def _note(self, where: tuple[str, str], amounts: dict[str, int], *, new: bool) -> None:
+        for name, amount in amounts.items():
+            if new or name in {"requests", "units"}:
+                (self.sends if new else self.repeats)[*where, name] += amount
 
     def deliver(self, lines: list[str]) -> None:
         """Hand lines to the function that stores them, as CloudWatch Logs does."""
@@ -183,6 +227,8 @@ class Clients:
     user: Any
     stranger: Any
     url: str
+    fifo_url: str
+    _sent: list[tuple[float, list[Entry]]] = field(default_factory=list)
 
     def live(self, site: Site, chance: random.Random, calls: int, cut_off: str) -> None:
         """So many calls, of which the last one may be cut off; then the sandbox ends."""
@@ -199,9 +245,13 @@ class Clients:
 
     def _call(self, site: Site, chance: random.Random, handles: list[str]) -> None:
         of = {"QueueUrl": self.url}
-        match chance.choice(("send", "send", "receive", "receive", "delete", "peek", "forge")):
-            case "send":
-                site.call("SendMessage", self.user.send_message, **of, MessageBody="x" * 70_000)
+        match chance.choice(("send", "send", "fifo", "again", *OTHERS)):
+            case "send" | "fifo" as kind:
+                self._send(site, chance, fifo=kind == "fifo")
+            case "again" if lately := self._lately():
+                # Also what nobody was told of: it is a duplicate then.
+                entries = chance.choice(lately)
+                site.send(self._sender(entries), self.fifo_url, entries, new=False)
             case "receive":
                 found = site.call("ReceiveMessage", self.root.receive_message, **of)
                 handles += [one["ReceiptHandle"] for one in found.get("Messages", ())]
@@ -213,6 +263,27 @@ class Clients:
                 site.call("SendMessage", send, refused, **of, MessageBody="mine")
             case _:
                 site.call("ReceiveMessage", self.user.receive_message, "AccessDenied", **of)
+
+    def _send(self, site: Site, chance: random.Random, *, fifo: bool) -> None:
+        entries = [
+            {"Id": str(at), "MessageBody": chance.choice("xyz") * chance.choice(SIZES_BYTES)}
+            for at in range(chance.choice((1, 1, 4)))
+        ]
+        if fifo:
+            names = (f"{chance.getrandbits(64):x}" for _ in entries)
+            ids = [{"MessageGroupId": name, "MessageDeduplicationId": name} for name in names]
+            entries = [{**entry, **its} for entry, its in zip(entries, ids, strict=True)]
+            self._sent.append((time.monotonic(), entries))
+        url = self.fifo_url if fifo else self.url
+        site.send(self._sender(entries), url, entries, new=True)
+
+    def _lately(self) -> list[list[Entry]]:
+        """What was sent to the FIFO queue so lately that the same again is a duplicate."""
+        since = time.monotonic() - DUPLICATE_S
+        return [entries for at, entries in self._sent if at > since]
+
+    def _sender(self, entries: list[Entry]) -> Any:
+        return self.user.send_message_batch if len(entries) > 1 else self.user.send_message
 
 
 def open_clients(site: Site) -> Clients:
@@ -227,9 +298,15 @@ def open_clients(site: Site) -> Clients:
 
     root, user = opened.run(keys())
     owner = site.client(root)
-    url = str(site.call("CreateQueue", owner.create_queue, QueueName="orders")["QueueUrl"])
+    create = owner.create_queue
+    url = str(site.call("CreateQueue", create, QueueName="orders")["QueueUrl"])
+    # In high throughput a batch lies in several partitions.
+    its = {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
+    its["FifoThroughputLimit"] = "perMessageGroupId"
+    made = site.call("CreateQueue", create, QueueName="mail.fifo", Attributes=its)
     site.drop()
-    return Clients(owner, site.client(user), site.client(user, "not the secret"), url)
+    stranger = site.client(user, "not the secret")
+    return Clients(owner, site.client(user), stranger, url, str(made["QueueUrl"]))
 
 
 def answers_in(lines: list[str]) -> list[dict[str, Any]]:

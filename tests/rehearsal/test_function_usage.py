@@ -22,6 +22,7 @@ from tests.rehearsal.sandboxes import (
     Answered,
     Site,
     StoryLines,
+    Sums,
     answers_in,
     deployed,
     open_clients,
@@ -34,6 +35,9 @@ SEED = 8
 CUTS = ("", "", "", BEFORE_ITS_LINE, AFTER_ITS_LINE, AFTER_ITS_LINE)
 """How sandboxes end: idle, or within their last call."""
 LOSSES = ("nothing", "some", "the end", "the end", "everything")
+
+SENDS = ("SendMessage", "SendMessageBatch")
+COUNTED = ("requests", "units", "messages", "bytes")
 
 Identity = tuple[str, int]
 
@@ -107,15 +111,71 @@ def check_gaps(
     return len(numbered), len(at_ends)
 
 
-def billed(out: Path) -> tuple[Answered, int]:
-    """Requests of the run's hourly usage, and messages sent."""
+def bill(place: Path, out: Path, **options: object) -> dict[str, Any]:
+    """What the pointer says to the last run."""
+    period = time.strftime("%Y-%m", time.gmtime(60 * StoryLines.minute))
+    ran = run("bill", usage=place, out=out, period=period, **options)
+    assert ran.returncode == 0, ran.stderr
+    said: dict[str, Any] = json.loads(max((out / "runs").rglob("*.json")).read_bytes())
+    return said
+
+
+def billed(out: Path, run: str) -> tuple[Answered, Sums]:
+    """Requests of a run's hourly usage, and what was sent."""
     requests: Answered = Counter()
-    sent = 0
-    for path in (out / "usage_hourly").rglob("*.parquet"):
+    sends: Sums = Counter()
+    for path in (out / "usage_hourly").rglob(f"run={run}/**/*.parquet"):
         for row in parquet.read_table(path, partitioning=None).to_pylist():
             requests[row["operation"], row["code"]] += row["requests"]
-            sent += row["messages"] if row["operation"] == "SendMessage" else 0
-    return requests, sent
+            if row["operation"] in SENDS and not row["code"]:
+                for name in COUNTED:
+                    sends[row["queue"], row["operation"], name] += row[name]
+    return requests, +sends
+
+
+def is_stored(line: dict[str, Any]) -> bool:
+    """Whether a line is of a send that stored something."""
+    return line["operation"] in SENDS and line["messages"] > 0
+
+
+def of_repeats(lines: list[dict[str, Any]]) -> Sums:
+    """What these lines say of sends that stored nothing."""
+    sums: Sums = Counter()
+    for line in lines:
+        if line["operation"] in SENDS and not line["code"] and not line["messages"]:
+            sums[line["queue"], line["operation"], "requests"] += 1
+            sums[line["queue"], line["operation"], "units"] += line["units"]
+    return sums
+
+
+def check_derived(site: Site, place: Path, exports: Path, lost: list[dict[str, Any]]) -> int:
+    """With exports sends are those of the clients' books; how many were derived.
+
+    Reads, and sends that stored nothing, are short by what is told.
+    """
+    out = place.parent / "derived"
+    lines = [line for stream in site.streams for line in answers_in(stream)]
+    came = Counter(identity(line) for line in lines) - Counter(identity(line) for line in lost)
+    said = bill(place, out, exports=exports)
+    left = [line for line in lost if not is_stored(line)]
+    check_gaps(said["gaps"], left, answers_in(site.unanswered))
+    _, sends = billed(out, said["run"])
+    assert sends == site.sends + of_repeats([line for line in lines if came[identity(line)]])
+    # Those that were cut off before their lines have none that could be lost.
+    derived = len([line for line in lost if is_stored(line)]) + site.without_line
+    assert said["derived_sends"] == derived
+    assert said["exports_told"] == []
+    # Lines that come late, after all, add nothing to sends; again, nothing is written.
+    site.deliver([json.dumps(line) for line in lost])
+    site.fetch(place.parent)
+    late = bill(place, out, exports=exports)
+    assert not [gap for gap in late["gaps"] if gap["last"]]
+    requests, sends = billed(out, late["run"])
+    assert sends == site.sends + site.repeats
+    assert late["derived_sends"] == site.without_line
+    assert requests.total() == len(lines) + site.without_line
+    assert bill(place, out, exports=exports) == late
+    return derived
 
 
 def check_access(report: dict[str, Any], known: Answered) -> None:
@@ -134,8 +194,24 @@ def check_access(report: dict[str, Any], known: Answered) -> None:
     }
 
 
+def check_audit(place: Path, exports: Path, known: Answered, by_number: int) -> None:
+    """The audit names what is missing, and nothing else is wrong."""
+    out = place.parent / "audits"
+    run("audit", usage=place, exports=exports, out=out)
+    (path,) = out.rglob("report.json")
+    report = json.loads(path.read_bytes())
+    check_access(report, known)
+    told: Counter[str] = Counter()
+    for its in report["findings"]:
+        told[its["kind"]] += its["count"]
+    assert told["usage_gap"] == told["access_gap"] == by_number
+    assert told["sandbox_ends"] == len(list((place / "writers").rglob("*.json")))
+    errors = {its["kind"] for its in report["findings"] if its["severity"] == "error"}
+    assert errors == {"usage_gap", "access_gap"}
+
+
 @pytest.mark.xdist_group("spark")
-def test_usage_of_functions_is_short_by_the_gaps_that_are_told(
+def test_sends_of_functions_are_billed_and_reads_are_short_by_the_gaps_that_are_told(
     tmp_path: Path, record_property: Any
 ) -> None:
     if not SPARK.exists():
@@ -150,32 +226,20 @@ def test_usage_of_functions_is_short_by_the_gaps_that_are_told(
         lost = deliver(site, chance)
         site.fetch(tmp_path)
         Table(boto3.client("dynamodb", region_name=REGION), TABLE).export(exports)
-    lines = [line for stream in site.streams for line in answers_in(stream)]
-    # Each answer that a client got is a line, and so is what was done before a sandbox was cut off.
-    assert answered(lines) == site.told + site.untold
-    known = site.told + site.untold - answered(lost)
+        lines = [line for stream in site.streams for line in answers_in(stream)]
+        # Each answer that a client got is a line; so is what was done before a sandbox's end.
+        assert answered(lines) == site.told + site.untold
+        known = site.told + site.untold - answered(lost)
 
-    period = time.strftime("%Y-%m", time.gmtime(60 * StoryLines.minute))
-    ran = run("bill", usage=place, out=tmp_path / "bills", period=period)
-    assert ran.returncode == 0, ran.stderr
-    (pointer,) = (tmp_path / "bills/runs").rglob("*.json")
-    said = json.loads(pointer.read_bytes())
-    by_number, at_ends = check_gaps(said["gaps"], lost, answers_in(site.unanswered))
-    assert min(by_number, at_ends) > 0
-    requests, sent = billed(tmp_path / "bills")
-    assert requests == known
-    lost_sends = sum(line["messages"] for line in lost if line["operation"] == "SendMessage")
-    assert site.messages_sent + site.untold["SendMessage", ""] - lost_sends == sent
+        said = bill(place, tmp_path / "bills")
+        by_number, at_ends = check_gaps(said["gaps"], lost, answers_in(site.unanswered))
+        assert min(by_number, at_ends) > 0
+        requests, _ = billed(tmp_path / "bills", said["run"])
+        assert requests == known
+        assert said["not_derived"]
 
-    ran = run("audit", usage=place, exports=exports, out=tmp_path / "audits")
-    (path,) = (tmp_path / "audits").rglob("report.json")
-    report = json.loads(path.read_bytes())
-    check_access(report, known)
-    told: Counter[str] = Counter()
-    for its in report["findings"]:
-        told[its["kind"]] += its["count"]
-    assert told["usage_gap"] == told["access_gap"] == by_number
-    assert told["sandbox_ends"] == len(list((place / "writers").rglob("*.json")))
-    errors = {its["kind"] for its in report["findings"] if its["severity"] == "error"}
-    assert errors == {"usage_gap", "access_gap"}
-    record_property("says", f"{len(lost)} of {len(lines)} answers were lost, {at_ends} at ends")
+        check_audit(place, exports, known, by_number)
+        derived = check_derived(site, place, exports, lost)
+    assert derived > site.without_line > 0
+    says = f"{len(lost)} of {len(lines)} answers were lost, {at_ends} at ends; {derived} derived"
+    record_property("says", says)

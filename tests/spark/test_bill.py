@@ -214,7 +214,8 @@ def test_ends_of_sandboxes_are_said_in_one_line(session: SparkSession, tmp_path:
     put_mark(place, "e" * 16, day="2026-10-04", records=9, **its)
     summary = bill(session, place, out)
     assert summary.findings == [
-        "ends: 2 sandboxes of functions, of each the last minute in part maybe"
+        "ends: 2 sandboxes of functions, of each the last minute in part maybe",
+        "no exports: what functions sent in gaps is not looked for where it is stored",
     ]
     page = (out / f"statements/{TENANT}/{PERIOD}.html").read_text()
     assert "Of 2 sandboxes of functions, what they answered last" in page

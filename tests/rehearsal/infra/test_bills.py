@@ -72,15 +72,18 @@ def test_the_job_is_told_what_it_takes() -> None:
 
 def test_months_are_billed_every_hour_until_they_are_closed() -> None:
     when = {trigger["Schedule"]: trigger["Actions"][0]["Arguments"] for trigger in triggers()}
+    place = when["cron(40 2 5 * ? *)"]["--exports"]
+    exports = {"--exports": place}
     assert when == {
         "cron(15 * * * ? *)": {"--period": "current"},
-        "cron(40 2 1-4 * ? *)": {"--period": "previous"},
-        "cron(40 2 5 * ? *)": {"--period": "previous", "--close": "yes"},
+        "cron(40 2 1-4 * ? *)": {"--period": "previous", **exports},
+        "cron(40 2 5 * ? *)": {"--period": "previous", "--close": "yes", **exports},
     }
+    assert text(place).endswith('/exports"]]}')
     assert job()["ExecutionProperty"]["MaxConcurrentRuns"] > 1
 
 
-def test_the_job_reads_usage_and_writes_bills_alone() -> None:
+def test_the_job_reads_usage_and_exports_and_writes_bills_alone() -> None:
     rights = {
         statement["Sid"]: (set(listed(statement["Action"])), text(statement["Resource"]))
         for name, statement in statements(analytics())
@@ -90,7 +93,8 @@ def test_the_job_reads_usage_and_writes_bills_alone() -> None:
     assert "/usage/*" in rights["Usage"][1]
     assert rights["Bills"][0] == {"s3:DeleteObject", "s3:GetObject", "s3:PutObject"}
     assert "/bills/*" in rights["Bills"][1]
-    assert set(rights) == {"Usage", "Bills", "Names", "Code", "Logs"}
+    assert "/exports/*" in rights["Exports"][1]
+    assert set(rights) == {"Usage", "Exports", "Bills", "Names", "Code", "Logs"}
     assert "*" not in rights["Code"][1]
 
 

@@ -24,6 +24,7 @@ def test_options_become_arguments_of_the_job(tmp_path: Path) -> None:
         "--account=111122223333",
         "--accounts=",
         "--prices=",
+        "--exports=",
         "--close=yes",
         "--memory=3g",
     ]

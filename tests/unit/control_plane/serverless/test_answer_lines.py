@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from control_plane.serverless.answer_lines import WRITER_MINUTES_MAX, AnswerLines, Marking
+from data_plane.core.answer_record import AnswerRecord, answer_record
 from data_plane.memory.blobs import MemoryBlobs
 from data_plane.ports import CellUnavailableError
 from data_plane.usage.place import UsagePlace
@@ -27,7 +28,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "usage.md"
 
 
 def at(minute: int) -> Any:
-    return msgspec.structs.replace(ANSWERED, finished_us=minute * 60_000_000)
+    return msgspec.structs.replace(ANSWERED, started_us=minute * 60_000_000)
 
 
 def test_a_line_says_what_was_served_and_to_whom_and_nothing_of_what_was_sent() -> None:
@@ -201,3 +202,36 @@ def test_a_sandbox_goes_on_as_another_writer_after_a_day() -> None:
     assert numbers == [(mark.writer, number) for mark in (first, second) for number in (1, 2)]
     assert (first.complete_to, first.records) == (MINUTE + WRITER_MINUTES_MAX - 1, 2)
     assert (second.opened, second.records) == (MINUTE + WRITER_MINUTES_MAX, 2)
+
+
+def asked(lines: AnswerLines, clock: HandClock, answer: Any) -> bytes:
+    """What is known of the record while the request is answered."""
+    known: list[bytes] = []
+
+    async def answered(_: Any) -> Any:
+        known.append(answer_record())
+        if answer is not None:
+            lines.served(answer)
+
+    asyncio.run(lines.before(answered, clock)(None))  # type: ignore[arg-type]
+    return known[0]
+
+
+def test_a_request_knows_its_record_before_it_is_answered() -> None:
+    written: list[str] = []
+    lines, clock = AnswerLines(SeededEntropy(), written.append), HandClock()
+    clock.time_us = MINUTE * 60_000_000
+    first = asked(lines, clock, ANSWERED)
+    # Of the second nobody hears any more: its number is no other's.
+    second = asked(lines, clock, None)
+    clock.advance(120)
+    third = asked(lines, clock, at(0))
+    told = [json.loads(line) for line in written]
+    known = [AnswerRecord(its["writer"], its["number"], its["minute"]).packed() for its in told]
+    assert known == [first, third]
+    assert [(its["number"], its["minute"]) for its in told] == [(1, MINUTE), (3, MINUTE + 2)]
+    assert second == AnswerRecord(told[0]["writer"], 2, MINUTE).packed()
+    assert answer_record() == b""
+    mark = lines.due_mark()
+    assert mark is not None
+    assert (mark.records, mark.complete_to) == (3, MINUTE + 2)

@@ -4,6 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data_plane.core.answer_record import AnswerRecord, answered_as
 from data_plane.core.message import Outgoing
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Item
@@ -141,3 +142,19 @@ def test_cells_that_take_proposed_stamps_have_none() -> None:
     bench.run(bench.send("x" * 70_000, bag=bench.front_end()))
     assert rows(bench) == []
     assert counted(bench) == [(None, 2)]
+
+
+def test_what_is_stored_for_a_request_says_which_record_its_answer_becomes() -> None:
+    bench, fifo = Bench(), FifoBench()
+    record = AnswerRecord("00112233445566aa", 7, 29_900_000)
+    messages = [Outgoing(body="m", size=1, delay_s=delay_s) for delay_s in (0, 5)]
+    bench.run(bench.send("of nobody"))
+    with answered_as(record):
+        bench.run(bench.bag.send(QUEUE, "1", messages, batch=True))
+        fifo.run(fifo.send("g:a", "g:b"))
+        # What was moved here nobody sent.
+        assert "ra" not in calls_attributes([], 1)
+    fifo.run(fifo.send("g:c"))
+    packed = bytes.fromhex("00112233445566aa 00000007 01c83ce0")
+    assert [item.attributes.get("ra") for item in segments(bench)] == [None, packed, packed]
+    assert [item.attributes.get("ra") for item in segments(fifo)] == [packed, None]
