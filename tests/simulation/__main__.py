@@ -26,6 +26,7 @@ from tests.simulation.planted.replication_bugs import (
     replication_seeds_to_find,
 )
 from tests.simulation.redrive import universe as redrive
+from tests.simulation.replicated import directed
 from tests.simulation.replicated import universe as replicated
 from tests.simulation.universe import Outcome, run
 
@@ -42,6 +43,14 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "guarantees-fifo": partial(guarantees.run, fifo=True),
     "replicated": replicated.run,
     "replicated-fifo": partial(replicated.run, fifo=True),
+    **{
+        f"replicated {how}": partial(replicated.run, directed=how)
+        for how in directed.STANDARD_KINDS
+    },
+    **{
+        f"replicated-fifo {how}": partial(replicated.run, fifo=True, directed=how)
+        for how in directed.FIFO_KINDS
+    },
 }
 REPLICATION_BUGS: Mapping[str, Sequence[ReplicationBug]] = {
     "replicated": FANOUT_BUGS,
@@ -109,9 +118,9 @@ def _print_seeds_to_find(kind: str | None, seeds_max: int) -> int:
 def _print_replication_bugs(bugs: Sequence[ReplicationBug], seeds_max: int) -> int:
     missed = 0
     for bug in bugs:
-        first = bug.first or 0
+        first = bug.first
         found = replication_seeds_to_find(bug, seeds_max, first)
-        missed += found is None and bug.first is not None
+        missed += found is None
         seeds = first + found[0] if found else "missed"
         invariant = found[1].invariant if found else ""
         print(f"| {bug.name} | {invariant} | {seeds} |", flush=True)

@@ -1,16 +1,13 @@
 """Planted bugs of replicated cells; see bugs.py. They show in universes of such cells."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec import structs
 
-from control_plane.cluster import acting, internal
-from control_plane.cluster.actions import Complete
-from control_plane.cluster.cluster import Cluster
+from control_plane.cluster import acting, copies, internal
 from control_plane.places import changes
-from control_plane.places.takeover import WaitingCell
 from data_plane.ports import (
     ALWAYS,
     Absent,
@@ -28,7 +25,7 @@ from data_plane.ports import (
     Written,
     no_tallies,
 )
-from data_plane.replication import chain, copying, fanout, replaying
+from data_plane.replication import chain, copying, fanout, replaying, unneeded
 from data_plane.replication.chain import EPOCH, Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.giving import IsNeeded
@@ -38,13 +35,14 @@ from data_plane.replication.reconciling import Lacking
 from data_plane.replication.unneeded import Unneeded
 from tests.simulation.oracle import Violation
 from tests.simulation.planted import PlantedBug, planted
-from tests.simulation.replicated import managing
+from tests.simulation.replicated import managing, plan
+from tests.simulation.replicated.directed import LATE_COPIES, MISSED, TWO_HEADS
 from tests.simulation.replicated.plan import OPTIONS
 from tests.simulation.replicated.promised import ACKNOWLEDGED, SHOWN
+from tests.simulation.replicated.records import STAYS_AWAY
 from tests.simulation.replicated.universe import run
 
 _update = Fanout.update
-_complete = acting._complete
 _hand_down = chain._hand_down
 _without = changes.without
 
@@ -53,14 +51,15 @@ _without = changes.without
 class ReplicationBug:
     """As PlantedBug, in universes of `fifo` queues or others.
 
-    The search begins at `first`; None for one that is too rare for a bounded search.
+    The search begins at `first`, among universes that are `directed` towards it.
     """
 
     name: str
     invariants: frozenset[str]
     patches: tuple[tuple[Any, str, Any], ...]
-    first: int | None
+    first: int
     fifo: bool = True
+    directed: str = ""
 
 
 def replication_seeds_to_find(
@@ -69,7 +68,7 @@ def replication_seeds_to_find(
     """How many seeds from `first` on it takes until one shows it, and how."""
     with planted(PlantedBug(bug.name, bug.invariants, bug.patches)):
         for seed in range(first, first + seeds_max):
-            for violation in run(seed, fifo=bug.fifo).violations:
+            for violation in run(seed, fifo=bug.fifo, directed=bug.directed).violations:
                 if violation.invariant in bug.invariants:
                     return seed + 1 - first, violation
     return None
@@ -151,16 +150,6 @@ def _behind_the_others(
 
 
 _NO_GRACE: Final = structs.replace(OPTIONS, grace_us=0)
-
-
-async def _complete_at_any_epoch(
-    cluster: Cluster, action: Complete, after: Mapping[str, Any], until_us: int
-) -> acting.Result:
-    at = (await cluster.places.read(action.group)).placement
-    if all(member.cell != action.cell for member in at.members):
-        return await _complete(cluster, action, after, until_us)
-    present = Complete(action.group, at.epoch, action.cell)
-    return await _complete(cluster, present, after, until_us)
 
 
 async def _compare_nothing(*_call: object) -> tuple[None, int]:
@@ -247,9 +236,9 @@ async def _share_nothing(self: Fanout, key: Key) -> Attributes | None:
     return await self.get(key)
 
 
-def _one_for_all(_self: WaitingCell) -> str:
-    return ""
-
+_LONG_US: Final = 3600 * 1_000_000
+_COPY_LATE: Final = (*plan._PLACES, (copies, {"COPY_US_MAX": _LONG_US}))
+_COLLECT_EARLY: Final = (*_COPY_LATE, (unneeded, {"FULL_US_MIN": 0}))
 
 DELIVERED = frozenset({"acknowledged is delivered", ACKNOWLEDGED})
 DELETED = frozenset({"deletes last", "deletes are kept"})
@@ -292,7 +281,8 @@ CHAIN_BUGS: Final = (
         "any epoch will do",
         FIFO_ANY,
         ((chain, "_not_later", _any_epoch), (chain, "_check_epoch", _never_stale)),
-        None,
+        2,
+        directed=TWO_HEADS,
     ),
     ReplicationBug(
         "acknowledged before the last member has it",
@@ -301,12 +291,6 @@ CHAIN_BUGS: Final = (
         3,
     ),
     ReplicationBug("no grace for who joins", FIFO_ANY, ((managing, "OPTIONS", _NO_GRACE),), 56),
-    ReplicationBug(
-        "a copy goes on at another epoch",
-        FIFO_ANY,
-        ((acting, "_complete", _complete_at_any_epoch),),
-        None,
-    ),
     ReplicationBug(
         "who comes back has its old incarnation",
         FIFO_ANY,
@@ -329,7 +313,8 @@ CHAIN_BUGS: Final = (
         "a write counts that a member missed",
         FIFO_ANY,
         ((chain, "check_joined", _nobody_joined),),
-        None,
+        0,
+        directed=MISSED,
     ),
 )
 
@@ -381,10 +366,19 @@ FANOUT_BUGS: Final = (
     ),
     ReplicationBug(
         "collected while a member joins",
-        DELETED | DELIVERED,
-        ((Unneeded, "expire", _expire_at_once),),
-        None,
+        frozenset({STAYS_AWAY, "deletes last"}),
+        ((Unneeded, "expire", _expire_at_once), (plan, "_PLACES", _COPY_LATE)),
+        18,
         fifo=False,
+        directed=LATE_COPIES,
+    ),
+    ReplicationBug(
+        "collected as soon as all are full",
+        frozenset({STAYS_AWAY, "deletes last"}),
+        ((plan, "_PLACES", _COLLECT_EARLY),),
+        2,
+        fifo=False,
+        directed=LATE_COPIES,
     ),
     ReplicationBug(
         "an earlier attempt counts where one member has it",
@@ -401,18 +395,12 @@ FANOUT_BUGS: Final = (
         fifo=False,
     ),
     ReplicationBug(
-        "what another member granted is remembered",
-        DELIVERED,
-        ((WaitingCell, "decider", _one_for_all),),
-        None,
-        fifo=False,
-    ),
-    ReplicationBug(
         "copies go over what is newer",
         DELETED,
-        ((copying, "copy_item", _overwrite),),
-        None,
+        ((copying, "copy_item", _overwrite), (plan, "_PLACES", _COPY_LATE)),
+        1,
         fifo=False,
+        directed=LATE_COPIES,
     ),
     ReplicationBug(
         "no grace for who joins",

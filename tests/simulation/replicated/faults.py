@@ -246,6 +246,7 @@ async def settle(world: ReplicatedWorld) -> None:
         # Everybody has long looked at the map.
         await scheduler.pause(2 * MAP_AGE_US_MAX)
         await _until_whole(world)  # again: a manager that erred may have dropped a member since
+        world.records.look_at_what_came_back()
         _lose(world)
         await _until_whole(world)
         await scheduler.pause(2 * MAP_AGE_US_MAX)
@@ -254,6 +255,7 @@ async def settle(world: ReplicatedWorld) -> None:
     await scheduler.pause(SECOND_US)
     if not world.is_whole():
         world.history.broken.append(f"groups do not stay whole: {world.records.present}")
+    world.records.look_at_what_came_back()
     world.quiet_since_us = scheduler.now_us
     await scheduler.pause(2 * MAP_AGE_US_MAX)
 

@@ -86,7 +86,10 @@ class Replication:
     and tell what they see; `beside`: managers do so, too. `stalls` is the chance that, when a
     member joins, a front end stands still in the midst of its next write until that serves. `looks`
     is the chance that a front end reads the map anew just when a write of it returns, which the
-    others are still to be told; it tells them every `ships_every_us`.
+    others are still to be told; it tells them every `ships_every_us`. In directed universes alone
+    (directed.py): `misses` is the chance that a front end stands still half way with a write that
+    misses who joins, `delays` that anybody does between the read of a copy and its write, for a
+    time within `delays_us`, where the item is in a partition of the kind `delays_of`.
     """
 
     groups: int
@@ -105,6 +108,10 @@ class Replication:
     stalls: float
     looks: float = 0.0
     ships_every_us: int = SECOND_US
+    misses: float = 0.0
+    delays: float = 0.0
+    delays_us: tuple[int, int] = (0, 1)
+    delays_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

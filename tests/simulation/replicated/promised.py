@@ -16,12 +16,13 @@ from data_plane.ports import (
     Append,
     Appended,
     Attributes,
+    Item,
     Key,
     Tallies,
     Written,
     no_tallies,
 )
-from data_plane.replication import chain
+from data_plane.replication import chain, copying, giving
 from data_plane.replication.chain import REVISION, Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.member_cell import MemberCell
@@ -46,13 +47,17 @@ class Promised:
     """The highest revisions that answers rested on, by key; 0 for items that have none.
 
     `stalls`: for how long a process stands still the next time it is half way down a chain.
-    `look_again` lets a front end read the map, or not.
+    `look_again` lets a front end read the map, or not. For how long does a process stand still,
+    half way with a write by this map (`misses`), or between the read of a copy and its write
+    (`delays`)?
     """
 
     def __init__(self) -> None:
         self.records: Records
         self.stalls: dict[str, int] = {}
         self.look_again: Callable[[Fanout], None]
+        self.misses: Callable[[Placement], int] = lambda _at: 0
+        self.delays: Callable[[Key], int] = lambda _key: 0
         self._revisions: dict[Key, int] = {}
         self._expire_s: dict[Key, int] = {}
         self._removed_us: dict[Key, int] = {}
@@ -98,14 +103,22 @@ class Promised:
     def _was_removed(self, key: Key, since_us: int) -> bool:
         return self._removed_us.get(key, since_us - 1) >= since_us
 
-    async def stand_still(self, before: MemberCell) -> None:
+    async def stand_still(self, at: Placement, before: MemberCell) -> None:
         """The front end freezes. When it goes on, it learns much before this write does."""
         way = before.plain
         assert isinstance(way, FaultyCell)
-        held_us = self.stalls.pop(way._process.name, 0)
+        held_us = self.stalls.pop(way._process.name, 0) or self.misses(at)
         if held_us:
             way._process.frozen_until_us = way._scheduler.now_us + held_us
             await way._scheduler.pause(held_us + LATE_US)
+
+    async def be_late(self, target: MemberCell, key: Key) -> None:
+        """Whoever copies freezes, with what it has read."""
+        held_us, way = self.delays(key), target.plain
+        if held_us:
+            assert isinstance(way, FaultyCell)
+            way._process.frozen_until_us = way._scheduler.now_us + held_us
+            await way._scheduler.pause(held_us)
 
     def _check(self, why: str, key: Key, at: tuple[str, int], wanted: int) -> None:
         if self._may_be_gone(key):
@@ -135,6 +148,8 @@ def watched() -> Iterator[Promised]:
     patches: list[tuple[Any, str, Any]] = [
         (chain, "_hand_down", _noting_what_is_handed_down(chain._hand_down, promised)),
         (Chain, "_share", _noting_what_is_shown(Chain._share, promised)),
+        (copying, "copy_item", _copying_late(copying.copy_item, promised)),
+        (giving, "copy_item", _copying_late(copying.copy_item, promised)),
         (Fanout, "append", _noting_appends(Fanout.append, promised)),
         (Fanout, "_tell", _looking_first(Fanout._tell, promised)),
         *(
@@ -167,7 +182,7 @@ def _noting_what_is_handed_down(
         tallies: Tallies = no_tallies,
     ) -> int:
         for other in others[:1]:
-            await promised.stand_still(other)
+            await promised.stand_still(at, other)
         time_ms = await hand_down(at, others, key, image, tallies)
         _HANDED_DOWN.set(image)
         return time_ms
@@ -218,6 +233,14 @@ def _noting_appends(append: Callable[..., Awaitable[Appended]], promised: Promis
         return appended
 
     return noting
+
+
+def _copying_late(copy: Callable[..., Awaitable[None]], promised: Promised) -> Any:
+    async def late(target: MemberCell, item: Item) -> None:
+        await promised.be_late(target, item.key)
+        await copy(target, item)
+
+    return late
 
 
 def _looking_first(tell: Callable[..., None], promised: Promised) -> Any:

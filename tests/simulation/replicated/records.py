@@ -9,6 +9,7 @@ from control_plane.places.items import PLACEMENTS, decode_placement
 from data_plane.ports import Attributes, Key
 from data_plane.replication.chain import EPOCH, REVISION
 from data_plane.replication.placement import INCARNATION_MARK, Placement
+from data_plane.stored.keys import block_of
 from data_plane.stored.segment import number, open_segment
 from tests.simulation.faulty_cell import Store, Stored
 from tests.simulation.replicated.promised import Promised
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 SEGMENTS: Final = "B|"
 STATES: Final = "S|"
 DEFINITIONS: Final = "Q|"
+
+STAYS_AWAY: Final = "what is collected stays away"
 
 Replica = tuple[str, int]
 """A cell and an incarnation in it."""
@@ -53,6 +56,8 @@ class Records:
         self.broken: list[tuple[str, str]] = []
         self._last: dict[tuple[Key, Replica], Attributes] = {}
         self._removed_us: dict[Key, int] = {}
+        self._there: set[tuple[Key, Replica]] = set()
+        self._came_back: set[tuple[Key, Replica]] = set()
         self._world = world
         self._promised = promised
         promised.records = self
@@ -64,7 +69,9 @@ class Records:
         def noted(keys: Sequence[Key]) -> None:
             expire(keys)
             for key in keys:
-                known = Key(key.partition.partition(INCARNATION_MARK)[0], key.sort)
+                base, _, incarnation = key.partition.partition(INCARNATION_MARK)
+                known = Key(base, key.sort)
+                self._there.discard((known, (store.name, int(incarnation or 0))))
                 self._removed_us.setdefault(known, self._world.scheduler.now_us)
                 self._promised.removed(known)
 
@@ -179,6 +186,9 @@ class Records:
             return
         known, at = Key(base, key.sort), (store.name, int(incarnation or 0))
         now_us = self._world.scheduler.now_us
+        if not self._world.is_fifo and base.startswith(SEGMENTS) and image.get("k") == "s":
+            self._note_return(known, at, image)
+        self._there.add((known, at))
         if self._world.is_fifo:
             self._check_order(known, at, image)
         elif base.startswith(SEGMENTS) and image.get("k") == "s" and known not in self.writes:
@@ -198,6 +208,31 @@ class Records:
                     now_us, stamp_us, front_end, message.id, message.body, again=False, dead=dead
                 )
             )
+
+    def _note_return(self, key: Key, at: Replica, segment: Attributes) -> None:
+        """A member takes, again or late, what was removed: it has to know that it is deleted."""
+        if (key, at) in self._there or key not in self._removed_us:
+            return
+        if any((block_of(key.sort), index) not in self.deletes for index in indexes_of(segment)):
+            return
+        first = self.first(self.group_of(key.partition), self._world.scheduler.now_us)
+        # What the member that decides holds for undeleted is copied as such.
+        if (key, first) not in self._there or self._knows_deleted(key, first):
+            self._came_back.add((key, at))
+
+    def look_at_what_came_back(self) -> None:
+        """No full member has what was deleted and collected, and takes it for new."""
+        for key, at in self._came_back & self._there:
+            members = self.present[self.group_of(key.partition)].members
+            is_full = at in [(one.cell, one.incarnation) for one in members if one.full]
+            if is_full and not self._knows_deleted(key, at):
+                self.broken.append((STAYS_AWAY, f"{key} came back to {at}, and is not deleted"))
+
+    def _knows_deleted(self, key: Key, at: Replica) -> bool:
+        """Whether the state that a member has of a segment's block says so of all its messages."""
+        state = Key(STATES + key.partition.removeprefix(SEGMENTS), block_of(key.sort))
+        known = self._last.get((state, at)) if (state, at) in self._there else None
+        return deleted_in(known).issuperset(indexes_of(self._last[key, at]))
 
     def _note_state(self, key: Key, at: Replica, image: Attributes) -> None:
         for name, value in image.items():
@@ -237,6 +272,12 @@ class Records:
             self.broken.append(
                 ("revisions never rise along the chain", f"{key} is two items of {rank}")
             )
+
+
+def indexes_of(segment: Attributes) -> range:
+    """The messages of a segment, by their places in the block."""
+    first = number(segment, "i")
+    return range(first, first + number(segment, "n"))
 
 
 def deleted_in(item: Attributes | None) -> frozenset[object]:

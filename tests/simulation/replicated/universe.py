@@ -5,6 +5,7 @@ from tests.simulation.fifo import clients as fifo_clients
 from tests.simulation.fifo.plan import HASTE
 from tests.simulation.oracle import Violation
 from tests.simulation.replicated import fifo_oracle, oracle
+from tests.simulation.replicated.directed import direct, direct_fifo
 from tests.simulation.replicated.faults import settle, strike
 from tests.simulation.replicated.plan import (
     ReplicatedFifoPlan,
@@ -24,16 +25,16 @@ DRAIN_US = JUMP_US_MAX // HASTE + 70_000_000
 """By then every lease of the main phase has ended, also those of clocks that were ahead."""
 
 
-def run(seed: int, *, fifo: bool = False) -> Outcome:
-    """Let the universe of a seed be, and judge it."""
+def run(seed: int, *, fifo: bool = False, directed: str = "") -> Outcome:
+    """Let the universe of a seed be, and judge it; `directed`: towards something (directed.py)."""
     with hasty_places(), watched() as promised:
 
         def make(plan: ReplicatedPlan | ReplicatedFifoPlan) -> ReplicatedWorld:
             return ReplicatedWorld(plan, promised)
 
         if fifo:
-            return live(make_fifo_plan(seed), _story, _judge, make)
-        return live(make_plan(seed), _story, _judge, make)
+            return live(direct_fifo(make_fifo_plan(seed), directed), _story, _judge, make)
+        return live(direct(make_plan(seed), directed), _story, _judge, make)
 
 
 def _judge(plan: ReplicatedPlan | ReplicatedFifoPlan, world: ReplicatedWorld) -> list[Violation]:

@@ -21,7 +21,7 @@ from control_plane.places.items import (
 )
 from control_plane.places.stored import PlaceMap, Places
 from data_plane.frontend.served import Served as FrontEndsServed
-from data_plane.ports import Cell, CellUnavailableError
+from data_plane.ports import Cell, CellUnavailableError, Key
 from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.placement import Member, Placement
@@ -87,6 +87,8 @@ class ReplicatedWorld(World):
         self.maps: dict[int, tuple[CachedMap, Slot]] = {}
         self.looks = Random(f"{plan.name}/looks")
         promised.look_again = self._look_again
+        self.chance_directed = Random(f"{plan.name}/directed")
+        promised.misses, promised.delays = self._miss, self._delay
         super().__init__(plan)
         self.managers = [Manager(self, number) for number in range(plan.replication.managers)]
 
@@ -204,6 +206,26 @@ class ReplicatedWorld(World):
         if self.has_strikes and self.chance.random() < self.replication.stalls:
             name = self.chance.choice(self.slots).process.name
             self.promised.stalls[name] = self.chance.randrange(GRACE_US, 3 * GRACE_US)
+
+    def _miss(self, at: Placement) -> int:
+        """Half way with a write by this map, while somebody joins of whom the map does not know."""
+        if not self.replication.misses or not self.has_strikes:
+            return 0
+        present = self.records.present[at.group].members if at.group in self.records.present else ()
+        if all(at.has(member) for member in present):
+            return 0
+        if self.chance_directed.random() >= self.replication.misses:
+            return 0
+        return self.chance_directed.randrange(GRACE_US, 3 * GRACE_US)
+
+    def _delay(self, key: Key) -> int:
+        """Between the read of a copy and its write: until that may have changed, or be gone."""
+        plan = self.replication
+        if not (self.has_strikes and plan.delays and key.partition.startswith(plan.delays_of)):
+            return 0
+        if self.chance_directed.random() >= plan.delays:
+            return 0
+        return self.chance_directed.randrange(*plan.delays_us)
 
     # The state of the groups
 
