@@ -8,10 +8,11 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from glue_jobs.arguments import Argument, JobError, read
-from glue_jobs.places import Place, place_of
-from glue_jobs.verifier import DIGESTS, NO_DIGEST, Digest, Listed, chain_of
+from glue_jobs.places import Place, S3Place, place_of
+from glue_jobs.verifier import DIGESTS, NO_DIGEST, Digest, Folder, Listed, Tree, chain_of
 
 ARGUMENTS = (
     Argument("place", "Folder or s3://bucket/prefix whose objects are to be in the chain."),
@@ -35,6 +36,25 @@ class _Tree:
     def measure(self, name: str) -> tuple[int, str]:
         content = self._place.read(name)
         return len(content), hashlib.sha256(content).hexdigest()
+
+
+class _BucketTree(_Tree):
+    """All objects of a prefix, those that jobs pass over, too; marks of empty folders are none."""
+
+    def __init__(self, place: S3Place) -> None:
+        super().__init__(place)
+        self._every = place.every
+
+    def names(self) -> list[str]:
+        return [
+            its.name for its in self._every("") if its.bytes or not f"/{its.name}".endswith("/")
+        ]
+
+
+def tree_of(url: str) -> Tree:
+    """What the verifier is to look at, by its path or `s3://bucket[/prefix]`."""
+    place = place_of(url)
+    return _BucketTree(place) if isinstance(place, S3Place) else Folder(Path(url))
 
 
 def add_digest(place: Place, hour: str, apart: Sequence[str] = ()) -> Digest:
@@ -74,9 +94,9 @@ def add_digest(place: Place, hour: str, apart: Sequence[str] = ()) -> Digest:
 
 def main(argv: Sequence[str]) -> int:
     """Add the digest of an hour; the exit code."""
-    options = read(ARGUMENTS, argv)
-    apart = [prefix for prefix in options["apart"].split(",") if prefix]
     try:
+        options = read(ARGUMENTS, argv)
+        apart = [prefix for prefix in options["apart"].split(",") if prefix]
         digest = add_digest(place_of(options["place"]), _named_hour(options["hour"]), apart)
     except JobError as error:
         print(f"digest: {error}", file=sys.stderr)  # noqa: T201 - a job tells its log

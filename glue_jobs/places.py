@@ -1,5 +1,6 @@
 """Where jobs read and write: a folder, or a prefix in a bucket. Names have slashes."""
 
+import builtins
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -134,14 +135,25 @@ class S3Place:
         self.url = f"{_S3}{bucket}/{prefix}".rstrip("/")
 
     def list(self, prefix: str) -> list[Found]:
-        """See Place."""
+        """See Place. Names that end in a slash are passed over, too: they mark empty folders.
+
+        S3A puts them, and the console of S3.
+        """
+        found = self.every(prefix)
+        return [
+            each
+            for each in found
+            if not _has_dot(each.name.split("/")) and not f"/{each.name}".endswith("/")
+        ]
+
+    def every(self, prefix: str) -> "builtins.list[Found]":
+        """All objects whose names begin so, whatever they are called, in order of their names."""
         pages = self._client().get_paginator("list_objects_v2")
-        found = (
+        return sorted(
             Found(its["Key"].removeprefix(self._prefix), its["Size"])
             for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix)
             for its in page.get("Contents", ())
         )
-        return sorted(each for each in found if not _has_dot(each.name.split("/")))
 
     def read(self, name: str) -> bytes:
         """See Place."""

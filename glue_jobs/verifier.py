@@ -237,15 +237,14 @@ def main(argv: list[str]) -> int:
         print(f"there is no folder {options.folder}", file=sys.stderr)  # noqa: T201 - a program's
         return 2
     code = 0
-    for line in report(options.folder, options.head, is_open=options.open):
+    for line in report(Folder(options.folder), options.head, is_open=options.open):
         print(line)  # noqa: T201 - this is a program
         code = code if line.startswith("head: ") else 1
     return code
 
 
-def report(folder: Path, head: str, *, is_open: bool) -> Iterator[str]:
+def report(tree: Tree, head: str, *, is_open: bool) -> Iterator[str]:
     """The findings, then a line `head: <hash> <number> <hour>` if there is a digest."""
-    tree = Folder(folder)
     yield from findings(tree, head, is_open=is_open)
     chain, _wrong = chain_of(tree, tree.names())
     if chain:

@@ -1,15 +1,14 @@
 """`tidegate digest`: whether what bills and audits rest on is as it was."""
 
 import sys
-from pathlib import Path
 
 import click
 
 from control_plane.cli.times import hour
 from data_plane.system import SystemClock
 from glue_jobs.arguments import JobError
-from glue_jobs.digest import add_digest
-from glue_jobs.places import place_of
+from glue_jobs.digest import add_digest, tree_of
+from glue_jobs.places import is_missing, place_of
 from glue_jobs.verifier import report
 
 _HOUR_S = 3600
@@ -44,17 +43,19 @@ def add(place: str, of_hour: str | None, apart: tuple[str, ...]) -> None:
 
 
 @digest.command()
-@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("place", metavar="FOLDER|s3://BUCKET[/PREFIX]")
 @click.option("--head", metavar="HASH", default="", help="Of a digest that was kept elsewhere.")
 @click.option("--open", "is_open", is_flag=True, help="Allow objects newer than all digests.")
-def verify(folder: Path, head: str, *, is_open: bool) -> None:
+def verify(place: str, head: str, *, is_open: bool) -> None:
     """Name every object that is not as the digests say, and every digest that is none.
 
     The last line is the newest digest's hash. Keep it elsewhere: with --head nobody can cut off or
     make anew what came before it. glue_jobs/verifier.py does the same with Python alone.
     """
+    if is_missing(place):
+        raise click.UsageError(f"there is no folder {place}")
     code = 0
-    for line in report(folder, head, is_open=is_open):
+    for line in report(tree_of(place), head, is_open=is_open):
         click.echo(line)
         code = code if line.startswith("head: ") else 1
     sys.exit(code)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from glue_jobs import verifier
+from glue_jobs import arguments, verifier
 from glue_jobs.arguments import JobError
 from glue_jobs.digest import add_digest, main
 from glue_jobs.places import FolderPlace, place_of
@@ -257,3 +257,11 @@ def test_a_digest_has_one_way_to_be_written() -> None:
     ):
         with pytest.raises(ValueError, match=r"."):
             read_digest(content)
+
+
+def test_glue_is_told_in_a_line_which_argument_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(arguments, "find_spec", lambda _name: object())
+    assert main(["--hour", "last"]) == 1
+    assert capsys.readouterr().err == "digest: --place: the job needs this argument\n"
