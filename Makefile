@@ -70,6 +70,7 @@ PEERS_ENV = .venvs/peers
 PEERS_READY = $(PEERS_ENV)/.installed
 SPARK_READY = .venvs/spark/.installed
 FOCUS_READY = .venvs/focus/.installed
+GLUE_READY = .venvs/glue/.installed
 # What is imported is compiled when it is; compiling all of it takes half a minute. Lists are
 # complete, but for what requirements/overrides.in leaves out of them on purpose.
 INSTALL = -m pip --disable-pip-version-check install -qq --no-compile --require-hashes --no-deps -r
@@ -148,7 +149,7 @@ drill: $(TEST_READY) ## cut power, fail disks, kill cells under servers (ROUNDS=
 
 rehearse: $(TEST_READY) ## run on AWS emulators, over bad networks too (SEEDS=... ONLY=expression)
 	@$(MAKE) --no-print-directory --silent $(EMULATORS_READY) $(CDK_READY) $(LOCALSTACK_READY) \
-		$(FOCUS_READY)
+		$(FOCUS_READY) $(GLUE_READY)
 	@$(MAKE) --no-print-directory --silent $(SPARK_READY) || true
 	@$(HAS_JAVA) || $(MAKE) --no-print-directory --silent $(JAVA_READY)
 	@$(TEST_ENV)/bin/python -m tests.rehearsal $(if $(SEEDS),--seeds $(SEEDS)) \
@@ -168,6 +169,7 @@ lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade emulators.in -o emulators.txt
 	cd requirements && $(COMPILE) --upgrade java.in -o java.txt
 	cd requirements && $(COMPILE) --upgrade spark.in -o spark.txt
+	cd requirements && $(COMPILE) --upgrade glue.in -o glue.txt
 	cd requirements && $(subst 3.11,3.12,$(COMPILE)) --upgrade focus.in -o focus.txt
 	cd requirements && $(subst --universal --python-version 3.11,$(LOCALSTACK_FOR),$(COMPILE)) \
 		--upgrade localstack.in -o localstack.txt
@@ -271,6 +273,9 @@ $(LOCALSTACK_READY): requirements/localstack.txt
 
 $(SPARK_READY): requirements/spark.txt sdk/pyproject.toml
 	$(call make_env,.venvs/spark,$<)
+
+$(GLUE_READY): requirements/glue.txt
+	$(call install_optional,.venvs/glue,$<)
 
 $(FOCUS_READY): requirements/focus.txt
 	$(call install_on_python,.venvs/focus,$<,3.12)

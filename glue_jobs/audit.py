@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +14,9 @@ from glue_jobs.arguments import Argument, JobError, read
 from glue_jobs.audit_inputs import Told, Usage, missing_numbers, no_usage, put_aside, read_usage
 from glue_jobs.conservation import ERRORS, QUEUE, Window
 from glue_jobs.exports import TRACES_KEPT_US, Export, find_exports, gaps_between, observations
+from glue_jobs.lost_executors import begun_again
 from glue_jobs.places import Place, place_of
+from glue_jobs.progress import SILENT, Progress
 from glue_jobs.session import LITTLE_BYTES, open_session
 
 ARGUMENTS: Final = (
@@ -68,11 +70,14 @@ def window_of(exports: Sequence[Export], ledger: Ledger | None) -> Window:
 
 
 def audit(
-    session: SparkSession, place: Place, exports: Sequence[Export], usage: Usage
+    session: SparkSession, place: Place, exports: Sequence[Export], usage: Usage, progress: Progress
 ) -> dict[str, Any]:
     """The report, as audit_report.py has it. Raises JobError."""
+    progress.step(f"reading {len(exports)} exports")
     # Checkpoints and not caches: plans that grow from step to step take longer than what they do.
+    # They are lost with executors: who calls this begins again then (lost_executors.py).
     seen = observations(session, place, exports).localCheckpoint()
+    progress.done("each item as it was seen")
     copies = replicas.copies(seen) if len({its.cell for its in exports}) > 1 else None
     lacked = None
     if copies is not None:
@@ -85,10 +90,13 @@ def audit(
     # Sends to several cells are in no ledger: each would have its own.
     ledger = ledger_of(items, usage) if copies is None else None
     window = window_of(exports, ledger)
+    progress.step("following each message")
     done = evidence.done(items, seen, window.as_of_us).localCheckpoint()
     messages = evidence.messages(evidence.segments(items))
     fated = conservation.fates(messages, done, definitions, window).localCheckpoint()
     counted = conservation.conservation(fated).localCheckpoint()
+    progress.done(f"{counted.count():,} partitions of queues")
+    progress.step("comparing what was sent, stored and metered")
     compared = conservation.metered(usage.records, counted).localCheckpoint()
     found = [
         *conservation.by_message(fated, done, definitions),
@@ -111,6 +119,8 @@ def audit(
         others = replicas.of_others(copies, done, window.as_of_us).localCheckpoint()
         found += conservation.by_other_copy(others, definitions)
     findings = reduce(DataFrame.unionByName, found).localCheckpoint()
+    found_total = findings.count()
+    progress.done(f"{found_total:,} differences")
     return {
         "as_of_us": window.as_of_us,
         "from_minute": window.from_minute,
@@ -120,7 +130,7 @@ def audit(
         "conservation": _rows(counted),
         "metered": _rows(compared),
         "findings": _rows(findings.orderBy(*conservation.FINDING).limit(FINDINGS_MAX)),
-        "findings_total": findings.count(),
+        "findings_total": found_total,
         "access": _rows(access.who_did_what(usage.access)),
     }
 
@@ -178,20 +188,26 @@ def of_one_service(exports: Sequence[Export], table: str) -> list[Export]:
     return sorted(begun, key=lambda export: (export.as_of_us, not export.is_full, export.name))
 
 
-def run(options: Mapping[str, str], session: SparkSession) -> audit_report.Report:
+def run(
+    options: Mapping[str, str], session: SparkSession, progress: Progress = SILENT
+) -> audit_report.Report:
     """Audit, and put the report; it has its folder in the place of reports as `folder`.
 
     Raises JobError.
     """
     place = place_of(options["exports"])
+    progress.step(f"looking at exports in {place.url}")
     whole, refused, strays = find_exports(place)
     exports = of_one_service(whole, options["table"])
     usage, out = no_usage(session), place_of(options["out"])
+    progress.done(f"{len(exports)} of {len(_cells(exports))} cells; {len(refused)} not read")
     if options["usage"]:
         usage_place = place_of(options["usage"])
+        progress.step(f"reading usage in {usage_place.url}")
         usage = read_usage(session, usage_place)
         put_aside(usage, usage_place, out)
-    report = audit(session, place, exports, usage)
+        progress.done(f"{len(usage.runs):,} runs of records; {len(usage.aside)} objects put aside")
+    report = audit(session, place, exports, usage, progress)
     told = [
         *(Told("not_read", 1, f"{its.name}: {its.reason}") for its in refused),
         *(Told("export_gap", 1, gap) for gap in gaps_between(exports)),
@@ -204,17 +220,24 @@ def run(options: Mapping[str, str], session: SparkSession) -> audit_report.Repor
 
 def main(argv: Sequence[str]) -> int:
     """Audit; the exit code is 1 where something should not be so, 2 where nothing was read."""
-    options = read(ARGUMENTS, argv)
     try:
+        options = read(ARGUMENTS, argv)
         size_bytes = sum(found.bytes for found in place_of(options["exports"]).list(""))
-        report = run(options, open_session("audit", is_little=size_bytes < LITTLE_BYTES))
+        progress = Progress("audit", _say)
+        progress.step("starting Spark")
+        session = open_session("audit", is_little=size_bytes < LITTLE_BYTES)
+        report = begun_again(partial(run, options, session, progress), progress.step)
     except JobError as error:
-        print(f"audit: {error}", file=sys.stderr)  # noqa: T201 - a job tells its log
+        _say(f"audit: {error}")
         return 2
     page = f"{options['out']}/{report['folder']}/report.html"
     told = f"audit: {report['errors']} errors, {report['notes']} notes: {page}"
     print(told)  # noqa: T201 - a job tells its log
     return 1 if report["errors"] else 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - a job tells its log
 
 
 if __name__ == "__main__" and (code := main(sys.argv[1:])):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from time import monotonic
+from typing import Final
 
 
 class Progress:
@@ -20,3 +21,7 @@ class Progress:
     def done(self, what: str) -> None:
         """Say what came of it."""
         self._say(f"{self._job}:   {what} ({monotonic() - self._since:.1f} s)")
+
+
+SILENT: Final = Progress("", lambda _line: None)
+"""For who wants no lines."""
