@@ -33,6 +33,10 @@ _FLUSH_PERIOD_US: Final = 10_000_000
 _CONTROL_CONNECTIONS: Final = 8
 """Of the control plane alone, beside those for messages: neither use can keep the other waiting."""
 
+_PROBES: Final = 2
+"""Connections of probes to a table that has no control plane: they wait behind no message."""
+
+_OF_FURTHER: Final = ("messages", "probes")
 _DYNAMODB_OPERATIONS: Final = (
     *("put_item", "update_item", "delete_item", "get_item", "query"),
     *("batch_get_item", "batch_write_item"),
@@ -53,9 +57,9 @@ class OpenedCell:
     every second; it is given the time. `forgets` says that items which nobody needs any more go
     when they are told to expire. `is_full`: whether it takes no more data. `gauges` are its own
     metrics. `upkeep` raises CellUnavailableError; `close` writes what is pending. `bodies` has what
-    is too big for the cell's items. `control` is the same cell as the control plane uses it.
-    `guards` stand before what may hang; `requests` counts those to the store. `copy` is a stream of
-    all its items, for exports; None: it has exports of its own.
+    is too big for the cell's items. `control` is the same cell as the control plane uses it, probes
+    included. `guards` stand before what may hang; `requests` counts those to the store. `copy` is a
+    stream of all its items, for exports; None: it has exports of its own.
     """
 
     name: str
@@ -192,39 +196,48 @@ async def open_further_table(
     """
     _, region, endpoint, table = further
     try:
-        client = connect(endpoint, region, connections_max=settings.connections)
+        client = connect(endpoint, region, connections_max=settings.connections + _PROBES)
     except OpenError as error:
         raise StartError(str(error)) from error
-    guard = Guard(f"{further.name}/messages", clock, log_circuit)
+    guards = tuple(Guard(f"{further.name}/{use}", clock, log_circuit) for use in _OF_FURTHER)
     patience_s = settings.cell_deadline_s
-    offload = EventLoopOffload(settings.connections, clock, guard, patience_s=patience_s)
-    cell = DynamoCell(client, table, clock, offload, deadline_s=patience_s, report_units=True)
+    offloads = [
+        EventLoopOffload(threads, clock, guard, patience_s=patience_s)
+        for threads, guard in zip((settings.connections, _PROBES), guards, strict=True)
+    ]
+    for_messages, for_probes = offloads
+    cell = DynamoCell(client, table, clock, for_messages, deadline_s=patience_s, report_units=True)
+
+    def close_offloads() -> None:
+        for offload in offloads:
+            offload.close()
+
     try:
         if is_new:
             open_table(endpoint, region, table)
         await cell.get(PROBE)
     except OpenError as error:
-        offload.close()
+        close_offloads()
         raise StartError(f"cells-dynamodb: {further.name} is new: {error}") from error
     except CellUnavailableError as error:
         LOG.error("the cell %s does not answer: %s", further.name, error)  # noqa: TRY400 - it may
 
     async def close() -> None:
         await _flush_last(cell)
-        offload.close()
+        close_offloads()
         client.close()
 
     return OpenedCell(
         name=further.name,
         where=f"the DynamoDB table {table} at {client.meta.endpoint_url}",
         cell=cell,
-        control=cell,
+        control=cell.through(for_probes),
         forgets=False,
         upkeep=_flushing(cell),
         is_full=lambda: False,
         gauges=lambda: _request_gauges(cell),
         close=close,
-        guards=(guard,),
+        guards=guards,
         requests=cell.counters.requests.total,
     )
 

@@ -53,9 +53,12 @@ class TableCell:
         return self.opened.cell
 
     def watched(self) -> WatchedCell:
-        """As a watch sees it."""
+        """As a watch sees it: by connections of the control plane, which wait for no messages."""
         return WatchedCell(
-            lambda: self.plain.get(PROBE), lambda: 0, self.opened.is_full, self.opened.requests
+            lambda: self.opened.control.get(PROBE),
+            lambda: 0,
+            self.opened.is_full,
+            self.opened.requests,
         )
 
     async def upkeep(self, now_us: int) -> None:

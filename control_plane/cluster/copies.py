@@ -8,12 +8,18 @@ from control_plane.core.definition import Definition
 from control_plane.places.groups import REGISTRY, lies_on_chain
 from control_plane.places.items import PlacedQueue
 from data_plane.ports import CellUnavailableError
-from data_plane.replication.copying import COPY_US_MAX, Position, copy_some
+from data_plane.replication.copying import COPY_US_MAX, PAGE, Position, copy_some
 from data_plane.replication.member_cell import MemberCell, members_of
 from data_plane.replication.placement import Member, Placement
 from data_plane.stored.keys import log_partitions, partitions
 
 ITEMS_PER_STEP: Final = 512
+
+PUTS_MAX: Final = 4
+"""At a time, in a cell that has a bounded number of connections, 32 by default: four groups are
+copied to at a time, and half is for messages and probes. With more they wait behind copies for so
+long that the cell looks down, loses its groups, joins again, and is copied to from the beginning.
+Embedded cells take a page in one write."""
 
 _ALL: Final = ""
 """Stands for the queue where the registry is copied, which is none."""
@@ -32,6 +38,7 @@ async def copy_on(
     if target.plain.chooses_stamps:
         target = target.within(COPY_US_MAX)
         until_us = min(until_us, cluster.clock.now_us() + COPY_US_MAX // 2)
+    puts_max = PAGE if target.plain.chooses_stamps else PUTS_MAX
     source, tail = _sources(cluster, placement)
     queues = await queues_of(cluster, placement.group)
     done = str(after.get("uid", ""))
@@ -48,6 +55,7 @@ async def copy_on(
                 names,
                 position,
                 ITEMS_PER_STEP,
+                puts_max,
             )
             if left is None:
                 break

@@ -1,11 +1,12 @@
 """The plan: from what was observed to what is to be done. Pure."""
 
+from hashlib import blake2b
 from typing import Final
 
 from msgspec import structs
 
 from control_plane.cluster import external, internal
-from control_plane.cluster.actions import Action
+from control_plane.cluster.actions import Action, Complete
 from control_plane.cluster.cell_health import Health
 from control_plane.cluster.observation import Observation, Options
 
@@ -30,6 +31,20 @@ def plan(observation: Observation, options: Options, now_us: int) -> list[Action
         actions += _about_cells(observation, options, now_us)
     actions += internal.partitions(observation, options, now_us)
     return actions[:_ACTIONS_MAX]
+
+
+def in_own_order(actions: list[Action], own: str) -> list[Action]:
+    """The same plan; groups that are to be copied come in an order of the manager's own name.
+
+    All servers on the same tables plan the same at about the same time. Who comes to a group that
+    another one has copied meanwhile finds its epoch ended; in one order all would copy everything.
+    """
+
+    def place(action: Complete) -> bytes:
+        return blake2b(f"{own} {action.group}".encode(), digest_size=8).digest()
+
+    copies = iter(sorted((one for one in actions if isinstance(one, Complete)), key=place))
+    return [next(copies) if isinstance(one, Complete) else one for one in actions]
 
 
 def _is_complete(observation: Observation) -> bool:

@@ -11,7 +11,7 @@ from control_plane.cluster.actions import action_of
 from control_plane.cluster.cluster import Cluster
 from control_plane.cluster.observation import observation_of, to_json
 from control_plane.cluster.observing import observe
-from control_plane.cluster.planning import plan
+from control_plane.cluster.planning import in_own_order, plan
 from control_plane.cluster.verifying import unmet
 
 Event = Mapping[str, Any]
@@ -37,7 +37,9 @@ async def _observe(_event: Event, cluster: Cluster) -> Result:
 async def _plan(event: Event, cluster: Cluster) -> Result:
     """What is to be done: first about cells, then what the execution was started for."""
     seen = observation_of(event["observed"])
-    actions = plan(seen, cluster.options, cluster.clock.now_us())
+    beat = cluster.beat()
+    own = beat.front_end if beat is not None else ""
+    actions = in_own_order(plan(seen, cluster.options, cluster.clock.now_us()), own)
     return {"tasks": [*map(to_json, actions), *event.get("tasks", ())], "more": False}
 
 

@@ -44,19 +44,23 @@ async def copy_some(  # noqa: PLR0913, PLR0917 - from where, to where, what, how
     partitions: Sequence[str],
     position: Position,
     items_max: int,
+    puts_max: int = PAGE,
 ) -> Position | None:
     """Copy up to about `items_max` items: where to go on, or None when all is copied.
 
-    May be repeated from any position. Raises CellUnavailableError.
+    At most `puts_max` at a time, so that others find the target free. May be repeated from any
+    position. Raises CellUnavailableError.
     """
     copied = 0
     while position.partition < len(partitions):
         if copied >= items_max:
             return position
         page = await source.query(partitions[position.partition], after=position.after, limit=PAGE)
-        for outcome in await waits.all_of([copy_item(target, item) for item in page]):
-            if isinstance(outcome, Exception):
-                raise outcome
+        for start in range(0, len(page), puts_max):
+            puts = [copy_item(target, item) for item in page[start : start + puts_max]]
+            for outcome in await waits.all_of(puts):
+                if isinstance(outcome, Exception):
+                    raise outcome
         copied += len(page)
         position = (
             Position(position.partition, page[-1].key.sort)

@@ -1,6 +1,7 @@
 """Several DynamoDB tables of one service, on moto in this process."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -77,7 +78,7 @@ def test_the_first_table_has_the_registry_and_all_have_copies(
         await asyncio.gather(*several._probes)
         assert several.states() == {"one": "available", "two": "available"}
         assert several.gauges()["two"]["query_requests_total"] == 0
-        assert len(several.guards) == 4
+        assert len(several.guards) == 5
         await several.upkeep(SystemClock().now_us())
 
     play(settings, scenario)
@@ -161,6 +162,27 @@ def test_a_cell_that_is_new_has_to_answer(dynamodb: Any, settings: ServerSetting
     )
     with pytest.raises(StartError, match=r"^cells-dynamodb: two is new: endpoint: "):
         play(wrong, nothing)
+
+
+def test_a_probe_does_not_wait_behind_messages(dynamodb: Any, settings: ServerSettings) -> None:
+    """Else a cell that has much to do, because it is copied to, would look down."""
+    busy = threading.Event()
+
+    async def scenario(several: Together) -> None:
+        messages: Any = several.plain["two"]
+        waiting = asyncio.create_task(messages._offload(busy.wait))
+        await asyncio.sleep(0)
+        try:
+            await several.look()
+            await asyncio.gather(*several._probes)
+            assert several.states() == {"one": "available", "two": "available"}
+            assert not waiting.done()
+        finally:
+            busy.set()
+            assert await waiting
+
+    assert dynamodb is not None
+    play(replace(settings, connections=1), scenario)
 
 
 def test_tables_of_one_name_in_two_regions_are_two_cells(

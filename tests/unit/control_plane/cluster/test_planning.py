@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 
 from control_plane.cluster.actions import (
+    Action,
     Admit,
     ChangeCell,
     Complete,
@@ -29,7 +30,7 @@ from control_plane.cluster.observation import (
     observation_of,
     to_json,
 )
-from control_plane.cluster.planning import plan
+from control_plane.cluster.planning import in_own_order, plan
 from data_plane.replication.placement import Member
 
 SECOND_US = 1_000_000
@@ -283,3 +284,15 @@ def test_drained_generations_are_retired() -> None:
     assert planned(Observation(at_us=NOW_US, logs=(drained,))) == [
         Retire("1", "r", "q.fifo", "u", 1)
     ]
+
+
+def test_managers_copy_groups_in_orders_of_their_own() -> None:
+    copies = [Complete(f"g3.{number:02}", 7, "c") for number in range(16)]
+    others: list[Action] = [TakeOut("a", {"g1.00": 1}), Release("g2.00", 1, "b")]
+    actions: list[Action] = [others[0], *copies[:8], others[1], *copies[8:]]
+    orders = [in_own_order(actions, own) for own in ("one", "two", "one")]
+    assert orders[0] == orders[2]
+    assert all((order[0], order[9]) == (others[0], others[1]) for order in orders)
+    assert all({*map(repr, order)} == {*map(repr, actions)} for order in orders)
+    halves = [{one.group for one in order[1:9] if isinstance(one, Complete)} for order in orders]
+    assert len(halves[0] & halves[1]) < 8, "two who begin together copy different ones first"

@@ -1,13 +1,17 @@
 """What a member that joins is given, beside what it gets as it happens."""
 
 import asyncio
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from data_plane.ports import Key, Update
 from data_plane.replication.copying import Position, copy_some
 from data_plane.replication.member_cell import MemberCell
 from data_plane.replication.placement import Member, Placement
 from tests.unit.data_plane.replication.conftest import Group
+
+T = TypeVar("T")
 
 STATES, SLOTS = "F|u|00|0", "G|u|00|0"
 JOINING = Member("d", 2, full=False)
@@ -85,5 +89,26 @@ def test_states_of_standard_queues_are_united(group: Group) -> None:
             "m5": b"lease",
             "d": frozenset({1, 2, 3}),
         }
+
+    asyncio.run(story())
+
+
+def test_no_more_is_put_at_a_time_than_was_asked_for(group: Group) -> None:
+    at_a_time: list[int] = []
+
+    class Counting(type(group.waits)):  # type: ignore[misc]
+        async def all_of(self, calls: Sequence[Awaitable[T]]) -> list[T | Exception]:
+            at_a_time.append(len(calls))
+            return await group.waits.all_of(calls)
+
+    async def story() -> None:
+        for number in range(100):
+            await group.cells["a"].put(Key(STATES, b"%03d" % number), {"v": 1})
+        source = MemberCell(group.cells["a"], Member("a"))
+        target = MemberCell(group.cells["d"], JOINING)
+        waits = Counting.__new__(Counting)
+        assert await copy_some(waits, source, target, (STATES,), Position(), 1_000, 3) is None
+        assert len(await target.query(STATES, limit=500)) == 100
+        assert (max(at_a_time), sum(at_a_time)) == (3, 100)
 
     asyncio.run(story())
