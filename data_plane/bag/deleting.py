@@ -152,6 +152,8 @@ def _collect_if_finished(
         return
     if not moved and len(done | sent_ms.keys()) != before.get("f"):
         return
+    if is_replicated(at.cell) and not moved and not _names_all_segments(before):
+        return
     segments = tuple(
         Key(at.lane.segments, value + block_id + bytes((first,)))
         for name, value in before.items()
@@ -166,3 +168,13 @@ def _collect_if_finished(
             segments if "o" in before else (),
         )
     )
+
+
+def _names_all_segments(state: Attributes) -> bool:
+    """Whether a copy was told where all messages of its block lie.
+
+    It may know of a delete and not of the lease before it. A segment that is left behind when the
+    state goes would be delivered again; so such a block is left to its time to live.
+    """
+    counts = (value for name, value in state.items() if name[0] == "n" and isinstance(value, int))
+    return sum(counts) == state.get("f")

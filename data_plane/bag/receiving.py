@@ -27,6 +27,7 @@ from data_plane.ports import (
     Lacks,
     Update,
     Value,
+    is_replicated,
 )
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import MOVE_LEASE_MS
@@ -307,6 +308,8 @@ def _assignments(
         first = block.first_of[index]
         assign[f"m{index}"] = stored
         assign[f"s{first}"] = keys.be64(block.slices[first])
+        if is_replicated(at.cell):
+            assign[f"n{first}"] = block.segments[first].count
         if block.segments[first].blob:
             assign["o"] = 1
     for index, move in moves.items():

@@ -15,7 +15,7 @@ _SETS: Final = ("d", "gd", "gr")
 _LEASES_AT_ONCE: Final = 32
 """In one write, for its condition has a clause for each; the next call has the others."""
 
-_FIXED: Final = "sfo"
+_FIXED: Final = "snfo"
 """What attributes begin with that never change once they are there."""
 
 

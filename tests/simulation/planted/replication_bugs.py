@@ -313,7 +313,7 @@ CHAIN_BUGS: Final = (
         "a write counts that a member missed",
         FIFO_ANY,
         ((chain, "check_joined", _nobody_joined),),
-        0,
+        7,
         directed=MISSED,
     ),
 )
