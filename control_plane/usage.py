@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from data_plane.runtime.event_loop import EventLoopOffload
 from data_plane.runtime.guard import Guard
 from data_plane.settings import USAGE_OFF, ServerSettings
 from data_plane.usage.place import UsagePlace
-from data_plane.usage.record import US_PER_MINUTE, Mark
+from data_plane.usage.record import US_PER_MINUTE, Count, Mark
 from data_plane.usage.sends import SendRecords, discard
 from data_plane.usage.sent import SentRecords, SentStores
 from data_plane.usage.writer import WRITTEN, UsageWriter
@@ -29,13 +29,27 @@ DIRECTORY: Final = "usage"
 """In the data directory, unless the settings say otherwise."""
 
 WRITER_FILE: Final = "usage.writer"
-"""In the data directory of an embedded cell: the first mark of its last server."""
+"""In the data directory of an embedded cell: the first mark of its last server that counted."""
+
+OFF_FILE: Final = "usage.off"
+"""Beside it while nothing is counted: since when."""
+
+OFF_SCHEMA: Final = "tidegate.usage.off/1"
 
 _THREADS: Final = 1
 _PATIENCE_S: Final = 60.0
 
 LOG: Final = logging.getLogger(__name__)
 
+
+class _Off(msgspec.Struct, frozen=True):
+    """Since which minute usage is off."""
+
+    schema: Literal["tidegate.usage.off/1"]
+    off_from: Count
+
+
+Known = TypeVar("Known", Mark, _Off)
 Step = Callable[[], Awaitable[None]]
 
 
@@ -122,7 +136,8 @@ async def open_usage(
     """Usage as the settings want it, of a server on these cells. Raises StartError."""
     ledgers = {name: cell for name, cell in cells.items() if cell.chooses_stamps}
     if settings.usage == USAGE_OFF:
-        return Usage(clock, writes=[partial(discard, cell) for cell in ledgers.values()])
+        since = _note_off(settings.data, clock) if ledgers else 0
+        return Usage(clock, writes=[partial(discard, cell, since) for cell in ledgers.values()])
     guard = Guard("usage", clock, log_circuit)
     offload = EventLoopOffload(_THREADS, clock, guard, patience_s=_PATIENCE_S)
     try:
@@ -163,10 +178,15 @@ async def _open_writer(
 ) -> UsageWriter:
     """A writer whose mark is stored, if the place takes it. Raises StartError."""
     path = settings.data / WRITER_FILE
-    last = _read_mark(path) if ledgers else None
-    writer = UsageWriter(place, clock, entropy, ledgers, last.writer if last else "")
-    if ledgers:
-        _write_mark(path, writer.mark())
+    last = _read_known(path, Mark) if ledgers else None
+    off = _read_known(settings.data / OFF_FILE, _Off) if ledgers else None
+    writer = UsageWriter(
+        *(place, clock, entropy, ledgers, last.writer if last else ""),
+        off_from=off.off_from if off else 0,
+    )
+    if ledgers and _write_known(path, writer.mark()):
+        # The mark says it from now on.
+        (settings.data / OFF_FILE).unlink(missing_ok=True)
     try:
         if last is not None:
             await place.restore_mark(last)
@@ -185,24 +205,41 @@ def _open_place(settings: ServerSettings, clock: Clock, offload: Offload) -> Blo
     return open_blobs(place, clock, offload, connections_max=_THREADS)
 
 
-def _read_mark(path: Path) -> Mark | None:
-    """The mark of the cell's last server. Raises StartError where it is none."""
+def _note_off(data: Path, clock: Clock) -> int:
+    """Note that usage is off from now on, unless it has been; since which minute it is."""
+    path = data / OFF_FILE
+    known = _read_known(path, _Off)
+    if known is not None:
+        return known.off_from
+    off = _Off(OFF_SCHEMA, clock.now_us() // US_PER_MINUTE)
+    _write_known(path, off)
+    return off.off_from
+
+
+def _read_known(path: Path, kind: type[Known]) -> Known | None:
+    """What a server left in the data directory. Raises StartError where it is not that."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Mark)
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
         raise StartError(f"usage: cannot read {path}: {error}") from error
 
 
-def _write_mark(path: Path, mark: Mark) -> None:
-    """Note who writes from now on. Without it a crash would lose usage without a word."""
+def _write_known(path: Path, known: Mark | _Off) -> bool:
+    """Note who counts from now on, or that nobody does; whether it could be.
+
+    Without it a crash would lose usage without a word, and bills would not tell of what nobody
+    counted.
+    """
     beside = path.with_suffix(".new")
     try:
         with beside.open("wb") as file:
-            file.write(msgspec.json.encode(mark))
+            file.write(msgspec.json.encode(known))
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
     except OSError as error:
-        LOG.warning("a crash will not be seen in usage, %s cannot be written: %s", path, error)
+        LOG.warning("bills will not tell what is missing, %s cannot be written: %s", path, error)
+        return False
+    return True

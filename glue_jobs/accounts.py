@@ -7,12 +7,12 @@ With it, usage of an account that it has not is an error. Without it every accou
 id, and no queue is a fair one.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from glue_jobs.arguments import JobError
+from glue_jobs.arguments import JobError, json_of
+from glue_jobs.billing import FIFO_SUFFIX
 from glue_jobs.records import ACCOUNT
 
 SCHEMA: Final = "tidegate.accounts/1"
@@ -31,13 +31,15 @@ class Accounts:
         unknown = sorted(set(used) - set(self.names)) if self.known else []
         if unknown:
             more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-            raise JobError(f"account {unknown[0]}{more}: there is usage, and no such account")
+            raise JobError(
+                f"account {unknown[0]}{more}: there is usage, and the accounts file lacks it"
+            )
 
 
 def read_accounts(text: bytes, name: str) -> Accounts:
     """Accounts from a file's text. Raises JobError."""
     try:
-        said = json.loads(text)
+        said = json_of(text)
         if said["schema"] != SCHEMA:
             raise ValueError(f"its schema is not {SCHEMA}")
         its = {
@@ -47,6 +49,11 @@ def read_accounts(text: bytes, name: str) -> Accounts:
         for id_ in its:
             if not id_ or not ACCOUNT.fullmatch(id_):
                 raise ValueError(f"{id_!r} is no account id of 12 digits")
+        for _, queues in its.values():
+            if not isinstance(queues, list):
+                raise ValueError(f"fair_queues is {queues!r}, not a list of names")  # noqa: TRY004
+            if fifo := [name for name in queues if name.endswith(FIFO_SUFFIX)]:
+                raise ValueError(f"{fifo[0]} is a FIFO queue, and none of the fair queues")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise JobError(f"accounts {name}: {reason}") from error

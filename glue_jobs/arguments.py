@@ -1,17 +1,26 @@
 """Arguments of jobs, read in one place: as Glue hands them over, or from a command line."""
 
 import argparse
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final
 
 GLUE: Final = "awsglue"
 
 
 class JobError(Exception):
     """A job cannot go on; the message is one line that says why, and names what is wrong."""
+
+
+def json_of(text: bytes) -> Any:
+    """What a file says that is named by an argument. Raises ValueError that says it is no JSON."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"it is no JSON: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,13 +60,18 @@ def ledger_of(items: DataFrame, usage: Usage) -> Ledger | None:
     return Ledger(recorded.unionByName(rows), mark.began_minute, tuple(told))
 
 
-def window_of(exports: Sequence[Export], ledger: Ledger | None) -> Window:
-    """From the beginning, where the first export has traces of that; else from that export on."""
+def window_of(exports: Sequence[Export], ledger: Ledger | None, metered_from: int) -> Window:
+    """From the beginning, where the first export has traces of that; else from that export on.
+
+    In no case from before `metered_from`: what was sent while usage was off is in no ledger.
+    """
     first = exports[0]
     began_us = ledger.began_minute * _US_PER_MINUTE if ledger is not None else 0
     if first.as_of_us - began_us <= TRACES_KEPT_US:
-        return Window(exports[-1].as_of_us, began_us // _US_PER_MINUTE)
-    return Window(exports[-1].as_of_us, first.as_of_us // _US_PER_MINUTE + 1)
+        from_minute = began_us // _US_PER_MINUTE
+    else:
+        from_minute = first.as_of_us // _US_PER_MINUTE + 1
+    return Window(exports[-1].as_of_us, max(from_minute, metered_from))
 
 
 def audit(
@@ -89,7 +94,7 @@ def audit(
     definitions = evidence.definitions(seen).localCheckpoint()
     # Sends to several cells are in no ledger: each would have its own.
     ledger = ledger_of(items, usage) if copies is None else None
-    window = window_of(exports, ledger)
+    window = window_of(exports, ledger, usage.metered_from)
     progress.step("following each message")
     done = evidence.done(items, seen, window.as_of_us).localCheckpoint()
     messages = evidence.messages(evidence.segments(items))

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from glue_jobs import access
 from glue_jobs.access import ACCESS
-from glue_jobs.identities import Gap, Run, Window, copies, gaps
+from glue_jobs.identities import LOST, NOT_METERED, Gap, Run, Window, copies, gaps
 from glue_jobs.outputs import put_once
 from glue_jobs.places import Place
 from glue_jobs.records import MALFORMED, MARKS, RECORDS, Mark, read_mark
@@ -21,6 +21,7 @@ FOLDERS: Final = (RECORDS, access.FOLDER, MARKS, MALFORMED, DIGESTS)
 """Of a usage place: docs/usage.md."""
 
 _ALL_TIME: Final = Window(0, 1 << 40)
+_ENDS: Final = {LOST: "writer_cut_off", NOT_METERED: "not_metered"}
 _QUARANTINE: Final = "quarantine"
 
 
@@ -39,7 +40,8 @@ class Usage:
 
     `runs` are those of usage records; `aside` the names of objects that are not what they should
     be. `from_minute` is where a complete account of it begins, -1 where there is none: something is
-    missing, or who wrote it is still at work, or is a function.
+    missing, or who wrote it is still at work, or is a function. Before `metered_from` usage was off
+    at times.
     """
 
     records: DataFrame
@@ -48,6 +50,7 @@ class Usage:
     told: tuple[Told, ...] = ()
     aside: tuple[str, ...] = ()
     from_minute: int = -1
+    metered_from: int = 0
 
 
 def no_usage(session: SparkSession) -> Usage:
@@ -81,7 +84,8 @@ def read_usage(session: SparkSession, place: Place) -> Usage:
         runs,
         tuple(told),
         tuple(its.name for its in bad),
-        min(mark.opened for mark in marks) if is_whole else -1,
+        max(_metered_from(marks), min(mark.opened for mark in marks)) if is_whole else -1,
+        _metered_from(marks),
     )
 
 
@@ -151,7 +155,7 @@ def _ends(runs: Iterable[Run], marks: Sequence[Mark]) -> list[Told]:
     found = gaps(runs, {mark.writer: mark for mark in marks}, {}, _ALL_TIME)
     ends = [gap for gap in found if not gap.records and gap.to_minute >= 0]
     of_servers = [gap for gap in ends if not gap.is_of_sandbox]
-    told = [Told("writer_cut_off", 1, _said(gap)) for gap in of_servers]
+    told = [Told(_ENDS[gap.state], 1, _said(gap)) for gap in of_servers]
     if sandboxes := len(ends) - len(of_servers):
         detail = "sandboxes of functions, of which the last minute may be known in part"
         told.append(Told("sandbox_ends", sandboxes, detail))
@@ -159,8 +163,15 @@ def _ends(runs: Iterable[Run], marks: Sequence[Mark]) -> list[Told]:
 
 
 def _said(gap: Gap) -> str:
+    if gap.state == NOT_METERED:
+        return f"usage was off, minutes {gap.from_minute} to {gap.to_minute}"
     numbers = f"records {gap.first} to {gap.last}" if gap.last else "the last records"
     return f"{numbers} of {gap.writer}, minutes {gap.from_minute} to {gap.to_minute}"
+
+
+def _metered_from(marks: Iterable[Mark]) -> int:
+    """The minute from which on usage was never off."""
+    return max((mark.opened + 1 for mark in marks if mark.off_from), default=0)
 
 
 def _all_ended(marks: Sequence[Mark], runs: Iterable[Run]) -> bool:

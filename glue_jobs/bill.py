@@ -3,20 +3,22 @@
     python -m glue_jobs.bill --usage data/usage --out data/bills --period 2026-11
 
 docs/billing.md says what it writes. What it does depends on its inputs and arguments alone: no
-clock (but for the names of periods), no randomness; so it can be run again, and writes the same
-bytes.
+clock (but for names of periods, and for what is kept no longer), no randomness; so it can be run
+again, and writes the same bytes.
 """
 
 import sys
 import time
 from collections.abc import Sequence
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final
 
 from glue_jobs.arguments import Argument, JobError, read
-from glue_jobs.billing_run import BillingRun, Options, Summary
+from glue_jobs.billing_run import BillingRun, Options, Summary, accounts_of
 from glue_jobs.invoicing import next_period, period_of
-from glue_jobs.places import is_missing
+from glue_jobs.places import is_missing, is_unwritable
+from glue_jobs.price_book import book_for
 from glue_jobs.progress import Progress
 from glue_jobs.session import MEMORY_DEFAULT, open_session
 
@@ -30,6 +32,7 @@ ARGUMENTS: Final = (
     Argument("close", "yes: the period is over; its invoices hold for good.", "no"),
     Argument("late_periods", "For how many closed periods late records are corrected.", "13"),
     Argument("exports", "Place of exports of all tables, with what functions have sent.", ""),
+    Argument("kept_days", "For how many days usage records are kept; 0: for good.", "0"),
     Argument("memory", "Heap of Spark in local mode.", MEMORY_DEFAULT),
 )
 _WRONG: Final = 2
@@ -40,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         given = read(ARGUMENTS, sys.argv[1:] if argv is None else argv)
         given["period"] = period_of(_named_period(given["period"]))
+        _check_begun(given["period"], close=given["close"] == "yes")
+        given["kept_from"] = _kept_from(given.pop("kept_days"))
         options = Options.of(given)
         if is_missing(options.usage):
             raise JobError(
@@ -48,6 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
         if options.exports and is_missing(options.exports):
             raise JobError(f"exports: there is no folder {options.exports}")
+        if is_unwritable(options.out):
+            raise JobError(f"out: {options.out} is no folder that can be written, or made")
+        # Read again later; here what is wrong with them is said before Spark takes its time.
+        book_for(options.period, options.prices)
+        accounts_of(options)
         progress = Progress("bill", _say)
         progress.step("starting Spark")
         session = open_session("tidegate-bill", memory=given["memory"])
@@ -62,8 +72,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _kept_from(days: str) -> str:
+    """The day before which what is kept for so many days may be gone, "" for 0."""
+    if not days.isdecimal():
+        raise JobError(f"kept_days: {days!r} is no whole number")
+    today = date(*time.gmtime()[:3])
+    return str(today - timedelta(days=int(days))) if int(days) else ""
+
+
+def _check_begun(period: str, *, close: bool) -> None:
+    """Raise JobError for a month that has not begun, or that is to be closed before its end."""
+    this = time.strftime("%Y-%m", time.gmtime())
+    if period > this:
+        raise JobError(f"period {period}: it has not begun; this month is {this}, UTC")
+    if close and period == this:
+        after = next_period(period)
+        raise JobError(f"period {period}: it is not over; it can be closed from {after}-01 on, UTC")
+
+
 def _named_period(text: str) -> str:
-    """A period by its name: a schedule says `current` or `previous`. The one look at the clock."""
+    """A period by its name: a schedule says `current` or `previous`."""
     this = time.strftime("%Y-%m", time.gmtime())
     return {"current": this, "previous": next_period(this, -1)}.get(text, text)
 

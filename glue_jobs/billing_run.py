@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any, Final
@@ -12,11 +13,13 @@ from pyspark.sql import functions as f
 from glue_jobs import VERSION, billing, invoicing, stored_sends, usage
 from glue_jobs.accounts import Accounts, read_accounts
 from glue_jobs.arguments import JobError
+from glue_jobs.findings import findings, idle_fair_queues, unmetered
 from glue_jobs.focus import KEYS as FOCUS_KEYS
 from glue_jobs.focus import focus
-from glue_jobs.identities import Gap, Reached
+from glue_jobs.identities import Gap, Reached, expired
 from glue_jobs.inputs import (
     Inputs,
+    counted_in,
     files_of,
     listing_of,
     look_at,
@@ -38,13 +41,13 @@ from glue_jobs.outputs import (
 from glue_jobs.places import place_of, read_url
 from glue_jobs.price_book import PriceBook, book_for, read_book
 from glue_jobs.progress import Progress
+from glue_jobs.records import ACCOUNT
 from glue_jobs.statement_pages import Page, put_statements
 from glue_jobs.stored_sends import Stored
 
 _RUN_CHARS: Final = 16
 _MANIFEST: Final = "files.json"
 _CLOSE: Final = {"yes": True, "no": False}
-_SAID_MAX: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class Options:
     close: bool = False
     late_periods: int = 13
     exports: str = ""
+    kept_from: str = ""
+    """The day before which records may have been removed by their age, "": they are not."""
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> "Options":
@@ -68,7 +73,10 @@ class Options:
             raise JobError(f"close: {given['close']!r} is neither yes nor no")
         if not given["late_periods"].isdecimal():
             raise JobError(f"late_periods: {given['late_periods']!r} is no whole number")
-        texts = ("usage", "out", "period", "account", "accounts", "prices", "exports")
+        account = given["account"]
+        if account and not ACCOUNT.fullmatch(account):
+            raise JobError(f"account: {account!r} is no account id of 12 digits")
+        texts = ("usage", "out", "period", "account", "accounts", "prices", "exports", "kept_from")
         return cls(
             **{name: given[name] for name in texts},
             close=_CLOSE[given["close"]],
@@ -95,6 +103,14 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Gone:
+    """How many files that a closed period was invoiced from are gone, and how many came since."""
+
+    files: int
+    new: int
+
+
+@dataclass(frozen=True, slots=True)
 class RolledUp:
     """Hourly usage, what is missing of it, and identities (writer, number) of which two differ."""
 
@@ -102,6 +118,17 @@ class RolledUp:
     hourly: DataFrame
     gaps: Sequence[Gap]
     conflicts: Sequence[tuple[str, int]]
+
+
+def accounts_of(options: Options) -> Accounts:
+    """Who may be billed. Raises JobError."""
+    path = options.accounts
+    if not path:
+        return Accounts()
+    try:
+        return read_accounts(read_url(path), path)
+    except OSError as error:
+        raise JobError(f"accounts {path}: {error.strerror or 'it is not there'}") from error
 
 
 class BillingRun:
@@ -116,13 +143,14 @@ class BillingRun:
         self._out = place_of(options.out)
         self._exports = place_of(options.exports) if options.exports else None
         self._book = book_for(self._period, options.prices)
-        self._accounts = self._read_accounts()
+        self._accounts = accounts_of(options)
         self._files: list[Written] = []
         self._run = ""
         self._late: dict[str, Pointer] = {}
         self._late_inputs: dict[str, Inputs] = {}
         self._kept = b""
         self._stored = Stored(None, [], None, {})
+        self._gone: dict[str, Gone] = {}
 
     def run(self) -> Summary:
         """Do all of it."""
@@ -148,9 +176,7 @@ class BillingRun:
             return False
         if inputs is None or stored_sends.names_of(self._exports) != before.said.get("exports"):
             return False
-        closed = [its for its in pointers(self._out) if its.closed]
-        self._check_order(closed)
-        self._late = self._late_of(closed)
+        self._look_back()
         self._kept = stored_sends.kept_by(self._out, before)
         there = {found.name: found.bytes for found in self._out.list("")}
         is_whole = all(there.get(its["name"]) == its["bytes"] for its in before.said["files"])
@@ -158,25 +184,14 @@ class BillingRun:
 
     def usage_and_charges(self) -> tuple[RolledUp, DataFrame]:
         """Add up the period's records, and rate them: hourly usage, and lines of invoices."""
-        closed = [its for its in pointers(self._out) if its.closed]
-        self._check_order(closed)
+        self._look_back()
         inputs = self._look()
-        self._late = self._late_of(closed)
         inputs = self._derive(inputs)
         self._run = self._name(inputs)
         found = self._roll_up(inputs)
         return found, self._rate(found.hourly)
 
     # Inputs
-
-    def _read_accounts(self) -> Accounts:
-        path = self._options.accounts
-        if not path:
-            return Accounts()
-        try:
-            return read_accounts(read_url(path), path)
-        except OSError as error:
-            raise JobError(f"accounts {path}: {error.strerror or 'it is not there'}") from error
 
     def _check_order(self, closed: Sequence[Pointer]) -> None:
         if self._options.close and closed:
@@ -218,8 +233,20 @@ class BillingRun:
         self._progress.step(f"looking again at {period}, of which more is known now")
         return look_at(self._session, self._usage, period)
 
-    def _late_of(self, closed: Sequence[Pointer]) -> dict[str, Pointer]:
-        """Closed periods of which more is known than was invoiced, by their names."""
+    def _look_back(self) -> None:
+        """Look at periods of before: what is to be corrected, and what cannot be any more."""
+        closed = [its for its in pointers(self._out) if its.closed]
+        self._check_order(closed)
+        changed = self._changed_of(closed)
+        self._gone = {
+            period: gone
+            for period, its in changed.items()
+            if (gone := self._gone_of(its, closed)).files
+        }
+        self._late = {its: changed[its] for its in changed if its not in self._gone}
+
+    def _changed_of(self, closed: Sequence[Pointer]) -> dict[str, Pointer]:
+        """Closed periods whose files are not those that they were invoiced from, by their names."""
         if not closed or self._period != invoicing.next_period(closed[-1].period):
             return {}
         oldest = invoicing.next_period(self._period, -self._options.late_periods)
@@ -231,6 +258,22 @@ class BillingRun:
                 found[its.period] = its
         return found
 
+    def _gone_of(self, of: Pointer, closed: Sequence[Pointer]) -> "Gone":
+        """Which files a closed period was invoiced from that are gone, and how many are new.
+
+        Without all of them nobody can say what of the new ones was invoiced.
+        """
+        known: set[str] = set()
+        for its in closed:
+            name = _MANIFEST if its.period == of.period else f"of={of.period}.json"
+            try:
+                manifest = self._out.read(f"inputs/period={its.period}/run={its.run}/{name}")
+            except FileNotFoundError:
+                continue  # It did not correct this period.
+            known |= counted_in(manifest)
+        there = {its.name for its in files_of(self._usage, of.period)}
+        return Gone(len(known - there), len(there - known))
+
     def _name(self, inputs: Inputs) -> str:
         """A run's name: it differs where anything does that its outputs depend on."""
         made_of = {
@@ -240,6 +283,9 @@ class BillingRun:
             "accounts": asdict(self._accounts),
             "late": self._covers(),
             "stored": sha256(self._kept).hexdigest(),
+            "gone": {period: asdict(its) for period, its in self._gone.items()},
+            "before": [its.run for its in self._billed_before()],
+            "kept_from": self._kept_from(inputs),
             "state": self._options.close,
         }
         return sha256(canonical(made_of)).hexdigest()[:_RUN_CHARS]
@@ -264,7 +310,8 @@ class BillingRun:
         read = self._read(folder, hourly)
         used = self._check_accounts(read)
         self._progress.done(f"{used} accounts; {len(inputs.redundant)} files were copies")
-        return RolledUp(inputs, read, inputs.gaps(self._reached_before()), differing)
+        gaps = expired(inputs.gaps(self._reached_before()), self._kept_from(inputs))
+        return RolledUp(inputs, read, gaps, differing)
 
     def _hourly(self, inputs: Inputs) -> tuple[DataFrame, list[tuple[str, int]]]:
         """Hourly usage, and the identities of records that differ."""
@@ -288,11 +335,32 @@ class BillingRun:
     def _reached_before(self) -> dict[str, Reached]:
         """How far writers had come before the period, by runs of earlier ones."""
         known: dict[str, Reached] = {}
-        for its in pointers(self._out):
-            if its.period < self._period:
-                folder = f"usage_hourly/period={its.period}/run={its.run}"
-                known |= read_reached(self._out.read(f"{folder}/writers.json"))
+        for its in self._billed_before():
+            folder = f"usage_hourly/period={its.period}/run={its.run}"
+            known |= read_reached(self._out.read(f"{folder}/writers.json"))
         return known
+
+    def _billed_before(self) -> list[Pointer]:
+        """The runs of earlier periods, as far as none is left out that has records.
+
+        Behind one that was never billed nobody knows how far writers had come.
+        """
+        billed = {its.period: its for its in pointers(self._out) if its.period < self._period}
+        found: list[Pointer] = []
+        period = self._period
+        while billed and period > min(billed):
+            period = invoicing.next_period(period, -1)
+            if period in billed:
+                found.append(billed[period])
+            elif files_of(self._usage, period):
+                break
+        return found[::-1]
+
+    def _kept_from(self, inputs: Inputs) -> int:
+        """The minute of the period before which records may have been removed; 0: no such."""
+        day = self._options.kept_from or "1970-01-01"
+        minute = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) // 60
+        return min(minute, inputs.window.end) if minute > inputs.window.start else 0
 
     # Bills
 
@@ -317,6 +385,7 @@ class BillingRun:
     def _corrections(self, period: str, pointer: Pointer) -> DataFrame:
         """What a closed period comes to now, by its own prices, less what was invoiced of it."""
         inputs = self._late_inputs[period]
+        self._put(f"{self._folder('inputs')}/of={period}.json", manifest_of(inputs))
         text = self._out.read(f"price_books/{pointer.said['prices']['sha256']}.json")
         book = read_book(text, pointer.said["prices"]["id"])
         hourly = self._hourly(inputs)[0].cache()
@@ -355,7 +424,7 @@ class BillingRun:
             period=self._period,
             state=self._state,
             book=self._book,
-            missing=_missing(found.gaps),
+            gaps=found.gaps,
         )
         self._files += [written for page in pages for written in page.files]
         self._progress.done(f"{len(pages)} invoices")
@@ -395,6 +464,8 @@ class BillingRun:
             "fair_queues": {its: list(names) for its, names in self._accounts.fair_queues.items()},
             "invoices": {page.account: str(page.payable) for page in pages},
             "corrects": sorted(self._late),
+            "not_corrected": {period: asdict(its) for period, its in self._gone.items()},
+            "kept_from": self._kept_from(found.inputs),
             "quarantined": [
                 {"name": its.name, "sha256": its.sha256, "reason": its.reason}
                 for its in inputs.aside
@@ -404,6 +475,8 @@ class BillingRun:
             "conflicts": [list(its) for its in found.conflicts],
             "malformed_lines": inputs.malformed_lines,
             **stored_sends.said_of(self._stored, inputs.derived, is_short=is_short),
+            "unmetered": unmetered(self._book, found.hourly),
+            "idle_fair_queues": idle_fair_queues(self._accounts, found.hourly),
             "requests_of_nobody": (nobody[0] if nobody is not None else 0) or 0,
         }
 
@@ -416,55 +489,10 @@ class BillingRun:
             )
             for account, payable in sorted(pointer.said["invoices"].items())
         ]
-        return Summary(pointer.run, invoices, _findings(pointer.said))
+        return Summary(pointer.run, invoices, findings(pointer.said))
 
 
 def with_date(table: DataFrame) -> DataFrame:
     """A table with the day of its `hour`, by which it is filed."""
     day = f.date_format(f.timestamp_seconds(f.col("hour") * 3600), "yyyy-MM-dd")
     return table.withColumn("date", day)
-
-
-def _missing(gaps: Sequence[Gap]) -> str:
-    """What a statement says of gaps, "" where there are none."""
-    if not gaps:
-        return ""
-    known = sum(gap.records for gap in gaps)
-    sandboxes = sum(1 for gap in gaps if gap.is_of_sandbox)
-    servers = sum(1 for gap in gaps if not gap.last and not gap.is_of_sandbox)
-    parts = [f"{known:,} usage records"] if known else []
-    if servers:
-        parts.append(f"the last minutes of {servers} servers")
-    said = [f"Of this period {' and '.join(parts)} are not known."] if parts else []
-    if sandboxes:
-        said.append(
-            f"Of {sandboxes:,} sandboxes of functions, what they answered last, within one minute,"
-            " may be known in part."
-        )
-    return f"{' '.join(said)} What is not known is not charged."
-
-
-def _findings(said: Mapping[str, Any]) -> list[str]:
-    """A line for each finding; of very many the first."""
-    lines = [f"put aside: {its['name']}: {its['reason']}" for its in said["quarantined"]]
-    lines += [f"bad mark: {name}: {reason}" for name, reason in said["bad_marks"]]
-    gaps = [Gap(**its) for its in said["gaps"]]
-    for gap in gaps:
-        if gap.is_of_sandbox:
-            continue
-        until = gap.to_minute if gap.to_minute >= 0 else "now"
-        numbers = f"records {gap.first} to {gap.last}" if gap.last else "its end"
-        lines.append(f"gap: writer {gap.writer}: {numbers}, minutes {gap.from_minute} to {until}")
-    lines += [f"conflict: writer {writer}: record {number}" for writer, number in said["conflicts"]]
-    if len(lines) > _SAID_MAX:
-        lines = [*lines[:_SAID_MAX], f"and {len(lines) - _SAID_MAX} more findings"]
-    if ends := sum(1 for gap in gaps if gap.is_of_sandbox):
-        lines.append(f"ends: {ends} sandboxes of functions, of each the last minute in part maybe")
-    lines += stored_sends.lines_of(said)
-    if said["malformed_lines"]:
-        lines.append(f"malformed: {said['malformed_lines']} lines of functions are no records")
-    if said["requests_of_nobody"]:
-        lines.append(f"of nobody: {said['requests_of_nobody']} requests have no account")
-    if said["corrects"]:
-        lines.append(f"corrected: {', '.join(said['corrects'])}")
-    return lines

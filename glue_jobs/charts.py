@@ -1,7 +1,7 @@
 """Where the parts of a statement's charts stand: numbers that its template draws."""
 
 from calendar import monthrange
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
@@ -15,7 +15,10 @@ BARS_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A day's bar: `x`, `y`, `width` and `height` in a drawing of `DAYS_WIDTH` x `DAYS_HEIGHT`."""
+    """A day's bar: `x`, `y`, `width` and `height` in a drawing of `DAYS_WIDTH` x `DAYS_HEIGHT`.
+
+    Of some days something is `missing`.
+    """
 
     date: str
     number: int
@@ -25,6 +28,7 @@ class Day:
     y: float
     width: float
     height: float
+    missing: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,13 @@ class Bar:
     share: float
 
 
-def days_of(period: str, found: Mapping[str, tuple[int, Decimal]]) -> list[Day]:
-    """All days of a period, with those that had nothing."""
+def days_of(
+    period: str, found: Mapping[str, tuple[int, Decimal]], missing: Collection[str]
+) -> list[Day]:
+    """All days of a period, with those that had nothing.
+
+    Of the dates in `missing` not all is known.
+    """
     year, month = map(int, period.split("-"))
     count = monthrange(year, month)[1]
     most = max((requests for requests, _ in found.values()), default=0) or 1
@@ -60,6 +69,7 @@ def days_of(period: str, found: Mapping[str, tuple[int, Decimal]]) -> list[Day]:
                 round(DAYS_HEIGHT - height, 2),
                 round(width, 2),
                 round(height, 2),
+                date in missing,
             )
         )
     return days

@@ -6,10 +6,28 @@ and what is not there, without a look at the records themselves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Final
 
 from glue_jobs.records import Mark
+
+LOST: Final = "lost"
+"""It was counted, or may have been, and is nowhere."""
+
+EXPIRED: Final = "expired"
+"""It is as old as what was removed by its age."""
+
+NOT_METERED: Final = "not metered"
+"""Usage was off: nothing was counted."""
+
+NOT_YET: Final = "not yet known"
+"""A server is at work, or was cut off and no other took its place: nobody knows until when."""
+
+PERHAPS: Final = "perhaps incomplete"
+"""The end of a sandbox: each has one, at nearly all of them nothing is missing."""
+
+STATES: Final = (LOST, EXPIRED, NOT_METERED, NOT_YET, PERHAPS)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -27,8 +45,10 @@ class Run:
 class Gap:
     """What is not known of a writer: numbers `first` to `last`, or, where `last` is 0, its end.
 
-    It was served in minutes `from_minute` to `to_minute`; -1: nobody knows until when. `first` of
-    the end of a sandbox is the number that would be next, of the end of a server 0.
+    It was served in minutes `from_minute` to `to_minute`; -1: nobody knows since, or until when.
+    `first` of the end of a sandbox is the number that would be next, of the end of a server 0.
+    `state`, one of `STATES`, says what became of it; the `writer` of what was not metered is the
+    server that counted again.
     """
 
     writer: str
@@ -36,6 +56,7 @@ class Gap:
     last: int
     from_minute: int
     to_minute: int
+    state: str = LOST
 
     @property
     def records(self) -> int:
@@ -116,6 +137,8 @@ def gaps(
         if known is None and before and mark is not None and mark.kind == "function":
             known = Reached(0, mark.opened)  # what it answered before the window did not come
         found += _missing(its.get(writer, ()), mark, known, window)
+        if mark is not None and mark.off_from:
+            found += _not_metered(mark, window)
         if mark is None or mark.closed or mark.kind == "ledger":
             continue
         if not window.start <= mark.complete_to < window.end:
@@ -123,17 +146,38 @@ def gaps(
         if mark.kind == "function":
             found.append(_end_of_sandbox(its.get(writer, ()), mark))
         else:
-            successor = successors.get(writer)
-            until = successor.opened if successor is not None else -1
-            found.append(Gap(writer, 0, 0, mark.complete_to, until))
+            found.append(_end_of_server(mark, successors.get(writer)))
     return found
+
+
+def expired(its: Iterable[Gap], kept_from: int) -> list[Gap]:
+    """The same gaps; of numbers that are missing since a minute before `kept_from`, as expired."""
+    return [
+        replace(gap, state=EXPIRED) if gap.last and gap.from_minute < kept_from else gap
+        for gap in its
+    ]
+
+
+def _end_of_server(mark: Mark, successor: Mark | None) -> Gap:
+    """What it answered last, until another took its place or usage was off."""
+    if successor is None:
+        return Gap(mark.writer, 0, 0, mark.complete_to, -1, NOT_YET)
+    until = max(mark.complete_to, successor.off_from or successor.opened)
+    return Gap(mark.writer, 0, 0, mark.complete_to, until)
+
+
+def _not_metered(mark: Mark, window: Window) -> Iterator[Gap]:
+    """The part in the window of the time before a server in which usage was off."""
+    first, last = max(mark.off_from, window.start), min(mark.opened, window.end - 1)
+    if first <= last:
+        yield Gap(mark.writer, 0, 0, first, last, NOT_METERED)
 
 
 def _end_of_sandbox(runs: Sequence[Run], mark: Mark) -> Gap:
     """All that may be missing behind what is known: a later minute would have moved the mark."""
     known = max([mark.records, *(run.last for run in runs)])
     minute = max([mark.complete_to, *(run.to_minute for run in runs)])
-    return Gap(mark.writer, known + 1, 0, mark.complete_to, minute)
+    return Gap(mark.writer, known + 1, 0, mark.complete_to, minute, PERHAPS)
 
 
 def _missing(

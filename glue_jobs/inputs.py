@@ -4,7 +4,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
@@ -126,9 +126,7 @@ class Inputs:
 
     def fingerprint(self) -> str:
         """What tells these inputs from any others."""
-        marks = [
-            [its.writer, its.opened, its.complete_to, its.records] for its in self.marks.values()
-        ]
+        marks = [list(astuple(its)) for its in self.marks.values()]
         files = [[file.name, file.bytes, file.sha256, file.reason] for file in self.files]
         return sha256(canonical([files, sorted(marks), self.malformed_lines])).hexdigest()
 
@@ -157,6 +155,11 @@ def manifest_of(inputs: Inputs) -> bytes:
     """The files that were screened: names, sizes, hashes, and why some are put aside."""
     files = [[file.name, file.bytes, file.sha256, file.reason] for file in inputs.files]
     return canonical(files) + b"\n"
+
+
+def counted_in(manifest: bytes) -> set[str]:
+    """Names of the files of records in a manifest."""
+    return {name for name, _, _, reason in json.loads(manifest) if not reason}
 
 
 def recognised(place: Place, period: str, manifest: bytes) -> Inputs | None:

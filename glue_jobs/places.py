@@ -58,6 +58,15 @@ def is_missing(url: str) -> bool:
     return not url.startswith(_S3) and not Path(url).is_dir()
 
 
+def is_unwritable(url: str) -> bool:
+    """Whether this names a folder that cannot be written, or made. Of buckets nobody asks."""
+    if url.startswith(_S3):
+        return False
+    path = Path(url).absolute()
+    there = next(its for its in (path, *path.parents) if its.exists())
+    return not (there.is_dir() and os.access(there, os.W_OK | os.X_OK))
+
+
 def read_url(url: str) -> bytes:
     """An object's content, by where it is: a path, or `s3://bucket/key`. Raises as `read` does."""
     folder, slash, name = url.rpartition("/")

@@ -5,7 +5,6 @@ text, with at most ten places, for `unit_size` of what is counted; sizes are pow
 price of a single thing counted has at most 19 places, and a charge is exact.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +13,17 @@ from hashlib import sha256
 from importlib.resources import files as files_of
 from typing import Any, Final
 
-from glue_jobs.arguments import JobError
-from glue_jobs.places import place_of, read_url
+from glue_jobs.arguments import JobError, json_of
+from glue_jobs.places import is_missing, place_of, read_url
 from glue_jobs.usage import SUMS
 
 SCHEMA: Final = "tidegate.prices/1"
 BOOKS: Final = files_of("glue_jobs") / "price_books"
 QUEUE_TYPES: Final = ("standard", "fair", "fifo")
 ANY: Final = "*"
+UNMETERED: Final = frozenset({"StoredMessages"})
+"""Operations that a book may charge, and that nothing of Tidegate writes usage with."""
+
 PLACES: Final = 19
 """Decimal places of a price of one thing counted, and of a charge."""
 
@@ -97,16 +99,33 @@ class PriceBook:
             raise JobError(f"price book {self.id}: no price of {sku} in region {region!r}")
         return found
 
+    def unmetered_skus(self) -> list[str]:
+        """Those with a price that are charged for `UNMETERED` operations alone."""
+        charged: dict[str, set[str]] = {}
+        for operations in self.charges.values():
+            for operation, skus in operations.items():
+                for sku in skus:
+                    charged.setdefault(sku, set()).add(operation)
+        return sorted(
+            sku
+            for sku, operations in charged.items()
+            if operations <= UNMETERED
+            and any(its.price for tiers in self.skus[sku].regions.values() for its in tiers)
+        )
+
 
 def book_for(period: str, url: str = "") -> PriceBook:
     """The book of a period: a file, or that of a folder which covers it; "": those of this package.
 
     Raises JobError where there is none, or more than one.
     """
-    covering = [book for book in _books(url) if book.covers(period)]
+    books = _books(url)
+    covering = [book for book in books if book.covers(period)]
     if len(covering) != 1:
         found = " and ".join(book.id for book in covering) or "none"
-        raise JobError(f"price book: {url or 'the package'} has {found} for {period}")
+        known = ", ".join(f"{book.id} from {book.since}" for book in books)
+        told = f" (there is {known})" if known and not covering else ""
+        raise JobError(f"price book: {url or 'the package'} has {found} for {period}{told}")
     return covering[0]
 
 
@@ -117,6 +136,8 @@ def _books(url: str) -> list[PriceBook]:
     try:
         if url.endswith(".json"):
             return [read_book(read_url(url), url)]
+        if is_missing(url):
+            raise JobError(f"price book {url}: there is no such folder, nor is it a .json file")
         place = place_of(url)
         names = [its.name for its in place.list("") if its.name.endswith(".json")]
         return [read_book(place.read(name), name) for name in names]
@@ -127,7 +148,7 @@ def _books(url: str) -> list[PriceBook]:
 def read_book(text: bytes, name: str) -> PriceBook:
     """A book from its text. Raises JobError with the name and what is wrong."""
     try:
-        said = json.loads(text)
+        said = json_of(text)
         if said["schema"] != SCHEMA:
             raise JobError(f"price book {name}: its schema is not {SCHEMA}")
         return _book(said, text)

@@ -92,6 +92,7 @@ class Mark:
     kind: str = "server"
     access: int = 0
     desks: str = ""
+    off_from: int = 0
 
     def wrote_in(self, minute: int, writer: str) -> bool:
         """Whether the writer is what one of this server's desks has sent in this minute."""
@@ -124,7 +125,7 @@ def read_mark(content: bytes) -> Mark:
     said = json.loads(content)
     if not isinstance(said, dict) or said.get("schema") != MARK_SCHEMA:
         raise ValueError(f"its schema is not {MARK_SCHEMA}")
-    said.setdefault("desks", "")  # Servers of before had none.
+    said = {"desks": "", "off_from": 0, **said}  # Servers of before said neither.
     for name, kind in get_type_hints(Mark).items():
         if type(said.get(name)) is not kind or (kind is int and said[name] < 0):
             raise ValueError(f"its {name} is {said.get(name)!r}")

@@ -21,6 +21,7 @@ from pyspark.sql import functions as f
 from glue_jobs.billing import MONEY
 from glue_jobs.charts import Bar, Day, bars, days_of
 from glue_jobs.invoicing import CORRECTION, USAGE
+from glue_jobs.missing import Missing, days_missing, is_certain
 
 USED: Final = (
     *("requests", "units", "messages", "bytes", "empty_receives", "throttled", "refused", "failed"),
@@ -36,6 +37,9 @@ _CSV: Final = (
     *("date", "kind", "of_period", "region", "queue", "queue_type", "operation", "sku", "tier"),
     *("quantity", "price", "cost"),
 )
+_NOTE: Final = "note"
+_MISSING_MAX: Final = 12
+_MILLION: Final = 10**6
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -118,7 +122,7 @@ class Statement:
     sections: Mapping[str, Sequence[Row]]
     lines: Sequence[Mapping[str, str]]
     skus: Mapping[str, tuple[str, str, int]]
-    missing: str
+    missing: Sequence[Missing]
 
     @property
     def total(self) -> Row:
@@ -139,7 +143,8 @@ class Statement:
             tier = int(line["tier"])
             its = found.setdefault(
                 (line["sku"], tier),
-                {"title": title, "unit": unit, "tier": tier, "price": Decimal(line["price"])}
+                {"title": title, "unit": unit, "tier": tier}
+                | {"price": _price(Decimal(line["price"]), size, unit)}
                 | {"quantity": Decimal(0), "cost": Decimal(0)},
             )
             its["quantity"] += Decimal(line["quantity"]) / size
@@ -147,20 +152,26 @@ class Statement:
         return [its for _, its in sorted(found.items())]
 
     @property
-    def corrections(self) -> list[tuple[str, Decimal]]:
-        """What each closed period is corrected by."""
-        found: dict[str, Decimal] = {}
+    def corrections(self) -> list[dict[str, Any]]:
+        """What closed periods are corrected by, by SKU."""
+        found: dict[tuple[str, str], dict[str, Any]] = {}
         for line in self.lines:
-            if line["kind"] == CORRECTION:
-                period = line["of_period"]
-                found[period] = found.get(period, Decimal(0)) + Decimal(line["cost"])
-        return sorted(found.items())
+            if line["kind"] != CORRECTION:
+                continue
+            title, unit, size = self.skus.get(line["sku"], (line["sku"], "", 1))
+            its = found.setdefault(
+                (line["of_period"], line["sku"]),
+                {"month": _month(line["of_period"]), "title": title, "unit": unit}
+                | {"quantity": Decimal(0), "cost": Decimal(0)},
+            )
+            its["quantity"] += Decimal(line["quantity"]) / size
+            its["cost"] += Decimal(line["cost"])
+        return [its for _, its in sorted(found.items())]
 
     @property
     def month(self) -> str:
         """The period as people say it."""
-        year, month = self.period.split("-")
-        return f"{month_name[int(month)]} {year}"
+        return _month(self.period)
 
     @property
     def peak(self) -> int:
@@ -171,9 +182,18 @@ class Statement:
     def days(self) -> list[Day]:
         """The chart of days."""
         of_days = {row.key: row for row in self.sections["day"]}
-        return days_of(
-            self.period, {key: (row.used["requests"], row.cost) for key, row in of_days.items()}
-        )
+        found = {key: (row.used["requests"], row.cost) for key, row in of_days.items()}
+        return days_of(self.period, found, days_missing(self.missing, self.period))
+
+    @property
+    def lacks_something(self) -> bool:
+        """Whether its reader should know at once that something is missing."""
+        return is_certain(self.missing)
+
+    @property
+    def missing_first(self) -> Sequence[Missing]:
+        """What the page says of what is missing; of very much the first. The CSV has all."""
+        return self.missing[:_MISSING_MAX]
 
     def bars(self, section: str) -> list[Bar]:
         """The chart of queues, or of operations."""
@@ -215,12 +235,25 @@ def sections_of(
 
 
 def as_csv(statement: Statement) -> bytes:
-    """The statement's lines as a table, in UTF-8."""
+    """The statement's lines as a table, in UTF-8, and what is missing, as lines without a charge.
+
+    The `kind` of those says what became of it, `quantity` how many records, the `note` when.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_CSV)
+    writer.writerow((*_CSV, _NOTE))
     for line in statement.lines:
-        writer.writerow([_cell(name, line[name]) for name in _CSV])
+        writer.writerow([*(_cell(name, line[name]) for name in _CSV), ""])
+    for its in statement.missing:
+        said = {
+            "date": its.date or f"{statement.period}-01",
+            "kind": its.state,
+            "of_period": statement.period,
+            "quantity": its.records,
+            "price": 0,
+            "cost": 0,
+        }
+        writer.writerow([*(said.get(name, "") for name in _CSV), its.when])
     return text.getvalue().encode()
 
 
@@ -249,6 +282,18 @@ def _template() -> Any:
         {"count": _count, "size": _size, "money": _money, "exact": _exact, "quantity": _quantity}
     )
     return environment.get_template("statement.html.j2")
+
+
+def _month(period: str) -> str:
+    year, month = period.split("-")
+    return f"{month_name[int(month)]} {year}"
+
+
+def _price(price: Decimal, size: int, unit: str) -> str:
+    """A price as people compare it: of what is counted singly, for a million."""
+    if size == 1:
+        return f"{_exact(price * _MILLION)} for a million"
+    return f"{_exact(price)} for a {unit}"
 
 
 def _count(number: int) -> str:

@@ -1,6 +1,6 @@
 """Statements of all accounts, made and put where Spark's executors are."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -10,6 +10,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
+from glue_jobs.identities import Gap
+from glue_jobs.missing import Missing, missing_of
 from glue_jobs.outputs import Written
 from glue_jobs.places import Place
 from glue_jobs.price_book import PriceBook
@@ -31,7 +33,7 @@ class Heading:
 
     period: str
     state: str
-    missing: str
+    missing: Sequence[Missing]
     names: Mapping[str, str]
     skus: Mapping[str, tuple[str, str, int]]
 
@@ -46,11 +48,11 @@ def put_statements(  # noqa: PLR0913 - what a statement says, part by part
     period: str,
     state: str,
     book: PriceBook,
-    missing: str,
+    gaps: Sequence[Gap],
 ) -> list[Page]:
     """Put the page and the table of each invoice; in order of accounts."""
     skus = {name: (sku.title, sku.unit, sku.unit_size) for name, sku in book.skus.items()}
-    heading = Heading(period, state, missing, dict(names), skus)
+    heading = Heading(period, state, missing_of(gaps), dict(names), skus)
     plain = [f.col(name).cast("string").alias(name) for name in invoices.columns]
     packed = invoices.select("account", f.struct(*plain).alias("invoice"))
     rows = packed.join(facts(hourly, lines), "account")

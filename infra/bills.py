@@ -39,6 +39,7 @@ def _plan(stage: StageOptions, state: StateStack, usage_prefix: str) -> JobPlan:
         "--out": f"{place}/{BILLS_PREFIX}",
         "--period": "current",
         "--late_periods": str(options.late_periods),
+        "--kept_days": str(stage.state.usage_days),
         **{name: f"{place}/{BILLS_PREFIX}/{value}" for name, value in named.items() if value},
     }
     read = {"Usage": usage_prefix} | ({"Exports": EXPORTS_PREFIX} if options.audits else {})

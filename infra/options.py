@@ -26,6 +26,7 @@ _REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]")
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _KEY: Final = re.compile(r"arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+")
 _NODE: Final = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+_DAYS_OF_MONTH_MAX: Final = 31
 _ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?")
 _BASE_URL: Final = re.compile(_ORIGIN.pattern + r"(/[A-Za-z0-9_~.-]+)*")
 _TOPIC: Final = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]+")
@@ -66,7 +67,7 @@ class StateOptions:
     table: str = "tidegate"
     cells: tuple[str, ...] = ()
     keeps: bool = True
-    usage_days: int = 400
+    usage_days: int = 430
 
     def __post_init__(self) -> None:
         _match("table", self.table, _TABLE, "no table's name: 3 to 255 of a-z A-Z 0-9 _ . -")
@@ -305,7 +306,8 @@ class AnalyticsOptions:
     Every `every_hours` hours the present month is billed with `workers` (G.1X), and each day the
     month before, which becomes final on the `close_day` of the month. What comes later is corrected
     for `late_periods` months. `accounts` and `prices` are names of objects below `bills/` in the
-    bucket of usage ("": every account, Tidegate's own prices).
+    bucket of usage ("": every account, Tidegate's own prices). A closed month is corrected as long
+    as all records are there that it was invoiced from: so for less, where `usage_days` are fewer.
 
     With `audits` tables are exported every hour and audited each day, and what is kept is chained
     by a digest every hour.
@@ -372,6 +374,10 @@ class StageOptions:
             raise OptionError("further_regions", told)
         if self.service.endpoint and not self.emulator:
             raise OptionError("service.endpoint", "it is for an emulator")
+        kept, needed = self.state.usage_days, _DAYS_OF_MONTH_MAX + self.analytics.close_day
+        if self.analytics.bills and kept < needed:
+            told = f"{kept}, fewer than the {needed} after which a month is closed"
+            raise OptionError("state.usage_days", told)
         if self.names.hosts:
             self._check_names()
 

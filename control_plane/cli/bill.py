@@ -66,6 +66,14 @@ _JOB: Final = "glue_jobs.bill"
     is_flag=True,
     help="The month is over: its invoices hold; what comes later is corrected in the next.",
 )
+@click.option(
+    "--kept-days",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="DAYS",
+    show_default="for good",
+    help="For how long usage records are kept: what is older and missing is told as expired.",
+)
 @click.option("--memory", default="3g", metavar="SIZE", help="Heap of Spark.")
 @click.option(
     "--python",
@@ -86,6 +94,7 @@ def bill(  # noqa: PLR0913 - one for each option
     prices: str,
     exports: str,
     close: bool,
+    kept_days: int,
     memory: str,
     python: Path,
 ) -> None:
@@ -105,6 +114,7 @@ def bill(  # noqa: PLR0913 - one for each option
         "prices": prices,
         "exports": exports,
         "close": "yes" if close else "no",
+        "kept_days": str(kept_days),
         "memory": memory,
     }
     command = [str(python), "-m", _JOB, *(f"--{name}={value}" for name, value in given.items())]

@@ -86,7 +86,8 @@ class Mark(msgspec.Struct, frozen=True):
     """How far a writer's records go. `after` is the writer before it, or "".
 
     `desks` are those of a server whose minutes are writers of their own (sent.py), in hexadecimal
-    digits with spaces between.
+    digits with spaces between. `off_from` is the minute from which nothing was counted until it
+    `opened`, because usage was off; 0: it was not.
     """
 
     schema: Literal["tidegate.writer/1"]
@@ -99,6 +100,7 @@ class Mark(msgspec.Struct, frozen=True):
     access: Count
     closed: bool
     desks: str = ""
+    off_from: Count = 0
 
 
 Record = UsageRecord | AccessRecord

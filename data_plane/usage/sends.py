@@ -122,9 +122,13 @@ def _record(writer: str, at: int, row: LedgerRow) -> UsageRecord:
     )
 
 
-async def discard(cell: Cell) -> None:
-    """Let go of the rows of minutes that are over: nobody wants records of them."""
+async def discard(cell: Cell, from_minute: int) -> None:
+    """Let go of the rows of minutes since then that are over: nobody wants records of them.
+
+    Those of before wait for the next server that counts.
+    """
+    after = ledger.until_minute(from_minute)
     until = ledger.until_minute(cell.now_us() // US_PER_MINUTE)
-    rows = await cell.query(ledger.PARTITION, until=until, limit=ROWS_PER_STEP)
+    rows = await cell.query(ledger.PARTITION, after=after, until=until, limit=ROWS_PER_STEP)
     if rows:
         cell.expire([row.key for row in rows])

@@ -22,21 +22,25 @@ class UsageWriter:
     """Counts what a front end answers and stores it; one front end, from its start to its end.
 
     Sends to the cells with `ledgers` are left to those. `after` is the writer that was here before,
-    where that is known. What fails stays for the next `write`.
+    where that is known; `off_from` the minute from which usage was off since, 0 where it was not.
+    What fails stays for the next `write`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works with, and what was before it
         self,
         place: UsagePlace,
         clock: Clock,
         entropy: Entropy,
         ledgers: Collection[str] = (),
         after: str = "",
+        *,
+        off_from: int = 0,
     ) -> None:
         self.name = entropy.random_bytes(WRITER_BYTES).hex()
         self._place = place
         self._clock = clock
         self._after = after
+        self._off_from = off_from
         self._counting = Counting(ledgers)
         self._desks = ""
         self._opened = self._complete_to = self._minute()
@@ -58,6 +62,7 @@ class UsageWriter:
         return Mark(
             *(MARK_SCHEMA, self.name, "server", self._opened, self._after),
             *(self._complete_to, self._records, self._access, closed, self._desks),
+            off_from=self._off_from,
         )
 
     def served(self, served: Served) -> None:

@@ -124,6 +124,23 @@ def test_a_writer_that_was_cut_off_is_told(session: SparkSession, tmp_path: Path
     assert usage.from_minute == -1
 
 
+def test_usage_that_was_off_is_told_and_counts_from_then_on(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    whole(tmp_path)
+    its: dict[str, Any] = {
+        "opened": MINUTE + 9,
+        "complete_to": MINUTE + 9,
+        "records": 0,
+        "after": B,
+    }
+    write_mark(tmp_path, "c" * 16, **its, off_from=MINUTE + 4)
+    usage = read_usage(session, FolderPlace(tmp_path))
+    assert told(usage) == [("not_metered", 1)]
+    assert details(usage) == f"usage was off, minutes {MINUTE + 4} to {MINUTE + 9}"
+    assert usage.from_minute == usage.metered_from == MINUTE + 10
+
+
 def test_ends_of_sandboxes_are_counted_and_what_they_marked_is_missed(
     session: SparkSession, tmp_path: Path
 ) -> None:

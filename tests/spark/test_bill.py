@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from glue_jobs import billing_run
 from glue_jobs.arguments import JobError
+from glue_jobs.bill import main
 from glue_jobs.billing_run import BillingRun, Options, Summary
 from glue_jobs.progress import Progress
 from infra.bill_tables import TABLES
@@ -26,6 +27,8 @@ NEXT = 30 * 24 * 60
 """Minutes of the period."""
 
 MILLION = 1_000_000
+NO_EXPORTS = "no exports: what functions sent in gaps is not looked for where it is stored"
+NO_USAGE = "no usage: the usage place has no records of this month"
 
 
 def bill(session: SparkSession, place: Path, out: Path, **options: Any) -> Summary:
@@ -68,6 +71,12 @@ def bytes_of(out: Path, tables: tuple[str, ...]) -> Mapping[str, bytes]:
         for path in sorted((out / table).rglob("*"))
         if path.is_file()
     }
+
+
+def told_in(page: str) -> list[tuple[str, ...]]:
+    """What a page says is missing: the state, when, and how many records."""
+    row = r'<th scope="row">([^<]*)<span class="note">[^<]*</span></th><td>(.*?)</td><td>(.*?)</td>'
+    return re.findall(row, page)
 
 
 WRITTEN = ("usage_hourly", "rated", "invoices", "focus", "statements")
@@ -191,9 +200,9 @@ def test_what_is_wrong_is_put_aside_said_and_never_billed(
     for said in (
         "notes.txt: its name is not that of an object of records",
         "its bytes do not hash to its name",
-        f"gap: writer {A}: records 3 to 4",
-        f"gap: writer {A}: records 6 to 6",
-        f"gap: writer {A}: its end",
+        f"lost: writer {A}: records 3 to 4, 2026-11-01 00:00 UTC",
+        f"lost: writer {A}: records 6 to 6, 2026-11-01 00:00 to 00:03 UTC",
+        f"not yet known: writer {A}, at work or cut off, from 2026-11-01 00:03 UTC on",
         f"conflict: writer {A}: record 5",
         "malformed: 2 lines",
     ):
@@ -201,7 +210,9 @@ def test_what_is_wrong_is_put_aside_said_and_never_billed(
     assert len(list((out / "quarantine").iterdir())) == 2
     lines = pq.read_table(next((out / "invoices").rglob("lines"))).to_pylist()
     assert sum(line["quantity"] for line in lines) == 2
-    assert "3 usage records" in (out / f"statements/{TENANT}/{PERIOD}.html").read_text()
+    page = (out / f"statements/{TENANT}/{PERIOD}.html").read_text()
+    assert told_in(page) == [("Lost", "2026-11-01 00:00 to 00:03 UTC", "3"),
+                             ("Not yet known", "from 2026-11-01 00:03 UTC on", "")]  # fmt: skip
 
 
 def test_ends_of_sandboxes_are_said_in_one_line(session: SparkSession, tmp_path: Path) -> None:
@@ -214,15 +225,15 @@ def test_ends_of_sandboxes_are_said_in_one_line(session: SparkSession, tmp_path:
     put_mark(place, "e" * 16, day="2026-10-04", records=9, **its)
     summary = bill(session, place, out)
     assert summary.findings == [
-        "ends: 2 sandboxes of functions, of each the last minute in part maybe",
-        "no exports: what functions sent in gaps is not looked for where it is stored",
+        "perhaps incomplete: the last minute of each of 2 sandboxes of functions",
+        NO_EXPORTS,
     ]
     page = (out / f"statements/{TENANT}/{PERIOD}.html").read_text()
-    assert "Of 2 sandboxes of functions, what they answered last" in page
-    assert "are not known" not in page
+    assert told_in(page) == [("Perhaps incomplete", "2026-11-01 00:00 UTC", "")]
+    assert "Not all usage of this month" not in page
     # One of them has marked what did not come.
     put_mark(place, A, day="2026-11-01", records=3, **its)
-    assert bill(session, place, out).findings[0].startswith(f"gap: writer {A}: records 3 to 3")
+    assert bill(session, place, out).findings[0].startswith(f"lost: writer {A}: records 3 to 3")
 
 
 def test_what_cannot_be_billed_stops_the_bill(session: SparkSession, tmp_path: Path) -> None:
@@ -232,7 +243,7 @@ def test_what_cannot_be_billed_stops_the_bill(session: SparkSession, tmp_path: P
     accounts.write_text(
         f'{{"schema":"tidegate.accounts/1","accounts":{{"{OTHER}":{{"name":"x"}}}}}}'
     )
-    with pytest.raises(JobError, match=f"account {TENANT}: there is usage, and no such account"):
+    with pytest.raises(JobError, match=f"account {TENANT}: there is usage, and the accounts file"):
         bill(session, place, tmp_path / "bills", accounts=str(accounts))
     with pytest.raises(JobError, match="has none for 2020-01"):
         bill(session, place, tmp_path / "bills", period="2020-01")
@@ -240,6 +251,48 @@ def test_what_cannot_be_billed_stops_the_bill(session: SparkSession, tmp_path: P
     with pytest.raises(JobError, match=r"records of schema tidegate\.usage/2; these jobs read"):
         bill(session, place, tmp_path / "bills")
     assert not (tmp_path / "bills/runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"period": "2999-01"}, "period 2999-01: it has not begun; this month is 20"),
+        ({"period": "current", "close": "yes"}, "it is not over; it can be closed from 20"),
+        ({"period": "2026-1"}, "period: '2026-1' is no month"),
+        ({"out": "FILE"}, "is no folder that can be written, or made"),
+        ({"usage": "/nowhere"}, "usage: there is no folder /nowhere"),
+        ({"prices": "FILE.json"}, "FILE.json: it is no JSON: Expecting value"),
+        ({"prices": "/nowhere"}, "price book /nowhere: there is no such folder"),
+        ({"period": "2020-01"}, "has none for 2020-01 (there is sqs-us-east-1-2026-01 from 2026"),
+        ({"accounts": "FILE.json"}, "FILE.json: it is no JSON: Expecting value"),
+        ({"account": "999"}, "account: '999' is no account id of 12 digits"),
+        ({"kept_days": "a year"}, "kept_days: 'a year' is no whole number"),
+        ({"close": "maybe"}, "close: 'maybe' is neither yes nor no"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_begins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: dict[str, str], said: str
+) -> None:
+    for name in ("FILE", "FILE.json"):
+        (tmp_path / name).write_text("not that")
+    place = tmp_path / "usage"
+    put_records(place, [record()])
+    given = {"usage": str(place), "out": str(tmp_path / "bills"), "period": "2026-10"}
+    given |= {
+        name: str(tmp_path / value) if value.startswith("FILE") else value
+        for name, value in wrong.items()
+    }
+    assert main([f"--{name}={value}" for name, value in given.items()]) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if "starting" not in line]
+    assert len(lines) == 1
+    assert said in lines[0]
+    assert not (tmp_path / "bills").exists()
+
+
+def test_a_month_without_usage_is_said_to_have_none(session: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "usage").mkdir()
+    summary = bill(session, tmp_path / "usage", tmp_path / "bills")
+    assert summary.findings == [NO_USAGE]
 
 
 def test_late_records_of_a_closed_period_are_corrections(
@@ -270,3 +323,143 @@ def test_late_records_of_a_closed_period_are_corrections(
     bill(session, place, out, period="2026-12", close=True, **asked)
     after = bill(session, place, out, period="2027-01", **asked)
     assert after.invoices == []
+
+
+def test_what_was_not_metered_is_not_lost(session: SparkSession, tmp_path: Path) -> None:
+    place, out = tmp_path / "usage", tmp_path / "bills"
+    put_records(place, [record(number=n, writer=A) for n in (1, 2)])
+    put_mark(place, A, records=2, complete_to=MINUTE + 5)
+    put_records(place, [record(writer=B, minute=MINUTE + 3000)])
+    again: dict[str, Any] = {"opened": MINUTE + 2900, "complete_to": MINUTE + 3001, "after": A}
+    put_mark(place, B, records=1, off_from=MINUTE + 60, **again)
+    summary = bill(session, place, out)
+    when = "2026-11-01 01:00 to 2026-11-03 00:20 UTC"
+    assert summary.findings == [f"not metered: usage was off, {when}"]
+    page = (out / f"statements/{TENANT}/{PERIOD}.html").read_text()
+    assert told_in(page) == [("Not metered", when, "")]
+    assert "Not all usage of this month is known" in page
+    assert page.count('class="gap"') == len(("1st", "2nd", "3rd"))
+    table = (out / f"statements/{TENANT}/{PERIOD}.csv").read_text().splitlines()
+    assert table[-1] == f"2026-11-01,not metered,{PERIOD},,,,,,,0,0,0,{when}"
+    (pointer,) = (out / "runs").rglob("*.json")
+    assert [its["state"] for its in json.loads(pointer.read_bytes())["gaps"]] == ["not metered"]
+
+
+def test_what_is_kept_no_longer_is_not_lost(session: SparkSession, tmp_path: Path) -> None:
+    place, out = tmp_path / "usage", tmp_path / "bills"
+    rows = [record(number=n, minute=MINUTE + n * 1440, writer=A) for n in range(1, 6)]
+    files = put_records(place, rows)
+    put_mark(place, A, records=5, complete_to=MINUTE + 5 * 1440)
+    for file in files[:2]:
+        file.unlink()
+    lost = bill(session, place, out).findings
+    assert lost == [f"lost: writer {A}: records 1 to 2, 2026-11-01 00:00 to 2026-11-04 00:00 UTC"]
+    assert bill(session, place, out, kept_from="2026-11-04").findings == [
+        lost[0].replace("lost: ", "expired: "),
+        (
+            "expired: records of this month may have been removed by their age, until"
+            " 2026-11-04 00:00 UTC"
+        ),
+    ]
+    page = (out / f"statements/{TENANT}/{PERIOD}.html").read_text()
+    assert told_in(page) == [("Expired", "2026-11-01 00:00 to 2026-11-04 00:00 UTC", "2")]
+    # Nothing of a month is said to have gone that is younger than what is kept.
+    assert bill(session, place, out, kept_from="2026-10-04").findings == lost
+
+
+def test_what_a_closed_period_was_invoiced_from_is_never_given_back_when_it_is_gone(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    place, out = tmp_path / "usage", tmp_path / "bills"
+    files = put_records(place, [record(units=4 * MILLION), record(number=2, minute=MINUTE + 60)])
+    bill(session, place, out, close=True)
+    put_records(place, [record(number=3, units=MILLION)])
+    (late,) = bill(session, place, out, period="2026-12").invoices
+    assert late.payable == Decimal("0.40")
+    # What it was made from is removed by its age, or by somebody.
+    files[0].unlink()
+    after = bill(session, place, out, period="2026-12")
+    assert after.invoices == []
+    assert after.findings == [
+        NO_USAGE,
+        (
+            "not corrected: 2026-11: 1 files of records that it was invoiced from are gone;"
+            " 1 new ones are not billed"
+        ),
+    ]
+
+
+def test_what_is_gone_of_a_correction_is_not_given_back(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    place, out = tmp_path / "usage", tmp_path / "bills"
+    put_records(place, [record(units=4 * MILLION)])
+    bill(session, place, out, close=True)
+    (late,) = put_records(place, [record(number=2, units=MILLION)])
+    bill(session, place, out, period="2026-12", close=True)
+    assert bill(session, place, out, period="2027-01").findings == [NO_USAGE]
+    late.unlink()
+    after = bill(session, place, out, period="2027-01")
+    assert after.invoices == []
+    assert after.findings == [
+        NO_USAGE,
+        "not corrected: 2026-11: 1 files of records that it was invoiced from are gone",
+    ]
+
+
+def test_a_month_that_was_not_billed_makes_no_gaps(session: SparkSession, tmp_path: Path) -> None:
+    """Not of servers and not of sandboxes: what they wrote in it is there."""
+    place, out = tmp_path / "usage", tmp_path / "bills"
+    december = MINUTE + NEXT
+    january = december + 31 * 24 * 60
+    put_records(place, [record(writer=A, number=1)])
+    put_records(place, [record(writer=A, number=2, minute=december)])
+    put_records(place, [record(writer=A, number=n, minute=january + 5) for n in (3, 5)])
+    put_mark(place, A, records=5, complete_to=january + 6)
+    # A sandbox at work over the turn of the year.
+    its: dict[str, Any] = {"kind": "function", "closed": False, "complete_to": january + 1}
+    put_records(place, [record(writer=B, number=n, minute=january - 3 + n) for n in (1, 2, 3, 4)])
+    put_mark(place, B, day="2026-12-31", opened=january - 2, records=4, **its)
+    bill(session, place, out)
+    skipped = bill(session, place, out, period="2027-01")
+    perhaps = "perhaps incomplete: the last minute of each of 1 sandboxes of functions"
+    lost = f"lost: writer {A}: records 4 to 4, 2027-01-01 00:05 UTC"
+    assert skipped.findings == [lost, perhaps, NO_EXPORTS]
+    # Once it is billed, what is missing between the two shows.
+    for path in (place / "records/date=2026-12-31").rglob("*.parquet"):
+        path.unlink()
+    bill(session, place, out, period="2026-12")
+    after = bill(session, place, out, period="2027-01")
+    assert after.findings == [
+        lost,
+        f"lost: writer {B}: records 1 to 2, 2026-12-31 23:58 to 2027-01-01 00:00 UTC",
+        perhaps,
+        NO_EXPORTS,
+    ]
+
+
+def test_a_mark_that_closes_ends_what_was_not_known(session: SparkSession, tmp_path: Path) -> None:
+    place, out = tmp_path / "usage", tmp_path / "bills"
+    put_records(place, [record(writer=A)])
+    put_mark(place, A, closed=False)
+    assert bill(session, place, out).findings[0].startswith(f"not yet known: writer {A}")
+    put_mark(place, A)
+    assert bill(session, place, out).findings == []
+
+
+def test_what_is_priced_and_not_metered_is_said(session: SparkSession, tmp_path: Path) -> None:
+    place, out, book = tmp_path / "usage", tmp_path / "bills", json.loads(TEXT)
+    book["skus"]["storage"]["regions"]["*"] = [[0, "0.00003"]]
+    prices, accounts = tmp_path / "prices.json", tmp_path / "accounts.json"
+    prices.write_text(json.dumps(book))
+    its = {TENANT: {"name": "x", "fair_queues": ["orders", "order"]}}
+    accounts.write_text(json.dumps({"schema": "tidegate.accounts/1", "accounts": its}))
+    put_records(place, [record()])
+    asked = {"prices": str(prices), "accounts": str(accounts)}
+    assert bill(session, place, out, **asked).findings == [
+        "not metered: storage has a price, and nothing writes usage of it",
+        f"fair queue without usage: order of {TENANT}",
+    ]
+    # Somebody else may write it.
+    put_records(place, [record(number=2, operation="StoredMessages", bytes=10**9)])
+    assert "storage" not in str(bill(session, place, out, **asked).findings)

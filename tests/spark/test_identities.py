@@ -1,12 +1,25 @@
 """Which records there are: copies and gaps by runs of numbers, held to a naive count."""
 
+import json
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glue_jobs.identities import Gap, Reached, Run, Window, copies, gaps
+from glue_jobs.identities import (
+    EXPIRED,
+    NOT_METERED,
+    NOT_YET,
+    PERHAPS,
+    Gap,
+    Reached,
+    Run,
+    Window,
+    copies,
+    expired,
+    gaps,
+)
 from glue_jobs.records import MARKS, Mark, may_have_written, read_mark
 
 WINDOW = Window(1000, 2000)
@@ -52,11 +65,41 @@ def test_what_was_cut_off_ends_where_its_successor_opened() -> None:
     cut, runs = mark(closed=False), [Run(A, 1, 10, 1001, 1099)]
     after = mark(B, after=A, opened=1130, records=0, complete_to=1131)
     assert gaps(runs, {A: cut, B: after}, {}, WINDOW) == [Gap(A, 0, 0, 1100, 1130)]
-    assert gaps(runs, {A: cut}, {}, WINDOW) == [Gap(A, 0, 0, 1100, -1)]
+    assert gaps(runs, {A: cut}, {}, WINDOW) == [Gap(A, 0, 0, 1100, -1, NOT_YET)]
     at_once = mark(B, after=A, opened=1100, records=0, complete_to=1100)
     assert gaps(runs, {A: cut, B: at_once}, {}, WINDOW) == [Gap(A, 0, 0, 1100, 1100)]
     ledger = Mark(A, 1000, "", 1100, 10, closed=False, kind="ledger")
     assert gaps(runs, {A: ledger}, {}, WINDOW) == []
+
+
+def test_while_usage_was_off_nothing_was_lost() -> None:
+    ended, runs = mark(), [Run(A, 1, 10, 1001, 1099)]
+    again = mark(B, after=A, opened=1500, records=0, complete_to=1501, off_from=1200)
+    off = Gap(B, 0, 0, 1200, 1500, NOT_METERED)
+    assert gaps(runs, {A: ended, B: again}, {}, WINDOW) == [off]
+    assert off.records == 0
+    # Only the last minutes of one that was cut off before are lost.
+    cut = mark(closed=False)
+    lost = Gap(A, 0, 0, 1100, 1200)
+    assert gaps(runs, {A: cut, B: again}, {}, WINDOW) == [lost, off]
+
+
+def test_a_time_without_usage_is_told_of_each_window_it_is_in() -> None:
+    again = {B: mark(B, opened=3100, records=0, complete_to=3101, off_from=1200)}
+    assert gaps([], again, {}, WINDOW) == [Gap(B, 0, 0, 1200, 1999, NOT_METERED)]
+    assert gaps([], again, {}, Window(2000, 3000)) == [Gap(B, 0, 0, 2000, 2999, NOT_METERED)]
+    assert gaps([], again, {}, Window(3000, 4000)) == [Gap(B, 0, 0, 3000, 3100, NOT_METERED)]
+    assert gaps([], again, {}, Window(4000, 5000)) == []
+
+
+def test_what_is_older_than_what_is_kept_has_expired() -> None:
+    its = gaps([Run(A, 5, 7, 1150, 1160)], {A: mark(complete_to=1300)}, {}, WINDOW)
+    assert its == [Gap(A, 1, 4, 1000, 1150), Gap(A, 8, 10, 1160, 1300)]
+    assert expired(its, 1100) == [Gap(A, 1, 4, 1000, 1150, EXPIRED), Gap(A, 8, 10, 1160, 1300)]
+    assert expired(its, 0) == its
+    # Where a server was cut off nothing was stored that could expire.
+    end = [Gap(A, 0, 0, 1000, 1010)]
+    assert expired(end, 1100) == end
 
 
 def test_what_is_missing_between_two_periods_belongs_to_the_later_one() -> None:
@@ -87,18 +130,18 @@ def sandbox(**changes: object) -> Mark:
 
 def test_a_sandbox_ends_in_the_minute_of_its_mark() -> None:
     ends = gaps([Run(A, 1, 10, 1001, 1100)], {A: sandbox()}, {}, WINDOW)
-    assert ends == [Gap(A, 11, 0, 1100, 1100)]
+    assert ends == [Gap(A, 11, 0, 1100, 1100, PERHAPS)]
     assert (ends[0].is_of_sandbox, ends[0].records) == (True, 0)
     # What came behind the mark is known.
     ends = gaps([Run(A, 1, 14, 1001, 1100)], {A: sandbox()}, {}, WINDOW)
-    assert ends == [Gap(A, 15, 0, 1100, 1100)]
+    assert ends == [Gap(A, 15, 0, 1100, 1100, PERHAPS)]
     # It could not move its mark any more.
     ends = gaps([Run(A, 1, 14, 1001, 1102)], {A: sandbox()}, {}, WINDOW)
-    assert ends == [Gap(A, 15, 0, 1100, 1102)]
+    assert ends == [Gap(A, 15, 0, 1100, 1102, PERHAPS)]
 
 
 def test_what_a_sandbox_has_marked_is_missed_by_its_numbers() -> None:
-    end = Gap(A, 11, 0, 1100, 1100)
+    end = Gap(A, 11, 0, 1100, 1100, PERHAPS)
     assert gaps([Run(A, 1, 7, 1001, 1050)], {A: sandbox()}, {}, WINDOW) == [
         Gap(A, 8, 10, 1050, 1100),
         end,
@@ -111,7 +154,7 @@ def test_the_end_of_a_sandbox_belongs_to_the_window_it_is_in() -> None:
     later = sandbox(complete_to=2010)
     assert gaps([Run(A, 1, 7, 1990, 1999)], {A: later}, {}, WINDOW) == []
     after = gaps([Run(A, 8, 10, 2001, 2010)], {A: later}, {A: Reached(7, 1999)}, Window(2000, 3000))
-    assert after == [Gap(A, 11, 0, 2010, 2010)]
+    assert after == [Gap(A, 11, 0, 2010, 2010, PERHAPS)]
 
 
 def test_a_sandbox_of_which_nothing_came_before_the_window_is_missed_in_it() -> None:
@@ -120,7 +163,9 @@ def test_a_sandbox_of_which_nothing_came_before_the_window_is_missed_in_it() -> 
     assert missed[0] == Gap(A, 1, 5, 990, 1002)
     assert gaps([], {A: its}, before, WINDOW)[0] == Gap(A, 1, 10, 990, 1100)
     # Where nobody has looked at the time before, checking begins with what is seen first.
-    assert gaps([Run(A, 6, 10, 1002, 1100)], {A: its}, {}, WINDOW) == [Gap(A, 11, 0, 1100, 1100)]
+    assert gaps([Run(A, 6, 10, 1002, 1100)], {A: its}, {}, WINDOW) == [
+        Gap(A, 11, 0, 1100, 1100, PERHAPS)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -138,6 +183,24 @@ def test_a_sandbox_of_which_nothing_came_before_the_window_is_missed_in_it() -> 
 )
 def test_marks_of_sandboxes_of_other_months_are_not_read(name: str, *, may: bool) -> None:
     assert may_have_written(f"{MARKS}{name}", "2026-11") is may
+
+
+def test_marks_of_before_say_nothing_of_usage_that_was_off() -> None:
+    said = {
+        "schema": "tidegate.writer/1",
+        "writer": A,
+        "kind": "server",
+        "opened": 1,
+        "after": "",
+        "complete_to": 2,
+        "records": 3,
+        "access": 0,
+        "closed": True,
+    }
+    assert read_mark(json.dumps(said).encode()).off_from == 0
+    assert read_mark(json.dumps({**said, "off_from": 7}).encode()).off_from == 7
+    with pytest.raises(ValueError, match="its off_from is -1"):
+        read_mark(json.dumps({**said, "off_from": -1}).encode())
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def place_of(root: Path, rows: Iterable[dict[str, Any]]) -> Path:
 
 
 def gaps_of(summary: Summary) -> list[str]:
-    return [line for line in summary.findings if line.startswith("gap:")]
+    return [line for line in summary.findings if line.startswith("lost:")]
 
 
 def test_lost_sends_are_billed_as_if_they_were_known(session: SparkSession, tmp_path: Path) -> None:

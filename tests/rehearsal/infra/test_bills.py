@@ -67,6 +67,7 @@ def test_the_job_is_told_what_it_takes() -> None:
     assert {"usage", "out", "period", "accounts"} <= given
     assert told["--additional-python-modules"].startswith("jinja2==")
     assert text(told["--accounts"]).endswith('/bills/accounts.json"]]}')
+    assert told["--kept_days"] == str(EVERYTHING.state.usage_days)
     assert job()["GlueVersion"] == "5.1"
 
 

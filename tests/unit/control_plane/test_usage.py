@@ -11,11 +11,12 @@ from moto import mock_aws
 from pyarrow import parquet
 
 from control_plane.cells import StartError
-from control_plane.usage import WRITER_FILE, Usage, open_usage
+from control_plane.usage import OFF_FILE, WRITER_FILE, Usage, open_usage
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import CellUnavailableError
 from data_plane.settings import USAGE_OFF, ServerSettings
 from data_plane.stored import ledger
+from data_plane.usage.record import US_PER_MINUTE
 from tests.unit.data_plane.bag.conftest import Bench
 from tests.unit.data_plane.http.test_metrics import served
 
@@ -126,8 +127,29 @@ def test_off_counts_nothing_and_keeps_no_ledger(bench: Bench, tmp_path: Path) ->
         await usage.close()
 
     play(bench, scenario, tmp_path, usage=USAGE_OFF)
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == [OFF_FILE]
     assert not [item for item in bench.cell.items() if item.key.partition == ledger.PARTITION]
+
+
+def test_a_server_that_counts_again_says_since_when_nobody_did(
+    bench: Bench, tmp_path: Path
+) -> None:
+    async def nothing(usage: Usage) -> None:
+        await usage.close()
+
+    play(bench, nothing, tmp_path)
+    bench.clock.advance(120)
+    since = bench.clock.now_us() // US_PER_MINUTE
+    for _ in range(2):  # The second one is off, too, since the first was.
+        play(bench, nothing, tmp_path, usage=USAGE_OFF)
+        bench.clock.advance(120)
+    play(bench, nothing, tmp_path)
+    play(bench, nothing, tmp_path)
+    first = marks(tmp_path)[""]
+    second = marks(tmp_path)[first["writer"]]
+    third = marks(tmp_path)[second["writer"]]
+    assert [its["off_from"] for its in (first, second, third)] == [0, since, 0]
+    assert second["opened"] == since + 4
 
 
 def test_cells_without_a_ledger_leave_sends_to_the_server(bench: Bench, tmp_path: Path) -> None:
@@ -154,8 +176,8 @@ def test_usage_goes_to_a_bucket(bench: Bench, tmp_path: Path) -> None:
         assert parquet.read_table(BytesIO(body)).num_rows == 1
 
 
-@pytest.mark.parametrize("wrong", ["place", "mark"])
+@pytest.mark.parametrize("wrong", ["usage", WRITER_FILE, OFF_FILE])
 def test_what_cannot_be_used_stops_the_start(bench: Bench, tmp_path: Path, wrong: str) -> None:
-    (tmp_path / ("usage" if wrong == "place" else WRITER_FILE)).write_text("not that")
+    (tmp_path / wrong).write_text("not that")
     with pytest.raises(StartError, match=r"^usage: cannot "):
         play(bench, lambda _usage: asyncio.sleep(0), tmp_path)

@@ -74,6 +74,10 @@ def test_lists_are_tuples() -> None:
         ),
         ({"name": "s", "cluster": {"grace_s": -1}}, "cluster.grace_s: -1 is not within"),
         ({"name": "s", "state": {"usage_days": True}}, "state.usage_days: True is not of type int"),
+        (
+            {"name": "s", "state": {"usage_days": 34}, "analytics": {"bills": True}},
+            "state.usage_days: 34, fewer than the 35 after which a month is closed",
+        ),
         ({"name": "s", "service": {"memory": 1}}, "service.memory: unknown; there are rest_api"),
         ({"name": "s", "service": {"rest_api": False}}, "service.rest_api: without it there must"),
         (

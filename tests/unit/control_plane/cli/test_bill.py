@@ -26,6 +26,7 @@ def test_options_become_arguments_of_the_job(tmp_path: Path) -> None:
         "--prices=",
         "--exports=",
         "--close=yes",
+        "--kept_days=0",
         "--memory=3g",
     ]
 

@@ -6,6 +6,7 @@ from data_plane.core.message import Outgoing
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import CellUnavailableError
 from data_plane.stored import ledger
+from data_plane.usage.record import US_PER_MINUTE
 from data_plane.usage.sends import STATE, SendRecords, discard
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 from tests.unit.data_plane.usage.places import MemoryPlace
@@ -146,12 +147,19 @@ def test_the_ledger_has_what_was_stored_and_no_repetition(books: Books) -> None:
 
 def test_what_nobody_wants_goes(books: Books) -> None:
     async def story() -> None:
-        await books.bench.send("x")
-        await discard(books.bench.cell)
-        assert books.left() == 1
+        await books.bench.send("before")
         books.bench.clock.advance(60)
-        await discard(books.bench.cell)
+        since = books.bench.cell.now_us() // US_PER_MINUTE
+        await books.bench.send("x")
+        await discard(books.bench.cell, since)
+        assert books.left() == 2
+        books.bench.clock.advance(60)
+        await discard(books.bench.cell, since)
         assert await books.bench.cell.get(STATE) is None
+        assert books.left() == 1
+        await books.sends.write()
 
     asyncio.run(story())
     assert books.left() == 0
+    # What was sent while somebody counted is not lost by whoever does not.
+    assert [row[-1] for row in books.rows()] == [len("before")]

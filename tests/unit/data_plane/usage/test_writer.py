@@ -53,6 +53,7 @@ def test_a_mark_is_there_before_anything_is_counted(bench: Bench) -> None:
         "access": 0,
         "closed": False,
         "desks": "",
+        "off_from": 0,
     }
 
 
