@@ -120,9 +120,11 @@ async def _delete_in_memory(
 
 
 def _learn_nothing_from_absence(self: Block, state: Attributes | None, now_us: int) -> None:
+    segments = self.segments
     self.leases.clear()
     self.touched = False
     _learn(self, state, now_us)
+    self.segments = segments
 
 
 # Visibility, receive counts
