@@ -22,10 +22,20 @@ from data_plane.log.bounds import (
 )
 from data_plane.log.desk import Access, Desk, channel, open_generations
 from data_plane.log.generations import ended
+from data_plane.log.leases import state_now
 from data_plane.log.moving import Moving
 from data_plane.log.reader import Block, Pending, Reader, is_over
 from data_plane.log.window import sequence_number
-from data_plane.ports import Absent, AnyOf, CellUnavailableError, Equals, Lacks, Update, Value
+from data_plane.ports import (
+    Absent,
+    AnyOf,
+    CellUnavailableError,
+    Equals,
+    Lacks,
+    Update,
+    Value,
+    is_replicated,
+)
 from data_plane.stored import counting
 from data_plane.stored.bounds import MOVE_LEASE_MS
 from data_plane.stored.keys import be64
@@ -379,7 +389,11 @@ class _Claims:
         )
         reader = at.partition.reader
         if not written.applied:
-            reader.learn(block, written.before, asked_us, touched=touched)
+            state = written.before
+            if state is None and touched and is_replicated(at.cell):
+                # Was it collected, or is the head asked a cell that was dropped, and lacks it?
+                state = await state_now(at, block.first)
+            reader.learn(block, state, asked_us, touched=touched)
             return {}
         if written.time_ms * 1000 - block.checked_us > COLLECT_AFTER_US // 2:
             # The block may have been done and collected since its state was seen.

@@ -27,7 +27,12 @@ from data_plane.ports import (
     no_tallies,
 )
 from data_plane.replication.giving import IsNeeded, give_all, give_needed
-from data_plane.replication.member_cell import MemberCell, check_joined, members_of
+from data_plane.replication.member_cell import (
+    MemberCell,
+    StalePlacementError,
+    check_joined,
+    members_of,
+)
 from data_plane.replication.placement import Member, Placement
 from data_plane.replication.reconciling import Lacking
 from data_plane.replication.replaying import replay
@@ -72,6 +77,8 @@ class Fanout:
         self._acknowledge_first = acknowledge_first
         self._unneeded = Unneeded(placement, cells)
         self._pending: dict[Member, deque[_Change]] = {}
+        self._met: set[Member] = set()
+        self._met_epoch = 0
         self._shipping = False
         self.forgotten = 0
         self.forgotten_since_us: int | None = None
@@ -245,10 +252,29 @@ class Fanout:
         """
         told = list(at.members[1:])
         try:
-            told += [member for member in self._placement().members if not at.has(member)]
+            present = self._placement()
+            self._meet(present)
+            told += [member for member in present.members if not at.has(member)]
         finally:
+            change = _Change(key, play, self.now_us())
             for member in told:
-                self._remember(member._replace(full=True), _Change(key, play, self.now_us()))
+                self._remember(member._replace(full=True), change)
+
+    def _meet(self, at: Placement) -> None:
+        """Who joined is to be told what others still are to be told.
+
+        The copy that it gets may have been read at one that had not heard of it.
+        """
+        if at.epoch <= self._met_epoch:
+            return
+        members = {member._replace(full=True) for member in at.members}
+        left = {id(change): change for told in self._pending.values() for change in told}
+        for member in members - self._met:
+            heard = {id(change) for change in self._pending.get(member, ())}
+            for change in sorted(left.values(), key=lambda change: change.since_us):
+                if id(change) not in heard:
+                    self._remember(member, change)
+        self._met, self._met_epoch = members, at.epoch
 
     def _remember(self, member: Member, change: _Change) -> None:
         changes = self._pending.setdefault(member, deque())
@@ -269,6 +295,7 @@ class Fanout:
         self._shipping = True
         try:
             at = self._placement()
+            self._meet(at)
             members = {
                 member._replace(full=True): cell
                 for member, cell in zip(at.members, members_of(at, self._cells), strict=True)
@@ -277,7 +304,7 @@ class Fanout:
                 del self._pending[gone]
             outcomes = await self._waits.all_of(
                 [
-                    self._ship_to(members[member], changes)
+                    self._ship_to(at, members[member], changes)
                     for member, changes in self._pending.items()
                 ]
             )
@@ -288,7 +315,7 @@ class Fanout:
                 raise outcome
         return sum(map(len, self._pending.values()))
 
-    async def _ship_to(self, member: MemberCell, changes: deque[_Change]) -> None:
+    async def _ship_to(self, at: Placement, member: MemberCell, changes: deque[_Change]) -> None:
         left = len(changes)
         while left > 0:
             together = _next_round(changes)
@@ -303,6 +330,12 @@ class Fanout:
             for outcome in told:
                 if isinstance(outcome, Exception):
                     raise outcome
+            try:
+                check_joined(at, self._placement())
+            except StalePlacementError:
+                # What was told late may be missing in the copy that who joined got before.
+                changes.extendleft(reversed(together))
+                raise
 
     # Reading
 

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -179,7 +180,7 @@ def _report(seed: int, outcome: Outcome, kind: str) -> str:
         lines += ["", f"seed {seed}: {violation.invariant}: {violation.text}"]
         told = outcome.history.around(violation.words)[:LINES_SHOWN]
         lines += [f"     {line[:COLUMNS_SHOWN]}" for line in told]
-    replay = f"python -m tests.simulation --kind {kind} --seed {seed} --verbose"
+    replay = f"python -m tests.simulation --kind {shlex.quote(kind)} --seed {seed} --verbose"
     return "\n".join([*lines, "", f"replay: {replay}"])
 
 

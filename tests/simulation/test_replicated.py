@@ -8,6 +8,7 @@ from tests.simulation.planted.replication_bugs import (
     ReplicationBug,
     replication_seeds_to_find,
 )
+from tests.simulation.replicated.directed import FIFO_KINDS, LATE_COPIES, TWO_HEADS
 from tests.simulation.replicated.plan import STRIKES, make_fifo_plan, make_plan
 from tests.simulation.replicated.universe import run
 
@@ -18,6 +19,10 @@ lease that a request set back which came late; one of what a copy knew deleted, 
 FOUND_FIFO = (702, 1650, 101079, 101668, 101970)
 """Seeds that once showed a mistake: of the oracle, what is shown by an old map, and what a purge
 leaves that takes long; of chains, reads and refused writes that last until a member has joined."""
+
+FOUND_DIRECTED = ((LATE_COPIES, 46), (TWO_HEADS, 42))
+"""The same of directed universes: who joined was not told what others were still to be told; a head
+that was dropped, and knew nothing of a block, had it taken for collected."""
 
 KINDS = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
 
@@ -37,6 +42,12 @@ def test_nothing_is_wrong_with_the_universes_of_these_seeds(*, fifo: bool) -> No
 )
 def test_what_was_found_stays_mended(seed: int, *, fifo: bool) -> None:
     assert [f"{v.invariant}: {v.text}" for v in run(seed, fifo=fifo).violations] == []
+
+
+@pytest.mark.parametrize(("directed", "seed"), FOUND_DIRECTED)
+def test_what_directed_universes_found_stays_mended(directed: str, seed: int) -> None:
+    outcome = run(seed, fifo=directed in FIFO_KINDS, directed=directed)
+    assert [f"{v.invariant}: {v.text}" for v in outcome.violations] == []
 
 
 @KINDS

@@ -50,3 +50,24 @@ def test_a_member_that_was_dropped_does_not_say_that_a_message_is_deleted() -> N
         assert await old.delete(FIFO, [handle]) == [None]
 
     asyncio.run(story())
+
+
+def test_a_head_that_was_dropped_does_not_say_that_a_block_was_collected() -> None:
+    group = Group()
+    log, known = front_end(group)
+    old, old_map = front_end(group)
+
+    async def story() -> None:
+        await old_map.refresh()
+        group.drop("a")
+        await known.refresh()
+        message = Outgoing(body="1", size=1, group="g", deduplication_id="1")
+        await log.send(FIFO, "s", [message])
+        assert await log.receive(FIFO, count=1, visibility_s=5, until_us=0)
+        assert await old.receive(FIFO, count=1, visibility_s=5, until_us=0) == []
+        group.clock.advance(6)
+        # The old map's first member is a, which knows nothing of the lease that all others have.
+        (again,) = await old.receive(FIFO, count=1, visibility_s=5, until_us=0)
+        assert (again.message.body, again.receive_count) == ("1", 2)
+
+    asyncio.run(story())

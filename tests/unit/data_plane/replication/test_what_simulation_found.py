@@ -48,8 +48,8 @@ class Shifting:
         return self._before if self._left >= 0 else self._after
 
 
-def joined(group: Group, *, full: bool = False) -> Placement:
-    return Placement("g3.00", 2, (*group.at.members, Member("d", 2, full=full)))
+def joined(group: Group, *, epoch: int = 2, full: bool = False) -> Placement:
+    return Placement("g3.00", epoch, (*group.at.members, Member("d", epoch, full=full)))
 
 
 def fanout(group: Group, placement: Shifting) -> Fanout:
@@ -77,6 +77,33 @@ def test_who_joined_is_told_what_was_decided_by_the_map_before(group: Group) -> 
 
     asyncio.run(story())
     assert group.writes() == {"a": 1, "b": 1, "c": 1, "d": 1}
+
+
+def test_who_joined_is_told_what_others_were_still_to_be_told(group: Group) -> None:
+    placement = Map(group.at)
+    cells = Fanout(placement, group.cells, group.waits, lacking)
+
+    async def story() -> None:
+        await cells.update(STATE, DELETED)
+        # Copied to before those that are left heard of the delete, from one of them.
+        group.drop("a")
+        placement.at = joined(group, epoch=3, full=True)
+        await cells.ship()
+
+    asyncio.run(story())
+    assert group.writes() == {"a": 1, "b": 1, "c": 1, "d": 1}
+
+
+def test_who_joins_while_others_are_told_is_told(group: Group) -> None:
+    cells = fanout(group, Shifting(group.at, joined(group, full=True), asked=4))
+
+    async def story() -> None:
+        await cells.update(STATE, DELETED)
+        assert await cells.ship() > 0
+        await cells.ship()
+
+    asyncio.run(story())
+    assert group.writes()["d"] == 1
 
 
 def test_an_append_that_took_so_long_that_a_member_joined_is_not_acknowledged(
