@@ -13,6 +13,7 @@ ATTEMPTS_MAX = 4
 SERVER_FAULT = 500
 ALL_NAMES = {"AttributeNames": ["All"], "MessageAttributeNames": ["All"]}
 NEXT_FRONT_END_CHANCE = 0.3
+PATIENCE_US = (2_000_000, 30_000_000)
 
 
 class Client:
@@ -22,6 +23,7 @@ class Client:
         self.world = world
         self.name = name
         self.random = Random(f"{world.plan.name}/{name}")
+        self.patience_us_min = 0
         self._only = only
         self._slot = only or self.random.choice(world.slots)
 
@@ -29,7 +31,7 @@ class Client:
         """The output of a call that succeeded, or None: refused, or nobody knows."""
         world = self.world
         call = world.history.call(self.name, operation, queue, params)
-        patience_us = self.random.choice((2_000_000, 30_000_000))
+        patience_us = max(self.random.choice(PATIENCE_US), self.patience_us_min)
         patience_us += params.get("WaitTimeSeconds", 0) * 1_000_000
         for number in range(ATTEMPTS_MAX):
             if number or self.random.random() < NEXT_FRONT_END_CHANCE:
@@ -187,8 +189,12 @@ async def purge(client: Client, names: Sequence[str], until_us: int) -> None:
 
 
 async def drain(client: Client, queue: str, for_us: int) -> None:
-    """Receive and delete everything for this long."""
+    """Receive and delete everything for this long.
+
+    Whoever gave up too soon would see what it was given only after that.
+    """
     scheduler = client.world.scheduler
+    client.patience_us_min = max(PATIENCE_US)
     until_us = scheduler.now_us + for_us
     while scheduler.now_us < until_us:
         output = await client.call(

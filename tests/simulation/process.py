@@ -57,6 +57,10 @@ class Process:
         """When it stands still no more, and nothing of before is left in it."""
         return max(self.frozen_until_us, self.sends_until_us)
 
+    def freeze(self, for_us: int) -> None:
+        """Stand still from now for so long, or for as long as it was to already."""
+        self.frozen_until_us = max(self.frozen_until_us, self._scheduler.now_us + for_us)
+
     def crash(self) -> None:
         """Stop for good, between any two steps."""
         if not self.alive:

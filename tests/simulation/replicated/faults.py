@@ -196,7 +196,7 @@ def _fail(world: ReplicatedWorld, store: Store) -> None:
 
 def _freeze(world: ReplicatedWorld, process: Process) -> None:
     for_us = _span_us(world.chance)
-    process.frozen_until_us = world.scheduler.now_us + for_us
+    process.freeze(for_us)
     world.note(f"{process.name} is frozen for {for_us} us")
 
 

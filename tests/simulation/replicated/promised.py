@@ -109,7 +109,7 @@ class Promised:
         assert isinstance(way, FaultyCell)
         held_us = self.stalls.pop(way._process.name, 0) or self.misses(at)
         if held_us:
-            way._process.frozen_until_us = way._scheduler.now_us + held_us
+            way._process.freeze(held_us)
             await way._scheduler.pause(held_us + LATE_US)
 
     async def be_late(self, target: MemberCell, key: Key) -> None:
@@ -117,7 +117,7 @@ class Promised:
         held_us, way = self.delays(key), target.plain
         if held_us:
             assert isinstance(way, FaultyCell)
-            way._process.frozen_until_us = way._scheduler.now_us + held_us
+            way._process.freeze(held_us)
             await way._scheduler.pause(held_us)
 
     def _check(self, why: str, key: Key, at: tuple[str, int], wanted: int) -> None:
