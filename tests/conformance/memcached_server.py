@@ -16,10 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from control_plane.metadata_cache.memcached import ANSWER_S
 from tests.integration.server_process import free_port
 
 MEMCACHED: Final = shutil.which("memcached")
 START_S_MAX: Final = 10
+
+NAME: Final = "0" * 32
+"""What tests put, as the cache spells names."""
 
 
 class Memcached:
@@ -170,3 +174,17 @@ class ProtocolServer:
             return b""
         head = b"VALUE %s 0 %d %d\r\n" % (key, len(held.value), held.version)
         return head + held.value + b"\r\n"
+
+
+def drip(_command: bytes, _answer: bytes, send: Callable[[bytes], None]) -> bytes:
+    """Misbehave: one byte after the other comes in time, and the answer never."""
+    while True:
+        send(b"V")
+        time.sleep(ANSWER_S / 4)  # what is tested is how slow the node is
+
+
+def flood(_command: bytes, _answer: bytes, send: Callable[[bytes], None]) -> bytes:
+    """Misbehave: the answer has no end."""
+    send(b"VALUE %s 0 999999999999 1\r\n" % NAME.encode())
+    while True:
+        send(bytes(65536))

@@ -2,29 +2,27 @@
 
 import asyncio
 import socket
-import time
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from control_plane.metadata_cache.memcached import ANSWER_S, RULES, MemcachedNode
+from control_plane.metadata_cache.memcached import RULES, MemcachedNode
 from control_plane.metadata_cache.nodes import Held
 from data_plane.core.circuit_breaker import CircuitState
 from data_plane.ports import CellFullError, CellUnavailableError
-from data_plane.runtime.blocking import BlockingDriver
-from data_plane.runtime.event_loop import EventLoopOffload
-from data_plane.runtime.guard import Guard, GuardedOffload
-from data_plane.system import SystemClock
-from tests.conformance.memcached_server import MEMCACHED, Memcached, ProtocolServer
+from tests.conformance.memcached_server import (
+    MEMCACHED,
+    NAME,
+    Memcached,
+    ProtocolServer,
+    drip,
+    flood,
+)
+from tests.conformance.node_drivers import PATIENT_S, RUNS, on_event_loop
 from tests.unit.repeatable import HandClock
 
-T = TypeVar("T")
-Call = Callable[[MemcachedNode], Coroutine[Any, Any, T]]
-
-NAME, OTHER = "0" * 32, "1" * 32
-PATIENT_S = 10.0
-"""So that a busy machine loses no answer, where none is to be lost."""
+OTHER = "1" * 32
 
 
 @pytest.fixture(params=["memcached", "protocol"])
@@ -46,38 +44,6 @@ def odd() -> Iterator[ProtocolServer]:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("control_plane.metadata_cache.memcached.ANSWER_S", PATIENT_S)
-
-
-def on_event_loop(address: tuple[str, int], call: Call[T], clock: HandClock | None = None) -> T:
-    """What the call answers, of a node beside an event loop."""
-    own = clock or SystemClock()
-    guard = Guard("node", own, rules=RULES)
-
-    async def run() -> T:
-        offload = EventLoopOffload(2, own, guard, patience_s=PATIENT_S)
-        node = MemcachedNode(*address, offload, guard)
-        try:
-            return await call(node)
-        finally:
-            offload.close()
-            node.close()
-
-    return asyncio.run(run())
-
-
-def on_blocking_driver(address: tuple[str, int], call: Call[T]) -> T:
-    clock = SystemClock()
-    driver = BlockingDriver(clock, time.sleep, threads_max=4)
-    guard = Guard("node", clock, rules=RULES)
-    node = MemcachedNode(*address, GuardedOffload(driver.offload, guard), guard)
-    try:
-        return driver.run(call(node))
-    finally:
-        node.close()
-        driver.close()
-
-
-RUNS = [on_event_loop, on_blocking_driver]
 
 
 @pytest.mark.usefixtures("patient")
@@ -189,18 +155,6 @@ async def until_it_answers(node: MemcachedNode, clock: HandClock) -> None:
         except CellUnavailableError:
             continue
         return
-
-
-def drip(_command: bytes, _answer: bytes, send: Callable[[bytes], None]) -> bytes:
-    while True:
-        send(b"VALUE "[:1])
-        time.sleep(ANSWER_S / 4)  # what is tested is how slow the node is
-
-
-def flood(_command: bytes, _answer: bytes, send: Callable[[bytes], None]) -> bytes:
-    send(b"VALUE %s 0 999999999999 1\r\n" % NAME.encode())
-    while True:
-        send(bytes(65536))
 
 
 def saying(answer: bytes) -> Callable[[bytes, bytes, Callable[[bytes], None]], bytes]:

@@ -1,29 +1,18 @@
 """The port CacheNode over a node that speaks TLS, as it should and as it should not."""
 
-import asyncio
 import logging
 import socket
 import ssl
-import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from control_plane.metadata_cache.memcached import ANSWER_S, RULES, MemcachedNode, tls_context
+from control_plane.metadata_cache.memcached import RULES, MemcachedNode, tls_context
 from data_plane.ports import CellUnavailableError
-from data_plane.runtime.blocking import BlockingDriver
-from data_plane.runtime.event_loop import EventLoopOffload
-from data_plane.runtime.guard import Guard, GuardedOffload
-from data_plane.system import SystemClock
-from tests.conformance.memcached_server import ProtocolServer
+from tests.conformance.memcached_server import NAME, ProtocolServer, drip, flood
+from tests.conformance.node_drivers import PATIENT_S, RUNS, on_event_loop
 from tests.integration.certificates import Certificates, make_certificates
-
-Call = Callable[[MemcachedNode], Coroutine[None, None, None]]
-
-NAME = "0" * 32
-PATIENT_S = 10.0
-"""So that a busy machine loses no answer, where none is to be lost."""
 
 
 @pytest.fixture
@@ -55,41 +44,13 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("control_plane.metadata_cache.memcached.ANSWER_S", PATIENT_S)
 
 
-def on_event_loop(host: str, port: int, tls: ssl.SSLContext | None, call: Call) -> None:
-    clock = SystemClock()
-    guard = Guard("node", clock, rules=RULES)
-
-    async def run() -> None:
-        offload = EventLoopOffload(2, clock, guard, patience_s=PATIENT_S)
-        node = MemcachedNode(host, port, offload, guard, tls)
-        try:
-            await call(node)
-        finally:
-            offload.close()
-            node.close()
-
-    asyncio.run(run())
-
-
-def on_blocking_driver(host: str, port: int, tls: ssl.SSLContext | None, call: Call) -> None:
-    clock = SystemClock()
-    driver = BlockingDriver(clock, time.sleep, threads_max=4)
-    guard = Guard("node", clock, rules=RULES)
-    node = MemcachedNode(host, port, GuardedOffload(driver.offload, guard), guard, tls)
-    try:
-        driver.run(call(node))
-    finally:
-        node.close()
-        driver.close()
-
-
 async def fails(node: MemcachedNode) -> None:
     with pytest.raises(CellUnavailableError):
         await node.find([NAME])
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize("run", [on_event_loop, on_blocking_driver])
+@pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_value_is_found_as_it_was_put(
     server: ProtocolServer,
@@ -106,7 +67,7 @@ def test_a_value_is_found_as_it_was_put(
         assert found[NAME].value == value
         assert await node.replace(NAME, b"2", found[NAME], 10)
 
-    run(host, server.port, trusting, call)
+    run((host, server.port), call, tls=trusting)
     assert server.commands == [b"add", b"set", b"gets", b"cas"]
 
 
@@ -134,7 +95,7 @@ def test_nothing_is_said_to_a_node_that_cannot_prove_who_it_is(  # noqa: PLR0913
         "its own": str(certificates.authority),
     }
     with caplog.at_level(logging.WARNING, "control_plane.metadata_cache.memcached"):
-        on_event_loop(host, server.port, tls_context(settings[authority]), fails)
+        on_event_loop((host, server.port), fails, tls=tls_context(settings[authority]))
     assert server.commands == []
     assert reason in caplog.text
 
@@ -143,8 +104,8 @@ def test_nothing_is_said_to_a_node_that_cannot_prove_who_it_is(  # noqa: PLR0913
 def test_who_speaks_in_clear_and_who_does_not(
     server: ProtocolServer, in_clear: ProtocolServer, trusting: ssl.SSLContext
 ) -> None:
-    on_event_loop("127.0.0.1", in_clear.port, trusting, fails)
-    on_event_loop("127.0.0.1", server.port, None, fails)
+    on_event_loop(in_clear.address, fails, tls=trusting)
+    on_event_loop(server.address, fails)
     assert in_clear.values == server.values == {}
 
 
@@ -157,27 +118,14 @@ def test_a_node_that_shakes_no_hands_fails(trusting: ssl.SSLContext) -> None:
                 await fails(node)
             assert node.is_left_alone
 
-        _, port = silent.getsockname()
-        on_event_loop("127.0.0.1", port, trusting, call)
-
-
-def drip(_command: bytes, _answer: bytes, send: Callable[[bytes], None]) -> bytes:
-    while True:
-        send(b"V")
-        time.sleep(ANSWER_S / 4)  # what is tested is how slow the node is
-
-
-def flood(_command: bytes, _answer: bytes, send: Callable[[bytes], None]) -> bytes:
-    send(b"VALUE %s 0 999999999999 1\r\n" % NAME.encode())
-    while True:
-        send(bytes(65536))
+        on_event_loop(silent.getsockname(), call, tls=trusting)
 
 
 def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(
     server: ProtocolServer, trusting: ssl.SSLContext
 ) -> None:
     server.misbehave = drip
-    on_event_loop("127.0.0.1", server.port, trusting, fails)
+    on_event_loop(server.address, fails, tls=trusting)
 
 
 @pytest.mark.usefixtures("patient")
@@ -188,12 +136,11 @@ def test_an_answer_is_not_read_for_ever(server: ProtocolServer, trusting: ssl.SS
         with pytest.raises(CellUnavailableError, match="too big"):
             await node.find([NAME])
 
-    on_event_loop("127.0.0.1", server.port, trusting, call)
+    on_event_loop(server.address, call, tls=trusting)
 
 
-def test_a_node_that_starts_again_serves(
-    server: ProtocolServer, trusting: ssl.SSLContext, patient: None
-) -> None:
+@pytest.mark.usefixtures("patient")
+def test_a_node_that_starts_again_serves(server: ProtocolServer, trusting: ssl.SSLContext) -> None:
     async def call(node: MemcachedNode) -> None:
         await node.put(NAME, b"1", 10)
         server.stop()
@@ -201,5 +148,4 @@ def test_a_node_that_starts_again_serves(
         server.start()
         assert await node.find([NAME]) == {}
 
-    assert patient is None
-    on_event_loop("127.0.0.1", server.port, trusting, call)
+    on_event_loop(server.address, call, tls=trusting)
