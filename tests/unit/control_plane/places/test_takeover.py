@@ -25,17 +25,22 @@ def front_end(group: Group) -> tuple[Log, CachedMap]:
     return log, known
 
 
-def test_a_member_that_was_dropped_does_not_say_that_a_message_is_deleted() -> None:
-    group = Group()
+async def send_without(group: Group, member: str) -> tuple[Log, Log]:
+    """Drop the member and send a message: who sent it, and who has not heard of the drop."""
     log, known = front_end(group)
     old, old_map = front_end(group)
+    await old_map.refresh()
+    group.drop(member)
+    await known.refresh()
+    await log.send(FIFO, "s", [Outgoing(body="1", size=1, group="g", deduplication_id="1")])
+    return log, old
+
+
+def test_a_member_that_was_dropped_does_not_say_that_a_message_is_deleted() -> None:
+    group = Group()
 
     async def story() -> None:
-        await old_map.refresh()
-        group.drop("c")
-        await known.refresh()
-        message = Outgoing(body="1", size=1, group="g", deduplication_id="1")
-        await log.send(FIFO, "s", [message])
+        log, old = await send_without(group, "c")
         taken = await log.receive(FIFO, count=1, visibility_s=5, until_us=0)
         handle = decode(taken[0].receipt_handle, FIFO)
         # The old map's last member is c, which knows nothing of the block.
@@ -54,15 +59,9 @@ def test_a_member_that_was_dropped_does_not_say_that_a_message_is_deleted() -> N
 
 def test_a_head_that_was_dropped_does_not_say_that_a_block_was_collected() -> None:
     group = Group()
-    log, known = front_end(group)
-    old, old_map = front_end(group)
 
     async def story() -> None:
-        await old_map.refresh()
-        group.drop("a")
-        await known.refresh()
-        message = Outgoing(body="1", size=1, group="g", deduplication_id="1")
-        await log.send(FIFO, "s", [message])
+        log, old = await send_without(group, "a")
         assert await log.receive(FIFO, count=1, visibility_s=5, until_us=0)
         assert await old.receive(FIFO, count=1, visibility_s=5, until_us=0) == []
         group.clock.advance(6)

@@ -64,6 +64,17 @@ def once_read(cell: CellThatFails, monkeypatch: pytest.MonkeyPatch, meanwhile: M
     monkeypatch.setattr(cell, "get_many", late)
 
 
+def before_it_gives(monkeypatch: pytest.MonkeyPatch, meanwhile: Meanwhile) -> None:
+    """Let this happen before a segment that was found is read once more and given to others."""
+    complete = Fanout.complete
+
+    async def late(self: Fanout, key: Key, state: Key, needed: giving.IsNeeded) -> bool:
+        await meanwhile()
+        return await complete(self, key, state, needed)
+
+    monkeypatch.setattr(Fanout, "complete", late)
+
+
 @pytest.mark.parametrize("in_time", [True, False], ids=["in time", "planted: whenever it is done"])
 def test_who_stands_still_after_the_read_gives_nothing_back(
     group: Group, monkeypatch: pytest.MonkeyPatch, *, in_time: bool
@@ -96,13 +107,7 @@ def test_what_is_collected_between_the_query_and_the_read_is_not_found(
     failed, _, _ = bag_of(group)
     consumer, cells, _ = bag_of(group)
     other, _, _ = bag_of(group)
-    complete = Fanout.complete
-
-    async def late(self: Fanout, key: Key, state: Key, needed: giving.IsNeeded) -> bool:
-        await collect(group, consumer, cells)
-        return await complete(self, key, state, needed)
-
-    monkeypatch.setattr(Fanout, "complete", late)
+    before_it_gives(monkeypatch, lambda: collect(group, consumer, cells))
 
     async def story() -> None:
         await send_in_part(group, failed)
@@ -137,17 +142,15 @@ def test_what_only_a_member_had_that_is_dropped_meanwhile_is_stored_again(
     """Else it would count as sent, and the member that serves now lack it."""
     failed, _, _ = bag_of(group)
     other, _, at = bag_of(group)
-    complete = Fanout.complete
 
-    async def late(self: Fanout, key: Key, state: Key, needed: giving.IsNeeded) -> bool:
+    async def drop() -> None:
         at.at = group.drop("a")
-        return await complete(self, key, state, needed)
 
     async def story() -> None:
         group.cells["b"].down = True
         await send_in_part(group, failed)
         group.cells["b"].down = False
-        monkeypatch.setattr(Fanout, "complete", late)
+        before_it_gives(monkeypatch, drop)
         sent = await send(other, repeated=True)
         group.clock.advance(4)
         assert await consume(other) == sent

@@ -47,6 +47,11 @@ def record(group: Group, suffix: bytes = b"1") -> Append:
     return Append(SEGMENTS, suffix, {"v": 1}, group.clock.now_us())
 
 
+async def stored(group: Group, cells: Fanout | Chain, count: int) -> list[Key]:
+    """So many segments, each with a key of its own."""
+    return [(await cells.append(record(group, bytes((one,))))).key for one in range(count)]
+
+
 async def told(cells: Fanout | Chain) -> None:
     if isinstance(cells, Fanout):
         assert await cells.ship() == 0
@@ -113,11 +118,11 @@ def test_what_was_held_back_goes_in_steps_where_nobody_sends(
     cells = make(group, known)
 
     async def story() -> None:
-        stored = [(await cells.append(record(group, bytes((one,))))).key for one in range(6)]
+        segments = await stored(group, cells, 6)
         for first in (0, 2, 4):
-            cells.expire(stored[first : first + 2])
+            cells.expire(segments[first : first + 2])
         cells.let_go()
-        assert len(await cells.get_many(stored)) == 6
+        assert len(await cells.get_many(segments)) == 6
         known.at = WHOLE
         group.forget()
         left = []
@@ -162,10 +167,10 @@ def test_a_cell_that_does_not_hear_it_keeps_it_from_no_other(group: Group, make:
         raise CellUnavailableError("its disk has failed")
 
     async def story() -> None:
-        stored = (await cells.append(record(group))).key
+        segments = await stored(group, cells, 1)
         group.cells["a"].expire = deaf  # type: ignore[method-assign]
         with pytest.raises(CellUnavailableError):
-            cells.expire([stored])
+            cells.expire(segments)
         assert [len(group.cells[name].items()) for name in "abc"] == [1, 0, 0]
 
     asyncio.run(story())
@@ -179,11 +184,11 @@ def test_not_more_than_so_much_is_held_back(
     cells = make(group, known)
 
     async def story() -> None:
-        stored = [(await cells.append(record(group, bytes((one,))))).key for one in range(3)]
-        for key in stored:
+        segments = await stored(group, cells, 3)
+        for key in segments:
             cells.expire([key])
         known.at = WHOLE
         cells.expire([])
-        assert [await cells.get(key) is None for key in stored] == [False, True, True]
+        assert [await cells.get(key) is None for key in segments] == [False, True, True]
 
     asyncio.run(story())
