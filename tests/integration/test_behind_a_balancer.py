@@ -12,12 +12,11 @@ from typing import Any
 import boto3
 import pytest
 from botocore.config import Config
-from moto.server import ThreadedMotoServer
 
 from tests.integration.balancer import Balancer
-from tests.integration.server_process import ServerProcess, free_port
+from tests.integration.dynamodb_engine import Engine
+from tests.integration.server_process import ServerProcess
 
-TABLE = "balanced"
 SENDERS = 2
 MORE = 15
 """So many more acknowledged sends show that a load goes on."""
@@ -27,19 +26,17 @@ GIVE_UP_S = 120
 
 
 @pytest.fixture
-def endpoint() -> Iterator[str]:
-    engine = ThreadedMotoServer("127.0.0.1", free_port(), verbose=False)
-    engine.start()
-    host, port = engine.get_host_and_port()
-    yield f"http://{host}:{port}"
-    engine.stop()
+def engine() -> Iterator[Engine]:
+    started = Engine()
+    yield started
+    started.stop()
 
 
 @pytest.fixture
-def servers(tmp_path: Path, endpoint: str) -> Iterator[tuple[ServerProcess, ServerProcess]]:
+def servers(tmp_path: Path, engine: Engine) -> Iterator[tuple[ServerProcess, ServerProcess]]:
     """The first makes table and keys; the other has a folder of its own and the same keys."""
     options = (
-        *("--cell", "dynamodb", "--endpoint", endpoint, "--table", TABLE),
+        *("--cell", "dynamodb", "--endpoint", engine.url, "--table", engine.table),
         *("--master-keys", str(tmp_path / "keys"), "--blobs", str(tmp_path / "bodies")),
         *("--log-level", "warning"),
     )

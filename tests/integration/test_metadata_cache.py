@@ -4,19 +4,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from tests.conformance.memcached_server import MEMCACHED, Memcached, ProtocolServer
 from tests.integration.certificates import make_certificates
+from tests.integration.dynamodb_engine import Engine
 from tests.integration.server_process import ServerProcess, free_port, run_command
 
 WAIT_S_MAX = 60
-_NUMBERS = count()
 
 
 @pytest.fixture
@@ -37,12 +35,9 @@ def over_tls(tmp_path: Path) -> Iterator[ProtocolServer]:
 
 @pytest.fixture
 def servers(tmp_path: Path, nodes: list[Any]) -> Iterator[list[ServerProcess]]:
-    # What moto stores outlives its server, so each has a table of its own.
-    port, table = free_port(), f"shared-{next(_NUMBERS)}"
-    engine = ThreadedMotoServer("127.0.0.1", port, verbose=False)
-    engine.start()
+    engine = Engine()
     options = (
-        *("--cell", "dynamodb", "--endpoint", f"http://127.0.0.1:{port}", "--table", table),
+        *("--cell", "dynamodb", "--endpoint", engine.url, "--table", engine.table),
         *("--master-keys", str(tmp_path / "master.keys"), "--blobs", str(tmp_path / "blobs")),
         *("--metadata-cache", ",".join(f"127.0.0.1:{node.port}" for node in nodes)),
     )

@@ -4,35 +4,15 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
-from moto.server import ThreadedMotoServer
 from pyarrow import parquet
 
+from tests.integration.dynamodb_engine import Engine
 from tests.integration.metered_client import Books, MeteredClient, Send
 from tests.integration.server_process import ServerProcess, free_port, run_command
-
-_NUMBERS = count()
-
-
-class Engine:
-    """Serves on one port; what is stored outlives its stops, so each has a table of its own."""
-
-    def __init__(self) -> None:
-        self.table = f"messages-{next(_NUMBERS)}"
-        self._port = free_port()
-        self.url = f"http://127.0.0.1:{self._port}"
-        self.start()
-
-    def start(self) -> None:
-        self._server = ThreadedMotoServer("127.0.0.1", self._port, verbose=False)
-        self._server.start()
-
-    def stop(self) -> None:
-        self._server.stop()
 
 
 @pytest.fixture

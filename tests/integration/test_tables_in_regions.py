@@ -1,6 +1,6 @@
 """A server over three tables of one name in three regions, each with an endpoint of its own.
 
-moto's servers, in this process, play the regions: which one a request is for its signature says.
+Engines in this process play the regions.
 """
 
 import json
@@ -10,10 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
-from moto.server import ThreadedMotoServer
 
 from control_plane.places.items import (
     PLACEMENTS,
@@ -24,6 +22,7 @@ from control_plane.places.items import (
 from data_plane.dynamodb.items import decode_item
 from data_plane.dynamodb.tables import PARTITION
 from data_plane.ports import Item
+from tests.integration.dynamodb_engine import Engine
 from tests.integration.server_process import ServerProcess, free_port, run_command
 
 REGIONS = "us-east-1", "eu-west-1", "ap-south-1"
@@ -33,51 +32,27 @@ COPIES = 2
 _NUMBERS = count()
 
 
-class Region:
-    """An endpoint of one region; what is stored outlives its stops."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._port = free_port()
-        self.url = f"http://127.0.0.1:{self._port}"
-        self.start()
-
-    def start(self) -> None:
-        self._server = ThreadedMotoServer("127.0.0.1", self._port, verbose=False)
-        self._server.start()
-
-    def stop(self) -> None:
-        self._server.stop()
-
-    def client(self) -> Any:
-        return boto3.client(
-            "dynamodb",
-            endpoint_url=self.url,
-            region_name=self.name,
-            aws_access_key_id="any",
-            aws_secret_access_key="any",
-        )
-
-    def partitions(self, table: str) -> set[str]:
-        """Those that the region's table of this name has."""
-        return {item["pk"]["S"] for item in self.client().scan(TableName=table)["Items"]}
+def partitions(region: Engine, table: str) -> set[str]:
+    """Those that the region's table of this name has."""
+    return {item["pk"]["S"] for item in region.client().scan(TableName=table)["Items"]}
 
 
 @pytest.fixture
-def regions() -> Iterator[list[Region]]:
-    started = [Region(name) for name in REGIONS]
+def regions() -> Iterator[list[Engine]]:
+    started = [Engine(name) for name in REGIONS]
     yield started
     for region in started:
         region.stop()
 
 
 @pytest.fixture
-def table() -> str:
-    return f"regional-{next(_NUMBERS)}"
+def table(regions: list[Engine]) -> str:
+    """Of this name there is one in each region."""
+    return regions[0].table
 
 
 @pytest.fixture
-def server(tmp_path: Path, regions: list[Region], table: str) -> Iterator[ServerProcess]:
+def server(tmp_path: Path, regions: list[Engine], table: str) -> Iterator[ServerProcess]:
     options = options_of(regions, table, tmp_path)
     started = ServerProcess(tmp_path / "data", tmp_path / "log", options=options)
     started.start()
@@ -85,17 +60,17 @@ def server(tmp_path: Path, regions: list[Region], table: str) -> Iterator[Server
     started.kill()
 
 
-def options_of(regions: list[Region], table: str, folder: Path) -> tuple[str, ...]:
+def options_of(regions: list[Engine], table: str, folder: Path) -> tuple[str, ...]:
     first, *others = regions
-    further = ",".join(f"{one.name}={one.name}/{one.url}/{table}" for one in others)
+    further = ",".join(f"{one.region}={one.region}/{one.url}/{table}" for one in others)
     return (
-        *("--cell", "dynamodb", "--region", first.name, "--endpoint", first.url),
+        *("--cell", "dynamodb", "--region", first.region, "--endpoint", first.url),
         *("--table", table, "--cells-dynamodb", further, "--blobs", str(folder / "bodies")),
         *("--log-level", "error", "--cell-deadline", "1"),
     )
 
 
-def cells_of(queue: str, registry: Region, table: str) -> list[str]:
+def cells_of(queue: str, registry: Engine, table: str) -> list[str]:
     """Where the queue's messages lie, the cell that decides first."""
 
     def items(partition: str) -> list[Item]:
@@ -115,7 +90,7 @@ def cells_of(queue: str, registry: Region, table: str) -> list[str]:
     raise AssertionError(f"{queue} is in no group")
 
 
-def queue_apart_from(table: str, sqs: Any, registry: Region, *, apart: bool) -> str:
+def queue_apart_from(table: str, sqs: Any, registry: Engine, *, apart: bool) -> str:
     """The URL of a new queue of two copies, of which none, or one, is in the registry's table."""
     while True:
         name = f"queue-{next(_NUMBERS)}"
@@ -151,13 +126,13 @@ def is_refused(sqs: Any, url: str, body: str) -> bool:
 
 
 def test_copies_lie_in_the_tables_of_all_regions(
-    server: ServerProcess, regions: list[Region], table: str
+    server: ServerProcess, regions: list[Engine], table: str
 ) -> None:
     sqs = server.client(attempts=3)
     url = sqs.create_queue(QueueName="everywhere")["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody="m")
     assert list(json.loads(server.get("/health")[1])["cells"]) == [table, *REGIONS[1:]]
-    held = [region.partitions(table) for region in regions]
+    held = [partitions(region, table) for region in regions]
     segments = [{name for name in found if name.startswith("B|")} for found in held]
     assert [len(found) for found in segments] == [1, 1, 1]
     assert len(set.union(*segments)) == 1
@@ -167,7 +142,7 @@ def test_copies_lie_in_the_tables_of_all_regions(
 
 
 def test_messages_flow_while_the_place_of_the_registry_is_lost(
-    server: ServerProcess, regions: list[Region], table: str
+    server: ServerProcess, regions: list[Engine], table: str
 ) -> None:
     registry, _, another = regions
     sqs = server.client()
@@ -222,7 +197,7 @@ def test_a_wrong_value_ends_the_start_with_one_line(
 
 
 def test_a_server_that_means_another_region_does_not_start(
-    server: ServerProcess, regions: list[Region], table: str, tmp_path: Path
+    server: ServerProcess, regions: list[Engine], table: str, tmp_path: Path
 ) -> None:
     assert server.get("/health")[0] == 200
     where = ("--data", str(tmp_path / "other"), "--port", str(free_port()), "--auth", "off")
