@@ -15,7 +15,7 @@ from tests.benchmarks.load import Group
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.process import anonymous_bytes, cpu_s, folder_bytes
 from tests.benchmarks.report import Fact, Report
-from tests.benchmarks.server_process import Line, ServerError, ServerProcess
+from tests.benchmarks.server_process import START_S_MAX, Line, ServerError, ServerProcess
 from tests.benchmarks.throughput import fill, row_of
 from tests.benchmarks.wire import (
     BATCH,
@@ -154,5 +154,7 @@ def _until_first_receive(server: ServerProcess, queue_url: str) -> float:
     server.start()
     with Line(server.port) as line:
         while not receipt_handles(line.exchange(receive)):
+            if time.perf_counter() > began_s + START_S_MAX:
+                raise ServerError("the server that started has no message")
             time.sleep(_RETRY_S)  # between two looks at a server that starts
     return time.perf_counter() - began_s

@@ -97,6 +97,7 @@ async def measure(
             assert found is not None
             slowest_us = max(slowest_us, clock.now_us() - started_us)
             requests += 1
+            # The load itself: requests that know nothing of each other.
             await asyncio.sleep(dice.expovariate(options.rate))
 
     await asyncio.gather(*(serve(front_end) for front_end in front_ends))

@@ -169,7 +169,7 @@ def test_faults(vector: Vector) -> None:
         assert HeadersDict(answer.headers)["x-amzn-query-error"] == headers["x-amzn-query-error"]
 
 
-@pytest.mark.skipif(not FOLDER.is_dir(), reason="botocore's vectors are missing")
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="botocore's vectors are missing: see `make test`")
 def test_what_is_left_out() -> None:
     every = [vector for side in ("input", "output") for vector in vectors(side, FILES)]
     reasons = Counter(runnable(vector) for vector in every)

@@ -61,7 +61,7 @@ async def _story(settings: ServerSettings) -> None:
             await several.look()
             await several.beat()
             await managing.step()
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # between two looks at what the manager does
         while not await _receive(server):
             assert clock.now_us() < until_us, "what was sent is not delivered"
     finally:

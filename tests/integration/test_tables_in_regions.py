@@ -29,6 +29,7 @@ REGIONS = "us-east-1", "eu-west-1", "ap-south-1"
 WAIT_S_MAX = 60
 UNAVAILABLE = 503
 COPIES = 2
+QUEUES_MAX = 100
 _NUMBERS = count()
 
 
@@ -92,12 +93,13 @@ def cells_of(queue: str, registry: Engine, table: str) -> list[str]:
 
 def queue_apart_from(table: str, sqs: Any, registry: Engine, *, apart: bool) -> str:
     """The URL of a new queue of two copies, of which none, or one, is in the registry's table."""
-    while True:
+    for _ in range(QUEUES_MAX):
         name = f"queue-{next(_NUMBERS)}"
         attributes = {"TidegateReplicationFactor": f"{COPIES}"}
         url: str = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
         if apart is not (table in cells_of(name, registry, table)):
             return url
+    raise AssertionError("all queues have the same cells")
 
 
 def send(sqs: Any, url: str, bodies: list[str]) -> list[str]:
