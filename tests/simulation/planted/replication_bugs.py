@@ -376,7 +376,7 @@ FANOUT_BUGS: Final = (
         "collected as soon as all are full",
         frozenset({STAYS_AWAY, "deletes last"}),
         ((plan, "_PLACES", _COLLECT_EARLY),),
-        2,
+        6,
         fifo=False,
         directed=LATE_COPIES,
     ),
