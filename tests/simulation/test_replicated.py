@@ -16,7 +16,7 @@ SEEDS = range(8)
 FOUND = (101897, 103636, 103720, 301750)
 """Seeds that once showed a bug: a block of which a copy knew a lease, and not where it lies; a
 lease that a request set back which came late; one of what a copy knew deleted, told forever. And a
-mistake of the simulator: a short freeze ended a long one, and a cell was lost before it was over."""
+mistake of the simulator: a short freeze ended a long one, before which a cell was lost."""
 FOUND_FIFO = (702, 1650, 101079, 101668, 101970, 301393)
 """Seeds that once showed a mistake: of the oracle, what is shown by an old map, what a purge leaves
 that takes long, and what a drain gave up too soon; of chains, reads and refused writes that last
