@@ -51,7 +51,7 @@ def read_accounts(text: bytes, name: str) -> Accounts:
                 raise ValueError(f"{id_!r} is no account id of 12 digits")
         for _, queues in its.values():
             if not isinstance(queues, list):
-                raise ValueError(f"fair_queues is {queues!r}, not a list of names")  # noqa: TRY004
+                raise ValueError(f"fair_queues is {queues!r}, not a list of names")  # noqa: TRY004 - a wrong file
             if fifo := [name for name in queues if name.endswith(FIFO_SUFFIX)]:
                 raise ValueError(f"{fifo[0]} is a FIFO queue, and none of the fair queues")
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -37,6 +37,7 @@ async def copy_on(
     target = {one.cell: member for one, member in members_known(cluster, placement)}[cell]
     if target.plain.chooses_stamps:
         target = target.within(COPY_US_MAX)
+        # No step begins so late that its last items would be refused.
         until_us = min(until_us, cluster.clock.now_us() + COPY_US_MAX // 2)
     puts_max = PAGE if target.plain.chooses_stamps else PUTS_MAX
     source, tail = _sources(cluster, placement)

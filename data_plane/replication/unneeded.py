@@ -35,7 +35,7 @@ class Unneeded:
     def expire(self, keys: Sequence[Key]) -> None:
         """Say it to all members, once all of them have long been full: of these keys all at once.
 
-        Raises StalePlacementError.
+        Raises as `let_go`.
         """
         if keys:
             self._held.append(tuple(keys))

@@ -131,9 +131,8 @@ def test_a_server_asks_nodes_over_tls(tmp_path: Path, over_tls: ProtocolServer) 
     server = ServerProcess(tmp_path / "data", tmp_path / "log", options=options)
     server.start()
     url = server.client().create_queue(QueueName="q")["QueueUrl"]
-    give_up_s = (
-        time.monotonic() + 3 * WAIT_S_MAX
-    )  # one that was too slow is left alone for a minute
+    # A node that was too slow is left alone for a minute.
+    give_up_s = time.monotonic() + 3 * WAIT_S_MAX
     while not over_tls.commands:
         assert time.monotonic() < give_up_s
         server.client().send_message(QueueUrl=url, MessageBody="m")
