@@ -16,7 +16,9 @@ from tests.rehearsal.deployment.cdk import Cdk
 from tests.rehearsal.deployment.deployed import Deployed, sqs_client
 from tests.rehearsal.deployment.names import answered_by
 from tests.rehearsal.deployment.stage import fetch_wheels, write_stage
+from tests.rehearsal.deployment.story import Story, told
 from tests.rehearsal.emulators import REGION
+from tests.rehearsal.glue.job import need_spark
 from tests.rehearsal.processes import UnavailableError
 
 DOORS: Final = ("rest", "url")
@@ -102,6 +104,16 @@ def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
         shutil.rmtree(cdk.assembly)  # the wheels alone are some 80 MB
     except UnavailableError as error:
         pytest.skip(str(error))  # which says what the emulator lacks to be started
+
+
+@pytest.fixture(scope="session")
+def story(rehearsal: Rehearsal, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """A client's messages; they are billed, exported, audited and digested by the jobs."""
+    try:
+        need_spark()
+    except UnavailableError as error:
+        pytest.skip(str(error))  # which says what is not installed
+    return told(rehearsal.deployed, rehearsal.client("url"), tmp_path_factory.mktemp("glue"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

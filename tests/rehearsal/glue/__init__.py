@@ -1,0 +1,1 @@
+"""What AWS Glue does with a deployed job, on this machine: see job.py."""
