@@ -110,8 +110,7 @@ def _print_seeds_to_find(kind: str | None, seeds_max: int) -> int:
     for bug, search in searches:
         found = search()
         missed += found is None
-        first = bug.first if isinstance(bug, FifoBug) else 0
-        seeds = first + found[0] if found else "missed"
+        seeds = bug.first + found[0] if found else "missed"
         print(f"| {bug.name} | {', '.join(bug.invariants)} | {seeds} |", flush=True)
     return 1 if missed else 0
 

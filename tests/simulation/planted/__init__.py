@@ -15,13 +15,15 @@ class PlantedBug:
     """Shipped code made subtly wrong: what stands where, and which invariant breaks by it.
 
     `patches` are an object (module or class), the name of its attribute, and the wrong value. Only
-    universes that are `fit` can show it.
+    universes that are `fit` can show it. The search begins at `first`: where a bug is rare, the
+    seed that is known to show it.
     """
 
     name: str
     invariants: frozenset[str]
     patches: tuple[tuple[Any, str, Any], ...]
     fit: Callable[[Plan], bool] = lambda _plan: True
+    first: int = 0
 
 
 @contextmanager
@@ -38,12 +40,12 @@ def planted(bug: PlantedBug) -> Iterator[None]:
 
 
 def seeds_to_find(bug: PlantedBug, seeds_max: int) -> tuple[int, Violation] | None:
-    """How many seeds it takes until one of the bug's invariants is seen broken, and how."""
+    """How many seeds from the bug's first on it takes until one shows it, and how."""
     with planted(bug):
-        for seed in range(seeds_max):
+        for seed in range(bug.first, bug.first + seeds_max):
             if not bug.fit(make_plan(seed)):
                 continue
             for violation in run(seed).violations:
                 if violation.invariant in bug.invariants:
-                    return seed + 1, violation
+                    return seed + 1 - bug.first, violation
     return None

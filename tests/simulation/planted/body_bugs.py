@@ -85,13 +85,14 @@ def _has_blobs(plan: Plan) -> bool:
 
 
 BODY_BUGS: Final = tuple(
-    PlantedBug(name, DELIVERED, patches, _has_blobs)
-    for name, patches in (
-        ("segment before its body", ((sending, "_append", _append_before_its_body),)),
-        ("a body that failed is taken for stored", ((BodyStore, "put_apart", _put_with_luck),)),
-        ("young bodies are swept", ((bodies, "_orphans", _orphans_of_any_age),)),
+    PlantedBug(name, DELIVERED, patches, _has_blobs, first)
+    for name, first, patches in (
+        ("segment before its body", 62, ((sending, "_append", _append_before_its_body),)),
+        ("a body that failed is taken for stored", 47, ((BodyStore, "put_apart", _put_with_luck),)),
+        ("young bodies are swept", 111, ((bodies, "_orphans", _orphans_of_any_age),)),
         (
             "bodies are swept without a look at their segments",
+            0,
             ((bodies, "_orphans", _all_are_orphans),),
         ),
     )

@@ -232,6 +232,7 @@ BUGS: Final = (
         "stamps not chosen by the cell",
         DELIVERED,
         ((MemoryCell, "_free_stamp_us", _stamp_of_the_sender),),
+        first=49,
     ),
     PlantedBug(
         "low-water mark past leases without a marker",
@@ -240,7 +241,9 @@ BUGS: Final = (
     ),
     PlantedBug("low-water mark past every lease", DELIVERED, ((Lane, "_prune", _prune_leased),)),
     PlantedBug("markers not written", DELIVERED, ((upkeep, "mark", _mark_in_memory),)),
-    PlantedBug("late writes not announced", DELIVERED, ((upkeep, "came_late", _never_late),)),
+    PlantedBug(
+        "late writes not announced", DELIVERED, ((upkeep, "came_late", _never_late),), first=103
+    ),
     PlantedBug("cursor past the present", DELIVERED, ((Lane, "absorb", _absorb_past_now),)),
     PlantedBug(
         "block collected with messages left",
@@ -251,6 +254,7 @@ BUGS: Final = (
         "purge stamp ahead of the purge",
         DELIVERED,
         ((upkeep, "mark_purge", _purge_ahead),),
+        first=24,
     ),
     PlantedBug("delete forgets the set", DELETED, ((deleting, "Update", _update_without_set),)),
     PlantedBug("delete in memory only", DELETED, ((deleting, "delete", _delete_in_memory),)),
@@ -258,6 +262,7 @@ BUGS: Final = (
         "block collected at once, prefetched messages not looked at again",
         DELETED,
         ((deleting, "COLLECT_AFTER_US", 0), (block, "READY_AGE_US_MAX", 1 << 62)),
+        first=425,
     ),
     PlantedBug("lease condition dropped", VISIBILITY, ((receiving, "_unchanged", _no_condition),)),
     PlantedBug("leases end at once", VISIBILITY, ((Lease, "free_ms", _free_at_once),)),
@@ -266,6 +271,7 @@ BUGS: Final = (
         "change of visibility without a condition",
         COUNTS,
         ((visibility, "_unchanged", _no_condition),),
+        first=747,
     ),
     PlantedBug(
         "earlier attempts not looked for",
@@ -298,10 +304,14 @@ BUGS: Final = (
             (receiving, "is_over", _never_purged),
             (reading, "_floor", _floor_of_retention),
         ),
+        first=110,
     ),
     PlantedBug("deletes one by one", BUDGETS, ((deleting, "delete", _delete_one_by_one),)),
     PlantedBug(
-        "leases of messages that were never met", BREAKS, ((Lane, "leased", _leased_also_unmet),)
+        "leases of messages that were never met",
+        BREAKS,
+        ((Lane, "leased", _leased_also_unmet),),
+        first=583,
     ),
     PlantedBug(
         "a wait with one deadline spins",

@@ -12,7 +12,7 @@ from tests.simulation.planted import PlantedBug, planted
 
 @dataclass(frozen=True, slots=True)
 class FifoBug:
-    """As PlantedBug. The search begins at the seed `first`: before it there is nothing to find."""
+    """As PlantedBug, of universes of FIFO queues."""
 
     name: str
     invariants: frozenset[str]

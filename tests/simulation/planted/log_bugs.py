@@ -231,11 +231,12 @@ LOG_BUGS: Final = (
     FifoBug("a lost race is walked past", ONCE, _put(_walked_past)),
     FifoBug("deduplication pages are not read", ONCE, ((tails, "_pages", _no_pages),)),
     FifoBug("a deduplication page has a gap", ONCE, ((Window, "pack_after", _pack_with_a_gap),)),
-    FifoBug("a purge forgets no duplicates", ALIKE, ((Window, "purge", _no_purge),)),
+    FifoBug("a purge forgets no duplicates", ALIKE, ((Window, "purge", _no_purge),), first=54),
     FifoBug(
         "pages and definitions forget the purge",
         ALIKE,
         ((tails, "number", _number_without_purge), (Window, "find", _find_unpurged)),
+        first=526,
     ),
     FifoBug(
         "duplicates are none after a second",
@@ -270,7 +271,10 @@ LOG_BUGS: Final = (
         ((generations, "inherited", _inherited_from_the_last),),
     ),
     FifoBug(
-        "a raised retention keeps nothing", DELIVERED, ((upkeep, "restamp", _restamp_nothing),)
+        "a raised retention keeps nothing",
+        DELIVERED,
+        ((upkeep, "restamp", _restamp_nothing),),
+        first=21,
     ),
     FifoBug(
         "the end of the log is read before each append",

@@ -218,7 +218,10 @@ def _ages_are_real(plan: FifoPlan) -> bool:
 
 LOG_READER_BUGS: Final = (
     FifoBug(
-        "claims without a condition", VISIBILITY | HELD, ((receiving, "_unchanged", _no_condition),)
+        "claims without a condition",
+        VISIBILITY | HELD,
+        ((receiving, "_unchanged", _no_condition),),
+        first=20,
     ),
     FifoBug("leases end at once", VISIBILITY, ((Lease, "free_ms", _free_at_once),)),
     FifoBug(
@@ -228,6 +231,7 @@ LOG_READER_BUGS: Final = (
         "messages are claimed without those before them",
         HELD,
         ((receiving, "_claimable", _claimable_past_others),),
+        first=24,
     ),
     FifoBug("what is in flight holds no group", HELD, ((Reader, "_take_of", _take_around),)),
     FifoBug("earlier generations hold no group", HELD, ((Reader, "take", _take_beside_earlier),)),
@@ -239,12 +243,16 @@ LOG_READER_BUGS: Final = (
     ),
     FifoBug("deletes one by one", BUDGETS, ((deleting, "delete", _delete_one_by_one),)),
     FifoBug(
-        "handles are judged by what is remembered", GOOD, ((leases, "state_of", _remembered_state),)
+        "handles are judged by what is remembered",
+        GOOD,
+        ((leases, "state_of", _remembered_state),),
+        first=21,
     ),
     FifoBug(
         "visibility is changed under a lease that is over",
         COUNTS | VISIBILITY,
         ((visibility, "_unchanged", _no_condition),),
+        first=36,
     ),
     FifoBug(
         "low-water mark past what is open",
@@ -252,12 +260,16 @@ LOG_READER_BUGS: Final = (
         ((Reader, "low", property(_low_at_the_cursor)),),
     ),
     FifoBug(
-        "closed ranges are too wide", DELIVERED, ((Reader, "closed_ranges", _ranges_too_wide),)
+        "closed ranges are too wide",
+        DELIVERED,
+        ((Reader, "closed_ranges", _ranges_too_wide),),
+        first=131,
     ),
     FifoBug(
         "closed ranges reach beyond what was looked at",
         DELIVERED | HELD,
         ((Reader, "closed_ranges", _ranges_to_the_cursor),),
+        first=98,
     ),
     FifoBug(
         "blocks are collected at once, and claims are never too old",
@@ -269,11 +281,13 @@ LOG_READER_BUGS: Final = (
             (reading, "CLAIM_AGE_US_MAX", NEVER),
         ),
         _ages_are_real,
+        first=269,
     ),
     FifoBug(
         "a block is forgotten before all of it was read",
         DELIVERED | DELETED,
         ((Reader, "_leave", _leave_when_total_is_known),),
+        first=202,
     ),
     FifoBug("a slot is let go of twice", BREAKS, ((Reader, "_let_go", _let_go_of_what_is_held),)),
     FifoBug("delay dropped", DELAYS, ((Reader, "free_ms", _free_without_delay),)),
