@@ -31,9 +31,9 @@ def encode(request_id: str, operation: Operation, output: Params) -> HttpRespons
     name = operation.name
     parts = [_DECLARATION, f'<{name}Response xmlns="{NAMESPACE}">']
     if operation.output.members:
-        parts.append(f"<{name}Result>")
-        parts.extend(_structure(output, operation.output))
-        parts.append(f"</{name}Result>")
+        result = "".join(_structure(output, operation.output))
+        # As SQS writes it: there are clients that look for this text.
+        parts.append(f"<{name}Result>{result}</{name}Result>" if result else f"<{name}Result/>")
     parts.append(
         f"<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata></{name}Response>"
     )

@@ -63,10 +63,9 @@ def test_a_received_message() -> None:
     )
 
 
-def test_an_empty_receive_has_an_empty_result() -> None:
+def test_an_empty_receive_has_an_empty_result_as_sqs_writes_it() -> None:
     assert encode("ReceiveMessage", RECEIVE_MESSAGE_OUTPUT, {}) == (
-        f"{HEAD}<ReceiveMessageResponse {NS}><ReceiveMessageResult></ReceiveMessageResult>"
-        f"{TAIL}</ReceiveMessageResponse>"
+        f"{HEAD}<ReceiveMessageResponse {NS}><ReceiveMessageResult/>{TAIL}</ReceiveMessageResponse>"
     )
 
 
