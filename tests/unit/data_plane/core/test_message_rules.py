@@ -58,11 +58,20 @@ def test_delays_outside_the_limits(delay_s: int) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["a", "a" * 256, "a.b-c_9", "aws", "amazonx", "AWSx.a"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("a", "a" * 256, "a.b-c_9", "aws", "amazonx", "AWSx.a"),
+        # Letters and digits of every script, as recorded from AWS.
+        *("attr.1\u00f8\u00df\u00e4", "\u540d\u524d", "\u0661", "\U00010400", "\u00fc" * 128),
+    ],
+)
 def test_names_of_attributes(name: str) -> None:
-    outgoing = read_outgoing({"MessageBody": "b", "MessageAttributes": {name: STRING}})
+    given = {name: STRING}
+    outgoing = read_outgoing({"MessageBody": "b", "MessageAttributes": given})
     assert outgoing.attributes[0][0] == name
-    assert outgoing.size == 1 + len(name) + len("String") + 1
+    assert outgoing.size == 1 + len(name.encode()) + len("String") + 1
+    assert rendered_size_bytes("b", given) == outgoing.size
 
 
 @pytest.mark.parametrize(
@@ -76,7 +85,11 @@ def test_names_of_attributes(name: str) -> None:
         ("a.", "successive dots"),
         ("a..b", "successive dots"),
         ("a b", "'#x20' was found"),
-        ("\u00fc", "'#xFC' was found"),
+        ("\u00fc" * 129, "name must be shorter than 256 bytes"),
+        ("\u00fc\u00a7", "'#xA7' was found"),
+        ("\u00b2", "'#xB2' was found"),
+        ("a\u0301", "'#x301' was found"),
+        ("a\U0001f600", "'#x1F600' was found"),
     ],
 )
 def test_wrong_names_of_attributes(name: str, part: str) -> None:
