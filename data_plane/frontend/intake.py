@@ -31,7 +31,7 @@ def protocol_of(headers: Mapping[str, str]) -> str:
     """The protocol in which a request is to be answered, whatever else is wrong with it."""
     if "x-amz-target" in headers:
         return JSON
-    if headers.get("content-type", "").startswith("application/x-amz-json"):
+    if headers.get("content-type", "").lower().startswith("application/x-amz-json"):
         return JSON
     if "application/json" in headers.get("accept", ""):
         return LEGACY_JSON
@@ -137,7 +137,7 @@ def _read_path(path: str) -> tuple[str, str] | None:
 
 def _form(request: HttpRequest) -> bytes:
     """The body where it is a form; what else a GET or POST carries has no parameters."""
-    content_type = request.headers.get("content-type", "")
+    content_type = request.headers.get("content-type", "").lower()
     if request.method == "GET" or not request.body:
         return b""
     if content_type and not content_type.startswith("application/x-www-form-urlencoded"):

@@ -169,6 +169,14 @@ def test_bodies_that_are_no_forms(bench: Bench, content_type: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "content_type",
+    ["", "application/x-www-form-urlencoded", "Application/X-WWW-Form-URLEncoded;charset=UTF-8"],
+)
+def test_content_types_of_forms(bench: Bench, content_type: str) -> None:
+    assert bench.send(form_request(SEND.encode(), {"content-type": content_type})) == Reply(200)
+
+
+@pytest.mark.parametrize(
     "fields",
     [
         "Attribute.1.Name=DelaySeconds",
