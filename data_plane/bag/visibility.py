@@ -89,7 +89,11 @@ async def _change_in(
 def _decide(
     state: Attributes | None, wanted: Wanted, now_ms: int, terms: _Terms
 ) -> tuple[dict[int, Outcome], dict[int, lease.Lease]]:
-    """What to answer for each message, and the leases to write."""
+    """What to answer for each message, and the leases to write.
+
+    A change that comes after the visibility has ended succeeds and leaves the message visible
+    (recorded from AWS).
+    """
     outcomes: dict[int, Outcome] = {}
     leases: dict[int, lease.Lease] = {}
     for index, (handle, visibility_s) in wanted.items():
@@ -106,9 +110,7 @@ def _decide(
         if terms.fenced and not holds_lease(state, handle):
             outcomes[index] = expired_handle(handle)
         elif held.visible_ms <= now_ms:
-            outcomes[index] = RefusedError(
-                MESSAGE_NOT_INFLIGHT, "The specified message isn't in flight."
-            )
+            outcomes[index] = _not_in_flight() if terms.fenced else None
         elif visible_ms > held.leased_ms + terms.total_ms_max:
             outcomes[index] = RefusedError(
                 INVALID_PARAMETER_VALUE,
@@ -119,6 +121,11 @@ def _decide(
             outcomes[index] = None
             leases[index] = held._replace(visible_ms=visible_ms)
     return outcomes, leases
+
+
+def _not_in_flight() -> RefusedError:
+    """SQS's model has this refusal; a queue that tells who was overtaken gives it."""
+    return RefusedError(MESSAGE_NOT_INFLIGHT, "The specified message isn't in flight.")
 
 
 def _can_change(state: Attributes, index: int) -> bool:

@@ -202,6 +202,23 @@ def test_visibility(sqs: Any, url: str, server: InProcessServer) -> None:
     assert one(sqs, url)["MessageId"] == first["MessageId"]
 
 
+def test_a_change_after_the_visibility_has_ended_succeeds_and_hides_nothing(
+    sqs: Any, url: str, server: InProcessServer
+) -> None:
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    handle = one(sqs, url, VisibilityTimeout=60)["ReceiptHandle"]
+    server.clock.advance(61)
+    late = {"ReceiptHandle": handle, "VisibilityTimeout": 120}
+    sqs.change_message_visibility(QueueUrl=url, **late)
+    batch = sqs.change_message_visibility_batch(QueueUrl=url, Entries=[{"Id": "late", **late}])
+    assert [entry["Id"] for entry in batch["Successful"]] == ["late"]
+    assert "Failed" not in batch
+    one(sqs, url, VisibilityTimeout=60)
+    # Somebody has it again: the old handle is as good as the new one.
+    sqs.change_message_visibility(QueueUrl=url, **late | {"VisibilityTimeout": 0})
+    one(sqs, url)
+
+
 def test_the_visibility_of_the_queue_is_the_default(sqs: Any, server: InProcessServer) -> None:
     attributes = {"VisibilityTimeout": "5"}
     url = sqs.create_queue(QueueName="short", Attributes=attributes)["QueueUrl"]

@@ -124,6 +124,20 @@ def test_exactly_once_an_overtaken_receiver_cannot_acknowledge(
     assert nothing(sqs, url)
 
 
+def test_exactly_once_a_receiver_is_told_that_its_visibility_has_ended(
+    server: InProcessServer, sqs: Any
+) -> None:
+    url = queue(sqs, "exactlyOnce")
+    sqs.send_message(QueueUrl=url, MessageBody="work")
+    handle = one(sqs, url)["ReceiptHandle"]
+    server.clock.advance(31)
+    change = {"QueueUrl": url, "ReceiptHandle": handle, "VisibilityTimeout": 30}
+    code, message, _ = error(sqs.change_message_visibility, **change)
+    assert code == "AWS.SimpleQueueService.MessageNotInflight"
+    assert message == "The specified message isn't in flight."
+    one(sqs, url)
+
+
 def test_at_least_once_an_old_handle_deletes_as_in_sqs(server: InProcessServer, sqs: Any) -> None:
     url = queue(sqs, "atLeastOnce")
     sqs.send_message(QueueUrl=url, MessageBody="work")

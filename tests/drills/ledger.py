@@ -44,7 +44,8 @@ class Entry:
     """A message that may be stored.
 
     It may not be delivered from `hidden_from_s` to `hidden_until_s`, and audits must find it from
-    `due_s` on. `counts` are the receive counts that were answered with it.
+    `due_s` on. A change of its visibility that was answered before `changeable_until_s` was made.
+    `counts` are the receive counts that were answered with it.
     """
 
     round: int
@@ -52,6 +53,7 @@ class Entry:
     message_id: str = ""
     hidden_from_s: float = 0.0
     hidden_until_s: float = 0.0
+    changeable_until_s: float = 0.0
     due_s: float = NEVER_S
     counts: set[int] = field(default_factory=set)
     deleting: bool = False
@@ -201,17 +203,24 @@ class Ledger:
         with self.changed:
             entry = self.entries.get(number)
             if entry is not None:
+                entry.changeable_until_s = entry.hidden_until_s
                 entry.hidden_until_s = min(entry.hidden_until_s, now_s + visibility_s)
 
     def change_answered(
         self, number: int, visibility_s: float, asked_s: float, answered_s: float
     ) -> None:
-        """Note that a change of visibility was acknowledged."""
+        """Note that a change of visibility was acknowledged.
+
+        Where the visibility may have ended before, it may have had no effect.
+        """
         with self.changed:
             entry = self.entries.get(number)
-            if entry is not None:
+            if entry is not None and answered_s < entry.changeable_until_s - EARLY_S_MAX:
                 entry.hidden_from_s, entry.hidden_until_s = asked_s, asked_s + visibility_s
                 entry.due_s = answered_s + visibility_s
+            elif entry is not None:
+                entry.hidden_until_s = min(entry.hidden_until_s, asked_s + visibility_s)
+                entry.due_s = max(entry.due_s, answered_s + visibility_s)
             self.note("changes")
 
     def change_failed(self, number: int, visibility_s: float, now_s: float) -> None:

@@ -179,15 +179,33 @@ def _earliest_end_us(
         if visibility_s is None:
             visibility_s = case.queues[before.attempt.call.queue].visibility_s
         leases.append((before.attempt.invoked_us, before.answered_us, visibility_s))
-    for changed in changes:
+    for changed in sorted(changes, key=lambda changed: changed.attempt.invoked_us):
         if changed.attempt.invoked_us < delivered.answered_us:
-            known_us = changed.attempt.answered_us if changed.ok else None
-            leases.append((changed.attempt.invoked_us, known_us or NEVER_US, changed.visibility_s))
-    # A lease that was replaced for certain before this receive began does not count any more.
+            known_us = _surely_changed_us(leases, changed, case.early_us)
+            leases.append((changed.attempt.invoked_us, known_us, changed.visibility_s))
+    return _earliest_end_of(leases, began_us, case.early_us)
+
+
+def _surely_changed_us(leases: list[tuple[int, int, int]], changed: Changed, early_us: int) -> int:
+    """When a change was known to have been made: never where the lease may have ended before.
+
+    A change that comes after that is answered as one that was made, and has no effect.
+    """
+    answered_us = changed.attempt.answered_us
+    if not changed.ok or answered_us is None:
+        return NEVER_US
+    before = [lease for lease in leases if lease[0] < answered_us]
+    ends_us = _earliest_end_of(before, changed.attempt.invoked_us, early_us)
+    return answered_us if answered_us < ends_us else NEVER_US
+
+
+def _earliest_end_of(leases: list[tuple[int, int, int]], began_us: int, early_us: int) -> int:
+    """The earliest end of leases: when each was asked for, was known to be, and its seconds."""
+    # A lease that was replaced for certain before this began does not count any more.
     replaced_us = max((begin for begin, end, _ in leases if end < began_us), default=0)
     return min(
         (
-            begin + case.early_us + visibility_s * SECOND_US
+            begin + early_us + visibility_s * SECOND_US
             for begin, end, visibility_s in leases
             if end >= replaced_us
         ),

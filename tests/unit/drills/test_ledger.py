@@ -147,6 +147,24 @@ def test_a_change_of_visibility_moves_both_bounds() -> None:
     assert kinds(ledger) == ["early"]
 
 
+def test_a_change_that_may_have_come_too_late_promises_nothing() -> None:
+    ledger = Ledger("cell")
+    number = sent(ledger)
+    ledger.delivered(message_of(number, 1), 30, 1.0, 1.0)
+    ledger.change_asked(number, 3600, 30.0)
+    ledger.change_answered(number, 3600, 30.0, 31.0)
+    ledger.delivered(message_of(number, 2), 30, 32.0, 32.0)
+    assert kinds(ledger) == []
+    number = sent(ledger)
+    ledger.delivered(message_of(number, 1), 30, 1.0, 1.0)
+    ledger.change_asked(number, 3600, 30.0)
+    ledger.change_answered(number, 3600, 30.0, 31.0)
+    # Or it was in time, and keeps the message from audits for so long.
+    with audit(ledger, 100.0):
+        pass
+    assert kinds(ledger) == []
+
+
 def test_a_change_without_an_answer_leaves_the_longer_time_open() -> None:
     ledger = Ledger("cell")
     number = sent(ledger)
