@@ -208,12 +208,6 @@ LOG_BUGS: Final = (
         ),
     ),
     FifoBug(
-        "a slot counts whenever it came",
-        SLOTS | DELIVERED,
-        _put(_counted_whenever_it_came),
-        first=450,
-    ),
-    FifoBug(
         "the time to live of slots falls",
         SLOTS,
         (
