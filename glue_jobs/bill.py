@@ -15,7 +15,8 @@ from decimal import Decimal
 from typing import Final
 
 from glue_jobs.arguments import Argument, JobError, read
-from glue_jobs.billing_run import BillingRun, Options, Summary, accounts_of
+from glue_jobs.billing_options import Options, Summary, accounts_of
+from glue_jobs.billing_run import BillingRun
 from glue_jobs.invoicing import next_period, period_of
 from glue_jobs.places import is_missing, is_unwritable
 from glue_jobs.price_book import book_for
@@ -31,7 +32,7 @@ ARGUMENTS: Final = (
     Argument("prices", "Price book, or folder of price books; default: Tidegate's own.", ""),
     Argument("close", "yes: the period is over; its invoices hold for good.", "no"),
     Argument("late_periods", "For how many closed periods late records are corrected.", "13"),
-    Argument("exports", "Place of exports of all tables, with what functions have sent.", ""),
+    Argument("exports", "Place of exports: what functions sent, what was stored.", ""),
     Argument("kept_days", "For how many days usage records are kept; 0: for good.", "0"),
     Argument("memory", "Heap of Spark in local mode.", MEMORY_DEFAULT),
 )

@@ -10,13 +10,14 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from glue_jobs import VERSION, billing, invoicing, stored_sends, usage
-from glue_jobs.accounts import Accounts, read_accounts
+from glue_jobs import VERSION, billing, invoicing, stored_bytes, stored_sends, usage
 from glue_jobs.arguments import JobError
+from glue_jobs.billing_options import Invoiced, Options, Summary, accounts_of
+from glue_jobs.exports import Export
 from glue_jobs.findings import findings, idle_fair_queues, unmetered
 from glue_jobs.focus import KEYS as FOCUS_KEYS
 from glue_jobs.focus import focus
-from glue_jobs.identities import Gap, Reached, expired
+from glue_jobs.identities import STORAGE, Gap, Reached, expired
 from glue_jobs.inputs import (
     Inputs,
     counted_in,
@@ -27,6 +28,7 @@ from glue_jobs.inputs import (
     put_aside,
     read_reached,
     recognised,
+    window_of,
 )
 from glue_jobs.outputs import (
     Pointer,
@@ -38,68 +40,16 @@ from glue_jobs.outputs import (
     put_once,
     write_table,
 )
-from glue_jobs.places import place_of, read_url
+from glue_jobs.places import place_of
 from glue_jobs.price_book import PriceBook, book_for, read_book
 from glue_jobs.progress import Progress
-from glue_jobs.records import ACCOUNT
 from glue_jobs.statement_pages import Page, put_statements
+from glue_jobs.storage_samples import samples_of
+from glue_jobs.stored_bytes import Samples, StoredHour
 from glue_jobs.stored_sends import Stored
 
 _RUN_CHARS: Final = 16
 _MANIFEST: Final = "files.json"
-_CLOSE: Final = {"yes": True, "no": False}
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a run is asked for."""
-
-    usage: str
-    out: str
-    period: str
-    account: str = ""
-    accounts: str = ""
-    prices: str = ""
-    close: bool = False
-    late_periods: int = 13
-    exports: str = ""
-    kept_from: str = ""
-    """The day before which records may have been removed by their age, "": they are not."""
-
-    @classmethod
-    def of(cls, given: Mapping[str, str]) -> "Options":
-        """Options from arguments. Raises JobError that names the wrong one."""
-        if given["close"] not in _CLOSE:
-            raise JobError(f"close: {given['close']!r} is neither yes nor no")
-        if not given["late_periods"].isdecimal():
-            raise JobError(f"late_periods: {given['late_periods']!r} is no whole number")
-        account = given["account"]
-        if account and not ACCOUNT.fullmatch(account):
-            raise JobError(f"account: {account!r} is no account id of 12 digits")
-        texts = ("usage", "out", "period", "account", "accounts", "prices", "exports", "kept_from")
-        return cls(
-            **{name: given[name] for name in texts},
-            close=_CLOSE[given["close"]],
-            late_periods=int(given["late_periods"]),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Invoiced:
-    """What an account is to pay, and where its statement is."""
-
-    account: str
-    payable: Decimal
-    statement: str
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What a run came to; `findings` are lines about what a person should look at."""
-
-    run: str
-    invoices: Sequence[Invoiced]
-    findings: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +68,6 @@ class RolledUp:
     hourly: DataFrame
     gaps: Sequence[Gap]
     conflicts: Sequence[tuple[str, int]]
-
-
-def accounts_of(options: Options) -> Accounts:
-    """Who may be billed. Raises JobError."""
-    path = options.accounts
-    if not path:
-        return Accounts()
-    try:
-        return read_accounts(read_url(path), path)
-    except OSError as error:
-        raise JobError(f"accounts {path}: {error.strerror or 'it is not there'}") from error
 
 
 class BillingRun:
@@ -150,6 +89,9 @@ class BillingRun:
         self._late_inputs: dict[str, Inputs] = {}
         self._kept = b""
         self._stored = Stored(None, [], None, {})
+        self._samples = Samples()
+        self._priced: set[str] = set()
+        self._kept_samples = b""
         self._gone: dict[str, Gone] = {}
 
     def run(self) -> Summary:
@@ -184,9 +126,12 @@ class BillingRun:
 
     def usage_and_charges(self) -> tuple[RolledUp, DataFrame]:
         """Add up the period's records, and rate them: hourly usage, and lines of invoices."""
-        self._look_back()
-        inputs = self._look()
-        inputs = self._derive(inputs)
+        if self._exports is not None:
+            self._progress.step(f"looking at exports in {self._exports.url}")
+        kept = stored_sends.kept(self._out, pointers(self._out))
+        self._stored = stored_sends.read_stored(self._session, self._exports, kept)
+        self._look_back(self._stored.whole)
+        inputs = self._derive(self._look())
         self._run = self._name(inputs)
         found = self._roll_up(inputs)
         return found, self._rate(found.hourly)
@@ -210,13 +155,11 @@ class BillingRun:
     def _derive(self, inputs: Inputs) -> Inputs:
         """With what is known of sends by what is stored; closed periods are looked at for that."""
         if self._exports is not None:
-            self._progress.step(f"looking at what is stored, by exports in {self._exports.url}")
-        kept = stored_sends.kept(self._out, pointers(self._out))
-        stored = stored_sends.read_stored(self._session, self._exports, kept)
+            self._progress.step("looking for sends without a record")
 
         def whole(its: Inputs) -> Inputs:
-            found = stored_sends.derive(self._session, stored, its.recorded, its.window)
-            return replace(its, derived=found)
+            found = stored_sends.derive(self._session, self._stored, its.recorded, its.window)
+            return replace(its, derived=found, storage=self._byte_hours(its.period))
 
         inputs = whole(inputs)
         self._late_inputs = {
@@ -224,7 +167,6 @@ class BillingRun:
         }
         its = (inputs, *self._late_inputs.values())
         self._kept = stored_sends.encode(each.derived for each in its)
-        self._stored = stored
         if self._exports is not None:
             self._progress.done(f"{len(inputs.derived.sends):,} sends have no record")
         return inputs
@@ -233,30 +175,62 @@ class BillingRun:
         self._progress.step(f"looking again at {period}, of which more is known now")
         return look_at(self._session, self._usage, period)
 
-    def _look_back(self) -> None:
+    def _look_back(self, exports: Sequence[Export] = ()) -> None:
         """Look at periods of before: what is to be corrected, and what cannot be any more."""
         closed = [its for its in pointers(self._out) if its.closed]
         self._check_order(closed)
-        changed = self._changed_of(closed)
+        open_to = self._correctable(closed)
+        self._priced = {its.period for its in open_to if self._book_of(its).storage_skus()}
+        self._priced |= {self._period} if self._book.storage_skus() else set()
+        self._samples = self._sampled(exports)
+        invoiced = self._kept_by(closed)
+        changed = {its.period: its for its in open_to if self._has_changed(its, closed, invoiced)}
         self._gone = {
             period: gone
             for period, its in changed.items()
             if (gone := self._gone_of(its, closed)).files
         }
         self._late = {its: changed[its] for its in changed if its not in self._gone}
+        kept_of = self._priced & {self._period, *self._late}
+        self._kept_samples = stored_bytes.encode(self._samples.of(map(window_of, kept_of)))
 
-    def _changed_of(self, closed: Sequence[Pointer]) -> dict[str, Pointer]:
-        """Closed periods whose files are not those that they were invoiced from, by their names."""
+    def _correctable(self, closed: Sequence[Pointer]) -> list[Pointer]:
+        """Closed periods of which this one has corrections, if there are any."""
         if not closed or self._period != invoicing.next_period(closed[-1].period):
-            return {}
+            return []
         oldest = invoicing.next_period(self._period, -self._options.late_periods)
-        found = {}
-        for its in closed:
-            known = [each.said["covers"].get(its.period) for each in closed]
-            listing = listing_of(files_of(self._usage, its.period))
-            if its.period >= oldest and listing != [each for each in known if each][-1]:
-                found[its.period] = its
-        return found
+        return [its for its in closed if its.period >= oldest]
+
+    def _has_changed(self, its: Pointer, closed: Sequence[Pointer], invoiced: Samples) -> bool:
+        """Whether a closed period has other files, by their names, or others say what it stored."""
+        known = [each.said["covers"].get(its.period) for each in closed]
+        if listing_of(files_of(self._usage, its.period)) != [each for each in known if each][-1]:
+            return True
+        of_samples = stored_bytes.byte_hours(invoiced, window_of(its.period))
+        return its.period in self._priced and self._byte_hours(its.period) != of_samples
+
+    def _kept_by(self, runs: Sequence[Pointer]) -> Samples:
+        """What these runs keep of samples; nothing where storage has no price."""
+        if not self._priced:
+            return Samples()
+        # The hour before a period is kept with the period before it.
+        since = invoicing.next_period(min(self._priced), -1)
+        return stored_bytes.kept(self._out, [its for its in runs if its.period >= since])
+
+    def _sampled(self, exports: Sequence[Export]) -> Samples:
+        """What was stored, by what runs keep and by exports; nothing where it has no price."""
+        kept = self._kept_by(pointers(self._out))
+        if not self._priced or self._exports is None or not exports:
+            return kept
+        self._progress.step("looking at how much was stored when")
+        its = kept.and_of(samples_of(self._session, self._exports, exports))
+        self._progress.done(f"{len(its.taken):,} samples of {len(its.stored):,} queues")
+        return its
+
+    def _byte_hours(self, period: str) -> list[StoredHour]:
+        if period not in self._priced:
+            return []
+        return stored_bytes.byte_hours(self._samples, window_of(period))
 
     def _gone_of(self, of: Pointer, closed: Sequence[Pointer]) -> "Gone":
         """Which files a closed period was invoiced from that are gone, and how many are new.
@@ -282,7 +256,7 @@ class BillingRun:
             "prices": self._book.sha256,
             "accounts": asdict(self._accounts),
             "late": self._covers(),
-            "stored": sha256(self._kept).hexdigest(),
+            "stored": sha256(self._kept + self._kept_samples).hexdigest(),
             "gone": {period: asdict(its) for period, its in self._gone.items()},
             "before": [its.run for its in self._billed_before()],
             "kept_from": self._kept_from(inputs),
@@ -306,11 +280,16 @@ class BillingRun:
         self._files += write_table(hourly, self._out, folder, usage.KEYS)
         self._put(f"{self._folder('inputs')}/{_MANIFEST}", manifest_of(inputs))
         self._put(f"{self._folder('inputs')}/{stored_sends.KEPT}", self._kept)
+        if self._kept_samples:
+            self._put(f"{self._folder('inputs')}/{stored_bytes.KEPT}", self._kept_samples)
         self._put(f"{folder}/writers.json", canonical(inputs.reached()) + b"\n")
         read = self._read(folder, hourly)
         used = self._check_accounts(read)
         self._progress.done(f"{used} accounts; {len(inputs.redundant)} files were copies")
         gaps = expired(inputs.gaps(self._reached_before()), self._kept_from(inputs))
+        if self._book.storage_skus():
+            its, is_over = self._samples.of([inputs.window]), self._options.close
+            gaps += stored_bytes.uncovered(its, inputs.window, is_over=is_over)
         return RolledUp(inputs, read, gaps, differing)
 
     def _hourly(self, inputs: Inputs) -> tuple[DataFrame, list[tuple[str, int]]]:
@@ -318,6 +297,8 @@ class BillingRun:
         sums, copies = inputs.sums(self._session, self._usage), inputs.copies
         if inputs.derived.sends:
             sums = sums.unionByName(usage.hourly(inputs.derived.records(self._session)))
+        if inputs.storage:
+            sums = sums.unionByName(stored_bytes.hourly(self._session, inputs.storage))
         if not copies:
             return with_date(usage.added(sums)), []
         records = inputs.records(self._session, self._usage)
@@ -382,12 +363,16 @@ class BillingRun:
     ) -> DataFrame:
         return billing.rate(billing.with_queue_type(billing.billed(hourly, book), fair), book)
 
+    def _book_of(self, pointer: Pointer) -> PriceBook:
+        """The book that a period was billed by."""
+        text = self._out.read(f"price_books/{pointer.said['prices']['sha256']}.json")
+        return read_book(text, pointer.said["prices"]["id"])
+
     def _corrections(self, period: str, pointer: Pointer) -> DataFrame:
         """What a closed period comes to now, by its own prices, less what was invoiced of it."""
         inputs = self._late_inputs[period]
         self._put(f"{self._folder('inputs')}/of={period}.json", manifest_of(inputs))
-        text = self._out.read(f"price_books/{pointer.said['prices']['sha256']}.json")
-        book = read_book(text, pointer.said["prices"]["id"])
+        book = self._book_of(pointer)
         hourly = self._hourly(inputs)[0].cache()
         self._check_accounts(hourly)
         now = invoicing.lines_of(self._rated(hourly, book, pointer.said["fair_queues"]), period)
@@ -452,7 +437,8 @@ class BillingRun:
 
     def _said(self, found: RolledUp, pages: Sequence[Page]) -> dict[str, Any]:
         inputs = found.inputs
-        is_short = any(inputs.is_of_function(gap.writer) for gap in found.gaps)
+        of_records = [gap for gap in found.gaps if gap.state != STORAGE]
+        is_short = any(inputs.is_of_function(gap.writer) for gap in of_records)
         nobody = found.hourly.where("account = ''").agg(f.sum("requests")).first()
         return {
             "run": self._run,
@@ -475,7 +461,11 @@ class BillingRun:
             "conflicts": [list(its) for its in found.conflicts],
             "malformed_lines": inputs.malformed_lines,
             **stored_sends.said_of(self._stored, inputs.derived, is_short=is_short),
-            "unmetered": unmetered(self._book, found.hourly),
+            "unmetered": unmetered(
+                self._book,
+                found.hourly,
+                is_sampled=bool(self._samples.of([inputs.window]).taken),
+            ),
             "idle_fair_queues": idle_fair_queues(self._accounts, found.hourly),
             "requests_of_nobody": (nobody[0] if nobody is not None else 0) or 0,
         }

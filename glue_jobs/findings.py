@@ -10,7 +10,7 @@ from glue_jobs import stored_sends
 from glue_jobs.accounts import Accounts
 from glue_jobs.identities import Gap
 from glue_jobs.missing import between, ends_of, lines_of
-from glue_jobs.price_book import UNMETERED, PriceBook
+from glue_jobs.price_book import STORED, PriceBook
 
 _SAID_MAX: Final = 20
 
@@ -44,16 +44,16 @@ def findings(said: Mapping[str, Any]) -> list[str]:
             f" are gone{came}"
         )
     for sku in said.get("unmetered", ()):
-        lines.append(f"not metered: {sku} has a price, and nothing writes usage of it")
+        lines.append(f"not metered: {sku} has a price, and no export says what was stored")
     for account, queue in said.get("idle_fair_queues", ()):
         lines.append(f"fair queue without usage: {queue} of {account}")
     return lines
 
 
-def unmetered(book: PriceBook, hourly: DataFrame) -> list[str]:
-    """SKUs with a price that no usage is charged as, since nothing writes such records."""
-    skus = book.unmetered_skus()
-    return [] if hourly.where(f.col("operation").isin(*UNMETERED)).take(1) else skus
+def unmetered(book: PriceBook, hourly: DataFrame, *, is_sampled: bool) -> list[str]:
+    """SKUs with a price for storage where there are no samples of it, nor records."""
+    skus = [] if is_sampled else book.storage_skus()
+    return [] if skus and hourly.where(f.col("operation") == STORED).take(1) else skus
 
 
 def idle_fair_queues(accounts: Accounts, hourly: DataFrame) -> list[list[str]]:

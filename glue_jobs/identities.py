@@ -27,7 +27,10 @@ NOT_YET: Final = "not yet known"
 PERHAPS: Final = "perhaps incomplete"
 """The end of a sandbox: each has one, at nearly all of them nothing is missing."""
 
-STATES: Final = (LOST, EXPIRED, NOT_METERED, NOT_YET, PERHAPS)
+STORAGE: Final = "storage not metered"
+"""No export says what was stored; of requests nothing is missing."""
+
+STATES: Final = (LOST, EXPIRED, NOT_METERED, NOT_YET, STORAGE, PERHAPS)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -48,7 +51,7 @@ class Gap:
     It was served in minutes `from_minute` to `to_minute`; -1: nobody knows since, or until when.
     `first` of the end of a sandbox is the number that would be next, of the end of a server 0.
     `state`, one of `STATES`, says what became of it; the `writer` of what was not metered is the
-    server that counted again.
+    server that counted again, that of storage the cell.
     """
 
     writer: str

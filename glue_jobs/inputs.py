@@ -27,6 +27,7 @@ from glue_jobs.records import (
     read_mark,
 )
 from glue_jobs.screening import Screened, screen
+from glue_jobs.stored_bytes import StoredHour
 from glue_jobs.stored_sends import NOTHING_DERIVED, Derived
 from glue_jobs.subcopies import claims, copies_of_others, digests, wanted
 from glue_jobs.usage import Range, read_records
@@ -50,6 +51,8 @@ class Inputs:
     """Names of files that are copies of parts of others."""
     derived: Derived = NOTHING_DERIVED
     """What has no record in the files, and is known by what is stored."""
+    storage: Sequence[StoredHour] = ()
+    """What was stored, if it has a price."""
 
     @property
     def good(self) -> list[Screened]:
@@ -91,8 +94,7 @@ class Inputs:
     @property
     def window(self) -> Window:
         """The minutes of the period."""
-        of = (first_hour(self.period), first_hour(next_period(self.period)))
-        return Window(of[0] * _MINUTES_PER_HOUR, of[1] * _MINUTES_PER_HOUR)
+        return window_of(self.period)
 
     def gaps(self, before: Mapping[str, Reached]) -> list[Gap]:
         """What is missing, knowing how far writers had come before the period."""
@@ -129,6 +131,12 @@ class Inputs:
         marks = [list(astuple(its)) for its in self.marks.values()]
         files = [[file.name, file.bytes, file.sha256, file.reason] for file in self.files]
         return sha256(canonical([files, sorted(marks), self.malformed_lines])).hexdigest()
+
+
+def window_of(period: str) -> Window:
+    """The minutes of a period."""
+    of = (first_hour(period), first_hour(next_period(period)))
+    return Window(of[0] * _MINUTES_PER_HOUR, of[1] * _MINUTES_PER_HOUR)
 
 
 def _has_any(file: Screened, ranges: Sequence[Range]) -> bool:

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from glue_jobs.identities import EXPIRED, LOST, NOT_METERED, NOT_YET, PERHAPS, STATES, Gap
+from glue_jobs.identities import (
+    EXPIRED,
+    LOST,
+    NOT_METERED,
+    NOT_YET,
+    PERHAPS,
+    STATES,
+    STORAGE,
+    Gap,
+)
 
 _DAY: Final = 24 * 60
 """Minutes of it."""
@@ -15,6 +24,7 @@ _MEANS: Final = {
     EXPIRED: "The records were removed by their age.",
     NOT_METERED: "Usage was switched off: nothing was counted.",
     NOT_YET: "A server has not stored it yet, or was cut off and no other took its place.",
+    STORAGE: "No export says how much was stored. Of requests nothing is missing by that.",
     PERHAPS: "{count} sandboxes of functions: of the last minute of each a part may be missing.",
 }
 
@@ -64,15 +74,15 @@ def missing_of(gaps: Iterable[Gap]) -> list[Missing]:
 
 
 def is_certain(its: Iterable[Missing]) -> bool:
-    """Whether something is missing that will not come, for certain."""
-    return any(one.state not in {NOT_YET, PERHAPS} for one in its)
+    """Whether usage is missing that will not come, for certain; exports may come."""
+    return any(one.state not in {NOT_YET, STORAGE, PERHAPS} for one in its)
 
 
 def days_missing(its: Iterable[Missing], period: str) -> set[str]:
-    """Days of a period of which something is missing for certain."""
+    """Days of a period of which requests are missing for certain."""
     days: set[str] = set()
     for one in its:
-        if one.state == PERHAPS:
+        if one.state in {STORAGE, PERHAPS}:
             continue
         last = max(one.from_minute, one.to_minute)
         for day in range(max(one.from_minute, 0) // _DAY, last // _DAY + 1):
@@ -100,6 +110,8 @@ def _what(gap: Gap) -> str:
     when = between(gap.from_minute, gap.to_minute)
     if gap.state == NOT_METERED:
         return f"usage was off, {when}"
+    if gap.state == STORAGE:
+        return f"no export of {gap.writer} says what was stored, {when}"
     if gap.state == NOT_YET:
         return f"writer {gap.writer}, at work or cut off, {when}"
     numbers = f"records {gap.first} to {gap.last}" if gap.last else "what it answered last"

@@ -21,8 +21,8 @@ SCHEMA: Final = "tidegate.prices/1"
 BOOKS: Final = files_of("glue_jobs") / "price_books"
 QUEUE_TYPES: Final = ("standard", "fair", "fifo")
 ANY: Final = "*"
-UNMETERED: Final = frozenset({"StoredMessages"})
-"""Operations that a book may charge, and that nothing of Tidegate writes usage with."""
+STORED: Final = "StoredMessages"
+"""The operation of what was stored: `bytes` of its usage are byte-hours."""
 
 PLACES: Final = 19
 """Decimal places of a price of one thing counted, and of a charge."""
@@ -99,8 +99,8 @@ class PriceBook:
             raise JobError(f"price book {self.id}: no price of {sku} in region {region!r}")
         return found
 
-    def unmetered_skus(self) -> list[str]:
-        """Those with a price that are charged for `UNMETERED` operations alone."""
+    def storage_skus(self) -> list[str]:
+        """Those with a price that are charged for `STORED` alone."""
         charged: dict[str, set[str]] = {}
         for operations in self.charges.values():
             for operation, skus in operations.items():
@@ -109,7 +109,7 @@ class PriceBook:
         return sorted(
             sku
             for sku, operations in charged.items()
-            if operations <= UNMETERED
+            if operations == {STORED}
             and any(its.price for tiers in self.skus[sku].regions.values() for its in tiers)
         )
 

@@ -22,6 +22,7 @@ from glue_jobs.billing import MONEY
 from glue_jobs.charts import Bar, Day, bars, days_of
 from glue_jobs.invoicing import CORRECTION, USAGE
 from glue_jobs.missing import Missing, days_missing, is_certain
+from glue_jobs.price_book import STORED
 
 USED: Final = (
     *("requests", "units", "messages", "bytes", "empty_receives", "throttled", "refused", "failed"),
@@ -71,6 +72,7 @@ def _used(usage: DataFrame, section: str, key: str) -> DataFrame:
     )
     summed = (
         counted.where("account != ''")
+        .withColumn("bytes", f.when(f.col("operation") == STORED, none).otherwise(f.col("bytes")))
         .groupBy("account", f.col(key).alias("key"))
         .agg(*(f.sum(name).alias(name) for name in USED))
     )

@@ -73,15 +73,17 @@ KEPT: Final = "stored_sends.json"
 class Stored:
     """What is known of sends by functions through what they stored.
 
-    `names` are the exports that lie there, None where a bill was given none; `told` what is wrong
-    with them, a line each. `seen` has the columns of StoredSend; `account` is null where no export
-    defines the queue. `kept` is what earlier runs found and had no record of.
+    `names` are the exports that lie there, None where a bill was given none; `whole` those that can
+    be read; `told` what is wrong with them, a line each. `seen` has the columns of StoredSend;
+    `account` is null where no export defines the queue. `kept` is what earlier runs found and had
+    no record of.
     """
 
     names: list[str] | None
     told: list[str]
     seen: DataFrame | None
     kept: Mapping[Identity, StoredSend]
+    whole: Sequence[Export] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def read_stored(
     if not whole:
         told.append(f"exports: there is none to read in {place.url}")
     seen = _sends(session, place, whole).cache() if whole else None
-    return Stored(names_of(place), told, seen, kept)
+    return Stored(names_of(place), told, seen, kept, whole)
 
 
 def _sends(session: SparkSession, place: Place, exports: Sequence[Export]) -> DataFrame:

@@ -59,7 +59,7 @@ _JOB: Final = "glue_jobs.bill"
     default="",
     metavar="PLACE",
     show_default="none",
-    help="Exports of the service's tables: sends whose records functions lost are billed by them.",
+    help="Exports of the service: what functions sent without a record, and what was stored.",
 )
 @click.option(
     "--close",

@@ -25,7 +25,8 @@ import psutil
 from pyspark.sql import functions as f
 
 from glue_jobs.arguments import JobError
-from glue_jobs.billing_run import BillingRun, Options
+from glue_jobs.billing_options import Options
+from glue_jobs.billing_run import BillingRun
 from glue_jobs.price_book import PriceBook, book_for
 from glue_jobs.progress import Progress
 from glue_jobs.session import OVERHEAD_MB, open_session

@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from glue_jobs import billing_run
 from glue_jobs.arguments import JobError
 from glue_jobs.bill import main
-from glue_jobs.billing_run import BillingRun, Options, Summary
+from glue_jobs.billing_options import Options, Summary
+from glue_jobs.billing_run import BillingRun
 from glue_jobs.progress import Progress
 from infra.bill_tables import TABLES
 from tests.spark.generator import MINUTE, PERIOD, put_mark, put_records, record
@@ -457,7 +458,7 @@ def test_what_is_priced_and_not_metered_is_said(session: SparkSession, tmp_path:
     put_records(place, [record()])
     asked = {"prices": str(prices), "accounts": str(accounts)}
     assert bill(session, place, out, **asked).findings == [
-        "not metered: storage has a price, and nothing writes usage of it",
+        "not metered: storage has a price, and no export says what was stored",
         f"fair queue without usage: order of {TENANT}",
     ]
     # Somebody else may write it.

@@ -49,6 +49,13 @@ def lines() -> list[tuple[object, ...]]:
         changed(tier=0, price=Decimal(0), cost=Decimal(0)),
         changed(queue="", operation="ListQueues"),
         changed(sku="transfer-out", quantity=10**9, operation="ReceiveMessage", cost=Decimal(0)),
+        changed(
+            sku="storage",
+            operation="StoredMessages",
+            quantity=4_375_000_000,
+            price=Decimal("0.5"),
+            cost=Decimal("2.1875"),
+        ),
         changed(kind="correction", of_period="2026-10", date="2026-10-05", quantity=-3),
         changed(kind="rounding", date=f"{PERIOD}-01", quantity=0, cost=Decimal("0.004"), **nothing),
     ]
@@ -70,14 +77,17 @@ def test_each_line_is_a_row_that_says_what_it_is(session: SparkSession, tmp_path
         "Rounding to a cent",
         "SendMessage: Requests, standard queues, free quantity",
         "SendMessage: Requests, standard queues, tier 1",
+        "StoredMessages: Messages stored, tier 1",
     ]
     classes = [(row["ChargeCategory"], row["ChargeClass"], row["x_Kind"]) for row in rows]
-    assert classes.count(("Usage", None, "usage")) == 4
+    assert classes.count(("Usage", None, "usage")) == 5
     assert classes.count(("Usage", "Correction", "correction")) == 1
     assert classes.count(("Adjustment", None, "rounding")) == 1
     assert {row["InvoiceId"] for row in rows} == {"111122223333-2026-11"}
     received = next(row for row in rows if row["SkuId"] == "transfer-out")
     assert (received["ConsumedQuantity"], received["ConsumedUnit"]) == (1, "GB")
+    stored = next(row for row in rows if row["SkuId"] == "storage")
+    assert (stored["ConsumedQuantity"], stored["ConsumedUnit"]) == (Decimal("4.375"), "GB-Hours")
 
 
 def test_the_official_validator_finds_nothing(session: SparkSession, tmp_path: Path) -> None:

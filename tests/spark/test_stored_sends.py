@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from glue_jobs.billing_run import Summary
+from glue_jobs.billing_options import Summary
 from tests.spark.cells import (
     ACCOUNT,
     MINUTE_US,
