@@ -94,8 +94,13 @@ def _keep_no_reserve() -> None:
 FAULTS: Final = {
     fault.name: fault
     for fault in (
-        # Or nothing can be read any more, and the server says so.
-        Fault("never-sync", "power-cut", frozenset({"lost", "resurrected", "answer"}), _never_sync),
+        # Leases are lost, too. Or nothing can be read any more, and the server says so.
+        Fault(
+            "never-sync",
+            "power-cut",
+            frozenset({"lost", "resurrected", "early", "count", "answer"}),
+            _never_sync,
+        ),
         Fault(
             "answer-before-commit",
             "power-cut",
