@@ -116,11 +116,12 @@ def test_no_rule_removes_bodies() -> None:
 
 
 def test_usage_records_are_kept_for_as_long_as_the_stage_says() -> None:
-    properties = state()["Resources"]["UsageBucket"]["Properties"]
+    stage = StageOptions("s", state=StateOptions(usage_days=90))
+    properties = templates(stage)["state"]["Resources"]["UsageBucket"]["Properties"]
     rules = properties["LifecycleConfiguration"]["Rules"]
 
     days = {one["Prefix"]: one["ExpirationInDays"] for one in rules if "ExpirationInDays" in one}
-    assert days["usage/"] == 400
+    assert days["usage/"] == 90
     assert properties["VersioningConfiguration"] == {"Status": "Enabled"}
 
 
