@@ -56,6 +56,9 @@ def _strike_once(world: World, event: str, slot: Slot) -> None:
             cell.replies_only = random.random() < 0.5
             world.note(f"{process.name} is cut off from {store.name} for {for_us} us")
         case "freeze":
+            # Two minutes at most: no longer stand still than what a body is kept for.
+            if process.frozen_until_us > now_us:
+                return
             process.freeze(2 * for_us)
             world.note(f"{process.name} is frozen for {2 * for_us} us")
         case "jump":
