@@ -77,6 +77,7 @@ class Fanout:
         self._acknowledge_first = acknowledge_first
         self._unneeded = Unneeded(placement, cells)
         self._pending: dict[Member, deque[_Change]] = {}
+        self._under_way: dict[int, _Change] = {}
         self._met: set[Member] = set()
         self._met_epoch = 0
         self._shipping = False
@@ -269,6 +270,7 @@ class Fanout:
             return
         members = {member._replace(full=True) for member in at.members}
         left = {id(change): change for told in self._pending.values() for change in told}
+        left |= self._under_way
         for member in members - self._met:
             heard = {id(change) for change in self._pending.get(member, ())}
             for change in sorted(left.values(), key=lambda change: change.since_us):
@@ -310,6 +312,7 @@ class Fanout:
             )
         finally:
             self._shipping = False
+            self._under_way.clear()
         for outcome in outcomes:
             if isinstance(outcome, Exception) and not isinstance(outcome, CellUnavailableError):
                 raise outcome
@@ -320,6 +323,8 @@ class Fanout:
         while left > 0:
             together = _next_round(changes)
             left -= len(together)
+            # A member that joins meanwhile is to be told of these, too.
+            self._under_way |= {id(change): change for change in together}
             told = await self._waits.all_of([change.play(member) for change in together])
             failed = [
                 change

@@ -76,7 +76,7 @@ def test_vector(path: Path) -> None:
     assert not verifier.is_signature(text + "\n", claimed)
 
 
-@pytest.mark.skipif(not FOLDER.is_dir(), reason="AWS's vectors are missing")
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="AWS's vectors are missing: see `make test`")
 def test_every_vector_runs_or_is_left_out_with_a_reason() -> None:
     found = {path.stem for path in FOLDER.rglob("*.req")}
     assert len(found) == COUNT

@@ -106,6 +106,29 @@ def test_who_joins_while_others_are_told_is_told(group: Group) -> None:
     assert group.writes()["d"] == 1
 
 
+def test_who_joins_is_told_also_where_another_change_is_noted_while_others_are_told(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placement = Map(group.drop("c"))
+    cells = Fanout(placement, group.cells, group.waits, lacking)
+    update = group.cells["b"].update
+
+    async def slowly(*call: Any, **options: Any) -> Written:
+        if placement.at is group.at:
+            placement.at = joined(group, epoch=3, full=True)
+            await cells.update(STATE._replace(sort=b"other"), DELETED)
+        return await update(*call, **options)
+
+    async def story() -> None:
+        await cells.update(STATE, DELETED)
+        monkeypatch.setattr(group.cells["b"], "update", slowly)
+        while await cells.ship():
+            pass
+
+    asyncio.run(story())
+    assert len(group.cells["d"].items()) == len(group.cells["a"].items()) == 2
+
+
 def test_an_append_that_took_so_long_that_a_member_joined_is_not_acknowledged(
     group: Group,
 ) -> None:
