@@ -138,8 +138,8 @@ bill: $(SERVE_READY) $(SPARK_READY) ## bill a month (PERIOD=YYYY-MM ACCOUNT= USA
 		$(if $(ACCOUNTS),--accounts "$(ACCOUNTS)") $(if $(PRICES),--prices "$(PRICES)") \
 		$(if $(EXPORTS),--exports "$(EXPORTS)") $(if $(CLOSE),--close)
 
-simulate: $(TEST_READY) ## run seeded simulations (SEEDS=...)
-	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000)
+simulate: $(TEST_READY) ## run seeded simulations (SEEDS=... SIMULATE=options)
+	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) $(SIMULATE)
 
 fuzz: $(TEST_READY) ## fuzz what reads bytes of strangers (TARGET=... SECONDS=...)
 	@$(TEST_ENV)/bin/python -m tests.fuzz $(or $(TARGET),all) --seconds $(or $(SECONDS),60)
