@@ -181,12 +181,12 @@ def _earliest_end_us(
         leases.append((before.attempt.invoked_us, before.answered_us, visibility_s))
     for changed in sorted(changes, key=lambda changed: changed.attempt.invoked_us):
         if changed.attempt.invoked_us < delivered.answered_us:
-            known_us = _surely_changed_us(leases, changed, case.early_us)
+            known_us = _surely_changed_us(case, leases, changed)
             leases.append((changed.attempt.invoked_us, known_us, changed.visibility_s))
     return _earliest_end_of(leases, began_us, case.early_us)
 
 
-def _surely_changed_us(leases: list[tuple[int, int, int]], changed: Changed, early_us: int) -> int:
+def _surely_changed_us(case: Case, leases: list[tuple[int, int, int]], changed: Changed) -> int:
     """When a change was known to have been made: never where the lease may have ended before.
 
     A change that comes after that is answered as one that was made, and has no effect.
@@ -195,8 +195,9 @@ def _surely_changed_us(leases: list[tuple[int, int, int]], changed: Changed, ear
     if not changed.ok or answered_us is None:
         return NEVER_US
     before = [lease for lease in leases if lease[0] < answered_us]
-    ends_us = _earliest_end_of(before, changed.attempt.invoked_us, early_us)
-    return answered_us if answered_us < ends_us else NEVER_US
+    ends_us = _earliest_end_of(before, changed.attempt.invoked_us, case.early_us)
+    decided_us = answered_us + case.late_us + MILLISECOND_US
+    return answered_us if decided_us < ends_us else NEVER_US
 
 
 def _earliest_end_of(leases: list[tuple[int, int, int]], began_us: int, early_us: int) -> int:

@@ -13,10 +13,11 @@ from tests.simulation.replicated.plan import STRIKES, make_fifo_plan, make_plan
 from tests.simulation.replicated.universe import run
 
 SEEDS = range(8)
-FOUND = (101897, 103636, 103720, 301750)
+FOUND = (101897, 103636, 103720, 301750, 500793)
 """Seeds that once showed a bug: a block of which a copy knew a lease, and not where it lies; a
-lease that a request set back which came late; one of what a copy knew deleted, told forever. And a
-mistake of the simulator: a short freeze ended a long one, before which a cell was lost."""
+lease that a request set back which came late; one of what a copy knew deleted, told forever. And
+mistakes of the simulator: a short freeze ended a long one, before which a cell was lost; a change
+of visibility was taken for made, though the lease had ended by the clock of who was asked."""
 FOUND_FIFO = (702, 1650, 101079, 101668, 101970, 301393)
 """Seeds that once showed a mistake: of the oracle, what is shown by an old map, what a purge leaves
 that takes long, and what a drain gave up too soon; of chains, reads and refused writes that last
