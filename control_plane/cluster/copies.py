@@ -100,9 +100,12 @@ async def _partitions(cluster: Cluster, queue: PlacedQueue | None) -> tuple[Sequ
 
 
 def _of_queue(definition: Definition) -> tuple[str, ...]:
-    if not definition.fifo:
-        return partitions(definition.uid)
-    return (*partitions(definition.uid), *log_partitions(definition.uid, definition.generations))
+    """Counters come last: they are to say what has become of all that was copied before."""
+    uid = definition.uid
+    *items, sums = partitions(uid)
+    if definition.fifo:
+        items += log_partitions(uid, definition.generations)
+    return (*items, sums)
 
 
 def position_in(names: Sequence[str], after: Mapping[str, Any]) -> Position:

@@ -76,6 +76,7 @@ async def copy_item(target: MemberCell, item: Item) -> None:
     if REVISION in image:
         await give_copy(target, item.key, image)
         return
+    # A counter, which has no version, is replaced: nobody else can tell what was counted before.
     written = await target.put(item.key, image, ITEM_ABSENT)
     if not written.applied and written.before is not None:
         await _merge(target, item, written.before)
@@ -84,7 +85,7 @@ async def copy_item(target: MemberCell, item: Item) -> None:
 async def _merge(target: MemberCell, item: Item, present: Attributes) -> None:
     """Add what an item of the member lacks: members of sets, and attributes.
 
-    So a block's state has what was deleted in either, and a mark or counter stays as it is.
+    So a block's state has what was deleted in either, and a mark stays as it is.
     """
     for _ in range(_MERGES_MAX):
         missing = {name: value for name, value in item.attributes.items() if name not in present}

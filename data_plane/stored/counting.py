@@ -109,20 +109,20 @@ async def counts(cell: Cell, queue: Queue, now_us: int) -> Counts:
     """The queue's approximate numbers of messages."""
     oldest_minute = (now_us - queue.retention_s * 1_000_000) // MINUTE_US
     alive = await _buckets(cell, queue, (ALIVE, oldest_minute), ALIVE)
-    total = sum(number(item.attributes, "n") for item in alive)
+    total = sum(_amount(item) for item in alive)
     delayed = await _total(cell, queue, DELAYED, DELAYED_LONG, now_us)
-    flying = min(await in_flight(cell, queue, now_us), max(0, total))
-    delayed = min(max(0, delayed), max(0, total) - flying)
+    flying = min(await in_flight(cell, queue, now_us), total)
+    delayed = min(delayed, total - flying)
     oldest_ms = next(
         (
             keys.slice_of(item.key.sort[_BUCKET]) * (MINUTE_US // 1000)
             for item in alive
-            if number(item.attributes, "n") > 0
+            if _amount(item)
         ),
         0,
     )
     return Counts(
-        visible=max(0, total) - flying - delayed,
+        visible=total - flying - delayed,
         in_flight=flying,
         delayed=delayed,
         oldest_sent_ms=oldest_ms,
@@ -131,7 +131,7 @@ async def counts(cell: Cell, queue: Queue, now_us: int) -> Counts:
 
 async def in_flight(cell: Cell, queue: Queue, now_us: int) -> int:
     """The queue's approximate number of messages in flight."""
-    return max(0, await _total(cell, queue, IN_FLIGHT, IN_FLIGHT_LONG, now_us))
+    return await _total(cell, queue, IN_FLIGHT, IN_FLIGHT_LONG, now_us)
 
 
 async def _total(cell: Cell, queue: Queue, kind: bytes, long_kind: bytes, now_us: int) -> int:
@@ -142,8 +142,13 @@ async def _total(cell: Cell, queue: Queue, kind: bytes, long_kind: bytes, now_us
             item.key.sort[_KIND] == long_kind
             and keys.slice_of(item.key.sort[_BUCKET]) * MINUTE_US <= now_us
         )
-        total += 0 if is_past else number(item.attributes, "n")
+        total += 0 if is_past else _amount(item)
     return total
+
+
+def _amount(counter: Item) -> int:
+    """What a counter says. One below 0 lacks what a copy was not told; others are right."""
+    return max(0, number(counter.attributes, "n"))
 
 
 async def _buckets(cell: Cell, queue: Queue, first: _Bucket, last_kind: bytes) -> list[Item]:

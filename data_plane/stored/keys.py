@@ -142,6 +142,6 @@ def log_partitions(uid: str, generations: Iterable[Generation]) -> tuple[str, ..
 
 
 def partitions(uid: str) -> tuple[str, ...]:
-    """All partitions of a queue, for whoever removes it."""
+    """All partitions of a queue, for whoever removes or copies it; that of counters is the last."""
     lanes = [part(uid, lane, 0) for lane in range(FAIR_LANES) for part in (segments, states)]
     return (*lanes, marks(uid), counters(uid))

@@ -11,7 +11,11 @@ from data_plane.core.receipt_handle import decode
 from data_plane.log.engine import Log
 from data_plane.ports import CellUnavailableError
 from data_plane.replication.chain import Chain
+from data_plane.replication.copying import Position, copy_some
 from data_plane.replication.fanout import Fanout
+from data_plane.replication.member_cell import MemberCell
+from data_plane.replication.placement import Member, Placement
+from data_plane.stored import counting, keys
 from data_plane.stored.merging import lacking
 from tests.unit.data_plane.bag.conftest import QUEUE
 from tests.unit.data_plane.log.conftest import QUEUE as FIFO_QUEUE
@@ -128,5 +132,80 @@ def test_fifo_order_and_deduplication_outlive_the_head(group: Group) -> None:
         await log.send(FIFO, "s", [message("3", "g")])
         left = await other.receive(FIFO, count=10, visibility_s=30, until_us=0)
         assert [one.message.body for one in left] == ["2", "3"]
+
+    asyncio.run(story())
+
+
+JOINING = Member("d", 2, full=False)
+
+
+def joined(group: Group) -> Placement:
+    return replace(group.at, epoch=2, members=(*group.at.members, JOINING))
+
+
+def alone(group: Group) -> Placement:
+    return replace(group.at, epoch=3, members=(JOINING._replace(full=True),))
+
+
+async def copy_all(group: Group, source: str, partitions: tuple[str, ...]) -> None:
+    full, joining = (
+        MemberCell(group.cells[member.cell], member) for member in (Member(source), JOINING)
+    )
+    assert await copy_some(group.waits, full, joining, partitions, Position(), 10_000) is None
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_who_joins_counts_what_was_there_before(group: Group, copies: int) -> None:
+    """Also in the counters that change meanwhile; and copying may be repeated."""
+    bag, cells, at = bag_of(group)
+
+    async def story() -> None:
+        await bag.send(STANDARD, "s", [message(str(n)) for n in range(10)])
+        group.clock.advance(5)
+        first = await bag.receive(STANDARD, count=5, visibility_s=600, until_us=0)
+        at.at = joined(group)
+        await bag.delete(STANDARD, [decode(one.receipt_handle, STANDARD) for one in first[:4]])
+        await bag.send(STANDARD, "s", [message("late")])
+        await cells.ship()
+        for _ in range(copies):
+            await copy_all(group, "a", keys.partitions(STANDARD.uid))
+        expected = await bag.counts(STANDARD)
+        assert (expected.visible, expected.in_flight) == (6, 1)
+        at.at = alone(group)
+        assert await bag.counts(STANDARD) == expected
+
+    asyncio.run(story())
+
+
+def test_who_joins_a_chain_counts_what_was_there_before(group: Group) -> None:
+    log, at = log_of(group)
+
+    async def story() -> None:
+        await log.send(FIFO, "s", [message(str(n), str(n)) for n in range(10)])
+        group.clock.advance(5)
+        first = await log.receive(FIFO, count=5, visibility_s=600, until_us=0)
+        at.at = joined(group)
+        await log.delete(FIFO, [decode(one.receipt_handle, FIFO) for one in first[:4]])
+        await log.send(FIFO, "s", [message("late", "late")])
+        await copy_all(group, "c", (keys.counters(FIFO.uid),))
+        expected = await log.counts(FIFO)
+        assert (expected.visible, expected.in_flight) == (6, 1)
+        at.at = alone(group)
+        assert await log.counts(FIFO) == expected
+
+    asyncio.run(story())
+
+
+def test_a_counter_below_0_hides_nothing_of_others(group: Group) -> None:
+    """What deleted a message may be known where its send is not."""
+    bag, _, _ = bag_of(group)
+    minute = group.clock.now_us() // counting.MINUTE_US
+    lost = keys.counter(STANDARD.uid, STANDARD.purged_us, counting.ALIVE, minute - 1)
+
+    async def story() -> None:
+        await bag.send(STANDARD, "s", [message(str(n)) for n in range(10)])
+        for name in "abc":
+            await group.cells[name].put(lost, {"n": -7})
+        assert (await bag.counts(STANDARD)).visible == 10
 
     asyncio.run(story())
