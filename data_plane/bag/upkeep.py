@@ -3,7 +3,8 @@
 Nothing here runs by itself: receives carry it along, and the server calls `sweep`.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from itertools import islice, takewhile
 from typing import Any
 
 from data_plane.bag.bounds import (
@@ -13,7 +14,7 @@ from data_plane.bag.bounds import (
     MARKERS_AT_ONCE_MAX,
 )
 from data_plane.bag.desk import Access, Desk
-from data_plane.bag.lane import Lane
+from data_plane.bag.lane import Finished, Lane
 from data_plane.core.message import Delivery
 from data_plane.ports import (
     LATE_US_MAX,
@@ -216,26 +217,53 @@ def is_due(desk: Desk) -> bool:
 async def sweep(desk: Desk) -> None:
     """One bounded step of upkeep for every lane that this front end knows.
 
-    Raises CellUnavailableError; what was not done stays due.
+    Raises CellUnavailableError, when it has looked after lanes of other cells; what was not done
+    stays due.
     """
-    now_us = desk.clock.now_us()
+    failed: dict[str, CellUnavailableError] = {}
     for lanes, lane in [(known, lane) for known in desk.lanes.values() for lane in known]:
-        if lanes.dropped:
+        if lanes.dropped or lane.cell in failed:
             continue
-        cell = desk.cells[lane.cell]
-        if lane.window_gone or lane.low != lane.low_written:
-            await _upkeep(Access(desk, lanes.queue, lanes, lane), settle=lane.window_gone > 0)
-        collected = 0
-        # What says what was sent stays until that is recorded.
-        until_us = min(now_us, desk.sent.recorded_us())
-        while (
-            lane.finished and lane.finished[0].due_us <= until_us and collected < COLLECT_BLOCKS_MAX
-        ):
-            finished = lane.finished.popleft()
-            cell.expire(finished.unneeded)
-            if finished.apart and lane.cell in desk.bodies:
-                desk.bodies[lane.cell].unneeded(finished.apart)
-            collected += 1
+        try:
+            await _sweep(Access(desk, lanes.queue, lanes, lane))
+        except CellUnavailableError as error:
+            failed[lane.cell] = error
+    for failure in failed.values():
+        raise failure
+
+
+async def _sweep(at: Access) -> None:
+    lane = at.lane
+    if lane.window_gone or lane.low != lane.low_written:
+        await _upkeep(at, settle=lane.window_gone > 0)
+    # What says what was sent stays until that is recorded.
+    until_us = min(at.now_us(), at.desk.sent.recorded_us())
+    first = islice(lane.finished, COLLECT_BLOCKS_MAX)
+    due = list(takewhile(lambda finished: finished.due_us <= until_us, first))
+    if due and is_replicated(cell := at.cell) and cell.collects():
+        await _share_finished(at, cell, due)
+    for finished in due:
+        if not (lane.finished and lane.finished[0] is finished):
+            break  # Another sweep has collected it meanwhile.
+        lane.finished.popleft()
+        at.cell.expire(finished.unneeded)
+        if finished.apart and lane.cell in at.desk.bodies:
+            at.desk.bodies[lane.cell].unneeded(finished.apart)
+
+
+async def _share_finished(at: Access, cell: Replicated, due: Sequence[Finished]) -> None:
+    """See that all members know that what is to be collected is deleted.
+
+    Who deleted it may have stopped before it told them. Once the first has forgotten it, nobody
+    could tell them any more; and one that does not hear now that it is not needed would deliver it
+    again when it serves.
+    """
+    states = [
+        key for finished in due for key in finished.unneeded if key.partition == at.lane.states
+    ]
+    for outcome in await at.desk.waits.all_of([cell.share(key) for key in states]):
+        if isinstance(outcome, Exception):
+            raise outcome
 
 
 async def sweep_bodies(desk: Desk) -> None:

@@ -81,7 +81,8 @@ ACCOUNTS_LISTED_MAX: Final = 100
 """Our own: accounts, or users, on a page."""
 
 # Requests (our own: SQS states none)
-REQUEST_BODY_BYTES_MAX: Final = 8 * 1_048_576
+REQUEST_BODY_BYTES_MAX: Final = 12 * 1_048_576
+"""So that a batch of messages that each are within their limit is told that it is too long."""
 REQUEST_TARGET_BYTES_MAX: Final = 65_536
 REQUEST_HEADERS_MAX: Final = 128
 REQUEST_HEADER_BYTES_MAX: Final = 65_536
@@ -115,6 +116,7 @@ LONG_MAX: Final = 2**63 - 1
 _ESCAPED_BYTES_PER_BYTE_MAX = 6  # a control character in JSON: one byte as \u00XX
 
 assert MESSAGE_SIZE_BYTES_MAX <= BATCH_SIZE_BYTES_MAX
+assert BATCH_ENTRIES_MAX * MESSAGE_SIZE_BYTES_MAX < REQUEST_BODY_BYTES_MAX
 assert BATCH_SIZE_BYTES_MAX * _ESCAPED_BYTES_PER_BYTE_MAX < REQUEST_BODY_BYTES_MAX
 assert QUOTA_SENT_BYTES_PER_S_DEFAULT >= REQUEST_BODY_BYTES_MAX
 assert QUOTA_QUEUE_MESSAGE_CALLS_PER_S_DEFAULT <= QUOTA_MESSAGE_CALLS_PER_S_DEFAULT

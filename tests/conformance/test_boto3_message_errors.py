@@ -134,6 +134,11 @@ BATCH_ERRORS: list[tuple[list[dict[str, Any]], str, str]] = [
         PREFIX + "BatchRequestTooLong",
         ("Batch requests cannot be longer than 1048576 bytes. You have sent 1200000 bytes."),
     ),
+    (
+        [{"Id": str(number), "MessageBody": "x" * 1_048_576} for number in range(10)],
+        PREFIX + "BatchRequestTooLong",
+        ("Batch requests cannot be longer than 1048576 bytes. You have sent 10485760 bytes."),
+    ),
 ]
 
 

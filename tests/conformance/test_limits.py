@@ -110,7 +110,7 @@ def test_the_size_of_a_body(bench: Bench) -> None:
     body = (request.body + filler).ljust(limits.REQUEST_BODY_BYTES_MAX)
     assert bench.send(replace(request, body=body)).status == 200
     assert bench.send(replace(request, body=body + b" ")) == refused(
-        "RequestEntityTooLarge", "Request bodies cannot be longer than 8388608 bytes."
+        "RequestEntityTooLarge", "Request bodies cannot be longer than 12582912 bytes."
     )
 
 
