@@ -12,6 +12,7 @@ from data_plane.replication.copying import COPY_US_MAX, PAGE, Position, copy_som
 from data_plane.replication.member_cell import MemberCell, members_of
 from data_plane.replication.placement import Member, Placement
 from data_plane.stored.keys import log_partitions, partitions
+from data_plane.stored.merging import lacking
 
 ITEMS_PER_STEP: Final = 512
 
@@ -53,6 +54,7 @@ async def copy_on(
                 cluster.waits,
                 tail if is_chain else source,
                 target,
+                lacking,
                 names,
                 position,
                 ITEMS_PER_STEP,

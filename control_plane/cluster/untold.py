@@ -108,7 +108,7 @@ def _with_its_state(
 ) -> Callable[[MemberCell, MemberCell, Item], Awaitable[object]]:
     async def copied(first: MemberCell, other: MemberCell, segment: Item) -> object:
         state = Key(partition, block_of(segment.key.sort))
-        return await give_needed(waits, first, [other], segment.key, state, is_needed)
+        return await give_needed(waits, first, [other], segment.key, state, is_needed, lacking)
 
     return copied
 

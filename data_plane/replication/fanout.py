@@ -33,8 +33,8 @@ from data_plane.replication.member_cell import (
     check_joined,
     members_of,
 )
+from data_plane.replication.mending import Lacking
 from data_plane.replication.placement import Member, Placement
-from data_plane.replication.reconciling import Lacking
 from data_plane.replication.replaying import replay
 from data_plane.replication.unneeded import Unneeded
 
@@ -140,7 +140,9 @@ class Fanout:
         """
         at = self._placement()
         first, *others = members_of(at, self._cells)
-        is_there = await give_needed(self._waits, first, others, key, state, is_needed)
+        is_there = await give_needed(
+            self._waits, first, others, key, state, is_needed, self._lacking
+        )
         check_joined(at, self._placement())
         return is_there
 
@@ -153,7 +155,7 @@ class Fanout:
         found = await first.get(key)
         if found is not None:
             others = members_of(at, self._cells)[1:]
-            await give_all(self._waits, others, Item(key, found))
+            await give_all(self._waits, first, others, Item(key, found), self._lacking)
             check_joined(at, self._placement())
         return found
 

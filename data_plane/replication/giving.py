@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from data_plane.ports import Attributes, Item, Key, Waits
 from data_plane.replication.copying import copy_item
 from data_plane.replication.member_cell import GIVE_US_MAX, MemberCell
+from data_plane.replication.mending import Lacking
 
 IsNeeded = Callable[[Attributes, Attributes | None], bool]
 """Whether anybody needs an item, by it and the item that says what became of it."""
@@ -21,6 +22,7 @@ async def give_needed(  # noqa: PLR0913, PLR0917 - from where, to where, and wha
     key: Key,
     state: Key,
     is_needed: IsNeeded,
+    lacking: Lacking,
 ) -> bool:
     """See that the others have what the first member has of an item, if anybody needs it.
 
@@ -35,13 +37,16 @@ async def give_needed(  # noqa: PLR0913, PLR0917 - from where, to where, and wha
         return False
     if is_needed(item, known):
         if known is not None:
-            await give_all(waits, in_time, Item(state, known))
-        await give_all(waits, in_time, Item(key, item))
+            await give_all(waits, first, in_time, Item(state, known), lacking)
+        await give_all(waits, first, in_time, Item(key, item), lacking)
     return True
 
 
-async def give_all(waits: Waits, members: Sequence[MemberCell], item: Item) -> None:
-    """Give members an item, or what they lack of it. Raises CellUnavailableError."""
-    for outcome in await waits.all_of([copy_item(member, item) for member in members]):
+async def give_all(
+    waits: Waits, first: MemberCell, others: Sequence[MemberCell], item: Item, lacking: Lacking
+) -> None:
+    """Give members an item of the first, or what they lack of it. Raises CellUnavailableError."""
+    calls = [copy_item(first, other, item, lacking) for other in others]
+    for outcome in await waits.all_of(calls):
         if isinstance(outcome, Exception):
             raise outcome

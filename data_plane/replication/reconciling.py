@@ -7,27 +7,13 @@ all that was written since is compared (docs/replication.md, "Who told nobody").
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from data_plane.core.conditions import apply
-from data_plane.ports import (
-    ITEM_ABSENT,
-    Attributes,
-    CellUnavailableError,
-    Condition,
-    Item,
-    Key,
-    Update,
-    Waits,
-)
+from data_plane.ports import Item, Waits
 from data_plane.replication.copying import Position
 from data_plane.replication.member_cell import MemberCell
+from data_plane.replication.mending import Lacking, mend
 
 PAGE: Final = 100
 """What a member answers of in one request."""
-
-_MERGES_MAX: Final = 8
-
-Lacking = Callable[[Attributes, Attributes], tuple[Update, Condition] | None]
-"""Of an item at the first member, and a copy of it: what brings the copy to know the same."""
 
 
 class Range(NamedTuple):
@@ -98,35 +84,8 @@ async def _mend_all(
         if copy is None and one.copied is not None:
             calls.append(one.copied(first, other, item))
         elif copy is None or one.lacking(item.attributes, copy) is not None:
-            calls.append(_mend(first, other, item.key, copy, one.lacking))
+            calls.append(mend(first, other, item.key, copy, one.lacking))
     for outcome in await waits.all_of(calls):
         if isinstance(outcome, Exception):
             raise outcome
     return len(calls)
-
-
-async def _mend(
-    first: MemberCell, other: MemberCell, key: Key, copy: Attributes | None, lacking: Lacking
-) -> None:
-    """Read after the copy, the first member knows all that the copy was told until then."""
-    known: Attributes | None = None
-    for _ in range(_MERGES_MAX):
-        known = known or await first.get(key)
-        if known is None:
-            return  # It was collected: nobody needs it any more.
-        if copy is None:
-            written = await other.put(key, known, ITEM_ABSENT)
-            if written.applied:
-                return
-            copy = written.before
-            continue
-        change = lacking(known, copy)
-        if change is None:
-            return
-        update, as_seen = change
-        written = await other.update(key, update, as_seen)
-        if written.applied:
-            copy = apply(update, written.before)
-        else:
-            copy, known = written.before, None
-    raise CellUnavailableError("others write to an item faster than its copies can be compared")

@@ -19,7 +19,7 @@ from data_plane.ports import (
     no_tallies,
 )
 from data_plane.replication.member_cell import MemberCell
-from data_plane.replication.reconciling import Lacking
+from data_plane.replication.mending import Lacking
 
 _MERGES_MAX: Final = 8
 

@@ -94,7 +94,7 @@ def _is_ahead(stored: Value, known: Value | None) -> bool:
 
 
 def _leased(state: Attributes) -> set[int]:
-    return {int(name[1:]) for name in state if name[0] == "m"}
+    return {int(name[1:]) for name in state if name[0] == "m" and name[1:].isdigit()}
 
 
 def _set(state: Mapping[str, Value], name: str) -> frozenset[int]:

@@ -13,12 +13,13 @@ from tests.simulation.replicated.plan import STRIKES, make_fifo_plan, make_plan
 from tests.simulation.replicated.universe import run
 
 SEEDS = range(8)
-FOUND = (101897, 103636, 103720, 301750, 500793, 503079)
+FOUND = (101897, 103636, 103720, 301750, 500793, 503079, 604270)
 """Seeds that once showed a bug: a block of which a copy knew a lease, and not where it lies; a
 lease that a request set back which came late; one of what a copy knew deleted, told forever; a
-block that was collected where it was known to be deleted, though nobody had told the others. And
-mistakes of the simulator: a short freeze ended a long one, before which a cell was lost; a change
-of visibility was taken for made, though the lease had ended by the clock of who was asked."""
+block that was collected where it was known to be deleted, though nobody had told the others; an old
+lease, of which who joined was told late, in the place of a later one. And mistakes of the
+simulator: a short freeze ended a long one, before which a cell was lost; a change of visibility was
+taken for made, though the lease had ended by the clock of who was asked."""
 FOUND_FIFO = (702, 1650, 101079, 101668, 101970, 301393)
 """Seeds that once showed a mistake: of the oracle, what is shown by an old map, what a purge leaves
 that takes long, and what a drain gave up too soon; of chains, reads and refused writes that last

@@ -30,8 +30,8 @@ from data_plane.replication.chain import EPOCH, Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.giving import IsNeeded
 from data_plane.replication.member_cell import MemberCell, members_of
+from data_plane.replication.mending import Lacking
 from data_plane.replication.placement import Member, Placement
-from data_plane.replication.reconciling import Lacking
 from data_plane.replication.unneeded import Unneeded
 from tests.simulation.oracle import Violation
 from tests.simulation.planted import PlantedBug, planted
@@ -124,7 +124,9 @@ def _nobody_joined(_used: Placement, _present: Placement) -> None:
 # Placements and copies
 
 
-async def _overwrite(target: MemberCell, item: Item) -> None:
+async def _overwrite(
+    _source: MemberCell, target: MemberCell, item: Item, _lacking: Lacking
+) -> None:
     await target.put(item.key, item.attributes, ALWAYS)
 
 
@@ -313,7 +315,7 @@ CHAIN_BUGS: Final = (
         "a write counts that a member missed",
         FIFO_ANY,
         ((chain, "check_joined", _nobody_joined),),
-        7,
+        0,
         directed=MISSED,
     ),
 )
@@ -361,14 +363,14 @@ FANOUT_BUGS: Final = (
         "who is gone is forgotten, and nothing compared",
         DELETED,
         ((acting, "tell_on", _compare_nothing),),
-        5,
+        17,
         fifo=False,
     ),
     ReplicationBug(
         "collected while a member joins",
         frozenset({STAYS_AWAY, "deletes last"}),
         ((Unneeded, "expire", _expire_at_once), (plan, "_PLACES", _COPY_LATE)),
-        18,
+        22,
         fifo=False,
         directed=LATE_COPIES,
     ),
@@ -376,7 +378,7 @@ FANOUT_BUGS: Final = (
         "collected as soon as all are full",
         frozenset({STAYS_AWAY, "deletes last"}),
         ((plan, "_PLACES", _COLLECT_EARLY),),
-        6,
+        8,
         fifo=False,
         directed=LATE_COPIES,
     ),
@@ -406,7 +408,7 @@ FANOUT_BUGS: Final = (
         "no grace for who joins",
         DELIVERED | DELETED,
         ((managing, "OPTIONS", _NO_GRACE),),
-        82,
+        144,
         fifo=False,
     ),
 )

@@ -26,6 +26,7 @@ from data_plane.replication import chain, copying, giving
 from data_plane.replication.chain import REVISION, Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.member_cell import MemberCell
+from data_plane.replication.mending import Lacking
 from data_plane.replication.placement import Placement
 from data_plane.stored.segment import number
 from tests.simulation.faulty_cell import FaultyCell
@@ -236,9 +237,9 @@ def _noting_appends(append: Callable[..., Awaitable[Appended]], promised: Promis
 
 
 def _copying_late(copy: Callable[..., Awaitable[None]], promised: Promised) -> Any:
-    async def late(target: MemberCell, item: Item) -> None:
+    async def late(source: MemberCell, target: MemberCell, item: Item, lacking: Lacking) -> None:
         await promised.be_late(target, item.key)
-        await copy(target, item)
+        await copy(source, target, item, lacking)
 
     return late
 

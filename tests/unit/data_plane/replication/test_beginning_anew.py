@@ -12,6 +12,7 @@ from data_plane.replication.chain import REVISION
 from data_plane.replication.copying import copy_item
 from data_plane.replication.member_cell import MemberCell
 from data_plane.replication.placement import Member
+from data_plane.stored.merging import lacking
 from tests.unit.data_plane.replication.conftest import ABC, CellThatFails, Group
 
 STATE: Final = Key("F|u|00|0", b"\x00" * 8)
@@ -30,12 +31,16 @@ def target(group: Group) -> MemberCell:
     return MemberCell(group.cells["d"], JOINING)
 
 
+def source(group: Group) -> MemberCell:
+    return MemberCell(group.cells["c"], Member("c"))
+
+
 async def by_a_read(group: Group, _image: Attributes) -> None:
     await group.chain(JOINED).get(STATE)
 
 
 async def by_a_copy(group: Group, image: Attributes) -> None:
-    await copy_item(target(group), Item(STATE, image))
+    await copy_item(source(group), target(group), Item(STATE, image), lacking)
 
 
 async def old_state(group: Group) -> Attributes:
@@ -75,7 +80,7 @@ def test_a_late_copy_of_what_is_past_its_time_takes_the_place_of_nothing(group: 
         group.cells["d"].expire([Key(f"{STATE.partition}@2", STATE.sort)])
         await group.chain(JOINED).put(STATE, state(group, b"new"))
         begun = await target(group).get(STATE)
-        await copy_item(target(group), Item(STATE, old))
+        await copy_item(source(group), target(group), Item(STATE, old), lacking)
         assert await target(group).get(STATE) == begun
 
     asyncio.run(story())

@@ -5,11 +5,15 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+import pytest
+
 from data_plane.ports import Key, Update
 from data_plane.replication.copying import Position, copy_some
 from data_plane.replication.member_cell import MemberCell
 from data_plane.replication.placement import Member, Placement
-from tests.unit.data_plane.replication.conftest import Group
+from data_plane.stored.lease import Lease
+from data_plane.stored.merging import lacking
+from tests.unit.data_plane.replication.conftest import Group, Map
 
 T = TypeVar("T")
 
@@ -30,6 +34,7 @@ async def copy_all(group: Group, source: str, items_max: int = 10) -> int:
             group.waits,
             MemberCell(group.cells[source], Member(source)),
             MemberCell(group.cells["d"], JOINING),
+            lacking,
             (SLOTS, STATES),
             position,
             items_max,
@@ -93,6 +98,34 @@ def test_states_of_standard_queues_are_united(group: Group) -> None:
     asyncio.run(story())
 
 
+def leased(receive_count: int, until_ms: int) -> bytes:
+    return Lease(until_ms, receive_count, 1, 1, 0, bytes(8)).to_bytes()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_who_is_told_of_an_old_lease_gets_the_present_one(group: Group, *, shared: bool) -> None:
+    """Whoever took the old one tells of it late; who took the present one told those before."""
+    state = Key(STATES, b"0")
+
+    async def story() -> None:
+        late, cells = group.fanout(group.at), group.fanout(group.at)
+        await late.update(state, Update(assign={"v": 1, "x": 1, "m0": leased(1, 10)}))
+        await cells.update(state, Update(assign={"v": 1, "x": 2, "m0": leased(3, 90)}))
+        await cells.ship()
+        at = joined(group)
+        late._placement = Map(at)
+        await late.ship()
+        joining = MemberCell(group.cells["d"], JOINING)
+        assert (await joining.get(state) or {})["m0"] == leased(1, 10)
+        if shared:
+            await group.fanout(at).share(state)
+        else:
+            await copy_all(group, "a")
+        assert await joining.get(state) == {"v": 1, "x": 2, "m0": leased(3, 90)}
+
+    asyncio.run(story())
+
+
 def test_no_more_is_put_at_a_time_than_was_asked_for(group: Group) -> None:
     at_a_time: list[int] = []
 
@@ -107,7 +140,9 @@ def test_no_more_is_put_at_a_time_than_was_asked_for(group: Group) -> None:
         source = MemberCell(group.cells["a"], Member("a"))
         target = MemberCell(group.cells["d"], JOINING)
         waits = Counting.__new__(Counting)
-        assert await copy_some(waits, source, target, (STATES,), Position(), 1_000, 3) is None
+        assert (
+            await copy_some(waits, source, target, lacking, (STATES,), Position(), 1_000, 3) is None
+        )
         assert len(await target.query(STATES, limit=500)) == 100
         assert (max(at_a_time), sum(at_a_time)) == (3, 100)
 

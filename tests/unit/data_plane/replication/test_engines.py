@@ -151,7 +151,9 @@ async def copy_all(group: Group, source: str, partitions: tuple[str, ...]) -> No
     full, joining = (
         MemberCell(group.cells[member.cell], member) for member in (Member(source), JOINING)
     )
-    assert await copy_some(group.waits, full, joining, partitions, Position(), 10_000) is None
+    assert (
+        await copy_some(group.waits, full, joining, lacking, partitions, Position(), 10_000) is None
+    )
 
 
 @pytest.mark.parametrize("copies", [1, 2])

@@ -17,7 +17,7 @@ from data_plane.replication import copying, giving, member_cell
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.member_cell import MemberCell
 from data_plane.replication.placement import Member
-from data_plane.stored.merging import is_needed
+from data_plane.stored.merging import is_needed, lacking
 from tests.unit.data_plane.replication.conftest import CellThatFails, Group
 from tests.unit.data_plane.replication.test_engines import bag_of
 from tests.unit.data_plane.replication.test_repeated_sends import consume, segments_in, send
@@ -178,7 +178,9 @@ def test_a_state_that_is_collected_while_it_is_merged_does_not_come_back_in_part
         await cell.update(state, Update({"v": 1}, {"d": frozenset({0})}))
         monkeypatch.setattr(cell, "update", late)
         known: Attributes = {"v": 1, "d": frozenset({0, 1}), "m2": b"lease"}
-        await copying.copy_item(target, Item(state, known))
+        await copying.copy_item(
+            MemberCell(group.cells["a"], Member("a")), target, Item(state, known), lacking
+        )
         assert cell.items() == []
 
     asyncio.run(story())

@@ -81,7 +81,7 @@ def test_what_a_copy_brings_late_is_known_to_be_deleted(group: Group, make: Make
         late = DeletedAfterTheRead(group.cells[source], Member(source))
         while position is not None:
             position = await copy_some(
-                group.waits, late, target, (SEGMENTS, STATE.partition), position, 1
+                group.waits, late, target, lacking, (SEGMENTS, STATE.partition), position, 1
             )
         known.at = WHOLE
         alone = make(group, Map(ALONE))
