@@ -62,6 +62,8 @@ class Promised:
         self._revisions: dict[Key, int] = {}
         self._expire_s: dict[Key, int] = {}
         self._removed_us: dict[Key, int] = {}
+        self._images: dict[Key, Attributes | None] = {}
+        self._left: dict[Key, Attributes | None] = {}
 
     def answered(
         self,
@@ -73,12 +75,17 @@ class Promised:
     ) -> None:
         """All full members have to have the latest that was told, and these at least this.
 
-        Not what a cell has removed since the call began, as nobody needs it any more.
+        Not what a cell has removed since the call began, as nobody needs it any more; nor what a
+        cell still has of it that was told to remove it, too, and did not.
         """
         if not self.records.group_of(key.partition) or self._was_removed(key, began_us):
             return
+        if image is not None and image == self._left.get(key):
+            return
         revision = 0 if image is None or REVISION not in image else number(image, REVISION)
         latest = self._revisions[key] = max(revision, self._revisions.get(key, 0))
+        if revision == latest:
+            self._images[key] = image
         expires_s = None if image is None else image.get("x")
         if isinstance(expires_s, int) and revision == latest:
             self._expire_s[key] = expires_s
@@ -99,6 +106,7 @@ class Promised:
     def removed(self, key: Key) -> None:
         """Nobody needs the item any more; what comes after it begins anew."""
         self._revisions.pop(key, None)
+        self._left[key] = self._images.pop(key, None) or self._left.get(key)
         self._removed_us[key] = self.records.now_us
 
     def _was_removed(self, key: Key, since_us: int) -> bool:
