@@ -5,6 +5,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
+from data_plane.core.limits import REQUEST_BODY_BYTES_MAX
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.http.overload import Overload, OverloadSettings
 from data_plane.http.server import HttpServer, HttpSettings, Page
@@ -12,7 +13,6 @@ from data_plane.system import SystemEntropy
 from tests.conformance.in_process import InProcessServer
 
 _HOST = "127.0.0.1"
-_BODY_BYTES_MAX = 8 << 20
 
 
 class SocketServer(InProcessServer):
@@ -25,7 +25,7 @@ class SocketServer(InProcessServer):
             port = probe.getsockname()[1]
         self.port: int = port
         self.endpoint = f"http://{_HOST}:{port}"
-        settings = HttpSettings(_HOST, port, _BODY_BYTES_MAX, **limits)
+        settings = HttpSettings(_HOST, port, REQUEST_BODY_BYTES_MAX, **limits)
         self.overload = Overload(
             OverloadSettings(), lambda: 0, SystemEntropy(), self.front_end.refuse_unread
         )

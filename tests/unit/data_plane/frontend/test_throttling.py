@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 
 from data_plane.core.caller import Caller
+from data_plane.core.limits import REQUEST_BODY_BYTES_MAX
 from data_plane.core.quotas import Quotas, parse_quotas
 from data_plane.frontend.exchange import Exchange
 from data_plane.frontend.refusals import ThrottledError
@@ -78,15 +79,16 @@ def test_the_limit_of_a_queue_is_its_owners_whoever_calls() -> None:
 
 
 def test_bytes_sent_count_and_a_refusal_for_them_costs_no_call() -> None:
-    tenants = with_quotas(account_send_per_s=3, sent_bytes_per_s=8 << 20)
+    per_s = REQUEST_BODY_BYTES_MAX
+    tenants = with_quotas(account_send_per_s=3, sent_bytes_per_s=per_s)
     big = "b" * 1_000_000
     outcomes = [code(tenants.send(NOISY, big)) for _ in range(3)]
     assert outcomes == ["", "", ""]
     tenants.at_us += 1 * SECOND_US
-    tenants.quotas[NOISY] = parse_quotas({"account_send_per_s": 100, "sent_bytes_per_s": 8 << 20})
-    outcomes = [code(tenants.send(NOISY, big)) for _ in range(9)]
-    assert outcomes == ["", "", "", "", "", "", "", "", THROTTLED]
-    assert tenants.outcomes(NOISY, "SendMessage", 92, MessageBody="m") == {"": 92}
+    tenants.quotas[NOISY] = parse_quotas({"account_send_per_s": 100, "sent_bytes_per_s": per_s})
+    outcomes = [code(tenants.send(NOISY, big)) for _ in range(13)]
+    assert outcomes == [*[""] * 12, THROTTLED]
+    assert tenants.outcomes(NOISY, "SendMessage", 88, MessageBody="m") == {"": 88}
 
 
 def test_the_answer_is_the_one_that_sdks_repeat() -> None:
