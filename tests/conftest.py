@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import gc
 import os
 
 import pytest
@@ -13,6 +14,16 @@ settings.load_profile("check")
 
 # The AWS CRT is there as one more signer to try. Clients are to be as users have them: without it.
 os.environ["BOTO_DISABLE_CRT"] = "true"  # noqa: TID251 - botocore has no other switch
+
+
+# Most objects of a test live as long as it does: to look through them rarely saves a tenth.
+gc.set_threshold(50_000)
+
+
+def pytest_collection_finish() -> None:
+    """Let garbage collection pass over what the modules of all tests hold."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulation.universe import run
 
-CHUNKS = 20
+CHUNKS = 10
 SEEDS_PER_CHUNK = 40
 FOUND = (30, 70, 452, 1038, 1090, 1489, 1563, 3572, 7468, 11229, 11393, 29542, 34150, 42617, 446)
 """Seeds that once showed a bug of the engine, or of the oracle."""

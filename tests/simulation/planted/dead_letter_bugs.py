@@ -182,7 +182,7 @@ FIFO_DEAD_LETTER_BUGS: Final = (
         ),
     ),
     (
-        26,
+        56,
         PlantedBug(
             "copies with ids of their own",
             ONCE,
@@ -190,14 +190,14 @@ FIFO_DEAD_LETTER_BUGS: Final = (
         ),
     ),
     (
-        152,
+        188,
         PlantedBug(
             "copies beyond the window not looked for",
             ONCE,
             ((log_moving, "_is_stored", _not_in_log),),
         ),
     ),
-    (188, PlantedBug("moves not learnt", WAYS, ((Reader, "learn_lease", _no_move_learnt),))),
+    (242, PlantedBug("moves not learnt", WAYS, ((Reader, "learn_lease", _no_move_learnt),))),
     (
         0,
         PlantedBug(
