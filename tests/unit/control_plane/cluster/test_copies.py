@@ -8,7 +8,7 @@ from control_plane.cluster.copies import copy_on
 from data_plane.ports import CellUnavailableError, Item, Key
 from data_plane.replication.copying import COPY_US_MAX
 from data_plane.replication.placement import partition_of
-from data_plane.stored.keys import segments
+from data_plane.stored.keys import counters, segments
 from tests.unit.control_plane.cluster.scene import Scene
 from tests.unit.control_plane.cluster.test_untold import GROUP, LATER_US, make_queue
 
@@ -73,3 +73,20 @@ def test_a_task_that_copies_looks_at_the_group_again_before_it_takes_too_long(sc
     left = scene.run(copy_on(scene.cluster, scene.placement(GROUP), "d", {}, LATER_US))
     assert left is not None
     assert left["partition"] == partition
+
+
+def test_counters_are_copied_last(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They say what has become of all that was copied before."""
+    uid = make_queue(scene).uid
+    scene.run(scene.places.add_joining(GROUP, "d", epoch=1, nonce=b"1" * 8))
+    first = scene.cells["a"]
+    query, asked = first.query, []
+
+    async def noted(partition: str, **options: object) -> list[Item]:
+        asked.append(partition)
+        return await query(partition, **options)
+
+    monkeypatch.setattr(first, "query", noted)
+    scene.run(copy_on(scene.cluster, scene.placement(GROUP), "d", {}, LATER_US))
+    assert asked.index(counters(uid)) == len(asked) - 1
+    assert segments(uid, 0, 0) in asked
