@@ -1,5 +1,6 @@
 """One Spark for all tests of jobs: a session takes seconds to begin, on a small machine many."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -20,3 +21,5 @@ def session() -> Iterator[SparkSession]:
     opened = open_session("tests", cores="2", is_little=True)
     yield opened
     opened.stop()
+    # Here, where Spark's own Python may warn, and not when the whole run ends, where it may not.
+    gc.collect()

@@ -85,17 +85,18 @@ def test_an_audit_that_lost_its_executors_says_the_same(
     exports, usage = tmp_path / "exports", tmp_path / "usage"
     write_export(exports, whole_cell().lines(), END_US)
     write_records(usage, LEDGER_RECORDS)
-    job, killed, told = start(exports, usage, tmp_path / "lost"), 0, []
-    try:
-        assert job.stdout is not None
-        for line in job.stdout:
-            told.append(line.rstrip())
-            if line.startswith(STEP) and not killed:
-                killed = kill_executors(job)
-        code = job.wait()
-    finally:
-        if job.poll() is None:
-            os.killpg(job.pid, signal.SIGKILL)
+    killed, told = 0, []
+    with start(exports, usage, tmp_path / "lost") as job:
+        try:
+            assert job.stdout is not None
+            for line in job.stdout:
+                told.append(line.rstrip())
+                if line.startswith(STEP) and not killed:
+                    killed = kill_executors(job)
+            code = job.wait()
+        finally:
+            if job.poll() is None:
+                os.killpg(job.pid, signal.SIGKILL)
     assert (killed, code) == (2, 0), told
     assert told.count(STEP) == 2, told
     assert f"audit: {LOST}" in told
