@@ -205,7 +205,7 @@ class Fanout:
         written = await first.update(key, change, condition, tallies)
         if written.applied:
             told = (key, change, condition, tallies, self._lacking)
-            self._tell(at, key, lambda member: replay(member, *told))
+            self._tell(at, key, lambda member: replay(self._first(), member, *told))
         return written
 
     async def delete(

@@ -19,12 +19,13 @@ from data_plane.ports import (
     no_tallies,
 )
 from data_plane.replication.member_cell import MemberCell
-from data_plane.replication.mending import Lacking
+from data_plane.replication.mending import Lacking, mend
 
 _MERGES_MAX: Final = 8
 
 
 async def replay(  # noqa: PLR0913, PLR0917 - where, what, and how it comes together
+    first: MemberCell,
     member: MemberCell,
     key: Key,
     change: Update,
@@ -36,7 +37,9 @@ async def replay(  # noqa: PLR0913, PLR0917 - where, what, and how it comes toge
 
     Under the same one, so that a request that comes late changes nothing that came after it. Where
     it does not hold the member was told of other changes first, or not yet: then it gets of this
-    one what it lacks. Raises CellUnavailableError.
+    one what it lacks, and what it should know after that the first member says: which of two
+    changes of one delivery's visibility came later they do not tell themselves. Raises
+    CellUnavailableError.
     """
     written = await member.update(key, change, condition, tallies)
     everywhere = _holding_everywhere(condition)
@@ -47,6 +50,7 @@ async def replay(  # noqa: PLR0913, PLR0917 - where, what, and how it comes toge
     for _ in range(_MERGES_MAX):
         missing = (change, ITEM_ABSENT) if copy is None else lacking(told, copy)
         if missing is None:
+            await mend(first, member, key, copy, lacking)
             return written
         update, as_seen = missing
         written = await member.update(key, update, (*everywhere, *as_seen), tallies)

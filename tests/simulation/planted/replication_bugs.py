@@ -212,6 +212,7 @@ async def _forget_leases(
 
 
 async def _play_whatever_is_known(
+    _first: MemberCell,
     member: MemberCell,
     key: Key,
     change: Update,
@@ -378,7 +379,7 @@ FANOUT_BUGS: Final = (
         "collected as soon as all are full",
         frozenset({STAYS_AWAY, "deletes last"}),
         ((plan, "_PLACES", _COLLECT_EARLY),),
-        8,
+        18,
         fifo=False,
         directed=LATE_COPIES,
     ),
@@ -386,7 +387,7 @@ FANOUT_BUGS: Final = (
         "an earlier attempt counts where one member has it",
         DELIVERED,
         ((Fanout, "complete", _complete_nothing),),
-        17,
+        149,
         fifo=False,
     ),
     ReplicationBug(

@@ -154,8 +154,8 @@ def test_a_lease_that_was_granted_is_granted_and_a_mark_only_rises(group: Group)
     asyncio.run(story())
 
 
-def lease(receive_count: int) -> bytes:
-    return Lease(9_000, receive_count, 1_000, 1_000, 0, bytes(13)).to_bytes()
+def lease(receive_count: int, visible_ms: int = 9_000) -> bytes:
+    return Lease(visible_ms, receive_count, 1_000, 1_000, 0, bytes(13)).to_bytes()
 
 
 def leasing(before: bytes | None, after: bytes) -> tuple[Update, Condition]:
@@ -197,6 +197,43 @@ def test_of_two_leases_that_overtake_each_other_the_later_stays(group: Group) ->
         assert await group.cells["b"].get(STATE) == {"v": 1, "m0": lease(2)}
         await slow.ship()
         assert await group.cells["b"].get(STATE) == {"v": 1, "m0": lease(2)}
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("visible_ms", [0, 20_000])
+def test_of_two_changes_of_one_delivery_the_later_stays(group: Group, visible_ms: int) -> None:
+    slow, fast = group.fanout(), group.fanout()
+
+    async def story() -> None:
+        await fast.update(STATE, *leasing(None, lease(1)))
+        await fast.ship()
+        await slow.update(STATE, *leasing(lease(1), lease(1, 15_000)))
+        await fast.update(STATE, *leasing(lease(1, 15_000), lease(1, visible_ms)))
+        for front_end in (fast, slow):
+            assert await front_end.ship() == 0
+            known = await group.cells["b"].get(STATE)
+            assert known is not None
+            assert known["m0"] == lease(1, visible_ms)
+
+    asyncio.run(story())
+
+
+def test_who_serves_now_is_told_what_it_lacks_by_whoever_knows_it(group: Group) -> None:
+    its_map = Map(group.at)
+    slow = group.fanout()
+    fast = Fanout(its_map, group.cells, group.waits, lacking)
+
+    async def story() -> None:
+        await slow.update(STATE, *leasing(None, lease(1)))
+        await fast.update(STATE, *leasing(lease(1), lease(2)))
+        its_map.at = group.drop("a")
+        group.cells["a"].down = True
+        assert await fast.ship() == 0
+        for cell in "bc":
+            known = await group.cells[cell].get(STATE)
+            assert known is not None
+            assert known["m0"] == lease(2)
 
     asyncio.run(story())
 
