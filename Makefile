@@ -21,6 +21,7 @@ KMS_ENDPOINT =
 ACCOUNT =
 REGION =
 BASE_URL =
+ALLOWED_HOSTS =
 TLS_CERTIFICATE =
 TLS_KEY =
 METADATA_CACHE =
@@ -30,17 +31,24 @@ LOG_LEVEL =
 QUEUES =
 AUTO_CREATE_QUEUES =
 
+# Options of `make release`.
+VERSION =
+AUDIT =
+
 # Options of `make bill`; empty ones leave it to `tidegate bill`.
 USAGE =
 OUT =
 PERIOD =
 ACCOUNTS =
+CUSTOMERS =
 PRICES =
 EXPORTS =
 CLOSE =
+ACCEPT =
 
 # Options of `make simulate`, `make fuzz`, `make bench`, `make drill` and `make rehearse`.
 SEEDS =
+SIMULATE =
 TARGET =
 SECONDS =
 ROUNDS =
@@ -48,13 +56,13 @@ DRILL =
 BENCH =
 PEERS =
 ONLY =
+REHEARSE =
 
 PYTHON = $(shell command -v python3.11 || command -v python3)
 SERVE_ENV = .venv
 TEST_ENV = .venvs/test
 LINT_ENV = .venvs/lint
 SERVE_READY = $(SERVE_ENV)/.installed
-CELLS_READY = $(SERVE_ENV)/.cells
 TEST_READY = $(TEST_ENV)/.installed
 LINT_READY = $(LINT_ENV)/.installed
 EMULATORS_READY = .venvs/emulators/.installed
@@ -66,11 +74,13 @@ VECTORS_READY = $(VECTORS)/.installed
 LOCALSTACK_READY = .venvs/localstack/.installed
 CDK = .venvs/cdk
 CDK_READY = $(CDK)/.installed
+CHALICE_READY = .venvs/chalice/.installed
 PEERS_ENV = .venvs/peers
 PEERS_READY = $(PEERS_ENV)/.installed
 SPARK_READY = .venvs/spark/.installed
 FOCUS_READY = .venvs/focus/.installed
 GLUE_READY = .venvs/glue/.installed
+RELEASE_READY = .venvs/release/.installed
 # What is imported is compiled when it is; compiling all of it takes half a minute. Lists are
 # complete, but for what requirements/overrides.in leaves out of them on purpose.
 INSTALL = -m pip --disable-pip-version-check install -qq --no-compile --require-hashes --no-deps -r
@@ -89,14 +99,19 @@ HAS_JAVA = java -version 2>&1 | grep -Eq ' version "(1[7-9]|[2-9][0-9])'
 # What LocalStack's packages are for, and from when: newer ones of others break it.
 LOCALSTACK_FOR = --python-version 3.13 --python-platform linux --exclude-newer 2026-03-05
 
+# A variable that is misspelled would be ignored without a word.
+KNOWN = SHELL MAKEFLAGS $(shell sed -n 's/^\([A-Z_]*\) =.*/\1/p' Makefile)
+GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
+UNKNOWN = $(filter-out $(KNOWN),$(GIVEN))
+$(if $(UNKNOWN),$(error there is no variable $(UNKNOWN); `make` lists the targets and theirs))
+
 .DEFAULT_GOAL = help
-.PHONY: help serve test lint bench simulate fuzz drill rehearse bill lock clean
+.PHONY: help serve test lint bench simulate fuzz drill rehearse bill release lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
 
-serve: $(SERVE_READY) $(if $(filter-out 1,$(CELLS))$(CELL_DATA),$(CELLS_READY))
-serve: ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST= PORT= DATA= ...)
+serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST= PORT= DATA= ...)
 	@exec $(SERVE_ENV)/bin/tidegate serve \
 		$(if $(AUTH),--auth "$(AUTH)") $(if $(HOST),--host "$(HOST)") \
 		$(if $(PORT),--port "$(PORT)") $(if $(DATA),--data "$(DATA)") \
@@ -109,6 +124,7 @@ serve: ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST= PORT= DATA= ..
 		$(if $(KMS_ENDPOINT),--kms-endpoint "$(KMS_ENDPOINT)") \
 		$(if $(ACCOUNT),--account "$(ACCOUNT)") $(if $(REGION),--region "$(REGION)") \
 		$(if $(BASE_URL),--base-url "$(BASE_URL)") \
+		$(if $(ALLOWED_HOSTS),--allowed-hosts "$(ALLOWED_HOSTS)") \
 		$(if $(TLS_CERTIFICATE),--tls-certificate "$(TLS_CERTIFICATE)") \
 		$(if $(TLS_KEY),--tls-key "$(TLS_KEY)") \
 		$(if $(METADATA_CACHE),--metadata-cache "$(METADATA_CACHE)") \
@@ -131,12 +147,14 @@ bench: $(TEST_READY) $(if $(PEERS),$(PEERS_READY) $(EMULATORS_READY)) $(if $(fin
 bench: ## measure throughput and latency of the server, or beside peers (BENCH=options PEERS=1)
 	$(TEST_ENV)/bin/python -m tests.benchmarks $(if $(PEERS),--peers) $(BENCH)
 
-bill: $(SERVE_READY) $(SPARK_READY) ## bill a month (PERIOD=YYYY-MM ACCOUNT= USAGE= OUT= ACCOUNTS= PRICES= EXPORTS= CLOSE=1)
+bill: $(SERVE_READY) $(SPARK_READY) ## bill a month (PERIOD=YYYY-MM ACCOUNT= USAGE= OUT= ACCOUNTS= CUSTOMERS= PRICES= EXPORTS= CLOSE=1 ACCEPT=)
 	@$(SERVE_ENV)/bin/tidegate bill \
 		$(if $(USAGE),--usage "$(USAGE)") $(if $(OUT),--out "$(OUT)") \
 		$(if $(PERIOD),--period "$(PERIOD)") $(if $(ACCOUNT),--account "$(ACCOUNT)") \
-		$(if $(ACCOUNTS),--accounts "$(ACCOUNTS)") $(if $(PRICES),--prices "$(PRICES)") \
-		$(if $(EXPORTS),--exports "$(EXPORTS)") $(if $(CLOSE),--close)
+		$(if $(ACCOUNTS),--accounts "$(ACCOUNTS)") \
+		$(if $(CUSTOMERS),--customers "$(CUSTOMERS)") $(if $(PRICES),--prices "$(PRICES)") \
+		$(if $(EXPORTS),--exports "$(EXPORTS)") $(if $(CLOSE),--close) \
+		$(if $(ACCEPT),--accept "$(ACCEPT)") || [ $$? -eq 1 ] # findings are no failure of make's
 
 simulate: $(TEST_READY) ## run seeded simulations (SEEDS=... SIMULATE=options)
 	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) $(SIMULATE)
@@ -148,13 +166,17 @@ drill: $(TEST_READY) ## cut power, fail disks, kill cells under servers (ROUNDS=
 	@$(HAS_JAVA) || $(MAKE) --no-print-directory --silent $(JAVA_READY)
 	@$(TEST_ENV)/bin/python -m tests.drills $(if $(ROUNDS),--rounds $(ROUNDS)) $(DRILL)
 
-rehearse: $(TEST_READY) ## run on AWS emulators, over bad networks too (SEEDS=... ONLY=expression)
+rehearse: $(TEST_READY) ## run on AWS emulators, over bad networks too (SEEDS= ONLY=expression REHEARSE=options)
 	@$(MAKE) --no-print-directory --silent $(EMULATORS_READY) $(CDK_READY) $(LOCALSTACK_READY) \
-		$(FOCUS_READY) $(GLUE_READY)
+		$(FOCUS_READY) $(GLUE_READY) $(CHALICE_READY) $(RELEASE_READY)
 	@$(MAKE) --no-print-directory --silent $(SPARK_READY) || true
 	@$(HAS_JAVA) || $(MAKE) --no-print-directory --silent $(JAVA_READY)
 	@$(TEST_ENV)/bin/python -m tests.rehearsal $(if $(SEEDS),--seeds $(SEEDS)) \
-		$(if $(ONLY),--only "$(ONLY)")
+		$(if $(ONLY),--only "$(ONLY)") $(REHEARSE)
+
+release: $(RELEASE_READY) ## make wheels, sums and materials in dist/ (VERSION=x.y.z writes it first; AUDIT=off)
+	@.venvs/release/bin/python -m infra.release $(if $(VERSION),--version "$(VERSION)") \
+		$(if $(filter off,$(AUDIT)),--no-audit)
 
 lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade serve.in -o serve.txt
@@ -163,12 +185,15 @@ lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade -c lambda.txt -c serve.txt --override overrides.in \
 		$(addprefix --no-emit-package ,click pyyaml setuptools) lambda-usage.in \
 		-o lambda-usage.txt
+	cd requirements && $(COMPILE) --upgrade -c lambda-usage.txt chalice.in -o chalice.txt
+	cd requirements && $(COMPILE) --upgrade -c lambda-usage.txt chalice-functions.in \
+		-o chalice-functions.txt
 	cd requirements && $(COMPILE) --upgrade -c serve.txt --override overrides.in test.in -o test.txt
-	cd requirements && $(COMPILE) --upgrade -c test.txt --override overrides.in cells.in -o cells.txt
 	cd requirements && $(COMPILE) --upgrade -c test.txt --override overrides.in \
-		$(addprefix --no-emit-package ,boto3 botocore dynamodb-json jmespath pyarrow \
+		$(addprefix --no-emit-package ,boto3 botocore dynamodb-json jmespath \
 		pymemcache python-dateutil s3transfer simplejson six) lint.in -o lint.txt
 	cd requirements && $(COMPILE) --upgrade -c test.txt infra.in -o infra.txt
+	cd requirements && $(COMPILE) --upgrade -c serve.txt release.in -o release.txt
 	cd requirements && $(COMPILE) --upgrade emulators.in -o emulators.txt
 	cd requirements && $(COMPILE) --upgrade java.in -o java.txt
 	cd requirements && $(COMPILE) --upgrade spark.in -o spark.txt
@@ -241,12 +266,6 @@ endef
 $(SERVE_READY): requirements/serve.txt sdk/pyproject.toml
 	$(call make_env,$(SERVE_ENV),$<)
 
-# What a server of several cells needs besides.
-$(CELLS_READY): requirements/cells.txt $(SERVE_READY)
-	@echo "installing $<" >&2
-	@$(SERVE_ENV)/bin/python $(INSTALL) $<
-	@touch $@
-
 $(TEST_READY): requirements/test.txt sdk/pyproject.toml
 	$(call make_env,$(TEST_ENV),$<)
 
@@ -268,6 +287,9 @@ $(PEERS_READY): tests/benchmarks/peers/package-lock.json $(TEST_READY)
 $(EMULATORS_READY): requirements/emulators.txt
 	$(call install_optional,.venvs/emulators,$<)
 
+$(CHALICE_READY): requirements/chalice.txt
+	$(call install_optional,.venvs/chalice,$<)
+
 $(JAVA_READY): requirements/java.txt
 	$(call install_optional,.venvs/java,$<)
 
@@ -279,6 +301,9 @@ $(SPARK_READY): requirements/spark.txt sdk/pyproject.toml
 
 $(GLUE_READY): requirements/glue.txt
 	$(call install_optional,.venvs/glue,$<)
+
+$(RELEASE_READY): requirements/release.txt
+	$(call install_optional,.venvs/release,$<)
 
 $(FOCUS_READY): requirements/focus.txt
 	$(call install_on_python,.venvs/focus,$<,3.12)

@@ -46,6 +46,7 @@ from control_plane.core.credential_ids import (
 )
 from control_plane.last_known import LastKnown, Seen
 from control_plane.recent_items import FromCell, RecentItems
+from control_plane.registry_secret import ACCOUNTS
 from data_plane.core.caller import AccessKey, Caller
 from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
@@ -69,9 +70,6 @@ from data_plane.ports import (
 CACHED_KEYS_MAX: Final = 10_000
 CACHED_ACCOUNTS_MAX: Final = 10_000
 ATTEMPTS_MAX: Final = 8
-
-ACCOUNTS: Final = "A|"
-"""Partition of all accounts."""
 
 _NONCE_BYTES: Final = 8
 _SEAL_PURPOSE: Final = "access keys"

@@ -4,7 +4,6 @@ A send to a missing queue is validated against the queue that it would create. C
 engine's first step, so a message that is refused creates nothing.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from control_plane.core.definition import Definition
@@ -12,7 +11,7 @@ from control_plane.core.queue_lifecycle import FIFO_SUFFIX, check_name
 from control_plane.registry import Registry
 from data_plane.bag.engine import Bag
 from data_plane.core.errors import QUEUE_DELETED_RECENTLY, RefusedError, queue_does_not_exist
-from data_plane.core.message import Outgoing, Sent, Stored
+from data_plane.core.message import SendCall, Sent, Stored
 from data_plane.core.queue import NOT_STORED, Queue
 from data_plane.engine import Engine
 from data_plane.log.engine import Log
@@ -44,16 +43,8 @@ class AutoCreatingEngine(Engine):
         )
         return replace(self._registry.queue(definition), version=NOT_STORED)
 
-    async def send(  # noqa: PLR0913 - what a call says
-        self,
-        queue: Queue,
-        sender: str,
-        messages: Sequence[Outgoing],
-        *,
-        call: bytes = b"",
-        repeated: bool = False,
-        batch: bool = False,
-        stored: Stored | None = None,
+    async def send(
+        self, queue: Queue, call: SendCall, *, stored: Stored | None = None
     ) -> list[Sent]:
         """As `Engine.send`; creates the queue if it is an expected one.
 
@@ -61,9 +52,7 @@ class AutoCreatingEngine(Engine):
         """
         if not queue.is_stored:
             queue = await self._create(queue)
-        return await super().send(
-            queue, sender, messages, call=call, repeated=repeated, batch=batch, stored=stored
-        )
+        return await super().send(queue, call, stored=stored)
 
     async def _create(self, expected: Queue) -> Queue:
         """Store the definition, or find the one that another first message has stored."""

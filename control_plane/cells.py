@@ -1,18 +1,25 @@
 """The cell that the settings name, opened: the one place that knows which kinds there are."""
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from control_plane.bodies import open_bodies
+from control_plane.disk_room import gauges_of
+from control_plane.places.items import UnreadablePlaceError
+from control_plane.places.own import Own, read_own
+from control_plane.whose_cell import told_of
 from data_plane.blobs.opening import BlobsOpenError
 from data_plane.core.circuit_breaker import CircuitState
 from data_plane.dynamodb.cell import DynamoCell
-from data_plane.dynamodb.opening import OpenError, connect, open_table
+from data_plane.dynamodb.opening import OpenError, connect_both, open_table
 from data_plane.embedded.cell import EmbeddedCell
+from data_plane.embedded.copying import CopySource
 from data_plane.embedded.failable import FailableCell
-from data_plane.embedded.store import CellOpenError
+from data_plane.embedded.standing import REPLACED_NOTE, is_replaced
+from data_plane.embedded.store import DATA_FILE, CellOpenError
 from data_plane.ports import Cell, CellUnavailableError, Clock, Key
 from data_plane.runtime.event_loop import EventLoopOffload
 from data_plane.runtime.guard import Guard
@@ -26,7 +33,16 @@ LOCAL: Final = "local"
 PROBE: Final = Key("health", b"\0")
 """What is read to see whether a cell answers; there need not be such an item."""
 
+OF_DEFINITIONS: Final = "/definitions"
+"""How the name of the guard ends behind which the control plane and its probes are."""
+
 COLLECTED_ITEMS_MAX: Final = 1000
+_LOOKS: Final = 8
+_LEAF_PAGES_AT_ONCE: Final = 8
+_LOOK_PAUSE_S: Final = 0.01
+"""Each second 64 leaf pages of an embedded cell are looked at: 1 GiB in about an hour, and half a
+millisecond of the event loop at a time."""
+
 _FLUSH_PERIOD_US: Final = 10_000_000
 """Counters are written so often: what comes and goes within it costs no write."""
 
@@ -56,10 +72,13 @@ class OpenedCell:
     `name` stands in definitions of queues, `where` in the greeting. `upkeep` is a bounded step, due
     every second; it is given the time. `forgets` says that items which nobody needs any more go
     when they are told to expire. `is_full`: whether it takes no more data. `gauges` are its own
-    metrics. `upkeep` raises CellUnavailableError; `close` writes what is pending. `bodies` has what
+    metrics. `upkeep` raises CellUnavailableError; `look` sees every half second whether the cell is
+    still there, where nobody else does; `close` writes what is pending. `bodies` has what
     is too big for the cell's items. `control` is the same cell as the control plane uses it, probes
     included. `guards` stand before what may hang; `requests` counts those to the store. `copy` is a
-    stream of all its items, for exports; None: it has exports of its own.
+    stream of all its items, for exports; None: it has exports of its own. `sources` are the
+    embedded cells that a backup has; None: there are none. `damaged_items`: how many are known to
+    be damaged.
     """
 
     name: str
@@ -74,7 +93,10 @@ class OpenedCell:
     bodies: BodyStore | None = None
     guards: tuple[Guard, ...] = ()
     copy: Callable[[], AsyncIterator[bytes]] | None = None
+    sources: Callable[[], Sequence[CopySource]] | None = None
     requests: Callable[[], int] = lambda: 0
+    damaged_items: Callable[[], int] = lambda: 0
+    look: Callable[[], Awaitable[object]] | None = None
 
 
 async def open_cell(settings: ServerSettings, clock: Clock) -> OpenedCell:
@@ -89,12 +111,22 @@ def log_circuit(name: str, state: CircuitState) -> None:
 
 
 async def _open_embedded(settings: ServerSettings, clock: Clock) -> OpenedCell:
+    path = settings.data / DATA_FILE
     try:
+        if is_replaced(path):
+            raise StartError(
+                f"data: {path} took the place of the file that was served, and lacks what was"
+                " acknowledged last: put that one back, or go on without, which loses it: remove"
+                f" {settings.data / REPLACED_NOTE}"
+            )
         cell = EmbeddedCell(settings.data, clock)
     except CellOpenError as error:
         raise StartError(str(error)) from error
     except OSError as error:
         raise StartError(f"data: cannot use {settings.data}: {error.strerror}") from error
+    if (own := await _own_of(cell)) is not None:
+        await cell.close()
+        raise StartError(f"data: {told_of(settings.data, own)}")
 
     return OpenedCell(
         name=LOCAL,
@@ -102,12 +134,37 @@ async def _open_embedded(settings: ServerSettings, clock: Clock) -> OpenedCell:
         cell=cell,
         control=cell,
         forgets=True,
-        upkeep=lambda now_us: cell.collect(now_us // 1_000_000, COLLECTED_ITEMS_MAX),
+        upkeep=lambda now_us: embedded_upkeep(cell, now_us),
         is_full=lambda: cell.is_full,
+        damaged_items=lambda: cell.damaged_items,
         gauges=lambda: embedded_gauges(cell),
         close=cell.close,
         copy=cell.copy,
+        look=cell.look_at_file,
+        sources=lambda: [CopySource(LOCAL, cell.copying)],
     )
+
+
+async def _own_of(cell: EmbeddedCell) -> Own | None:
+    """Which one of several it is; None: it is the one cell of a service. Raises StartError."""
+    try:
+        return await read_own(cell)
+    except CellUnavailableError:
+        return None  # damage where this item would be says nothing, and must not end all starts
+    except UnreadablePlaceError as error:
+        await cell.close()
+        raise StartError(f"data: a cell of several that cannot be read: {error}") from error
+
+
+async def embedded_upkeep(cell: EmbeddedCell | FailableCell, now_us: int) -> None:
+    """Remove what has expired, and look for damage, a bounded step of each.
+
+    Raises CellUnavailableError.
+    """
+    await cell.collect(now_us // 1_000_000, COLLECTED_ITEMS_MAX)
+    for _ in range(_LOOKS):
+        cell.look_over(_LEAF_PAGES_AT_ONCE)
+        await asyncio.sleep(_LOOK_PAUSE_S)
 
 
 def embedded_gauges(cell: EmbeddedCell | FailableCell) -> Mapping[str, float]:
@@ -125,28 +182,32 @@ def embedded_gauges(cell: EmbeddedCell | FailableCell) -> Mapping[str, float]:
         "commit_seconds_total": counters.commit_s,
         "used_bytes": used_bytes,
         "disk_bytes": cell.disk_bytes,
+        "damaged_items": cell.damaged_items,
+        **gauges_of(cell),
     }
 
 
 async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
     endpoint, region, table = settings.endpoint, settings.region, settings.table
+    name = settings.own_cell
     try:
         open_table(endpoint, region, table)
-        client = connect(
+        client, patient = connect_both(
             endpoint, region, connections_max=settings.connections + _CONTROL_CONNECTIONS
         )
     except OpenError as error:
         raise StartError(str(error)) from error
     patience_s = settings.cell_deadline_s
     guards = tuple(
-        Guard(f"{table}/{use}", clock, log_circuit) for use in ("messages", "definitions", "bodies")
+        Guard(table + use, clock, log_circuit) for use in ("/messages", OF_DEFINITIONS, "/bodies")
     )
     for_messages, for_definitions, for_bodies = guards
     offload = EventLoopOffload(settings.connections, clock, for_messages, patience_s=patience_s)
     control_offload = EventLoopOffload(
         _CONTROL_CONNECTIONS, clock, for_definitions, patience_s=patience_s
     )
-    cell = DynamoCell(client, table, clock, offload, deadline_s=patience_s, report_units=True)
+    ports = (client, table, clock, offload)
+    cell = DynamoCell(*ports, deadline_s=patience_s, report_units=True, patient=patient)
     control = cell.through(control_offload)
 
     def close_offloads() -> None:
@@ -156,7 +217,7 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
     try:
         # The store's time is known from its first answer on.
         await cell.get(PROBE)
-        bodies = await open_bodies(settings, table, cell, clock, SystemEntropy(), for_bodies)
+        bodies = await open_bodies(settings, name, cell, clock, SystemEntropy(), for_bodies)
     except CellUnavailableError as error:
         close_offloads()
         raise StartError(f"table: cannot read {table!r}: {error}") from error
@@ -169,9 +230,10 @@ async def _open_dynamodb(settings: ServerSettings, clock: Clock) -> OpenedCell:
         await _flush_last(cell)
         close_offloads()
         client.close()
+        patient.close()
 
     return OpenedCell(
-        name=table,
+        name=name,
         where=f"data in the DynamoDB table {table} at {client.meta.endpoint_url}, {bodies.where}",
         cell=cell,
         control=control,
@@ -196,7 +258,9 @@ async def open_further_table(
     """
     _, region, endpoint, table = further
     try:
-        client = connect(endpoint, region, connections_max=settings.connections + _PROBES)
+        client, patient = connect_both(
+            endpoint, region, connections_max=settings.connections + _PROBES
+        )
     except OpenError as error:
         raise StartError(str(error)) from error
     guards = tuple(Guard(f"{further.name}/{use}", clock, log_circuit) for use in _OF_FURTHER)
@@ -206,7 +270,8 @@ async def open_further_table(
         for threads, guard in zip((settings.connections, _PROBES), guards, strict=True)
     ]
     for_messages, for_probes = offloads
-    cell = DynamoCell(client, table, clock, for_messages, deadline_s=patience_s, report_units=True)
+    ports = (client, table, clock, for_messages)
+    cell = DynamoCell(*ports, deadline_s=patience_s, report_units=True, patient=patient)
 
     def close_offloads() -> None:
         for offload in offloads:
@@ -226,6 +291,7 @@ async def open_further_table(
         await _flush_last(cell)
         close_offloads()
         client.close()
+        patient.close()
 
     return OpenedCell(
         name=further.name,

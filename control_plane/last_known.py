@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from data_plane.core.deadline import deadline_at_most
-from data_plane.ports import CellUnavailableError, Clock, DeadlinePassedError
+from data_plane.ports import (
+    CellUnavailableError,
+    Clock,
+    DamagedItemError,
+    DeadlinePassedError,
+)
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -122,8 +127,10 @@ class LastKnown(Generic[K, T]):
                 return await self._load(name, now_us)
         except CellUnavailableError as error:
             failed_us = self._clock.now_us()
-            # A request whose own time was over has not found out anything.
-            if not isinstance(error, DeadlinePassedError) or failed_us - now_us >= PATIENCE_US:
+            # A request whose own time was over has not found out anything, and an item that is
+            # damaged says nothing of others.
+            says_nothing = isinstance(error, DamagedItemError | DeadlinePassedError)
+            if not says_nothing or failed_us - now_us >= PATIENCE_US:
                 self._is_away = True
                 self._try_again_us = failed_us + AWAY_US
             held = self._known.get(name)

@@ -25,6 +25,13 @@ _KMS_CONNECTIONS: Final = 4
 _KMS_PATIENCE_S: Final = 5.0
 """For how long a call waits for one of them."""
 
+_FILE_WAY: Final = "; put back the file that this service had, or name it: --master-keys FILE"
+_KMS_WAY: Final = (
+    "; name the key that this service had: --kms-key ID, and --master-keys FILE, if it had a file"
+)
+_WAYS: Final = ("--master-keys", "chmod")
+"""What says itself how a file is made to serve."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenedKeys:
@@ -54,11 +61,16 @@ async def open_keys(
     except CellUnavailableError as error:
         raise StartError(f"{setting}: cannot read the registry secret: {error}") from error
     except KeyFileError as error:
-        raise StartError(f"master-keys: {error}") from error
+        has_way = any(way in str(error) for way in _WAYS)
+        raise StartError(f"master-keys: {error}{'' if has_way else _FILE_WAY}") from error
     except UnreadableSecretError as error:
         raise StartError(f"{setting}: {error}") from error
     except MasterKeysError as error:
-        raise StartError(f"{setting}: cannot open the registry secret: {error}") from error
+        way = _KMS_WAY if error.reason == "NotFound" else ""
+        raise StartError(
+            f"{setting}: cannot open the registry secret: {error}"
+            f"{way if settings.kms_key else _FILE_WAY}"
+        ) from error
 
 
 async def _open_kms(
@@ -95,7 +107,8 @@ async def _open_key_file(
         if master_key:
             raise KeyFileError(
                 f"{path}: no such file; what this cell holds is sealed under {master_key}, and"
-                " nothing else opens it"
+                " nothing else opens it: put it back, or name it with --master-keys; without it"
+                " what is in there is lost, and another --data begins anew"
             )
         file.create(path, entropy, clock.now_us() // 1_000_000)
     keys = KeyFile(path, entropy)

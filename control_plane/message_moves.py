@@ -46,13 +46,24 @@ class Lead(NamedTuple):
     put_us: int
 
 
+def nobody_waits() -> None:
+    """For who runs tasks at times of their own."""
+
+
 class MessageMoves:
     """The tasks of all dead-letter queues, in the registry's cell.
 
-    Methods raise CellUnavailableError.
+    `begun` is called when a task was started here. Methods raise CellUnavailableError.
     """
 
-    def __init__(self, cell: Cell, clock: Clock, entropy: Entropy) -> None:
+    def __init__(
+        self,
+        cell: Cell,
+        clock: Clock,
+        entropy: Entropy,
+        begun: Callable[[], None] = nobody_waits,
+    ) -> None:
+        self._begun = begun
         self._cell = cell
         self._clock = clock
         self._entropy = entropy
@@ -103,6 +114,7 @@ class MessageMoves:
         await self.change(source, lambda tasks: move_task.started(tasks, task))
         # Whoever found the first lead too early may have removed it.
         await self._lead_to(source)
+        self._begun()
 
     async def _lead_to(self, source: Queue) -> None:
         key = Key(RUNNING, f"{source.account}|{source.region}|{source.name}".encode())

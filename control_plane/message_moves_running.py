@@ -26,9 +26,7 @@ OWNED_US: Final = 5_000_000
 OWNER_GUARD_US: Final = 1_000_000
 """The time of an owner is over this much later for others, whose clocks may differ."""
 
-QUIET_US: Final = 900_000
-"""For so long a task that has just moved something looks for more."""
-CUT_OFF_US: Final = MOVE_LEASE_MS * 1000 + QUIET_US
+CUT_OFF_US: Final = MOVE_LEASE_MS * 1000 + 900_000
 """After this, messages whose move was cut off are met again."""
 
 _OWNER_BYTES: Final = 6
@@ -93,6 +91,10 @@ class MoveRunner:
         self._after = b""
         self._looks_until_us: dict[str, int] = {}
 
+    async def has_work(self) -> bool:
+        """Whether there may be a running task. Raises CellUnavailableError."""
+        return bool(await self._moves.leads(b"", 1))
+
     async def step(self) -> Stepped:
         """Move what is due of up to TASKS_PER_STEP_MAX tasks; which it has met.
 
@@ -146,14 +148,15 @@ class MoveRunner:
         """Move as much as the rate allows now, and note it; whether the task goes on."""
         began_us = now_us = self._clock.now_us()
         allowed = move_task.allowance(task, now_us)
+        most = min(allowed.messages, move_task.moved_max(task) - task.moved)
         moved, more, failure = 0, True, None
         while (
-            moved < allowed.messages
+            moved < most
             and more
             and failure is None
             and began_us <= now_us < began_us + STEP_US_MAX
         ):
-            batch = min(allowed.messages - moved, BATCH_MESSAGES)
+            batch = min(most - moved, BATCH_MESSAGES)
             some, more, failure = await self._messages.redrive(
                 source, count=batch, target=self._target(task)
             )
@@ -186,9 +189,8 @@ class MoveRunner:
         now_us = self._clock.now_us()
         moved, failure = redriven.moved, redriven.failure
         ended = self._outcome(task, redriven, now_us)
-        if moved or failure is not None:
-            wait_us = QUIET_US if failure is None else CUT_OFF_US
-            self._looks_until_us[task.id] = max(self._looks_until_us[task.id], now_us + wait_us)
+        if failure is not None:
+            self._looks_until_us[task.id] = now_us + CUT_OFF_US
         if ended is not None:
             del self._looks_until_us[task.id]
 
@@ -210,7 +212,7 @@ class MoveRunner:
             return Outcome(move_task.FAILED, redriven.failure.fault.code)
         if task.moved + redriven.moved >= move_task.moved_max(task):
             return Outcome(move_task.COMPLETED)
-        is_empty = not redriven.more and not redriven.moved and redriven.failure is None
+        is_empty = not redriven.more and redriven.failure is None
         if is_empty and now_us >= self._looks_until_us[task.id]:
             return Outcome(move_task.COMPLETED)
         return None

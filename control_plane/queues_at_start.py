@@ -79,7 +79,7 @@ class QueuesAtStart:
         given = dict(queue.attributes)
         if queue.name.endswith(FIFO_SUFFIX):
             given.setdefault("FifoQueue", "true")
-        fifo = given.get("FifoQueue") == "true"
+        fifo = queue_attributes.asks_for_fifo(given)
         if queue.dead_letter_queue:
             given["RedrivePolicy"] = json.dumps(
                 {

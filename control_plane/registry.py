@@ -5,20 +5,20 @@ change the same queue; a write whose reply was lost recognises itself by its own
 are described in docs/storage.md.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Protocol, TypeGuard
 
+from control_plane.core import to_drop
 from control_plane.core.definition import (
     FORMAT,
+    TOMBSTONE_KEPT_S,
     Definition,
     Tombstone,
     UnreadableDefinitionError,
     decode,
     encode,
     encode_tombstone,
-    read_generations,
 )
 from control_plane.core.fifo_generations import partitions_for
 from control_plane.core.queue_lifecycle import (
@@ -27,11 +27,12 @@ from control_plane.core.queue_lifecycle import (
     check_same_queue,
 )
 from control_plane.core.replication import wanted_factor
+from control_plane.core.to_drop import ToDrop
 from control_plane.last_known import LastKnown, Seen
 from control_plane.recent_items import FromCell, RecentItems
 from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError, queue_does_not_exist
-from data_plane.core.limits import QUEUE_NAME_CHARS_MAX
-from data_plane.core.queue import FIRST_GENERATION, Generation, Queue
+from data_plane.core.limits import QUEUE_NAME_CHARS_MAX, RETENTION_S_MAX
+from data_plane.core.queue import Generation, Queue
 from data_plane.core.sealing import TokenSeal
 from data_plane.ports import (
     ITEM_ABSENT,
@@ -48,33 +49,15 @@ from data_plane.ports import (
 CACHED_QUEUES_MAX: Final = 10_000
 ATTEMPTS_MAX: Final = 8
 
-DROPPED: Final = "X|"
-"""Partition of the deleted queues whose messages are still to be removed."""
-
 _READ_TOGETHER_MAX: Final = 100
 
 _NONCE_BYTES: Final = 8
 _UID_BYTES: Final = 8
-_TIME_BYTES: Final = 8
 
 _Name = tuple[str, str, str]
 """Account, region and name of a queue."""
 
 _State = Definition | Tombstone | None
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A queue whose deletion was begun at `deleted_us`, and whose messages lie in `cell`."""
-
-    key: Key
-    account: str
-    region: str
-    name: str
-    uid: str
-    cell: str
-    deleted_us: int
-    generations: tuple[Generation, ...] = (FIRST_GENERATION,)
 
 
 class Placing(Protocol):
@@ -93,12 +76,30 @@ class Placing(Protocol):
         ...
 
 
+class RoomForDefinitions(Protocol):
+    """How much more an account may define.
+
+    Methods raise CellUnavailableError.
+    """
+
+    async def take(self, account: str, region: str, queues: int, size_bytes: int) -> None:
+        """Count so many more queues, and bytes of definitions, which are about to be stored.
+
+        Raises RefusedError where they are too much.
+        """
+        ...
+
+    async def give_back(self, account: str, region: str, queues: int, size_bytes: int) -> None:
+        """Count so many less: they are not stored, or not any more."""
+        ...
+
+
 class Registry:
     """Definitions of queues in `cell`; new queues are placed in one of `cells`, or by `placing`.
 
     Without `sixty_second_rules` a deleted name is free at once, and purges may follow each other.
     From `secret`, the registry's own (32 bytes), follow those of the queues. What requests need is
-    read from `recent`, where the cell itself need not be asked.
+    read from `recent`, where the cell itself need not be asked. What is added has to have `room`.
     It implements the data plane's `Queues` port. Methods raise CellUnavailableError.
     """
 
@@ -113,12 +114,14 @@ class Registry:
         sixty_second_rules: bool = True,
         recent: RecentItems | None = None,
         placing: Placing | None = None,
+        room: RoomForDefinitions | None = None,
     ) -> None:
         if not cells:
             raise ValueError("a registry needs the name of a cell to place queues in")
         self._cell = cell
         self._cells = tuple(cells)
         self._placing = placing
+        self._room = room
         self._clock = clock
         self._entropy = entropy
         self._sixty_second_rules = sixty_second_rules
@@ -217,16 +220,24 @@ class Registry:
                     found.append(source)
         return found
 
-    async def dropped(self, limit: int) -> list[Dropped]:
+    async def dropped(self, limit: int) -> list[ToDrop]:
         """Queues whose deletion was begun and not swept yet, the oldest first."""
-        items = await self._cell.query(DROPPED, limit=limit)
-        return [_read_dropped(item) for item in items]
+        return [to_drop.read(item) for item in await self._cell.query(to_drop.DELETED, limit=limit)]
 
-    async def swept(self, queue: Dropped) -> None:
-        """Forget the deleted queue: nothing of it is left."""
+    async def swept(self, queue: ToDrop) -> None:
+        """Forget the deleted queue but for its name: nothing else of it is left."""
         if self._placing is not None:
             await self._placing.gone(queue.uid, queue.cell)
+        await self._cell.put(*to_drop.name_of(queue, self._clock.now_us()))
         await self._cell.delete(queue.key)
+
+    async def purges(self, limit: int) -> list[ToDrop]:
+        """Purges that were begun, and after which not all was dropped, the oldest first."""
+        return [to_drop.read(item) for item in await self._cell.query(to_drop.PURGED, limit=limit)]
+
+    async def purge_dropped(self, purge: ToDrop) -> None:
+        """Forget the purge: nothing is left to drop."""
+        await self._cell.delete(purge.key)
 
     # Changing
 
@@ -312,6 +323,24 @@ class Registry:
         if self._sixty_second_rules:
             check_purge(definition, now_us)
 
+    async def purge(self, queue: Queue, stamp_us: int) -> None:
+        """Make this the queue's purge stamp, and leave what is purged to the sweep.
+
+        The sweep's item comes first: what is dropped goes by the definition's stamp, so a crash
+        between the two writes neither drops a message nor leaves any behind.
+
+        Raises RefusedError (QueueDoesNotExist).
+        """
+        now_us = self._clock.now_us()
+        expires_s = now_us // 1_000_000 + RETENTION_S_MAX + TOMBSTONE_KEPT_S
+        await self._cell.put(
+            to_drop.key_of(to_drop.PURGED, queue.uid, now_us),
+            {**to_drop.item_of(queue), "x": expires_s},
+        )
+        await self.change(
+            queue, lambda known: replace(known, purged_us=max(known.purged_us, stamp_us))
+        )
+
     async def delete(self, queue: Queue, now_us: int) -> None:
         """Leave a tombstone in the queue's place, and its uid to the sweep of messages.
 
@@ -320,7 +349,9 @@ class Registry:
 
         Raises RefusedError (QueueDoesNotExist).
         """
-        await self._cell.put(_dropped_key(queue.uid, now_us), _dropped_item(queue))
+        await self._cell.put(
+            to_drop.key_of(to_drop.DELETED, queue.uid, now_us), to_drop.item_of(queue)
+        )
 
         def deleted(state: _State) -> Tombstone:
             if not isinstance(state, Definition) or state.uid != queue.uid:
@@ -347,13 +378,21 @@ class Registry:
                 return state
             stored = replace(wanted, nonce=nonce)
             item = encode(stored) if isinstance(stored, Definition) else encode_tombstone(stored)
+            queues = isinstance(stored, Definition) - isinstance(state, Definition)
+            grown_bytes = _definition_bytes(stored, item) - _definition_bytes(state, occupant)
+            if grown_bytes > 0 and self._room is not None:
+                await self._room.take(account, region, queues, grown_bytes)
             await self._announce_source(stored)
             await self._announce_place(state, stored)
             written = await self._cell.put(key, item, _unchanged_since(state))
             if written.applied or (written.before or {}).get("w") == nonce:
                 self._note(account, region, name, stored)
                 await self._forget_source(state, stored)
+                if grown_bytes < 0 and self._room is not None:
+                    await self._room.give_back(account, region, -queues, -grown_bytes)
                 return stored
+            if grown_bytes > 0 and self._room is not None:
+                await self._room.give_back(account, region, queues, grown_bytes)
             occupant = written.before
         raise RefusedError(SERVICE_UNAVAILABLE, f"Too many concurrent changes of queue {name}.")
 
@@ -402,41 +441,19 @@ def _source_name(item: Item) -> str:
     return item.key.sort.decode()
 
 
-def _dropped_key(uid: str, now_us: int) -> Key:
-    """In order of deletion, so that a sweep finds first what is due first."""
-    return Key(DROPPED, now_us.to_bytes(_TIME_BYTES, "big") + uid.encode())
-
-
-def _dropped_item(queue: Queue) -> Attributes:
-    named = {"a": queue.account, "e": queue.region, "q": queue.name, "c": queue.cell}
-    generations = {"l": json.dumps(queue.generations)} if queue.fifo else {}
-    return {"v": FORMAT, **named, **generations}
-
-
-def _read_dropped(item: Item) -> Dropped:
-    attributes = item.attributes
-    if attributes.get("v") != FORMAT:
-        raise UnreadableDefinitionError(f"deleted queue of format {attributes.get('v')!r}")
-    account, region, name, cell = (str(attributes[field]) for field in ("a", "e", "q", "c"))
-    sort = item.key.sort
-    return Dropped(
-        key=item.key,
-        account=account,
-        region=region,
-        name=name,
-        uid=sort[_TIME_BYTES:].decode(),
-        cell=cell,
-        deleted_us=int.from_bytes(sort[:_TIME_BYTES], "big"),
-        generations=read_generations(attributes),
-    )
-
-
 def _partition(account: str, region: str) -> str:
     return f"Q|{account}|{region}"
 
 
 def _key(account: str, region: str, name: str) -> Key:
     return Key(_partition(account, region), name.encode())
+
+
+def _definition_bytes(state: _State, item: Attributes | None) -> int:
+    """What may be long of a definition; 0 where this is none."""
+    if not isinstance(state, Definition) or item is None:
+        return 0
+    return sum(len(_utf8(text)) for text in item.values() if isinstance(text, str))
 
 
 def _decoded(account: str, region: str, name: str, item: Attributes | None) -> _State:

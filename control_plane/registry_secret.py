@@ -5,7 +5,7 @@ of them have the same one.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from data_plane.core.sealing import SECRET_BYTES
 from data_plane.ports import (
@@ -28,13 +28,16 @@ NUMBER: Final = 0
 
 ITEM: Final = Key("M|secrets", bytes((NUMBER,)))
 
+ACCOUNTS: Final = "A|"
+"""Partition of all accounts: the first one is made after the secret."""
+
 _FORMAT: Final = 1
 _NONCE_BYTES: Final = 8
 _ATTEMPTS_MAX: Final = 8
 
 
 class UnreadableSecretError(Exception):
-    """The stored item has a format that this version does not know."""
+    """The stored item has a format that this version does not know, or is missing."""
 
 
 def context(number: int = NUMBER) -> Mapping[str, str]:
@@ -48,7 +51,20 @@ async def sealed_under(cell: Cell) -> str:
     Raises UnreadableSecretError, CellUnavailableError.
     """
     item = await cell.get(ITEM)
-    return "" if item is None else _read(item).master_key
+    return "" if item is None else wrapped_secret(item).master_key
+
+
+async def check_opens(item: Attributes, master_keys: MasterKeys) -> None:
+    """Raise MasterKeysError where these keys do not open what is stored as the secret.
+
+    Or UnreadableSecretError.
+    """
+    await master_keys.unwrap(wrapped_secret(item), context())
+
+
+def master_key_of(item: Attributes) -> str:
+    """The master key of what is stored as the secret. Raises UnreadableSecretError."""
+    return wrapped_secret(item).master_key
 
 
 async def read_or_make(
@@ -57,11 +73,18 @@ async def read_or_make(
     """The secret of the registry in this cell: 32 bytes.
 
     It is wrapped anew where its master key is not the newest any more. Raises MasterKeysError where
-    it cannot be opened, UnreadableSecretError, CellUnavailableError.
+    it cannot be opened, UnreadableSecretError (also where it is lost), CellUnavailableError.
     """
     nonce = entropy.random_bytes(_NONCE_BYTES)
     secret = b""
     occupant = await cell.get(ITEM)
+    if occupant is None and (await cell.query(ACCOUNTS, limit=1) or _has_items(cell)):
+        occupant = await cell.get(ITEM)  # which another server may have made meanwhile
+        if occupant is None:
+            raise UnreadableSecretError(
+                "the registry secret is missing beside what it sealed: restore a backup, for"
+                " nothing that is sealed opens without it"
+            )
     for _ in range(_ATTEMPTS_MAX):
         made: Value
         condition: Condition
@@ -69,7 +92,7 @@ async def read_or_make(
             secret = secret or entropy.random_bytes(SECRET_BYTES)
             made, condition = clock.now_us() // 1_000_000, ITEM_ABSENT
         else:
-            stored = _read(occupant)
+            stored = wrapped_secret(occupant)
             secret = await master_keys.unwrap(stored, context())
             if occupant["w"] == nonce or master_keys.is_current(stored):
                 return secret
@@ -89,7 +112,20 @@ async def read_or_make(
     raise CellUnavailableError("others change the registry secret all the time")
 
 
-def _read(item: Attributes) -> WrappedKey:
+@runtime_checkable
+class _Listed(Protocol):
+    """A cell that can say which partitions it has."""
+
+    def partitions(self, after: str, limit: int) -> list[str]: ...
+
+
+def _has_items(cell: Cell) -> bool:
+    """Whether a cell that can be listed has anything: the secret is the first that it gets."""
+    return isinstance(cell, _Listed) and bool(cell.partitions("", 1))
+
+
+def wrapped_secret(item: Attributes) -> WrappedKey:
+    """The secret that lies under ITEM, wrapped. Raises UnreadableSecretError."""
     master_key, wrapped = item.get("k"), item.get("z")
     if (
         item.get("v") != _FORMAT

@@ -20,6 +20,7 @@ from control_plane.core.account import NewKey
 from control_plane.operations.administration import Record
 from data_plane.core.errors import RefusedError
 from data_plane.core.limits import ACCESS_KEYS_MAX
+from data_plane.core.root_key import RootKey
 from data_plane.ports import CellUnavailableError
 from data_plane.settings import ServerSettings
 
@@ -41,6 +42,8 @@ async def open_root_account(settings: ServerSettings, accounts: Accounts, record
     path = settings.credentials_file
     try:
         await _make_account(settings.account, accounts)
+        if settings.root_key is not None:
+            return await _use_given(settings.root_key, accounts)
         if path.exists():
             if settings.new_root_key:
                 raise StartError(f"new-root-key: {path} is there; move it away first")
@@ -65,6 +68,16 @@ async def open_root_account(settings: ServerSettings, accounts: Accounts, record
         raise StartError(f"auth: cannot write {path}: {error.strerror}") from error
     except RefusedError as error:
         raise StartError(f"auth: {error}") from error
+
+
+async def _use_given(key: RootKey, accounts: Accounts) -> str:
+    """How to use a key that the operator chose: no file and no item has it. Raises StartError."""
+    if await accounts.find_key(key.id) is not None:
+        raise StartError(
+            f"root-access-key-id: {key.id} is an access key that was made here, and is valid as it"
+            " is: choose another id, or give none"
+        )
+    return f"Root's access key is {key.id}, with the secret that this server was given."
 
 
 async def _make_account(account_id: str, accounts: Accounts) -> None:

@@ -1,70 +1,72 @@
 """A server put together: which adapter fills which port, what runs beside requests, how it ends."""
 
 import asyncio
-import errno
-import gc
-import logging
-import os
-import signal
-import socket
-import sys
-from collections.abc import Awaitable, Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import msgspec
-import uvloop
 
-from control_plane.cells import PROBE, OpenedCell, StartError, log_circuit, open_cell
-from control_plane.cluster.interpreter import NEEDED_PACKAGE, is_installed
+from control_plane.backup.door import backups_served
+from control_plane.cells import OpenedCell, StartError, log_circuit
 from control_plane.cluster.running import Running, beside
-from control_plane.core import queues_file
 from control_plane.core.queues_file import DeclaredQueue, QueuesFileError
+from control_plane.core.revisits import Revisits
+from control_plane.core.wake_ups import WakeUpSeal
+from control_plane.definition_room import DefinitionRoom
+from control_plane.disk_room import DiskRoom
 from control_plane.export.door import copies_for_exports
-from control_plane.master_keys import OpenedKeys, open_keys
+from control_plane.master_keys import OpenedKeys
 from control_plane.metadata_cache.opening import CachePorts, CacheSettings, open_beside_event_loop
+from control_plane.pages import metrics_served, pages
 from control_plane.queues_at_start import CREATED, QueuesAtStart
 from control_plane.root_account import open_root_account
-from control_plane.service import Ground, Service, ServiceSettings
+from control_plane.service import RunningService, ServicePorts, ServiceSettings
+from control_plane.service_clock import (
+    clock_gauges,
+    describe,
+    world_ms,
+)
 from control_plane.several_opening import (
-    as_opened,
     bodies_of,
-    check_one_cell,
-    open_several,
     served_so_far,
 )
-from control_plane.tls import cache_tls, check_tls, tls_files
-from control_plane.together import Together
-from control_plane.usage import Usage, open_usage
+from control_plane.stored_bytes import StoredBytes
+from control_plane.stored_on_tables import held_on_tables
+from control_plane.sweep import SWEPT_AFTER_US
+from control_plane.tls import cache_tls, tls_files
+from control_plane.together import WATCH_PERIOD_S, Together
+from control_plane.upkeep import Rest, Upkeep
+from control_plane.usage import Usage
+from control_plane.vital_signs import Backlogs, Pulse
+from control_plane.waking import ADDRESSES_EVERY_S, Waking
 from data_plane import VERSION
-from data_plane.core.deadline import deadline
-from data_plane.core.limits import REQUEST_BODY_BYTES_MAX
-from data_plane.core.message import Counts
-from data_plane.core.queue import Queue
+from data_plane.core.limits import RECEIVE_BYTES_MAX, RECEIVE_WAIT_S_MAX, REQUEST_BODY_BYTES_MAX
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
-from data_plane.http.logs import LogHandler, LogWriter
-from data_plane.http.metrics import CONTENT_TYPE, QUEUES_MAX, Gauges, Metrics, QueueName
+from data_plane.http.connections import Listeners
+from data_plane.http.logs import LogWriter
+from data_plane.http.metrics import CONTENT_TYPE, Gauges, Metrics, QueueName
+from data_plane.http.observers import Observers
+from data_plane.http.origins import ForeignPages, refuse_none
 from data_plane.http.overload import Overload, OverloadSettings
+from data_plane.http.scrapes import Turns, written
 from data_plane.http.server import HttpServer, HttpSettings
 from data_plane.http.tracebacks import traceback_text
-from data_plane.ports import CellUnavailableError, Clock
+from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy
 from data_plane.protocol.http import HttpResponse
 from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.runtime.memory import Memory, memory_bytes
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock, SystemEntropy
 
-_UPKEEP_PERIOD_S: Final = 1.0
 _MANAGING_PERIOD_S: Final = 0.25
-_GC_THRESHOLDS: Final = (50_000, 50, 100)
-"""Requests leave next to no cycles, and a full collection under load stops everybody for up to
-10 ms: seen a few times in ten seconds at the default thresholds."""
-
+_MEMORY_PERIOD_S: Final = 5.0
 _COUNTED_QUEUES_MAX: Final = 20
-
-_HEALTH_US_MAX: Final = 2_000_000
-_SCRAPE_US_MAX: Final = 8_000_000
-"""Whoever asks waits about ten seconds, and wants to hear what is wrong rather than nothing."""
+_BUDGETS_PERIOD_S: Final = 30.0
+_IDLE_MOVES_S: Final = 5.0
+"""As long as a task has an owner: one whose server dies is found before that is over."""
 
 
 class TidegateServer:
@@ -90,12 +92,14 @@ class TidegateServer:
         self.metrics = Metrics()
         self.log = log
         self.usage = usage or Usage(clock)
+        self.waking: Waking | None = None
         nodes, layout = settings.cache_nodes, settings.metadata_cache_layout
         self.cache = open_beside_event_loop(
             CacheSettings(nodes, layout, cache_tls(settings)),
             CachePorts(clock, entropy, self.waits, log_circuit),
         )
-        ground = Ground(
+        self._upkeep, self._moves_begun = Upkeep(log), asyncio.Event()
+        ground = ServicePorts(
             cells={opened.name: opened.cell} if several is None else several.standard,
             control=opened.control,
             bodies=bodies_of(opened, several),
@@ -108,33 +112,68 @@ class TidegateServer:
             fifo_cells=several.fifo if several is not None else None,
             placing=several.placing if several is not None else None,
             cells_control=several,
+            written_after_us=_written_after_us(settings, opened),
+            drop_items_per_s=None if opened.forgets else settings.drop_items_per_s,
+            machine=SystemClock(),
+            tenant_usage=self.usage.costs,
+            webhooks=self.usage.webhooks,
         )
-        self.service = Service(ground, _service_settings(settings), self._served, log.act)
+        if settings.verifies:
+            ground = self._held_to_quotas(ground)
+        self._stored = ground.stored
+        served = {"metrics": self.metrics.served, "log": log.served, "usage": self.usage.served}
+        self.observers = observers = Observers(served, log.act, log.event)
+        told = (self._served, observers.record, observers.failed)
+        begun = self._moves_begun.set
+        self.service = RunningService(ground, _service_settings(settings), *told, begun)
         self.registry, self.engine = self.service.registry, self.service.engine
         self.usage.follow(ground, self.engine)
-        front_end = self.service.front_end
-        load = OverloadSettings(settings.requests_max, settings.lag_s_max)
-        refuse = front_end.refuse_unread
-        self.overload = Overload(load, lambda: self.waits.waiting, entropy, refuse)
-        self.http = HttpServer(
-            front_end.answer,
-            {"/health": self._health, "/metrics": self._metrics},
-            _http_settings(settings),
-            self.overload,
-        )
+        self._listen_for(entropy)
+        self.disk_room = DiskRoom()
         self._started_us = self.clock.now_us()
+        self._is_paid = is_paid = not opened.forgets
+        self._looked_for: Revisits[QueueName] = Revisits()
+        self.pulse = Pulse(opened, clock, is_paid=is_paid)
+        told_counts = (self.registry, self.engine.counts, self.metrics, settings, clock)
+        self.backlogs = Backlogs(*told_counts, is_paid=is_paid)
         self._next_counted = 0
         self._answered = 0
         self.managing: Running | None = None
         if several is not None:
             several.heart.served = lambda: served_so_far(self._answered, self.metrics.queues)
-            self.managing = beside(several, self.registry, clock, self.waits)
+            self.managing = beside(several, self.registry, clock, self.waits, entropy)
+
+    def _held_to_quotas(self, ground: ServicePorts) -> ServicePorts:
+        """The ground with what knows what accounts have stored and defined."""
+        if not self.opened.forgets:
+            return held_on_tables(ground, lambda: self.registry)
+        counted = StoredBytes(self._cells, lambda: self.registry)
+        return replace(ground, stored=counted, room_by=partial(DefinitionRoom, defined=counted))
+
+    def _listen_for(self, entropy: Entropy) -> None:
+        """Make what answers connections."""
+        settings = self.settings
+        front_end = self.service.front_end
+        load = OverloadSettings(settings.requests_max, settings.lag_s_max)
+        refuse = front_end.refuse_unread
+        self.overload = Overload(load, lambda: self.waits.waiting, entropy, refuse)
+        self.foreign_pages = ForeignPages(
+            settings.further_hosts, settings.base_url, entropy, self.log.event
+        )
+        shown = pages(settings, self._health, self._metrics, self.foreign_pages, entropy)
+        self.metrics_http = shown.metrics
+        self.http = HttpServer(
+            front_end.answer,
+            shown.pages,
+            _http_settings(settings),
+            self.overload,
+            front_end.admission,
+            refuse_none if settings.verifies else self.foreign_pages.refusal,
+        )
 
     def _served(self, served: Served) -> None:
         self._answered += 1
-        self.metrics.served(served)
-        self.log.served(served)
-        self.usage.served(served)
+        self.observers.served(served)
 
     async def make_queues(self, declared: Iterable[DeclaredQueue]) -> None:
         """Make the queues of a file, and tell the log what became of each. Raises StartError."""
@@ -157,38 +196,75 @@ class TidegateServer:
         Raises StartError.
         """
         if self.settings.verifies:
-            return await open_root_account(self.settings, self.service.accounts, self.log.act)
+            return await open_root_account(
+                self.settings, self.service.accounts, self.observers.record
+            )
         self.log.event("warning", "authentication is off", host=self.settings.host)
         return "AUTHENTICATION IS OFF: whoever reaches this address may do everything."
 
-    async def serve(self, stop: asyncio.Event) -> bool:
-        """Serve until `stop` is set; whether all that was in flight then could finish."""
-        # By themselves: a blob store that does not answer, or many messages to move, hold up
-        # nothing else.
-        bodies = self.engine if self.several is None else self.several
-        steps = (
-            *(self._upkeep_step, bodies.sweep_bodies),
-            *(self.service.move_runner.step, self.usage.step),
-        )
-        upkeep = {asyncio.create_task(self._upkeep(step)) for step in steps}
-        for period_s, step in self.several.steps if self.several is not None else ():
-            upkeep.add(asyncio.create_task(self._upkeep(step, period_s)))
-        if self.managing is not None:
-            upkeep.add(asyncio.create_task(self._upkeep(self.managing.step, _MANAGING_PERIOD_S)))
+    async def serve(
+        self, stop: asyncio.Event, listeners: Listeners, started: Callable[[], None]
+    ) -> bool:
+        """Serve what connects to `listeners` until `stop` is set, and call `started` once it can.
+
+        Returns whether all that was in flight then could finish.
+        """
+        await self._begin_waking()
+        self._begin_upkeep()
         try:
-            async with copies_for_exports(self.settings.data, self.opened.copy):
-                return await self.http.serve(stop)
+            async with (
+                copies_for_exports(self.settings.data, self.opened.copy),
+                backups_served(self.settings, self.opened, self.keys.where),
+                metrics_served(self.metrics_http, listeners.metrics, stop, self.log),
+            ):
+                return await self.http.serve(stop, listeners.api, started)
         finally:
-            for task in upkeep:
-                task.cancel()
-            await asyncio.wait(upkeep)
+            await self._upkeep.end()
             if self.managing is not None:
                 await self.managing.close()
             await self._last_sweep()
             await self._last_usage()
             await self.opened.close()
             self.keys.close()
+            if self.waking is not None:
+                self.waking.close()
             self.cache.close()
+
+    async def _begin_waking(self) -> None:
+        addresses = self.settings.wake_up_addresses
+        if addresses:
+            seal = WakeUpSeal(self.keys.registry_secret, SystemEntropy().random_bytes(8))
+            self.waking = Waking(seal, self.waits, self.clock, addresses[1:])
+            await self.waking.open(addresses[0])
+            self._upkeep.repeat(self.waking.look_up, ADDRESSES_EVERY_S)
+
+    def _begin_upkeep(self) -> None:
+        # By themselves: a blob store that does not answer, or many messages to move, hold up
+        # nothing else.
+        several, service, repeat = self.several, self.service, self._upkeep.repeat
+        bodies = self.engine if several is None else several
+        repeat(self._upkeep_step)
+        repeat(bodies.sweep_bodies)
+        repeat(self.usage.step, due=self.usage.due)
+        if (watch := self.usage.watch(service, self.log.event)) is not None:
+            repeat(watch, _BUDGETS_PERIOD_S)
+        repeat(service.sweep.step)
+        repeat(self._move_messages, due=self._moves_begun)
+        if self._stored is not None:
+            repeat(self._stored.measure)
+        for period_s, step in several.steps if several is not None else ():
+            repeat(step, period_s)
+        if self.opened.look is not None:
+            repeat(self.opened.look, WATCH_PERIOD_S)
+        repeat(Memory().give_back, _MEMORY_PERIOD_S)
+        if self.managing is not None:
+            repeat(self.managing.step, _MANAGING_PERIOD_S)
+
+    async def _move_messages(self) -> Rest | None:
+        """Take a step of the message move tasks; without any, a look at a table costs something."""
+        met = await self.service.move_runner.step()
+        idle = met.all_met and not (met.own or met.others)
+        return Rest(_IDLE_MOVES_S) if idle and self._is_paid else None
 
     async def _last_sweep(self) -> None:
         """Leave low-water marks where they are, so that the next start reads nothing twice."""
@@ -205,48 +281,46 @@ class TidegateServer:
         except Exception as error:  # noqa: BLE001 - the cell is closed in any case
             self.log.event("error", "usage was not stored", traceback=traceback_text(error))
 
-    async def _upkeep(
-        self, step: Callable[[], Awaitable[object]], period_s: float = _UPKEEP_PERIOD_S
-    ) -> None:
-        while True:
-            await asyncio.sleep(period_s)
-            try:
-                await step()
-            except CellUnavailableError as error:
-                self.log.event("warning", "upkeep", error=str(error))
-            except Exception as error:  # noqa: BLE001 - serving goes on, and the log says it all
-                self.log.event("error", "upkeep", traceback=traceback_text(error))
-
     async def _upkeep_step(self) -> None:
         await self.engine.sweep()
         now_us = self.clock.now_us()
+        self.disk_room.look(self._cells())
         await self.opened.upkeep(now_us)
-        await self.service.sweep_dropped()
-        names = list(self.metrics.queues)
+        names = list(self.metrics.queues.items())
         if self._next_counted >= len(names):
             self._next_counted = 0
         chosen = names[self._next_counted : self._next_counted + _COUNTED_QUEUES_MAX]
         self._next_counted += _COUNTED_QUEUES_MAX
-        for name in chosen:
+        for name, totals in chosen:
+            if self._is_paid and not self._looked_for.take(name, totals.used_us, now_us):
+                continue
             queue = await self.registry.find(*name)
             if queue is None:
                 self.metrics.forget(name)
             elif self.opened.forgets:
                 await self.engine.drop_past_counters(queue)
 
+    def _cells(self) -> Mapping[str, Cell]:
+        """The cells themselves."""
+        if self.several is None:
+            return {self.opened.name: self.opened.cell}
+        return {name: served.plain for name, served in self.several.served.items()}
+
     async def _health(self) -> HttpResponse:
-        try:
-            with deadline(self.clock.now_us() + _HEALTH_US_MAX):
-                await self.opened.cell.get(PROBE)
-            state = "full" if self.opened.is_full() else "available"
-        except CellUnavailableError:
+        healthy = await self.pulse.answers()
+        damaged = "damaged" if self.opened.damaged_items() else "available"
+        state = "full" if self.opened.is_full() else damaged
+        if not healthy:
             state = "unavailable"
-        healthy = state != "unavailable"
         body = {
-            "status": "ok" if healthy else "unavailable",
+            "status": "ok" if state in ("available", "full") else state,
             "version": VERSION,
-            "cells": {self.opened.name: state} if self.several is None else self.several.states(),
+            "cells": self.disk_room.states(
+                {self.opened.name: state} if self.several is None else self.several.states()
+            ),
+            "clock": describe(self.clock),
             "authentication": self.settings.auth,
+            **({"manager": self.several.manager().state} if self.several is not None else {}),
         }
         return HttpResponse(
             200 if healthy else 503,
@@ -255,48 +329,36 @@ class TidegateServer:
         )
 
     async def _metrics(self) -> HttpResponse:
-        available = 1.0
-        queues: dict[QueueName, Counts] = {}
-        try:
-            with deadline(self.clock.now_us() + _SCRAPE_US_MAX):
-                for name, queue in (await self._known_queues()).items():
-                    queues[name] = await self.engine.counts(queue)
-                await self.opened.cell.get(PROBE)
-        except CellUnavailableError:
-            available = 0.0
+        turns = Turns()
+        queues = await self.backlogs.counts()
+        available = float(await self.pulse.answers())
         now_us = self.clock.now_us()
+        timing = clock_gauges(self.clock)
         guards = (*self.opened.guards, *self.keys.guards, *self.usage.guards)
         own = {"available": available, "damaged_segments_total": self.engine.damaged_segments}
+        if self.waking is not None:
+            own |= self.waking.gauges()
         others = self.several.gauges() if self.several is not None else {}
-        text = self.metrics.text(
+        pieces = self.metrics.pieces(
             Gauges(
                 queues,
                 self.http.in_flight,
                 (now_us - self._started_us) / 1_000_000,
-                now_us // 1000,
-                {self.opened.name: {**own, **self.opened.gauges()}, **others},
+                world_ms(self.clock),
+                {self.opened.name: {**own, **timing, **self.opened.gauges()}, **others},
                 {guard.name: guard.gauges() for guard in guards} | self.cache.gauges(),
-                {"busy": self.overload.busy, "exhausted": self.overload.exhausted},
+                {
+                    "busy": self.overload.busy,
+                    "exhausted": self.overload.exhausted,
+                    "foreign": self.foreign_pages.refused,
+                },
                 self.usage.gauges(),
+                self.log.dropped,
+                self.observers.failures,
             )
         )
+        text = await written(pieces, turns)
         return HttpResponse(200, (("content-type", CONTENT_TYPE),), text)
-
-    async def _known_queues(self) -> dict[QueueName, Queue]:
-        """Queues used since the start, then the default account's, QUEUES_MAX of them at most."""
-        settings = self.settings
-        own = await self.registry.names(
-            settings.account, settings.region, prefix="", after="", limit=QUEUES_MAX
-        )
-        names = [*self.metrics.queues, *((settings.account, settings.region, name) for name in own)]
-        queues: dict[QueueName, Queue] = {}
-        for name in dict.fromkeys(names):
-            queue = await self.registry.find(*name) if name[0] else None
-            if queue is not None:
-                queues[name] = queue
-            if len(queues) >= QUEUES_MAX:
-                break
-        return queues
 
 
 def _service_settings(settings: ServerSettings) -> ServiceSettings:
@@ -305,6 +367,7 @@ def _service_settings(settings: ServerSettings) -> ServiceSettings:
         settings.account,
         settings.sixty_second_rules,
         settings.auto_create_queues,
+        RECEIVE_BYTES_MAX,
         front_end=FrontEndSettings(
             default_account=settings.account,
             default_region=settings.region,
@@ -313,122 +376,24 @@ def _service_settings(settings: ServerSettings) -> ServiceSettings:
             calls_max=settings.requests_max,
             long_polls_max=settings.long_polls_max,
         ),
+        root_key=settings.root_key,
     )
+
+
+def _written_after_us(settings: ServerSettings, opened: OpenedCell) -> int:
+    """For how long a queue may be written to after it was deleted or purged.
+
+    Where no other process has the cells only requests do that which were under way.
+    """
+    if not opened.forgets:
+        return SWEPT_AFTER_US
+    return round((settings.request_deadline_s + RECEIVE_WAIT_S_MAX + 1) * 1_000_000)
 
 
 def _http_settings(settings: ServerSettings) -> HttpSettings:
     return HttpSettings(
-        settings.host,
-        settings.port,
         REQUEST_BODY_BYTES_MAX,
         settings.grace_s,
+        headers_bytes_max=memory_bytes() // 2,
         tls=tls_files(settings),
     )
-
-
-def run(settings: ServerSettings, announce: Callable[[str], None]) -> int:
-    """Serve until SIGINT or SIGTERM; a second one ends the process at once. The exit code.
-
-    Raises StartError.
-    """
-    declared = _read_queues(settings.queues_file)
-    check_tls(settings)
-    if settings.has_several and not is_installed():
-        raise StartError(f"cells: several need {NEEDED_PACKAGE}: install requirements/cells.txt")
-    _check_port_is_free(settings.host, settings.port)
-    return uvloop.run(_run(settings, announce, declared))
-
-
-def _read_queues(path: Path | None) -> list[DeclaredQueue]:
-    """The queues to be made at the start. Raises StartError."""
-    if path is None:
-        return []
-    try:
-        return queues_file.parse(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StartError(f"queues: {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise StartError(f"queues: {path}: it is not UTF-8") from error
-    except QueuesFileError as error:
-        raise StartError(f"queues: {path}: {error}") from error
-
-
-async def _run(
-    settings: ServerSettings, announce: Callable[[str], None], declared: list[DeclaredQueue]
-) -> int:
-    loop = asyncio.get_running_loop()
-    clock = SystemClock()
-    log = LogWriter(_write_to_stderr, clock, settings.log_level)
-    logging.basicConfig(handlers=[LogHandler(log, loop)], level=logging.INFO, force=True)
-    loop.set_exception_handler(log.loop_error)
-    several: Together | None = None
-    if settings.has_several:
-        several = await open_several(settings, clock, SystemEntropy())
-        opened = as_opened(several)
-    else:
-        check_one_cell(settings)
-        opened = await open_cell(settings, clock)
-    try:
-        keys = await open_keys(settings, opened.control, clock, SystemEntropy())
-    except StartError:
-        await opened.close()
-        raise
-    cells = {opened.name: opened.cell} if several is None else several.standard
-    try:
-        usage = await open_usage(settings, cells, clock, SystemEntropy())
-    except StartError:
-        await opened.close()
-        keys.close()
-        raise
-    server = TidegateServer(settings, opened, keys, clock, log, several, usage)
-    try:
-        await server.make_queues(declared)
-        greeting = await server.greeting()
-    except StartError:
-        await opened.close()
-        keys.close()
-        raise
-    # What was imported stays: collections that walk over it would stop all requests for a while.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
-    stop = asyncio.Event()
-
-    def on_signal(number: int) -> None:
-        if stop.is_set():
-            log.flush()
-            os._exit(128 + number)
-        log.event("info", "stopping", signal=signal.Signals(number).name)
-        server.waits.stop_waiting()
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal, number)
-    announce(f"Tidegate {VERSION} serves SQS on {settings.url}, {opened.where}\n{greeting}")
-    log.event("info", "started", version=VERSION, url=settings.url, cell=opened.where)
-    finished = await server.serve(stop)
-    if not finished:
-        log.event("warning", "cut off", in_flight=server.http.in_flight)
-    log.event("info", "stopped")
-    return 0
-
-
-def _check_port_is_free(host: str, port: int) -> None:
-    """The listener shares a port with others that share it: two servers would mix silently."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-            probe.listen()
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise StartError(f"port: {port} on {host} is in use") from error
-        raise StartError(f"host: cannot listen on {host}:{port}: {error.strerror}") from error
-
-
-def _write_to_stderr(lines: bytes) -> None:
-    sys.stderr.buffer.write(lines)
-    sys.stderr.buffer.flush()

@@ -4,13 +4,16 @@ The long-lived server and the functions of a deployment open their cells and key
 way; from there on they are the same.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from control_plane.accounts import Accounts
 from control_plane.auto_creation import AutoCreatingEngine
-from control_plane.message_moves import MessageMoves
+from control_plane.budgets import Budgets
+from control_plane.core.month_usage import TenantUsage
+from control_plane.drop_turn import DropTurn
+from control_plane.message_moves import MessageMoves, nobody_waits
 from control_plane.message_moves_running import MoveRunner
 from control_plane.metadata_cache.cached_cell import CachedCell
 from control_plane.metadata_cache.entries import Entries
@@ -20,17 +23,33 @@ from control_plane.operations.administration import Administration, Record
 from control_plane.operations.catalog import queue_operations
 from control_plane.operations.cell_administration import CellAdministration
 from control_plane.operations.cell_catalog import cell_operations
+from control_plane.operations.usage_access import UsageAccess
+from control_plane.operations.usage_catalog import usage_operations
 from control_plane.places.report import CellsControl
-from control_plane.registry import Placing, Registry
-from control_plane.sweep import sweep_dropped
+from control_plane.registry import Placing, Registry, RoomForDefinitions
+from control_plane.root_credentials import RootCredentials
+from control_plane.sweep import SWEPT_AFTER_US, Paid, Sweep
 from data_plane.bag.engine import Bag
+from data_plane.core.root_key import RootKey
 from data_plane.engine import Engine
 from data_plane.frontend.front_end import FrontEnd
-from data_plane.frontend.served import Served
+from data_plane.frontend.making import Making
+from data_plane.frontend.served import Served, Unobserved, raise_unobserved
 from data_plane.frontend.settings import FrontEndSettings
+from data_plane.frontend.storing import StorageUse
 from data_plane.log.engine import Log
 from data_plane.operations.catalog import extension_operations, message_operations
-from data_plane.ports import Cell, Clock, Entropy, MasterKeys, Waits
+from data_plane.ports import (
+    AccountQuotas,
+    Cell,
+    Clock,
+    Credentials,
+    Entropy,
+    MasterKeys,
+    Waits,
+)
+from data_plane.protocol.operation import Operation
+from data_plane.protocol.sqs import sqs
 from data_plane.stored.bodies import BodyStore, HeldSegments
 from data_plane.stored.data_keys import DataKeys
 
@@ -39,7 +58,7 @@ OPERATOR: Final = "000000000000"
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ServicePorts:
     """What a service stands on: its stores, its keys, and what runs its coroutines.
 
     `cells` hold messages, by the names that definitions of queues have; `control` is the
@@ -47,7 +66,12 @@ class Ground:
     `cache_nodes` are those of the cache that front ends share, if there is one. Where there are
     several cells, `fifo_cells` are those of FIFO queues, `placing` says where new queues go, and
     `cells_control` is for who administers them; `segments` then has, by the names of `bodies`, all
-    segments whose bodies lie there.
+    segments whose bodies lie there. After a queue was deleted or purged front ends may write to it
+    for `written_after_us`. `drop_items_per_s` is how fast such items are dropped where that costs
+    requests (None: it costs none; 0: what is purged is left to its time to live). `stored` knows
+    what messages take, and `room_by` has accounts define what their quotas say. `machine` is the
+    machine's clock, where `clock` is another one. `tenant_usage` knows what accounts use, and
+    budgets may name `webhooks`, beginnings of URLs.
     """
 
     cells: Mapping[str, Cell]
@@ -63,6 +87,13 @@ class Ground:
     placing: Placing | None = None
     cells_control: CellsControl | None = None
     segments: Mapping[str, HeldSegments] | None = None
+    written_after_us: int = SWEPT_AFTER_US
+    drop_items_per_s: int | None = None
+    stored: StorageUse | None = None
+    room_by: Callable[[AccountQuotas], RoomForDefinitions] | None = None
+    machine: Clock | None = None
+    tenant_usage: TenantUsage | None = None
+    webhooks: Sequence[str] = ()
 
     def segments_of(self, name: str) -> HeldSegments:
         """Where the segments lie that have bodies under this name of `bodies`."""
@@ -81,8 +112,9 @@ class ServiceSettings:
     """What an operator decides about a service, whoever runs it.
 
     With `verifies`, signatures count, policies decide and quotas hold; `operator` is the account
-    whose root administers the others. A receive answers `answer_bytes_max` of messages, or one
-    message (None: as many as were asked for). The rest is as in data_plane.settings.
+    whose root administers the others, with `root_key` if that is given. A receive answers
+    `answer_bytes_max` of messages, or one message (None: as many as were asked for). The rest is
+    as in data_plane.settings.
     """
 
     verifies: bool
@@ -91,25 +123,35 @@ class ServiceSettings:
     auto_create_queues: bool = False
     answer_bytes_max: int | None = None
     front_end: FrontEndSettings = field(default_factory=FrontEndSettings)
+    root_key: RootKey | None = None
 
 
-class Service:
+class RunningService:
     """Registry, accounts, engines and the front end before them.
 
-    `observe` is called once for each answer, `record` for each act of administration.
+    `observe` is called once for each answer, `record` for each act of administration. `unobserved`
+    is told where the former could not be. `moves_begun` is called when a message move task was
+    started here, which nobody has to wait for.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what is put together, and who is told
         self,
-        ground: Ground,
+        ground: ServicePorts,
         settings: ServiceSettings,
         observe: Callable[[Served], None],
         record: Record,
+        unobserved: Unobserved = raise_unobserved,
+        moves_begun: Callable[[], None] = nobody_waits,
     ) -> None:
         self.cells = ground.cells
         self.clock = clock = ground.clock
         entropy, waits, control = ground.entropy, ground.waits, ground.control
         cached = ground.cached_control()
+        self.accounts = Accounts(cached or control, clock, entropy, ground.registry_secret, cached)
+        known_accounts = self.accounts if settings.verifies else None
+        room = None
+        if known_accounts is not None and ground.room_by is not None:
+            room = ground.room_by(known_accounts)
         self.registry = Registry(
             cached or control,
             tuple(ground.cells),
@@ -119,32 +161,32 @@ class Service:
             secret=ground.registry_secret,
             recent=cached,
             placing=ground.placing,
+            room=room,
         )
         data_keys = DataKeys(clock, entropy, waits, control, ground.master_keys)
         ports = (clock, entropy, waits, ground.bodies, self.registry, data_keys)
-        room = settings.answer_bytes_max
-        self._fifo_cells = ground.fifo_cells or ground.cells
-        bag, log = Bag(ground.cells, *ports, room), Log(self._fifo_cells, *ports, room)
+        answer_bytes_max = settings.answer_bytes_max
+        fifo_cells = ground.fifo_cells or ground.cells
+        bag = Bag(ground.cells, *ports, answer_bytes_max)
+        log = Log(fifo_cells, *ports, answer_bytes_max)
         self.engine = Engine(bag, log)
+        self.sweep = _sweep(ground, self.registry, self.engine)
         expected = None
         if settings.auto_create_queues:
             self.engine = creating = AutoCreatingEngine(bag, log, self.registry, clock)
             expected = creating.expected_queue
-        moves = MessageMoves(control, clock, entropy)
+        moves = MessageMoves(control, clock, entropy, moves_begun)
         self.move_runner = MoveRunner(moves, self.registry, self.engine, clock, entropy, waits)
-        secret = ground.registry_secret
-        self.accounts = Accounts(cached or control, clock, entropy, secret, cached)
         administration = Administration(self.accounts, settings.operator, settings.verifies, record)
+        self.budgets = Budgets(control, clock, entropy, ground.webhooks)
         self.operations = (
-            *message_operations(self.engine),
+            *message_operations(self.engine, waits.in_turns),
             *extension_operations(self.engine),
             *queue_operations(self.registry, self.engine, moves),
-            *account_operations(administration),
-            *cell_operations(CellAdministration(administration, ground.cells_control)),
+            *_extensions(ground, administration, self.registry, self.budgets),
         )
-        known_accounts = self.accounts if settings.verifies else None
         self.front_end = FrontEnd(
-            self.operations,
+            (sqs(self.operations),),
             self.registry,
             clock,
             entropy,
@@ -152,12 +194,45 @@ class Service:
             observe,
             expected,
             quotas=known_accounts,
-            credentials=known_accounts,
+            credentials=_credentials(known_accounts, clock, settings),
+            stored=ground.stored,
+            unobserved=unobserved,
+            in_turns=waits.in_turns,
+            machine=ground.machine,
+            making=Making(clock, waits),
         )
 
-    async def sweep_dropped(self) -> int:
-        """Remove some of what deleted queues left behind; how many items, 0 if there are none.
 
-        Raises CellUnavailableError.
-        """
-        return await sweep_dropped(self.registry, self._fifo_cells, self.clock.now_us())
+def _credentials(
+    accounts: Accounts | None, clock: Clock, settings: ServiceSettings
+) -> Credentials | None:
+    """Who may call: with the access keys of accounts, and with a root key that is given."""
+    if accounts is None or settings.root_key is None:
+        return accounts
+    return RootCredentials(accounts, clock, settings.operator, settings.root_key)
+
+
+def _extensions(
+    ground: ServicePorts, administration: Administration, registry: Registry, budgets: Budgets
+) -> tuple[Operation, ...]:
+    return (
+        *account_operations(administration),
+        *cell_operations(CellAdministration(administration, ground.cells_control), registry),
+        *usage_operations(UsageAccess(administration, ground.tenant_usage, budgets), registry),
+    )
+
+
+def _sweep(ground: ServicePorts, registry: Registry, engine: Engine) -> Sweep:
+    paid, pace = None, ground.drop_items_per_s
+    if pace is not None:
+        paid = Paid(pace, DropTurn(ground.control, ground.clock, ground.entropy))
+    return Sweep(
+        registry,
+        ground.cells,
+        ground.fifo_cells or ground.cells,
+        ground.clock,
+        ground.waits,
+        after_us=ground.written_after_us,
+        recorded_us=lambda: min(engine.bag.sent.recorded_us(), engine.log.sent.recorded_us()),
+        paid=paid,
+    )

@@ -1,32 +1,90 @@
 """Opens the several cells that the settings name, and finds out where the registry lies."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from control_plane.cell_folders import NEW_FOLDER, FolderCell, Folders
 from control_plane.cells import OpenedCell, StartError
+from control_plane.core.identity import Found, Judged, Standing, Verdict, judge
 from control_plane.core.queue_lifecycle import FIFO_SUFFIX
-from control_plane.places import changes
+from control_plane.manifest import ManifestFile, read_manifest
 from control_plane.places.beating import QueueName, Served
-from control_plane.places.items import UnreadablePlaceError
-from control_plane.places.own import OwnPlacementError, names_of, open_own_placement
+from control_plane.places.items import REMOVED, UnreadablePlaceError
+from control_plane.places.own import KnownService, Own, OwnPlacement, read_own
 from control_plane.places.report import CellCommandError
-from control_plane.places.stored import NONCE_BYTES
+from control_plane.places.starting import (
+    MANIFEST,
+    Ground,
+    Plan,
+    StartRefusedError,
+    begin,
+    go_on,
+    plan_start,
+)
 from control_plane.several_cells import Opened, SeveralCells
 from control_plane.several_tables import open_tables
 from control_plane.together import Together
+from control_plane.whose_cell import own_in, told_of
+from data_plane.core.cell_clock import CellClock
+from data_plane.embedded.store import DATA_FILE, CellInUseError
 from data_plane.http.metrics import QueueTotals
 from data_plane.ports import CellUnavailableError, Clock, Entropy
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.settings import ServerSettings
 from data_plane.stored.bodies import BodyStore
 
-_DATA_FILE: Final = "data.mdb"
-
 LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Looked:
+    """A directory that may be a cell: it is open in `folder`, where there is anything in it."""
+
+    folder: FolderCell | None = None
+    own: Own | None = None
+    reason: str = ""
+    has_other: bool = False
+    is_replaced: bool = False
+
+
+@dataclass(slots=True)
+class _Start:
+    """What a start goes by."""
+
+    settings: ServerSettings
+    folders: Folders
+    clock: Clock
+    entropy: Entropy
+    manifest: KnownService | None
+    looked: dict[str, _Looked] = field(default_factory=dict)
+    verdict: Verdict = field(default_factory=Verdict)
+    opened: Opened = field(default_factory=Opened)
+
+    def ground(self) -> Ground:
+        keep = ManifestFile(self.settings.data).keep
+        waits = EventLoopWaits(self.clock)
+        return Ground(self.opened.plain, self.clock, self.entropy, waits, keep)
+
+    def several(self, own: OwnPlacement) -> SeveralCells:
+        ports = self.clock, self.entropy, EventLoopWaits(self.clock)
+        return SeveralCells(self.opened, own, self.folders, *ports)
+
+    async def close(self) -> None:
+        """Let go of what was looked at, and of what is open."""
+        for one in self.looked.values():
+            if one.folder is not None:
+                await one.folder.close()
+        for folder in self.opened.folders.values():
+            await folder.close()
+
+    async def refuse(self) -> None:
+        """Let go of everything."""
+        await self.close()
+        self.folders.unlock()
 
 
 async def open_several(settings: ServerSettings, clock: Clock, entropy: Entropy) -> Together:
@@ -38,31 +96,46 @@ async def open_several(settings: ServerSettings, clock: Clock, entropy: Entropy)
 
 async def open_folders(settings: ServerSettings, clock: Clock, entropy: Entropy) -> SeveralCells:
     """The embedded ones. Raises StartError."""
-    if (settings.data / _DATA_FILE).exists():
-        raise StartError(
-            f"cells: {settings.data} is the one cell of a service; name another --data for several"
-        )
+    _check_data(settings.data)
     folders = Folders(settings.data, clock)
-    opened = await _open_folders(folders, _wanted(settings, folders))
+    manifest = read_manifest(settings.data)
+    start = _Start(settings, folders, clock, entropy, manifest)
     try:
-        return await _put_together(folders, opened, clock, entropy)
-    except (OwnPlacementError, UnreadablePlaceError, changes.PlacementChangeError) as error:
-        reasons = [folder.cell.reason for folder in opened.folders.values() if folder.cell.reason]
-        await _close(opened)
-        raise StartError("; ".join([f"cells: {error}", *reasons])) from error
+        folders.lock()
+        with clock.opening() if isinstance(clock, CellClock) else nullcontext():
+            await _look(start)
+        return await _begin(start)
+    except (StartRefusedError, UnreadablePlaceError) as error:
+        await start.refuse()
+        raise StartError(f"cells: {error}") from error
     except CellUnavailableError as error:
-        await _close(opened)
+        await start.refuse()
         raise StartError(f"cells: the registry does not answer: {error}") from error
+    except CellInUseError as error:
+        await start.refuse()
+        raise StartError(str(error)) from error
+    except CellCommandError as error:
+        await start.refuse()
+        raise StartError(f"cells: {error}") from error
+    except OSError as error:
+        await start.refuse()
+        raise StartError(f"cells: cannot use {error.filename}: {error.strerror}") from error
     except BaseException:
-        await _close(opened)
+        await start.refuse()
         raise
 
 
-def check_one_cell(settings: ServerSettings) -> None:
-    """Raise StartError where the data are those of a service of several cells."""
-    first = settings.data / NEW_FOLDER.format(number=1)
-    if settings.cell == "embedded" and (first / _DATA_FILE).exists():
-        raise StartError(f"cells: {settings.data} has several cells; how many, say --cells")
+def _check_data(data: Path) -> None:
+    """Raise StartError where one cell lies in the data directory itself."""
+    if not (data / DATA_FILE).exists():
+        return
+    try:
+        own = own_in(data)
+    except CellInUseError as error:
+        raise StartError(str(error)) from error
+    if own is not None:
+        raise StartError(f"cells: {told_of(data, own)}")
+    raise StartError(f"cells: {data} is the one cell of a service; name another --data for several")
 
 
 def _wanted(settings: ServerSettings, folders: Folders) -> list[str]:
@@ -72,69 +145,152 @@ def _wanted(settings: ServerSettings, folders: Folders) -> list[str]:
     return [NEW_FOLDER.format(number=number) for number in range(1, settings.cells + 1)]
 
 
-async def _open_folders(folders: Folders, wanted: Sequence[str]) -> Opened:
-    """Those that are wanted, and others that they know of, by the names that they know."""
-    found: list[tuple[str, FolderCell, str | None]] = []
-    others: dict[str, str] = {}
-    for path in wanted:
-        folder = folders.open("", path)
-        known = None if folder.cell.reason else await names_of(folder.cell)
-        if known is not None:
-            others.update(known[1])
-        found.append((path, folder, known[0] if known is not None else None))
-    taken = {name for _, _, name in found if name is not None}
-    opened = Opened()
-    for path, folder, known_name in found:
-        name = known_name or next(
-            (name for name, known in others.items() if known == path and name not in taken), None
+async def _look(start: _Start) -> None:
+    """Look at the directories that are named and known, and judge them."""
+    settings, folders, manifest = start.settings, start.folders, start.manifest
+    wanted = _wanted(settings, folders)
+    # Without a manifest any directory beside them may be a cell.
+    waiting = [*wanted, *(folders.in_data() if manifest is None else manifest.paths.values())]
+    while waiting:
+        path = waiting.pop(0)
+        if path in start.looked:
+            continue
+        looked = start.looked[path] = await _look_at(folders, path)
+        known = looked.own.known if looked.own is not None else None
+        if known is not None and (manifest is None or known.service == manifest.service):
+            waiting += known.paths.values()
+    found = [
+        Found(
+            path,
+            one.own.said if one.own is not None else None,
+            one.reason,
+            one.has_other,
+            one.is_replaced,
         )
-        if name is None:
-            unused = (NEW_FOLDER.format(number=number) for number in range(1, 1000))
-            name = next(one for one in unused if one not in taken and one not in others)
-        taken.add(name)
-        opened.add(replace(folder, name=name), path)
-    for name, path in others.items():
-        if name not in taken:
-            opened.add(folders.open(name, path), path)
-    for folder in opened.folders.values():
-        if folder.cell.reason:
-            LOG.error("%s cannot be opened: %s", folder.name, folder.cell.reason)
-    return opened
+        for path, one in start.looked.items()
+    ]
+    start.verdict = judge(manifest.knowledge if manifest is not None else None, found)
 
 
-async def _put_together(
-    folders: Folders, opened: Opened, clock: Clock, entropy: Entropy
-) -> SeveralCells:
-    waits = EventLoopWaits(clock)
-    own = await open_own_placement(opened.plain, opened.paths, clock, entropy, waits)
-    for name in [name for name in opened.folders if name not in own.paths]:
-        LOG.warning("%s was removed: what is in %s is not used", name, opened.folders[name].path)
-        await opened.drop(name).cell.close()
-    for name, folder in opened.folders.items():
-        if folder.cell.reason or name in own.empty:
-            placement = own.placement()
-            await own.change(
-                placement.epoch,
-                entropy.random_bytes(NONCE_BYTES),
-                lambda held, name=name: changes.without(  # type: ignore[misc]
-                    held.placement, name, held.factor, clock.now_us()
-                ),
-            )
-    several = SeveralCells(opened, own, folders, clock, entropy, waits)
+async def _look_at(folders: Folders, path: str) -> _Looked:
+    """What a directory says. One that is empty is left as it is."""
+    if not folders.has_data(path):
+        return _Looked()
+    if folders.is_replaced(path):
+        return _Looked(is_replaced=True)
+    folder = folders.open("", path)
+    if folder.reason:
+        return _Looked(folder, None, folder.reason)
+    try:
+        own = await read_own(folder.cell)
+        return _Looked(folder, own, has_other=own is None and bool(folder.cell.partitions("", 1)))
+    except CellUnavailableError as error:
+        return _Looked(folder, None, str(error))
+
+
+async def _begin(start: _Start) -> SeveralCells:
+    """Start with what was found. Raises StartRefusedError, StartError, and as cells do."""
+    verdict, settings = start.verdict, start.settings
+    gives_up = settings.cells_given_up
+    said = [one.own.known for one in start.looked.values() if one.own is not None]
+    plan = plan_start(
+        verdict,
+        [start.manifest, *said] if start.manifest is not None else said,
+        has_manifest=start.manifest is not None,
+        gives_up=gives_up,
+        begins_anew=settings.begin_anew,
+    )
+    if plan.known is None:
+        return await _begin_new(start)
+    await _tell(start)
+    several = await _go_on(start, plan, plan.known)
     await several.make_missing()
-    for name in sorted(own.empty):
-        LOG.warning("%s has lost what it held", name)
-        try:
-            await several.give_up_lost(name)
-        except CellCommandError as error:
-            await opened.folders[name].cell.fail(str(error))
+    for name in sorted(gives_up):
+        # Also one that a start gave up which ended before the registry knew.
+        if name in several.known.cells and several.known.cells[name].state != REMOVED:
+            await several.give_up(name)
+        else:
+            LOG.warning("cells: there is no cell %s to give up", name)
+    for one in plan.leaving:
+        if one.name in several.own.empty:
+            await _refill(several, one)
     await several.take_back_failed()
+    for path in _new_directories(start):
+        LOG.warning("cells: %s is new, and %s", path, await several.add(path))
     return several
 
 
-async def _close(opened: Opened) -> None:
-    for folder in opened.folders.values():
-        await folder.cell.close()
+async def _refill(several: SeveralCells, one: Judged) -> None:
+    try:
+        await several.give_up_lost(one.name)
+    except (CellCommandError, OSError) as error:
+        reason = f"{one}, and {error}"
+        LOG.error("cells: %s", reason)  # noqa: TRY400 - the line says it all
+        await several.cells.folders[one.name].cell.fail(reason)
+
+
+async def _begin_new(start: _Start) -> SeveralCells:
+    """A new service, in the directories that the settings name. Raises StartError."""
+    paths = {
+        f"cell-{number}": path
+        for number, path in enumerate(_wanted(start.settings, start.folders), start=1)
+    }
+    others = [path for path in paths.values() if start.looked[path].has_other]
+    if others:
+        raise StartError(f"cells: {others[0]} is the one cell of a service; name another directory")
+    await start.close()
+    start.looked.clear()
+    for name, path in paths.items():
+        if start.verdict.cells and (aside := start.folders.set_aside(path)):
+            LOG.warning("cells: what was in %s is in %s now", path, aside)
+        start.opened.add(start.folders.open(name, path), path)
+    reasons = [one.reason for one in start.opened.folders.values() if one.reason]
+    if reasons:
+        raise StartError("; ".join(["cells: a new service needs all of its cells", *reasons]))
+    several = start.several(await begin(start.ground(), paths))
+    await several.make_missing()
+    return several
+
+
+async def _tell(start: _Start) -> None:
+    """Say what is not as it should be, a line each, and let go of what is none of the cells."""
+    for one in start.verdict.cells.values():
+        if one.standing is Standing.FAILED:
+            LOG.error("cells: %s", one)
+        elif one.standing.is_lost:
+            LOG.warning("cells: %s: it is filled from the others", one)
+    for one in start.verdict.others:
+        if one.standing is not Standing.EMPTY:
+            LOG.warning("cells: %s, and is not used", one)
+    if not start.verdict.service:
+        LOG.warning("cells: the service gets an id, and %s", start.settings.data / MANIFEST)
+    used = {one.path for one in start.verdict.cells.values() if one.standing is Standing.CURRENT}
+    for path, looked in start.looked.items():
+        if path not in used and looked.folder is not None:
+            await looked.folder.close()
+
+
+async def _go_on(start: _Start, plan: Plan, known: KnownService) -> SeveralCells:
+    """Open the cells that there are, as far as they are current."""
+    away = {one.name: one for one in plan.leaving}
+    for name, path in known.paths.items():
+        folder = start.looked[path].folder if path in start.looked else None
+        if name in away or folder is None:
+            start.opened.add(start.folders.closed(name, path, str(away[name])), path)
+        else:
+            start.opened.add(replace(folder, name=name), path)
+    own, refused = await go_on(start.ground(), plan, start.verdict)
+    for one in refused:
+        LOG.error("cells: %s", one)
+        await start.opened.folders[one.name].cell.fail(str(one))
+    return start.several(own)
+
+
+def _new_directories(start: _Start) -> list[str]:
+    """Those that a setting names, and that are empty and no cell's place: cells to be added."""
+    named = _wanted(start.settings, start.folders) if start.settings.cell_folders else []
+    empty = {one.path for one in start.verdict.others if one.standing is Standing.EMPTY}
+    return [path for path in named if path in empty]
 
 
 def as_opened(several: Together) -> OpenedCell:
@@ -148,9 +304,10 @@ def as_opened(several: Together) -> OpenedCell:
         forgets=several.forgets,
         upkeep=several.upkeep,
         is_full=lambda: False,
-        gauges=dict,
+        gauges=lambda: several.manager().gauges,
         close=several.close,
         guards=several.guards,
+        sources=several.sources if isinstance(several, SeveralCells) else None,
     )
 
 

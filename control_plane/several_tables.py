@@ -5,13 +5,22 @@ a registry on DynamoDB has copies by itself (docs/storage.md).
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from control_plane.cells import PROBE, OpenedCell, StartError, open_cell, open_further_table
+from control_plane.core.identity import Standing
 from control_plane.places.group_bodies import BodiesOfGroups, SegmentsOfGroups
-from control_plane.places.items import DYNAMODB, CellRecord, cell_key, decode_cell
+from control_plane.places.items import (
+    DYNAMODB,
+    CellRecord,
+    UnreadablePlaceError,
+    cell_key,
+    decode_cell,
+)
+from control_plane.places.report import CellCommandError
+from control_plane.places.tables import Tables, TablesRefusedError, read_identity
 from control_plane.places.watching import WatchedCell
 from control_plane.together import Together
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
@@ -27,13 +36,19 @@ CELL_DEADLINE_S_MAX: Final = 2.0
 LOG: Final = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TableCell:
-    """A table of several, as a server serves it."""
+    """A table of several, as a server serves it.
+
+    It fails where it says another service than this, or is older than `incarnation`.
+    """
 
     opened: OpenedCell
     address: Mapping[str, str]
     reason: str = field(default="", init=False)
+    inode: int = field(default=0, init=False)
+    service: str = ""
+    incarnation: int = 0
 
     @property
     def name(self) -> str:
@@ -55,11 +70,21 @@ class TableCell:
     def watched(self) -> WatchedCell:
         """As a watch sees it: by connections of the control plane, which wait for no messages."""
         return WatchedCell(
-            lambda: self.opened.control.get(PROBE),
+            self._probe,
             lambda: 0,
             self.opened.is_full,
             self.opened.requests,
         )
+
+    async def _probe(self) -> None:
+        """Look whether it answers, and still is this table. Raises CellUnavailableError."""
+        if not self.incarnation:
+            await self.opened.control.get(PROBE)
+            return
+        own = await read_identity(self.opened.control)
+        is_same = own is not None and own.service == self.service
+        if own is None or not is_same or own.incarnation < self.incarnation:
+            raise CellUnavailableError(f"the table {self.name} is not as it was: it was put back")
 
     async def upkeep(self, now_us: int) -> None:
         """A bounded step, due every second. Raises CellUnavailableError."""
@@ -94,7 +119,8 @@ class SeveralTables(Together):
         )
         for table in tables.values():
             self._serve(table)
-        self._tables = tables
+        self.tables = tables
+        self.first = first.name
         self.guards = tuple(guard for table in tables.values() for guard in table.opened.guards)
         if first.bodies is None:
             raise ValueError(f"cell {first.name} has no place for bodies")
@@ -105,7 +131,10 @@ class SeveralTables(Together):
         )
 
     def _records(self) -> list[CellRecord]:
-        return [self._record(name, DYNAMODB, table.address) for name, table in self._tables.items()]
+        return [self._record(name, DYNAMODB, table.address) for name, table in self.tables.items()]
+
+    def _gives_up(self, name: str) -> str:
+        return f"--give-up {name}"  # the start is refused
 
     async def sweep_bodies(self) -> None:
         """One bounded step of letting go of bodies apart. Raises CellUnavailableError."""
@@ -120,10 +149,12 @@ async def open_tables(settings: ServerSettings, clock: Clock, entropy: Entropy) 
     patience_s = min(settings.cell_deadline_s, CELL_DEADLINE_S_MAX)
     settings = replace(settings, cell_deadline_s=patience_s)
     first = await open_cell(settings, clock)
+    given_up = settings.cells_given_up
     own = FurtherTable(first.name, settings.region, settings.endpoint, settings.table)
     opened = {first.name: first}
+    furthers = [one for one in settings.further_tables if one.name not in given_up]
     try:
-        for further in settings.further_tables:
+        for further in furthers:
             known = await first.control.get(cell_key(further.name))
             if known is not None:
                 _check_same(further, decode_cell(further.name, known))
@@ -140,15 +171,45 @@ async def open_tables(settings: ServerSettings, clock: Clock, entropy: Entropy) 
         one.name: TableCell(
             opened[one.name], {"endpoint": one.endpoint, "region": one.region, "table": one.table}
         )
-        for one in (own, *settings.further_tables)
+        for one in (own, *furthers)
     }
-    several = SeveralTables(tables, first, clock, entropy, EventLoopWaits(clock))
+    waits = EventLoopWaits(clock)
+    several = SeveralTables(tables, first, clock, entropy, waits)
+    identities = Tables(first.name, first.control, clock, entropy, waits)
     try:
-        await several.make_missing()
+        await _put_together(several, identities, given_up)
+    except (CellCommandError, TablesRefusedError, UnreadablePlaceError) as error:
+        await several.close()
+        raise StartError(f"cells: {error}") from error
     except CellUnavailableError as error:
         await several.close()
         raise StartError(f"table: the registry does not answer: {error}") from error
     return several
+
+
+async def _put_together(several: SeveralTables, tables: Tables, given_up: Collection[str]) -> None:
+    """Find out which tables are current, and let those that are not join anew.
+
+    Raises CellCommandError, TablesRefusedError, CellUnavailableError, UnreadablePlaceError.
+    """
+    further = {name: one for name, one in several.tables.items() if name != several.first}
+    verdict = await tables.judge({name: one.opened.control for name, one in further.items()})
+    await several.make_missing()
+    for name in given_up:
+        if name in several.known.cells:
+            await several.give_up(name)
+    for name in verdict.lost:
+        LOG.warning("cells: %s: it is filled from the others", verdict.cells[name])
+        try:
+            await several.parting.leave_groups(name, verdict.lost)
+        except CellCommandError as error:
+            raise CellCommandError(f"{verdict.cells[name]}, and {error}") from error
+    failed = verdict.of(Standing.FAILED)
+    answering = {name: one.opened.control for name, one in further.items() if name not in failed}
+    await tables.advance(answering)
+    for name, one in further.items():
+        one.service, one.incarnation = tables.known.service, tables.known.known.get(name, 0)
+    await several.known.refresh()
 
 
 def _check_same(further: FurtherTable, known: CellRecord) -> None:

@@ -1,59 +1,76 @@
-"""The sweep of deleted queues: what they leave behind in cells goes, a bounded step at a time."""
+"""The sweep: what deleted queues and purges leave behind in cells goes, a bounded step at a time.
 
-from collections.abc import Mapping
-from typing import Final, Protocol, runtime_checkable
+What is to go is stored (docs/storage.md, "Deleted queue", "Purge"), so a step may be cut off
+anywhere, and any server may make the next one.
+"""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from control_plane.core.to_drop import ToDrop
+from control_plane.drop_turn import DropTurn
 from control_plane.last_known import LAST_KNOWN_US_MAX
-from control_plane.registry import Dropped, Registry
-from data_plane.ports import Cell
+from control_plane.registry import Registry
+from data_plane.core.dropping import Dropping, DroppingAll, Superfluous
+from data_plane.ports import Cell, CellUnavailableError, Clock, Waits
 from data_plane.stored.keys import log_partitions, partitions
+from data_plane.stored.sent_minutes import ALWAYS_US
+from data_plane.stored.superfluous import superfluous
 
 SWEPT_AFTER_US: Final = LAST_KNOWN_US_MAX + 300_000_000
 """Until then a front end that cannot reach the registry may still write to the queue."""
+
 ITEMS_PER_STEP_MAX: Final = 1_000
+WORK_US: Final = 500_000
+"""For so long a server drops, of every second; between two writes it lets requests pass."""
+
+PAUSE_US: Final = 5_000
+PAID_WORK_US: Final = 1_000_000
+"""As WORK_US, where a step waits for another machine and holds up nobody."""
+
+IDLE_US: Final = 30_000_000
+"""Where looking is paid for and nothing was due, the next look is so much later."""
+
+AGAIN_US: Final = 60_000_000
+"""When a purge of which not all could be dropped is gone over once more."""
 
 _QUEUES_PER_STEP_MAX: Final = 10
 
 
-@runtime_checkable
-class Dropping(Protocol):
-    """A cell that removes items of a partition faster than one by one."""
-
-    async def drop(self, partition: str, budget: int) -> int:
-        """Remove up to `budget` items; how many it were, 0 if the partition was empty."""
-        ...
-
-
-async def sweep_dropped(
+async def sweep_dropped(  # noqa: PLR0913 - when it is due is for who calls to say
     registry: Registry,
     cells: Mapping[str, Cell],
     now_us: int,
     items_max: int = ITEMS_PER_STEP_MAX,
+    *,
+    after_us: int | None = None,
+    recorded_us: int = ALWAYS_US,
 ) -> int:
     """Remove up to `items_max` items of queues deleted long enough ago; how many it were.
 
     A step that answers 0 found nothing to do. It may run on several servers, and be cut off
-    anywhere. Raises CellUnavailableError.
+    anywhere. A queue waits for `after_us`, in which a front end may still write to it, and, where
+    its cell has no ledger, until what was sent to it is recorded. Raises CellUnavailableError.
     """
     removed = 0
+    wait_us = SWEPT_AFTER_US if after_us is None else after_us
     for queue in await registry.dropped(_QUEUES_PER_STEP_MAX):
-        if now_us - queue.deleted_us < SWEPT_AFTER_US or removed >= items_max:
+        if now_us - queue.since_us < wait_us or removed >= items_max:
             break
+        cell = cells[queue.cell]
+        if not cell.chooses_stamps and recorded_us < queue.since_us + wait_us:
+            break  # What requests under way have sent until then may not be recorded yet.
         definition = await registry.read(queue.account, queue.region, queue.name)
         if definition is None or definition.uid != queue.uid:
-            removed += await _empty(cells[queue.cell], queue, items_max - removed)
+            removed += await _empty(cell, queue, items_max - removed)
         if removed < items_max:
             # Where the queue is still there its deletion was cut off at the start: all is as was.
             await registry.swept(queue)
     return removed
 
 
-async def is_due(registry: Registry, now_us: int) -> bool:
-    """Whether there is a queue that was deleted long enough ago. Raises CellUnavailableError."""
-    return any(now_us - one.deleted_us >= SWEPT_AFTER_US for one in await registry.dropped(1))
-
-
-async def _empty(cell: Cell, queue: Dropped, budget: int) -> int:
+async def _empty(cell: Cell, queue: ToDrop, budget: int) -> int:
     """Remove items of the queue; fewer than `budget` means that none is left."""
     removed = 0
     for partition in (*partitions(queue.uid), *log_partitions(queue.uid, queue.generations)):
@@ -66,9 +83,209 @@ async def _empty(cell: Cell, queue: Dropped, budget: int) -> int:
 
 
 async def _drop(cell: Cell, partition: str, budget: int) -> int:
-    if isinstance(cell, Dropping):
+    if isinstance(cell, DroppingAll):
         return await cell.drop(partition, budget)
     items = await cell.query(partition, limit=budget)
     for item in items:
         await cell.delete(item.key)
     return len(items)
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One going over what a purge has made superfluous: what is left of it."""
+
+    parts: list[Superfluous]
+    until_us: int
+    after: bytes = b""
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """How items are dropped from cells that charge for each.
+
+    `items_per_s` of what purges have made superfluous, and of deleted queues; with 0 the former is
+    left to its time to live. Only who has the `turn` drops.
+    """
+
+    items_per_s: int
+    turn: DropTurn
+
+    @property
+    def rate(self) -> int:
+        """Items a second."""
+        return self.items_per_s or ITEMS_PER_STEP_MAX
+
+
+class Sweep:
+    """What one front end drops beside requests.
+
+    `cells` and `fifo_cells` are those of standard and of FIFO queues. It waits for `after_us`, when
+    no request of before is under way any more, and, where cells have no ledger, until what was sent
+    is recorded up to `recorded_us`. `paid` is for cells that charge for what is dropped.
+    """
+
+    def __init__(  # noqa: PLR0913 - its ports, and when it may begin
+        self,
+        registry: Registry,
+        cells: Mapping[str, Cell],
+        fifo_cells: Mapping[str, Cell],
+        clock: Clock,
+        waits: Waits,
+        *,
+        after_us: int = SWEPT_AFTER_US,
+        recorded_us: Callable[[], int] = lambda: ALWAYS_US,
+        paid: Paid | None = None,
+    ) -> None:
+        self._registry = registry
+        self._cells = cells
+        self._fifo_cells = fifo_cells
+        self._clock = clock
+        self._waits = waits
+        self._after_us = after_us
+        self._recorded_us = recorded_us
+        self._passes: dict[bytes, _Pass] = {}
+        self._again_us: dict[bytes, int] = {}
+        self._paid = paid
+        self._room = 0
+        self._idle_until_us = 0
+        self.next_us = 0
+        """When the pace allows the next step."""
+        self.is_cut_off = False
+        """Whether the last step ended because its time or its items were used up."""
+
+    async def step(self) -> int:
+        """Drop for a bounded time, at the pace where it is paid for; how many. Due every second.
+
+        Raises CellUnavailableError, when it has looked after what others could be dropped of.
+        """
+        paid = self._paid
+        if paid is None:
+            return await self._step(self._clock.now_us() + WORK_US)
+        began_us = self._clock.now_us()
+        if began_us < self.next_us:
+            return 0
+        self.is_cut_off = False
+        if began_us < self._idle_until_us <= began_us + IDLE_US:
+            return 0
+        if not await self.has_work():
+            self._idle_until_us = began_us + IDLE_US
+            return 0
+        if not await paid.turn.take():
+            return 0
+        self._room = paid.rate
+        try:
+            return await self._step(began_us + PAID_WORK_US)
+        finally:
+            spent = paid.rate - self._room
+            self.next_us = began_us + spent * 1_000_000 // paid.rate
+
+    async def has_work(self) -> bool:
+        """Whether anything may be dropped by now. Raises CellUnavailableError."""
+        now_us = self._clock.now_us()
+        firsts = [*await self._registry.dropped(1), *await self._registry.purges(1)]
+        return any(now_us - one.since_us >= self._after_us for one in firsts)
+
+    async def _step(self, until_us: int) -> int:
+        failure: CellUnavailableError | None = None
+        dropped = 0
+        try:
+            dropped += await self._deleted(until_us)
+        except CellUnavailableError as error:
+            failure = error
+        purges = await self._registry.purges(_QUEUES_PER_STEP_MAX)
+        self._forget_others(purges)
+        for purge in purges:
+            now_us = self._clock.now_us()
+            if now_us - purge.since_us < self._after_us:
+                break
+            if now_us >= until_us or self._is_spent():
+                self.is_cut_off = True
+                break
+            if now_us < self._again_us.get(purge.key.sort, 0):
+                continue
+            try:
+                dropped += await self._purged(purge, until_us)
+            except CellUnavailableError as error:
+                self._again(purge)
+                failure = error
+        if failure is not None:
+            raise failure
+        return dropped
+
+    async def _deleted(self, until_us: int) -> int:
+        dropped = 0
+        while (now_us := self._clock.now_us()) < until_us and not self._is_spent():
+            count = await sweep_dropped(
+                self._registry,
+                self._fifo_cells,
+                now_us,
+                ITEMS_PER_STEP_MAX if self._paid is None else self._room,
+                after_us=self._after_us,
+                recorded_us=self._recorded_us(),
+            )
+            dropped += count
+            self._room -= count
+            if count == 0:
+                return dropped
+            if self._paid is None:
+                await self._waits.sleep_until(self._clock.now_us() + PAUSE_US)
+        self.is_cut_off = True
+        return dropped
+
+    def _is_spent(self) -> bool:
+        return self._paid is not None and self._room <= 0
+
+    async def _purged(self, purge: ToDrop, until_us: int) -> int:
+        """Go on with a purge; how many items were dropped."""
+        registry = self._registry
+        definition = await registry.read(purge.account, purge.region, purge.name)
+        if definition is None or definition.uid != purge.uid:
+            await registry.purge_dropped(purge)  # its messages go as those of a deleted queue
+            return 0
+        cell = (self._fifo_cells if definition.fifo else self._cells)[definition.cell]
+        is_left = self._paid is not None and not self._paid.items_per_s
+        if is_left or not isinstance(cell, Dropping):
+            await registry.purge_dropped(purge)  # they are left to their time to live
+            return 0
+        under_way = self._passes.get(purge.key.sort)
+        if under_way is None:
+            recorded_us = ALWAYS_US if cell.chooses_stamps else self._recorded_us()
+            limit_us = min(definition.purged_us, recorded_us)
+            parts = await superfluous(cell, registry.queue(definition), limit_us)
+            under_way = self._passes[purge.key.sort] = _Pass(parts, limit_us)
+        dropped = await self._go_on(cell, under_way, until_us)
+        if not under_way.parts:
+            del self._passes[purge.key.sort]
+            if under_way.whole and under_way.until_us == definition.purged_us:
+                await registry.purge_dropped(purge)
+            else:
+                self._again(purge)
+        return dropped
+
+    async def _go_on(self, cell: Dropping, under_way: _Pass, until_us: int) -> int:
+        items = 0
+        while under_way.parts and self._clock.now_us() < until_us and not self._is_spent():
+            step = await cell.drop_superfluous(under_way.parts[0], under_way.after)
+            items += step.items
+            under_way.after = step.position
+            under_way.whole &= step.whole
+            # Keeping costs a read unit for 4 KB, and dropping a write unit for one.
+            self._room -= step.items or 1
+            if not step.position:
+                del under_way.parts[0]
+            if self._paid is None:
+                await self._waits.sleep_until(self._clock.now_us() + PAUSE_US)
+        if under_way.parts:
+            self.is_cut_off = True
+        return items
+
+    def _again(self, purge: ToDrop) -> None:
+        self._again_us[purge.key.sort] = self._clock.now_us() + AGAIN_US
+
+    def _forget_others(self, purges: list[ToDrop]) -> None:
+        known = {purge.key.sort for purge in purges}
+        for memory in (self._passes, self._again_us):
+            for sort in memory.keys() - known:
+                del memory[sort]

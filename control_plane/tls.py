@@ -1,7 +1,9 @@
 """Certificates, checked before the server opens its port: what it shows, and whom it trusts."""
 
 import ssl
+import stat
 from pathlib import Path
+from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -15,6 +17,8 @@ from control_plane.cells import StartError
 from control_plane.metadata_cache.memcached import CacheTlsError, tls_context
 from data_plane.http.server import TlsFiles
 from data_plane.settings import ServerSettings
+
+_FOR_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def tls_files(settings: ServerSettings) -> TlsFiles | None:
@@ -56,6 +60,11 @@ def _certified_key(path: Path) -> bytes:
 
 def _public_key(path: Path) -> bytes:
     octets = _read("tls-key", path)
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & _FOR_OTHERS:
+        raise StartError(
+            f"tls-key: others than its owner may use {path} (mode {mode:o}): chmod 600 {path}"
+        )
     try:
         key = load_pem_private_key(octets, password=None)
     except TypeError as error:

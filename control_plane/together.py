@@ -6,27 +6,40 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from control_plane.parting import Parting
 from control_plane.places.beating import Heart
 from control_plane.places.cached import CachedMap
 from control_plane.places.group_cells import GroupCells, Members, fifo_cells, standard_cells
-from control_plane.places.groups import REGISTRY
+from control_plane.places.groups import REGISTRY, alone_in
 from control_plane.places.items import (
     ACTIVE,
     DRAINING,
+    EMBEDDED,
     FAILED,
     REMOVED,
     CellRecord,
     CellSeen,
     Heartbeat,
+    StoredPlacement,
 )
+from control_plane.places.moving import move_alone
 from control_plane.places.own import OwnPlacement
 from control_plane.places.placing import GroupPlacing
-from control_plane.places.report import CellCommandError, CellsReport, ToldCell, ToldGroup
+from control_plane.places.report import (
+    CellCommandError,
+    CellsReport,
+    ToldCell,
+    ToldGroup,
+    ToldManager,
+)
 from control_plane.places.stored import PlaceMap, Places
+from control_plane.places.ticking import TICK_US, Ticks
 from control_plane.places.watching import CellWatch, WatchedCell
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
 from data_plane.replication.member_cell import StalePlacementError
@@ -41,6 +54,7 @@ SHIP_PERIOD_S: Final = 0.05
 LAST_SHIPMENT_S_MAX: Final = 5.0
 
 _FRONT_END_BYTES: Final = 6
+_CALLS_MAX: Final = 3
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -59,6 +73,11 @@ class ServedCell(Protocol):
     @property
     def where(self) -> str:
         """Where it is, for people."""
+        ...
+
+    @property
+    def inode(self) -> int:
+        """Of the file that is open; 0: there is none."""
         ...
 
     @property
@@ -129,10 +148,17 @@ class Together:
         self.places = Places(listed, clock, entropy, own, self.known.note)
         self.standard: GroupCells = standard_cells(members)
         self.fifo: GroupCells = fifo_cells(members)
-        self.placing = GroupPlacing(self.control, lambda: len(self._present()))
-        self.watch = CellWatch(self._watched, clock)
+        self.placing = GroupPlacing(
+            self.control, lambda: len(self._present()), self.places.forget_own
+        )
+        self.parting = Parting(
+            *(self.places, self.placing, self.known, self._answering),
+            *(self._puts_back, self._gives_up),
+        )
+        self._ticks = Ticks(clock)
+        self.watch = CellWatch(self._watched, clock, self._ticks)
         self.heart = Heart(self._id(), self.watch, self.known, clock, self.standard.fanouts)
-        self.manager: Callable[[], tuple[str, ...]] = lambda: ()
+        self.manager: Callable[[], ToldManager] = ToldManager
 
     def _id(self) -> str:
         """Of a front end."""
@@ -144,6 +170,10 @@ class Together:
     def _present(self) -> list[str]:
         records = self.known.cells.values()
         return sorted(record.name for record in records if record.state != REMOVED)
+
+    def _answering(self) -> tuple[list[str], set[str]]:
+        states = self.states()
+        return self._present(), {name for name in states if states[name] == "available"}
 
     def _serve(self, cell: ServedCell) -> None:
         self.served[cell.name] = cell
@@ -182,22 +212,31 @@ class Together:
     def steps(self) -> tuple[Step, ...]:
         """What is to be done over and over again."""
         return (
+            (TICK_US / 1_000_000, self.tick),
             (WATCH_PERIOD_S, self.look),
             (BEAT_PERIOD_S, self.beat),
             (SHIP_PERIOD_S, self.ship),
         )
+
+    async def tick(self) -> None:
+        """Show that this process gets on."""
+        self._ticks.tick()
 
     async def look(self) -> None:
         """Probe the cells and read the map.
 
         Raises CellUnavailableError where the registry does not answer.
         """
+        self.probe()
+        await self.known.refresh()
+
+    def probe(self) -> None:
+        """Begin to probe the cells, and notice those whose probe takes too long."""
         for name in self.watch.idle():
             probe = asyncio.create_task(self.watch.probe(name), name=f"probe {name}")
             self._probes.add(probe)
             probe.add_done_callback(self._probes.discard)
         self.watch.look()
-        await self.known.refresh()
 
     async def beat(self) -> None:
         """Tell what this front end sees, and what it will never tell the copies of queues.
@@ -293,21 +332,48 @@ class Together:
         return gauges
 
     async def report(self) -> CellsReport:
-        """How things are."""
-        await self.known.refresh()
+        """How things are; where the registry does not answer, as far as that is known."""
+        silent = ""
+        try:
+            await self.known.refresh()
+        except CellUnavailableError as error:
+            silent = f"the registry does not answer ({error}), so nothing of this may be new"
         lags, seen = self.heart.lags_us(), self.watch.report(self.heart.cell_lags_us())
-        told = tuple(
-            self._told(record, seen.get(record.name))
-            for record in self.known.cells.values()
+        told = [
+            await self._told(record, seen.get(record.name))
+            for record in [*self.known.cells.values()]
             if record.state != REMOVED
-        )
-        groups = tuple(
-            ToldGroup(held.placement, held.factor, lags.get(group, 0))
+        ]
+        groups = [
+            await self._told_group(held, lags.get(group, 0))
             for group, held in sorted(self.known.placements.items())
-        )
-        return CellsReport(told, groups, self.manager())
+        ]
+        manager = self.manager()
+        if silent:
+            manager = replace(manager, waits=(silent, *manager.waits))
+        return CellsReport(tuple(told), tuple(groups), manager)
 
-    def _told(self, record: CellRecord, seen: CellSeen | None) -> ToldCell:
+    async def _told_group(self, held: StoredPlacement, lag_us: int) -> ToldGroup:
+        at, name = held.placement, ""
+        if alone_in(at.group):
+            with suppress(CellUnavailableError):
+                name = next((one.name for one in await self.placing.queues_of(at.group)), "")
+        return ToldGroup(at, await self._factor(held), lag_us, name, held.chosen)
+
+    async def _factor(self, held: StoredPlacement) -> int:
+        """How many copies a group wants: no more than there can be, if it has no queue."""
+        records = self.known.cells.values()
+        stay = sum(record.state not in (DRAINING, REMOVED) for record in records)
+        at = held.placement
+        if len(at.members) != stay or stay >= held.factor:
+            return held.factor
+        try:
+            is_empty = at.group == REGISTRY or await self.placing.is_empty(at.group)
+        except CellUnavailableError:
+            is_empty = False
+        return stay if is_empty else held.factor
+
+    async def _told(self, record: CellRecord, seen: CellSeen | None) -> ToldCell:
         members = [
             (at, member)
             for held in self.known.placements.values()
@@ -315,13 +381,17 @@ class Together:
             if member.cell == record.name
         ]
         cell = self.served.get(record.name)
+        reason = cell.reason if cell is not None else "this server does not know it"
         return ToldCell(
             record,
             seen,
             len(members),
             sum(at == 0 for at, _ in members),
             sum(not member.full for _, member in members),
-            cell.reason if cell is not None else "this server does not know it",
+            await self.parting.with_loss(record.name, reason, self._goes_on(record.name)),
+            # Not what the registry has: directories may have been swapped since.
+            cell.where if cell is not None and record.kind == EMBEDDED else "",
+            cell.inode if cell is not None else 0,
         )
 
     # What operators ask for
@@ -346,8 +416,10 @@ class Together:
         self._check_known(name)
         await self.known.refresh()
         if self.states().get(name, "unavailable") == "unavailable":
-            await self._give_up_only_copies(name, lose_messages=lose_messages)
-            await self._leave_to_other_copies(name)
+            await self.parting.give_up_only_copies(
+                name, self._way_back(name), lose_messages=lose_messages
+            )
+            await self.parting.leave_to_other_copies(name)
         has = [
             group
             for group, held in sorted(self.known.placements.items())
@@ -355,41 +427,46 @@ class Together:
         ]
         if has:
             raise CellCommandError(
-                f"{name} has {len(has)} groups yet ({has[0]}, ...): drain it, and wait"
+                f"{name} has {len(has)} groups yet ({has[0]}, ...); {self._what_next(name)}"
             )
         await self.places.set_state(name, REMOVED)
         await self.known.refresh()
 
-    async def _give_up_only_copies(self, name: str, *, lose_messages: bool) -> None:
-        for group, held in sorted(self.known.placements.items()):
-            if [member.cell for member in held.placement.members if member.full] != [name]:
-                continue
-            queues = await self.placing.queues_of(group)
-            if queues and not lose_messages:
-                raise CellCommandError(
-                    f"{name} has the only copy of {len(queues)} queues of {group}"
-                    f" ({queues[0].name} of account {queues[0].account}, ...),"
-                    " which would lose their messages"
-                )
-            await self._place_anew(group, name, held.placement.epoch)
-        await self.known.refresh()
+    def _what_next(self, name: str) -> str:
+        """For who wants a cell to have no groups any more."""
+        if self.known.cells[name].state != DRAINING:
+            return f"`tidegate cells drain {name}` moves them away"
+        waits = [line for line in self.manager().waits if line.startswith(f"{name} ")]
+        return "; ".join(["it drains", *waits])
 
-    async def _leave_to_other_copies(self, name: str) -> None:
-        for group, held in sorted(self.known.placements.items()):
-            cells = {member.cell for member in held.placement.members if member.full}
-            if name in cells and len(cells) > 1 and group != REGISTRY:
-                await self.places.drop_member(group, name, epoch=held.placement.epoch, forced=True)
-        await self.known.refresh()
+    async def give_up(self, name: str) -> None:
+        """Part with a cell that is lost, and with what it alone had."""
+        await Together.remove(self, name, lose_messages=True)
 
-    async def _place_anew(self, group: str, name: str, epoch: int) -> None:
-        """Let another cell have a group, of which this one has what cannot be copied: nothing."""
-        states = self.states()
-        others = [cell for cell in self._present() if cell != name]
-        answering = [cell for cell in others if states.get(cell) == "available"] or others
-        other = answering[int(group[-2:]) % len(answering)]
-        joined = await self.places.add_joining(group, other, epoch=epoch)
-        full = await self.places.make_full(group, other, epoch=joined.placement.epoch)
-        await self.places.drop_member(group, name, epoch=full.placement.epoch, forced=True)
+    def _way_back(self, name: str) -> str:
+        """How what a failing cell has is saved."""
+        return f"let {name} answer again"
+
+    def _puts_back(self, name: str) -> str:  # noqa: ARG002 - for others
+        """How a cell that was lost is brought back."""
+        return "put it back as it was last and start again"
+
+    def _goes_on(self, name: str) -> str:  # noqa: ARG002 - for others
+        """How to go on without what a cell has that does not answer; "": the manager sees to it."""
+        return ""
+
+    def _gives_up(self, name: str) -> str:
+        """How an operator parts with a cell and what it alone had."""
+        return f"`tidegate cells remove {name} --lose-messages`"
+
+    async def move_queue(self, place: str, uid: str, cells: Sequence[str]) -> str:
+        """Let a queue, which its definition places there, move to these cells alone: its group."""
+        await self.known.refresh()
+        states = {name: self.known.cells[name].state for name in self._present()}
+        usable = [name for name, state in states.items() if state == ACTIVE]
+        group = await move_alone(self.places, place, uid, cells, usable)
+        await self.known.refresh()
+        return group
 
     async def add(self, path: str) -> str:
         """Add a cell in this directory; its name."""
@@ -401,7 +478,13 @@ class Together:
 
     async def _call(self, name: str, state: str) -> None:
         """Tell the manager what is to become of a cell. Raises CellUnavailableError."""
-        await self.places.set_state(name, state)
+        for attempts_left in reversed(range(_CALLS_MAX)):
+            try:
+                await self.places.set_state(name, state)
+                break
+            except StalePlacementError:  # the registry lost or got a member meanwhile
+                if not attempts_left:
+                    raise
         await self.known.refresh()
 
     def _check_known(self, name: str) -> None:

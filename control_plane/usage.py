@@ -1,8 +1,9 @@
 """A server's usage: counted for each answer, stored each minute where the settings say."""
 
+import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,9 +11,15 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
+from control_plane.billing_terms import BillingTerms, read_terms
+from control_plane.budgets import BudgetWatch, Record
 from control_plane.cells import StartError, log_circuit
-from control_plane.service import Ground
+from control_plane.service import RunningService, ServicePorts
+from control_plane.telling import Telling
+from control_plane.tenant_usage import MonthCosts
+from control_plane.webhooks import Webhooks
 from data_plane.blobs.opening import BlobsOpenError, open_blobs, place_of
+from data_plane.core.utc import utc_time
 from data_plane.engine import Engine
 from data_plane.frontend.served import Served
 from data_plane.ports import Blobs, Cell, CellUnavailableError, Clock, Entropy, Offload
@@ -20,9 +27,11 @@ from data_plane.runtime.event_loop import EventLoopOffload
 from data_plane.runtime.guard import Guard
 from data_plane.settings import USAGE_OFF, ServerSettings
 from data_plane.usage.place import UsagePlace
-from data_plane.usage.record import US_PER_MINUTE, Count, Mark
+from data_plane.usage.record import US_PER_MINUTE, Count, Mark, UsageRecord
+from data_plane.usage.register import Register
 from data_plane.usage.sends import SendRecords, discard
 from data_plane.usage.sent import SentRecords, SentStores
+from data_plane.usage.summary import UsageSummary
 from data_plane.usage.writer import WRITTEN, UsageWriter
 
 DIRECTORY: Final = "usage"
@@ -61,7 +70,9 @@ def _count_nothing(_served: Served) -> None:
 class Usage:
     """Counts what a server answers, and stores it beside requests.
 
-    `writes` are due once a minute, `last_writes` when nothing is answered or sent any more.
+    `writes` are due once a minute, `last_writes` when nothing is answered or sent any more. `due`
+    says that a step is to be taken before its time. `costs` knows what accounts have used, and
+    budgets may name `webhooks`.
     """
 
     clock: Clock
@@ -72,13 +83,20 @@ class Usage:
     last_writes: list[Step] = field(default_factory=list)
     end: Callable[[], None] = lambda: None
     place: UsagePlace | None = None
+    webhooks: Sequence[str] = ()
+    costs: MonthCosts | None = None
     writer: UsageWriter | None = None
+    due: asyncio.Event = field(default_factory=asyncio.Event)
+    sends: tuple[SendRecords, ...] = ()
+    sent: SentRecords | None = None
     _minute: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._minute = self.clock.now_us() // US_PER_MINUTE
+        if self.writer is not None:
+            self.writer.hurry = self.due.set
 
-    def follow(self, ground: Ground, engine: Engine) -> None:
+    def follow(self, ground: ServicePorts, engine: Engine) -> None:
         """Count what the engine stores in cells without a ledger, where there are such."""
         cells, fifo_cells = ground.cells, ground.fifo_cells or ground.cells
         alone = all(cell.chooses_stamps for cell in cells.values())
@@ -88,6 +106,7 @@ class Usage:
         desks = (engine.bag.sent, engine.log.sent)
         sent = SentRecords(stores, desks, self.place, ground.entropy)
         engine.before_sends = sent.announce
+        self.sent = sent
         self.writer.leave_sends(desk.desk for desk in desks)
         self.writes.append(sent.write)
         self.last_writes.append(sent.write_last)
@@ -103,12 +122,47 @@ class Usage:
 
         self.gauges = gauges
 
+    async def pending(self) -> list[UsageRecord]:
+        """Records of what is counted, and not stored yet. Raises CellUnavailableError."""
+        # The ledger is read first: what follows is of one moment.
+        found = [its for one in self.sends for its in await one.pending()]
+        found += self.sent.pending() if self.sent is not None else []
+        return [*found, *(self.writer.pending() if self.writer is not None else ())]
+
+    def watch(self, service: RunningService, record: Record) -> Step | None:
+        """The step that looks after budgets; None where nothing is counted."""
+        if self.costs is None:
+            return None
+        guard = Guard("webhooks", self.clock, log_circuit)
+        offload = EventLoopOffload(_THREADS, self.clock, guard, patience_s=_PATIENCE_S)
+        told = Telling(Webhooks(offload), service.registry, service.engine, self.clock)
+        watch = BudgetWatch(service.budgets, self.costs, self.clock, told.tell, record)
+        costs, own, end = self.costs, self.gauges, self.end
+        self.gauges = lambda: {**own(), **costs.gauges(), **watch.gauges()}
+
+        def ended() -> None:
+            offload.close()
+            end()
+
+        self.end = ended
+
+        async def step() -> None:
+            await costs.step()
+            await watch.step()
+
+        return step
+
     async def step(self) -> None:
-        """Store what there is, once a minute; due every second. Raises CellUnavailableError."""
+        """Store what there is, once a minute, and between what a crash would lose.
+
+        Due every second, and when `due` says so. Raises CellUnavailableError.
+        """
         minute = self.clock.now_us() // US_PER_MINUTE
         if minute != self._minute:
             self._minute = minute
             await _each(self.writes)
+        elif self.writer is not None:
+            await self.writer.keep()
 
     async def close(self) -> None:
         """Store all that is left. Raises CellUnavailableError."""
@@ -131,42 +185,74 @@ async def _each(steps: list[Step]) -> None:
 
 
 async def open_usage(
-    settings: ServerSettings, cells: Mapping[str, Cell], clock: Clock, entropy: Entropy
+    settings: ServerSettings,
+    cells: Mapping[str, Cell],
+    control: Cell,
+    clock: Clock,
+    entropy: Entropy,
 ) -> Usage:
-    """Usage as the settings want it, of a server on these cells. Raises StartError."""
+    """Usage as the settings want it, of a server on these cells, whose registry is in `control`.
+
+    Raises StartError.
+    """
     ledgers = {name: cell for name, cell in cells.items() if cell.chooses_stamps}
     if settings.usage == USAGE_OFF:
         since = _note_off(settings.data, clock) if ledgers else 0
         return Usage(clock, writes=[partial(discard, cell, since) for cell in ledgers.values()])
+    at = utc_time(clock.now_us() // 1_000_000)
+    terms = read_terms(settings.billing, f"{at.year:04}-{at.month:02}")
     guard = Guard("usage", clock, log_circuit)
     offload = EventLoopOffload(_THREADS, clock, guard, patience_s=_PATIENCE_S)
     try:
         place = UsagePlace(_open_place(settings, clock, offload), offload)
         writer = await _open_writer(settings, place, clock, entropy, ledgers)
+        register = await _enter(control, place, writer, alone=len(ledgers) == len(cells))
     except BlobsOpenError as error:
         offload.close()
         raise StartError(f"usage: {str(error).removeprefix('blobs: ')}") from error
     except StartError:
         offload.close()
         raise
-    sends = [SendRecords(cell, place, entropy) for cell in ledgers.values()]
+    sends = tuple(SendRecords(cell, place, entropy) for cell in ledgers.values())
 
     def gauges() -> Mapping[str, float]:
         own = writer.gauges()
         written = own[WRITTEN] + sum(one.written for one in sends)
         return {**own, WRITTEN: written}
 
-    return Usage(
+    usage = Usage(
         clock,
         writer.served,
         gauges,
         (guard,),
-        [writer.write, *(one.write for one in sends)],
-        [writer.close, *(one.write_last for one in sends)],
+        [register.write, register.end_others, *(one.write for one in sends)],
+        [register.close, *(one.write_last for one in sends)],
         offload.close,
         place,
-        writer,
+        terms.webhooks,
+        writer=writer,
+        sends=sends,
     )
+    _open_costs(settings, usage, terms)
+    return usage
+
+
+def _open_costs(settings: ServerSettings, usage: Usage, terms: BillingTerms) -> None:
+    """Let the usage know what it costs. Threads of its own read: writing waits for none of them."""
+    guard = Guard("usage-summary", usage.clock, log_circuit)
+    offload = EventLoopOffload(_THREADS, usage.clock, guard, patience_s=_PATIENCE_S)
+    summary = UsageSummary(_open_place(settings, usage.clock, offload), offload, usage.clock)
+    end = usage.end
+    usage.costs = MonthCosts(
+        summary, usage.pending, lambda: usage.gauges()[WRITTEN], terms, usage.clock
+    )
+    usage.guards = (*usage.guards, guard)
+
+    def ended() -> None:
+        offload.close()
+        end()
+
+    usage.end = ended
 
 
 async def _open_writer(
@@ -194,6 +280,17 @@ async def _open_writer(
     except CellUnavailableError as error:
         LOG.warning("usage cannot be stored yet: %s", error)
     return writer
+
+
+async def _enter(control: Cell, place: UsagePlace, writer: UsageWriter, *, alone: bool) -> Register:
+    """The register, with this writer in it, and with the end of those that were cut off."""
+    register = Register(control, place, writer, alone=alone)
+    try:
+        await register.open()
+        await register.end_others()
+    except CellUnavailableError as error:
+        LOG.warning("usage: the register of writers is tried again: %s", error)
+    return register
 
 
 def _open_place(settings: ServerSettings, clock: Clock, offload: Offload) -> Blobs:

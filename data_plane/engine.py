@@ -3,9 +3,10 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from data_plane.bag.engine import Bag
+from data_plane.core.begun import note_begun
 from data_plane.core.browsing import Page
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Counts, Delivery, Outgoing, Redriven, Sent, Stored
+from data_plane.core.message import Counts, Delivery, Redriven, SendCall, Sent, Stored
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log.engine import Log
@@ -28,31 +29,19 @@ class Engine:
     def _of(self, queue: Queue) -> Bag | Log:
         return self.log if queue.fifo else self.bag
 
-    async def send(  # noqa: PLR0913 - what a call says
-        self,
-        queue: Queue,
-        sender: str,
-        messages: Sequence[Outgoing],
-        *,
-        call: bytes = b"",
-        repeated: bool = False,
-        batch: bool = False,
-        stored: Stored | None = None,
+    async def send(
+        self, queue: Queue, call: SendCall, *, stored: Stored | None = None
     ) -> list[Sent]:
         """Store the messages; durable when it returns. What became of each, in order.
 
-        `call` (16 bytes, or none) names the SDK call; one that is `repeated` and was stored by an
-        earlier attempt is answered with the ids of then. A duplicate in a FIFO queue is answered
-        with the id and sequence number of the first. A `batch` is counted as one. What was not
-        there before is added to `stored`.
+        A duplicate in a FIFO queue is answered with the id and sequence number of the first. What
+        was not there before is added to `stored`.
         """
         if self.before_sends is not None:
             await self.before_sends(queue)
         if queue.fifo:
-            return await self.log.send(queue, sender, messages, batch=batch, stored=stored)
-        ids = await self.bag.send(
-            queue, sender, messages, call=call, repeated=repeated, batch=batch, stored=stored
-        )
+            return await self.log.send(queue, call, stored=stored)
+        ids = await self.bag.send(queue, call, stored=stored)
         return [Sent(message_id) for message_id in ids]
 
     async def receive(
@@ -82,6 +71,7 @@ class Engine:
         self, queue: Queue, handles: Sequence[ReceiptHandle]
     ) -> list[RefusedError | None]:
         """Delete messages for good. One outcome for each handle."""
+        note_begun()  # it ends what a receive has begun
         return await self._of(queue).delete(queue, handles)
 
     async def change_visibility(
@@ -95,6 +85,7 @@ class Engine:
 
         SQS's bound on the total time since the receive does not hold for `extended` changes.
         """
+        note_begun()  # likewise: who waits for it has work in hand
         return await self._of(queue).change_visibility(queue, changes, extended=extended)
 
     async def browse(self, queue: Queue, *, count: int, position: bytes = b"") -> Page:
@@ -137,8 +128,10 @@ class Engine:
         """One bounded step of background upkeep; to be called every second or so."""
         try:
             await self.bag.sweep()
-        finally:
+        except Exception:  # not where the task is dropped, which awaits nothing any more
             await self.log.sweep()
+            raise
+        await self.log.sweep()
 
     async def sweep_bodies(self) -> None:
         """As `sweep`, for bodies apart: by itself, because it waits for the blob store."""

@@ -5,13 +5,14 @@ server's event loop, under a blocking driver, and under the simulator. An item i
 attribute names to values; docs/storage.md lists every item that exists.
 """
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import msgspec
 
 from data_plane.core.caller import AccessKey
+from data_plane.core.cell_clock import Eras
 from data_plane.core.conditions import (
     ALWAYS,
     ITEM_ABSENT,
@@ -72,8 +73,8 @@ class Tally(NamedTuple):
     """An amount to add to the counter item `key`, attribute `name`.
 
     Counters are approximate by contract: exact on cells that can add them in the transaction of
-    the write they belong to (memory, embedded), summed up and flushed within seconds on others,
-    which know the attribute `n` alone. A counter whose sums are 0 may be dropped.
+    the write they belong to (memory, embedded), summed up and flushed within seconds on others.
+    A counter whose sums are 0 may be dropped.
     """
 
     key: Key
@@ -140,8 +141,16 @@ class CellFullError(CellUnavailableError):
     """The cell has no room for more data: nothing was written. Reads and deletes still work."""
 
 
+class DamagedItemError(CellUnavailableError):
+    """A stored item is not as it was stored: what needs it fails, and the cell serves the rest."""
+
+
 class CellThrottledError(CellUnavailableError):
     """The cell answers, and takes no more of this kind for now."""
+
+
+class NoThreadError(CellUnavailableError):
+    """So many calls wait for a cell that this one was not made; nobody knows how the cell is."""
 
 
 class DeadlinePassedError(CellUnavailableError):
@@ -161,6 +170,15 @@ class Cell(Protocol):
     @property
     def chooses_stamps(self) -> bool:
         """Whether the cell stamps appends in the write itself, so that no key is ever late."""
+        ...
+
+    @property
+    def eras(self) -> Eras:
+        """What the world's time was at the stamps that the cell has given out.
+
+        ONE_TIME where its time is the world's, as of a store with a clock of its own. Others count
+        retention and windows by it, and show times by it.
+        """
         ...
 
     def settled_us(self) -> int:
@@ -363,12 +381,19 @@ class Waits(Protocol):
         lane: Hashable,
         entry: object,
         flush: Callable[[list[object]], Awaitable[Sequence[object | Exception]]],
+        until_us: int | None = None,
     ) -> object:
         """Hand the entry to `flush` together with all that arrive in the lane meanwhile.
 
         One flush of a lane runs at a time; entries that arrive while it runs form the next.
         `flush` answers an outcome for each entry in its order; an exception is raised to its owner.
+        Whoever waits is let go at `until_us` by DeadlinePassedError; the entry is flushed all the
+        same. A driver that serves one call at a time need not: all in a lane have one deadline.
         """
+        ...
+
+    def in_turns(self, work: Generator[None, None, T]) -> Awaitable[T]:
+        """Do long work, which yields where others may have their turn."""
         ...
 
     def signals(self, channel: Hashable) -> int:

@@ -1,21 +1,23 @@
 """Settings of a server: parsed once, checked, then only read."""
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import urlsplit
 
+from data_plane.core.addresses import is_loopback, is_origin
 from data_plane.core.identifiers import is_account, is_region
 from data_plane.core.limits import (
     CALLS_MAX_DEFAULT,
+    DROP_ITEMS_PER_S_MAX,
     LONG_POLLS_MAX_DEFAULT,
     REPLICATION_FACTOR_MAX,
 )
+from data_plane.core.root_key import RootKey
 from data_plane.stored.bounds import BLOB_THRESHOLD_BYTES
 
 LOG_LEVELS: Final = ("error", "warning", "info")
+LOG_FORMATS: Final = ("auto", "json", "text")
 CELLS: Final = ("embedded", "dynamodb")
 SHARDED: Final = "sharded"
 WHOLE_COPY: Final = "whole-copy"
@@ -46,6 +48,13 @@ _CACHE_NODE: Final = re.compile(
     r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<host>[A-Za-z0-9._-]{1,253}))"
     r"(?::(?P<port>[0-9]{1,5}))?"
 )
+METRICS_ON: Final = "on"
+METRICS_OFF: Final = "off"
+_ADDRESS_AND_PORT: Final = re.compile(
+    r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<host>[A-Za-z0-9._-]{1,253})):(?P<port>[0-9]{1,5})"
+)
+_HOST_PATTERN: Final = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+
 USAGE_OFF: Final = "off"
 """Of the setting `usage`: nothing is counted."""
 
@@ -89,7 +98,8 @@ class ServerSettings:
     most, and `cell_deadline_s` for a call with all its repetitions. With `cells_dynamodb`,
     `name=[region/][endpoint/]table` with commas between them, there are further cells, and all hold
     copies for each other; without a region they are in `region`, without an endpoint AWS's own. The
-    registry stays in `table`.
+    registry stays in `table`. That is the cell `cell_name` ("": called as the table), which differs
+    where the table was restored under another name than definitions have.
     Its packed bodies of more than `blob_threshold_bytes` go to `blobs`: `s3://bucket[/prefix]` at
     `blobs_endpoint` ("": the cell's), or a directory ("": `blobs` in `data`).
 
@@ -102,10 +112,29 @@ class ServerSettings:
     they speak TLS, with certificates of an authority that this machine trusts ("on"), or of one in
     a file in PEM form, which it names.
 
-    What was served is counted, and stored in `usage`: `s3://bucket[/prefix]` at `usage_endpoint`
-    ("": the cell's), or a directory ("": `usage` in `data`); "off": it is not.
+    With `begin_anew` an embedded store that is missing is made anew, although what lies beside it
+    says that there was one. A service of several cells starts without those in `give_up`, with
+    commas between them, which are lost, and parts with them.
+
+    What was served is counted in `usage` ("off": it is not): `s3://bucket[/prefix]` at
+    `usage_endpoint` ("": the cell's), or a directory ("": `usage` in `data`). The file `billing`
+    says what it costs.
+
+    `root_key` is an access key of the root account that the operator chose; without it the first
+    start makes one, and with `new_root_key` any start.
 
     With `tls_certificate` and `tls_key`, files in PEM form, it serves HTTPS alone.
+
+    Without authentication it serves under the names of this machine, and under `allowed_hosts`,
+    with commas between them; `*.` before one stands for all names below it.
+
+    The log is for programs (`log_format` is "json"), for people ("text"), or for people where it
+    goes to a terminal ("auto").
+
+    Metrics are shown at the server's own address (`metrics` is "on"), at one of their own
+    (host:port), or not ("off"); with a `metrics_key`, a file, to who has what is in it.
+    `wake_ups` are host:port with commas between them: where this server hears of sends through
+    others on the same table, and then theirs.
     """
 
     host: str = "127.0.0.1"
@@ -117,6 +146,7 @@ class ServerSettings:
     cells_dynamodb: str = ""
     endpoint: str = ""
     table: str = "tidegate"
+    cell_name: str = ""
     connections: int = 32
     cell_deadline_s: float = 5.0
     blobs: str = ""
@@ -127,14 +157,23 @@ class ServerSettings:
     kms_endpoint: str = ""
     usage: str = ""
     usage_endpoint: str = ""
+    billing: Path | None = None
+    begin_anew: bool = False
+    give_up: str = ""
     auth: str = "on"
     new_root_key: bool = False
+    root_key: RootKey | None = None
     account: str = "000000000000"
     region: str = "us-east-1"
     base_url: str = ""
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    allowed_hosts: str = ""
+    metrics: str = METRICS_ON
+    metrics_key: Path | None = None
+    wake_ups: str = ""
     log_level: str = "info"
+    log_format: str = "auto"
     metadata_cache: str = ""
     metadata_cache_layout: str = SHARDED
     metadata_cache_tls: str = CACHE_TLS_OFF
@@ -146,12 +185,13 @@ class ServerSettings:
     long_polls_max: int = LONG_POLLS_MAX_DEFAULT
     lag_s_max: float = 1.0
     request_deadline_s: float = 15.0
+    drop_items_per_s: int = 0
 
     def __post_init__(self) -> None:
         if _HOST.fullmatch(self.host) is None:
             raise SettingError("host", f"{self.host!r} is no host name or address")
-        if not 1 <= self.port <= _PORT_MAX:
-            raise SettingError("port", f"{self.port} is not within 1 and {_PORT_MAX}")
+        if not 0 <= self.port <= _PORT_MAX:
+            raise SettingError("port", f"{self.port} is not within 0 and {_PORT_MAX}")
         self._check_auth()
         if not is_account(self.account):
             raise SettingError("account", f"{self.account!r} is not an account id of 12 digits")
@@ -161,13 +201,17 @@ class ServerSettings:
             raise SettingError(
                 "log-level", f"{self.log_level!r} is none of {', '.join(LOG_LEVELS)}"
             )
+        if self.log_format not in LOG_FORMATS:
+            formats = ", ".join(LOG_FORMATS)
+            raise SettingError("log-format", f"{self.log_format!r} is none of {formats}")
         if not self.request_deadline_s > 0:
             raise SettingError("request-deadline", f"{self.request_deadline_s} is not above 0")
         if self.grace_s < 0:
             raise SettingError("grace", f"{self.grace_s} is below 0")
-        if self.base_url and not _is_origin(self.base_url):
+        if self.base_url and not is_origin(self.base_url):
             raise SettingError("base-url", f"{self.base_url!r} is not of the form {_ORIGIN}")
         self._check_tls()
+        self._check_metrics()
         self._check_load()
         self._check_metadata_cache()
         self._check_cell()
@@ -193,6 +237,8 @@ class ServerSettings:
             )
         if not self.verifies and self.new_root_key:
             raise SettingError("new-root-key", "without authentication there is none to make")
+        if self.root_key is not None and self.new_root_key:
+            raise SettingError("new-root-key", "the root key is given: nothing is to be made")
 
     @property
     def key_file(self) -> Path:
@@ -211,6 +257,52 @@ class ServerSettings:
             raise SettingError("tls-key", "--tls-certificate needs one")
         if self.tls_key is not None and self.tls_certificate is None:
             raise SettingError("tls-certificate", "--tls-key needs one")
+
+    @property
+    def further_hosts(self) -> tuple[str, ...]:
+        """Names under which a server without authentication serves. Raises SettingError."""
+        names = [name.strip().lower() for name in self.allowed_hosts.split(",") if name.strip()]
+        wrong = next((name for name in names if _HOST_PATTERN.fullmatch(name) is None), None)
+        if wrong is not None:
+            raise SettingError(
+                "allowed-hosts", f"{wrong!r} is neither a host's name nor *. and a name; no port"
+            )
+        return tuple(names)
+
+    @property
+    def metrics_at(self) -> tuple[str, int] | None:
+        """Host and port of metrics that have an address of their own. Raises SettingError."""
+        if self.metrics in (METRICS_ON, METRICS_OFF):
+            return None
+        found = _ADDRESS_AND_PORT.fullmatch(self.metrics)
+        port = int(found["port"]) if found is not None else 0
+        if found is None or not 1 <= port <= _PORT_MAX:
+            raise SettingError("metrics", f"{self.metrics!r} is none of on, off, host:port")
+        return found["address"] or found["host"], port
+
+    @property
+    def wake_up_addresses(self) -> tuple[tuple[str, int], ...]:
+        """Host and port of this server, then of the others (none: off). Raises SettingError."""
+        addresses = []
+        for named in self.wake_ups.split(",") if self.wake_ups else ():
+            found = _ADDRESS_AND_PORT.fullmatch(named)
+            port = int(found["port"]) if found is not None else 0
+            if found is None or not 1 <= port <= _PORT_MAX:
+                raise SettingError("wake-ups", f"{named!r} is not host:port")
+            addresses.append((found["address"] or found["host"], port))
+        if len(addresses) == 1:
+            raise SettingError("wake-ups", "it names this server, and no other one")
+        if addresses and self.cell == "embedded":
+            raise SettingError("wake-ups", "no other server works on an embedded cell")
+        return tuple(addresses)
+
+    def _check_metrics(self) -> None:
+        _ = self.wake_up_addresses
+        if self.metrics_at == (self.host, self.port):
+            raise SettingError("metrics", f"{self.metrics} is where queues are served")
+        if self.metrics == METRICS_OFF and self.metrics_key is not None:
+            raise SettingError("metrics-key", "there are no metrics to show: --metrics is off")
+        _ = self.further_hosts
 
     @property
     def cache_nodes(self) -> tuple[tuple[str, int], ...]:
@@ -244,26 +336,31 @@ class ServerSettings:
         ):
             if not value > 0:
                 raise SettingError(setting, f"{value} is not above 0")
+        if not 0 <= self.drop_items_per_s <= DROP_ITEMS_PER_S_MAX:
+            raise SettingError(
+                "drop-pace",
+                f"{self.drop_items_per_s} is not within 0 and {DROP_ITEMS_PER_S_MAX}",
+            )
+        if self.drop_items_per_s and self.cell != "dynamodb":
+            raise SettingError("drop-pace", f"it is for tables; the cell {self.cell!r} has none")
 
     def _check_keys(self) -> None:
         if self.kms_key and _KMS_KEY.fullmatch(self.kms_key) is None:
             raise SettingError("kms-key", f"{self.kms_key!r} is no id, alias or ARN of a KMS key")
         if self.kms_endpoint and not self.kms_key:
             raise SettingError("kms-endpoint", "it is for keys of KMS: --kms-key")
-        if self.kms_endpoint and not _is_origin(self.kms_endpoint):
-            raise SettingError(
-                "kms-endpoint", f"{self.kms_endpoint!r} is not of the form {_ORIGIN}"
-            )
+        if self.kms_endpoint and not is_origin(self.kms_endpoint):
+            reason = f"{self.kms_endpoint!r} is not of the form {_ORIGIN}"
+            raise SettingError("kms-endpoint", reason)
 
     def _check_usage(self) -> None:
         if "://" in self.usage and _PLACE.fullmatch(self.usage) is None:
             raise SettingError(
                 "usage", f"{self.usage!r} is none of s3://bucket[/prefix], a directory, 'off'"
             )
-        if self.usage_endpoint and not _is_origin(self.usage_endpoint):
-            raise SettingError(
-                "usage-endpoint", f"{self.usage_endpoint!r} is not of the form {_ORIGIN}"
-            )
+        if self.usage_endpoint and not is_origin(self.usage_endpoint):
+            reason = f"{self.usage_endpoint!r} is not of the form {_ORIGIN}"
+            raise SettingError("usage-endpoint", reason)
         if self.usage_endpoint and "://" not in self.usage:
             raise SettingError("usage-endpoint", "it is for usage in S3: --usage s3://bucket")
 
@@ -272,12 +369,13 @@ class ServerSettings:
             raise SettingError("cell", f"{self.cell!r} is none of {', '.join(CELLS)}")
         if self.endpoint and self.cell != "dynamodb":
             raise SettingError("endpoint", f"the cell {self.cell!r} has none; did you mean --cell?")
-        if self.endpoint and not _is_origin(self.endpoint):
+        if self.endpoint and not is_origin(self.endpoint):
             raise SettingError("endpoint", f"{self.endpoint!r} is not of the form {_ORIGIN}")
-        if _TABLE.fullmatch(self.table) is None:
-            raise SettingError(
-                "table", f"{self.table!r} is no table's name: 3 to 255 of a-z A-Z 0-9 _ . -"
-            )
+        named = (("table", "table", self.table), ("cell-name", "cell", self.own_cell))
+        for name, kind, value in named:
+            if _TABLE.fullmatch(value) is None:
+                what = f"{value!r} is no {kind}'s name: 3 to 255 of a-z A-Z 0-9 _ . -"
+                raise SettingError(name, what)
         if not 1 <= self.connections <= _CONNECTIONS_MAX:
             raise SettingError(
                 "connections", f"{self.connections} is not within 1 and {_CONNECTIONS_MAX}"
@@ -291,6 +389,16 @@ class ServerSettings:
     def cell_folders(self) -> tuple[Path, ...]:
         """Directories of several embedded cells, where a setting names them."""
         return tuple(Path(text.strip()) for text in self.cell_data.split(",") if text.strip())
+
+    @property
+    def own_cell(self) -> str:
+        """The name of the cell in `table`, as definitions of queues have it."""
+        return self.cell_name or self.table
+
+    @property
+    def cells_given_up(self) -> frozenset[str]:
+        """Names of cells that are lost for good."""
+        return frozenset(text.strip() for text in self.give_up.split(",") if text.strip())
 
     @property
     def further_tables(self) -> tuple[FurtherTable, ...]:
@@ -307,7 +415,7 @@ class ServerSettings:
         tables = self.further_tables
         if tables and self.cell != "dynamodb":
             raise SettingError("cells-dynamodb", "they are for --cell dynamodb")
-        names = [self.table, *(one.name for one in tables)]
+        names = [self.own_cell, *(one.name for one in tables)]
         if len(set(names)) != len(names) or len(names) > REPLICATION_FACTOR_MAX:
             raise SettingError(
                 "cells-dynamodb",
@@ -316,6 +424,8 @@ class ServerSettings:
         places = [(self.region, self.endpoint, self.table), *(one[1:] for one in tables)]
         if len(set(places)) != len(places):
             raise SettingError("cells-dynamodb", "a table is there under more than one name")
+        if self.cells_given_up and not self.has_several:
+            raise SettingError("give-up", "it is for services of several cells: --cells")
         if not 1 <= self.cells <= REPLICATION_FACTOR_MAX:
             raise SettingError(
                 "cells", f"{self.cells} is not within 1 and {REPLICATION_FACTOR_MAX}"
@@ -342,7 +452,7 @@ class ServerSettings:
             raise SettingError(
                 "blobs", f"{self.blobs!r} is neither s3://bucket[/prefix] nor a directory"
             )
-        if self.blobs_endpoint and not _is_origin(self.blobs_endpoint):
+        if self.blobs_endpoint and not is_origin(self.blobs_endpoint):
             raise SettingError(
                 "blobs-endpoint", f"{self.blobs_endpoint!r} is not of the form {_ORIGIN}"
             )
@@ -363,7 +473,7 @@ def read_cache_nodes(text: str) -> tuple[tuple[str, int], ...]:
 def _further_table(text: str, region: str) -> FurtherTable:
     """The cell of name=[region/][endpoint/]table; `region` where none is named."""
     found = _FURTHER.fullmatch(text)
-    if found is None or (found["endpoint"] and not _is_origin(found["endpoint"])):
+    if found is None or (found["endpoint"] and not is_origin(found["endpoint"])):
         raise SettingError(
             "cells-dynamodb", f"{text!r} is not of the form name=[region/][endpoint/]table"
         )
@@ -381,23 +491,3 @@ def _cache_node(text: str) -> tuple[str, int]:
     if found is None or not 1 <= port <= _PORT_MAX:
         raise SettingError("metadata-cache", f"{text!r} is not of the form host[:port]")
     return found["address"] or found["host"], port
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_origin(url: str) -> bool:
-    """Whether it names a scheme, a host and no more but a port."""
-    try:
-        parts = urlsplit(url)
-        wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
-    except ValueError:
-        return False
-    return not wrong and parts.path in ("", "/") and not parts.query and not parts.fragment

@@ -2,6 +2,7 @@
 
 import os
 import time
+from typing import Final
 
 _POOL_BYTES = 4096
 
@@ -14,9 +15,13 @@ class SystemClock:
         return time.time_ns() // 1000
 
 
+_RUNNING: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Runs on while a machine sleeps, where there is such a clock."""
+
+
 def running_us() -> int:
     """Microseconds since some moment, of a clock that nobody sets."""
-    return time.monotonic_ns() // 1000
+    return time.clock_gettime_ns(_RUNNING) // 1000
 
 
 def sleep(seconds: float) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from functools import partial, reduce
 from typing import Any, Final
 
@@ -11,11 +11,13 @@ from pyspark.sql import functions as f
 
 from glue_jobs import access, audit_report, conservation, evidence, replicas
 from glue_jobs.arguments import Argument, JobError, read
-from glue_jobs.audit_inputs import Told, Usage, missing_numbers, no_usage, put_aside, read_usage
-from glue_jobs.conservation import ERRORS, QUEUE, Window
+from glue_jobs.audit_inputs import Told, Usage, no_usage, put_aside, read_usage
+from glue_jobs.conservation import ERRORS, Window
 from glue_jobs.exports import TRACES_KEPT_US, Export, find_exports, gaps_between, observations
+from glue_jobs.ledger import Ledger, by_ledger, ledger_of
 from glue_jobs.lost_executors import begun_again
 from glue_jobs.places import Place, place_of
+from glue_jobs.plural import counted
 from glue_jobs.progress import SILENT, Progress
 from glue_jobs.session import LITTLE_BYTES, open_session
 
@@ -24,6 +26,7 @@ ARGUMENTS: Final = (
     Argument("usage", "Usage place; without one, sends and deletes are not compared.", ""),
     Argument("out", "Where the report goes: folder or s3://bucket/prefix."),
     Argument("table", "ARN of a table or cell; all: several tables are one service's.", ""),
+    Argument("restored", "Tables that were restored under other names: OLD=NEW,...", ""),
 )
 ALL: Final = "all"
 
@@ -31,33 +34,6 @@ FINDINGS_MAX: Final = 100_000
 """Named in the report; all are counted."""
 
 _US_PER_MINUTE: Final = 60_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """The ledger of sends up to an export: rows by queue and minute, and what is missing of it."""
-
-    rows: DataFrame
-    began_minute: int
-    told: tuple[Told, ...]
-
-
-def ledger_of(items: DataFrame, usage: Usage) -> Ledger | None:
-    """The ledger as it was when the last export was made; None: the cell has none."""
-    mark = evidence.ledger_mark(items)
-    if mark is None:
-        return None
-    recorded = usage.records.where(
-        (f.col("writer") == mark.writer) & (f.col("number") <= mark.last)
-    ).select("minute", *QUEUE, "messages")
-    rows = evidence.ledger_rows(items)
-    told = [
-        Told("ledger_gap", last - first + 1, f"records {first} to {last} of {mark.writer}")
-        for first, last in missing_numbers(usage.runs, mark.writer, mark.last)
-    ]
-    if not mark.is_present:
-        told.append(Told("ledger_gap", 1, f"the cell has no ledger {mark.writer} any more"))
-    return Ledger(recorded.unionByName(rows), mark.began_minute, tuple(told))
 
 
 def window_of(exports: Sequence[Export], ledger: Ledger | None, metered_from: int) -> Window:
@@ -93,7 +69,7 @@ def audit(
     items = evidence.latest(seen).localCheckpoint()
     definitions = evidence.definitions(seen).localCheckpoint()
     # Sends to several cells are in no ledger: each would have its own.
-    ledger = ledger_of(items, usage) if copies is None else None
+    ledger = ledger_of(items, seen, usage) if copies is None else None
     window = window_of(exports, ledger, usage.metered_from)
     progress.step("following each message")
     done = evidence.done(items, seen, window.as_of_us).localCheckpoint()
@@ -112,6 +88,7 @@ def audit(
     if ledger is not None:
         differences = conservation.sends(fated, ledger.rows, window)
         found += conservation.by_minute(differences, fated)
+        found += by_ledger(ledger, items, definitions, differences, window)
         if window.from_minute == ledger.began_minute:
             found.append(conservation.by_fifo_moves(fated, ledger.rows))
     elif usage.runs:
@@ -121,6 +98,7 @@ def audit(
     if copies is not None and lacked is not None:
         states = replicas.states_that_differ(copies)
         found += conservation.by_copy(lacked, states, definitions)
+        found.append(conservation.by_item(replicas.changed_in_others(copies), definitions))
         others = replicas.of_others(copies, done, window.as_of_us).localCheckpoint()
         found += conservation.by_other_copy(others, definitions)
     findings = reduce(DataFrame.unionByName, found).localCheckpoint()
@@ -193,6 +171,23 @@ def of_one_service(exports: Sequence[Export], table: str) -> list[Export]:
     return sorted(begun, key=lambda export: (export.as_of_us, not export.is_full, export.name))
 
 
+def under_their_names(exports: Sequence[Export], restored: str) -> list[Export]:
+    """Those of tables that were restored count as their tables': they go on with what was there.
+
+    Raises JobError.
+    """
+    names: dict[str, str] = {}
+    for one in filter(None, restored.split(",")):
+        name, equals, table = one.partition("=")
+        if not (name and equals and table):
+            raise JobError(f"--restored: {one!r} is not of the form OLD=NEW")
+        names[table] = name
+    return [
+        replace(its, table=f"{its.table.rpartition('/')[0]}/{names.get(its.cell, its.cell)}")
+        for its in exports
+    ]
+
+
 def run(
     options: Mapping[str, str], session: SparkSession, progress: Progress = SILENT
 ) -> audit_report.Report:
@@ -203,9 +198,10 @@ def run(
     place = place_of(options["exports"])
     progress.step(f"looking at exports in {place.url}")
     whole, refused, strays = find_exports(place)
-    exports = of_one_service(whole, options["table"])
+    exports = of_one_service(under_their_names(whole, options["restored"]), options["table"])
     usage, out = no_usage(session), place_of(options["out"])
-    progress.done(f"{len(exports)} of {len(_cells(exports))} cells; {len(refused)} not read")
+    cells = counted(len(_cells(exports)), "cell")
+    progress.done(f"{counted(len(exports), 'export')} of {cells}; {len(refused)} not read")
     if options["usage"]:
         usage_place = place_of(options["usage"])
         progress.step(f"reading usage in {usage_place.url}")
@@ -236,7 +232,8 @@ def main(argv: Sequence[str]) -> int:
         _say(f"audit: {error}")
         return 2
     page = f"{options['out']}/{report['folder']}/report.html"
-    told = f"audit: {report['errors']} errors, {report['notes']} notes: {page}"
+    errors, notes = counted(report["errors"], "error"), counted(report["notes"], "note")
+    told = f"audit: {errors}, {notes}: {page}"
     print(told)  # noqa: T201 - a job tells its log
     return 1 if report["errors"] else 0
 

@@ -12,12 +12,13 @@ from glue_jobs.access import ACCESS
 from glue_jobs.identities import LOST, NOT_METERED, Gap, Run, Window, copies, gaps
 from glue_jobs.outputs import put_once
 from glue_jobs.places import Place
-from glue_jobs.records import MALFORMED, MARKS, RECORDS, Mark, read_mark
+from glue_jobs.plural import ranged
+from glue_jobs.records import MALFORMED, MARKS, RECORDS, TAILS, Mark, read_mark
 from glue_jobs.screening import Screened, screen
 from glue_jobs.usage import conflicts, doubtful, once, read_records
 from glue_jobs.verifier import DIGESTS
 
-FOLDERS: Final = (RECORDS, access.FOLDER, MARKS, MALFORMED, DIGESTS)
+FOLDERS: Final = (RECORDS, access.FOLDER, MARKS, TAILS, MALFORMED, DIGESTS)
 """Of a usage place: docs/usage.md."""
 
 _ALL_TIME: Final = Window(0, 1 << 40)
@@ -65,25 +66,27 @@ def read_usage(session: SparkSession, place: Place) -> Usage:
     used = [screen(place, found) for found in place.list(RECORDS)]
     accessed = [screen(place, found, ACCESS) for found in place.list(access.FOLDER)]
     bad = [its for its in (*used, *accessed) if its.reason]
+    odd = [Told("not_read", 1, f"{its.name}: {its.odd}") for its in place.odd("")]
     runs, access_runs = _runs(used), _runs(accessed)
     records, differing = _once(session, place, used)
     missing = _gaps("usage_gap", runs, marks)
     told = [
         *(Told("not_read", 1, f"{its.name}: {its.reason}") for its in bad),
         *bad_marks,
+        *odd,
         *missing,
         *_ends(runs, marks),
         *_gaps("access_gap", access_runs, [replace(its, records=its.access) for its in marks]),
         *(Told("record_differs", 1, f"record {number} of {name}") for name, number in differing),
         *_strays(place),
     ]
-    is_whole = not (bad or bad_marks or missing or differing) and _all_ended(marks, runs)
+    is_whole = not (bad or bad_marks or odd or missing or differing) and _all_ended(marks, runs)
     return Usage(
         records,
         access.read_access(session, _urls(place, accessed)),
         runs,
         tuple(told),
-        tuple(its.name for its in bad),
+        tuple(its.name for its in bad if not its.unread),
         max(_metered_from(marks), min(mark.opened for mark in marks)) if is_whole else -1,
         _metered_from(marks),
     )
@@ -136,7 +139,7 @@ def _marks(place: Place) -> tuple[list[Mark], list[Told]]:
     for found in place.list(MARKS):
         try:
             marks.append(read_mark(place.read(found.name)))
-        except ValueError as error:
+        except (ValueError, OSError) as error:
             bad.append(Told("not_read", 1, f"{found.name}: {error}"))
     return marks, bad
 
@@ -165,7 +168,7 @@ def _ends(runs: Iterable[Run], marks: Sequence[Mark]) -> list[Told]:
 def _said(gap: Gap) -> str:
     if gap.state == NOT_METERED:
         return f"usage was off, minutes {gap.from_minute} to {gap.to_minute}"
-    numbers = f"records {gap.first} to {gap.last}" if gap.last else "the last records"
+    numbers = ranged(gap.first, gap.last, "record") if gap.last else "the last records"
     return f"{numbers} of {gap.writer}, minutes {gap.from_minute} to {gap.to_minute}"
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from glue_jobs import audit_summary
 from glue_jobs.access import WHAT, WHO
 from glue_jobs.conservation import FATES, FINDING, QUEUE
 from glue_jobs.outputs import canonical, put_once
@@ -45,6 +46,7 @@ def completed(report: Mapping[str, Any], errors: Iterable[str]) -> Report:
     told.sort(key=lambda its: its["severity"])
     unnamed = report["findings_total"] - len(report["findings"])
     wrong = sum(its["severity"] == "error" for its in told)
+    queues = audit_summary.by_queue(report["conservation"], report["metered"], told)
     return {
         **{name: value for name, value in report.items() if name != "told"},
         "schema": SCHEMA,
@@ -52,6 +54,8 @@ def completed(report: Mapping[str, Any], errors: Iterable[str]) -> Report:
         "findings_not_named": unnamed,
         "errors": wrong + unnamed,
         "notes": len(told) - wrong,
+        "sentence": audit_summary.sentence(queues, told, wrong + unnamed),
+        "queues": queues,
     }
 
 
@@ -93,13 +97,21 @@ def moment(time_us: int) -> str:
 
 
 def page(report: Report) -> str:
-    """The page: what differs first, then what there is. It needs nothing but itself."""
+    """The page: a sentence, each queue, then what differs and what there is.
+
+    It needs nothing but itself.
+    """
     denied = [row for row in report["access"] if row["denied"]]
     return _template().render(
         report=report,
         as_of=moment(report["as_of_us"]),
         exports=[(name, moment(at), is_full) for name, at, is_full in report["exports"]],
         fates=FATES,
+        counts=audit_summary.COUNTS,
+        by_severity=[
+            (title, [row for row in report["findings"] if row["severity"] == severity])
+            for severity, title in (("error", "Differences"), ("note", "Notes"))
+        ],
         denied=denied,
         rows_max=ROWS_MAX,
     )

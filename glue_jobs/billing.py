@@ -1,9 +1,10 @@
 """Billing: from hourly usage and a price book to charges, in exact decimals.
 
-Within an account's month, usage takes its place in one order: by hour, region, SKU, queue and
-operation. The free quantity goes to what comes first in it; tiers begin to count with the first
-unit of a SKU in a region, free ones included. So a charge does not depend on how usage was cut
-into rows, nor on the order in which it came.
+A book says how the free quantity and tiers are spread over an account's month: in proportion
+(proportion.py), or, as books without a word of it mean, in one order: by hour, region, SKU, queue
+and operation. There the free quantity goes to what comes first. Tiers begin to count with the
+first unit of a SKU in a region, free ones included. So a charge does not depend on how usage was
+cut into rows, nor on the order in which it came.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,9 @@ from pyspark.sql.types import (
 )
 
 from glue_jobs.arguments import JobError
-from glue_jobs.price_book import PLACES, PriceBook
+from glue_jobs.price_book import ANY, PLACES, PriceBook
+from glue_jobs.proportion import FREE_TIER, NO_END, each_of, spread
+from glue_jobs.records import FIFO_SUFFIX
 
 MONEY: Final = DecimalType(38, PLACES)
 """Of a charge: 19 digits before the point, 19 after it."""
@@ -49,13 +52,12 @@ RATED: Final = StructType(
         StructField("quantity", LongType(), nullable=True),
         StructField("price", PRICE, nullable=True),
         StructField("cost", MONEY, nullable=True),
+        StructField("list_price", PRICE, nullable=True),
     ]
 )
 """Rated usage; tier 0 is the free quantity, the book's first tier is 1. `price` is for a unit of
-the SKU, `quantity` counts single things."""
+the SKU, less its discount, where `list_price` is not; `quantity` counts single things."""
 
-FREE_TIER: Final = 0
-FIFO_SUFFIX: Final = ".fifo"
 
 _CHARGES: Final = "queue_type string, operation string, sku string, of string, pooled boolean"
 _TIERS: Final = StructType(
@@ -69,17 +71,20 @@ _TIERS: Final = StructType(
         StructField("each", _EACH),
     ]
 )
-_NO_END: Final = (1 << 63) - 1
 
 
 def billed(usage: DataFrame, book: PriceBook) -> DataFrame:
     """The hourly usage that the book charges for, of accounts that are known by their id."""
-    return usage.where(
+    billed_ = usage.where(
         (f.col("account") != "")
         & ~f.col("status").isin(*book.unbilled_statuses)
         & ~f.col("code").isin(*book.unbilled_codes)
         & ~f.col("operation").isin(*book.unbilled_operations)
     )
+    for name in book.unbilled_operations:
+        if name.endswith(ANY):
+            billed_ = billed_.where(~f.col("operation").startswith(name.removesuffix(ANY)))
+    return billed_
 
 
 def with_queue_type(usage: DataFrame, fair: Mapping[str, Sequence[str]]) -> DataFrame:
@@ -114,7 +119,10 @@ def rate(usage: DataFrame, book: PriceBook) -> DataFrame:
     ]
     charges = sorted({(kind, operation, sku) for kind, operation, _, sku in charged})
     pairs = sorted({(sku, region) for _, _, region, sku in charged})
-    return _priced(_placed(_charged(usage, book, charges), book), book, pairs)
+    charged = _charged(usage, book, charges)
+    if book.is_proportional:
+        return _checked(spread(charged, book, pairs))
+    return _checked(_priced(_placed(charged, book), book, pairs))
 
 
 def _charged(
@@ -152,7 +160,15 @@ def _priced(placed: DataFrame, book: PriceBook, pairs: Sequence[tuple[str, str]]
     none = (FREE_TIER, 0, 0, Decimal(0), Decimal(0))
     tiers = [(sku, region, *none) for sku, region in pairs if sku in book.free_skus]
     tiers += [
-        (sku, region, number, its.start, its.end or _NO_END, its.price, _each(book, sku, its.price))
+        (
+            sku,
+            region,
+            number,
+            its.start,
+            its.end or NO_END,
+            its.price,
+            each_of(book, sku, its.price),
+        )
         for sku, region in pairs
         for number, its in enumerate(book.tiers(sku, region), start=1)
     ]
@@ -161,11 +177,13 @@ def _priced(placed: DataFrame, book: PriceBook, pairs: Sequence[tuple[str, str]]
     paid_from = f.col("begin") + f.col("free")
     paid = f.least(end, f.col("tier_end")) - f.greatest(paid_from, f.col("tier_start"))
     part = f.when(f.col("tier") == FREE_TIER, f.col("free")).otherwise(paid)
-    rated = (
-        placed.join(f.broadcast(table), ["sku", "region"])
-        .withColumn("part", part)
-        .where("part > 0")
-        .select(*_rated(f.col("tier"), f.col("part"), f.col("price"), f.col("each")))
+    return placed.join(f.broadcast(table), ["sku", "region"]).withColumn("part", part)
+
+
+def _checked(pieces: DataFrame) -> DataFrame:
+    """Pieces of tiers as rated usage, of just those columns that it has."""
+    rated = pieces.where("part > 0").select(
+        *_rated(f.col("tier"), f.col("part"), f.col("price"), f.col("each"))
     )
     if [(its.name, its.dataType) for its in rated.schema] != [
         (its.name, its.dataType) for its in RATED
@@ -182,9 +200,5 @@ def _rated(tier: Column, quantity: Column, price: Column, each: Column) -> list[
         quantity.alias("quantity"),
         price.cast(PRICE).alias("price"),
         cost.cast(MONEY).alias("cost"),
+        price.cast(PRICE).alias("list_price"),
     ]
-
-
-def _each(book: PriceBook, sku: str, price: Decimal) -> Decimal:
-    """The exact price of one thing counted: sizes are powers of ten."""
-    return price.scaleb(-len(str(book.skus[sku].unit_size)) + 1)

@@ -1,9 +1,7 @@
 """A run of the job `bill`: the steps of it, in their order."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
-from decimal import Decimal
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
 from hashlib import sha256
 from typing import Any, Final
 
@@ -12,25 +10,36 @@ from pyspark.sql import functions as f
 
 from glue_jobs import VERSION, billing, invoicing, stored_bytes, stored_sends, usage
 from glue_jobs.arguments import JobError
-from glue_jobs.billing_options import Invoiced, Options, Summary, accounts_of
+from glue_jobs.billed import Billed
+from glue_jobs.billing_options import Options, Summary, accounts_of, invoiced_of
+from glue_jobs.closing import check_closing, unknown_writers
+from glue_jobs.corrections import MANIFEST
 from glue_jobs.exports import Export
-from glue_jobs.findings import findings, idle_fair_queues, unmetered
+from glue_jobs.findings import altered_lines, findings, idle_fair_queues, unmetered
 from glue_jobs.focus import KEYS as FOCUS_KEYS
 from glue_jobs.focus import focus
+from glue_jobs.hours import has_any, listings
 from glue_jobs.identities import STORAGE, Gap, Reached, expired
 from glue_jobs.inputs import (
     Inputs,
-    counted_in,
-    files_of,
-    listing_of,
     look_at,
     manifest_of,
     put_aside,
     read_reached,
     recognised,
-    window_of,
+    without,
+)
+from glue_jobs.invoice_terms import Invoice
+from glue_jobs.looking_back import (
+    LookedBack,
+    correctable,
+    kept_samples_of,
+    look_back,
+    priced_of,
 )
 from glue_jobs.outputs import (
+    ALTERED,
+    WRITTEN_BY,
     Pointer,
     Written,
     canonical,
@@ -38,36 +47,28 @@ from glue_jobs.outputs import (
     pointer_of,
     pointers,
     put_once,
+    verify,
+    with_columns_of,
     write_table,
 )
 from glue_jobs.places import place_of
-from glue_jobs.price_book import PriceBook, book_for, read_book
+from glue_jobs.plural import counted
 from glue_jobs.progress import Progress
+from glue_jobs.register import held_to_register
+from glue_jobs.registered import KEPT as REGISTERED
+from glue_jobs.registered import Registered, kept_by, read_registered
+from glue_jobs.rolled_up import RolledUp
+from glue_jobs.sealed import seal_of
+from glue_jobs.sealed_hours import cut_back
+from glue_jobs.sealing import Places
 from glue_jobs.statement_pages import Page, put_statements
 from glue_jobs.storage_samples import samples_of
-from glue_jobs.stored_bytes import Samples, StoredHour
+from glue_jobs.stored_bytes import Samples
 from glue_jobs.stored_sends import Stored
+from glue_jobs.terms import terms_for, terms_said
+from glue_jobs.writers import accepted_by
 
 _RUN_CHARS: Final = 16
-_MANIFEST: Final = "files.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """How many files that a closed period was invoiced from are gone, and how many came since."""
-
-    files: int
-    new: int
-
-
-@dataclass(frozen=True, slots=True)
-class RolledUp:
-    """Hourly usage, what is missing of it, and identities (writer, number) of which two differ."""
-
-    inputs: Inputs
-    hourly: DataFrame
-    gaps: Sequence[Gap]
-    conflicts: Sequence[tuple[str, int]]
 
 
 class BillingRun:
@@ -80,49 +81,55 @@ class BillingRun:
         self._period = invoicing.period_of(options.period)
         self._usage = place_of(options.usage)
         self._out = place_of(options.out)
+        self._places = Places(self._usage, self._out)
         self._exports = place_of(options.exports) if options.exports else None
-        self._book = book_for(self._period, options.prices)
+        self._seal = seal_of(place_of(options.chained or options.usage))
+        self._terms = terms_for(self._period, options.prices, options.customers)
+        self._book = self._terms.book
         self._accounts = accounts_of(options)
         self._files: list[Written] = []
         self._run = ""
-        self._late: dict[str, Pointer] = {}
+        self._invoices: list[Invoice] = []
+        self._back = LookedBack()
         self._late_inputs: dict[str, Inputs] = {}
         self._kept = b""
         self._stored = Stored(None, [], None, {})
-        self._samples = Samples()
-        self._priced: set[str] = set()
-        self._kept_samples = b""
-        self._gone: dict[str, Gone] = {}
+        self._registered = Registered()
+        self._forged: dict[str, list[str]] = {}
+        self._altered: dict[str, tuple[Pointer, list[str]]] = {}
 
     def run(self) -> Summary:
         """Do all of it."""
         before = pointer_of(self._out, self._period)
+        self._progress.step(f"verifying what was written to {self._out.url}")
+        self._altered = verify(self._out, before)
+        own = self._altered.get(self._period)
+        if own is not None and not own[0].closed:
+            cut_back(self._out, own[1], ALTERED)
         if before is not None and before.closed:
             self._progress.step(f"{self._period} is closed: run {before.run} stands")
             return self._summary(before)
-        if before is not None and self._is_made_already(before):
+        is_whole = self._period not in self._altered
+        if before is not None and is_whole and self._is_made_already(before):
             self._progress.step(f"nothing is new in {self._period}: run {before.run} stands")
             return self._summary(before)
         found, lines = self.usage_and_charges()
-        pages = self.write_bills(found, lines)
+        self.write_bills(found, lines)
         self._files += put_aside(found.inputs, self._usage, self._out)
-        said = self._said(found, pages)
+        said = self._said(found)
         return self._summary(point(self._out, self._period, said, self._files))
 
     def _is_made_already(self, before: Pointer) -> bool:
-        """Whether the last run was made from just what there is now, and its files are there."""
-        manifest = f"inputs/period={self._period}/run={before.run}/{_MANIFEST}"
-        try:
-            inputs = recognised(self._usage, self._period, self._out.read(manifest))
-        except FileNotFoundError:
-            return False
+        """Whether the last run was made from just what there is now."""
+        inputs = recognised(self._session, self._places, self._period)
         if inputs is None or stored_sends.names_of(self._exports) != before.said.get("exports"):
             return False
         self._look_back()
         self._kept = stored_sends.kept_by(self._out, before)
-        there = {found.name: found.bytes for found in self._out.list("")}
-        is_whole = all(there.get(its["name"]) == its["bytes"] for its in before.said["files"])
-        return is_whole and self._name(inputs) == before.run
+        self._know(kept_by(self._out, [before]))
+        # The same exports have the same register.
+        self._forged = before.said.get("forged", {})
+        return self._name(inputs, before.said.get("sealed_by", "")) == before.run
 
     def usage_and_charges(self) -> tuple[RolledUp, DataFrame]:
         """Add up the period's records, and rate them: hourly usage, and lines of invoices."""
@@ -130,11 +137,18 @@ class BillingRun:
             self._progress.step(f"looking at exports in {self._exports.url}")
         kept = stored_sends.kept(self._out, pointers(self._out))
         self._stored = stored_sends.read_stored(self._session, self._exports, kept)
-        self._look_back(self._stored.whole)
+        whole, known = self._stored.whole, kept_by(self._out, pointers(self._out))
+        self._know(read_registered(self._session, self._exports, whole, known))
+        self._look_back(whole)
+        self._forged = {}
         inputs = self._derive(self._look())
-        self._run = self._name(inputs)
+        self._run = self._name(inputs, self._seal)
         found = self._roll_up(inputs)
         return found, self._rate(found.hourly)
+
+    def _know(self, registered: Registered) -> None:
+        self._registered = registered
+        self._accounts = self._accounts.with_names(registered.names)
 
     # Inputs
 
@@ -146,9 +160,10 @@ class BillingRun:
 
     def _look(self) -> Inputs:
         self._progress.step(f"looking at records of {self._period} in {self._usage.url}")
-        inputs = look_at(self._session, self._usage, self._period)
+        inputs = self._looked_at(self._period, self._options.accept)
         self._progress.done(
-            f"{inputs.rows:,} records in {len(inputs.good)} files; {len(inputs.aside)} put aside"
+            f"{counted(inputs.rows, 'record')} in {counted(inputs.files, 'file')};"
+            f" {len(inputs.aside)} put aside"
         )
         return inputs
 
@@ -159,153 +174,127 @@ class BillingRun:
 
         def whole(its: Inputs) -> Inputs:
             found = stored_sends.derive(self._session, self._stored, its.recorded, its.window)
-            return replace(its, derived=found, storage=self._byte_hours(its.period))
+            return replace(its, derived=found, storage=self._back.byte_hours(its.period))
 
         inputs = whole(inputs)
         self._late_inputs = {
-            period: whole(self._look_again(period)) for period in sorted(self._late)
+            period: whole(self._look_again(period)) for period in sorted(self._back.late)
         }
         its = (inputs, *self._late_inputs.values())
         self._kept = stored_sends.encode(each.derived for each in its)
         if self._exports is not None:
-            self._progress.done(f"{len(inputs.derived.sends):,} sends have no record")
+            self._progress.done(f"{counted(len(inputs.derived.sends), 'send')} without a record")
         return inputs
 
     def _look_again(self, period: str) -> Inputs:
         self._progress.step(f"looking again at {period}, of which more is known now")
-        return look_at(self._session, self._usage, period)
+        accepted = [*self._options.accept, *accepted_by(self._back.late[period].said)]
+        return self._looked_at(period, accepted)
+
+    def _looked_at(self, period: str, accepted: Collection[str]) -> Inputs:
+        """A period's files, without what cannot be their writers'."""
+        inputs = look_at(self._session, self._places, period, accepted)
+        told, forged = held_to_register(
+            self._session, self._exports, self._stored.whole, inputs, accepted
+        )
+        if forged:
+            self._forged[period] = sorted(forged)
+            inputs = without(self._session, self._places, inputs, accepted, forged)
+        return replace(inputs, against_register=told)
 
     def _look_back(self, exports: Sequence[Export] = ()) -> None:
         """Look at periods of before: what is to be corrected, and what cannot be any more."""
         closed = [its for its in pointers(self._out) if its.closed]
         self._check_order(closed)
-        open_to = self._correctable(closed)
-        self._priced = {its.period for its in open_to if self._book_of(its).storage_skus()}
-        self._priced |= {self._period} if self._book.storage_skus() else set()
-        self._samples = self._sampled(exports)
-        invoiced = self._kept_by(closed)
-        changed = {its.period: its for its in open_to if self._has_changed(its, closed, invoiced)}
-        self._gone = {
-            period: gone
-            for period, its in changed.items()
-            if (gone := self._gone_of(its, closed)).files
-        }
-        self._late = {its: changed[its] for its in changed if its not in self._gone}
-        kept_of = self._priced & {self._period, *self._late}
-        self._kept_samples = stored_bytes.encode(self._samples.of(map(window_of, kept_of)))
+        late_periods = self._options.late_periods
+        its = correctable(closed, self._period, self._altered, late_periods)
+        priced = priced_of(self._out, its, self._terms, self._period)
+        known = LookedBack(priced=priced, samples=self._sampled(exports, priced))
+        self._back = look_back(self._session, self._places, self._period, its, known)
 
-    def _correctable(self, closed: Sequence[Pointer]) -> list[Pointer]:
-        """Closed periods of which this one has corrections, if there are any."""
-        if not closed or self._period != invoicing.next_period(closed[-1].period):
-            return []
-        oldest = invoicing.next_period(self._period, -self._options.late_periods)
-        return [its for its in closed if its.period >= oldest]
-
-    def _has_changed(self, its: Pointer, closed: Sequence[Pointer], invoiced: Samples) -> bool:
-        """Whether a closed period has other files, by their names, or others say what it stored."""
-        known = [each.said["covers"].get(its.period) for each in closed]
-        if listing_of(files_of(self._usage, its.period)) != [each for each in known if each][-1]:
-            return True
-        of_samples = stored_bytes.byte_hours(invoiced, window_of(its.period))
-        return its.period in self._priced and self._byte_hours(its.period) != of_samples
-
-    def _kept_by(self, runs: Sequence[Pointer]) -> Samples:
-        """What these runs keep of samples; nothing where storage has no price."""
-        if not self._priced:
-            return Samples()
-        # The hour before a period is kept with the period before it.
-        since = invoicing.next_period(min(self._priced), -1)
-        return stored_bytes.kept(self._out, [its for its in runs if its.period >= since])
-
-    def _sampled(self, exports: Sequence[Export]) -> Samples:
+    def _sampled(self, exports: Sequence[Export], priced: Collection[str]) -> Samples:
         """What was stored, by what runs keep and by exports; nothing where it has no price."""
-        kept = self._kept_by(pointers(self._out))
-        if not self._priced or self._exports is None or not exports:
+        kept = kept_samples_of(self._out, pointers(self._out), priced)
+        if not priced or self._exports is None or not exports:
             return kept
         self._progress.step("looking at how much was stored when")
         its = kept.and_of(samples_of(self._session, self._exports, exports))
-        self._progress.done(f"{len(its.taken):,} samples of {len(its.stored):,} queues")
+        self._progress.done(
+            f"{counted(len(its.taken), 'sample')} of {counted(len(its.stored), 'queue')}"
+        )
         return its
 
-    def _byte_hours(self, period: str) -> list[StoredHour]:
-        if period not in self._priced:
-            return []
-        return stored_bytes.byte_hours(self._samples, window_of(period))
-
-    def _gone_of(self, of: Pointer, closed: Sequence[Pointer]) -> "Gone":
-        """Which files a closed period was invoiced from that are gone, and how many are new.
-
-        Without all of them nobody can say what of the new ones was invoiced.
-        """
-        known: set[str] = set()
-        for its in closed:
-            name = _MANIFEST if its.period == of.period else f"of={of.period}.json"
-            try:
-                manifest = self._out.read(f"inputs/period={its.period}/run={its.run}/{name}")
-            except FileNotFoundError:
-                continue  # It did not correct this period.
-            known |= counted_in(manifest)
-        there = {its.name for its in files_of(self._usage, of.period)}
-        return Gone(len(known - there), len(there - known))
-
-    def _name(self, inputs: Inputs) -> str:
+    def _name(self, inputs: Inputs, seal: str) -> str:
         """A run's name: it differs where anything does that its outputs depend on."""
         made_of = {
             "version": VERSION,
+            "written_by": WRITTEN_BY,
             "inputs": inputs.fingerprint(),
             "prices": self._book.sha256,
+            "terms": self._terms.said(),
             "accounts": asdict(self._accounts),
-            "late": self._covers(),
-            "stored": sha256(self._kept + self._kept_samples).hexdigest(),
-            "gone": {period: asdict(its) for period, its in self._gone.items()},
+            "late": self._covers(inputs),
+            "stored": sha256(self._kept + self._back.kept_samples).hexdigest(),
+            "registered": sha256(self._registered.encoded()).hexdigest(),
+            "gone": {period: asdict(its) for period, its in self._back.gone.items()},
             "before": [its.run for its in self._billed_before()],
-            "kept_from": self._kept_from(inputs),
+            "kept_from": self._options.kept_from_minute(inputs.window),
+            "accepted": sorted(self._options.accept),
             "state": self._options.close,
+            "sealed_by": seal,
+            **({"forged": self._forged} if self._forged else {}),
         }
         return sha256(canonical(made_of)).hexdigest()[:_RUN_CHARS]
 
-    def _covers(self) -> dict[str, str]:
-        """The files of this period, and of those that it corrects."""
-        return {
-            period: listing_of(files_of(self._usage, period))
-            for period in (*self._late, self._period)
-        }
+    def _covers(self, inputs: Inputs) -> dict[str, str]:
+        """The files that were looked at, of this period and of those that it corrects.
+
+        What has come since is in no sum: the next run finds it new.
+        """
+        looked = {**self._late_inputs, self._period: inputs}
+        left = [period for period in self._back.late if period not in looked]
+        now = listings(self._session, self._usage, left)
+        return {**now, **{period: its.listing for period, its in looked.items()}}
 
     # Usage
 
     def _roll_up(self, inputs: Inputs) -> RolledUp:
         self._progress.step("adding up records by the hour")
         hourly, differing = self._hourly(inputs)
+        gaps = self._gaps(inputs)
+        if self._options.close:
+            its = self._options
+            accepted, minutes = its.accept, its.gap_minutes
+            check_closing(inputs, gaps, differing, accepted=accepted, gap_minutes=minutes)
         folder = self._folder("usage_hourly")
+        self._files += inputs.parts
         self._files += write_table(hourly, self._out, folder, usage.KEYS)
-        self._put(f"{self._folder('inputs')}/{_MANIFEST}", manifest_of(inputs))
+        self._put(f"{self._folder('inputs')}/{MANIFEST}", manifest_of(inputs))
         self._put(f"{self._folder('inputs')}/{stored_sends.KEPT}", self._kept)
-        if self._kept_samples:
-            self._put(f"{self._folder('inputs')}/{stored_bytes.KEPT}", self._kept_samples)
+        for name, kept in (
+            (stored_bytes.KEPT, self._back.kept_samples),
+            (REGISTERED, self._registered.encoded()),
+        ):
+            if kept:
+                self._put(f"{self._folder('inputs')}/{name}", kept)
         self._put(f"{folder}/writers.json", canonical(inputs.reached()) + b"\n")
         read = self._read(folder, hourly)
         used = self._check_accounts(read)
-        self._progress.done(f"{used} accounts; {len(inputs.redundant)} files were copies")
-        gaps = expired(inputs.gaps(self._reached_before()), self._kept_from(inputs))
-        if self._book.storage_skus():
-            its, is_over = self._samples.of([inputs.window]), self._options.close
-            gaps += stored_bytes.uncovered(its, inputs.window, is_over=is_over)
+        self._progress.done(counted(used, "account"))
         return RolledUp(inputs, read, gaps, differing)
+
+    def _gaps(self, inputs: Inputs) -> list[Gap]:
+        kept_from = self._options.kept_from_minute(inputs.window)
+        gaps = expired(inputs.gaps(self._reached_before()), kept_from)
+        if self._terms.storage_skus():
+            its, is_over = self._back.samples.of([inputs.window]), self._options.close
+            gaps += stored_bytes.uncovered(its, inputs.window, is_over=is_over)
+        return gaps
 
     def _hourly(self, inputs: Inputs) -> tuple[DataFrame, list[tuple[str, int]]]:
         """Hourly usage, and the identities of records that differ."""
-        sums, copies = inputs.sums(self._session, self._usage), inputs.copies
-        if inputs.derived.sends:
-            sums = sums.unionByName(usage.hourly(inputs.derived.records(self._session)))
-        if inputs.storage:
-            sums = sums.unionByName(stored_bytes.hourly(self._session, inputs.storage))
-        if not copies:
-            return with_date(usage.added(sums)), []
-        records = inputs.records(self._session, self._usage)
-        its = usage.doubtful(records, copies).cache()
-        differing = [(row.writer, row.number) for row in usage.conflicts(its).collect()]
-        rest = usage.hourly(usage.once(records, copies, its))
-        return with_date(usage.added(sums.unionByName(rest))), differing
+        sums = inputs.sums(self._session, self._out)
+        return usage.with_date(usage.added(sums)), list(inputs.conflicts)
 
     def _check_accounts(self, hourly: DataFrame) -> int:
         """How many accounts there are. Raises JobError where one is unknown."""
@@ -333,56 +322,43 @@ class BillingRun:
             period = invoicing.next_period(period, -1)
             if period in billed:
                 found.append(billed[period])
-            elif files_of(self._usage, period):
+            elif has_any(self._usage, period):
                 break
         return found[::-1]
-
-    def _kept_from(self, inputs: Inputs) -> int:
-        """The minute of the period before which records may have been removed; 0: no such."""
-        day = self._options.kept_from or "1970-01-01"
-        minute = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) // 60
-        return min(minute, inputs.window.end) if minute > inputs.window.start else 0
 
     # Bills
 
     def _rate(self, hourly: DataFrame) -> DataFrame:
-        late = self._late
+        late = self._back.late
         self._progress.step(f"rating by price book {self._book.id}")
-        rated = self._rated(hourly, self._book, self._accounts.fair_queues)
+        rated = self._terms.rated(hourly, self._accounts.fair_queues)
         folder = self._folder("rated")
-        self._files += write_table(with_date(rated), self._out, folder, billing.RATED_KEYS)
-        own = invoicing.lines_of(self._read(folder, with_date(rated)), self._period)
+        self._files += write_table(usage.with_date(rated), self._out, folder, billing.RATED_KEYS)
+        own = invoicing.lines_of(self._read(folder, usage.with_date(rated)), self._period)
         for period, pointer in sorted(late.items()):
             own = own.unionByName(self._corrections(period, pointer))
-        self._put(f"price_books/{self._book.sha256}.json", self._book.text)
+        for name, text in self._terms.texts().items():
+            self._put(name, text)
         self._progress.done("rated" + (f"; corrected {', '.join(sorted(late))}" if late else ""))
         return own
-
-    def _rated(
-        self, hourly: DataFrame, book: PriceBook, fair: Mapping[str, Sequence[str]]
-    ) -> DataFrame:
-        return billing.rate(billing.with_queue_type(billing.billed(hourly, book), fair), book)
-
-    def _book_of(self, pointer: Pointer) -> PriceBook:
-        """The book that a period was billed by."""
-        text = self._out.read(f"price_books/{pointer.said['prices']['sha256']}.json")
-        return read_book(text, pointer.said["prices"]["id"])
 
     def _corrections(self, period: str, pointer: Pointer) -> DataFrame:
         """What a closed period comes to now, by its own prices, less what was invoiced of it."""
         inputs = self._late_inputs[period]
+        self._files += inputs.parts
         self._put(f"{self._folder('inputs')}/of={period}.json", manifest_of(inputs))
-        book = self._book_of(pointer)
+        terms = terms_said(self._out, pointer)
+        self._terms.check_currencies(terms, period)
         hourly = self._hourly(inputs)[0].cache()
         self._check_accounts(hourly)
-        now = invoicing.lines_of(self._rated(hourly, book, pointer.said["fair_queues"]), period)
+        now = invoicing.lines_of(terms.rated(hourly, pointer.said["fair_queues"]), period)
         invoiced = now.limit(0)
         for its in pointers(self._out):
             if its.closed and period <= its.period < self._period:
                 folder = f"invoices/period={its.period}/run={its.run}/lines"
                 lines = self._read(folder, now)
                 invoiced = invoiced.unionByName(
-                    lines.where((f.col("of_period") == period) & (f.col("kind") != "rounding"))
+                    lines.where((f.col("of_period") == period) & invoicing.is_charge())
                 )
         return invoicing.corrections(now, invoiced)
 
@@ -390,32 +366,41 @@ class BillingRun:
         """Write invoices, FOCUS tables and statements; the statements, by accounts."""
         self._progress.step("writing invoices, FOCUS tables and statements")
         lines = lines.cache()
-        invoices = invoicing.invoices(lines, self._period).cache()
-        all_lines = lines.unionByName(invoicing.rounding_lines(invoices))
+        before, final = self._closed_before(), self._options.close
+        self._invoices = invoicing.invoices(lines, self._period, self._terms, before, final=final)
+        invoices = invoicing.table_of(self._session, self._invoices)
+        all_lines = lines.unionByName(invoicing.own_lines(self._session, self._invoices))
         folder = self._folder("invoices")
         self._files += write_table(
             all_lines, self._out, f"{folder}/lines", (*invoicing.LINE_KEYS, "price")
         )
         self._files += write_table(invoices, self._out, f"{folder}/invoices", ("account",))
         written = self._read(f"{folder}/lines", all_lines)
-        table = focus(written, self._accounts.names, self._period, self._book)
+        its = (self._accounts.names, self._registered.tags)
+        billed = Billed(self._terms, self._invoices, *its)
+        table = focus(written, billed, self._period)
         self._files += write_table(table, self._out, self._folder("focus"), FOCUS_KEYS)
         pages = put_statements(
             found.hourly,
             written,
-            invoices,
+            billed,
             self._out,
-            names=self._accounts.names,
             period=self._period,
+            run=self._run,
             state=self._state,
-            book=self._book,
             gaps=found.gaps,
+            sealed_by=self._seal,
         )
         self._files += [written for page in pages for written in page.files]
-        self._progress.done(f"{len(pages)} invoices")
+        self._progress.done(counted(len(pages), "invoice"))
         return pages
 
     # Outputs
+
+    def _closed_before(self) -> list[dict[str, Any]]:
+        """What pointers of closed months before say."""
+        its = pointers(self._out)
+        return [one.said for one in its if one.closed and one.period < self._period]
 
     @property
     def _state(self) -> str:
@@ -433,10 +418,10 @@ class BillingRun:
         if not urls:
             return like.limit(0)
         read = self._session.read.option("basePath", f"{self._out.url}/{folder}").parquet(*urls)
-        return read.select(*like.columns)
+        return with_columns_of(read, like)
 
-    def _said(self, found: RolledUp, pages: Sequence[Page]) -> dict[str, Any]:
-        inputs = found.inputs
+    def _said(self, found: RolledUp) -> dict[str, Any]:
+        inputs, is_final = found.inputs, self._options.close
         of_records = [gap for gap in found.gaps if gap.state != STORAGE]
         is_short = any(inputs.is_of_function(gap.writer) for gap in of_records)
         nobody = found.hourly.where("account = ''").agg(f.sum("requests")).first()
@@ -444,14 +429,15 @@ class BillingRun:
             "run": self._run,
             "state": self._state,
             "version": VERSION,
-            "covers": self._covers(),
+            "covers": self._covers(inputs),
             "records": inputs.rows,
             "prices": {"id": self._book.id, "sha256": self._book.sha256},
             "fair_queues": {its: list(names) for its, names in self._accounts.fair_queues.items()},
-            "invoices": {page.account: str(page.payable) for page in pages},
-            "corrects": sorted(self._late),
-            "not_corrected": {period: asdict(its) for period, its in self._gone.items()},
-            "kept_from": self._kept_from(found.inputs),
+            **invoicing.said_of(self._invoices, self._terms, self._closed_before(), final=is_final),
+            "corrects": sorted(self._back.late),
+            "not_corrected": {period: asdict(its) for period, its in self._back.gone.items()},
+            "kept_from": self._options.kept_from_minute(inputs.window),
+            "sealed_by": self._seal,
             "quarantined": [
                 {"name": its.name, "sha256": its.sha256, "reason": its.reason}
                 for its in inputs.aside
@@ -459,30 +445,24 @@ class BillingRun:
             "bad_marks": [list(its) for its in inputs.bad_marks],
             "gaps": [asdict(gap) for gap in found.gaps],
             "conflicts": [list(its) for its in found.conflicts],
+            "accepted": list(self._options.accept),
+            "unknown_writers": unknown_writers(inputs),
+            "against_register": list(inputs.against_register),
+            "forged": self._forged,
+            "refused": [[its.writer, its.file, its.why] for its in inputs.refused],
             "malformed_lines": inputs.malformed_lines,
             **stored_sends.said_of(self._stored, inputs.derived, is_short=is_short),
             "unmetered": unmetered(
-                self._book,
+                self._terms.storage_skus(),
                 found.hourly,
-                is_sampled=bool(self._samples.of([inputs.window]).taken),
+                is_sampled=bool(self._back.samples.of([inputs.window]).taken),
             ),
             "idle_fair_queues": idle_fair_queues(self._accounts, found.hourly),
             "requests_of_nobody": (nobody[0] if nobody is not None else 0) or 0,
         }
 
     def _summary(self, pointer: Pointer) -> Summary:
-        invoices = [
-            Invoiced(
-                account,
-                Decimal(payable),
-                f"{self._out.url}/statements/{account}/{pointer.period}.html",
-            )
-            for account, payable in sorted(pointer.said["invoices"].items())
-        ]
-        return Summary(pointer.run, invoices, findings(pointer.said))
-
-
-def with_date(table: DataFrame) -> DataFrame:
-    """A table with the day of its `hour`, by which it is filed."""
-    day = f.date_format(f.timestamp_seconds(f.col("hour") * 3600), "yyyy-MM-dd")
-    return table.withColumn("date", day)
+        invoices = invoiced_of(pointer.said, self._out.url)
+        told = [line for its, names in self._altered.values() for line in altered_lines(its, names)]
+        found = [*findings(pointer), *told]
+        return Summary(pointer.run, invoices, found, self._terms.customers.payers())

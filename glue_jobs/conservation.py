@@ -21,15 +21,16 @@ FATES: Final = (
 """What can have become of a message; all but the last are as they should be."""
 
 QUEUE: Final = ("account", "region", "queue")
-FINDING: Final = ("kind", *QUEUE, "uid", "partition", "message", "count", "detail")
-"""Columns of a finding. `count` is of messages or records; `message` names one, if it is known."""
+FINDING: Final = ("kind", *QUEUE, "uid", "partition", "message", "count", "detail", "sent")
+"""Columns of a finding. `count` is of messages or records; `message` names one, if it is known, and
+`sent` is when it was sent, or the minute in which they were, UTC."""
 
 ERRORS: Final = frozenset(
     {
         *("lost", "stored_twice", "not_sent", "sent_and_not_seen", "deleted_and_never_seen"),
         *("copy_missing", "copy_without_source", "ledger_gap", "not_read", "removed_unread"),
         *("changed", "removed_and_stored", "deletion_forgotten", "export_gap", "usage_gap"),
-        *("access_gap", "record_differs", "copy_lacks", "copies_differ"),
+        *("access_gap", "record_differs", "copy_lacks", "copies_differ", "ledger_differs"),
     }
 )
 """Kinds of findings that should not be; the others say what users did, or what nobody knows."""
@@ -60,6 +61,7 @@ def fates(
         .when(is_done, "deleted")
         .when(f.col("cause") == "q", "gone_with_queue")
         .when(f.col("is_live").isNotNull() & ~f.col("is_live"), "gone_with_queue")
+        .when(f.col("cause") == "p", "purged")
         .when(f.col("stamp_us") <= f.col("purged_us"), "purged")
         .when(f.col("cause").isin("n", "g"), "lost")
         .when(f.col("cause").isin("x", "t"), "expired")
@@ -114,20 +116,33 @@ def told(rows: DataFrame, *rules: Rule) -> DataFrame:
         for rule in rules
     ]
     named = {name: name for name in (*QUEUE, "uid")} | {"partition": "lane"}
+    sent = f.lit(None).cast("string")
+    if "sent_us" in rows.columns:
+        sent = f.timestamp_micros("sent_us").cast("string")
+    elif "minute" in rows.columns:
+        sent = f.timestamp_seconds(f.col("minute") * 60).cast("string")
     return rows.select(
         *(
             (f.col(of) if of in rows.columns else f.lit(None).cast("string")).alias(name)
             for name, of in named.items()
         ),
         f.expr(message).alias("message"),
+        sent.alias("sent"),
         f.explode(f.array_compact(f.array(*found))).alias("its"),
-    ).select("its.kind", *QUEUE, "uid", "partition", "message", "its.count", "its.detail")
+    ).select("its.kind", *QUEUE, "uid", "partition", "message", "its.count", "its.detail", "sent")
 
 
 _WHY_LOST: Final = """concat('sent ', timestamp_micros(sent_us), ' UTC, ', case cause
     when 'n' then 'removed as no longer needed, and nobody had deleted it'
     when 'g' then 'removed before its time was over, and nobody had deleted it'
     else 'seen by an earlier export, and not there any more' end)"""
+
+
+_MODIFIED_SEEN_S: Final = 60
+"""So long after a queue was modified some front end may go by what it was before."""
+
+_IS_PURGED: Final = "coalesce(stamp_us <= purged_us, false)"
+"""Of a message with its queue: nobody reads it, whatever is stored."""
 
 
 def by_message(fated: DataFrame, done: DataFrame, definitions: DataFrame) -> list[DataFrame]:
@@ -148,7 +163,7 @@ def by_message(fated: DataFrame, done: DataFrame, definitions: DataFrame) -> lis
             Rule(
                 "deleted_again",
                 "lives > 1",
-                "concat('deleted again after its block was gone, ', lives - 1, ' times')",
+                "concat('deleted again after its block was gone, times: ', lives - 1)",
                 "lives - 1",
             ),
             Rule(
@@ -158,8 +173,10 @@ def by_message(fated: DataFrame, done: DataFrame, definitions: DataFrame) -> lis
             ),
             Rule(
                 "deletion_forgotten",
-                "lives = 0 and is_live",
-                "'by an earlier export it is done, and nothing says so any more'",
+                # After a purge a cell may let go of what is known of a message, too.
+                f"lives = 0 and is_live and not {_IS_PURGED}",
+                "concat('by an earlier export it is done, and nothing says so any more',"
+                " if(is_present, '', '; the message is not there either'))",
             ),
             Rule(
                 "queue_unknown",
@@ -175,9 +192,24 @@ def by_message(fated: DataFrame, done: DataFrame, definitions: DataFrame) -> lis
 
 
 def by_item(changed: DataFrame, definitions: DataFrame) -> DataFrame:
-    """Items that are written once, and were not the same in all exports (evidence.changed)."""
-    its = changed.join(f.broadcast(definitions.select("uid", *QUEUE)), "uid", "left")
-    return told(its, Rule("changed", "true", "array_join(told, '; then, or before: ')"))
+    """Items that are written once, and were not the same in all exports (evidence.changed).
+
+    A purge empties those that moves have brought. What is stored lives longer where the retention
+    of its queue is raised, and never shorter.
+    """
+    names = definitions.select("uid", *QUEUE, "purged_us", "modified_s")
+    its = changed.join(f.broadcast(names), "uid", "left")
+    by_purge = "is_emptied and coalesce(sent_us <= purged_us, false)"
+    is_other = f"size(told) > 1 and not ({by_purge})"
+    lives_wrongly = (
+        "coalesce(lives.fell or lives.rose_after_us >"
+        f" (modified_s + {_MODIFIED_SEEN_S}) * 1000000, false)"
+    )
+    detail = (
+        f"array_join(array_compact(array(if({is_other}, array_join(told, '; then, or before: '),"
+        f" null), if({lives_wrongly}, lives.told, null))), '; ')"
+    )
+    return told(its, Rule("changed", f"({is_other}) or {lives_wrongly}", detail))
 
 
 def by_move(fated: DataFrame) -> list[DataFrame]:
@@ -208,7 +240,7 @@ def sends(fated: DataFrame, ledger: DataFrame, window: Window) -> DataFrame:
     neither; a slot of a FIFO queue that has such messages may have others, too, so the minutes of
     those queues are taken together.
     """
-    mixed = fated.where(f.col("came_by_move") & _is_in_log()).select(*QUEUE).distinct()
+    mixed = _mixed(fated)
     kept = f.col("minute") >= window.from_minute
     seen = (
         fated.where(kept & ~f.col("came_by_move"))
@@ -224,17 +256,24 @@ def sends(fated: DataFrame, ledger: DataFrame, window: Window) -> DataFrame:
     return both.where("seen <> recorded").orderBy(*QUEUE, "minute")
 
 
+def _mixed(fated: DataFrame) -> DataFrame:
+    """FIFO queues with slots that moves have brought."""
+    return fated.where(f.col("came_by_move") & _is_in_log()).select(*QUEUE).distinct()
+
+
 def by_fifo_moves(fated: DataFrame, ledger: DataFrame) -> DataFrame:
     """What FIFO queues got by moves against what moved out of them, all of them together.
 
     Their copies have no place that follows from where they were, so which one it is nobody knows.
+    Queues to which nothing was moved are compared by minute (`sends`).
     """
     log = fated.where(_is_in_log())
-    queues = log.select(*QUEUE).distinct()
+    queues = _mixed(fated)
     out = log.where(f.col("fate").isin("dead_lettered", "redriven"))
     sent = ledger.join(queues, list(QUEUE), "left_semi")
     sums = (
-        log.agg(f.count(f.lit(1)).alias("seen"))
+        log.join(queues, list(QUEUE), "left_semi")
+        .agg(f.count(f.lit(1)).alias("seen"))
         .crossJoin(sent.agg(f.coalesce(f.sum("messages"), f.lit(0)).alias("recorded")))
         .crossJoin(out.agg(f.count(f.lit(1)).alias("moved")))
     )
@@ -291,7 +330,7 @@ def _messages_of(*operations: str) -> Column:
 def by_copy(lacking: DataFrame, states: DataFrame, definitions: DataFrame) -> list[DataFrame]:
     """Messages, and states, that are not the same in all copies of a queue (replicas.py)."""
     names = f.broadcast(definitions.select("uid", *QUEUE))
-    has = "array_join(lack, ', '), ' has not got it; ', array_join(have, ', '), ' has'"
+    has = "'not in ', array_join(lack, ', '), '; in ', array_join(have, ', ')"
     differs = "'not the same in all of its copies'"
     of_state = "concat('the state of block ', state_of, ' is not the same in all of its copies')"
     return [
@@ -306,8 +345,9 @@ def by_copy(lacking: DataFrame, states: DataFrame, definitions: DataFrame) -> li
 
 def by_other_copy(held: DataFrame, definitions: DataFrame) -> list[DataFrame]:
     """Messages that other copies have and should not, by themselves or by the one that counts."""
-    names = f.broadcast(definitions.select("uid", *QUEUE, "is_live"))
-    its = held.join(names, "uid").where("is_live")
+    names = f.broadcast(definitions.select("uid", *QUEUE, "is_live", "purged_us"))
+    # Each member drops what was purged when it comes to it.
+    its = held.join(names, "uid").where(f"is_live and not {_IS_PURGED}")
     behind = (
         its.where("is_done and lives is null and not is_traced")
         .groupBy(*QUEUE, "uid", "lane", "cell")

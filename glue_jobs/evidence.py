@@ -6,7 +6,7 @@ traces both of what was removed since (docs/storage.md). So two looks at a cell 
 message by message, whatever happened between them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
-from glue_jobs.exports import be64, number, numbers, octets, text
+from glue_jobs.exports import number, numbers, octets, text
 
 PLACE: Final = ("uid", "lane", "block", "index")
 """Where a message is; `lane` is a lane or partition with its epoch, `block` in hexadecimal."""
@@ -64,8 +64,8 @@ def _hex(octets_column: Column) -> Column:
     return f.lower(f.hex(octets_column))
 
 
-def segments(items: DataFrame) -> DataFrame:
-    """Segments, slots with messages, and traces of them, from the latest items.
+def segments(items: DataFrame, more: Sequence[Column] = ()) -> DataFrame:
+    """Segments, slots with messages, and traces of them, from the latest items, `more` of each.
 
     `cause` is why what a trace is of was removed; of other items "t" where an export has the
     removal and the time to live was over by then, "g" where it was not, null where there is none.
@@ -97,10 +97,18 @@ def segments(items: DataFrame) -> DataFrame:
             f.when(~is_trace, _hex(f.col("sort"))).alias("stored_under"),
             f.when(letter == _BAG, octets("a")).alias("ids"),
             f.when(letter == _LOG, octets("u")).alias("slot_ids"),
+            *more,
         )
         .where(f.col("count") > 0)
         .fillna(value=False, subset=["came_by_move"])
     )
+
+
+def first_id() -> Column:
+    """The id of an item's first message, in hexadecimal; null where it is not in clear."""
+    of_bag = f.when(_letter() == _BAG, f.substring(octets("a"), 1, _ID_BYTES))
+    of_log = f.when(_letter() == _LOG, f.substring(octets("u"), _ID_BYTES + 1, _ID_BYTES))
+    return _hex(f.coalesce(of_bag, of_log))
 
 
 def _is_moved_block() -> Column:
@@ -173,34 +181,79 @@ def _done_by(states: DataFrame, life: Column) -> DataFrame:
     ).select(*PLACE, "life", moved.alias("moved"))
 
 
+_PAIRS: Final = """filter(
+    zip_with(slice(looks, 1, size(looks) - 1), slice(looks, 2, size(looks)),
+        (was, its) -> named_struct('is_of_one', was.cell = its.cell, 'before_us', was.as_of_us,
+            'before_s', was.expires_s, 'expires_s', its.expires_s)),
+    its -> its.is_of_one)"""
+"""Each look at a cell with the one before it."""
+
+_LIVES: Final = """if(exists(pairs, its -> its.expires_s <> its.before_s), named_struct(
+    'fell', exists(pairs, its -> its.expires_s < its.before_s),
+    'rose_after_us', array_max(transform(
+        filter(pairs, its -> its.expires_s > its.before_s), its -> its.before_us)),
+    'told', array_join(transform(
+        filter(pairs, its -> its.expires_s <> its.before_s),
+        its -> concat('its time to live ended at ', timestamp_seconds(its.before_s),
+            ' UTC, and then at ', timestamp_seconds(its.expires_s), ' UTC')), '; ')), null)"""
+
+
 def changed(seen: DataFrame) -> DataFrame:
     """Segments, slots and traces of them of which two looks say different things.
 
-    They are written once. `index` is where the first look has them begin; `told` what each says.
+    They are written once, so the digests of all that is in them are the same, too. `index` is
+    where the first look has them begin, `sent_us` their stamp by then; `told` what each look says.
+    `is_emptied` says that nothing differs but that the messages are not in it any more. `lives`
+    says how a time to live changed between two looks at one cell, null where it did not: `fell`,
+    and `rose_after_us`, the moment of the last look before it rose, null where it did not.
     """
     letter = _letter()
     is_log = letter == _LOG
     block = f.when(is_log, f.lpad(f.lower(f.hex(number("b"))), 16, "0")).otherwise(
         _hex(octets("b"))
     )
+    stamp = f.timestamp_micros(f.coalesce(number("t"), f.lit(0))).cast("string")
     its = f.concat_ws(
         " ",
         f.concat(f.coalesce(number("n"), f.lit(0)), f.lit(" messages from")),
         f.coalesce(number("i"), f.lit(0)),
         f.concat(f.lit("of block "), f.coalesce(block, f.lit("?"))),
-        f.concat(f.lit("stamped "), f.coalesce(number("t"), f.lit(0))),
+        f.concat(f.lit("stamped "), stamp, f.lit(" UTC")),
         f.concat(f.coalesce(number("y"), f.lit(0)), f.lit(" bytes")),
     )
+    # What a purge empties keeps all but its messages and how they are packed.
+    is_empty = (letter != _TRACE) & number("e").isNull()
+    content = f.when(is_empty, f.lit("emptied")).otherwise(f.col("content"))
     return (
         seen.where(letter.isin(_BAG, _LOG, _TRACE) & (text("k") == "s"))
         .groupBy("partition", "sort")
         .agg(
-            f.array_sort(f.collect_set(its)).alias("told"),
+            f.array_sort(f.collect_set(f.concat(its, f.lit(", contents "), content))).alias("told"),
+            f.count_distinct(its).alias("ways"),
+            f.count_distinct(f.when(~is_empty, f.col("content"))).alias("contents"),
             f.min_by(block, "as_of_us").alias("block"),
             f.min_by(number("i"), "as_of_us").alias("index"),
+            f.min_by(number("t"), "as_of_us").alias("sent_us"),
+            f.min_by(first_id(), "as_of_us").alias("id"),
+            f.array_sort(
+                f.collect_set(f.struct("cell", "as_of_us", number("x").alias("expires_s")))
+            ).alias("looks"),
         )
-        .where(f.size("told") > 1)
-        .select(_uid().alias("uid"), _lane().alias("lane"), "block", "index", "told")
+        .withColumn("pairs", f.expr(_PAIRS))
+        .withColumn("lives", f.expr(_LIVES))
+        .where("size(told) > 1 or lives is not null")
+        .withColumn("is_emptied", (f.col("ways") == 1) & (f.col("contents") == 1))
+        .select(
+            _uid().alias("uid"),
+            _lane().alias("lane"),
+            "block",
+            "index",
+            "id",
+            "sent_us",
+            "told",
+            "is_emptied",
+            "lives",
+        )
     )
 
 
@@ -216,6 +269,7 @@ def definitions(seen: DataFrame) -> DataFrame:
             f.split_part("partition", f.lit("|"), f.lit(3)).alias("region"),
             f.col("sort").cast("string").alias("queue"),
             number("p").alias("purged_us"),
+            number("m").alias("modified_s"),
             f.coalesce(
                 f.get_json_object(attributes, "$.MessageRetentionPeriod").cast("bigint"),
                 f.lit(RETENTION_S_DEFAULT),
@@ -226,6 +280,7 @@ def definitions(seen: DataFrame) -> DataFrame:
         .groupBy("uid", "account", "region", "queue")
         .agg(
             f.max("purged_us").alias("purged_us"),
+            f.max("modified_s").alias("modified_s"),
             f.max_by("retention_s", "as_of_us").alias("retention_s"),
             f.coalesce(f.max("is_fifo"), f.expr("false")).alias("is_fifo"),
         )
@@ -257,48 +312,6 @@ def _deleted_queues(seen: DataFrame) -> DataFrame:
         .unionByName(tombstones)
         .distinct()
     )
-
-
-def ledger_rows(items: DataFrame) -> DataFrame:
-    """Rows of the ledger of sends that are not usage records yet: messages by queue and minute."""
-    what = f.expr("substring(sort, 18)").cast("string")
-    mark = items.where((f.col("partition") == "M|ledger") & f.col("is_present"))
-    recorded = mark.select(octets("p").alias("recorded_to"))
-    rows = items.where((f.col("partition") == "L|") & f.col("is_present"))
-    # Rows that are records already are removed a little later.
-    return rows.join(recorded, f.col("sort") > f.col("recorded_to")).select(
-        be64(f.col("sort"), 1).alias("minute"),
-        f.split_part(what, f.lit("|"), f.lit(1)).alias("account"),
-        f.split_part(what, f.lit("|"), f.lit(2)).alias("region"),
-        f.split_part(what, f.lit("|"), f.lit(3)).alias("queue"),
-        f.coalesce(number("m"), f.lit(0)).alias("messages"),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerMark:
-    """The ledger's name as a writer, its last record's number, and the minute it began.
-
-    `is_present` says whether the last export still has it.
-    """
-
-    writer: str
-    last: int
-    began_minute: int
-    is_present: bool
-
-
-def ledger_mark(items: DataFrame) -> LedgerMark | None:
-    """What the last export that has it says of the ledger; None where none ever had one."""
-    found = (
-        items.where(f.col("partition") == "M|ledger")
-        .select(text("i"), number("n"), number("b"), "is_present")
-        .collect()
-    )
-    if not found:
-        return None
-    writer, last, began_minute, is_present = found[0]
-    return LedgerMark(str(writer), int(last or 0), int(began_minute), bool(is_present))
 
 
 def moved_block(uid: str, lane: str, block: str) -> str:

@@ -37,7 +37,7 @@ _BESIDE_DATA: Final = ("manifest-", "_started")
 
 ATTRIBUTES: Final = (
     *("pk", "sk", "v", "k", "t", "b", "i", "n", "y", "l", "x", "j", "d", "gd", "gr"),
-    *("c", "s", "u", "r", "m", "f", "p", "a", "q", "e", "rb", "ra"),
+    *("c", "s", "u", "r", "m", "f", "p", "a", "q", "e", "g", "o", "rb", "ra"),
 )
 """Of all items of docs/storage.md, those that jobs read. Of bodies they have their digests."""
 
@@ -117,7 +117,7 @@ def find_exports(place: Place) -> tuple[list[Export], list[Refused], list[str]]:
         try:
             export = _read_manifest(place, name)
             _check_files(place, export)
-        except (KeyError, TypeError, ValueError, FileNotFoundError) as error:
+        except (KeyError, TypeError, ValueError, OSError) as error:
             refused.append(Refused(name, f"{type(error).__name__}: {error}"))
         else:
             exports.append(export)

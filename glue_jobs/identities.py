@@ -30,7 +30,10 @@ PERHAPS: Final = "perhaps incomplete"
 STORAGE: Final = "storage not metered"
 """No export says what was stored; of requests nothing is missing."""
 
-STATES: Final = (LOST, EXPIRED, NOT_METERED, NOT_YET, STORAGE, PERHAPS)
+PUT_ASIDE: Final = "put aside"
+"""It is there, and cannot be its writer's: nothing is billed for it."""
+
+STATES: Final = (LOST, EXPIRED, PUT_ASIDE, NOT_METERED, NOT_YET, STORAGE, PERHAPS)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,7 +54,8 @@ class Gap:
     It was served in minutes `from_minute` to `to_minute`; -1: nobody knows since, or until when.
     `first` of the end of a sandbox is the number that would be next, of the end of a server 0.
     `state`, one of `STATES`, says what became of it; the `writer` of what was not metered is the
-    server that counted again, that of storage the cell.
+    server that counted again, that of storage the cell. The end of a server lacks `requests_max`
+    requests at most; -1: nobody knows how many.
     """
 
     writer: str
@@ -60,6 +64,7 @@ class Gap:
     from_minute: int
     to_minute: int
     state: str = LOST
+    requests_max: int = -1
 
     @property
     def records(self) -> int:
@@ -81,10 +86,22 @@ def copies(runs: Iterable[Run]) -> list[tuple[str, int, int]]:
             if run.first <= highest:
                 found.append((writer, run.first, min(run.last, highest)))
             highest = max(highest, run.last)
-    return _joined(found)
+    return joined_ranges(found)
 
 
-def _joined(ranges: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+def joined(runs: Iterable[Run]) -> list[Run]:
+    """The same numbers, each in one run only, and as few runs as can be."""
+    found: list[Run] = []
+    for run in sorted(runs):
+        last = found[-1] if found else None
+        if last is None or last.writer != run.writer or run.first > last.last + 1:
+            found.append(run)
+        elif run.last > last.last:
+            found[-1] = replace(last, last=run.last, to_minute=run.to_minute)
+    return found
+
+
+def joined_ranges(ranges: Iterable[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
     """The same numbers, each in one range only."""
     joined: list[tuple[str, int, int]] = []
     for writer, first, last in sorted(ranges):
@@ -150,7 +167,24 @@ def gaps(
             found.append(_end_of_sandbox(its.get(writer, ()), mark))
         else:
             found.append(_end_of_server(mark, successors.get(writer)))
-    return found
+    return found + list(_gone(its, marks, before, window))
+
+
+def _gone(
+    runs: Mapping[str, Sequence[Run]],
+    marks: Mapping[str, Mark],
+    before: Mapping[str, Reached],
+    window: Window,
+) -> Iterator[Gap]:
+    """Servers of which only their successors know: since their last known record."""
+    for mark in marks.values():
+        if not mark.after or mark.after in marks:
+            continue
+        until = max(0, mark.off_from or mark.opened)
+        if window.start <= until < window.end:
+            known = before.get(mark.after)
+            last = max((run.to_minute for run in runs.get(mark.after, ())), default=-1)
+            yield Gap(mark.after, 0, 0, max(last, known.minute if known else -1), until)
 
 
 def expired(its: Iterable[Gap], kept_from: int) -> list[Gap]:
@@ -163,10 +197,11 @@ def expired(its: Iterable[Gap], kept_from: int) -> list[Gap]:
 
 def _end_of_server(mark: Mark, successor: Mark | None) -> Gap:
     """What it answered last, until another took its place or usage was off."""
-    if successor is None:
+    if successor is None and not mark.ended:
         return Gap(mark.writer, 0, 0, mark.complete_to, -1, NOT_YET)
-    until = max(mark.complete_to, successor.off_from or successor.opened)
-    return Gap(mark.writer, 0, 0, mark.complete_to, until)
+    ended = mark.ended if successor is None else successor.off_from or successor.opened
+    until, lacking = max(mark.complete_to, ended), mark.unsaved_max if mark.ended else -1
+    return Gap(mark.writer, 0, 0, mark.complete_to, until, requests_max=lacking)
 
 
 def _not_metered(mark: Mark, window: Window) -> Iterator[Gap]:

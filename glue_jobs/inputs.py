@@ -1,83 +1,88 @@
-"""What a period's usage is made from: files that were screened, and what is known to be missing."""
+"""What a period's usage is made from: sealed hours, and what is known to be missing."""
 
 import json
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple, dataclass
-from functools import partial
+from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from glue_jobs.arguments import JobError
-from glue_jobs.file_sums import file_sums
-from glue_jobs.identities import Gap, Reached, Run, Window, copies, gaps, reached
+from glue_jobs import hours, stored_bytes
+from glue_jobs.doubts import settle
+from glue_jobs.file_sums import SCHEMA
+from glue_jobs.hour_rows import Identity
+from glue_jobs.identities import PUT_ASIDE, Gap, Reached, Run, Window, gaps, joined, reached
 from glue_jobs.invoicing import first_hour, next_period
 from glue_jobs.outputs import Written, canonical, put_once
 from glue_jobs.places import Found, Place
-from glue_jobs.records import (
-    MALFORMED,
-    MARKS,
-    RECORDS,
-    SCHEMA,
-    Mark,
-    may_have_written,
-    read_mark,
-)
+from glue_jobs.records import MALFORMED, MARKS, RECORDS, Mark, may_have_written, read_mark
 from glue_jobs.screening import Screened, screen
+from glue_jobs.sealed_hours import Hour, listing_of
+from glue_jobs.sealing import Places
 from glue_jobs.stored_bytes import StoredHour
 from glue_jobs.stored_sends import NOTHING_DERIVED, Derived
-from glue_jobs.subcopies import claims, copies_of_others, digests, wanted
-from glue_jobs.usage import Range, read_records
+from glue_jobs.usage import hourly as sums_of_records
+from glue_jobs.writers import NONE_FORGED, Refused
 
 _QUARANTINE: Final = "quarantine"
-_SLICES_PER_CORE: Final = 4
 _READERS: Final = 8
+_NO_FILES: Final = listing_of([])
 _MINUTES_PER_HOUR: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """A period's files, and what screening says of them."""
+    """A period's hours, and what is known of them by marks."""
 
     period: str
-    files: Sequence[Screened]
+    hours: Sequence[Hour]
     marks: Mapping[str, Mark]
     bad_marks: Sequence[tuple[str, str]]
     malformed_lines: int
-    redundant: frozenset[str] = frozenset()
-    """Names of files that are copies of parts of others."""
+    strays: Sequence[Screened] = ()
+    """What lies beside the folders of hours."""
+    sealed: Sequence[Hour] = ()
+    """The hours with what is refused of them."""
     derived: Derived = NOTHING_DERIVED
     """What has no record in the files, and is known by what is stored."""
     storage: Sequence[StoredHour] = ()
     """What was stored, if it has a price."""
+    refused: Sequence[Refused] = ()
+    """Records that cannot be their writers'."""
+    refused_files: Sequence[Screened] = ()
+    """Files that have no other records."""
+    conflicts: Sequence[Identity] = ()
+    """Identities of which records differ."""
+    taken: pa.Table | None = None
+    """What is to be added to the sums of hours, where records of them do not count after all."""
+    against_register: Sequence[tuple[str, str]] = ()
+    """Writers, and what of them does not agree with the register."""
+    forged: frozenset[str] = frozenset()
+    """Those of them that have marks, and whose records were put aside for it."""
 
     @property
-    def good(self) -> list[Screened]:
-        """Files of records."""
-        return [file for file in self.files if not file.reason]
-
-    @property
-    def counted(self) -> list[Screened]:
-        """Files of records without those that are copies of parts of others."""
-        return [file for file in self.good if file.name not in self.redundant]
+    def files(self) -> int:
+        """How many files of records there are."""
+        return sum(its.files for its in self.hours)
 
     @property
     def aside(self) -> list[Screened]:
-        """Files that are none of records."""
-        return [file for file in self.files if file.reason]
+        """Files that are none of records, or of none that count."""
+        of_hours = (one for its in self.hours for one in its.aside)
+        return sorted((*of_hours, *self.strays, *self.refused_files), key=lambda its: its.name)
 
     @property
     def rows(self) -> int:
         """Rows of all files, copies among them."""
-        return sum(file.rows for file in self.good)
+        return sum(its.rows for its in self.hours)
 
     @property
     def recorded(self) -> list[Run]:
         """Runs of numbers of all files."""
-        return [run for file in self.good for run in file.runs]
+        return joined(run for its in self.hours for run in its.runs)
 
     @property
     def runs(self) -> list[Run]:
@@ -85,20 +90,23 @@ class Inputs:
         return [*self.recorded, *self.derived.runs]
 
     @property
-    def copies(self) -> list[Range]:
-        """Ranges of numbers that are there more than once in the files that count."""
-        between = copies(run for file in self.counted for run in file.runs)
-        within = [each for file in self.counted for each in file.repeats]
-        return sorted({*between, *within}) if within else between
-
-    @property
     def window(self) -> Window:
         """The minutes of the period."""
         return window_of(self.period)
 
+    @property
+    def real_marks(self) -> dict[str, Mark]:
+        """Marks without forged ones."""
+        return {its: mark for its, mark in self.marks.items() if its not in self.forged}
+
     def gaps(self, before: Mapping[str, Reached]) -> list[Gap]:
         """What is missing, knowing how far writers had come before the period."""
-        return gaps(self.runs, self.marks, before, self.window)
+        found = gaps(self.runs, self.real_marks, before, self.window)
+        return found + [
+            Gap(run.writer, run.first, run.last, run.from_minute, run.to_minute, PUT_ASIDE)
+            for one in self.refused
+            for run in one.runs
+        ]
 
     def is_of_function(self, writer: str) -> bool:
         """Whether a writer is a sandbox: each other that can have gaps has a mark."""
@@ -110,27 +118,45 @@ class Inputs:
         return {its: [at.number, at.minute] for its, at in sorted(reached(self.runs).items())}
 
     @property
-    def mixed(self) -> list[Screened]:
-        """Files with numbers that are in other files, too, or more than once in the same."""
-        doubtful = sorted(self.copies)
-        return [file for file in self.counted if _has_any(file, doubtful)] if doubtful else []
+    def parts(self) -> list[Written]:
+        """What was kept of the hours."""
+        return [one for its in self.hours for one in its.parts]
 
-    def records(self, session: SparkSession, place: Place) -> DataFrame:
-        """The records of `mixed` files."""
-        return read_records(session, [f"{place.url}/{file.name}" for file in self.mixed])
+    @property
+    def _present(self) -> list[Hour]:
+        """Hours that have files now, whether those count or not."""
+        return [its for its in self.hours if its.listing != _NO_FILES]
 
-    def sums(self, session: SparkSession, place: Place) -> DataFrame:
-        """Sums of all other files that count."""
-        mixed = {file.name for file in self.mixed}
-        return file_sums(
-            session, place, [file.name for file in self.counted if file.name not in mixed]
-        )
+    @property
+    def listing(self) -> str:
+        """What tells the files from others: names of records say what is in them."""
+        of_hours = [(its.folder, its.listing) for its in self._present]
+        return hours.listing_of(of_hours, [Found(its.name, its.bytes) for its in self.strays])
+
+    def sums(self, session: SparkSession, out: Place) -> DataFrame:
+        """Hourly usage: sums of sums, of which a key may be there more than once."""
+        urls = [f"{out.url}/{name}" for its in self.hours for name in its.sums]
+        sums = session.createDataFrame([], SCHEMA)
+        if urls:
+            sums = session.read.schema(SCHEMA).parquet(*urls)
+        if self.taken is not None and self.taken.num_rows:
+            rows = [tuple(row.values()) for row in self.taken.to_pylist()]
+            sums = sums.unionByName(session.createDataFrame(rows, SCHEMA))
+        if self.derived.sends:
+            sums = sums.unionByName(sums_of_records(self.derived.records(session)))
+        if self.storage:
+            sums = sums.unionByName(stored_bytes.hourly(session, self.storage))
+        return sums
 
     def fingerprint(self) -> str:
         """What tells these inputs from any others."""
         marks = [list(astuple(its)) for its in self.marks.values()]
-        files = [[file.name, file.bytes, file.sha256, file.reason] for file in self.files]
-        return sha256(canonical([files, sorted(marks), self.malformed_lines])).hexdigest()
+        files = [[its.folder, its.covered] for its in self._present]
+        aside = [
+            [its.name, its.bytes, its.sha256, its.reason]
+            for its in (*(one for hour in self.hours for one in hour.aside), *self.strays)
+        ]
+        return sha256(canonical([files, aside, sorted(marks), self.malformed_lines])).hexdigest()
 
 
 def window_of(period: str) -> Window:
@@ -139,74 +165,65 @@ def window_of(period: str) -> Window:
     return Window(of[0] * _MINUTES_PER_HOUR, of[1] * _MINUTES_PER_HOUR)
 
 
-def _has_any(file: Screened, ranges: Sequence[Range]) -> bool:
-    """Whether one of the ordered ranges has a number of the file."""
-    for run in file.runs:
-        at = bisect_left(ranges, (run.writer, run.first, 0))
-        near = ranges[max(0, at - 1) : at + 1]
-        if any(its[0] == run.writer and its[1] <= run.last and run.first <= its[2] for its in near):
-            return True
-    return False
-
-
 def files_of(place: Place, period: str) -> list[Found]:
-    """Whatever lies in the folders of a period's days."""
-    return place.list(f"{RECORDS}date={period}-")
-
-
-def listing_of(files: Iterable[Found]) -> str:
-    """What tells a list of files from another: names of records say what is in them."""
-    return sha256(canonical([[its.name, its.bytes] for its in files])).hexdigest()
+    """Whatever lies in the folders of a period's days: all names, where that many can be held."""
+    folders = f"{RECORDS}date={period}-"
+    return sorted([*place.list(folders), *place.odd(folders)])
 
 
 def manifest_of(inputs: Inputs) -> bytes:
-    """The files that were screened: names, sizes, hashes, and why some are put aside."""
-    files = [[file.name, file.bytes, file.sha256, file.reason] for file in inputs.files]
-    return canonical(files) + b"\n"
+    """The hours that were looked at, as JSON: docs/billing.md, *What is written*."""
+    of_hours = [[its.folder, its.listing, its.covers, its.files, its.rows] for its in inputs.hours]
+    aside = [[its.name, its.bytes, its.sha256, its.reason] for its in inputs.aside]
+    return canonical({"hours": of_hours, "aside": aside}) + b"\n"
 
 
-def counted_in(manifest: bytes) -> set[str]:
-    """Names of the files of records in a manifest."""
-    return {name for name, _, _, reason in json.loads(manifest) if not reason}
-
-
-def recognised(place: Place, period: str, manifest: bytes) -> Inputs | None:
-    """A period's files as they were screened before, without the runs of their records.
-
-    None: they are others, or one of them has other bytes than it had then.
-    """
-    files = [Screened(its[0], its[1], its[2], reason=its[3]) for its in json.loads(manifest)]
-    if [(its.name, its.bytes) for its in files] != [
-        (its.name, its.bytes) for its in files_of(place, period)
-    ]:
+def recognised(session: SparkSession, places: Places, period: str) -> Inputs | None:
+    """A period's hours as they were sealed, if nothing of them is new, or gone."""
+    found = hours.as_sealed(session, places, period)
+    if found is None:
         return None
-    with ThreadPoolExecutor(_READERS) as readers:
-        if not all(readers.map(lambda its: _is_as_it_was(place, its), files)):
-            return None
-    marks, bad_marks = _marks(place, period)
-    return Inputs(period, files, marks, bad_marks, _malformed_lines(place, period))
+    marks, bad_marks = _marks(places.usage, period)
+    lines = _malformed_lines(places.usage, period)
+    return Inputs(period, found, marks, bad_marks, lines, _strays(places.usage, period))
 
 
-def _is_as_it_was(place: Place, file: Screened) -> bool:
-    # What has no name of records was put aside unread.
-    return not file.sha256 or sha256(place.read(file.name)).hexdigest() == file.sha256
+def look_at(
+    session: SparkSession, places: Places, period: str, accepted: Collection[str] = ()
+) -> Inputs:
+    """Seal what is new of a period; records of writers `accepted` count in any case.
+
+    Raises JobError where another run seals the same hours at the same time.
+    """
+    found = hours.seal(session, places, period)
+    marks, bad_marks = _marks(places.usage, period)
+    lines = _malformed_lines(places.usage, period)
+    its = Inputs(period, found, marks, bad_marks, lines, _strays(places.usage, period))
+    return without(session, places, replace(its, sealed=found), accepted)
 
 
-def look_at(session: SparkSession, place: Place, period: str) -> Inputs:
-    """Screen a period's files, on executors. Raises JobError for records of a newer schema."""
-    found = files_of(place, period)
-    context = session.sparkContext
-    slices = max(1, min(len(found), context.defaultParallelism * _SLICES_PER_CORE))
-    files = (
-        context.parallelize(found, slices).map(partial(screen, place)).collect() if found else []
+def without(
+    session: SparkSession,
+    places: Places,
+    inputs: Inputs,
+    accepted: Collection[str],
+    forged: Mapping[str, str] = NONE_FORGED,
+) -> Inputs:
+    """The same without what cannot be its writer's; `forged` says of some why nothing is theirs."""
+    inputs = replace(inputs, forged=frozenset(forged))
+    its = settle(session, places, inputs.sealed, inputs.real_marks, accepted, forged)
+    return replace(
+        inputs,
+        hours=its.hours,
+        refused=its.refused,
+        refused_files=its.aside,
+        conflicts=its.conflicts,
+        taken=its.sums,
     )
-    for file in files:
-        if file.newer:
-            raise JobError(f"{file.name}: records of schema {file.newer}; these jobs read {SCHEMA}")
-    marks, bad_marks = _marks(place, period)
-    redundant = _redundant(session, place, [file for file in files if not file.reason])
-    malformed = _malformed_lines(place, period)
-    return Inputs(period, files, marks, bad_marks, malformed, redundant)
+
+
+def _strays(place: Place, period: str) -> list[Screened]:
+    return [screen(place, found) for found in hours.strays(place, period)]
 
 
 def _malformed_lines(place: Place, period: str) -> int:
@@ -214,24 +231,15 @@ def _malformed_lines(place: Place, period: str) -> int:
     return sum(place.read(its.name).count(b"\n") for its in found)
 
 
-def _redundant(session: SparkSession, place: Place, files: Sequence[Screened]) -> frozenset[str]:
-    found = claims(files)
-    asked = wanted(found)
-    if not asked:
-        return frozenset()
-    rows = session.sparkContext.parallelize(sorted(asked.items()), len(asked))
-    return copies_of_others(found, rows.flatMap(partial(digests, place)).collect())
-
-
 def _marks(place: Place, period: str) -> tuple[dict[str, Mark], list[tuple[str, str]]]:
     marks: dict[str, Mark] = {}
-    bad = []
+    bad = [(its.name, its.odd) for its in place.odd(MARKS)]
     names = [its.name for its in place.list(MARKS) if may_have_written(its.name, period)]
     with ThreadPoolExecutor(_READERS) as readers:
         for name, content in zip(names, readers.map(place.read, names), strict=True):
             try:
                 mark = read_mark(content)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 bad.append((name, str(error)))
             else:
                 marks[mark.writer] = mark
@@ -242,6 +250,8 @@ def put_aside(inputs: Inputs, place: Place, out: Place) -> list[Written]:
     """Keep what is no file of records, by what its bytes hash to; a copy stays where it was."""
     written = []
     for file in inputs.aside:
+        if file.unread:
+            continue
         content = place.read(file.name)
         written.append(put_once(out, f"{_QUARANTINE}/{sha256(content).hexdigest()}", content))
     return written

@@ -6,24 +6,73 @@ and stands as correction lines in the next open period, each under the day that 
 """
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from decimal import Decimal, localcontext
+from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import DecimalType
+from pyspark.sql.types import (
+    DecimalType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from glue_jobs.arguments import JobError
 from glue_jobs.billing import MONEY, PRICE
+from glue_jobs.invoice_terms import (
+    EXACT,
+    CreditUsed,
+    Invoice,
+    credits_used,
+    dates_of,
+    invoice_of,
+    last_number,
+    numbers_of,
+)
+from glue_jobs.terms import Terms
 
 LINE_KEYS: Final = (
     *("account", "date", "kind", "of_period", "region", "queue", "queue_type"),
     *("operation", "sku", "tier"),
 )
-LINES: Final = (*LINE_KEYS, "quantity", "price", "cost")
+LINES: Final = (*LINE_KEYS, "quantity", "price", "cost", "list_price")
 
 PAYABLE: Final = DecimalType(18, 2)
 USAGE, CORRECTION, ROUNDING = "usage", "correction", "rounding"
+CREDIT, TAX = "credit", "tax"
+
+_NOTHING: Final = Decimal(0)
+_LINES: Final = StructType(
+    [
+        *(StructField(name, StringType()) for name in LINE_KEYS if name != "tier"),
+        StructField("tier", IntegerType()),
+        StructField("quantity", LongType()),
+        StructField("price", PRICE),
+        StructField("cost", MONEY),
+        StructField("list_price", PRICE),
+    ]
+)
+_INVOICES: Final = StructType(
+    [
+        *(
+            StructField(name, StringType())
+            for name in ("invoice_id", "account", "period", "date", "currency", "kind")
+        ),
+        *(StructField(f"{name}_cost", MONEY) for name in ("usage", "correction")),
+        StructField("rounding", MONEY),
+        *(StructField(name, PAYABLE) for name in ("credit_cost", "net")),
+        StructField("tax_name", StringType()),
+        StructField("tax_rate", DecimalType(5, 4)),
+        *(StructField(name, PAYABLE) for name in ("tax_cost", "payable")),
+        *(StructField(name, StringType()) for name in ("number", "issued", "due")),
+    ]
+)
 
 _PERIOD: Final = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 _SECONDS_PER_HOUR: Final = 3600
@@ -57,9 +106,20 @@ def lines_of(rated: DataFrame, period: str) -> DataFrame:
         date.alias("date"),
         f.lit(USAGE).alias("kind"),
         f.lit(period).alias("of_period"),
-        *("region", "queue", "queue_type", "operation", "sku", "tier", "quantity", "price", "cost"),
+        *("region", "queue", "queue_type", "operation", "sku", "tier"),
+        *("quantity", "price", "cost", "list_price"),
     )
     return _summed(keyed).select(*LINES)
+
+
+def is_charge() -> Column:
+    """Whether a line is of usage, and not of a whole invoice."""
+    return f.col("kind").isin(USAGE, CORRECTION)
+
+
+def is_charge_of(line: Mapping[str, str]) -> bool:
+    """The same of a line that was read."""
+    return line["kind"] in {USAGE, CORRECTION}
 
 
 def corrections(now: DataFrame, invoiced: DataFrame) -> DataFrame:
@@ -76,49 +136,122 @@ def corrections(now: DataFrame, invoiced: DataFrame) -> DataFrame:
 
 
 def _summed(lines: DataFrame) -> DataFrame:
-    return lines.groupBy(*LINE_KEYS, "price").agg(
+    # Lines of before have no list price: there was no discount.
+    listed = lines.withColumn("list_price", f.coalesce("list_price", "price"))
+    return listed.groupBy(*LINE_KEYS, "price", "list_price").agg(
         f.sum("quantity").alias("quantity"), f.sum("cost").cast(MONEY).alias("cost")
     )
 
 
-def invoices(lines: DataFrame, period: str) -> DataFrame:
-    """An invoice for each account: what its lines come to exactly, and what is to be paid.
+def invoices(
+    lines: DataFrame, period: str, terms: Terms, closed: Sequence[Mapping[str, Any]], *, final: bool
+) -> list[Invoice]:
+    """An invoice for each payer, in order of payers; `closed`: what closed months' pointers say.
 
-    The whole is rounded once, half up to a cent; the `rounding` is said, and is a line of its own.
+    Where they are `final` they have numbers and dates.
     """
-    of_kind = {
-        kind: f.sum(f.when(f.col("kind") == kind, f.col("cost")).otherwise(f.lit(0).cast(MONEY)))
-        for kind in (USAGE, CORRECTION)
+    used, seller = credits_used(closed), terms.customers.seller
+    costs = _costs_of_payers(lines, terms)
+    found = [
+        invoice_of(
+            payer,
+            period,
+            terms.book_of(payer).currency,
+            terms.tax_of(payer),
+            usage_cost=of_kind[USAGE],
+            correction_cost=of_kind[CORRECTION],
+            credits_left=_credits_left(terms, payer, period, used),
+        )
+        for payer, of_kind in sorted(costs.items())
+    ]
+    if not final:
+        return found
+    last = last_number(closed, seller.party.id)
+    numbers = numbers_of(seller.prefix, last, [its.id for its in found])
+    return [_issued(its, numbers[its.id], terms) for its in found]
+
+
+def _costs_of_payers(lines: DataFrame, terms: Terms) -> dict[str, dict[str, Decimal]]:
+    summed = lines.groupBy("account", "kind").agg(f.sum("cost").cast(MONEY).alias("cost"))
+    payers = terms.customers.payers()
+    costs: dict[str, dict[str, Decimal]] = {}
+    with localcontext(EXACT):
+        for row in summed.collect():
+            of_kind = costs.setdefault(
+                payers.get(row.account, row.account), dict.fromkeys((USAGE, CORRECTION), _NOTHING)
+            )
+            of_kind[row.kind] += row.cost
+    return costs
+
+
+def _credits_left(
+    terms: Terms, payer: str, period: str, used: Mapping[str, Decimal]
+) -> list[CreditUsed]:
+    """What is left of a payer's credits, those that end first at the front."""
+    covering = [
+        its for its in terms.customers.credits if its.customer == payer and its.covers(period)
+    ]
+    covering.sort(key=lambda its: (its.until or "9999-99", its.since, its.id))
+    left = ((its, its.amount - used.get(its.id, _NOTHING)) for its in covering)
+    return [CreditUsed(its.id, amount, its.reason) for its, amount in left if amount > 0]
+
+
+def _issued(invoice: Invoice, number: str, terms: Terms) -> Invoice:
+    after = next_period(invoice.period)
+    day, due_days = terms.customers.seller.issue_day, terms.due_days(invoice.payer)
+    issued, due = dates_of(after, day, due_days)
+    return replace(invoice, number=number, issued=issued, due=due)
+
+
+def numbering(invoices_: Sequence[Invoice], terms: Terms, closed: Any) -> dict[str, Any]:
+    """What a closed pointer says of the numbers that it has given."""
+    seller = terms.customers.seller.party.id
+    last = last_number(closed, seller)
+    numbers = {its.payer: its.number for its in invoices_}
+    return {"seller": seller, "first": last + 1, "last": last + len(numbers), "numbers": numbers}
+
+
+def said_of(
+    invoices_: Sequence[Invoice], terms: Terms, closed: Sequence[Mapping[str, Any]], *, final: bool
+) -> dict[str, Any]:
+    """What a pointer says of invoices: amounts by payers, terms, and what they took."""
+    said = {
+        "invoices": {its.payer: str(its.payable) for its in invoices_},
+        "currencies": {its.payer: its.currency for its in invoices_},
+        **terms.said(),
     }
-    summed = lines.groupBy("account").agg(
-        of_kind[USAGE].cast(MONEY).alias("usage_cost"),
-        of_kind[CORRECTION].cast(MONEY).alias("correction_cost"),
-    )
-    exact = (f.col("usage_cost") + f.col("correction_cost")).cast(MONEY)
-    return summed.select(
-        f.concat_ws("-", "account", f.lit(period)).alias("invoice_id"),
-        "account",
-        f.lit(period).alias("period"),
-        f.concat(f.lit(period), f.lit("-01")).alias("date"),
-        "usage_cost",
-        "correction_cost",
-        f.round(exact, 2).cast(PAYABLE).alias("payable"),
-    ).withColumn(
-        "rounding",
-        (f.col("payable").cast(MONEY) - f.col("usage_cost") - f.col("correction_cost")).cast(MONEY),
-    )
+    if not final:
+        return said
+    used = {credit.id: str(credit.amount) for its in invoices_ for credit in its.credits}
+    return said | {"numbering": numbering(invoices_, terms, closed), "credits_used": used}
 
 
-def rounding_lines(invoices_: DataFrame) -> DataFrame:
-    """The line of each invoice that makes its lines add up to what is to be paid."""
-    empty = {name: f.lit("") for name in ("region", "queue", "queue_type", "operation", "sku")}
-    return invoices_.where("rounding != 0").select(
-        *("account", "date"),
-        f.lit(ROUNDING).alias("kind"),
-        f.col("period").alias("of_period"),
-        *(value.alias(name) for name, value in empty.items()),
-        f.lit(0).cast("int").alias("tier"),
-        f.lit(0).cast("bigint").alias("quantity"),
-        f.lit(0).cast(PRICE).alias("price"),
-        f.col("rounding").alias("cost"),
-    )
+def table_of(session: SparkSession, invoices_: Sequence[Invoice]) -> DataFrame:
+    """Invoices as a table."""
+    rows = [
+        (
+            *(its.id, its.payer, its.period, f"{its.period}-01", its.currency, its.kind),
+            *(its.usage_cost, its.correction_cost, its.rounding, its.credit_cost, its.net),
+            *(its.tax.name, its.tax.rate, its.tax_cost, its.payable),
+            *(its.number, its.issued, its.due),
+        )
+        for its in invoices_
+    ]
+    return session.createDataFrame(rows, _INVOICES)
+
+
+def own_lines(session: SparkSession, invoices_: Sequence[Invoice]) -> DataFrame:
+    """The lines of invoices that are of no usage: credits, rounding and tax, under their payers."""
+    rows = []
+    for its in invoices_:
+        kinds = [(CREDIT, credit.id, -credit.amount) for credit in its.credits]
+        kinds += [(ROUNDING, "", its.rounding), (TAX, its.tax.name, its.tax_cost)]
+        rows += [
+            (
+                *(its.payer, f"{its.period}-01", kind, its.period, "", "", "", "", what, 0, 0),
+                *(_NOTHING, cost, _NOTHING),
+            )
+            for kind, what, cost in kinds
+            if cost
+        ]
+    return session.createDataFrame(rows, _LINES)

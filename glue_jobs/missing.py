@@ -11,10 +11,12 @@ from glue_jobs.identities import (
     NOT_METERED,
     NOT_YET,
     PERHAPS,
+    PUT_ASIDE,
     STATES,
     STORAGE,
     Gap,
 )
+from glue_jobs.plural import counted, ranged
 
 _DAY: Final = 24 * 60
 """Minutes of it."""
@@ -22,10 +24,11 @@ _DAY: Final = 24 * 60
 _MEANS: Final = {
     LOST: "Records are gone, or a server was cut off before it stored them.",
     EXPIRED: "The records were removed by their age.",
+    PUT_ASIDE: "Records that cannot be those of a server or function of this service.",
     NOT_METERED: "Usage was switched off: nothing was counted.",
     NOT_YET: "A server has not stored it yet, or was cut off and no other took its place.",
     STORAGE: "No export says how much was stored. Of requests nothing is missing by that.",
-    PERHAPS: "{count} sandboxes of functions: of the last minute of each a part may be missing.",
+    PERHAPS: "{count} of functions: of the last minute of each a part may be missing.",
 }
 
 
@@ -45,7 +48,7 @@ class Missing:
     @property
     def means(self) -> str:
         """What became of it."""
-        return _MEANS[self.state].format(count=f"{self.count:,}")
+        return _MEANS[self.state].format(count=counted(self.count, "sandbox", "sandboxes"))
 
     @property
     def when(self) -> str:
@@ -75,14 +78,14 @@ def missing_of(gaps: Iterable[Gap]) -> list[Missing]:
 
 def is_certain(its: Iterable[Missing]) -> bool:
     """Whether usage is missing that will not come, for certain; exports may come."""
-    return any(one.state not in {NOT_YET, STORAGE, PERHAPS} for one in its)
+    return any(one.state not in {NOT_YET, STORAGE, PERHAPS, PUT_ASIDE} for one in its)
 
 
 def days_missing(its: Iterable[Missing], period: str) -> set[str]:
     """Days of a period of which requests are missing for certain."""
     days: set[str] = set()
     for one in its:
-        if one.state in {STORAGE, PERHAPS}:
+        if one.state in {STORAGE, PERHAPS, PUT_ASIDE}:
             continue
         last = max(one.from_minute, one.to_minute)
         for day in range(max(one.from_minute, 0) // _DAY, last // _DAY + 1):
@@ -95,15 +98,18 @@ def _touches(last: Missing, gap: Gap) -> bool:
 
 
 def lines_of(gaps: Sequence[Gap]) -> list[str]:
-    """A line for each gap, for whoever bills; ends of sandboxes are told as one."""
-    return [f"{gap.state}: {_what(gap)}" for gap in gaps if gap.state != PERHAPS]
+    """A line for each gap, for whoever bills; ends of sandboxes are told as one.
+
+    What was put aside is told with its reason, elsewhere.
+    """
+    return [f"{gap.state}: {_what(gap)}" for gap in gaps if gap.state not in {PERHAPS, PUT_ASIDE}]
 
 
 def ends_of(gaps: Iterable[Gap]) -> list[str]:
     """The line about ends of sandboxes, where there are such."""
     count = sum(1 for gap in gaps if gap.state == PERHAPS)
-    told = f"{PERHAPS}: the last minute of each of {count:,} sandboxes of functions"
-    return [told] if count else []
+    sandboxes = counted(count, "sandbox", "sandboxes")
+    return [f"{PERHAPS}: the last minute of each of {sandboxes} of functions"] if count else []
 
 
 def _what(gap: Gap) -> str:
@@ -114,7 +120,9 @@ def _what(gap: Gap) -> str:
         return f"no export of {gap.writer} says what was stored, {when}"
     if gap.state == NOT_YET:
         return f"writer {gap.writer}, at work or cut off, {when}"
-    numbers = f"records {gap.first} to {gap.last}" if gap.last else "what it answered last"
+    numbers = ranged(gap.first, gap.last, "record") if gap.last else "what it answered last"
+    if gap.requests_max >= 0:
+        numbers += f", {counted(gap.requests_max, 'request')} at most"
     return f"writer {gap.writer}: {numbers}, {when}"
 
 

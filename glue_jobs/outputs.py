@@ -5,20 +5,34 @@ ever written over with other bytes. A *pointer* says which run holds for a perio
 numbered, put one after the other, and the highest counts.
 """
 
+import io
 import json
+import os
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from glue_jobs.arguments import JobError
 from glue_jobs.places import Place
 
 RUN_SCHEMA: Final = "tidegate.run/1"
+WRITTEN_BY: Final = f"arrow {pa.__version__}"
+"""What settles the bytes of tables besides their rows: runs of another one have another name."""
+
 _DRAFTS: Final = "_drafts"
 _POINTERS: Final = "runs"
+ALTERED: Final = "altered"
+"""The folder of what lay in place of what was written."""
+
+_READERS: Final = 8
+_ROWS_PER_GROUP: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,10 +59,12 @@ def put_once(place: Place, name: str, content: bytes) -> Written:
 def write_table(table: DataFrame, place: Place, folder: str, keys: Sequence[str]) -> list[Written]:
     """Put a table with a column `date` as one Parquet file for each day, rows in order of `keys`.
 
-    `keys` tell rows apart, so that their order, and with it each byte, is settled.
+    `keys` tell rows apart, so that their order, and with it each byte, is settled. Spark's own
+    files have the same rows in bytes that differ from process to process: they are drafts.
     """
-    drafts = f"{_DRAFTS}/{folder}"
-    place.clear(drafts)
+    place.clear(f"{_DRAFTS}/{folder}")
+    # Spark's Java may still write for a moment after the process that began it was killed.
+    drafts = f"{_DRAFTS}/{folder}/{os.getpid()}"
     ordered = table.repartition("date").sortWithinPartitions("date", *keys)
     ordered.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").partitionBy(
         "date"
@@ -56,12 +72,51 @@ def write_table(table: DataFrame, place: Place, folder: str, keys: Sequence[str]
     written = []
     for found in place.list(f"{drafts}/"):
         day = found.name.removeprefix(f"{drafts}/").rpartition("/")[0]
-        written.append(put_once(place, f"{folder}/{day}/rows.parquet", place.read(found.name)))
-    place.clear(drafts)
+        content = canonical_parquet(place.read(found.name))
+        written.append(put_once(place, f"{folder}/{day}/rows.parquet", content))
+    place.clear(f"{_DRAFTS}/{folder}")
     names = [its.name for its in written]
     if len(names) != len(set(names)):
         raise JobError(f"{folder}: a day has more than one file")
     return written
+
+
+def with_columns_of(table: DataFrame, like: DataFrame) -> DataFrame:
+    """A table with the columns of another one; what was written before some were has null there."""
+    missing = {
+        its.name: f.lit(None).cast(its.dataType)
+        for its in like.schema
+        if its.name not in table.columns
+    }
+    return (
+        table.withColumns(missing).select(*like.columns) if missing else table.select(*like.columns)
+    )
+
+
+def canonical_parquet(content: bytes) -> bytes:
+    """The one Parquet file with the columns and rows of this one, as `WRITTEN_BY` writes it.
+
+    Times of the day are in microseconds, UTC.
+    """
+    return parquet_of(pq.ParquetFile(io.BytesIO(content)).read())
+
+
+def parquet_of(table: pa.Table) -> bytes:
+    """A table as `WRITTEN_BY` writes it."""
+    # How rows were cut into pieces, and what a writer says of itself, is no part of them.
+    table = table.replace_schema_metadata(None).combine_chunks()
+    written = io.BytesIO()
+    pq.write_table(
+        table,
+        written,
+        version="2.6",
+        data_page_version="1.0",
+        compression="zstd",
+        row_group_size=_ROWS_PER_GROUP,
+        coerce_timestamps="us",
+        store_schema=False,
+    )
+    return written.getvalue()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +128,11 @@ class Pointer:
     run: str
     closed: bool
     said: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What its object is called."""
+        return f"{_POINTERS}/period={self.period}/{self.number:06}.json"
 
 
 def pointer_of(place: Place, period: str) -> Pointer | None:
@@ -95,6 +155,40 @@ def _pointer(place: Place, name: str) -> Pointer:
     return Pointer(number, said["period"], said["run"], said["state"] == "closed", said)
 
 
+def verify(place: Place, last: Pointer | None) -> dict[str, tuple[Pointer, list[str]]]:
+    """Which objects of closed periods, and of the `last` run, are gone or were altered, by period.
+
+    What an open period has in place of what was written is kept by its hash, so that the name is
+    free to be written again; of closed ones all stays as it is.
+    """
+    runs = [its for its in pointers(place) if its.closed]
+    if last is not None and not last.closed:
+        runs.append(last)
+    found = {its.period: (its, names) for its in runs if (names := _altered(place, its))}
+    for its, names in found.values():
+        for name in () if its.closed else names:
+            if digest := _hash_of(place, name):
+                place.move(name, f"{ALTERED}/{digest}")
+    return found
+
+
+def _altered(place: Place, pointer: Pointer) -> list[str]:
+    files = pointer.said["files"]
+    with ThreadPoolExecutor(_READERS) as readers:
+        whole = readers.map(lambda its: _hash_of(place, its["name"]) == its["sha256"], files)
+        return [its["name"] for its, is_whole in zip(files, whole, strict=True) if not is_whole]
+
+
+def _hash_of(place: Place, name: str) -> str:
+    """What an object hashes to, "" where there is none; of a link, which is not read, its name."""
+    try:
+        return sha256(place.read(name)).hexdigest()
+    except FileNotFoundError:
+        return ""
+    except OSError:
+        return sha256(name.encode()).hexdigest()
+
+
 def point(place: Place, period: str, said: dict[str, Any], files: Iterable[Written]) -> Pointer:
     """Put the pointer to a run, last of all. Raises JobError where another run did so meanwhile."""
     listed = [{"name": its.name, "bytes": its.bytes, "sha256": its.sha256} for its in sorted(files)]
@@ -103,7 +197,7 @@ def point(place: Place, period: str, said: dict[str, Any], files: Iterable[Writt
     if before is not None and before.said == said:
         return before
     number = before.number + 1 if before is not None else 1
-    name = f"{_POINTERS}/period={period}/{number:06}.json"
-    if not place.put_new(name, canonical(said) + b"\n"):
+    pointer = Pointer(number, period, said["run"], said["state"] == "closed", said)
+    if not place.put_new(pointer.name, canonical(said) + b"\n"):
         raise JobError(f"period {period}: another run ended at the same time; run again")
-    return Pointer(number, period, said["run"], said["state"] == "closed", said)
+    return pointer

@@ -1,23 +1,34 @@
 """Where jobs read and write: a folder, or a prefix in a bucket. Names have slashes."""
 
 import builtins
+import errno
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from shutil import rmtree
 from typing import Any, Final, Protocol
 
 _S3: Final = "s3://"
+_FILES: Final = frozenset({".json", ".jsonl", ".parquet"})
+"""What names of objects end in, and names of folders do not."""
+
+_LINK: Final = "it is a link, and links are never followed"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Found:
-    """An object's name in its place, and its size in bytes."""
+    """An object's name in its place, and its size in bytes.
+
+    `modified_s` is when it was written, in seconds since the epoch; 0: its place does not say.
+    `odd` says why it is no object ("": it is one).
+    """
 
     name: str
     bytes: int
+    modified_s: float = field(default=0, compare=False)
+    odd: str = field(default="", compare=False)
 
 
 class Place(Protocol):
@@ -29,8 +40,17 @@ class Place(Protocol):
     def list(self, prefix: str) -> list[Found]:
         """Objects whose names begin so, in order of their names; names of dots are passed over."""
 
+    def beneath(self, folder: str) -> "tuple[builtins.list[str], builtins.list[Found]]":
+        """Names of the folders right in one (whose name ends in a slash), and the rest of it.
+
+        What is odd there is among the rest; names of dots are passed over.
+        """
+
+    def odd(self, prefix: str) -> "builtins.list[Found]":
+        """What lies where such objects should and is none, with why: it is never read."""
+
     def read(self, name: str) -> bytes:
-        """An object's content. Raises FileNotFoundError."""
+        """An object's content. Raises FileNotFoundError; OSError where a link leads to it."""
 
     def put(self, name: str, content: bytes) -> None:
         """Put an object; one of this name is replaced."""
@@ -68,9 +88,14 @@ def is_unwritable(url: str) -> bool:
 
 
 def read_url(url: str) -> bytes:
-    """An object's content, by where it is: a path, or `s3://bucket/key`. Raises as `read` does."""
-    folder, slash, name = url.rpartition("/")
-    return place_of(folder or slash or ".").read(name)
+    """An object's content, by where it is: a path, or `s3://bucket/key`. Raises as `read` does.
+
+    Whoever names a path may name a link.
+    """
+    if not url.startswith(_S3):
+        return Path(url).read_bytes()
+    folder, _, name = url.rpartition("/")
+    return place_of(folder).read(name)
 
 
 class FolderPlace:
@@ -81,18 +106,65 @@ class FolderPlace:
         self.url = str(folder)
 
     def list(self, prefix: str) -> list[Found]:
-        """See Place."""
+        """See Place. Links are passed over: whoever may put one could have any file read."""
+        if self._link_to(prefix):
+            return []
         top = self._folder / prefix.rpartition("/")[0]
         found = (
             Found(str(PurePosixPath(path.relative_to(self._folder))), path.stat().st_size)
             for path in top.rglob("*")
-            if not _has_dot(path.relative_to(self._folder).parts) and path.is_file()
+            if not _has_dot(path.relative_to(self._folder).parts)
+            and path.is_file()
+            and not path.is_symlink()
         )
         return sorted(each for each in found if each.name.startswith(prefix))
 
+    def odd(self, prefix: str) -> "builtins.list[Found]":
+        """See Place: links, devices and the like, and folders that are called as files are."""
+        if link := self._link_to(prefix):
+            return [Found(link, 0, odd=_LINK)]
+        top = self._folder / prefix.rpartition("/")[0]
+        found = []
+        for path in top.rglob("*"):
+            its = path.relative_to(self._folder)
+            name = str(PurePosixPath(its))
+            if (why := _why_odd(path)) and name.startswith(prefix) and not _has_dot(its.parts):
+                found.append(Found(name, 0, odd=why))
+        return sorted(found)
+
+    def beneath(self, folder: str) -> "tuple[builtins.list[str], builtins.list[Found]]":
+        """See Place."""
+        if link := self._link_to(folder):
+            return [], [Found(link, 0, odd=_LINK)]
+        folders, found = [], []
+        top = self._folder / folder
+        for path in sorted(top.iterdir()) if top.is_dir() else ():
+            name = str(PurePosixPath(path.relative_to(self._folder)))
+            if path.name.startswith("."):
+                continue
+            if why := _why_odd(path):
+                found.append(Found(name, 0, odd=why))
+            elif path.is_dir():
+                folders.append(name)
+            else:
+                found.append(Found(name, path.stat().st_size))
+        return folders, found
+
+    def _link_to(self, name: str) -> str:
+        """The first folder on the way to a name that is a link; "": none is."""
+        above = PurePosixPath(name.rpartition("/")[0])
+        for folder in (*reversed(above.parents), above):
+            if str(folder) != "." and (self._folder / folder).is_symlink():
+                return str(folder)
+        return ""
+
     def read(self, name: str) -> bytes:
         """See Place."""
-        return (self._folder / name).read_bytes()
+        if ".." in PurePosixPath(name).parts or self._link_to(name):
+            raise OSError(errno.ELOOP, f"{name} is not in {self.url}", name)
+        opened = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(opened, "rb") as file:
+            return file.read()
 
     def put(self, name: str, content: bytes) -> None:
         """See Place."""
@@ -159,10 +231,35 @@ class S3Place:
         """All objects whose names begin so, whatever they are called, in order of their names."""
         pages = self._client().get_paginator("list_objects_v2")
         return sorted(
-            Found(its["Key"].removeprefix(self._prefix), its["Size"])
+            Found(
+                its["Key"].removeprefix(self._prefix), its["Size"], its["LastModified"].timestamp()
+            )
             for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix)
             for its in page.get("Contents", ())
         )
+
+    def beneath(self, folder: str) -> "tuple[builtins.list[str], builtins.list[Found]]":
+        """See Place."""
+        pages = self._client().get_paginator("list_objects_v2")
+        begin = self._prefix + folder
+        folders: builtins.list[str] = []
+        found: builtins.list[Found] = []
+        for page in pages.paginate(Bucket=self._bucket, Prefix=begin, Delimiter="/"):
+            names = (its["Prefix"].rstrip("/") for its in page.get("CommonPrefixes", ()))
+            folders += [name.removeprefix(self._prefix) for name in names]
+            found += [
+                Found(its["Key"].removeprefix(self._prefix), its["Size"])
+                for its in page.get("Contents", ())
+                if its["Key"] != begin
+            ]
+        return (
+            [its for its in folders if not _has_dot(its.split("/"))],
+            [its for its in found if not _has_dot(its.name.split("/"))],
+        )
+
+    def odd(self, prefix: str) -> "builtins.list[Found]":  # noqa: ARG002 - see Place
+        """See Place: whatever a bucket has is an object."""
+        return []
 
     def read(self, name: str) -> bytes:
         """See Place."""
@@ -212,6 +309,15 @@ class S3Place:
 
     def _client(self) -> Any:
         return import_module("boto3").client("s3")
+
+
+def _why_odd(path: Path) -> str:
+    """Why this is neither a file nor a folder of files, "" where it is."""
+    if path.is_symlink():
+        return _LINK
+    if path.is_dir():
+        return "it is a folder, and called as a file is" if path.suffix in _FILES else ""
+    return "" if path.is_file() else "it is no file"
 
 
 def _has_dot(parts: Iterable[str]) -> bool:

@@ -14,8 +14,10 @@ from importlib.resources import files as files_of
 from typing import Any, Final
 
 from glue_jobs.arguments import JobError, json_of
+from glue_jobs.currencies import places_of
+from glue_jobs.invoice_terms import NO_TAX, Tax, tax_of
 from glue_jobs.places import is_missing, place_of, read_url
-from glue_jobs.usage import SUMS
+from glue_jobs.records import SUMS
 
 SCHEMA: Final = "tidegate.prices/1"
 BOOKS: Final = files_of("glue_jobs") / "price_books"
@@ -28,6 +30,7 @@ PLACES: Final = 19
 """Decimal places of a price of one thing counted, and of a charge."""
 
 _PRICE_PLACES: Final = 10
+_SPREADS: Final = {"in order": False, "in proportion": True}
 _UNIT_SIZE_MAX: Final = 10**9
 _PERIOD: Final = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,63}")
@@ -40,7 +43,7 @@ class Tier:
     start: int
     end: int | None
     price: Decimal
-    """US dollars for `unit_size` of it."""
+    """For `unit_size` of it, in the book's currency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,10 @@ class PriceBook:
     currency: str
     since: str
     until: str
+    tax: Tax
+    """The tax on what an invoice comes to, unless its customer has another."""
+    is_proportional: bool
+    """Whether free quantity and tiers are spread in proportion; else what comes first has them."""
     free_quantity: int
     free_skus: tuple[str, ...]
     unbilled_statuses: tuple[str, ...]
@@ -170,8 +177,7 @@ def _book(said: Mapping[str, Any], text: bytes) -> PriceBook:
     }
     if unknown := named - set(skus):
         raise ValueError(f"no SKU {min(unknown)}")
-    if said["currency"] != "USD":
-        raise ValueError("a currency other than USD is not supported")
+    places_of(said["currency"])
     for period in filter(None, (said["from"], said["to"])):
         if not _PERIOD.fullmatch(period):
             raise ValueError(f"{period!r} is no period, YYYY-MM")
@@ -181,6 +187,8 @@ def _book(said: Mapping[str, Any], text: bytes) -> PriceBook:
         currency=said["currency"],
         since=said["from"],
         until=said["to"],
+        tax=tax_of(said["tax"]) if "tax" in said else NO_TAX,
+        is_proportional=_spread(said.get("spread", "in order")),
         free_quantity=_whole(free["quantity"]),
         free_skus=tuple(free["skus"]),
         unbilled_statuses=tuple(unbilled["statuses"]),
@@ -191,6 +199,12 @@ def _book(said: Mapping[str, Any], text: bytes) -> PriceBook:
         sha256=sha256(text).hexdigest(),
         text=text,
     )
+
+
+def _spread(said: str) -> bool:
+    if said not in _SPREADS:
+        raise ValueError(f"spread is {said!r}, neither {' nor '.join(_SPREADS)}")
+    return _SPREADS[said]
 
 
 def _sku(name: str, said: Mapping[str, Any]) -> Sku:

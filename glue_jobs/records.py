@@ -12,6 +12,7 @@ SCHEMA: Final = "tidegate.usage/1"
 MARK_SCHEMA: Final = "tidegate.writer/1"
 RECORDS: Final = "records/"
 MARKS: Final = "writers/"
+TAILS: Final = "tails/"
 MALFORMED: Final = "malformed/"
 
 TEXTS: Final = ("schema", "writer", "account", "region", "queue", "operation", "status", "code")
@@ -33,6 +34,15 @@ NUMBERS_MIN: Final = {
 }
 """The integers, and the least that each may be."""
 
+SUMS: Final = (
+    *("records", "requests", "units", "messages", "bytes", "failed_entries"),
+    "empty_receives",
+)
+"""What a row of hourly usage adds up; `empty_receives` are requests of records of receives that
+brought no message."""
+
+FIFO_SUFFIX: Final = ".fifo"
+
 STATUSES: Final = frozenset({"2xx", "3xx", "4xx", "5xx"})
 WRITER: Final = re.compile(r"[0-9a-f]{16}")
 DESKS: Final = re.compile(r"([0-9a-f]{12}( [0-9a-f]{12})*)?")
@@ -50,6 +60,8 @@ class Kind:
     numbers_min: Mapping[str, int]
     """The columns that are integers, and the least that each may be; all others are texts."""
     text_chars_max: int
+    at_least: tuple[tuple[str, str], ...] = ()
+    """Pairs of integers, of which the second is no less than the first."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -57,7 +69,10 @@ class Kind:
         return tuple(name for name in self.columns if name not in self.numbers_min)
 
 
-USAGE: Final = Kind(RECORDS, SCHEMA, COLUMNS, NUMBERS_MIN, TEXT_CHARS_MAX)
+USAGE: Final = Kind(
+    *(RECORDS, SCHEMA, COLUMNS, NUMBERS_MIN, TEXT_CHARS_MAX),
+    at_least=(("requests", "units"),),
+)
 
 _FILED: Final = re.compile(r"date=(\d{4}-\d{2}-\d{2})/hour=([01]\d|2[0-3])/([0-9a-f]{64})\.parquet")
 
@@ -93,6 +108,9 @@ class Mark:
     access: int = 0
     desks: str = ""
     off_from: int = 0
+    counted_to: int = 0
+    unsaved_max: int = -1
+    ended: int = 0
 
     def wrote_in(self, minute: int, writer: str) -> bool:
         """Whether the writer is what one of this server's desks has sent in this minute."""
@@ -120,14 +138,27 @@ def may_have_written(name: str, period: str) -> bool:
     return period in {f"{each:%Y-%m}" for each in (day, day + timedelta(days=1))}
 
 
+_ABSENT: Final = {"desks": "", "off_from": 0, "counted_to": 0, "unsaved_max": -1, "ended": 0}
+
+_MINUTES: Final = frozenset({"opened", "complete_to", "off_from", "ended"})
+
+_MINUTE_END: Final = 1 << 32
+"""Minutes behind it are in no calendar."""
+
+
+def _is_right(name: str, value: int) -> bool:
+    least = -1 if name == "unsaved_max" else 0
+    return least <= value < (_MINUTE_END if name in _MINUTES else 1 << 63)
+
+
 def read_mark(content: bytes) -> Mark:
     """A mark from its object's content. Raises ValueError with the reason where it is none."""
     said = json.loads(content)
     if not isinstance(said, dict) or said.get("schema") != MARK_SCHEMA:
         raise ValueError(f"its schema is not {MARK_SCHEMA}")
-    said = {"desks": "", "off_from": 0, **said}  # Servers of before said neither.
+    said = {**_ABSENT, **said}  # Servers of before did not say these.
     for name, kind in get_type_hints(Mark).items():
-        if type(said.get(name)) is not kind or (kind is int and said[name] < 0):
+        if type(said.get(name)) is not kind or (kind is int and not _is_right(name, said[name])):
             raise ValueError(f"its {name} is {said.get(name)!r}")
     mark = Mark(**{name: said[name] for name in Mark.__slots__})
     if not WRITER.fullmatch(mark.writer):

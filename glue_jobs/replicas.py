@@ -153,7 +153,8 @@ def lacking(its: Copies, as_of_us: int, complete_to_us: int) -> DataFrame:
     """Segments and slots that some full members have at the end and others have not.
 
     Or that are not the same in all of them. `complete_to_us` is the moment up to which all copies
-    are exported. What a member has removed by itself, or whose time is over, it does not lack.
+    are exported. What a member has removed by itself, or whose time is over, it does not lack; nor
+    what was purged, which each member drops, or empties, when it comes to it.
     """
     members = its.membership.where("is_full").select("uid", "cell", "incarnation", "counts")
     last = evidence.latest(
@@ -166,16 +167,27 @@ def lacking(its: Copies, as_of_us: int, complete_to_us: int) -> DataFrame:
     held = last.where(_letter().isin("B", "G") & (text("k") == "s") & f.col("is_present"))
     old = (number("t") <= complete_to_us - LAG_US) & (number("x") * 1_000_000 > as_of_us)
     per_item = (
-        held.where(old)
+        held.join(f.broadcast(_purges(its)), "uid", "left")
+        .where(old & (number("t") > f.coalesce("purged_us", f.lit(0))))
         .groupBy("uid", "partition", "sort")
         .agg(
             f.array_sort(f.collect_set("cell")).alias("have"),
             f.collect_set("content").alias("said"),
-            f.min(block).alias("block"),
-            f.min(number("i")).alias("index"),
             f.max(number("n")).alias("messages"),
         )
     )
+    first = its.all_seen.where(_letter().isin("B", "G") & (text("k") == "s")).groupBy(
+        "uid", "partition", "sort"
+    )
+    # As it was seen first: a later look may be at what somebody altered.
+    named = f.struct(
+        "as_of_us",
+        block.alias("block"),
+        number("i").alias("index"),
+        number("t").alias("sent_us"),
+        evidence.first_id().alias("id"),
+    )
+    first_looks = first.agg(f.min(named).alias("its")).select("uid", "partition", "sort", "its.*")
     of_queue = members.groupBy("uid").agg(
         f.array_sort(f.collect_set("cell")).alias("members"),
         f.max(f.when(f.col("counts"), f.col("cell"))).alias("counting"),
@@ -185,8 +197,15 @@ def lacking(its: Copies, as_of_us: int, complete_to_us: int) -> DataFrame:
         .withColumn("lane", _lane())
         .withColumn("lack", f.array_except("members", "have"))
         .where((f.size("lack") > 0) | (f.size("said") > 1))
+        .join(first_looks.drop("as_of_us"), ["uid", "partition", "sort"])
     )
     return _but_removed(found, last)
+
+
+def _purges(its: Copies) -> DataFrame:
+    """The purge stamps of queues by their uids."""
+    queues = its.seen.where((_letter() == "Q") & (text("k") == "q"))
+    return queues.groupBy(text("u").alias("uid")).agg(f.max(number("p")).alias("purged_us"))
 
 
 def _lane() -> Column:
@@ -264,24 +283,33 @@ def of_others(its: Copies, done: DataFrame, as_of_us: int) -> DataFrame:
     `lives` and `is_traced` are what this member's own exports say of it (evidence.py), null or
     false: nothing. `is_done` says whether it is `done` by the copy that counts.
     """
-    others = its.membership.where("is_full and not counts").select("uid", "cell", "incarnation")
-    theirs = its.all_seen.join(f.broadcast(others), ["uid", "cell", "incarnation"], "left_semi")
-    # Copies of a queue as queues of their own: what follows messages tells them apart by uids.
-    own = f.concat_ws("@", "uid", "cell")
-    renamed = f.concat_ws("|", _letter(), own, _lane())
-    theirs = theirs.withColumn("partition", renamed)
+    theirs = _theirs(its)
     items = evidence.latest(theirs)
     held = evidence.messages(evidence.segments(items)).where("is_present")
     known = evidence.done(items, theirs, as_of_us).drop("moved")
     of_counting = done.where("lives > 0").select(*evidence.PLACE, f.expr("true").alias("is_done"))
     return (
         held.join(known, list(evidence.PLACE), "left")
-        .withColumns(
-            {
-                "cell": f.split_part("uid", f.lit("@"), f.lit(2)),
-                "uid": f.split_part("uid", f.lit("@"), f.lit(1)),
-            }
-        )
+        .withColumns(_of_copies())
         .join(of_counting, list(evidence.PLACE), "left")
         .fillna(value=False, subset=["is_done"])
     )
+
+
+def changed_in_others(its: Copies) -> DataFrame:
+    """The same of copies that do not count as `evidence.changed` of those that do."""
+    return evidence.changed(_theirs(its)).withColumns(_of_copies()).drop("cell")
+
+
+def _theirs(its: Copies) -> DataFrame:
+    """Copies that do not count as queues of their own: their uids end in `@` and the cell."""
+    others = its.membership.where("is_full and not counts").select("uid", "cell", "incarnation")
+    theirs = its.all_seen.join(f.broadcast(others), ["uid", "cell", "incarnation"], "left_semi")
+    own = f.concat_ws("@", "uid", "cell")
+    return theirs.withColumn("partition", f.concat_ws("|", _letter(), own, _lane()))
+
+
+def _of_copies() -> dict[str, Column]:
+    """Cell and uid of what `_theirs` has."""
+    parts = [f.split_part("uid", f.lit("@"), f.lit(at)) for at in (1, 2)]
+    return {"cell": parts[1], "uid": parts[0]}

@@ -21,7 +21,10 @@ from glue_jobs.identities import Run
 from glue_jobs.places import Found, Place
 from glue_jobs.records import ACCOUNT, STATUSES, USAGE, WRITER, Filed, Kind, filed
 
-_SUM_MAX: Final = 2.0**62
+_SUM_END: Final = 1 << 53
+"""A column of a file adds up to less, so that a thousand files stay within 64 bits."""
+
+_MANY: Final = frozenset({"requests", "units", "messages", "bytes", "failed_entries"})
 _EPOCH_DAY: Final = date(1970, 1, 1)
 
 
@@ -30,7 +33,8 @@ class Screened:
     """A file that was looked at. With a `reason`, it is none of records and put aside.
 
     `newer` is the schema of records that this version of the jobs cannot read: such records are
-    real, so nothing may be billed without them. `repeats` are numbers that are in the file twice.
+    real, so no month is closed without them. `repeats` are numbers that are in the file twice.
+    `without` are writers whose records in it do not count (writers.py).
     """
 
     name: str
@@ -41,6 +45,9 @@ class Screened:
     newer: str = ""
     runs: tuple[Run, ...] = ()
     repeats: tuple[tuple[str, int, int], ...] = field(default=())
+    without: tuple[str, ...] = ()
+    unread: bool = False
+    """Whether the place did not give it; then it is in no quarantine either."""
 
 
 class _NoRecordsError(Exception):
@@ -52,24 +59,56 @@ class _NewerError(Exception):
 
 
 def screen(place: Place, found: Found, kind: Kind = USAGE) -> Screened:
-    """What a file of a usage place holds, where records of this kind should be."""
+    """What a file of a usage place holds, where records of this kind should be.
+
+    Whatever goes wrong with it is its reason to be put aside: no file keeps others from being read.
+    """
+    return screen_and_read(place, found, kind)[0]
+
+
+def screen_and_read(
+    place: Place, found: Found, kind: Kind = USAGE
+) -> tuple[Screened, pa.Table | None]:
+    """The same, and the records; None of what is put aside."""
     its = Screened(found.name, found.bytes)
+    if found.odd:
+        return replace(its, unread=True, reason=found.odd), None
     where = filed(found.name, kind.folder)
     if where is None:
-        return replace(its, reason="its name is not that of an object of records")
-    content = place.read(found.name)
+        return replace(its, reason="its name is not that of an object of records"), None
+    try:
+        content = place.read(found.name)
+    except Exception as error:  # noqa: BLE001 - it is told with the file
+        return replace(its, unread=True, reason=f"it cannot be read: {_said(error)}"), None
     its = replace(its, bytes=len(content), sha256=sha256(content).hexdigest())
     if its.sha256 != where.sha256:
-        return replace(its, reason="its bytes do not hash to its name")
+        return replace(its, reason="its bytes do not hash to its name"), None
+    return _screen(its, content, where, kind)
+
+
+def _screen(
+    its: Screened, content: bytes, where: Filed, kind: Kind
+) -> tuple[Screened, pa.Table | None]:
     try:
         table = read_table(content, kind)
         _check(table, where, kind)
+        runs, repeats = _identities(table)
     except _NewerError as error:
-        return replace(its, newer=str(error), reason=f"records of schema {error}")
+        return replace(its, newer=str(error), reason=f"records of schema {error}"), None
     except _NoRecordsError as error:
-        return replace(its, reason=str(error))
-    runs, repeats = _identities(table)
-    return replace(its, rows=table.num_rows, runs=runs, repeats=repeats)
+        return replace(its, reason=str(error)), None
+    except Exception as error:  # noqa: BLE001 - it is told with the file
+        return replace(its, reason=f"it cannot be looked at: {_said(error)}"), None
+    return replace(its, rows=table.num_rows, runs=runs, repeats=repeats), table
+
+
+def _is(column: str) -> str:
+    """The verb that agrees with a column's name."""
+    return "are" if column in _MANY else "is"
+
+
+def _said(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def read_table(content: bytes, kind: Kind = USAGE) -> pa.Table:
@@ -82,7 +121,9 @@ def read_table(content: bytes, kind: Kind = USAGE) -> pa.Table:
         if columns != kind.columns:
             _of_other_version(content, columns, kind)
             raise _NoRecordsError("its columns are not those of records")
-        return pq.ParquetFile(io.BytesIO(content), read_dictionary=list(kind.texts)).read()
+        file = pq.ParquetFile(io.BytesIO(content), read_dictionary=list(kind.texts))
+        # Of a file of few rows threads take longer than they save.
+        return file.read(use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _NoRecordsError(f"it is no Parquet file: {' '.join(str(error).split())}") from error
 
@@ -99,7 +140,7 @@ def _check_schema(said: object, kind: Kind) -> None:
         return
     if isinstance(said, str) and said.startswith(f"{kind.schema.partition('/')[0]}/"):
         raise _NewerError(said)
-    raise _NoRecordsError(f"a schema is {said!r}")
+    raise _NoRecordsError(f"a record's schema is {said!r}")
 
 
 def _check(table: pa.Table, where: Filed, kind: Kind) -> None:
@@ -109,11 +150,14 @@ def _check(table: pa.Table, where: Filed, kind: Kind) -> None:
     for name in kind.columns:
         column = table.column(name)
         if column.null_count:
-            raise _NoRecordsError(f"a {name} is null")
+            raise _NoRecordsError(f"a record's {name} {_is(name)} null")
         if name in kind.numbers_min:
             _check_numbers(name, column, kind.numbers_min[name])
         else:
             _check_texts(name, column, kind)
+    for less, more in kind.at_least:
+        if pc.any(pc.less(table.column(more), table.column(less))).as_py():
+            raise _NoRecordsError(f"a record has fewer {more} than {less}")
     day = (date.fromisoformat(where.date) - _EPOCH_DAY).days
     first_minute = (day * 24 + where.hour) * 60
     bounds = pc.min_max(table.column("minute"))
@@ -129,7 +173,7 @@ def _check_texts(name: str, column: pa.ChunkedArray, kind: Kind) -> None:
         if name == "schema":
             _check_schema(value, kind)
         elif len(value) > kind.text_chars_max or (name in _RIGHT and not right(value)):
-            raise _NoRecordsError(f"a {name} is {value!r}")
+            raise _NoRecordsError(f"a record's {name} {_is(name)} {value!r}")
 
 
 _RIGHT: Final[dict[str, Callable[[str], object]]] = {
@@ -142,11 +186,14 @@ _RIGHT: Final[dict[str, Callable[[str], object]]] = {
 def _check_numbers(name: str, column: pa.ChunkedArray, least_allowed: int) -> None:
     if not pa.types.is_int64(column.type):
         raise _NoRecordsError(f"{name} is no int64")
-    if name not in {"number", "minute"} and pc.sum(column.cast(pa.float64())).as_py() > _SUM_MAX:
-        raise _NoRecordsError(f"its {name} add up to more than 64 bits hold")
     least = pc.min_max(column)["min"].as_py()
     if least < least_allowed:
-        raise _NoRecordsError(f"a {name} is {least}")
+        raise _NoRecordsError(f"a record's {name} {_is(name)} {least}")
+    if name in {"number", "minute"}:
+        return
+    # Not "safe", which ends at 2^53: what is beyond it is rounded, and refused.
+    if pc.sum(column.cast(pa.float64(), safe=False)).as_py() >= _SUM_END:
+        raise _NoRecordsError(f"its {name} add up to 2^53 or more")
 
 
 def _identities(table: pa.Table) -> tuple[tuple[Run, ...], tuple[tuple[str, int, int], ...]]:

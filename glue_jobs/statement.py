@@ -18,10 +18,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from glue_jobs.billed import Billed
 from glue_jobs.billing import MONEY
 from glue_jobs.charts import Bar, Day, bars, days_of
+from glue_jobs.figures import amount, count, exact, money, percent, price, size, units
+from glue_jobs.footnotes import THROTTLED
 from glue_jobs.invoicing import CORRECTION, USAGE
 from glue_jobs.missing import Missing, days_missing, is_certain
+from glue_jobs.plural import counted, verb
 from glue_jobs.price_book import STORED
 
 USED: Final = (
@@ -29,40 +33,59 @@ USED: Final = (
 )
 """What a statement adds up for each queue, operation and day."""
 
-SECTIONS: Final = {"day": "date", "queue": "queue", "operation": "operation"}
-THROTTLED: Final = ("RequestThrottled", "ThrottlingException", "OverLimit")
+SECTIONS: Final = {
+    "day": "date",
+    "queue": "queue",
+    "operation": "operation",
+    "account": "account",
+    "tag": "tag",
+}
 ROWS_MAX: Final = 50
 """Rows of a table of the page; what is beyond them is added up. The CSV has all."""
 
 _CSV: Final = (
     *("date", "kind", "of_period", "region", "queue", "queue_type", "operation", "sku", "tier"),
-    *("quantity", "price", "cost"),
+    *("quantity", "price", "cost", "list_price"),
 )
 _NOTE: Final = "note"
 _MISSING_MAX: Final = 12
-_MILLION: Final = 10**6
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def facts(usage: DataFrame, lines: DataFrame) -> DataFrame:
-    """For each account, what its statement is made of: rows of (section, fact), fact in JSON.
+def facts(usage: DataFrame, lines: DataFrame, billed: Billed) -> DataFrame:
+    """For each holder of a statement, what it is made of: rows of (section, fact), fact in JSON.
 
     `usage` is hourly usage of the period with its `date`; `lines` are all lines of its invoices.
     """
-    used = [_used(usage, section, key) for section, key in SECTIONS.items()]
-    costs = [_costs(lines, section, key) for section, key in SECTIONS.items()]
-    each = lines.select("account", f.lit("line").alias("section"), _as_json(*_CSV).alias("fact"))
+    usage, lines = billed.held(usage.where("account != ''")), billed.held(lines)
+    keys = [(section, key) for section, key in SECTIONS.items() if section != "tag"]
+    used = [_used(usage, section, key) for section, key in keys]
+    costs = [_costs(lines, section, key) for section, key in keys]
+    if billed.tags:
+        used.append(_used(_by_tag(usage, billed), "tag", "tag"))
+        costs.append(_costs(_by_tag(lines, billed), "tag", "tag"))
+    each = lines.select("holder", f.lit("line").alias("section"), _as_json(*_CSV).alias("fact"))
     rows = each
     for its in (*used, *costs):
         rows = rows.unionByName(its)
     packed = f.sort_array(f.collect_list(f.struct("section", "fact")))
-    return rows.groupBy("account").agg(packed.alias("rows"))
+    return rows.groupBy("holder").agg(packed.alias("rows"))
+
+
+def _by_tag(table: DataFrame, billed: Billed) -> DataFrame:
+    """A row once for each tag of its queue; without those of queues that have none."""
+    tags = f.from_json("tags", "map<string,string>")
+    return (
+        billed.tagged(table)
+        .select("*", f.explode(tags).alias("tag_key", "tag_value"))
+        .withColumn("tag", f.concat_ws(": ", "tag_key", "tag_value"))
+    )
 
 
 def _used(usage: DataFrame, section: str, key: str) -> DataFrame:
     requests = f.col("requests")
     throttled = f.col("code").isin(*THROTTLED)
-    none = f.lit(0).cast("bigint")
+    none, is_stored = f.lit(0).cast("bigint"), f.col("operation") == STORED
     counted = usage.withColumns(
         {
             "throttled": f.when(throttled, requests).otherwise(none),
@@ -71,24 +94,23 @@ def _used(usage: DataFrame, section: str, key: str) -> DataFrame:
         }
     )
     summed = (
-        counted.where("account != ''")
-        .withColumn("bytes", f.when(f.col("operation") == STORED, none).otherwise(f.col("bytes")))
-        .groupBy("account", f.col(key).alias("key"))
+        counted.withColumn("bytes", f.when(is_stored, none).otherwise(f.col("bytes")))
+        .groupBy("holder", f.col(key).alias("key"))
         .agg(*(f.sum(name).alias(name) for name in USED))
     )
     return summed.select(
-        "account", f.lit(f"used-{section}").alias("section"), _as_json("key", *USED).alias("fact")
+        "holder", f.lit(f"used-{section}").alias("section"), _as_json("key", *USED).alias("fact")
     )
 
 
 def _costs(lines: DataFrame, section: str, key: str) -> DataFrame:
     summed = (
         lines.where(f.col("kind") == USAGE)
-        .groupBy("account", f.col(key).alias("key"))
+        .groupBy("holder", f.col(key).alias("key"))
         .agg(f.sum("cost").cast(MONEY).alias("cost"))
     )
     return summed.select(
-        "account", f.lit(f"cost-{section}").alias("section"), _as_json("key", "cost").alias("fact")
+        "holder", f.lit(f"cost-{section}").alias("section"), _as_json("key", "cost").alias("fact")
     )
 
 
@@ -114,7 +136,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement's contents, ready to be set: `sections` by their names, largest charge first."""
+    """A statement's contents, ready to be set: `sections` by their names, largest charge first.
+
+    It is of a payer, or of an account that another pays for: then it is `part_of` an invoice.
+    `invoice` has the fields of invoice_terms.Invoice, amounts as decimals.
+    """
 
     account: str
     name: str
@@ -125,6 +151,17 @@ class Statement:
     lines: Sequence[Mapping[str, str]]
     skus: Mapping[str, tuple[str, str, int]]
     missing: Sequence[Missing]
+    seller: Mapping[str, Any] = field(default_factory=dict)
+    """Name, address and tax id; so has the `buyer`."""
+    buyer: Mapping[str, Any] = field(default_factory=dict)
+    part_of: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Of accounts."""
+    footnotes: Sequence[str] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """What is said of counts, by their names."""
+    sealed_by: str = ""
+    """The newest digest of usage (sealed.py): printed, it binds all digests before it."""
 
     @property
     def total(self) -> Row:
@@ -137,16 +174,16 @@ class Statement:
     @property
     def charges(self) -> list[dict[str, Any]]:
         """Charges by SKU and tier, in the book's terms."""
-        found: dict[tuple[str, int], dict[str, Any]] = {}
+        found: dict[tuple[str, int, str], dict[str, Any]] = {}
         for line in self.lines:
             if line["kind"] != USAGE:
                 continue
             title, unit, size = self.skus[line["sku"]]
             tier = int(line["tier"])
             its = found.setdefault(
-                (line["sku"], tier),
+                (line["sku"], tier, line["price"]),
                 {"title": title, "unit": unit, "tier": tier}
-                | {"price": _price(Decimal(line["price"]), size, unit)}
+                | {"price": price(Decimal(line["price"]), size, unit)}
                 | {"quantity": Decimal(0), "cost": Decimal(0)},
             )
             its["quantity"] += Decimal(line["quantity"]) / size
@@ -169,6 +206,47 @@ class Statement:
             its["quantity"] += Decimal(line["quantity"]) / size
             its["cost"] += Decimal(line["cost"])
         return [its for _, its in sorted(found.items())]
+
+    @property
+    def title(self) -> str:
+        """What it is, and its number."""
+        if self.part_of:
+            return f"Part of {self.part_of}"
+        kind = str(self.invoice["kind"]).capitalize()
+        return f"{kind} {self.invoice['number'] or self.invoice['id']}"
+
+    @property
+    def due_words(self) -> str:
+        """What the sum is."""
+        if self.part_of:
+            return "Share, before tax"
+        so_far = "" if self.state == "closed" else " so far"
+        return f"To be paid{' back' if self.invoice['payable'] < 0 else ''}{so_far}"
+
+    def label(self, section: str, key: str) -> str:
+        """What a row is called: accounts with their names."""
+        name = self.names.get(key, "") if section == "account" else ""
+        return f"{name} ({key})" if name else key
+
+    @property
+    def currency(self) -> str:
+        """Of all amounts."""
+        return str(self.invoice["currency"])
+
+    @property
+    def discount(self) -> Decimal:
+        """What usage would cost more at list prices."""
+        saved = Decimal(0)
+        for line in self.lines:
+            if line["kind"] == USAGE and line["list_price"] != line["price"]:
+                more = Decimal(line["list_price"]) - Decimal(line["price"])
+                saved += Decimal(line["quantity"]) * more / self.skus[line["sku"]][2]
+        return saved
+
+    @property
+    def corrected_months(self) -> list[str]:
+        """The months that it corrects."""
+        return sorted({its["month"] for its in self.corrections})
 
     @property
     def month(self) -> str:
@@ -197,6 +275,20 @@ class Statement:
         """What the page says of what is missing; of very much the first. The CSV has all."""
         return self.missing[:_MISSING_MAX]
 
+    @property
+    def more_missing(self) -> str:
+        """What the page leaves of it to the table."""
+        more = len(self.missing) - len(self.missing_first)
+        return f"{more} more {verb(more)}"
+
+    @property
+    def seal(self) -> str:
+        """What its reader can hold the chain of usage records to; "" where there is none."""
+        if not self.sealed_by:
+            return ""
+        number, hour, its_hash = self.sealed_by.split()
+        return f"Usage records are chained: digest {number} of {hour}, UTC, is {its_hash}."
+
     def bars(self, section: str) -> list[Bar]:
         """The chart of queues, or of operations."""
         return bars((row.key, row.used["requests"], row.cost) for row in self.rows(section))
@@ -206,7 +298,7 @@ class Statement:
         rows = list(self.sections[section])
         if len(rows) <= ROWS_MAX:
             return rows
-        rest = Row(f"{len(rows) - ROWS_MAX + 1} others")
+        rest = Row(counted(len(rows) - ROWS_MAX + 1, "other"))
         for row in rows[ROWS_MAX - 1 :]:
             rest.add(row)
         return [*rows[: ROWS_MAX - 1], rest]
@@ -222,7 +314,7 @@ def sections_of(
         its = json.loads(fact)
         what, _, section = kind.partition("-")
         if what == "line":
-            lines.append(its)
+            lines.append({"list_price": its["price"], **its})
             continue
         row = sections[section].setdefault(its["key"], Row(its["key"]))
         if what == "used":
@@ -254,13 +346,14 @@ def as_csv(statement: Statement) -> bytes:
             "quantity": its.records,
             "price": 0,
             "cost": 0,
+            "list_price": 0,
         }
         writer.writerow([*(said.get(name, "") for name in _CSV), its.when])
     return text.getvalue().encode()
 
 
 def _cell(name: str, value: str) -> str:
-    if name in {"quantity", "price", "cost"}:
+    if name in {"quantity", "price", "cost", "list_price"}:
         return value
     return f"'{value}" if value.startswith(_FORMULA) else value
 
@@ -280,50 +373,11 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        {"count": _count, "size": _size, "money": _money, "exact": _exact, "quantity": _quantity}
-    )
+    figures = (count, size, money, exact, units, amount, percent)
+    environment.filters.update({its.__name__: its for its in figures})
     return environment.get_template("statement.html.j2")
 
 
 def _month(period: str) -> str:
     year, month = period.split("-")
     return f"{month_name[int(month)]} {year}"
-
-
-def _price(price: Decimal, size: int, unit: str) -> str:
-    """A price as people compare it: of what is counted singly, for a million."""
-    if size == 1:
-        return f"{_exact(price * _MILLION)} for a million"
-    return f"{_exact(price)} for a {unit}"
-
-
-def _count(number: int) -> str:
-    return f"{number:,}"
-
-
-def _quantity(number: Decimal) -> str:
-    return f"{number.normalize():,f}"
-
-
-def _size(number: int) -> str:
-    """Bytes in powers of ten, as prices count them."""
-    value = Decimal(number)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if value < 1000:  # noqa: PLR2004 - units are a thousand apart
-            return f"{value:.3g} {unit}" if unit != "B" else f"{number} B"
-        value /= 1000
-    return f"{value:,.3g} PB"
-
-
-def _money(amount: Decimal) -> str:
-    """Dollars to the cent; what is less shows as not nothing."""
-    if 0 < abs(amount) < Decimal("0.01"):
-        return "<0.01" if amount > 0 else ">-0.01"
-    return f"{amount:,.2f}"
-
-
-def _exact(amount: Decimal) -> str:
-    text = f"{amount:,f}"
-    whole, _, places = text.partition(".")
-    return f"{whole}.{places.rstrip('0').ljust(2, '0')}"

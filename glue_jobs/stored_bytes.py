@@ -15,7 +15,8 @@ from glue_jobs.identities import STORAGE, Gap, Window
 from glue_jobs.outputs import Pointer, canonical
 from glue_jobs.places import Place
 from glue_jobs.price_book import STORED
-from glue_jobs.usage import KEYS, SUMS
+from glue_jobs.records import SUMS
+from glue_jobs.usage import KEYS
 
 KEPT: Final = "stored_bytes.json"
 """The name of what a run keeps of samples, beside the list of its inputs."""

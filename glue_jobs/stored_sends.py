@@ -27,6 +27,7 @@ from glue_jobs.exports import (
 from glue_jobs.identities import Run, Window
 from glue_jobs.outputs import Pointer, canonical
 from glue_jobs.places import Place
+from glue_jobs.plural import counted, verb
 from glue_jobs.records import SCHEMA
 from glue_jobs.usage import read_records
 
@@ -301,9 +302,14 @@ def lines_of(said: Mapping[str, Any]) -> list[str]:
         return []
     lines = list(said["exports_told"])
     if count := said["derived_sends"]:
-        lines.append(f"derived: {count:,} sends of functions have no record; they are stored")
+        lines.append(
+            f"derived: {counted(count, 'send')} of functions"
+            f" {verb(count, 'has no record; it is', 'have no record; they are')} stored"
+        )
     if count := said["stored_for_nobody"]:
-        lines.append(f"stored for nobody: {count:,} sends, to queues that no export defines")
+        lines.append(
+            f"stored for nobody: {counted(count, 'send')}, to queues that no export defines"
+        )
     if said["not_derived"]:
         lines.append("no exports: what functions sent in gaps is not looked for where it is stored")
     return lines

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from glue_jobs.records import COLUMNS, TEXTS
+from glue_jobs.records import COLUMNS, SUMS, TEXTS
 
 SPARK_SCHEMA: Final = StructType(
     [
@@ -23,13 +23,6 @@ SPARK_SCHEMA: Final = StructType(
 
 KEYS: Final = ("hour", "account", "region", "queue", "operation", "status", "code")
 """What a row of hourly usage is about; `hour` is counted since the epoch, UTC."""
-
-SUMS: Final = (
-    *("records", "requests", "units", "messages", "bytes", "failed_entries"),
-    "empty_receives",
-)
-"""What a row of hourly usage adds up; `empty_receives` are requests of records of receives that
-brought no message."""
 
 IDENTITY: Final = ("writer", "number")
 Range = tuple[str, int, int]
@@ -95,6 +88,12 @@ def hourly(records: DataFrame) -> DataFrame:
 def added(sums: DataFrame) -> DataFrame:
     """Sums of sums: each key once."""
     return sums.groupBy(*KEYS).agg(*(f.sum(name).alias(name) for name in SUMS))
+
+
+def with_date(table: DataFrame) -> DataFrame:
+    """A table with the day of its `hour`, by which it is filed."""
+    day = f.date_format(f.timestamp_seconds(f.col("hour") * 3600), "yyyy-MM-dd")
+    return table.withColumn("date", day)
 
 
 def _is_empty_receive() -> Column:

@@ -9,14 +9,21 @@ from cdk_nag import AwsSolutionsChecks
 from infra.app import build
 from infra.asset import is_compiled
 from infra.bundle import function_code
-from infra.options import OptionError, read_stage
+from infra.options import OptionError
+from infra.stage_file import read_stage
 
 
 def main() -> int:
-    """Synthesise the stage that the context names (`--context stage=NAME`); the exit code."""
+    """Synthesise the stage that the context names (`--context stage=NAME`); the exit code.
+
+    `--context topic=ARN` or `email=ADDRESS` says who is told of alarms.
+    """
     app = cdk.App()
     try:
-        stage = read_stage(str(app.node.try_get_context("stage") or ""))
+        stage, topic, email = (
+            str(app.node.try_get_context(name) or "") for name in ("stage", "topic", "email")
+        )
+        options = read_stage(stage, topic=topic, email=email)
     except OptionError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -24,11 +31,11 @@ def main() -> int:
     account = os.environ.get("CDK_DEFAULT_ACCOUNT")  # noqa: TID251 - there is no other way
     region = os.environ.get("CDK_DEFAULT_REGION")  # noqa: TID251 - as above
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    if not is_compiled(stage.service):
+    if not is_compiled(options.service):
         sys.stderr.write(
-            f"functions start slower: this Python cannot compile for {stage.service.runtime}\n"
+            f"functions start slower: this Python cannot compile for {options.service.runtime}\n"
         )
-    build(app, stage, function_code(stage.service), account=account, region=region)
+    build(app, options, function_code(options.service), account=account, region=region)
     app.synth()
     return 0
 

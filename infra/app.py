@@ -5,26 +5,27 @@ from dataclasses import dataclass
 import aws_cdk as cdk
 
 from infra.analytics import AnalyticsStack
+from infra.anchor import AnchorStack
 from infra.bundle import FunctionCode
 from infra.cluster import ClusterStack
 from infra.monitoring import MonitoringStack
 from infra.names import NamesStack
 from infra.options import StageOptions
 from infra.service import ServiceStack
-from infra.state import CellStack, StateStack
+from infra.state import StateStack
 
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """All of a stage; `cells` by their regions, without the stage's own. `names`, if it has any."""
+    """All of a stage; `names` and `anchor`, if it has them."""
 
     state: StateStack
     service: ServiceStack
     cluster: ClusterStack
     analytics: AnalyticsStack
     monitoring: MonitoringStack
-    cells: dict[str, CellStack]
     names: NamesStack | None
+    anchor: AnchorStack | None
 
 
 def build(
@@ -43,22 +44,13 @@ def build(
     service = ServiceStack(app, f"{prefix}-service", stage, state, code, env=here)
     cluster = ClusterStack(app, f"{prefix}-cluster", stage, service.task.function, env=here)
     analytics = AnalyticsStack(app, f"{prefix}-analytics", stage, state, env=here)
-    monitoring = MonitoringStack(
-        app, f"{prefix}-monitoring", stage, service, cluster.machine, env=here
-    )
-    cells = {
-        further: CellStack(
-            app,
-            f"{prefix}-cell-{further}",
-            stage,
-            env=cdk.Environment(account=account, region=further),
-        )
-        for further in stage.further_regions
-    }
-    for cell in cells.values():
-        service.add_dependency(cell, "Functions place queues in it as soon as they know of it.")
+    monitoring = MonitoringStack(app, f"{prefix}-monitoring", stage, service, cluster, env=here)
     names = None
     if stage.names.hosts and service.rest is not None:
         names = NamesStack(app, f"{prefix}-names", stage, service.rest.api, env=here)
+    anchor = None
+    if (its := stage.analytics.anchor).account and stage.analytics.audits:
+        there = cdk.Environment(account=its.account, region=its.region)
+        anchor = AnchorStack(app, f"{prefix}-anchor", stage, env=there)
     cdk.Tags.of(app).add("tidegate:stage", stage.name)
-    return Stacks(state, service, cluster, analytics, monitoring, cells, names)
+    return Stacks(state, service, cluster, analytics, monitoring, names, anchor)

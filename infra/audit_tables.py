@@ -17,7 +17,9 @@ AUDIT_TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "metered": (
         *(*_QUEUE, "sent", "metered_sent", "metered_received", "deleted", "metered_deleted"),
     ),
-    "findings": (*("severity", "kind", *_QUEUE, "uid", "partition", "message", "count", "detail"),),
+    "findings": (
+        *("severity", "kind", *_QUEUE, "uid", "partition", "message", "count", "detail", "sent"),
+    ),
     "access": (
         *("account", "principal", "access_key_id", "client"),
         *("region", "queue", "operation", "status", "code"),

@@ -7,15 +7,29 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.anchor import role_name
 from infra.options import StageOptions
 from infra.spark_jobs import NAMES, JobPlan, SparkJob
-from infra.state import BILLS_PREFIX, EXPORTS_PREFIX, StateStack
+from infra.state import (
+    BILLS_PREFIX,
+    DIGESTS_PREFIX,
+    EXPORTS_DAYS,
+    EXPORTS_PREFIX,
+    StateStack,
+)
 
 EXPORT_SCHEDULE: Final = "cron(5 * * * ? *)"
 AUDIT_SCHEDULE: Final = "cron(30 3 * * ? *)"
 DIGEST_SCHEDULE: Final = "cron(50 * * * ? *)"
-DRAFTS: Final = "_drafts/"
+DRAFTS: Final = f"{BILLS_PREFIX}/_drafts/"
 """What bills write before they know its name comes and goes: no digest names it."""
+
+MARKS: Final = "writers"
+TAILS: Final = "tails"
+"""Folders of the usage place: marks of writers change, their tails come and go."""
+
+_DAYS_OF_ROUNDING: Final = 1
+"""S3 removes objects at midnight, UTC, and a digest is of an hour that is over."""
 
 
 class Audits(Construct):
@@ -25,13 +39,13 @@ class Audits(Construct):
         self, scope: Construct, id: str, stage: StageOptions, state: StateStack, usage_prefix: str
     ) -> None:
         super().__init__(scope, id)
-        tables = [_table_arn(self, name) for name in (stage.state.table, *stage.state.cells)]
+        tables = [_table_arn(self, name) for name in (stage.state.own_table, *stage.state.cells)]
         export = SparkJob(self, "Export", stage, _export_plan(state, tables))
         export.trigger("Hourly", EXPORT_SCHEDULE, {})
         several = {"--table": "all"} if len(tables) > 1 else {}
         audit = SparkJob(self, "Audit", stage, _audit_plan(state, usage_prefix, several))
         audit.trigger("Daily", AUDIT_SCHEDULE, {})
-        digest = SparkJob(self, "Digest", stage, _digest_plan(state))
+        digest = SparkJob(self, "Digest", stage, _digest_plan(stage, state, usage_prefix))
         digest.trigger("Hourly", DIGEST_SCHEDULE, {})
 
 
@@ -80,18 +94,65 @@ def _audit_plan(state: StateStack, usage_prefix: str, more: Mapping[str, str]) -
     return JobPlan("audit", arguments, rights, accepted)
 
 
-def _digest_plan(state: StateStack) -> JobPlan:
-    place = _place(state, BILLS_PREFIX)
-    arguments = {"--place": place, "--hour": "last", "--apart": DRAFTS}
-    return JobPlan("digest", arguments, _keep(state, "Digests"), _accepted(state, BILLS_PREFIX))
+def _digest_plan(stage: StageOptions, state: StateStack, usage_prefix: str) -> JobPlan:
+    assert state.digest_key is not None  # noqa: S101 - a stage with audits has one
+    operators = (stage.analytics.accounts, stage.analytics.prices)
+    changing = [f"{usage_prefix}/{MARKS}/", *(f"{BILLS_PREFIX}/{its}" for its in operators if its)]
+    kept = {usage_prefix: stage.state.usage_days, EXPORTS_PREFIX: EXPORTS_DAYS}
+    days = [f"{its}/={max(0, kept[its] - _DAYS_OF_ROUNDING)}" for its in sorted(kept)]
+    arguments = {
+        "--place": f"s3://{state.usage.bucket_name}",
+        "--hour": "last",
+        "--apart": f"{DRAFTS},{usage_prefix}/{TAILS}/",
+        "--changing": ",".join(changing),
+        "--kept_days": ",".join(days),
+        "--every_hours": "1",
+        "--signer": state.digest_key.key_arn,
+    }
+    rights = [
+        _read(state, "Chained"),
+        iam.PolicyStatement(
+            sid="Digests",
+            actions=["s3:PutObject"],
+            resources=[f"{state.usage_arn}/{DIGESTS_PREFIX}/*"],
+        ),
+        iam.PolicyStatement(sid="Names", actions=["s3:ListBucket"], resources=[state.usage_arn]),
+        iam.PolicyStatement(
+            sid="Sign",
+            actions=["kms:GetPublicKey", "kms:Sign", "kms:Verify"],
+            resources=[state.digest_key.key_arn],
+        ),
+    ]
+    accepted = _accepted(state, DIGESTS_PREFIX)
+    accepted[f"AwsSolutions-IAM5[Resource::{state.stack_name}-usage/*]"] = NAMES
+    anchor = stage.analytics.anchor.bucket
+    if not anchor:
+        return JobPlan("digest", arguments, rights, accepted)
+    heads = f"s3:::{anchor}/{stage.name}/*"
+    rights += [
+        iam.PolicyStatement(
+            sid="Anchor",
+            actions=["s3:GetObject", "s3:PutObject"],
+            resources=[f"arn:{cdk.Aws.PARTITION}:{heads}"],
+        ),
+        iam.PolicyStatement(
+            sid="Anchored",
+            actions=["s3:ListBucket"],
+            resources=[f"arn:{cdk.Aws.PARTITION}:s3:::{anchor}"],
+        ),
+    ]
+    accepted[f"AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:{heads}]"] = NAMES
+    arguments["--anchor"] = f"s3://{anchor}/{stage.name}"
+    role = role_name(stage, cdk.Stack.of(state).region)
+    return JobPlan("digest", arguments, rights, accepted, role_name=role)
 
 
 def _place(state: StateStack, prefix: str) -> str:
     return f"s3://{state.usage.bucket_name}/{prefix}"
 
 
-def _read(state: StateStack, sid: str, prefix: str) -> iam.PolicyStatement:
-    objects = f"{state.usage_arn}/{prefix}/*"
+def _read(state: StateStack, sid: str, prefix: str = "") -> iam.PolicyStatement:
+    objects = f"{state.usage_arn}/{prefix}/*" if prefix else f"{state.usage_arn}/*"
     return iam.PolicyStatement(sid=sid, actions=["s3:GetObject"], resources=[objects])
 
 

@@ -9,6 +9,7 @@ _CHARGED: Final = (
     ("quantity", "bigint"),
     ("price", "decimal(20,10)"),
     ("cost", "decimal(38,19)"),
+    ("list_price", "decimal(20,10)"),
 )
 
 TABLES: Final[Mapping[str, tuple[str, tuple[tuple[str, str], ...]]]] = {

@@ -7,7 +7,7 @@ from constructs import Construct
 
 from infra.options import StageOptions
 from infra.spark_jobs import NAMES, JobPlan, SparkJob
-from infra.state import BILLS_PREFIX, EXPORTS_PREFIX, StateStack
+from infra.state import BILLS_PREFIX, DIGESTS_PREFIX, EXPORTS_PREFIX, StateStack
 
 PRESENT: Final = "Present"
 """The schedule of the month that is not over."""
@@ -33,16 +33,22 @@ class Bills(SparkJob):
 def _plan(stage: StageOptions, state: StateStack, usage_prefix: str) -> JobPlan:
     options, export = stage.analytics, f"{state.stack_name}-usage"
     place = f"s3://{state.usage.bucket_name}"
-    named = {"--accounts": options.accounts, "--prices": options.prices}
+    named = {
+        "--accounts": options.accounts,
+        "--customers": options.customers,
+        "--prices": options.prices,
+    }
     arguments = {
         "--usage": f"{place}/{usage_prefix}",
         "--out": f"{place}/{BILLS_PREFIX}",
         "--period": "current",
         "--late_periods": str(options.late_periods),
         "--kept_days": str(stage.state.usage_days),
+        **({"--chained": place} if options.audits else {}),
         **{name: f"{place}/{BILLS_PREFIX}/{value}" for name, value in named.items() if value},
     }
-    read = {"Usage": usage_prefix} | ({"Exports": EXPORTS_PREFIX} if options.audits else {})
+    of_audits = {"Exports": EXPORTS_PREFIX, "Digests": DIGESTS_PREFIX}
+    read = {"Usage": usage_prefix} | (of_audits if options.audits else {})
     accepted = {
         f"AwsSolutions-IAM5[Resource::{export}/{prefix}/*]": NAMES
         for prefix in (*read.values(), BILLS_PREFIX)
@@ -70,8 +76,10 @@ def schedules(stage: StageOptions) -> list[tuple[str, str, dict[str, str]]]:
     options = stage.analytics
     hours = "*" if options.every_hours == 1 else f"0/{options.every_hours}"
     previous = {"--period": "previous"}
+    closing = {"--period": "due", "--close": "yes"}
     return [
         (PRESENT, f"cron(15 {hours} * * ? *)", {"--period": "current"}),
         ("Previous", f"cron(40 2 1-{options.close_day - 1} * ? *)", previous),
-        ("Close", f"cron(40 2 {options.close_day} * ? *)", {**previous, "--close": "yes"}),
+        # Each day: a month that was refused is tried again, and none is passed over.
+        ("Close", f"cron(40 2 {options.close_day}-31 * ? *)", closing),
     ]

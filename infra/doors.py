@@ -66,6 +66,7 @@ class RestDoor(Construct):
             integration_options=apigateway.LambdaIntegrationOptions(allow_test_invoke=False),
             deploy_options=apigateway.StageOptions(
                 stage_name=STAGE,
+                tracing_enabled=service.tracing,
                 throttling_rate_limit=service.requests_per_s,
                 throttling_burst_limit=service.requests_burst,
                 logging_level=apigateway.MethodLoggingLevel.ERROR,

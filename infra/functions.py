@@ -21,6 +21,10 @@ _NEWER_RUNTIME: Final = {
     "AwsSolutions-L1": "The runtime is an option of the stage; the default is the newest for which"
     " all wheels of the lock are known to exist."
 }
+_TRACES: Final = {
+    "AwsSolutions-IAM5[Resource::*]": "X-Ray's actions are not restricted to resources: AWS"
+    " documents them with all."
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,11 @@ class Function(Construct):
             timeout=cdk.Duration.seconds(shape.timeout_s),
             environment=dict(shape.environment),
             reserved_concurrent_executions=shape.reserved_concurrency,
+            tracing=lambda_.Tracing.ACTIVE if stage.service.tracing else lambda_.Tracing.DISABLED,
         )
         accept(self.function, _NEWER_RUNTIME)
+        if stage.service.tracing:
+            accept(self.role, _TRACES)
 
 
 def log_group(scope: Construct, id: str, name: str, stage: StageOptions) -> logs.LogGroup:

@@ -1,17 +1,11 @@
-"""What an operator decides about a stage: read once from a TOML file, checked, then only read.
+"""What an operator decides about a stage, a whole deployment of its own: checked, then only read.
 
-A stage is a whole deployment of its own: `stages/` has some to start from.
+stage_file.py reads it from a TOML file; `stages/` has some to start from.
 """
 
 import re
-import tomllib
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Final, get_args, get_origin, get_type_hints
-
-STAGES: Final = Path(__file__).parent / "stages"
+from dataclasses import dataclass, field
+from typing import Final
 
 RUNTIMES: Final = {"python3.11": (3, 11), "python3.12": (3, 12), "python3.13": (3, 13)}
 ARCHITECTURES: Final = ("arm64", "x86_64")
@@ -37,6 +31,7 @@ _HOST: Final = re.compile(rf"(?=.{{4,253}}\Z){_LABEL}(\.{_LABEL})+")
 _CERTIFICATE: Final = re.compile(r"arn:[a-z-]+:acm:[a-z0-9-]+:[0-9]{12}:certificate/[A-Za-z0-9-]+")
 _OBJECT: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _ZONE: Final = re.compile(r"Z[A-Z0-9]{3,31}")
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _CALLER: Final = re.compile(rf"{_ACCOUNT.pattern}(/({_QUEUE.pattern}))?")
 FAILOVERS: Final = ("primary", "secondary")
 CHECK_REGIONS_MIN: Final = 3
@@ -62,21 +57,42 @@ class StateOptions:
     are further tables, with which it has copies of queues; others may be added behind them. With
     `keeps`, nothing that holds data goes with its stack, and stacks and tables refuse to be
     deleted. Usage records are removed after `usage_days`.
+
+    Where the cell's table was lost, and restored under another name, that is `restored_table`, and
+    `restored_stream` the ARN of its stream: the stage uses it, and does not make or change it.
+
+    DynamoDB throttles what is beyond `read_units_per_s_max` and `write_units_per_s_max` of a table
+    (0: nothing is), which bounds what a table can cost.
     """
 
     table: str = "tidegate"
     cells: tuple[str, ...] = ()
     keeps: bool = True
     usage_days: int = 430
+    read_units_per_s_max: int = 8000
+    write_units_per_s_max: int = 4000
+    restored_table: str = ""
+    restored_stream: str = ""
 
     def __post_init__(self) -> None:
         _match("table", self.table, _TABLE, "no table's name: 3 to 255 of a-z A-Z 0-9 _ . -")
         for name in self.cells:
             _match("cells", name, _TABLE, "no table's name: 3 to 255 of a-z A-Z 0-9 _ . -")
-        _once("cells", [self.table, *self.cells])
+        if self.restored_table or self.restored_stream:
+            _match("restored_table", self.restored_table, _TABLE, "no table's name")
+            if f":table/{self.restored_table}/stream/" not in self.restored_stream:
+                raise OptionError("restored_stream", "it is the ARN of the restored_table's stream")
+        _once("cells", [self.own_table, *self.cells])
         if len(self.cells) >= CELLS_MAX:
             raise OptionError("cells", f"{len(self.cells) + 1} cells are more than {CELLS_MAX}")
         _within("usage_days", self.usage_days, 1, 3653)
+        _within("read_units_per_s_max", self.read_units_per_s_max, 0, 10_000_000)
+        _within("write_units_per_s_max", self.write_units_per_s_max, 0, 10_000_000)
+
+    @property
+    def own_table(self) -> str:
+        """The table that the cell lies in."""
+        return self.restored_table or self.table
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +101,7 @@ class ServiceOptions:
 
     There is a `rest_api` (API Gateway), a `function_url`, or both. All functions have the same
     `runtime` and `architecture`; `memory_mb` (CPU comes with it), `timeout_s` and
-    `reserved_concurrency` (None: what the account has) are those of each door. API Gateway refuses
+    `reserved_concurrency` (0: what the account has) are those of each door. API Gateway refuses
     what is beyond `requests_per_s`, after a burst of `requests_burst`.
 
     `operator` is the account whose root administers the others; `base_url` stands before account
@@ -93,6 +109,7 @@ class ServiceOptions:
     seconds at the latest. `queue_keys` are ARNs of the KMS keys that queues may name. `endpoint` is
     where an emulator serves AWS's APIs ("": AWS). With `gateway_account_role` the stack gives API
     Gateway the right to write logs, a setting of the account in the region, which may have it.
+    With `tracing` functions and the REST API send traces to X-Ray, which bills them.
     `metadata_cache` names nodes that speak memcached's protocol, which functions reach as they are;
     with `metadata_cache_tls` over TLS, with certificates of public authorities, as ElastiCache's.
     """
@@ -103,7 +120,7 @@ class ServiceOptions:
     architecture: str = "arm64"
     memory_mb: int = 1769
     timeout_s: int = 29
-    reserved_concurrency: int | None = None
+    reserved_concurrency: int = 100
     requests_per_s: int = 1000
     requests_burst: int = 2000
     operator: str = "000000000000"
@@ -114,6 +131,7 @@ class ServiceOptions:
     queue_keys: tuple[str, ...] = ()
     endpoint: str = ""
     gateway_account_role: bool = True
+    tracing: bool = False
     metadata_cache: tuple[str, ...] = ()
     metadata_cache_layout: str = "sharded"
     metadata_cache_tls: bool = False
@@ -132,8 +150,7 @@ class ServiceOptions:
         _within("memory_mb", self.memory_mb, 128, 10_240)
         # API Gateway waits for 29 s.
         _within("timeout_s", self.timeout_s, 1, 29 if self.rest_api else 900)
-        if self.reserved_concurrency is not None:
-            _within("reserved_concurrency", self.reserved_concurrency, 1, 100_000)
+        _within("reserved_concurrency", self.reserved_concurrency, 0, 100_000)
         _within("requests_per_s", self.requests_per_s, 1, 1_000_000)
         _within("requests_burst", self.requests_burst, 1, 1_000_000)
         _match("operator", self.operator, _ACCOUNT, "no account id of 12 digits")
@@ -150,15 +167,18 @@ class ServiceOptions:
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """The cluster manager's state machine, and the function that does its tasks.
+    """The cluster manager's state machines, and the function that does their tasks.
 
-    Every `period_minutes` it looks after the cells, where there are several, runs message move
-    tasks and removes what deleted queues left; every `sweep_hours` it looks for bodies that nothing
-    names any more. A cell that joins a group gets its copies after `grace_s`, when no request by
-    an older map is on its way: less is for emulators.
+    Every `period_minutes` one looks whether cells, where there are several, message move tasks or
+    what deleted queues left want anything, and starts the other if so; every `sweep_hours` bodies
+    are looked for that nothing names any more. A cell that joins a group gets its copies after
+    `grace_s`, when no request by an older map is on its way: less is for emulators. `drop_pace`
+    items a second are deleted from a table after a purge; 0 leaves them to TTL, which costs less
+    (docs/cost.md).
     """
 
     grace_s: int = 600
+    drop_pace: int = 0
     period_minutes: int = 1
     sweep_hours: int = 6
     memory_mb: int = 512
@@ -166,6 +186,7 @@ class ClusterOptions:
 
     def __post_init__(self) -> None:
         _within("grace_s", self.grace_s, 0, 86_400)
+        _within("drop_pace", self.drop_pace, 0, 1_000)
         _within("period_minutes", self.period_minutes, 1, 60)
         _within("sweep_hours", self.sweep_hours, 1, 168)
         _within("memory_mb", self.memory_mb, 128, 10_240)
@@ -176,18 +197,23 @@ class ClusterOptions:
 class QueueOptions:
     """A queue whose owner has metrics in CloudWatch, and alarms (0: none).
 
-    `growth_max`: messages sent within an hour beyond those deleted. `failures_max`: requests within
-    five minutes that failed by the service's fault.
+    `age_s_max`: seconds since the oldest message was sent. `depth_max`: messages that wait to be
+    received. `growth_max`: messages sent within an hour beyond those deleted. `failures_max`:
+    requests within five minutes that failed by the service's fault.
     """
 
     queue: str
     account: str = "000000000000"
+    age_s_max: int = 0
+    depth_max: int = 0
     growth_max: int = 0
     failures_max: int = 0
 
     def __post_init__(self) -> None:
         _match("queue", self.queue, _QUEUE, "no queue's name")
         _match("account", self.account, _ACCOUNT, "no account id of 12 digits")
+        _within("age_s_max", self.age_s_max, 0, 1_209_600)
+        _within("depth_max", self.depth_max, 0, 1_000_000_000)
         _within("growth_max", self.growth_max, 0, 1_000_000_000)
         _within("failures_max", self.failures_max, 0, 1_000_000_000)
 
@@ -196,7 +222,7 @@ class QueueOptions:
 class MonitoringOptions:
     """Who is told when an alarm goes off: a topic of SNS (its ARN), or an `email` ("": nobody).
 
-    Each of the `queues` is six metrics more, which CloudWatch bills.
+    With `email` a topic is made. Each of the `queues` is eight metrics, which CloudWatch bills.
     """
 
     topic: str = ""
@@ -212,6 +238,11 @@ class MonitoringOptions:
             _match("topic", self.topic, _TOPIC, "no ARN of an SNS topic")
         if self.email:
             _match("email", self.email, _EMAIL, "no address")
+
+    @property
+    def tells(self) -> bool:
+        """Whether anybody is told of alarms."""
+        return bool(self.topic or self.email)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,17 +331,43 @@ class NamesOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class AnchorOptions:
+    """Where heads of digests are kept that nobody of the stage's account can change.
+
+    That is a `bucket` ("": nowhere). Where `account` is given the app has a stack for it, to be
+    deployed with that account's credentials: object lock keeps each head for `days`, against its
+    own root too. Otherwise the operator has made the bucket.
+    """
+
+    bucket: str = ""
+    account: str = ""
+    region: str = ""
+    days: int = 3653
+
+    def __post_init__(self) -> None:
+        if self.bucket:
+            _match("bucket", self.bucket, _BUCKET, "no bucket's name")
+        elif self.account:
+            raise OptionError("bucket", "the account needs a name for it")
+        if self.account:
+            _match("account", self.account, _ACCOUNT, "no account id of 12 digits")
+            _match("region", self.region, _REGION, "no region's name")
+        _within("days", self.days, 1, 36_500)
+
+
+@dataclass(frozen=True, slots=True)
 class AnalyticsOptions:
     """Bills and audits, made by Spark jobs that Glue runs, if there are to be `bills`, or `audits`.
 
     Every `every_hours` hours the present month is billed with `workers` (G.1X), and each day the
-    month before, which becomes final on the `close_day` of the month. What comes later is corrected
-    for `late_periods` months. `accounts` and `prices` are names of objects below `bills/` in the
-    bucket of usage ("": every account, Tidegate's own prices). A closed month is corrected as long
-    as all records are there that it was invoiced from: so for less, where `usage_days` are fewer.
+    month before, which becomes final from the `close_day` of the month on, once nothing of it is in
+    doubt. What comes later is corrected for `late_periods` months. `accounts`, `customers` and
+    `prices` are names of objects below `bills/` in the bucket of usage ("": every account, each
+    pays for itself, Tidegate's own prices). A closed month is corrected as long as all records are
+    there that it was invoiced from: so for less, where `usage_days` are fewer.
 
-    With `audits` tables are exported every hour and audited each day, and what is kept is chained
-    by a digest every hour.
+    With `audits` tables are exported every hour and audited each day, and all in the bucket of
+    usage is chained by a signed digest every hour, of which the `anchor` keeps the head.
     """
 
     bills: bool = False
@@ -321,7 +378,9 @@ class AnalyticsOptions:
     close_day: int = 4
     late_periods: int = 13
     accounts: str = ""
+    customers: str = ""
     prices: str = ""
+    anchor: AnchorOptions = field(default_factory=AnchorOptions)
 
     def __post_init__(self) -> None:
         _within("every_hours", self.every_hours, 1, 23)
@@ -329,7 +388,7 @@ class AnalyticsOptions:
         _within("timeout_minutes", self.timeout_minutes, 1, 2880)
         _within("close_day", self.close_day, 2, 28)
         _within("late_periods", self.late_periods, 0, 120)
-        for option in ("accounts", "prices"):
+        for option in ("accounts", "customers", "prices"):
             if value := getattr(self, option):
                 _match(option, value, _OBJECT, "no name of an object")
 
@@ -338,14 +397,13 @@ class AnalyticsOptions:
 class StageOptions:
     """A stage. Raises OptionError for a wrong value.
 
-    `account` and `region` say where it is ("": where the credentials of the command line are).
-    Each of `further_regions` has a cell. An `emulator` is given what it can do, and no more.
+    `account` and `region` say where it is ("": where the credentials of the command line are). An
+    `emulator` is given what it can do, and no more.
     """
 
     name: str
     account: str = ""
     region: str = ""
-    further_regions: tuple[str, ...] = ()
     emulator: bool = False
     state: StateOptions = field(default_factory=StateOptions)
     service: ServiceOptions = field(default_factory=ServiceOptions)
@@ -360,26 +418,23 @@ class StageOptions:
             _match("account", self.account, _ACCOUNT, "no account id of 12 digits")
         if self.region:
             _match("region", self.region, _REGION, "no region's name")
-        for region in self.further_regions:
-            _match("further_regions", region, _REGION, "no region's name")
-        if self.region in self.further_regions:
-            raise OptionError("further_regions", f"{self.region} is the stage's own region")
-        if self.further_regions and not self.region:
-            raise OptionError("region", "with further_regions it must be named")
-        if len(set(self.further_regions)) < len(self.further_regions):
-            raise OptionError("further_regions", "a region is named twice")
-        cells = 1 + len(self.state.cells) + len(self.further_regions)
-        if cells > CELLS_MAX:
-            told = f"with state.cells there are {cells} cells, more than {CELLS_MAX}"
-            raise OptionError("further_regions", told)
         if self.service.endpoint and not self.emulator:
             raise OptionError("service.endpoint", "it is for an emulator")
         kept, needed = self.state.usage_days, _DAYS_OF_MONTH_MAX + self.analytics.close_day
         if self.analytics.bills and kept < needed:
             told = f"{kept}, fewer than the {needed} after which a month is closed"
             raise OptionError("state.usage_days", told)
+        if self.analytics.anchor.account:
+            self._check_anchor()
         if self.names.hosts:
             self._check_names()
+
+    def _check_anchor(self) -> None:
+        if not self.account:
+            raise OptionError("account", "the anchor's account has to know that of the stage")
+        if self.analytics.anchor.account == self.account:
+            told = "it is the stage's own, of which editors could change the anchor"
+            raise OptionError("analytics.anchor.account", told)
 
     def _check_names(self) -> None:
         if not self.service.rest_api:
@@ -388,65 +443,6 @@ class StageOptions:
             raise OptionError("service.base_url", "queue URLs have the name that the caller used")
         if self.region and self.names.hosts[0].region != self.region:
             raise OptionError("names", f"their certificates are not in {self.region}")
-
-
-def read_stage(stage: str) -> StageOptions:
-    """The options of a stage: a name in `stages/`, or the path of a TOML file.
-
-    Raises OptionError.
-    """
-    path = Path(stage) if stage.endswith(".toml") else STAGES / f"{stage}.toml"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        known = ", ".join(sorted(path.stem for path in STAGES.glob("*.toml")))
-        raise OptionError(
-            "stage", f"cannot read {path}: {error.strerror}; there are {known}, or a path"
-        ) from error
-    try:
-        return parse_stage(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise OptionError("stage", f"{path} is no TOML: {error}") from error
-
-
-def parse_stage(document: Mapping[str, Any]) -> StageOptions:
-    """The options that a document says. Raises OptionError for what it does not know, too."""
-    parsed: StageOptions = _parse_table(StageOptions, document, "")
-    return parsed
-
-
-def _parse_table(kind: Any, document: Mapping[str, Any], place: str) -> Any:
-    hints = get_type_hints(kind)
-    for name in document:
-        if name not in hints:
-            raise OptionError(place + name, f"unknown; there are {', '.join(hints)}")
-    for option in fields(kind):
-        required = option.default is MISSING and option.default_factory is MISSING
-        if required and option.name not in document:
-            raise OptionError(place + option.name, "missing")
-    values = {name: _parse(hints[name], value, place + name) for name, value in document.items()}
-    try:
-        return kind(**values)
-    except OptionError as error:
-        raise OptionError(place + error.option, error.reason) from None
-
-
-def _parse(kind: Any, value: Any, place: str) -> Any:
-    if is_dataclass(kind):
-        if not isinstance(value, dict):
-            raise OptionError(place, f"{value!r} is no table of options")
-        return _parse_table(kind, value, f"{place}.")
-    if get_origin(kind) is tuple:
-        if not isinstance(value, list):
-            raise OptionError(place, f"{value!r} is no list")
-        inner = get_args(kind)[0]
-        return tuple(_parse(inner, one, f"{place}[{at}]") for at, one in enumerate(value))
-    kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
-    # A bool is an int to isinstance().
-    if type(value) not in kinds:
-        names = " or ".join(one.__name__ for one in kinds if one is not NoneType)
-        raise OptionError(place, f"{value!r} is not of type {names}")
-    return value
 
 
 def _match(option: str, value: str, pattern: re.Pattern[str], reason: str) -> None:

@@ -26,10 +26,7 @@ def use_cell(state: StateStack, queue_keys: Sequence[str]) -> list[iam.PolicySta
                 "dynamodb:Query",
                 "dynamodb:UpdateItem",
             ],
-            resources=[
-                *(table.attr_arn for table in (state.cell.table, *state.further)),
-                *state.elsewhere_arns,
-            ],
+            resources=[table.attr_arn for table in (state.cell.table, *state.further)],
         ),
         iam.PolicyStatement(
             sid="Bodies",

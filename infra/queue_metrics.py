@@ -1,7 +1,8 @@
 """Metrics and alarms for owners of queues, from the usage records in the doors' logs.
 
 A filter for each metric and queue, for CloudWatch bills metrics by their number. They have the
-names that SQS gives them.
+names that SQS gives them. Depth and age come from the log of the function that does tasks, which is
+asked for them every five minutes: it costs reads, and alarms look at five minutes (docs/cost.md).
 """
 
 from collections.abc import Iterable
@@ -20,7 +21,9 @@ NAMESPACE: Final = "Tidegate/Queues"
 _SENDS: Final = '($.operation = "SendMessage" || $.operation = "SendMessageBatch")'
 _DELETES: Final = '($.operation = "DeleteMessage" || $.operation = "DeleteMessageBatch")'
 _RECEIVES: Final = '($.operation = "ReceiveMessage")'
+_MEASURED: Final = '$.event = "queue measured"'
 _GROWTH_MINUTES: Final = 60
+MEASURED_MINUTES: Final = 5
 _FAILURES_MINUTES: Final = 5
 
 
@@ -42,22 +45,42 @@ METRICS: Final = (
     QueueMetric("FailedRequests", '$.status = "5xx"', "1"),
 )
 
+AGE: Final = "ApproximateAgeOfOldestMessage"
+DEPTH: Final = "ApproximateNumberOfMessagesVisible"
+GAUGES: Final = (
+    QueueMetric(AGE, _MEASURED, "$.age_s"),
+    QueueMetric(DEPTH, _MEASURED, "$.visible"),
+)
 
-def metric(queue: QueueOptions, name: str, minutes: int) -> cloudwatch.Metric:
+
+def metric(
+    queue: QueueOptions, name: str, minutes: int, statistic: str = "Sum"
+) -> cloudwatch.Metric:
     """A metric of a queue, summed up."""
     return cloudwatch.Metric(
         namespace=NAMESPACE,
         metric_name=name,
         dimensions_map={"Account": queue.account, "QueueName": queue.queue},
-        statistic="Sum",
+        statistic=statistic,
         period=cdk.Duration.minutes(minutes),
     )
 
 
-def add_filters(scope: Construct, name: str, group: logs.ILogGroup, queue: QueueOptions) -> None:
-    """Count the usage records of a queue in one door's log."""
+def gauge(queue: QueueOptions, name: str) -> cloudwatch.Metric:
+    """Depth or age of a queue, at its worst."""
+    return metric(queue, name, MEASURED_MINUTES, "Maximum")
+
+
+def add_filters(
+    scope: Construct,
+    name: str,
+    group: logs.ILogGroup,
+    queue: QueueOptions,
+    metrics: Iterable[QueueMetric] = METRICS,
+) -> None:
+    """Count what a log says of a queue: the usage records of a door's, if nothing else is named."""
     whose = f'$.account = "{queue.account}" && $.queue = "{queue.queue}"'
-    for one in METRICS:
+    for one in metrics:
         logs.CfnMetricFilter(
             scope,
             f"{name}{one.name}",
@@ -80,6 +103,12 @@ def add_filters(scope: Construct, name: str, group: logs.ILogGroup, queue: Queue
 def alarms(scope: Construct, queue: QueueOptions, id: str) -> list[cloudwatch.Alarm]:
     """The alarms that a queue's owner asked for."""
     made = []
+    if queue.age_s_max:
+        what = f"a message of {queue.queue} waits for long"
+        made.append(_above(scope, f"{id}Age", gauge(queue, AGE), queue.age_s_max, what))
+    if queue.depth_max:
+        what = f"many messages of {queue.queue} wait"
+        made.append(_above(scope, f"{id}Depth", gauge(queue, DEPTH), queue.depth_max, what))
     if queue.growth_max:
         growth = cloudwatch.MathExpression(
             expression="FILL(sent, 0) - FILL(deleted, 0)",
@@ -105,7 +134,7 @@ def widgets(queues: Iterable[QueueOptions]) -> list[list[cloudwatch.IWidget]]:
         [
             cloudwatch.GraphWidget(
                 title=f"{queue.queue}: messages",
-                width=12,
+                width=8,
                 left=[
                     metric(queue, "NumberOfMessagesSent", 1),
                     metric(queue, "NumberOfMessagesReceived", 1),
@@ -113,8 +142,14 @@ def widgets(queues: Iterable[QueueOptions]) -> list[list[cloudwatch.IWidget]]:
                 ],
             ),
             cloudwatch.GraphWidget(
+                title=f"{queue.queue}: waiting",
+                width=8,
+                left=[gauge(queue, DEPTH)],
+                right=[gauge(queue, AGE)],
+            ),
+            cloudwatch.GraphWidget(
                 title=f"{queue.queue}: requests",
-                width=12,
+                width=8,
                 left=[
                     metric(queue, "NumberOfEmptyReceives", 1),
                     metric(queue, "FailedRequests", 1),

@@ -91,7 +91,7 @@ class ServiceStack(cdk.Stack):
                     *permissions.use_cell(self._state, service.queue_keys),
                     permissions.mark_usage(self._state, USAGE_PREFIX),
                 ],
-                reserved_concurrency=service.reserved_concurrency,
+                reserved_concurrency=service.reserved_concurrency or None,
             ),
         )
 
@@ -208,22 +208,30 @@ class ServiceStack(cdk.Stack):
         return {
             **self._everywhere(),
             "TIDEGATE_TABLE": state.cell.table.ref,
+            **self._cell_name(),
             "TIDEGATE_BLOBS": f"s3://{state.cell.bodies.bucket_name}",
             "TIDEGATE_KMS_KEY": state.master_key.key_arn,
             "TIDEGATE_ACCOUNT": self._stage.service.operator,
+            **self._dropping(),
             **self._cells(),
             **self._metadata_cache(),
         }
 
+    def _cell_name(self) -> dict[str, str]:
+        state = self._stage.state
+        return {"TIDEGATE_CELL_NAME": state.table} if state.restored_table else {}
+
+    def _dropping(self) -> dict[str, str]:
+        pace = self._stage.cluster.drop_pace
+        return {"TIDEGATE_DROP_PACE": str(pace)} if pace else {}
+
     def _cells(self) -> dict[str, str]:
-        """The further ones, those in other regions by the regions' names."""
-        stage = self._stage
-        here = [table.ref for table in self._state.further]
-        elsewhere = [f"{one}={one}/{stage.state.table}" for one in stage.further_regions]
-        if not here and not elsewhere:
+        """The further ones."""
+        further = [table.ref for table in self._state.further]
+        if not further:
             return {}
         return {
-            "TIDEGATE_CELLS": ",".join([*here, *elsewhere]),
+            "TIDEGATE_CELLS": ",".join(further),
             "TIDEGATE_GRACE_S": str(self._stage.cluster.grace_s),
         }
 

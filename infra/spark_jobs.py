@@ -19,7 +19,7 @@ _ROOT: Final = Path(__file__).parents[1]
 _LOCK: Final = _ROOT / "requirements/spark.txt"
 _GLUE_VERSION: Final = "5.1"
 _WORKER: Final = "G.1X"
-_PACKAGES: Final = ("jinja2",)
+_PACKAGES: Final = ("fontpkg-noto-sans", "fpdf2", "jinja2")
 """What jobs need that Glue does not bring."""
 
 NAMES: Final = "Objects get their names when they are written; the bucket has no others."
@@ -32,7 +32,8 @@ _LOGS: Final = "log-group:/aws-glue/*"
 class JobPlan:
     """A job by the name of its module: what it is told, what it may do, how many run at once.
 
-    `accepted` has reasons for rights that name many objects, by the rule that finds them.
+    `accepted` has reasons for rights that name many objects, by the rule that finds them. Its role
+    has a name where others have to know that ("": CloudFormation names it).
     """
 
     name: str
@@ -40,6 +41,7 @@ class JobPlan:
     rights: Sequence[iam.PolicyStatement]
     accepted: Mapping[str, str] = field(default_factory=dict)
     runs_max: int = 1
+    role_name: str = ""
 
 
 class SparkJob(Construct):
@@ -59,6 +61,7 @@ class SparkJob(Construct):
         role = iam.Role(
             self,
             "Role",
+            role_name=plan.role_name or None,
             assumed_by=iam.ServicePrincipal("glue.amazonaws.com"),
             inline_policies={"Work": iam.PolicyDocument(statements=statements)},
         )

@@ -22,14 +22,19 @@ USAGE: Final = "UsageBucket"
 USAGE_PREFIX: Final = "usage"
 BILLS_PREFIX: Final = "bills"
 EXPORTS_PREFIX: Final = "exports"
+DIGESTS_PREFIX: Final = "digests"
 """Folders of that bucket; bills, audits and digests are kept for good."""
 
 EXPORTS_DAYS: Final = 35
 """For so long exports of tables are kept: all of a month while it is billed when it is over. There
 is a full one each week."""
 
+BODIES_DAYS: Final = 37
+"""For so long removed bodies are kept: longer than a table can be restored to, which is 35 days."""
+
 MASTER_KEY: Final = "MasterKey"
 MASTER_KEY_ALIAS: Final = "MasterKeyAlias"
+DIGEST_KEY: Final = "DigestKey"
 
 _NO_ACCESS_LOGS: Final = {
     "AwsSolutions-S1": "Only the service's own functions reach this bucket, and their logs tell of"
@@ -37,36 +42,44 @@ _NO_ACCESS_LOGS: Final = {
 }
 
 
+class RestoredTable:
+    """A table that DynamoDB has restored, under a name of its own; it is not the stack's."""
+
+    def __init__(self, name: str, stream_arn: str) -> None:
+        self.ref = name
+        self.attr_arn = stream_arn.partition("/stream/")[0]
+        self.attr_stream_arn = stream_arn
+
+
 class Cell(Construct):
     """One cell: a table of messages and definitions, and the bodies too big for its items."""
 
-    def __init__(self, scope: Construct, id: str, options: StateOptions) -> None:
+    def __init__(self, scope: Construct, id: str, stage: StageOptions) -> None:
         super().__init__(scope, id)
-        self.table = _table(self, options, options.table, TABLE)
-        self.bodies = _bucket(self, "Bodies", BODIES, options, versioned=False)
+        self.table: dynamodb.CfnTable | RestoredTable
+        if stage.state.restored_table:
+            self.table = RestoredTable(stage.state.restored_table, stage.state.restored_stream)
+        else:
+            self.table = _table(self, stage, stage.state.table, TABLE)
+        # A table that is restored names bodies that were removed since.
+        self.bodies = _bucket(self, "Bodies", BODIES, stage.state, versioned=True)
+        self.bodies.add_lifecycle_rule(
+            noncurrent_version_expiration=cdk.Duration.days(BODIES_DAYS),
+            expired_object_delete_marker=True,
+        )
         cdk.CfnOutput(self, "Table", value=self.table.ref)
 
 
 class StateStack(cdk.Stack):
-    """The cell of a stage's own region, the master key, and what bills are made of."""
+    """The cells, the master key, and what bills are made of."""
 
     def __init__(self, scope: Construct, id: str, options: StageOptions, **kwargs: Any) -> None:
         super().__init__(scope, id, termination_protection=options.state.keeps, **kwargs)
-        self.cell = Cell(self, "Cell", options.state)
+        self.cell = Cell(self, "Cell", options)
         # By their places in the list, in which further ones come last.
         self.further = [
-            _table(self, options.state, name, f"{TABLE}{number}")
+            _table(self, options, name, f"{TABLE}{number}")
             for number, name in enumerate(options.state.cells, 2)
-        ]
-        # Stacks of other regions cannot be referred to; what they make has names.
-        self.elsewhere_arns = [
-            self.format_arn(
-                service="dynamodb",
-                region=region,
-                resource="table",
-                resource_name=options.state.table,
-            )
-            for region in options.further_regions
         ]
         self.usage = _bucket(self, "Usage", USAGE, options.state, versioned=True)
         self.usage.add_lifecycle_rule(
@@ -84,20 +97,12 @@ class StateStack(cdk.Stack):
         self.usage_arn = self.export_value(self.usage.bucket_arn, name=f"{id}-usage")
         self.master_key = _master_key(self, options)
         cdk.CfnOutput(self, "MasterKeyArn", value=self.master_key.key_arn)
+        self.digest_key = _digest_key(self, options) if options.analytics.audits else None
 
 
-class CellStack(cdk.Stack):
-    """A cell in a further region."""
-
-    def __init__(self, scope: Construct, id: str, options: StageOptions, **kwargs: Any) -> None:
-        super().__init__(scope, id, termination_protection=options.state.keeps, **kwargs)
-        self.cell = Cell(self, "Cell", options.state)
-
-
-def _table(
-    scope: Construct, options: StateOptions, name: str, logical_id: str
-) -> dynamodb.CfnTable:
+def _table(scope: Construct, stage: StageOptions, name: str, logical_id: str) -> dynamodb.CfnTable:
     """The table that the code knows, with what only a deployed one has."""
+    options = stage.state
     known = cell_table(name)
     lifetime = time_to_live(name)["TimeToLiveSpecification"]
     table = dynamodb.CfnTable(
@@ -127,10 +132,22 @@ def _table(
             stream_view_type=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES.value
         ),
         deletion_protection_enabled=options.keeps,
+        # Emulators throttle nothing.
+        on_demand_throughput=None if stage.emulator else _ceiling(options),
     )
     table.override_logical_id(logical_id)
     table.apply_removal_policy(_removal(options))
     return table
+
+
+def _ceiling(options: StateOptions) -> dynamodb.CfnTable.OnDemandThroughputProperty | None:
+    """What a table serves a second at most; None: all that DynamoDB gives."""
+    reads, writes = options.read_units_per_s_max, options.write_units_per_s_max
+    if not reads and not writes:
+        return None
+    return dynamodb.CfnTable.OnDemandThroughputProperty(
+        max_read_request_units=reads or None, max_write_request_units=writes or None
+    )
 
 
 def _bucket(
@@ -183,6 +200,25 @@ def _master_key(scope: Construct, options: StageOptions) -> kms.Key:
     )
     alias.override_logical_id(MASTER_KEY_ALIAS)
     alias.apply_removal_policy(_removal(options.state))
+    return key
+
+
+def _digest_key(scope: Construct, options: StageOptions) -> kms.Key:
+    """The key that signs digests; who has its public part can verify them, whatever became of it.
+
+    Keys of this kind are not rotated: a new one would be another name.
+    """
+    key = kms.Key(
+        scope,
+        "DigestKey",
+        description=f"Tidegate {options.name}: signs digests of bills, usage and exports",
+        key_spec=kms.KeySpec.ECC_NIST_P256,
+        key_usage=kms.KeyUsage.SIGN_VERIFY,
+        pending_window=cdk.Duration.days(30 if options.state.keeps else 7),
+        removal_policy=_removal(options.state),
+    )
+    _pin(key, DIGEST_KEY)
+    cdk.CfnOutput(scope, "DigestKeyArn", value=key.key_arn)
     return key
 
 

@@ -31,9 +31,10 @@ if importlib.util.find_spec("granian") is None:
 sys.path.insert(0, str(ROOT))  # before any distribution that ships a `tests`
 
 from localstack.provision import REGION, provision, serve_options
+from tests.ports import free_port
 from tests.rehearsal import emulators
 from tests.rehearsal.localstack import hooks_of, localstack
-from tests.rehearsal.processes import HOST, Program, UnavailableError, free_port, own_network
+from tests.rehearsal.processes import HOST, Program, UnavailableError, own_network
 from tests.rehearsal.processes import running as running_program
 
 _ENGINES: Final = ("localstack", "ministack")

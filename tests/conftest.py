@@ -2,9 +2,12 @@
 
 import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from tests.pipes import Pipe, open_pipe
 
 # A busy machine must not fail a property by its clock. CI runs the same examples every time, so
 # that a red run can be repeated; `pytest --hypothesis-profile=search` looks further.
@@ -18,6 +21,15 @@ os.environ["BOTO_DISABLE_CRT"] = "true"  # noqa: TID251 - botocore has no other 
 
 # Most objects of a test live as long as it does: to look through them rarely saves a tenth.
 gc.set_threshold(50_000)
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    """A pipe that is gone with the test."""
+    made = open_pipe()
+    yield made
+    for end in made:
+        end.close()
 
 
 def pytest_collection_finish() -> None:

@@ -1,5 +1,5 @@
 """`python -m control_plane.cli` is `tidegate`."""
 
-from control_plane.cli.main import main
+from control_plane.cli.start import main
 
 main()

@@ -5,7 +5,7 @@ import click
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.quotas import read_quotas
 from control_plane.cli.refusals import or_exit
-from control_plane.cli.tables import lines
+from control_plane.cli.tables import json_option, tell
 from control_plane.cli.times import day
 
 
@@ -44,8 +44,9 @@ def create_account(
 
 
 @account.command("list")
+@json_option
 @click.pass_obj
-def list_accounts(connect: Connect) -> None:
+def list_accounts(connect: Connect, *, as_json: bool) -> None:
     """List accounts."""
 
     def rows() -> list[tuple[str, ...]]:
@@ -61,8 +62,7 @@ def list_accounts(connect: Connect) -> None:
             for found in page.get("Accounts", [])
         ]
 
-    for line in lines([("ID", "NAME", "CREATED", "CLOSED"), *or_exit(rows)]):
-        click.echo(line)
+    tell(("ID", "NAME", "CREATED", "CLOSED"), or_exit(rows), as_json=as_json)
 
 
 @account.command("close", short_help="Close an account for good; its queues stay.")
@@ -80,8 +80,11 @@ def close_account(connect: Connect, account_id: str, *, yes: bool) -> None:
 @account.command("quotas", short_help="Show, or change, the quotas of an account.")
 @click.argument("account_id", metavar="ID")
 @click.argument("changes", metavar="[NAME=NUMBER]...", nargs=-1)
+@json_option
 @click.pass_obj
-def set_quotas(connect: Connect, account_id: str, changes: tuple[str, ...]) -> None:
+def set_quotas(
+    connect: Connect, account_id: str, changes: tuple[str, ...], *, as_json: bool
+) -> None:
     """Show the quotas of an account, after changing those that are given (0: no limit)."""
     changed = read_quotas(changes)
 
@@ -95,8 +98,8 @@ def set_quotas(connect: Connect, account_id: str, changes: tuple[str, ...]) -> N
         return dict(answer.get("Quotas", {}))
 
     found = or_exit(quotas)
-    for line in lines([("QUOTA", "NUMBER"), *((n, str(found[n])) for n in found)], numbers=True):
-        click.echo(line)
+    rows = [(name, str(found[name])) for name in found]
+    tell(("QUOTA", "NUMBER"), rows, as_json=as_json, numbers=True)
 
 
 def _quotas(client: object, account_id: str) -> dict[str, int]:

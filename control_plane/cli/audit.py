@@ -1,13 +1,19 @@
 """`tidegate audit`: run the Spark job that audits, in the environment that has Spark."""
 
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from control_plane.cli.bill import PYTHON
+from control_plane.cli.spark import python_option, spark_python
 
 _JOB = "glue_jobs.audit"
+
+
+def audit_command(python: Path, given: Mapping[str, str]) -> Sequence[str]:
+    """What runs the job, with these arguments."""
+    return [str(python), "-m", _JOB, *(f"--{name}={value}" for name, value in given.items())]
 
 
 @click.command(short_help="Say where every message went: a report of all that differs.")
@@ -31,20 +37,18 @@ _JOB = "glue_jobs.audit"
     help="Where there are exports of several; `all`: they are of one service.",
 )
 @click.option(
-    "--python",
-    type=click.Path(path_type=Path),
-    default=PYTHON,
-    show_default=".venvs/spark, which make bill installs",
-    help="The Python that has Spark.",
+    "--restored",
+    default="",
+    metavar="OLD=NEW,...",
+    help="Tables that were restored under other names.",
 )
+@python_option
 @click.pass_context
-def audit(context: click.Context, /, *, python: Path, **given: str) -> None:
+def audit(context: click.Context, /, *, python: Path | None, **given: str) -> None:
     """Follow every message through all exports, and compare them with usage.
 
     The exit code is 1 where something is wrong. docs/audit.md says what each difference means.
     """
-    if not python.exists():
-        raise click.UsageError(f"--python: {python} is not there; `make bill` installs it")
-    command = [str(python), "-m", _JOB, *(f"--{name}={value}" for name, value in given.items())]
+    command = audit_command(spark_python(python), given)
     ran = subprocess.run(command, check=False)  # noqa: S603 - the project's own program
     context.exit(ran.returncode)

@@ -6,11 +6,10 @@ from typing import Final
 
 import click
 
+from control_plane.cli.spark import python_option, spark_python
 from control_plane.cli.times import month
 from data_plane.system import SystemClock
 
-_ROOT: Final = Path(__file__).parents[2]
-PYTHON: Final = _ROOT / ".venvs/spark/bin/python"
 _JOB: Final = "glue_jobs.bill"
 
 
@@ -48,6 +47,13 @@ _JOB: Final = "glue_jobs.bill"
     help="Names of accounts, and their fair queues; usage of any other account is an error.",
 )
 @click.option(
+    "--customers",
+    default="",
+    metavar="FILE",
+    show_default="none: every account pays for itself",
+    help="Who sells, who pays for which accounts on what terms, and credits.",
+)
+@click.option(
     "--prices",
     default="",
     metavar="PLACE",
@@ -67,6 +73,21 @@ _JOB: Final = "glue_jobs.bill"
     help="The month is over: its invoices hold; what comes later is corrected in the next.",
 )
 @click.option(
+    "--accept",
+    default="",
+    metavar="NAME,...",
+    show_default="nothing",
+    help="With --close: files put aside, writers and cells by which the month is closed in doubt.",
+)
+@click.option(
+    "--gap-minutes",
+    type=click.IntRange(min=0),
+    default=2,
+    metavar="MINUTES",
+    show_default=True,
+    help="With --close: a longer gap is refused; so is one of which missing records are known.",
+)
+@click.option(
     "--kept-days",
     type=click.IntRange(min=0),
     default=0,
@@ -74,14 +95,15 @@ _JOB: Final = "glue_jobs.bill"
     show_default="for good",
     help="For how long usage records are kept: what is older and missing is told as expired.",
 )
-@click.option("--memory", default="3g", metavar="SIZE", help="Heap of Spark.")
 @click.option(
-    "--python",
-    type=click.Path(path_type=Path),
-    default=PYTHON,
-    show_default=".venvs/spark, which make bill installs",
-    help="The Python that has Spark.",
+    "--chained",
+    default="",
+    metavar="PLACE",
+    show_default="the place of usage",
+    help="Whose chain of digests has the usage; its newest one is printed on invoices.",
 )
+@click.option("--memory", default="3g", metavar="SIZE", help="Heap of Spark.")
+@python_option
 @click.pass_context
 def bill(  # noqa: PLR0913 - one for each option
     context: click.Context,
@@ -91,32 +113,39 @@ def bill(  # noqa: PLR0913 - one for each option
     period: str | None,
     account: str,
     accounts: str,
+    customers: str,
     prices: str,
     exports: str,
     close: bool,
+    accept: str,
+    gap_minutes: int,
     kept_days: int,
+    chained: str,
     memory: str,
-    python: Path,
+    python: Path | None,
 ) -> None:
     """Bill a month of usage records: invoices, FOCUS tables, and statements to read.
 
     It can be run again at any time, and writes the same bytes for the same records. docs/billing.md
-    says what it writes.
+    says what it writes. Code 1: something was found; 2: nothing was billed, or it was not closed.
     """
-    if not python.exists():
-        raise click.UsageError(f"--python: {python} is not there; `make bill` installs it")
     given = {
         "usage": usage,
         "out": out,
         "period": period or month(SystemClock().now_us() // 1_000_000),
         "account": account,
         "accounts": accounts,
+        "customers": customers,
         "prices": prices,
         "exports": exports,
         "close": "yes" if close else "no",
+        "accept": accept,
+        "gap_minutes": str(gap_minutes),
         "kept_days": str(kept_days),
+        "chained": chained,
         "memory": memory,
     }
-    command = [str(python), "-m", _JOB, *(f"--{name}={value}" for name, value in given.items())]
+    arguments = (f"--{name}={value}" for name, value in given.items())
+    command = [str(spark_python(python)), "-m", _JOB, *arguments]
     ran = subprocess.run(command, check=False)  # noqa: S603 - the project's own program
     context.exit(ran.returncode)

@@ -7,14 +7,25 @@ from typing import Any, Final, NamedTuple
 
 import click
 from botocore.config import Config
+from click.core import ParameterSource
 
 import tidegate_sdk
+from control_plane.cli.root_key import FILE_SUFFIX, ID, SECRET, read_part
+from control_plane.cli.setting import FILE, VariableOption
 from data_plane.settings import CREDENTIALS_FILE, ServerSettings
 
 Connect = Callable[[], Any]
 """Makes a client. Raises click.ClickException where the credentials cannot be read."""
 
 _DEFAULTS: Final = ServerSettings()
+_CREDENTIALS: Final = (
+    *("access_key_id", "secret_access_key"),
+    *("access_key_id_file", "secret_access_key_file", "credentials"),
+)
+_CONNECTION: Final = (
+    *("endpoint", "region", "data", "profile", "ca_bundle"),
+    *_CREDENTIALS,
+)
 _ANY: Final = "tidegate"
 """Without authentication any credentials serve."""
 
@@ -74,17 +85,30 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--access-key-id",
-        envvar="AWS_ACCESS_KEY_ID",
+        envvar=["AWS_ACCESS_KEY_ID", ID],
         show_envvar=True,
         show_default="that of the credentials file",
         help="Access key id; without authentication an account id (12 digits) names the account.",
     ),
     click.option(
         "--secret-access-key",
-        envvar="AWS_SECRET_ACCESS_KEY",
+        cls=VariableOption,
+        envvar=["AWS_SECRET_ACCESS_KEY", SECRET],
         show_default=False,
-        show_envvar=True,
-        help="Secret of the access key; any serves without authentication.",
+        help="Secret of the access key, which is no argument; any serves without authentication.",
+    ),
+    *(
+        click.option(
+            f"--{name}-file",
+            cls=VariableOption,
+            envvar=f"{variable}{FILE_SUFFIX}",
+            type=FILE,
+            help=f"File with the {what} that the server was given.",
+        )
+        for name, variable, what in (
+            ("access-key-id", ID, "id"),
+            ("secret-access-key", SECRET, "secret"),
+        )
     ),
     click.option(
         "--data",
@@ -126,14 +150,43 @@ def connecting(group: Callable[..., None]) -> Callable[..., None]:
 
     @click.pass_context
     def with_connection(context: click.Context, /, **options: Any) -> None:
-        context.obj = lambda: _client(**options)
+        context.obj = _connect(context, options)
 
-    with_connection.__doc__ = group.__doc__
-    with_connection.__name__ = group.__name__
-    decorated: Callable[..., None] = with_connection
+    return _with_options(with_connection, group)
+
+
+def connected(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command without a group these options, and a `Connect` as its first argument."""
+
+    @click.pass_context
+    def with_connection(context: click.Context, /, **options: Any) -> None:
+        names = [name for name in options if name in _CONNECTION]
+        connect = _connect(context, {name: options.pop(name) for name in names})
+        command(connect, **options)
+
+    if hasattr(command, "__click_params__"):
+        with_connection.__click_params__ = command.__click_params__  # type: ignore[attr-defined]
+    return _with_options(with_connection, command)
+
+
+def _with_options(
+    decorated: Callable[..., None], original: Callable[..., None]
+) -> Callable[..., None]:
+    decorated.__doc__ = original.__doc__
+    decorated.__name__ = original.__name__
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return decorated
+
+
+def _connect(context: click.Context, options: dict[str, Any]) -> Connect:
+    source = context.get_parameter_source
+    if source("data") is ParameterSource.COMMANDLINE:
+        # Who names a directory means its credentials, whatever the shell exports.
+        for name in _CREDENTIALS:
+            if source(name) is ParameterSource.ENVIRONMENT:
+                options[name] = None
+    return lambda: _client(**options)
 
 
 def _client(  # noqa: PLR0913 - one for each option
@@ -142,11 +195,17 @@ def _client(  # noqa: PLR0913 - one for each option
     region: str | None,
     access_key_id: str | None,
     secret_access_key: str | None,
+    access_key_id_file: Path | None,
+    secret_access_key_file: Path | None,
     data: Path,
     credentials: Path | None,
     profile: str,
     ca_bundle: Path | None,
 ) -> Any:
+    if access_key_id is None and access_key_id_file is not None:
+        access_key_id = read_part(access_key_id_file)
+    if secret_access_key is None and secret_access_key_file is not None:
+        secret_access_key = read_part(secret_access_key_file)
     if access_key_id:
         found = _Profile(access_key_id, secret_access_key or _ANY, "")
     elif credentials is not None:

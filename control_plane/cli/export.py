@@ -52,17 +52,20 @@ def export() -> None:
 )
 def to(directory: Path, data: Path) -> None:
     """Export an embedded cell to a directory, or all cells of a service that has several."""
+    if export_cells(directory, data):
+        raise click.exceptions.Exit(1)
+
+
+def export_cells(directory: Path, data: Path) -> bool:
+    """Export all cells of a service; whether any is missing. Raises ClickException."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         folders = [] if (data / DATA_FILE).exists() else folders_of(data)
         if folders:
-            failed = _export_all(directory, data, folders)
-        else:
-            failed = _export(directory, data) is None
+            return _export_all(directory, data, folders)
+        return _export(directory, data) is None
     except OSError as error:
         raise click.ClickException(f"cannot write to {directory}: {error.strerror}") from error
-    if failed:
-        raise click.exceptions.Exit(1)
 
 
 def _export_all(directory: Path, data: Path, folders: Sequence[Path]) -> bool:

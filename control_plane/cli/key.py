@@ -12,7 +12,7 @@ import click
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.of_account import account_option, of_account
 from control_plane.cli.refusals import or_exit
-from control_plane.cli.tables import lines
+from control_plane.cli.tables import json_option, tell
 from control_plane.cli.times import day
 
 _MODE: Final = 0o600
@@ -92,8 +92,9 @@ def _output(path: Path | None) -> Iterator[TextIO]:
 
 @key.command("list", short_help="List the access keys of an account.")
 @account_option
+@json_option
 @click.pass_obj
-def list_keys(connect: Connect, account: str | None) -> None:
+def list_keys(connect: Connect, account: str | None, *, as_json: bool) -> None:
     """List the access keys of an account, of its root and of its users."""
 
     def rows() -> list[tuple[str, ...]]:
@@ -108,8 +109,7 @@ def list_keys(connect: Connect, account: str | None) -> None:
             for found in page.get("AccessKeys", [])
         ]
 
-    for line in lines([("ID", "OF", "CREATED"), *or_exit(rows)]):
-        click.echo(line)
+    tell(("ID", "OF", "CREATED"), or_exit(rows), as_json=as_json)
 
 
 @key.command("revoke", short_help="Revoke an access key for good.")

@@ -1,22 +1,13 @@
 """The command `tidegate` and its subcommands."""
 
 import sys
+from contextlib import suppress
+from typing import Final
 
 import click
 
-from control_plane.cli.account import account
-from control_plane.cli.audit import audit
-from control_plane.cli.bill import bill
-from control_plane.cli.cells import cells
-from control_plane.cli.cost import cost
-from control_plane.cli.digest import digest
-from control_plane.cli.export import export
-from control_plane.cli.key import key
-from control_plane.cli.keys import keys
-from control_plane.cli.queue import queue
-from control_plane.cli.root import root
-from control_plane.cli.serve import serve
-from control_plane.cli.user import user
+from control_plane.cli.lazy import LazyGroup
+from control_plane.cli.streams import give_up_output, lost, open_closed
 from data_plane import VERSION
 
 SETTINGS = {
@@ -27,38 +18,75 @@ SETTINGS = {
 }
 
 
-@click.group(context_settings=SETTINGS)
+COMMANDS: Final = {
+    "account": "Create, list and close accounts; set quotas.",
+    "audit": "Say where every message went: a report of all that differs.",
+    "backup": "Write all embedded cells, as of one moment, to a directory.",
+    "bill": "Bill a month of usage: invoices, FOCUS tables, statements.",
+    "budget": "Set and list budgets: thresholds of each month.",
+    "cells": "Show, add, drain, remove, fail and restore cells.",
+    "cost": "Say what a load costs in a month, beside Amazon SQS.",
+    "digest": "Chain the objects of a place by signed digests, and verify them.",
+    "doctor": "Look for what keeps a server from serving.",
+    "export": "Export a cell to a directory, as DynamoDB exports to S3.",
+    "health": "Say whether a server answers; 0: it does.",
+    "key": "Create, list and revoke access keys.",
+    "master-key": "Look after the file of master keys.",
+    "queue": "Look after queues; send, receive, browse and move messages.",
+    "rescue": "Write what is whole of a data directory into a new one.",
+    "restore": "Make a service of a backup, or of tables that were restored.",
+    "root": "Make the root account of a deployment.",
+    "serve": "Serve queues.",
+    "usage": "Show what an account has used this month, and what that costs.",
+    "user": "Create, list and delete users of an account.",
+}
+"""The commands, with what each of them is for; `keys` is what `master-key` was called once."""
+
+
+@click.group(
+    cls=LazyGroup,
+    package="control_plane.cli",
+    short_helps=COMMANDS,
+    aliases={"keys": "master-key"},
+    context_settings=SETTINGS,
+)
 @click.version_option(VERSION, prog_name="tidegate")
 def tidegate() -> None:
     """A durable message queue that speaks Amazon SQS."""
 
 
-tidegate.add_command(serve)
-tidegate.add_command(queue)
-tidegate.add_command(account)
-tidegate.add_command(cells)
-tidegate.add_command(user)
-tidegate.add_command(key)
-tidegate.add_command(keys)
-tidegate.add_command(cost)
-tidegate.add_command(bill)
-tidegate.add_command(digest)
-tidegate.add_command(audit)
-tidegate.add_command(export)
-tidegate.add_command(root)
-
-
 def main() -> None:
     """Run the command line of this process; what is wrong with it is said in one line."""
+    open_closed()
+    try:
+        code = _run()
+    except OSError as error:
+        said = lost(error)
+        if said is None:
+            raise
+        give_up_output()
+        _say(said)
+        code = 1
+    sys.exit(code)
+
+
+def _run() -> int:
     try:
         code = tidegate(prog_name="tidegate", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help())
-        sys.exit(2)
+        return 2
     except click.ClickException as error:
-        click.echo(f"tidegate: {' '.join(error.format_message().split())}", err=True)
-        sys.exit(error.exit_code)
+        _say(" ".join(error.format_message().split()))
+        return error.exit_code
     except click.Abort:
-        click.echo("tidegate: nothing was done", err=True)
-        sys.exit(1)
-    sys.exit(code if isinstance(code, int) else 0)
+        _say("nothing was done")
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _say(text: str) -> None:
+    """Say it on standard error, where that can be; the exit code says that something was wrong."""
+    if text:
+        with suppress(OSError):
+            click.echo(f"tidegate: {text}", err=True)

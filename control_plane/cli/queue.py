@@ -1,11 +1,19 @@
-"""`tidegate queue`: list, create, delete and browse queues of a server."""
+"""`tidegate queue`: queues of a server, and their messages."""
 
 import click
 
 from control_plane.cli.browse import browse
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
+from control_plane.cli.queue_messages import (
+    attributes,
+    purge,
+    read_attributes,
+    receive,
+    redrive,
+    send,
+)
 from control_plane.cli.refusals import or_exit
-from control_plane.cli.tables import lines
+from control_plane.cli.tables import json_option, tell
 
 _COLUMNS = ("NAME", "VISIBLE", "IN FLIGHT", "DELAYED")
 _COUNTS = (
@@ -18,16 +26,18 @@ _COUNTS = (
 @click.group(cls=ConnectedGroup)
 @connecting
 def queue() -> None:
-    """List, create, delete and browse queues."""
+    """List, create, change and delete queues; send, receive, browse and move messages."""
 
 
-queue.add_command(browse)
+for _command in (browse, send, receive, redrive, purge, attributes):
+    queue.add_command(_command)
 
 
 @queue.command("list")
 @click.option("--prefix", default="", show_default="all", help="Only names that begin so.")
+@json_option
 @click.pass_obj
-def list_queues(connect: Connect, prefix: str) -> None:
+def list_queues(connect: Connect, prefix: str, *, as_json: bool) -> None:
     """List queues with their approximate numbers of messages."""
 
     def rows() -> list[tuple[str, ...]]:
@@ -43,29 +53,23 @@ def list_queues(connect: Connect, prefix: str) -> None:
                 found.append((_name(url), *(counts[count] for count in _COUNTS)))
         return found
 
-    for line in lines([_COLUMNS, *or_exit(rows)], numbers=True):
-        click.echo(line)
+    tell(_COLUMNS, or_exit(rows), as_json=as_json, numbers=True)
 
 
 @queue.command("create")
 @click.argument("name")
 @click.option(
     "--attribute",
-    "attributes",
+    "given_texts",
     metavar="NAME=VALUE",
     multiple=True,
     show_default=False,
     help="An attribute of the queue, as SQS spells it; may be repeated.",
 )
 @click.pass_obj
-def create_queue(connect: Connect, name: str, attributes: tuple[str, ...]) -> None:
+def create_queue(connect: Connect, name: str, given_texts: tuple[str, ...]) -> None:
     """Create a queue and print its URL."""
-    given: dict[str, str] = {}
-    for attribute in attributes:
-        key, equals, value = attribute.partition("=")
-        if not equals or not key:
-            raise click.BadParameter(f"{attribute!r} is not NAME=VALUE", param_hint="--attribute")
-        given[key] = value
+    given = read_attributes(given_texts)
     answer = or_exit(lambda: connect().create_queue(QueueName=name, Attributes=given))
     click.echo(answer["QueueUrl"])
 

@@ -6,18 +6,41 @@ from typing import Any
 import click
 
 from control_plane.cells import StartError
+from control_plane.cli.root_key import root_key_options, take_root_key
 from control_plane.cli.setting import DIRECTORY, FILE, setting
-from control_plane.server import run
-from data_plane.settings import CACHE_LAYOUTS, CELLS, LOG_LEVELS, ServerSettings, SettingError
+from control_plane.cli.shown_settings import SHOW, shown_settings
+from control_plane.process import run
+from data_plane.http.logs import say
+from data_plane.settings import (
+    CACHE_LAYOUTS,
+    CELLS,
+    LOG_FORMATS,
+    LOG_LEVELS,
+    ServerSettings,
+    SettingError,
+)
+from data_plane.system import SystemClock
 
 _WRONG_VALUE = 2
+_SAYING_S = 2.0
 
 
 @click.command()
 @setting("--host", "Address to listen on; without authentication only a loopback address.")
-@setting("--port", "Port to listen on.")
+@setting("--port", "Port to listen on; 0: one that is free.")
 @setting(
     "--data", "Directory of the embedded cell; it is made if it does not exist.", type=DIRECTORY
+)
+@setting(
+    "--begin-anew",
+    "Begin with an empty store in --data, although what was stored there is lost.",
+    is_flag=True,
+)
+@setting(
+    "--give-up",
+    "Start without these cells, which are lost, and part with what no other one has.",
+    metavar="CELL,...",
+    show_default="none",
 )
 @setting("--cells", "How many embedded cells there are; several hold copies for each other.")
 @setting(
@@ -32,15 +55,17 @@ _WRONG_VALUE = 2
     metavar=f"[{'|'.join(CELLS)}]",
 )
 @setting(
-    "--endpoint",
+    "--cell-endpoint",
     "Where DynamoDB's API is served.",
-    envvar="TIDEGATE_CELL_ENDPOINT",
+    field="endpoint",
+    alias="--endpoint",
     metavar="URL",
     show_default="AWS's, in the region",
 )
 @setting(
     "--table", "Table of the DynamoDB cell, and the cell's name; it is made if it does not exist."
 )
+@setting("--cell-name", "Name of the cell in --table, where that was restored under another name.")
 @setting(
     "--cells-dynamodb",
     "Further DynamoDB tables; they and --table hold copies for each other. Without a region they"
@@ -65,7 +90,7 @@ _WRONG_VALUE = 2
     "--blobs-endpoint",
     "Where S3's API is served.",
     metavar="URL",
-    show_default="that of --endpoint",
+    show_default="that of --cell-endpoint",
 )
 @setting(
     "--blob-threshold",
@@ -102,13 +127,20 @@ _WRONG_VALUE = 2
     "--usage-endpoint",
     "Where S3's API is served.",
     metavar="URL",
-    show_default="that of --endpoint",
+    show_default="that of --cell-endpoint",
+)
+@setting(
+    "--billing",
+    "File that says what usage costs, and which webhooks budgets may name.",
+    show_default="Amazon SQS's prices of us-east-1, and no webhook",
+    type=FILE,
 )
 @setting(
     "--auth",
     "Whether requests must be signed; 'off' lets everybody do everything, on loopback only.",
     metavar="[on|off]",
 )
+@root_key_options
 @setting(
     "--new-root-key",
     "Make a new access key of the root account, whose file in --data is lost.",
@@ -125,6 +157,30 @@ _WRONG_VALUE = 2
     "Scheme and host of queue URLs.",
     metavar="URL",
     show_default="those that the caller used",
+)
+@setting(
+    "--allowed-hosts",
+    "Further names under which a server without authentication serves; *.NAME: those below it.",
+    metavar="NAME,...",
+    show_default="names of this machine",
+)
+@setting(
+    "--metrics",
+    "Whether /metrics is served, or at which address of its own.",
+    metavar="[on|off|HOST:PORT]",
+)
+@setting(
+    "--metrics-key",
+    "File with the key that who asks for /metrics shows (Authorization: Bearer KEY).",
+    type=FILE,
+    metavar="FILE",
+    show_default="none",
+)
+@setting(
+    "--wake-ups",
+    "Where to hear of sends through other servers on the table (UDP), and then the others.",
+    metavar="HOST:PORT,HOST:PORT...",
+    show_default="off",
 )
 @setting(
     "--tls-certificate",
@@ -156,6 +212,11 @@ _WRONG_VALUE = 2
     "--log-level",
     "Log failures; and refused requests; and every request.",
     metavar=f"[{'|'.join(LOG_LEVELS)}]",
+)
+@setting(
+    "--log-format",
+    "The log as JSON, or as text for people; auto: text on a terminal, in colours.",
+    metavar=f"[{'|'.join(LOG_FORMATS)}]",
 )
 @setting(
     "--sixty-second-rules/--no-sixty-second-rules",
@@ -200,15 +261,35 @@ _WRONG_VALUE = 2
     field="grace_s",
     metavar="SECONDS",
 )
-def serve(**options: Any) -> None:
-    """Serve queues until Ctrl-C or SIGTERM; a second one ends at once."""
+@setting(
+    "--drop-pace",
+    "Items a second that are deleted from a table after a purge; 0 leaves them to TTL.",
+    field="drop_items_per_s",
+    metavar="ITEMS",
+)
+@click.option(
+    "--show-settings",
+    SHOW,
+    is_flag=True,
+    help="Print all settings and their origins, no more.",
+)
+@click.pass_context
+def serve(context: click.Context, /, *, show_settings: bool, **options: Any) -> None:
+    """Serve queues until Ctrl-C, SIGTERM or SIGHUP; a second one, 2 s later, ends at once."""
+    root_key = take_root_key(options)
     try:
-        settings = ServerSettings(**options)  # each option has the name of its field
+        # Each other option has the name of its field.
+        settings = ServerSettings(**options, root_key=root_key)
     except SettingError as error:
         click.echo(f"tidegate: {error}", err=True)
         sys.exit(_WRONG_VALUE)
+    if show_settings:
+        for line in shown_settings(context):
+            click.echo(line)
+        return
     try:
-        sys.exit(run(settings, click.echo))
+        sys.exit(run(settings))
     except StartError as error:
-        click.echo(f"tidegate: {error}", err=True)
+        # Who starts it again is to get on, whether or not somebody reads why it did not start.
+        say(f"tidegate: {error}\n", 2, SystemClock(), _SAYING_S)
         sys.exit(1)

@@ -1,6 +1,13 @@
-"""Rows of texts as aligned lines."""
+"""Rows of texts, as aligned lines for people or as JSON for programs."""
 
+import json
 from collections.abc import Iterable, Sequence
+
+import click
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON array of objects, for programs."
+)
 
 
 def lines(rows: Sequence[Sequence[str]], *, numbers: bool = False) -> Iterable[str]:
@@ -10,3 +17,19 @@ def lines(rows: Sequence[Sequence[str]], *, numbers: bool = False) -> Iterable[s
         sides = zip(others, widths[1:], strict=True)
         cells = [cell.rjust(width) if numbers else cell.ljust(width) for cell, width in sides]
         yield "  ".join([first.ljust(widths[0]), *cells]).rstrip()
+
+
+def tell(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    as_json: bool,
+    numbers: bool = False,
+) -> None:
+    """Print rows under their columns, or as JSON, where IN FLIGHT is called `in_flight`."""
+    if not as_json:
+        for line in lines([columns, *rows], numbers=numbers):
+            click.echo(line)
+        return
+    names = [column.lower().replace(" ", "_") for column in columns]
+    click.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2))

@@ -7,7 +7,7 @@ import click
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.of_account import account_option, of_account
 from control_plane.cli.refusals import or_exit
-from control_plane.cli.tables import lines
+from control_plane.cli.tables import json_option, tell
 from control_plane.cli.times import day
 
 
@@ -51,8 +51,9 @@ def _read(path: Path) -> str:
 
 @user.command("list")
 @account_option
+@json_option
 @click.pass_obj
-def list_users(connect: Connect, account: str | None) -> None:
+def list_users(connect: Connect, account: str | None, *, as_json: bool) -> None:
     """List the users of an account."""
 
     def rows() -> list[tuple[str, ...]]:
@@ -68,8 +69,7 @@ def list_users(connect: Connect, account: str | None) -> None:
             for found in page.get("Users", [])
         ]
 
-    for line in lines([("NAME", "ID", "CREATED", "POLICIES"), *or_exit(rows)]):
-        click.echo(line)
+    tell(("NAME", "ID", "CREATED", "POLICIES"), or_exit(rows), as_json=as_json)
 
 
 @user.command("delete")

@@ -127,7 +127,7 @@ async def _complete(
     if stored.nonce != nonce and placement.epoch != action.epoch:
         return _result(LATE)
     if stored.nonce != nonce:
-        left = await copy_on(cluster, placement, action.cell, after, until_us)
+        left = await copy_on(cluster, placement, action.cell, after, until_us, alone=stored.alone)
         if left is not None:
             return {"outcome": DONE, "after": left, "more": True}
     return await _fenced(

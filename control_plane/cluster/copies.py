@@ -1,6 +1,6 @@
 """What is copied to a member that joins a group, in steps that say where to go on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from control_plane.cluster.cluster import Cluster
@@ -26,12 +26,19 @@ _ALL: Final = ""
 """Stands for the queue where the registry is copied, which is none."""
 
 
-async def copy_on(
-    cluster: Cluster, placement: Placement, cell: str, after: Mapping[str, Any], until_us: int
+async def copy_on(  # noqa: PLR0913 - what, where to, from where on, until when
+    cluster: Cluster,
+    placement: Placement,
+    cell: str,
+    after: Mapping[str, Any],
+    until_us: int,
+    *,
+    alone: Collection[str] = (),
 ) -> dict[str, Any] | None:
     """Copy what the group has to its member in `cell`: where to go on, or None when all is there.
 
-    `placement` was read just now, and is to be read anew for the next call. `after` is what the
+    `placement` was read just now, and is to be read anew for the next call; so were the queues that
+    lie `alone`, which nobody copies here. `after` is what the
     call before answered, {} at first; without one step nothing is answered. Raises
     CellUnavailableError.
     """
@@ -42,7 +49,7 @@ async def copy_on(
         until_us = min(until_us, cluster.clock.now_us() + COPY_US_MAX // 2)
     puts_max = PAGE if target.plain.chooses_stamps else PUTS_MAX
     source, tail = _sources(cluster, placement)
-    queues = await queues_of(cluster, placement.group)
+    queues = await queues_of(cluster, placement.group, alone)
     done = str(after.get("uid", ""))
     for uid, queue in queues:
         if uid < done:
@@ -82,11 +89,13 @@ def _sources(cluster: Cluster, placement: Placement) -> tuple[MemberCell, Member
     return members[0], members[placement.tail]
 
 
-async def queues_of(cluster: Cluster, group: str) -> Sequence[tuple[str, PlacedQueue | None]]:
+async def queues_of(
+    cluster: Cluster, group: str, alone: Collection[str]
+) -> Sequence[tuple[str, PlacedQueue | None]]:
     """The group's queues by their uids, in order; of the registry None alone."""
     if group == REGISTRY:
         return [(_ALL, None)]
-    return sorted((queue.uid, queue) for queue in await cluster.placing.queues_of(group))
+    return sorted((queue.uid, queue) for queue in await cluster.placing.queues_of(group, alone))
 
 
 async def _partitions(cluster: Cluster, queue: PlacedQueue | None) -> tuple[Sequence[str], bool]:

@@ -9,11 +9,12 @@ from typing import Final
 
 from control_plane.cluster.actions import Action, Admit, ChangeCell, Release
 from control_plane.cluster.cell_health import Health
-from control_plane.cluster.internal import least_used
+from control_plane.cluster.internal import joining_groups, least_used
 from control_plane.cluster.observation import Group, Observation, Options
+from control_plane.places.changes import copies_kept
 from control_plane.places.items import ACTIVE, DRAINING, FULL, REMOVED
 
-_UNEVEN: Final = 3
+UNEVEN: Final = 3
 """Cells whose numbers of groups differ by less have their share: a move changes that by two."""
 
 
@@ -30,22 +31,39 @@ def release(observation: Observation, health: Health, members: dict[str, int]) -
     """What takes members from groups that have more than they want; `members` as in `join`.
 
     First those on cells that should have none, never the one that joined last for no such reason:
-    it joined for another one to go.
+    it joined for another one to go. A cell that drains leaves also groups for which too few cells
+    stay, while all of these answer and no other one may join.
     """
     states = _states(observation)
+    stay = staying(observation)
     for group in observation.groups:
-        if group.joining is not None or len(group.full_cells) <= group.factor:
+        may_lack = (
+            any(states[cell] == DRAINING for cell in group.full_cells)
+            and not any(cell in health.down for cell in group.full_cells)
+            and all(group.has(cell) for cell in health.usable)
+        )
+        wanted = wanted_copies(group, stay) if may_lack else group.factor
+        if group.joining is not None or len(group.full_cells) <= wanted:
             continue
-        latest = max(group.members, key=lambda member: member.incarnation).cell
-
-        def burden(cell: str, latest: str = latest) -> tuple[object, ...]:
-            is_away = states[cell] in (DRAINING, REMOVED)
-            is_full = states[cell] == FULL
-            return is_away, cell in health.down, is_full, cell != latest, members[cell], cell
-
-        cell = max(group.full_cells, key=burden)
+        cell = leaving(group, states, health, members)
         members[cell] -= 1
         yield Release(group.name, group.epoch, cell)
+
+
+def leaving(
+    group: Group, states: Mapping[str, str], health: Health, members: Mapping[str, int]
+) -> str:
+    """The full member that a group parts with, where it has one more than it wants."""
+    latest = max(group.members, key=lambda member: member.incarnation).cell
+
+    def burden(cell: str) -> tuple[object, ...]:
+        is_away = states[cell] in (DRAINING, REMOVED)
+        is_full = states[cell] == FULL
+        is_other = bool(group.chosen) and cell not in group.chosen
+        down = cell in health.down
+        return is_away, down, is_other, is_full, cell != latest, members[cell], cell
+
+    return max(group.full_cells, key=burden)
 
 
 def rebalance(
@@ -53,35 +71,68 @@ def rebalance(
 ) -> Iterator[Action]:
     """Moves of groups away from cells that drain, are full or hot, or have more than their share.
 
-    Only draining may take several steps at once; the others wait until every group has what it
-    wants, and go on when that has had its effect.
+    Only draining, and what an operator chose, may take several steps at once; the others wait until
+    every group has what it wants, and go on when that has had its effect. Groups without queues
+    wait for nothing. One for which cells were chosen moves to these, and away from one that drains.
     """
     states = _states(observation)
     usable = health.usable - health.hot
-    joining = sum(group.joining is not None for group in observation.groups)
+    stay = staying(observation)
+    joining = joining_groups(observation)
     settled = not joining and all(
-        len(group.full_cells) == group.factor for group in observation.groups
+        len(group.full_cells) == wanted_copies(group, stay) for group in observation.groups
     )
     for group in observation.groups:
-        to = least_used(usable, group, members)
+        chosen = to_chosen(group, health)
+        to = chosen or least_used(usable, group, members)
         if not to or group.joining is not None or len(group.full_cells) != group.factor:
             continue
-        if joining >= options.joins_max:
-            break
+        if joining >= options.joins_max and not group.empty:
+            continue
         drains = any(states[cell] == DRAINING for cell in group.full_cells)
-        if drains or (settled and _has_too_much(group, to, states, health, members)):
-            joining += 1
-            settled = False
+        may_move = (settled or group.empty) and not group.chosen
+        if chosen or drains or (may_move and _has_too_much(group, to, states, health, members)):
+            # The next one is moved at once, by what will be when this one has left.
             members[to] += 1
+            members[leaving(group, states, health, members)] -= 1
+            if not group.empty:
+                joining += 1
+                settled = False
             yield Admit(group.name, group.epoch, to)
 
 
-def counted(observation: Observation) -> dict[str, int]:
-    """How many groups each cell is a member of."""
+def to_chosen(group: Group, health: Health) -> str:
+    """The next of the cells chosen for a group that is to join it; "" where none is to, or may."""
+    if set(group.full_cells) <= set(group.chosen):
+        return ""
+    return next(
+        (cell for cell in group.chosen if cell in health.usable and not group.has(cell)), ""
+    )
+
+
+def staying(observation: Observation) -> int:
+    """How many cells groups may have, whether these answer or not."""
+    return sum(cell.state not in (DRAINING, REMOVED) for cell in observation.cells)
+
+
+def wanted_copies(group: Group, stay: int) -> int:
+    """The group's factor; less where fewer cells stay, but at least what groups keep."""
+    return min(group.factor, max(stay, copies_kept(group.factor)))
+
+
+def counted(observation: Observation, health: Health) -> dict[str, int]:
+    """How many groups each cell is a member of, when the moves under way have ended.
+
+    With what is about to leave a cell it would look as if it had too much, and more would move.
+    """
+    states = _states(observation)
     members = {cell.name: 0 for cell in observation.cells}
     for group in observation.groups:
         for member in group.members:
             members[member.cell] += 1
+    for group in observation.groups:
+        if group.joining is not None and len(group.full_cells) >= group.factor:
+            members[leaving(group, states, health, members)] -= 1
     return members
 
 
@@ -95,6 +146,6 @@ def _has_too_much(
     return any(
         states[cell] == FULL
         or (cell in health.hot and members[cell] >= members[to])
-        or members[cell] - members[to] >= _UNEVEN
+        or members[cell] - members[to] >= UNEVEN
         for cell in group.full_cells
     )

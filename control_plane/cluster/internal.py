@@ -61,7 +61,7 @@ def join(
     `members` counts the groups of each cell, and is kept up to date with what is planned.
     """
     usable = health.usable
-    joining = sum(group.joining is not None for group in observation.groups)
+    joining = joining_groups(observation)
     for group in observation.groups:
         if not group.full_cells:
             continue  # nothing to copy from: somebody has to look at it
@@ -72,19 +72,30 @@ def join(
             elif health.now_us - group.since_us >= options.grace_us:
                 yield Complete(group.name, group.epoch, one.cell)
             continue
-        if len(group.full_cells) >= group.factor or joining >= options.joins_max:
+        if len(group.full_cells) >= group.factor:
+            continue
+        if joining >= options.joins_max and not group.empty:
             continue
         cell = least_used(usable, group, members)
         if cell:
-            joining += 1
+            joining += not group.empty
             members[cell] += 1
             yield Admit(group.name, group.epoch, cell)
 
 
+def joining_groups(observation: Observation) -> int:
+    """How many groups have a joining member to which something is copied."""
+    return sum(group.joining is not None and not group.empty for group in observation.groups)
+
+
 def least_used(cells: AbstractSet[str], group: Group, members: Mapping[str, int]) -> str:
-    """The cell outside the group that has the fewest members; "" where there is none."""
+    """The cell outside the group that has the fewest members, of those chosen for it the first.
+
+    "" where there is none.
+    """
     outside = [cell for cell in cells if not group.has(cell)]
-    return min(outside, key=lambda cell: (members[cell], cell), default="")
+    chosen = [cell for cell in group.chosen if cell in outside]
+    return chosen[0] if chosen else min(outside, key=lambda one: (members[one], one), default="")
 
 
 def reconcile(observation: Observation, options: Options, health: Health) -> Iterator[Action]:

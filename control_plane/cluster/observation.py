@@ -42,13 +42,19 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """A placement group as the registry has it: `factor` full members are wanted."""
+    """A placement group as the registry has it: `factor` full members are wanted.
+
+    `empty`: it is known to have no queue, so that there is nothing to copy. To the `chosen` cells
+    an operator wants it moved.
+    """
 
     name: str
     epoch: int
     members: tuple[Member, ...]
     since_us: int
     factor: int
+    empty: bool = False
+    chosen: tuple[str, ...] = ()
 
     @property
     def full_cells(self) -> tuple[str, ...]:

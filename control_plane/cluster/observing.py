@@ -1,10 +1,11 @@
 """Observe: read the registry and the heartbeats, look at the cells."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from control_plane.cluster.cluster import Cluster
+from control_plane.cluster.external import UNEVEN
 from control_plane.cluster.observation import (
     CellRecord,
     FrontEnd,
@@ -16,7 +17,8 @@ from control_plane.cluster.observation import (
     is_heard,
 )
 from control_plane.core.fifo_generations import drained, may_split
-from control_plane.places.items import REMOVED, CellSeen, Heartbeat, StoredPlacement
+from control_plane.places.groups import REGISTRY
+from control_plane.places.items import ACTIVE, REMOVED, CellSeen, Heartbeat, StoredPlacement
 from control_plane.places.stored import PlaceMap
 from data_plane.core.deadline import deadline
 from data_plane.ports import CellUnavailableError, Key
@@ -46,37 +48,77 @@ async def observe(cluster: Cluster) -> Observation:
             known = await cluster.places.read_all()
             beats = await cluster.places.heartbeats()
             last = await cluster.places.removal()
+            empty = await _empty(cluster, known)
         logs = await _logs(cluster, beats)
     except CellUnavailableError:
         if cluster.known is None or beat is None:
             raise
         known = PlaceMap(cluster.known.placements, cluster.known.cells)
-        beats, last, logs = [], None, ()
+        beats, last, logs, empty = [], None, (), frozenset()
     if beat is not None:
         beats = [beat, *(one for one in beats if one.front_end != beat.front_end)]
         probes = _reports(beat.cells)
     else:
         probes = await _probe_all(cluster, known, beats)
+    removal = Removal(last.cell, last.at_us) if last is not None else None
+    return _observation(cluster, known, beats, probes, removal, logs, empty)
+
+
+def seen_here(cluster: Cluster, removal: Removal | None) -> Observation | None:
+    """What this process knows and sees itself, without asking anybody; None if it sees nothing."""
+    beat = cluster.beat()
+    if cluster.known is None or beat is None:
+        return None
+    known = PlaceMap(cluster.known.placements, cluster.known.cells)
+    return _observation(cluster, known, [beat], _reports(beat.cells), removal)
+
+
+def _observation(  # noqa: PLR0913, PLR0917 - one for each part of it
+    cluster: Cluster,
+    known: PlaceMap,
+    beats: Iterable[Heartbeat],
+    probes: tuple[Report, ...],
+    removal: Removal | None,
+    logs: tuple[Logs, ...] = (),
+    empty: Collection[str] = (),
+) -> Observation:
     return Observation(
         at_us=cluster.clock.now_us(),
         cells=tuple(
             CellRecord(cell.name, cell.state, cell.since_us, cell.capacity_bytes)
             for cell in known.cells.values()
         ),
-        groups=tuple(map(_group, known.placements.values())),
+        groups=tuple(_group(held, empty) for held in known.placements.values()),
         probes=probes,
         front_ends=tuple(
             FrontEnd(one.front_end, one.time_us, _reports(one.cells), told_us=one.told_us)
             for one in beats
         ),
-        removal=Removal(last.cell, last.at_us) if last is not None else None,
+        removal=removal,
         logs=logs,
     )
 
 
-def _group(stored: StoredPlacement) -> Group:
+def _group(stored: StoredPlacement, empty: Collection[str]) -> Group:
     at = stored.placement
-    return Group(at.group, at.epoch, at.members, at.since_us, stored.factor)
+    is_empty = at.group in empty
+    return Group(
+        at.group, at.epoch, at.members, at.since_us, stored.factor, is_empty, stored.chosen
+    )
+
+
+async def _empty(cluster: Cluster, known: PlaceMap) -> Collection[str]:
+    """Groups without queues, if that matters: where groups lack copies, or cells give some away."""
+    placements = [held.placement for held in known.placements.values()]
+    counts = Counter(member.cell for at in placements for member in at.members)
+    present = [cell for cell in known.cells.values() if cell.state != REMOVED]
+    of_active = [counts[cell.name] for cell in present if cell.state == ACTIVE]
+    if all(cell.state == ACTIVE for cell in present) and (
+        not of_active or max(of_active) - min(of_active) < UNEVEN
+    ):
+        return ()
+    groups = [at.group for at in placements if at.group != REGISTRY]
+    return [group for group in groups if await cluster.placing.is_empty(group)]
 
 
 def _reports(cells: Mapping[str, CellSeen]) -> tuple[Report, ...]:

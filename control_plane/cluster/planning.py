@@ -56,7 +56,7 @@ def _is_complete(observation: Observation) -> bool:
 
 def _about_cells(observation: Observation, options: Options, now_us: int) -> list[Action]:
     health = Health(observation, options, now_us)
-    members = external.counted(observation)
+    members = external.counted(observation, health)
     actions: list[Action] = [*internal.fail_over(observation, options, health)]
     # A group that loses a member gets no other change in the same plan: its epoch is about to end.
     losing = {name for action in actions for name in getattr(action, "groups", ())}

@@ -9,12 +9,13 @@ from typing import Any, Final
 from control_plane.cluster.cluster import Cluster
 from control_plane.cluster.copies import members_known, position_in, queues_of
 from control_plane.core.definition import Definition
-from control_plane.places.groups import FIRST, REGISTRY, lies_on_chain, read_place
+from control_plane.places.groups import FIRST, REGISTRY, lies_on_chain, own_group, read_place
 from control_plane.places.items import PlacedQueue
 from data_plane.ports import Attributes, Condition, Item, Key, Update, Waits
 from data_plane.replication.copying import Position
 from data_plane.replication.giving import give_needed
 from data_plane.replication.member_cell import MemberCell
+from data_plane.replication.placement import Placement
 from data_plane.replication.reconciling import Range, compare_some
 from data_plane.stored.bounds import FAIR_LANES
 from data_plane.stored.keys import be64, block_of, segments, states
@@ -41,7 +42,7 @@ async def tell_on(
     for group, held in sorted((await cluster.places.read_all()).placements.items()):
         if group == REGISTRY or group < done[0] or len(held.placement.members) == 1:
             continue
-        for uid, queue in await queues_of(cluster, group):
+        for uid, queue in await queues_of(cluster, group, held.alone):
             if (group, uid) < done:
                 continue
             ranges = await _ranges(cluster, queue, since_s)
@@ -49,7 +50,7 @@ async def tell_on(
             position = position_in(names, after) if (group, uid) == done else Position()
             while True:
                 # The members of now: whoever decides now is the one who knows.
-                placement = (await cluster.places.read(group)).placement
+                placement = await _present(cluster, group, uid)
                 members = [member for _, member in members_known(cluster, placement)]
                 compared = await compare_some(
                     cluster.waits, members, ranges, position, ITEMS_PER_STEP
@@ -63,6 +64,14 @@ async def tell_on(
                     left = {"group": group, "uid": uid, "partition": partition}
                     return {**left, "after": position.after.hex()}, mended
     return None, mended
+
+
+async def _present(cluster: Cluster, group: str, uid: str) -> Placement:
+    """Where a queue of the group lies now: it may have left it since it was listed."""
+    held = await cluster.places.read(group)
+    if uid in held.alone:
+        held = await cluster.places.read(own_group(group, uid))
+    return held.placement
 
 
 async def _ranges(cluster: Cluster, queue: PlacedQueue | None, since_s: int) -> Sequence[Range]:

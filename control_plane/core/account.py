@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Self
 
 from control_plane.core.item_field import item_field
+from control_plane.core.known_actions import unknown_action
 from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
     OVER_LIMIT,
@@ -326,8 +327,9 @@ def check_policies(policies: Sequence[str]) -> None:
         if len(policy) > USER_POLICY_CHARS_MAX:
             raise _invalid(f"Policy {number} is longer than {USER_POLICY_CHARS_MAX} characters.")
         doubts = compile_policy(policy, Kind.IDENTITY).doubts
-        if doubts:
-            raise _invalid(f"Policy {number} is not valid: {doubts[0]}.")
+        doubt = doubts[0] if doubts else unknown_action(policy)
+        if doubt is not None:
+            raise _invalid(f"Policy {number} is not valid: {doubt}.")
 
 
 def check_quotas(quotas: Mapping[str, object]) -> None:

@@ -9,16 +9,21 @@ from control_plane.core import access_policy
 from data_plane.core.errors import INVALID_ATTRIBUTE_VALUE, RefusedError, invalid_parameter
 from data_plane.core.identifiers import is_account, is_queue_name, is_region
 from data_plane.core.json_documents import compact, json_object
-from data_plane.core.limits import MAX_RECEIVE_COUNT_MAX, REDRIVE_SOURCE_QUEUES_MAX
+from data_plane.core.limits import (
+    MAX_RECEIVE_COUNT_MAX,
+    POLICY_BYTES_MAX,
+    REDRIVE_SOURCE_QUEUES_MAX,
+)
 from data_plane.core.queue import RedrivePolicy
 
 _ARN_PARTS: Final = 6
 
 
 def parse(name: str, value: str) -> str:
-    """Validate the document and answer its canonical text; "" stays "" and means removal.
+    """Validate the document and answer the text that is kept: as it was given, spaces included.
 
-    Raises RefusedError.
+    A count that came as a text is kept as a number, and a document of uncommon length without its
+    spaces. "" stays "" and means removal. Raises RefusedError.
     """
     if value == "":
         return ""
@@ -26,15 +31,23 @@ def parse(name: str, value: str) -> str:
         case "Policy":
             return access_policy.parse(value)
         case "RedrivePolicy":
-            return _parse_redrive_policy(value)
+            return _kept(value, _parse_redrive_policy(value))
         case "RedriveAllowPolicy":
-            return _parse_redrive_allow_policy(value)
+            return _kept(value, _parse_redrive_allow_policy(value))
     raise KeyError(name)
 
 
-def redrive_policy(canonical: str) -> RedrivePolicy:
+def are_equal(name: str, one: str, other: str) -> bool:
+    """Whether two texts that `parse` has let pass, or "", say the same; of a Policy: are the same.
+
+    Neither spaces nor the order of members count.
+    """
+    return one == other or (name != "Policy" and json_object(one) == json_object(other))
+
+
+def redrive_policy(parsed: str) -> RedrivePolicy:
     """Read a RedrivePolicy that `parse` has let pass."""
-    document = json_object(canonical) or {}
+    document = json_object(parsed) or {}
     _, _, _, region, account, queue = document["deadLetterTargetArn"].split(":")
     return RedrivePolicy(account, region, queue, document["maxReceiveCount"])
 
@@ -44,9 +57,9 @@ def invalid_redrive_policy(value: str, reason: str) -> RefusedError:
     return invalid_parameter("RedrivePolicy", value, reason)
 
 
-def allows_source(canonical: str, source_arn: str) -> bool:
+def allows_source(parsed: str, source_arn: str) -> bool:
     """Whether a RedriveAllowPolicy ("": none) lets this queue name its own as dead-letter queue."""
-    document = json_object(canonical) or {"redrivePermission": "allowAll"}
+    document = json_object(parsed) or {"redrivePermission": "allowAll"}
     match document["redrivePermission"]:
         case "byQueue":
             return source_arn in document["sourceQueueArns"]
@@ -54,7 +67,12 @@ def allows_source(canonical: str, source_arn: str) -> bool:
             return bool(permission == "allowAll")
 
 
-def _parse_redrive_policy(value: str) -> str:
+def _kept(value: str, checked: dict[str, Any]) -> str:
+    is_as_given = json_object(value) == checked and len(value.encode()) <= POLICY_BYTES_MAX
+    return value if is_as_given else compact(checked)
+
+
+def _parse_redrive_policy(value: str) -> dict[str, Any]:
     document = json_object(value)
     if document is None:
         raise RefusedError(
@@ -76,7 +94,7 @@ def _parse_redrive_policy(value: str) -> str:
     arn = document["deadLetterTargetArn"]
     if not _is_queue_arn(arn):
         _refuse_target(value, arn)
-    return compact({"deadLetterTargetArn": arn, "maxReceiveCount": count})
+    return {"deadLetterTargetArn": arn, "maxReceiveCount": count}
 
 
 def _receive_count(value: str, count: object) -> int:
@@ -105,7 +123,7 @@ def _refuse_target(value: str, arn: object) -> NoReturn:
     raise invalid_redrive_policy(value, "Invalid value for deadLetterTargetArn.")
 
 
-def _parse_redrive_allow_policy(value: str) -> str:
+def _parse_redrive_allow_policy(value: str) -> dict[str, Any]:
     document = json_object(value)
     if document is None or not document.keys() <= {"redrivePermission", "sourceQueueArns"}:
         raise _unsupported_allow_policy()
@@ -122,7 +140,7 @@ def _parse_redrive_allow_policy(value: str) -> str:
                 "To specify one or more source queue ARNs, "
                 "you must set redrivePermission to byQueue.",
             )
-        return compact({"redrivePermission": permission})
+        return {"redrivePermission": permission}
     if not sources:
         raise _invalid_allow_policy(
             value,
@@ -135,7 +153,7 @@ def _parse_redrive_allow_policy(value: str) -> str:
             "The maximum number of source queue ARNs you can specify is "
             f"{REDRIVE_SOURCE_QUEUES_MAX}.",
         )
-    return compact({"redrivePermission": permission, "sourceQueueArns": sources})
+    return {"redrivePermission": permission, "sourceQueueArns": sources}
 
 
 def _unsupported_allow_policy() -> RefusedError:

@@ -52,10 +52,20 @@ MARKS_PER_S: Final = 1 / 60
 FOLLOWER_GB_S: Final = 0.05
 """What one run of the usage function, or of a task of the cluster manager, takes."""
 
-MANAGER_RUNS: Final = HOURS_A_MONTH * 60
-MANAGER_TASKS: Final = 2
-MANAGER_TRANSITIONS: Final = 10
-"""Of a run without anything to do, once a minute."""
+LOOKS: Final = HOURS_A_MONTH * 60
+"""Each minute an Express workflow looks whether the cluster manager has anything to do."""
+LOOK_GB_S: Final = 0.5 * 64 / MB_A_GB
+"""Half a second, assumed, of the least memory that is billed."""
+LOOK_READS: Final = 3
+"""Units: move tasks, deleted queues, purges."""
+SWEEPS: Final = HOURS_A_MONTH / 6
+SWEEP_TRANSITIONS: Final = 7
+"""Of the cluster manager itself, which looks for bodies that nothing names, with one round."""
+MEASURES: Final = HOURS_A_MONTH * 12
+"""Every five minutes depth and age of the queues that a stage names are told."""
+MEASURE_REQUESTS: Final = 4
+QUEUE_METRICS: Final = 8
+MEASURE_LINE_BYTES: Final = 200
 TTL_SLACK_S: Final = 3_600
 SERVER_VCPU: Final = 1
 SERVER_MEMORY_GB: Final = 2
@@ -247,22 +257,36 @@ def _function_bill(load: Load) -> Bill:
             "object put",
         ),
         Line("KMS key", Decimal(1), "kms key", fixed=True),
-        Line(
-            "cluster manager",
-            Decimal(MANAGER_RUNS * MANAGER_TRANSITIONS) / MILLION,
-            "state transition",
-            fixed=True,
-        ),
-        Line(
-            "its tasks",
-            _decimal(MANAGER_RUNS * MANAGER_TASKS * FOLLOWER_GB_S),
-            f"lambda {load.architecture}",
-            fixed=True,
-        ),
+        *_manager(load),
     ]
     if load.door == "rest":
         lines.insert(0, Line("API Gateway requests", _millions(per_s), "rest request"))
     return Bill(load, tuple(lines), front_ends)
+
+
+def _manager(load: Load) -> Iterable[Line]:
+    """The cluster manager of a deployment that wants nothing of it."""
+    tasks = _decimal(LOOKS + SWEEPS)
+
+    def line(name: str, amount: Decimal, price: str) -> Line:
+        return Line(name, amount, price, fixed=True)
+
+    yield line("cluster manager's looks", Decimal(LOOKS) / MILLION, "express request")
+    yield line("their time", _decimal(LOOKS * LOOK_GB_S), "express time")
+    yield line("their reads", Decimal(LOOKS * LOOK_READS) / MILLION, "read unit")
+    yield line("its sweeps", _decimal(SWEEPS * SWEEP_TRANSITIONS) / MILLION, "state transition")
+    yield line("its invocations", tasks / MILLION, "lambda request")
+    yield line("its tasks", tasks * _decimal(FOLLOWER_GB_S), f"lambda {load.architecture}")
+
+
+def watched_queue(*, alarms: int, reads: int) -> tuple[Line, ...]:
+    """What metrics and alarms of one queue cost; a look at its counters takes so many `reads`."""
+    return (
+        Line("metrics", Decimal(QUEUE_METRICS), "metric"),
+        Line("alarms", Decimal(alarms), "alarm"),
+        Line("reads", Decimal(MEASURES * reads) / MILLION, "read unit"),
+        Line("log", Decimal(MEASURES * MEASURE_LINE_BYTES) / BYTES_A_GB, "log ingestion"),
+    )
 
 
 def _function_calls(load: Load, front_ends: float) -> Sequence[_Calls]:

@@ -44,7 +44,7 @@ class UnreadableDefinitionError(Exception):
 class Definition:
     """A queue as the control plane knows it.
 
-    `attributes` holds those that were set, in canonical form; `version` counts its changes, and
+    `attributes` holds those that were set, as they were let pass; `version` counts its changes, and
     `nonce` (8 bytes) names the write that stored it.
     """
 

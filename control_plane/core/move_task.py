@@ -13,8 +13,6 @@ from typing import Any, Final, NamedTuple
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, RESOURCE_NOT_FOUND, RefusedError
 from data_plane.core.limits import MOVE_TASKS_LISTED_MAX
 from data_plane.core.queue import Queue
-from data_plane.core.sealing import NotSealedHereError
-from data_plane.core.tokens import from_text, queue_seal, to_text
 
 RUNNING: Final = "RUNNING"
 COMPLETED: Final = "COMPLETED"
@@ -131,8 +129,9 @@ class Allowance(NamedTuple):
 
 
 def allowance(task: MoveTask, now_us: int) -> Allowance:
-    """What the task's rate allows now; the first message at once."""
-    since_us = max(task.paid_us or now_us - _us_each(task), now_us - BURST_US)
+    """What the task's rate allows now, from its start on; the first message at once."""
+    begun_us = task.paid_us or min(task.started_ms * 1000, now_us - _us_each(task))
+    since_us = max(begun_us, now_us - BURST_US)
     return Allowance(max(0, (now_us - since_us) // _us_each(task)), since_us)
 
 
@@ -150,19 +149,15 @@ def _us_each(task: MoveTask) -> int:
 
 # Handles
 
-_HANDLE_VERSION: Final = 1
-_PURPOSE: Final = "move tasks"
-
 
 def to_handle(task_id: str, source: Queue) -> str:
-    """The TaskHandle of a task: as SQS's it names its source, but the task's id is sealed."""
-    sealed = to_text(_HANDLE_VERSION, queue_seal(source, _PURPOSE).seal(task_id.encode()))
-    text = json.dumps({"taskId": sealed, "sourceArn": source.arn}, separators=(",", ":"))
+    """The TaskHandle of a task: as SQS's it names its source. Nobody guesses a random UUID."""
+    text = json.dumps({"taskId": task_id, "sourceArn": source.arn}, separators=(",", ":"))
     return base64.b64encode(text.encode()).decode()
 
 
 def read_handle(handle: str) -> tuple[str, str]:
-    """The sealed id of a task, and the ARN of its source.
+    """The id of a task, and the ARN of its source.
 
     Raises RefusedError (InvalidParameterValue) for what is no handle.
     """
@@ -171,17 +166,9 @@ def read_handle(handle: str) -> tuple[str, str]:
     except (binascii.Error, ValueError, RecursionError):
         parts = None
     match parts:
-        case {"taskId": str(sealed), "sourceArn": str(source_arn)}:
-            return sealed, source_arn
+        case {"taskId": str(task_id), "sourceArn": str(source_arn)}:
+            return task_id, source_arn
     raise RefusedError(INVALID_PARAMETER_VALUE, "Value for parameter TaskHandle is invalid.")
-
-
-def unseal_id(sealed: str, source: Queue) -> str:
-    """The id of a task of this queue. Raises RefusedError as for a task that does not exist."""
-    try:
-        return queue_seal(source, _PURPOSE).unseal(from_text(_HANDLE_VERSION, sealed)).decode()
-    except NotSealedHereError:
-        raise _no_such_task() from None
 
 
 def _no_such_task() -> RefusedError:

@@ -69,6 +69,8 @@ _LAMBDA: Final = "aws.amazon.com/lambda/pricing"
 _SQS: Final = "aws.amazon.com/sqs/pricing"
 _FARGATE: Final = "aws.amazon.com/fargate/pricing"
 _BALANCER: Final = "aws.amazon.com/elasticloadbalancing/pricing"
+_STEP_FUNCTIONS: Final = "aws.amazon.com/step-functions/pricing"
+_CLOUDWATCH: Final = "aws.amazon.com/cloudwatch/pricing"
 _ROUTE_53: Final = "aws.amazon.com/route53/pricing"
 
 PRICES: Final[Mapping[str, Price]] = MappingProxyType(
@@ -103,9 +105,19 @@ PRICES: Final[Mapping[str, Price]] = MappingProxyType(
             (1_000, "2.38"),
             (20_000, "1.51"),
         ),
-        "log ingestion": _price("GB", "0.50", "aws.amazon.com/cloudwatch/pricing"),
+        "log ingestion": _price("GB", "0.50", _CLOUDWATCH),
+        "metric": _price("metric and month", "0.30", _CLOUDWATCH),
+        "alarm": _price("metric of an alarm and month", "0.10", _CLOUDWATCH),
         "kms key": _price("key and month", "1.00", "aws.amazon.com/kms/pricing"),
-        "state transition": _price("million", "25.00", "aws.amazon.com/step-functions/pricing"),
+        "state transition": _price("million", "25.00", _STEP_FUNCTIONS),
+        "express request": _price("million", "1.00", _STEP_FUNCTIONS),
+        "express time": _tiered(
+            "GB-second",
+            _STEP_FUNCTIONS,
+            (0, "0.00001667"),
+            (3_600_000, "0.00000833"),
+            (18_000_000, "0.00000456"),
+        ),
         "fargate vcpu": _price("vCPU-hour", "0.03238", _FARGATE),
         "fargate memory": _price("GB-hour", "0.00356", _FARGATE),
         "instance": _price("hour of m7g.large", "0.0816", "aws.amazon.com/ec2/pricing/on-demand"),

@@ -43,9 +43,9 @@ class QueueAttribute:
     """One attribute.
 
     `default` holds while it is not set ("": none). `shown` says whether GetQueueAttributes shows
-    it while it has its default. `minimum` and `maximum` bound an integer, `maximum` the characters
-    of a text, `choices` a choice. One that is `beyond_sqs` is shown to those alone who name it, not
-    with `All`.
+    it while it is not set; its default, where that was set, is `shown_with` another alone.
+    `minimum` and `maximum` bound an integer, `maximum` the characters of a text, `choices` a
+    choice. One that is `beyond_sqs` is shown to those alone who name it, not with `All`.
     """
 
     name: str
@@ -56,6 +56,7 @@ class QueueAttribute:
     choices: tuple[str, ...] = ()
     setting: Setting = "always"
     shown: bool = True
+    shown_with: str = ""
     fifo_only: bool = False
     standard_only: bool = False
     beyond_sqs: bool = False
@@ -96,6 +97,7 @@ _ROWS: Final = (
         KMS_DATA_KEY_REUSE_S_MIN,
         KMS_DATA_KEY_REUSE_S_MAX,
         shown=False,
+        shown_with="KmsMasterKeyId",  # Recorded from AWS.
     ),
     QueueAttribute("SqsManagedSseEnabled", "boolean", "true"),
     QueueAttribute("FifoQueue", "boolean", setting="on creation", fifo_only=True),
@@ -161,6 +163,11 @@ _SCOPED_BY_FIFO: Final = ("DeduplicationScope", "FifoThroughputLimit")
 def default_of(name: str) -> str:
     """The value that holds while the attribute is not set ("": none)."""
     return QUEUE_ATTRIBUTES[name].default
+
+
+def asks_for_fifo(given: Mapping[str, str | None]) -> bool:
+    """Whether attributes that nobody has validated ask for a FIFO queue."""
+    return (given.get("FifoQueue") or "").lower() == "true"
 
 
 def parse(given: Mapping[str, str | None], *, fifo: bool) -> dict[str, str]:
@@ -231,7 +238,11 @@ def first_difference(current: Mapping[str, str], parsed: Mapping[str, str]) -> s
     """
     for name, wanted in parsed.items():
         held = current.get(name, default_of(name))
-        if wanted != held and not (wanted == "" and name not in current):
+        if QUEUE_ATTRIBUTES[name].kind == "document":
+            differs = not attribute_documents.are_equal(name, wanted, held)
+        else:
+            differs = wanted != held and not (wanted == "" and name not in current)
+        if differs:
             return name
     return None
 
@@ -255,8 +266,10 @@ def render(
         if name not in asked and (row.beyond_sqs or ALL not in asked):
             continue
         value = read_only.get(name, "") if row.setting == "never" else attributes.get(name, "")
-        if row.setting != "never" and value in ("", row.default):
-            value = row.default if row.shown and (fifo or not row.fifo_only) else ""
+        if row.shown_with and value == row.default and not attributes.get(row.shown_with):
+            continue
+        if not value and row.shown and (fifo or not row.fifo_only):
+            value = row.default
         if value:
             shown[name] = value
     return shown
@@ -281,7 +294,7 @@ def _parse_one(name: str, value: str, *, fifo: bool) -> str:
         case "integer":
             return _parse_integer(row, value)
         case "boolean":
-            return _parse_choice(name, value, ("true", "false"))
+            return _parse_choice(name, value.lower(), ("true", "false"))
         case "choice":
             return _parse_choice(name, value, row.choices)
         case "document":
@@ -309,13 +322,13 @@ def _parse_fifo_queue(value: str, *, fifo: bool) -> str:
     """A queue's type is said on creation and never changed; standard queues lack the attribute."""
     if not fifo:
         raise _unknown_attribute("FifoQueue")
-    if value != "true":
+    if value.lower() != "true":
         raise RefusedError(
             INVALID_ATTRIBUTE_VALUE,
             "Invalid value for the parameter FifoQueue. "
             "Reason: Modifying queue type is not supported.",
         )
-    return value
+    return "true"
 
 
 def _unknown_attribute(name: str) -> RefusedError:

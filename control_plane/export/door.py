@@ -1,7 +1,7 @@
-"""How an export gets a copy of an embedded cell while a server has it: a socket beside the data.
+"""How exports and backups get copies of embedded cells that a server has: sockets beside the data.
 
 Whoever may use the directory may read the cell anyway, so the file's mode is all the protection
-that the socket needs. A connection is answered with one copy (data_plane/embedded/copying.py).
+that a socket needs. A connection is answered with one copy (data_plane/embedded/copying.py).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Final
 from data_plane.ports import CellUnavailableError
 
 SOCKET: Final = "copies"
-"""Name of the socket in the directory of the data."""
+"""Name of the socket in the directory of a cell, for exports of it."""
 
 PATIENCE_S: Final = 60.0
 """What changes behind a copy is remembered: so nobody may take as long as he likes."""
@@ -27,18 +27,20 @@ Copy = Callable[[], AsyncIterator[bytes]]
 
 
 @contextmanager
-def socket_path(directory: Path) -> Iterator[str]:
+def socket_path(directory: Path, name: str = SOCKET) -> Iterator[str]:
     """A short path of the socket, whatever the directory's: addresses have at most 107 bytes."""
     directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield f"/proc/self/fd/{directory_fd}/{SOCKET}"
+        yield f"/proc/self/fd/{directory_fd}/{name}"
     finally:
         os.close(directory_fd)
 
 
 @asynccontextmanager
-async def copies_for_exports(directory: Path, copy: Copy | None) -> AsyncIterator[None]:
-    """Hand out copies of the cell in this directory; None: it is no embedded one.
+async def copies_for_exports(
+    directory: Path, copy: Copy | None, name: str = SOCKET
+) -> AsyncIterator[None]:
+    """Hand out copies at the socket of this name; None: of no embedded cell.
 
     Raises OSError.
     """
@@ -57,7 +59,7 @@ async def copies_for_exports(directory: Path, copy: Copy | None) -> AsyncIterato
         finally:
             under_way.discard(task)
 
-    with _listener(directory) as listener:
+    with _listener(directory, name) as listener:
         server = await asyncio.start_unix_server(answer, sock=listener)
         try:
             yield
@@ -100,14 +102,14 @@ class CopyDoors:
 
 
 @contextmanager
-def _listener(directory: Path) -> Iterator[socket.socket]:
-    with socket_path(directory) as path:
+def _listener(directory: Path, name: str) -> Iterator[socket.socket]:
+    with socket_path(directory, name) as path:
         yield _listen(path)
         try:
             Path(path).unlink(missing_ok=True)
         except OSError as error:
             # The disk fails, or is gone. Whoever listens here next removes what is left.
-            LOG.warning("the socket of exports stays in %s: %s", directory, error)
+            LOG.warning("the socket %s stays in %s: %s", name, directory, error)
 
 
 def _listen(path: str) -> socket.socket:
@@ -130,9 +132,10 @@ async def _send(copy: Copy, writer: asyncio.StreamWriter) -> None:
             writer.write(page)
             async with asyncio.timeout(PATIENCE_S):
                 await writer.drain()
+            await asyncio.sleep(0)  # which draining does not, while the reader keeps up
     except (CellUnavailableError, ConnectionError, TimeoutError) as error:
         # Without its last frame a copy is none: who asked for it sees that.
-        LOG.warning("a copy for an export was cut off: %r", error)
+        LOG.warning("a copy for an export or a backup was cut off: %r", error)
         writer.transport.abort()
     finally:
         writer.close()

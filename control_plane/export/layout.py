@@ -120,11 +120,11 @@ def _write_manifests(  # noqa: PLR0913, PLR0917 - what a manifest says
     summary = {
         "version": LAYOUT_VERSION,
         "exportArn": f"{arn}/export/{name}",
-        "startTime": _iso(now_ms),
-        "endTime": _iso(now_ms),
+        "startTime": iso_time(now_ms),
+        "endTime": iso_time(now_ms),
         "tableArn": arn,
         "tableId": "",
-        "exportTime": _iso(exported.as_of_us // 1000),
+        "exportTime": iso_time(exported.as_of_us // 1000),
         "s3Bucket": "",
         "s3Prefix": "",
         "s3SseAlgorithm": "",
@@ -150,7 +150,8 @@ def _write_manifests(  # noqa: PLR0913, PLR0917 - what a manifest says
     _sync(folder)
 
 
-def _iso(time_ms: int) -> str:
+def iso_time(time_ms: int) -> str:
+    """A time as manifests have it."""
     at = utc_time(time_ms // 1000)
     day, clock = f"{at.year:04d}-{at.month:02d}-{at.day:02d}", at[3:]
     return f"{day}T{':'.join(f'{part:02d}' for part in clock)}.{time_ms % 1000:03d}Z"

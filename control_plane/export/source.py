@@ -25,8 +25,8 @@ from data_plane.embedded.copying import (
     read_frames,
 )
 from data_plane.embedded.encoding import PRESENT_KEY, decode_item
-from data_plane.embedded.store import CellOpenError, Store, StoreSizes
-from data_plane.ports import Item, Key
+from data_plane.embedded.store import CellInUseError, CellOpenError, Store, StoreSizes
+from data_plane.ports import DamagedItemError, Item, Key
 
 DATA_FILE: Final = "data.mdb"
 _PIECE_BYTES: Final = 1024 * 1024
@@ -70,11 +70,17 @@ def copied_cell(directory: Path, room: Path, now_us: int) -> Iterator[CopiedCell
     with TemporaryFile(dir=room) as spool:
         try:
             store = Store(directory, StoreSizes())
-        except CellOpenError as error:
+        except CellInUseError as error:
             _from_server(directory, spool, error)
+        except CellOpenError as error:
+            raise SourceError(str(error)) from error
         else:
             try:
                 asyncio.run(_from_store(store, spool, now_us))
+            except DamagedItemError as error:
+                raise SourceError(
+                    f"data: {directory} has damaged items: tidegate rescue {directory} NEW"
+                ) from error
             finally:
                 store.close()
         spool.flush()
@@ -86,13 +92,13 @@ def copied_cell(directory: Path, room: Path, now_us: int) -> Iterator[CopiedCell
             raise SourceError(f"data: {directory}: {error}") from error
 
 
-def _from_server(directory: Path, spool: BinaryIO, in_use: CellOpenError) -> None:
+def _from_server(directory: Path, spool: BinaryIO, in_use: CellInUseError) -> None:
     with socket_path(directory) as path, socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE_S)
         try:
             connection.connect(path)
         except (FileNotFoundError, ConnectionRefusedError):
-            raise SourceError(f"data: {in_use}, which hands out no copies") from in_use
+            raise SourceError(f"{in_use}, which hands out no copies") from in_use
         except PermissionError:
             raise SourceError(f"data: no permission to use {directory / SOCKET}") from in_use
         try:

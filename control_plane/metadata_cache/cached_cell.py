@@ -14,6 +14,7 @@ from typing import Final
 from control_plane.metadata_cache.entries import Entries, Entry
 from control_plane.metadata_cache.nodes import CacheNodes, Found
 from control_plane.recent_items import Recent, read_items
+from data_plane.core.cell_clock import Eras
 from data_plane.ports import (
     ALWAYS,
     Append,
@@ -158,6 +159,11 @@ class CachedCell:
     def chooses_stamps(self) -> bool:
         """As the cell."""
         return self._cell.chooses_stamps
+
+    @property
+    def eras(self) -> Eras:
+        """As of the cell."""
+        return self._cell.eras
 
     def settled_us(self) -> int:
         """As the cell."""

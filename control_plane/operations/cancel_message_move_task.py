@@ -15,9 +15,8 @@ def cancel_message_move_task(queues: Queues, moves: MessageMoves) -> Operation:
     """The operation: the task is cancelled with the next step of whoever runs it."""
 
     async def perform(call: Call) -> Params:
-        sealed, arn = move_task.read_handle(call.params["TaskHandle"])
+        task_id, arn = move_task.read_handle(call.params["TaskHandle"])
         source = await queue_by_arn(call, queues, "SourceArn", arn)
-        task_id = move_task.unseal_id(sealed, source)
         tasks = await moves.change(source, lambda tasks: move_task.cancelled(tasks, task_id))
         (moved,) = (task.moved for task in tasks if task.id == task_id)
         return {"ApproximateNumberOfMessagesMoved": moved}

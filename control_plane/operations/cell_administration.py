@@ -7,6 +7,7 @@ from typing import TypeVar
 from control_plane.cell_shapes import CELL_INPUT
 from control_plane.operations.administration import Administration
 from control_plane.places.report import CellCommandError, CellsControl
+from control_plane.places.stored import by_what_is_now
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, UNSUPPORTED_OPERATION, RefusedError
 from data_plane.protocol.operation import Call, Operation, Params
 from data_plane.protocol.shapes import Structure
@@ -25,13 +26,15 @@ class CellAdministration:
         """What `wanted` answers, if the operator calls.
 
         Raises RefusedError: AccessDenied, UnsupportedOperation where there is one cell,
-        InvalidParameterValue where that cannot be done now.
+        InvalidParameterValue where that cannot be done now. And CellUnavailableError.
         """
         self.administration.check_operator(call, act)
         if self.cells is None:
             raise RefusedError(UNSUPPORTED_OPERATION, "This service has one cell.")
+        control = self.cells
         try:
-            return await wanted(self.cells)
+            # Where the manager was faster, what is still to be done is done by what is now.
+            return await by_what_is_now(lambda: wanted(control))
         except CellCommandError as error:
             raise RefusedError(INVALID_PARAMETER_VALUE, f"{error}.") from error
 

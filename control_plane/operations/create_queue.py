@@ -18,7 +18,7 @@ def create_queue(registry: Registry) -> Operation:
         name = call.params["QueueName"]
         given = call.params.get("Attributes") or {}
         tags = call.params.get("tags") or {}
-        fifo = given.get("FifoQueue") == "true"
+        fifo = queue_attributes.asks_for_fifo(given)
         parsed = queue_attributes.parse(given, fifo=fifo)
         check_name(name, fifo=fifo)
         attributes = queue_attributes.apply({}, parsed)
@@ -43,6 +43,7 @@ def create_queue(registry: Registry) -> Operation:
         perform,
         on_queue=False,
         permissions=_permissions,
+        at_root=True,
     )
 
 

@@ -41,12 +41,13 @@ async def check_dead_letter_target(
         )
     if policy.account != source.account:
         raise invalid_redrive_policy(text, "Dead-letter target owner should be same as the source.")
-    if policy.dead_letter_queue == source.name:
-        raise invalid_redrive_policy(text, "A queue cannot be its own dead letter target.")
     target = await registry.read(policy.account, policy.region, policy.dead_letter_queue)
     if target is None:
         raise invalid_redrive_policy(text, "Dead letter target does not exist.")
-    if not allows_source(target.attributes.get("RedriveAllowPolicy", ""), source.arn):
+    allowed = target.attributes.get("RedriveAllowPolicy", "")
+    if policy.dead_letter_queue == source.name:
+        allowed = parsed.get("RedriveAllowPolicy", allowed)
+    if not allows_source(allowed, source.arn):
         raise invalid_redrive_policy(
             text, "The redrive allow policy of the dead letter target does not allow this source."
         )

@@ -33,6 +33,7 @@ def get_queue_url(registry: Registry) -> Operation:
         perform,
         on_queue=False,
         permissions=_permissions,
+        hides=True,
     )
 
 

@@ -22,8 +22,11 @@ def list_cells(cells: CellAdministration) -> Operation:
             "Cells": [_rendered_cell(cell) for cell in report.cells],
             "PlacementGroups": [_rendered_group(group) for group in report.groups],
         }
-        if report.manager:
-            output["ManagerActivities"] = list(report.manager)
+        output["ManagerState"] = report.manager.state
+        if report.manager.waits:
+            output["ManagerWaits"] = list(report.manager.waits)
+        if report.manager.activities:
+            output["ManagerActivities"] = list(report.manager.activities)
         return output
 
     return Operation(NAME, LIST_CELLS_INPUT, LIST_CELLS_OUTPUT, perform, on_queue=False)
@@ -31,17 +34,19 @@ def list_cells(cells: CellAdministration) -> Operation:
 
 def _rendered_cell(cell: ToldCell) -> Params:
     record, seen = cell.record, cell.seen
-    address = record.address.get("path") or json.dumps(dict(record.address), sort_keys=True)
+    stored = record.address.get("path") or json.dumps(dict(record.address), sort_keys=True)
     shown: dict[str, object] = {
         "CellName": record.name,
         "Kind": record.kind,
-        "Address": address,
+        "Address": cell.where or stored,
         "State": record.state,
         "Health": "unknown",
         "Groups": cell.groups,
         "GroupsDecided": cell.heads,
         "GroupsJoining": cell.joining,
     }
+    if cell.inode:
+        shown["Inode"] = cell.inode
     if cell.failed:
         shown["Reason"] = cell.failed
     if record.capacity_bytes:
@@ -60,7 +65,7 @@ def _rendered_cell(cell: ToldCell) -> Params:
 
 def _rendered_group(group: ToldGroup) -> Params:
     placement = group.placement
-    return {
+    shown: dict[str, object] = {
         "GroupName": placement.group,
         "Epoch": placement.epoch,
         "ReplicationFactor": group.factor,
@@ -74,3 +79,8 @@ def _rendered_group(group: ToldGroup) -> Params:
             for member in placement.members
         ],
     }
+    if group.queue:
+        shown["QueueName"] = group.queue
+    if group.chosen:
+        shown["ChosenCells"] = list(group.chosen)
+    return shown

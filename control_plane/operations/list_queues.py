@@ -34,4 +34,11 @@ def list_queues(registry: Registry) -> Operation:
             output["NextToken"] = next_token(seal, call, scope, names[limit - 1])
         return output
 
-    return Operation("ListQueues", LIST_QUEUES_INPUT, LIST_QUEUES_OUTPUT, perform, on_queue=False)
+    return Operation(
+        "ListQueues",
+        LIST_QUEUES_INPUT,
+        LIST_QUEUES_OUTPUT,
+        perform,
+        on_queue=False,
+        at_root=True,
+    )

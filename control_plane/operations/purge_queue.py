@@ -1,8 +1,8 @@
-"""PurgeQueue: every message sent so far counts as gone, from the moment the stamp is stored."""
+"""PurgeQueue: every message sent so far counts as gone, from the moment the stamp is stored.
 
-from dataclasses import replace
+A sweep drops them later.
+"""
 
-from control_plane.core.definition import Definition
 from control_plane.operations.addressing import queue_of
 from control_plane.operations.queue_messages import QueueMessages
 from control_plane.queue_shapes import NOTHING, ONLY_QUEUE_URL
@@ -16,12 +16,7 @@ def purge_queue(registry: Registry, messages: QueueMessages) -> Operation:
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
         await registry.check_purge(queue, call.now_us)
-        stamp_us = await messages.purge(queue)
-
-        def edit(definition: Definition) -> Definition:
-            return replace(definition, purged_us=max(definition.purged_us, stamp_us))
-
-        await registry.change(queue, edit)
+        await registry.purge(queue, await messages.purge(queue))
         return {}
 
     return Operation("PurgeQueue", ONLY_QUEUE_URL, NOTHING, perform)

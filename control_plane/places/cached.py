@@ -1,10 +1,10 @@
 """The map that a front end goes by: the last good one, never an empty or suddenly smaller one."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
-from control_plane.places.groups import REGISTRY
-from control_plane.places.items import CellRecord, StoredPlacement
+from control_plane.places.groups import REGISTRY, alone_in
+from control_plane.places.items import CellRecord, StoredPlacement, with_own
 from control_plane.places.own import OwnPlacement
 from control_plane.places.stored import PlaceMap
 from data_plane.ports import CellUnavailableError, Clock
@@ -73,6 +73,11 @@ class CachedMap:
             raise StalePlacementError(f"the map of cells is {self.age_us // 1_000_000} s old")
         return held.placement
 
+    def alone(self, group: str) -> Collection[str]:
+        """The uids of queues that have left the group for one of their own, however old."""
+        held = self._map.placements.get(group)
+        return held.alone if held is not None else ()
+
     def note(self, stored: StoredPlacement) -> None:
         """Go by this placement from now on, which was written by this process."""
         group = stored.placement.group
@@ -80,7 +85,7 @@ class CachedMap:
             return
         held = self._map.placements.get(group)
         if held is None or held.placement.epoch < stored.placement.epoch:
-            placements = {**self._map.placements, group: stored}
+            placements = with_own({**self._map.placements, group: stored})
             self._go_by(PlaceMap(placements, self._map.cells, self._map.read_us))
 
     async def refresh(self) -> bool:
@@ -120,8 +125,7 @@ class CachedMap:
         An empty one is a mistake, and so is one that has lost more than half of the groups. Of each
         group the later epoch stays: a read may be overtaken by a write.
         """
-        known = {group for group in self._map.placements if group != REGISTRY}
-        found = {group for group in fresh.placements if group != REGISTRY}
+        known, found = _common(self._map.placements), _common(fresh.placements)
         if not found:
             self.refused = "it is empty"
         elif 2 * len(known - found) > len(known):
@@ -129,9 +133,12 @@ class CachedMap:
         else:
             placements = dict(fresh.placements)
             for group in known & found:
-                held = self._map.placements[group]
-                if held.placement.epoch > placements[group].placement.epoch:
-                    placements[group] = held
+                placements[group] = _later(self._map.placements[group], placements[group])
+            placements = with_own(placements)
+            for group, held in self._map.placements.items():
+                # Of queues that are gone no group names the own one any more.
+                if group in placements and alone_in(group):
+                    placements[group] = _later(held, placements[group])
             self._go_by(PlaceMap(placements, fresh.cells, fresh.read_us))
             self._begun_us = self._running_us() if begun_us is None else begun_us
             self.refused = ""
@@ -145,3 +152,12 @@ class CachedMap:
             now = fresh.placements.get(group, held).placement
             if now.epoch != held.placement.epoch and not all(map(now.has, held.placement.members)):
                 self.lost(group)
+
+
+def _common(placements: Mapping[str, StoredPlacement]) -> set[str]:
+    """Groups that queues have in common: the others come and go with their queues."""
+    return {group for group in placements if group != REGISTRY and not alone_in(group)}
+
+
+def _later(held: StoredPlacement, other: StoredPlacement) -> StoredPlacement:
+    return held if held.placement.epoch > other.placement.epoch else other

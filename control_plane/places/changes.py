@@ -52,6 +52,11 @@ def with_joining(placement: Placement, cell: str, now_us: int) -> Placement:
     return _next(placement, (*placement.members, joining), now_us)
 
 
+def unchanged(placement: Placement, now_us: int) -> Placement:
+    """The same members under the next epoch, from which on something else is true."""
+    return _next(placement, placement.members, now_us)
+
+
 def with_full(placement: Placement, cell: str, now_us: int) -> Placement:
     """Let a member serve that has got everything. Raises PlacementChangeError if it is none."""
     found = [member for member in placement.members if member.cell == cell]

@@ -72,8 +72,8 @@ class SegmentsOfGroups:
             raise CellUnavailableError("no placement is known")
         return {
             queue.uid: group
-            for group in self._known.placements
-            for queue in await self._placing.queues_of(group)
+            for group, held in self._known.placements.items()
+            for queue in await self._placing.queues_of(group, held.alone)
         }
 
 

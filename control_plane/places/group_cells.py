@@ -5,11 +5,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from control_plane.places.cached import CachedMap
-from control_plane.places.groups import FIRST, ON_CHAIN, read_place
+from control_plane.places.groups import FIRST, ON_CHAIN, alone_in, own_group, read_place
 from control_plane.places.takeover import Interruptible, WaitingCell, at_length
 from data_plane.ports import Cell, CellUnavailableError, Clock, Waits
 from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
+from data_plane.replication.member_cell import StalePlacementError
 from data_plane.stored.merging import lacking
 
 
@@ -26,35 +27,50 @@ class Members:
     waits: Waits
     interruptible: Interruptible = at_length
 
-    def placed(self, group: str, inner: Chain | Fanout) -> WaitingCell:
-        """A group's cell, as engines use it."""
+    def placed(
+        self,
+        group: str,
+        inner: Chain | Fanout,
+        heir: Callable[[str], WaitingCell] | None = None,
+    ) -> WaitingCell:
+        """A group's cell, as engines use it; `heir` as of it."""
         waits, ends = self.waits, self.interruptible
-        return WaitingCell(group, inner, self.known, self.clock, waits, ends)
+        return WaitingCell(group, inner, self.known, self.clock, waits, ends, heir)
 
     def chain(self, group: str) -> Chain:
         """The group as a chain."""
-        return Chain(lambda: self.known.placement(group), self.cells, self.waits)
+        return Chain(
+            lambda: self.known.placement(group),
+            self.cells,
+            self.waits,
+            lambda: self.known.alone(group),
+        )
 
-    def fanout(self, group: str, *, acknowledge_first: bool) -> Fanout:
-        """The group as a fan-out."""
+    def fanout(
+        self, group: str, *, acknowledge_first: bool, heir: Callable[[str], Fanout] | None = None
+    ) -> Fanout:
+        """The group as a fan-out; `heir` as of it."""
         return Fanout(
             lambda: self.known.placement(group),
             self.cells,
             self.waits,
             lacking,
             acknowledge_first=acknowledge_first,
+            alone=lambda: self.known.alone(group),
+            heir=heir,
         )
 
 
 class GroupCells(Mapping[str, Cell]):
     """Replicated cells by the names of groups, made when they are asked for.
 
-    Iterating names the plain cells alone; they can be asked for, too.
+    Iterating names the plain cells alone; they can be asked for, too. Without `as_chains` queues
+    lie in fan-outs where their places do not say otherwise.
     """
 
-    def __init__(self, members: Members, make: Callable[[str, str], Chain | Fanout]) -> None:
+    def __init__(self, members: Members, *, as_chains: bool) -> None:
         self._members = members
-        self._make = make
+        self._as_chains = as_chains
         self._made: dict[str, WaitingCell] = {}
 
     def __getitem__(self, name: str) -> Cell:
@@ -63,10 +79,7 @@ class GroupCells(Mapping[str, Cell]):
         if made is not None:
             return made
         place = read_place(name)
-        if place is None:
-            return self._members.cells[name]
-        made = self._made[name] = self._members.placed(place[0], self._make(*place))
-        return made
+        return self._members.cells[name] if place is None else self._make(name, *place)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._members.cells)
@@ -74,13 +87,46 @@ class GroupCells(Mapping[str, Cell]):
     def __len__(self) -> int:
         return len(self._members.cells)
 
+    def _make(self, name: str, group: str, how: str) -> WaitingCell:
+        def heir(uid: str) -> WaitingCell:
+            own = own_group(group, uid)
+            its_name = f"{own}/{how}" if how else own
+            its_cell = self._made.get(its_name)
+            if its_cell is None:
+                its_cell = self._make(its_name, own, how)
+                if isinstance(inner, Fanout):
+                    with suppress(StalePlacementError):  # Else the next shipment does it.
+                        inner.hand_over()
+            return its_cell
+
+        def its_fanout(uid: str) -> Fanout:
+            inner = heir(uid).inner
+            if not isinstance(inner, Fanout):
+                raise TypeError(f"{name} is a fan-out, and the own group of {uid} is none")
+            return inner
+
+        inner: Chain | Fanout
+        if self._as_chains or how == ON_CHAIN:
+            inner = self._members.chain(group)
+        else:
+            first = how == FIRST
+            inner = self._members.fanout(group, acknowledge_first=first, heir=its_fanout)
+        made = self._made[name] = self._members.placed(group, inner, heir)
+        return made
+
     def let_go(self) -> None:
         """Let each group's cells collect some of what nobody needs, also where nobody sends.
 
         A bounded step without a request. A group whose map is too old to act by waits for the next;
-        a cell that does not hear it leaves its items to their time to live.
+        a cell that does not hear it leaves its items to their time to live. Own groups of queues
+        that are gone are forgotten.
         """
-        for made in self._made.values():
+        known = self._members.known.placements
+        for name, made in list(self._made.items()):
+            place = read_place(name)
+            if place is not None and alone_in(place[0]) and place[0] not in known:
+                del self._made[name]
+                continue
             with suppress(CellUnavailableError):
                 made.inner.let_go()
 
@@ -93,15 +139,9 @@ class GroupCells(Mapping[str, Cell]):
 
 def standard_cells(members: Members) -> GroupCells:
     """Cells as standard queues use them."""
-
-    def make(group: str, how: str) -> Chain | Fanout:
-        if how == ON_CHAIN:
-            return members.chain(group)
-        return members.fanout(group, acknowledge_first=how == FIRST)
-
-    return GroupCells(members, make)
+    return GroupCells(members, as_chains=False)
 
 
 def fifo_cells(members: Members) -> GroupCells:
     """Cells as FIFO queues use them."""
-    return GroupCells(members, lambda group, _how: members.chain(group))
+    return GroupCells(members, as_chains=True)

@@ -29,7 +29,7 @@ FIRST: Final = FIRST_COPY
 ON_CHAIN: Final = "chain"
 """The same where a standard queue lies on a chain, as FIFO queues do."""
 
-_GROUP: Final = re.compile(r"g([1-9])\.(0[0-9]|1[0-5])")
+_GROUP: Final = re.compile(r"g([1-9])\.(0[0-9]|1[0-5])(?:\.([0-9a-f]{16}))?")
 _PLACE: Final = re.compile(rf"({_GROUP.pattern})(?:/({FIRST}|{ON_CHAIN}))?")
 
 
@@ -38,12 +38,37 @@ def group_names(factor: int) -> list[str]:
     return [f"g{factor}.{number:02}" for number in range(GROUPS)]
 
 
+def own_group(group: str, uid: str) -> str:
+    """The group of one queue alone, which was one of this group's."""
+    return f"{group}.{uid}"
+
+
+def alone_in(group: str) -> str:
+    """The uid of the queue whose own group this is; "" for one that queues have in common."""
+    found = _GROUP.fullmatch(group)
+    return "" if found is None else found[3] or ""
+
+
+def common_group(group: str) -> str:
+    """The group that the queue of an own group has left; any other group itself."""
+    return group.removesuffix(f".{alone_in(group)}")
+
+
+def number_of(group: str) -> int:
+    """Which of the groups of its factor it is, or was taken from. Raises as `factor_of`."""
+    return int(_parts(group)[2])
+
+
 def factor_of(group: str) -> int:
     """How many copies the group's queues are to have. Raises ValueError for what is no group."""
+    return int(_parts(group)[1])
+
+
+def _parts(group: str) -> re.Match[str]:
     found = _GROUP.fullmatch(group)
     if found is None:
         raise ValueError(f"{group!r} is no placement group")
-    return int(found[1])
+    return found
 
 
 def place_of(uid: str, attributes: Mapping[str, str], cells: int) -> str:
@@ -85,7 +110,7 @@ def read_place(name: str) -> tuple[str, str] | None:
     None for the name of a plain cell.
     """
     found = _PLACE.fullmatch(name)
-    return None if found is None else (found[1], found[4] or "")
+    return None if found is None else (found[1], found[5] or "")
 
 
 def lies_on_chain(place: str) -> bool:
@@ -99,7 +124,7 @@ def first_placement(group: str, cells: Sequence[str], now_us: int) -> Placement:
 
     Raises ValueError where there are fewer cells than the factor.
     """
-    factor, number = factor_of(group), int(group[-2:])
+    factor, number = factor_of(group), number_of(group)
     if factor > len(cells):
         raise ValueError(f"{group} needs {factor} cells, not {len(cells)}")
     members = tuple(Member(cells[(number + at) % len(cells)]) for at in range(factor))

@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from control_plane.core.item_field import item_field
+from control_plane.places.groups import own_group
 from data_plane.ports import Attributes, Key
 from data_plane.replication.placement import Member, Placement
 
 FORMAT: Final = 1
+FORMAT_WITH_OWN: Final = 2
+"""Of placements in which queues alone, or chosen cells, are named: who does not know it refuses."""
+
 PLACEMENTS: Final = "P|"
 CELLS: Final = "C|"
 HEARTBEATS: Final = "Y|"
@@ -38,11 +42,17 @@ class UnreadablePlaceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredPlacement:
-    """A placement, the copies that its group is to have, and the write that stored it."""
+    """A placement, the copies that its group is to have, and the write that stored it.
+
+    `alone` are queues that have left the group for one of their own, by their uids: where each of
+    them began. To the `chosen` cells an operator wants the group moved.
+    """
 
     placement: Placement
     factor: int
     nonce: bytes
+    alone: Mapping[str, Placement] = field(default_factory=dict)
+    chosen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,23 +173,53 @@ def decode_members(text: str) -> tuple[Member, ...]:
 def encode_placement(stored: StoredPlacement) -> Attributes:
     """The attributes of an item; the group is in its key."""
     placement = stored.placement
-    return {
-        "v": FORMAT,
+    item: Attributes = {
+        "v": FORMAT_WITH_OWN if stored.alone or stored.chosen else FORMAT,
         "w": stored.nonce,
         "e": placement.epoch,
         "m": encode_members(placement.members),
         "f": stored.factor,
         "s": placement.since_us,
     }
+    if stored.alone:
+        began = [
+            [uid, at.epoch, at.since_us, encode_members(at.members)]
+            for uid, at in sorted(stored.alone.items())
+        ]
+        item = {**item, "o": json.dumps(began, separators=(",", ":"))}
+    if stored.chosen:
+        item = {**item, "c": json.dumps(stored.chosen, separators=(",", ":"))}
+    return item
 
 
 def decode_placement(group: str, item: Attributes) -> StoredPlacement:
     """What `encode_placement` wrote. Raises UnreadablePlaceError for anything else."""
-    _check_format(f"placement {group}", item)
+    if item.get("v") != FORMAT_WITH_OWN:
+        _check_format(f"placement {group}", item)
     placement = Placement(
         group, integer(item, "e"), decode_members(text(item, "m")), integer(item, "s")
     )
-    return StoredPlacement(placement, integer(item, "f"), octets(item, "w"))
+    began = json.loads(text(item, "o")) if "o" in item else ()
+    alone = {
+        uid: Placement(own_group(group, uid), epoch, decode_members(members), since_us)
+        for uid, epoch, since_us, members in began
+    }
+    chosen = json.loads(text(item, "c")) if "c" in item else ()
+    return StoredPlacement(placement, integer(item, "f"), octets(item, "w"), alone, tuple(chosen))
+
+
+def with_own(placements: Mapping[str, StoredPlacement]) -> dict[str, StoredPlacement]:
+    """Placements with those of queues alone that were not changed since they began."""
+    whole = dict(placements)
+    for held in placements.values():
+        for began in held.alone.values():
+            whole.setdefault(began.group, as_it_began(held, began))
+    return whole
+
+
+def as_it_began(common: StoredPlacement, began: Placement) -> StoredPlacement:
+    """The own group of a queue, of which there is no item yet: the common one's says it all."""
+    return StoredPlacement(began, common.factor, common.nonce)
 
 
 def encode_cell(cell: CellRecord) -> Attributes:

@@ -1,17 +1,19 @@
 """The registry's own placement: stored in every embedded cell, because it cannot lie in itself.
 
-One process has the cells, so nobody else changes it; more than half of the cells have to have
-stored a change before it counts (docs/storage.md, "The registry's own placement").
+With it each cell stores which one it is, its incarnation, and those that all cells have at least
+(control_plane/core/identity.py). One process has the cells, so nobody else changes it; more than
+half of the cells have to have stored a change before it counts, or half of them and the manifest
+(docs/storage.md, "The registry's own placement").
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from control_plane.core.identity import Knowledge, Said
 from control_plane.places.groups import REGISTRY
 from control_plane.places.items import (
-    FORMAT,
     StoredPlacement,
     UnreadablePlaceError,
     decode_members,
@@ -20,20 +22,13 @@ from control_plane.places.items import (
     octets,
     text,
 )
-from data_plane.ports import (
-    Attributes,
-    Cell,
-    CellUnavailableError,
-    Clock,
-    Entropy,
-    Key,
-    Waits,
-)
+from data_plane.ports import Attributes, Cell, CellUnavailableError, Clock, Key, Waits
 from data_plane.replication.placement import Member, Placement
 
 OWN: Final = Key("M|cells", b"\0")
-
-_NONCE_BYTES: Final = 8
+FORMAT: Final = 2
+FORMAT_OF_BEFORE: Final = 1
+"""Without a service's id, incarnations, and a manifest."""
 
 
 class StalePlanError(Exception):
@@ -44,60 +39,161 @@ class StalePlanError(Exception):
         self.held = held
 
 
-class OwnPlacementError(Exception):
-    """The cells do not say where the registry lies; the message is one line."""
+@dataclass(frozen=True, slots=True)
+class KnownService:
+    """What the manifest, and each cell, says: the registry's placement, and where all cells are.
+
+    `incarnations` are those that the cells have at least.
+    """
+
+    service: str
+    stored: StoredPlacement
+    paths: Mapping[str, str]
+    incarnations: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """As directories are judged by it."""
+        placement = self.stored.placement
+        order = placement.epoch, placement.since_us
+        return Knowledge(self.service, self.paths, self.incarnations, order)
 
 
 @dataclass(frozen=True, slots=True)
-class _Own:
-    """What the item says: which cell has it, the placement, and where all cells are."""
+class Own:
+    """What the item says: which cell has it, in which incarnation, and what that knows."""
 
     cell: str
-    stored: StoredPlacement
-    paths: Mapping[str, str]
+    incarnation: int
+    known: KnownService
+
+    @property
+    def said(self) -> Said:
+        """As it is judged by."""
+        return Said(self.cell, self.incarnation, self.known.knowledge)
 
 
-async def names_of(cell: Cell) -> tuple[str, Mapping[str, str]] | None:
-    """The cell's own name, and all cells' paths, by what it has stored; None if it is new.
+Keep = Callable[[KnownService], Awaitable[bool]]
+"""Writes the manifest; whether it is on disk."""
+
+
+async def read_own(cell: Cell) -> Own | None:
+    """What a cell has stored; None if it is new.
 
     Raises CellUnavailableError, UnreadablePlaceError.
     """
     item = await cell.get(OWN)
-    return None if item is None else names_in(item)
+    return None if item is None else decode_own(item)
 
 
 def names_in(item: Attributes) -> tuple[str, Mapping[str, str]]:
-    """As `names_of`, of what lies under OWN. Raises UnreadablePlaceError."""
-    own = _decode(item)
-    return own.cell, own.paths
+    """The cell's own name, and all cells' paths. Raises UnreadablePlaceError."""
+    own = decode_own(item)
+    return own.cell, own.known.paths
+
+
+def first_known(service: str, paths: Mapping[str, str], nonce: bytes, now_us: int) -> KnownService:
+    """A new service with these cells: all of them have the registry."""
+    names = sorted(paths)
+    first = Placement(REGISTRY, 1, tuple(map(Member, names)), now_us)
+    return KnownService(service, StoredPlacement(first, len(names), nonce), paths)
+
+
+def with_paths(item: Attributes, paths: Mapping[str, str]) -> Attributes:
+    """What lies under OWN, with the cells elsewhere: a backup's, which are put there."""
+    return {**item, "c": _json(paths)}
 
 
 class OwnPlacement:
     """The registry's placement over `cells`, which may grow. `paths` has where each of them is.
 
-    Cells that are `empty` get nothing: they are still counted on for what they have lost.
+    Cells that are `empty` get nothing: they are still counted on for what they have lost. No
+    incarnation was ever above `last`; `keep` writes the manifest.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what is known, where it is stored, and two ports
         self,
         cells: Mapping[str, Cell],
         clock: Clock,
         waits: Waits,
-        stored: StoredPlacement,
-        paths: Mapping[str, str],
+        known: KnownService,
+        last: int,
+        keep: Keep,
     ) -> None:
         self._cells = cells
         self._clock = clock
         self._waits = waits
+        self._keep = keep
         self._lacking: set[str] = set()
-        self.empty: set[str] = set()
+        self._is_kept = True
         self._is_changing = False
-        self.stored = stored
-        self.paths = dict(paths)
+        self._last = last
+        self._having: dict[str, int] = {}
+        self._opening: dict[str, Cell] = {}
+        self.empty: set[str] = set()
+        self.service = known.service
+        self.stored = known.stored
+        self.paths = dict(known.paths)
+        self.incarnations = dict(known.incarnations)
 
     def placement(self) -> Placement:
         """The one that counts."""
         return self.stored.placement
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the manifest has what is known."""
+        return self._is_kept
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What directories are judged by."""
+        return self._known(self.stored, self.paths).knowledge
+
+    async def advance(self, names: Iterable[str]) -> set[str]:
+        """Let these cells have a new incarnation, the first that they get among them.
+
+        Answers those that have not stored it. Nothing else may be written to the others before
+        `spread` has returned, which tells all cells that they have it. Raises StalePlanError.
+        """
+        self._check_changing()
+        names, self._is_changing = sorted(names), True
+        self._having.update(dict.fromkeys(names, self._next()))
+        try:
+            puts = [self._put(name, self.stored, self.paths) for name in names]
+            outcomes = await self._waits.all_of(puts)
+        finally:
+            self._is_changing = False
+        return {name for name, done in zip(names, outcomes, strict=True) if done is not True}
+
+    async def spread(self, stored: StoredPlacement | None = None) -> None:
+        """Store what is known now, in all cells and in the manifest. Raises as `change`."""
+        self._check_changing()
+        await self._store(stored or self.stored, self.paths)
+
+    async def let_in(self, name: str, cell: Cell) -> None:
+        """Go on with this cell under a new incarnation, before anybody else has it.
+
+        Raises as `change`.
+        """
+        self._check_changing()
+        was_empty = name in self.empty
+        self._opening[name] = cell
+        self.empty.discard(name)
+        try:
+            if await self.advance([name]):
+                raise CellUnavailableError(f"{name} did not store which cell it is")
+            await self.spread()
+        except BaseException:
+            self.shut(name)
+            self.empty.update([name] if was_empty else [])
+            raise
+        finally:
+            del self._opening[name]
+
+    def shut(self, name: str) -> None:
+        """Store nothing in a cell that is closed: what is there when it opens is yet to be seen."""
+        self._having.pop(name, None)
 
     async def change(
         self, epoch: int, nonce: bytes, decide: Callable[[StoredPlacement], Placement]
@@ -120,8 +216,9 @@ class OwnPlacement:
 
     async def change_cells(self, paths: Mapping[str, str], nonce: bytes) -> None:
         """Let the service have these cells from now on. Raises as `change`."""
-        if self._is_changing:
-            raise StalePlanError(self.placement(), self.placement().epoch)
+        self._check_changing()
+        for name in paths.keys() - self.paths.keys():
+            self._having[name] = self._next()
         placement = self.placement()
         after = replace(placement, epoch=placement.epoch + 1, since_us=self._clock.now_us())
         await self._store(StoredPlacement(after, len(paths), nonce), paths)
@@ -129,7 +226,11 @@ class OwnPlacement:
     async def mend(self) -> None:
         """Give the placement to cells that missed it; those that do not answer miss it still."""
         for name in sorted(self._lacking):
+            if self._is_changing:
+                return
             await self._put(name, self.stored, self.paths)
+        if not self._is_kept and not self._is_changing:
+            self._is_kept = await self._keep(self._known(self.stored, self.paths))
 
     async def _store(self, wanted: StoredPlacement, paths: Mapping[str, str]) -> None:
         self._is_changing = True
@@ -137,117 +238,118 @@ class OwnPlacement:
             names = sorted({*self.paths, *paths})
             outcomes = await self._waits.all_of([self._put(name, wanted, paths) for name in names])
             have = {name for name, done in zip(names, outcomes, strict=True) if done is True}
-            for known in (self.paths, paths):
-                if 2 * len(have.intersection(known)) <= len(known):
-                    raise CellUnavailableError(
-                        f"{len(have)} of {len(names)} cells have stored where the registry lies"
-                    )
+            votes = [
+                2 * len(have.intersection(known)) - len(known) for known in (self.paths, paths)
+            ]
+            # Not before: a manifest of what does not count would be believed at the next start.
+            if min(votes) >= 0:
+                self._is_kept = await self._keep(self._known(wanted, paths))
+            if min(votes) < 0 or (min(votes) == 0 and not self._is_kept):
+                raise CellUnavailableError(
+                    f"{len(have)} of {len(names)} cells have stored where the registry lies"
+                )
             self.stored, self.paths = wanted, dict(paths)
+            for gone in self.incarnations.keys() - paths.keys():
+                del self.incarnations[gone]
         finally:
             self._is_changing = False
 
     async def _put(self, name: str, stored: StoredPlacement, paths: Mapping[str, str]) -> bool:
         """Whether the cell has stored it."""
         self._lacking.add(name)
-        cell = self._cells.get(name)
-        if cell is None or name in self.empty:
+        cell = self._opening.get(name) or self._cells.get(name)
+        incarnation = self._having.get(name)
+        if cell is None or incarnation is None or name in self.empty:
             return False
         try:
-            await cell.put(OWN, _encode(_Own(name, stored, paths)))
+            own = Own(name, incarnation, self._known(stored, paths))
+            await cell.put(OWN, _encode(own))
         except CellUnavailableError:
             return False  # It counts for nothing, and `mend` tries again.
         self._lacking.discard(name)
+        self.incarnations[name] = max(incarnation, self.incarnations.get(name, 0))
         return True
 
+    def _next(self) -> int:
+        """An incarnation that no cell ever had: the time, so that no other start gives it."""
+        self._last = max(self._last + 1, self._clock.now_us())
+        return self._last
 
-async def open_own_placement(
-    cells: Mapping[str, Cell],
-    paths: Mapping[str, str],
-    clock: Clock,
-    entropy: Entropy,
-    waits: Waits,
-) -> OwnPlacement:
-    """The placement as the cells say, or a first one over all of them.
+    def _check_changing(self) -> None:
+        if self._is_changing:
+            raise StalePlanError(self.placement(), self.placement().epoch)
 
-    `cells` are those that could be opened, `paths` says where all are, by name; what was removed
-    stays so. Raises OwnPlacementError, CellUnavailableError, UnreadablePlaceError.
-    """
-    found = await _read(cells, waits)
-    have = [own for own in found.values() if own is not None]
-    nonce = entropy.random_bytes(_NONCE_BYTES)
-    if not have:
-        if len(found) < len(paths):
-            raise OwnPlacementError("a new service needs all of its cells")
-        names = sorted(cells)
-        first = Placement(REGISTRY, 1, tuple(map(Member, names)), clock.now_us())
-        stored = StoredPlacement(first, len(names), nonce)
-        own = OwnPlacement(cells, clock, waits, stored, paths)
-        await own._store(stored, paths)  # noqa: SLF001 - the one who makes it
-        return own
-    latest = max(have, key=lambda own: _order(own.stored.placement))
-    voters = [own for own in have if own.cell in latest.paths]
-    if 2 * len(voters) <= len(latest.paths):
-        raise OwnPlacementError(
-            f"{len(voters)} of {len(latest.paths)} cells can be read, which is not more than half:"
-            f" {_listed(latest.paths)}"
-        )
-    removed = {own.cell for own in have} - latest.paths.keys()
-    known = {**latest.paths, **{name: paths[name] for name in paths.keys() - removed}}
-    own = OwnPlacement(cells, clock, waits, latest.stored, latest.paths)
-    own.empty = {name for name, held in found.items() if held is None and name in latest.paths}
-    # What was half written when the process ended counts only now.
-    await own._store(latest.stored, latest.paths)  # noqa: SLF001
-    if known != latest.paths:
-        await own.change_cells(known, nonce)
-    return own
+    def _known(self, stored: StoredPlacement, paths: Mapping[str, str]) -> KnownService:
+        known = {name: one for name, one in self.incarnations.items() if name in paths and one}
+        return KnownService(self.service, stored, paths, known)
 
 
-async def _read(cells: Mapping[str, Cell], waits: Waits) -> dict[str, _Own | None]:
-    """What each cell that answers has. Raises OwnPlacementError for a cell of another name."""
-
-    async def read(cell: Cell) -> _Own | None:
-        item = await cell.get(OWN)
-        return None if item is None else _decode(item)
-
-    outcomes = await waits.all_of([read(cell) for cell in cells.values()])
-    found: dict[str, _Own | None] = {}
-    for name, outcome in zip(cells, outcomes, strict=True):
-        if isinstance(outcome, CellUnavailableError):
-            continue
-        if isinstance(outcome, Exception):
-            raise outcome
-        if outcome is not None and outcome.cell != name:
-            raise OwnPlacementError(f"what should be {name} is {outcome.cell}")
-        found[name] = outcome
-    return found
-
-
-def _order(placement: Placement) -> tuple[int, int]:
-    return placement.epoch, placement.since_us
-
-
-def _listed(paths: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} ({path})" for name, path in sorted(paths.items()))
-
-
-def _encode(own: _Own) -> Attributes:
-    placement = own.stored.placement
+def _encode(own: Own) -> Attributes:
+    known = own.known
+    placement = known.stored.placement
     return {
         "v": FORMAT,
-        "w": own.stored.nonce,
+        "w": known.stored.nonce,
         "e": placement.epoch,
         "m": encode_members(placement.members),
         "s": placement.since_us,
         "n": own.cell,
-        "c": json.dumps(dict(own.paths), separators=(",", ":"), sort_keys=True),
+        "c": _json(known.paths),
+        "u": known.service,
+        "i": own.incarnation,
+        "k": _json(known.incarnations),
     }
 
 
-def _decode(item: Attributes) -> _Own:
-    if item.get("v") != FORMAT:
+def decode_own(item: Attributes) -> Own:
+    """What a cell has under OWN. Raises UnreadablePlaceError."""
+    if item.get("v") not in (FORMAT, FORMAT_OF_BEFORE):
         raise UnreadablePlaceError(f"the registry's placement: format {item.get('v')!r}")
     placement = Placement(
         REGISTRY, integer(item, "e"), decode_members(text(item, "m")), integer(item, "s")
     )
     paths = json.loads(text(item, "c"))
-    return _Own(text(item, "n"), StoredPlacement(placement, len(paths), octets(item, "w")), paths)
+    stored = StoredPlacement(placement, len(paths), octets(item, "w"))
+    name = text(item, "n")
+    if item["v"] == FORMAT_OF_BEFORE:
+        return Own(name, 0, KnownService("", stored, paths))
+    known = KnownService(text(item, "u"), stored, paths, json.loads(text(item, "k")))
+    return Own(name, integer(item, "i"), known)
+
+
+def encode_manifest(known: KnownService) -> str:
+    """The manifest's text: JSON with a line for each cell."""
+    placement = known.stored.placement
+    cells = {
+        name: {"path": path, "incarnation": known.incarnations.get(name, 0)}
+        for name, path in sorted(known.paths.items())
+    }
+    registry = {
+        "epoch": placement.epoch,
+        "since_us": placement.since_us,
+        "members": json.loads(encode_members(placement.members)),
+        "nonce": known.stored.nonce.hex(),
+    }
+    whole = {"format": FORMAT, "service": known.service, "cells": cells, "registry": registry}
+    return json.dumps(whole, indent=1) + "\n"
+
+
+def decode_manifest(written: str) -> KnownService:
+    """What `encode_manifest` made. Raises UnreadablePlaceError."""
+    try:
+        whole = json.loads(written)
+        if whole["format"] != FORMAT:
+            raise UnreadablePlaceError(f"format {whole['format']!r}")
+        cells, registry = whole["cells"], whole["registry"]
+        members = decode_members(json.dumps(registry["members"]))
+        placement = Placement(REGISTRY, registry["epoch"], members, registry["since_us"])
+        stored = StoredPlacement(placement, len(cells), bytes.fromhex(registry["nonce"]))
+        paths = {str(name): str(one["path"]) for name, one in cells.items()}
+        incarnations = {str(name): int(one["incarnation"]) for name, one in cells.items()}
+        return KnownService(str(whole["service"]), stored, paths, incarnations)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UnreadablePlaceError("it is not as a server writes it") from error
+
+
+def _json(mapping: Mapping[str, object]) -> str:
+    return json.dumps(dict(mapping), separators=(",", ":"), sort_keys=True)

@@ -1,10 +1,10 @@
 """Which group a new queue goes to, and which queues a group has."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 from control_plane.core.definition import Definition
-from control_plane.places.groups import place_of, read_place
+from control_plane.places.groups import alone_in, common_group, place_of, read_place
 from control_plane.places.items import (
     PlacedQueue,
     decode_placed_queue,
@@ -16,15 +16,26 @@ from data_plane.ports import Cell, Key
 _PAGE: Final = 100
 
 
+async def _nothing(_group: str, _uid: str) -> None:
+    return None
+
+
 class GroupPlacing:
     """Places queues of a registry in groups; `cells` says how many there are to choose from.
 
-    It is what registry.Placing asks for. Methods raise CellUnavailableError.
+    `forget_own` forgets the own group of a queue that is gone. It is what registry.Placing asks
+    for. Methods raise CellUnavailableError.
     """
 
-    def __init__(self, cell: Cell, cells: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        cell: Cell,
+        cells: Callable[[], int],
+        forget_own: Callable[[str, str], Awaitable[None]] = _nothing,
+    ) -> None:
         self._cell = cell
         self._cells = cells
+        self._forget_own = forget_own
 
     def place(self, uid: str, attributes: Mapping[str, str]) -> str:
         """The name of the group, as a definition has it.
@@ -40,16 +51,32 @@ class GroupPlacing:
 
     async def gone(self, uid: str, place: str) -> None:
         """Forget a queue of which nothing is left."""
+        found = read_place(place)
+        if found is not None:
+            await self._forget_own(found[0], uid)
         await self._cell.delete(_key(uid, place))
 
-    async def queues_of(self, group: str) -> list[PlacedQueue]:
-        """All queues of the group, deleted ones too, and some that never came into being."""
+    async def queues_of(self, group: str, alone: Collection[str] = ()) -> list[PlacedQueue]:
+        """All queues of the group, deleted ones too, and some that never came into being.
+
+        Those that have left it for a group of their own, `alone`, are listed with it and left out.
+        """
         found: list[PlacedQueue] = []
+        uid = alone_in(group)
+        if uid:
+            item = await self._cell.get(_key(uid, common_group(group)))
+            return [] if item is None else [decode_placed_queue(uid, item)]
         after = b""
         while page := await self._cell.query(queues_partition(group), after=after, limit=_PAGE):
             after = page[-1].key.sort
             found += [decode_placed_queue(item.key.sort.decode(), item.attributes) for item in page]
-        return found
+        return [queue for queue in found if queue.uid not in alone]
+
+    async def is_empty(self, group: str) -> bool:
+        """Whether no queue is listed, alone or not."""
+        if alone_in(group):
+            return not await self.queues_of(group)
+        return not await self._cell.query(queues_partition(group), limit=1)
 
 
 def _key(uid: str, place: str) -> Key:

@@ -1,6 +1,7 @@
 """What is told of a service's cells, and what may be asked of them; for operations and commands."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from control_plane.places.items import CellRecord, CellSeen
@@ -26,6 +27,12 @@ class ToldCell:
     failed: str = ""
     """Why it was failed, where somebody did."""
 
+    where: str = ""
+    """The directory that is open, or was."""
+
+    inode: int = 0
+    """Of its data file, while it is open."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToldGroup:
@@ -34,15 +41,33 @@ class ToldGroup:
     placement: Placement
     factor: int
     lag_us: int
+    queue: str = ""
+    """Of an own group, the queue that lies in it; and the cells chosen for it."""
+
+    chosen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToldManager:
+    """The cluster manager: how it is, in lines what it waits for and what it does and did.
+
+    `state` is "ok", "waits", "hangs since <time>: <step>" or "failed at <time>: <error>: <cause>";
+    `gauges` are its metrics.
+    """
+
+    state: str = "ok"
+    waits: tuple[str, ...] = ()
+    activities: tuple[str, ...] = ()
+    gauges: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class CellsReport:
-    """All cells and groups; `manager` tells in lines what the cluster manager did and does."""
+    """All cells and groups, and the cluster manager."""
 
     cells: tuple[ToldCell, ...]
     groups: tuple[ToldGroup, ...]
-    manager: tuple[str, ...]
+    manager: ToldManager
 
 
 class CellsControl(Protocol):
@@ -76,4 +101,8 @@ class CellsControl(Protocol):
 
     async def restore(self, name: str) -> None:
         """Bring back a cell that was failed, or drained."""
+        ...
+
+    async def move_queue(self, place: str, uid: str, cells: Sequence[str]) -> str:
+        """Let a queue, which its definition places there, move to these cells alone: its group."""
         ...

@@ -5,12 +5,19 @@ which a repetition finds that it has been done. Two that decide at once: one is 
 late, and has changed nothing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from control_plane.places import changes
-from control_plane.places.groups import REGISTRY, first_placement, group_names
+from control_plane.places.groups import (
+    REGISTRY,
+    alone_in,
+    common_group,
+    first_placement,
+    group_names,
+    own_group,
+)
 from control_plane.places.items import (
     CELLS,
     HEARTBEATS,
@@ -20,6 +27,7 @@ from control_plane.places.items import (
     Heartbeat,
     Removal,
     StoredPlacement,
+    as_it_began,
     cell_key,
     decode_cell,
     decode_heartbeat,
@@ -31,17 +39,50 @@ from control_plane.places.items import (
     encode_removal,
     heartbeat_key,
     placement_key,
+    with_own,
 )
 from control_plane.places.own import OwnPlacement, StalePlanError
-from data_plane.ports import ITEM_ABSENT, Cell, Clock, Entropy, Equals, Item
-from data_plane.replication.placement import Placement
+from data_plane.ports import (
+    ITEM_ABSENT,
+    Cell,
+    CellUnavailableError,
+    Clock,
+    Condition,
+    Entropy,
+    Equals,
+    Item,
+)
+from data_plane.replication.member_cell import StalePlacementError
 
 NONCE_BYTES: Final = 8
+
+ALONE_MAX: Final = 16
+"""Queues of a group that have groups of their own: its item lists them, and every front end reads
+their placements with all others."""
 
 _ATTEMPTS_MAX: Final = 8
 _PAGE: Final = 100
 
-__all__ = ["PlaceMap", "Places", "StalePlanError"]
+_TRIES: Final = 100
+"""More than there are groups: of each a write may have ended half way."""
+
+T = TypeVar("T")
+
+__all__ = ["PlaceMap", "Places", "StalePlanError", "by_what_is_now"]
+
+
+async def by_what_is_now(change: Callable[[], Awaitable[T]]) -> T:
+    """What `change` answers, which is made again where somebody else was faster.
+
+    That may have been a process that ended half way: its write counts once somebody meets it.
+    Raises CellUnavailableError, and as `change`.
+    """
+    for _ in range(_TRIES):
+        try:
+            return await change()
+        except (StalePlanError, StalePlacementError):
+            continue
+    raise CellUnavailableError("others change the same groups all the time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +129,25 @@ class Places:
         cells = [
             decode_cell(item.key.sort.decode(), item.attributes) for item in await self._all(CELLS)
         ]
-        return PlaceMap(placements, {cell.name: cell for cell in cells}, read_us)
+        return PlaceMap(with_own(placements), {cell.name: cell for cell in cells}, read_us)
 
     async def read(self, group: str) -> StoredPlacement:
         """One placement. Raises KeyError where there is no such group."""
         if group == REGISTRY and self._own is not None:
             return self._own.stored
+        return (await self._held(group))[0]
+
+    async def _held(self, group: str) -> tuple[StoredPlacement, Condition]:
+        """A placement, and the condition that it is stored so. Raises KeyError."""
         item = await self._cell.get(placement_key(group))
-        if item is None:
+        if item is not None:
+            held = decode_placement(group, item)
+            return held, ((Equals("e", held.placement.epoch),), (Equals("w", held.nonce),))
+        uid = alone_in(group)
+        common = await self.read(common_group(group)) if uid else None
+        if common is None or uid not in common.alone:
             raise KeyError(group)
-        return decode_placement(group, item)
+        return as_it_began(common, common.alone[uid]), ITEM_ABSENT
 
     async def heartbeats(self) -> list[Heartbeat]:
         """Those that are stored, old ones too."""
@@ -133,8 +183,11 @@ class Places:
     ) -> StoredPlacement:
         """Take the cell out of the group (changes.without): a fail-over, where it was the first."""
 
-        def decide(stored: StoredPlacement, now_us: int) -> Placement:
-            return changes.without(stored.placement, cell, stored.factor, now_us, forced=forced)
+        def decide(stored: StoredPlacement, now_us: int) -> StoredPlacement:
+            at, factor = stored.placement, stored.factor
+            return replace(
+                stored, placement=changes.without(at, cell, factor, now_us, forced=forced)
+            )
 
         return await self._change(group, epoch, nonce, decide)
 
@@ -143,8 +196,8 @@ class Places:
     ) -> StoredPlacement:
         """Let the cell get every write to the group from now on (changes.with_joining)."""
 
-        def decide(stored: StoredPlacement, now_us: int) -> Placement:
-            return changes.with_joining(stored.placement, cell, now_us)
+        def decide(stored: StoredPlacement, now_us: int) -> StoredPlacement:
+            return replace(stored, placement=changes.with_joining(stored.placement, cell, now_us))
 
         return await self._change(group, epoch, nonce, decide)
 
@@ -153,37 +206,94 @@ class Places:
     ) -> StoredPlacement:
         """Let the cell serve the group: it has got everything (changes.with_full)."""
 
-        def decide(stored: StoredPlacement, now_us: int) -> Placement:
-            return changes.with_full(stored.placement, cell, now_us)
+        def decide(stored: StoredPlacement, now_us: int) -> StoredPlacement:
+            return replace(stored, placement=changes.with_full(stored.placement, cell, now_us))
 
         return await self._change(group, epoch, nonce, decide)
+
+    async def part(self, group: str, uid: str, *, epoch: int) -> StoredPlacement:
+        """Give a queue of the group one of its own, with the same members: that of the group.
+
+        One write of the group's item, in which the own one begins: so of each queue there is one
+        history of placements, whoever knows how much of it. Raises PlacementChangeError also where
+        a cell joins the group, for it may lack something yet.
+        """
+
+        def decide(stored: StoredPlacement, now_us: int) -> StoredPlacement:
+            if uid in stored.alone:
+                return stored
+            joining = [member.cell for member in stored.placement.members if not member.full]
+            if joining:
+                raise changes.PlacementChangeError(f"{joining[0]} joins {group}: ask again later")
+            if len(stored.alone) >= ALONE_MAX:
+                raise changes.PlacementChangeError(
+                    f"{ALONE_MAX} queues of {group} have groups of their own, which is the most"
+                )
+            after = changes.unchanged(stored.placement, now_us)
+            began = replace(after, group=own_group(group, uid))
+            return replace(stored, placement=after, alone={**stored.alone, uid: began})
+
+        return await self._change(group, epoch, b"", decide)
+
+    async def choose(self, group: str, cells: Sequence[str], *, epoch: int) -> StoredPlacement:
+        """Say to which cells a group is to be moved; the manager sees to it."""
+
+        def decide(stored: StoredPlacement, now_us: int) -> StoredPlacement:
+            if stored.chosen == tuple(cells):
+                return stored
+            after = changes.unchanged(stored.placement, now_us)
+            return replace(stored, placement=after, chosen=tuple(cells))
+
+        return await self._change(group, epoch, b"", decide)
+
+    async def forget_own(self, group: str, uid: str) -> None:
+        """Forget the own group of a queue of which nothing is left."""
+
+        def decide(stored: StoredPlacement, now_us: int) -> StoredPlacement:
+            left = {name: began for name, began in stored.alone.items() if name != uid}
+            after = changes.unchanged(stored.placement, now_us)
+            return replace(stored, placement=after, alone=left)
+
+        async def forget() -> None:
+            held = await self.read(group)
+            if uid not in held.alone:
+                return
+            own = placement_key(own_group(group, uid))
+            await self._cell.delete(own)  # First, so that who is cut off begins again.
+            await self._change(group, held.placement.epoch, b"", decide)
+            await self._cell.delete(own)  # Where a manager has moved it meanwhile.
+
+        await by_what_is_now(forget)
 
     async def _change(
         self,
         group: str,
         epoch: int,
         nonce: bytes,
-        decide: Callable[[StoredPlacement, int], Placement],
+        decide: Callable[[StoredPlacement, int], StoredPlacement],
     ) -> StoredPlacement:
         nonce = nonce or self._new_nonce()
         now_us = self._clock.now_us()
         if group == REGISTRY and self._own is not None:
-            stored = await self._own.change(epoch, nonce, lambda held: decide(held, now_us))
+            stored = await self._own.change(
+                epoch, nonce, lambda held: decide(held, now_us).placement
+            )
             self._noted(stored)
             return stored
-        held = await self.read(group)
+        held, condition = await self._held(group)
         if held.nonce != nonce:
             if held.placement.epoch != epoch:
                 raise StalePlanError(held.placement, epoch)
             after = decide(held, now_us)
-            if after is held.placement:
+            if after == held:
                 return held
-            wanted = StoredPlacement(after, held.factor, nonce)
-            condition = ((Equals("e", epoch),), (Equals("w", held.nonce),))
+            wanted = replace(after, nonce=nonce)
             written = await self._cell.put(
                 placement_key(group), encode_placement(wanted), condition
             )
             before = written.before or {}
+            if not written.applied and not before:
+                raise KeyError(group)  # An own group, of which nothing is left.
             if not written.applied and before.get("w") != nonce:
                 raise StalePlanError(decode_placement(group, before).placement, epoch)
             held = wanted

@@ -7,10 +7,13 @@ recognises its own traces.
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from control_plane.places.cached import CachedMap
+from data_plane.core.cell_clock import Eras
 from data_plane.core.deadline import deadline_us
+from data_plane.core.dropping import Dropped, Superfluous
 from data_plane.ports import (
     ALWAYS,
     Append,
@@ -33,7 +36,8 @@ from data_plane.ports import (
 from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.giving import IsNeeded
-from data_plane.replication.member_cell import StalePlacementError
+from data_plane.replication.member_cell import LeftGroupError, StalePlacementError
+from data_plane.replication.placement import uid_of
 
 T = TypeVar("T")
 
@@ -62,7 +66,11 @@ _STALE_MAX: Final = 3
 
 
 class WaitingCell:
-    """Implements `data_plane.ports.Cell` over the chain or fan-out of this group."""
+    """Implements `data_plane.ports.Cell` over the chain or fan-out of this group.
+
+    `heir` answers the cell of a queue that has left the group for one of its own: what is asked of
+    such a queue is asked there.
+    """
 
     def __init__(  # noqa: PLR0913, PLR0917 - a group's cell, and what it waits with
         self,
@@ -72,8 +80,10 @@ class WaitingCell:
         clock: Clock,
         waits: Waits,
         interruptible: Interruptible = at_length,
+        heir: Callable[[str], "WaitingCell"] | None = None,
     ) -> None:
         self.inner = inner
+        self._heir = heir
         self._group = group
         self._interruptible = interruptible
         self._known = known
@@ -81,10 +91,21 @@ class WaitingCell:
         self._waits = waits
         self._decider = ""
 
+    def of_queue(self, uid: str) -> "WaitingCell":
+        """The cell that has this queue by now, where it is one of this group's."""
+        if self._heir is None or uid not in self._known.alone(self._group):
+            return self
+        return self._heir(uid)
+
     @property
     def chooses_stamps(self) -> bool:
         """As the cell within."""
         return self.inner.chooses_stamps
+
+    @property
+    def eras(self) -> Eras:
+        """As of the cell."""
+        return self.inner.eras
 
     def settled_us(self) -> int:
         """As the cell within."""
@@ -96,7 +117,7 @@ class WaitingCell:
 
     async def append(self, record: Append) -> Appended:
         """As the cell within."""
-        return await self._patiently(lambda: self.inner.append(record))
+        return await self._asked(record.partition, lambda inner: inner.append(record))
 
     async def put(
         self,
@@ -106,7 +127,9 @@ class WaitingCell:
         tallies: Tallies = no_tallies,
     ) -> Written:
         """As the cell within."""
-        return await self._patiently(lambda: self.inner.put(key, attributes, condition, tallies))
+        return await self._asked(
+            key.partition, lambda inner: inner.put(key, attributes, condition, tallies)
+        )
 
     async def update(
         self,
@@ -116,21 +139,32 @@ class WaitingCell:
         tallies: Tallies = no_tallies,
     ) -> Written:
         """As the cell within."""
-        return await self._patiently(lambda: self.inner.update(key, change, condition, tallies))
+        return await self._asked(
+            key.partition, lambda inner: inner.update(key, change, condition, tallies)
+        )
 
     async def delete(
         self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
     ) -> Written:
         """As the cell within."""
-        return await self._patiently(lambda: self.inner.delete(key, condition, tallies))
+        return await self._asked(key.partition, lambda inner: inner.delete(key, condition, tallies))
 
     async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
         """As the cell within."""
-        return await self._patiently(lambda: self.inner.get(key, strong=strong))
+        return await self._asked(key.partition, lambda inner: inner.get(key, strong=strong))
 
     async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
-        """As the cell within."""
-        return await self._patiently(lambda: self.inner.get_many(keys, strong=strong))
+        """As the cell within. Keys may be of queues of which some lie alone."""
+        alone = self._known.alone(self._group)
+        asked: dict[str, list[Key]] = {}
+        for key in keys:
+            uid = uid_of(key.partition) if alone else ""
+            asked.setdefault(uid if uid in alone else "", []).append(key)
+        found: dict[Key, Attributes] = {}
+        for some in asked.values():
+            partition = some[0].partition
+            found |= await self._asked(partition, partial(_get_many, keys=some, strong=strong))
+        return found
 
     async def query(  # noqa: PLR0913 - a range has that many sides
         self,
@@ -143,26 +177,33 @@ class WaitingCell:
         strong: bool = True,
     ) -> list[Item]:
         """As the cell within."""
-        return await self._patiently(
-            lambda: self.inner.query(
+        return await self._asked(
+            partition,
+            lambda inner: inner.query(
                 partition, after=after, until=until, limit=limit, reverse=reverse, strong=strong
-            )
+            ),
         )
 
     def expire(self, keys: Sequence[Key]) -> None:
-        """As the cell within."""
-        self.inner.expire(keys)
+        """As the cell within; what is unneeded of one queue is told at once."""
+        if keys:
+            self.of_queue(uid_of(keys[0].partition)).inner.expire(keys)
 
     async def drop(self, partition: str, budget: int) -> int:
         """As the cell within."""
-        return await self._patiently(lambda: self.inner.drop(partition, budget))
+        return await self._asked(partition, lambda inner: inner.drop(partition, budget))
+
+    async def drop_superfluous(self, part: Superfluous, after: bytes) -> Dropped:
+        """As the cell within."""
+        return await self._asked(part.partition, lambda inner: inner.drop_superfluous(part, after))
 
     async def complete(self, key: Key, state: Key, is_needed: IsNeeded) -> bool:
         """As `Fanout.complete`; what a chain shows is complete."""
-        inner = self.inner
-        if not isinstance(inner, Fanout):
-            return True
-        return await self._patiently(lambda: inner.complete(key, state, is_needed))
+
+        async def ask(inner: Chain | Fanout) -> bool:
+            return not isinstance(inner, Fanout) or await inner.complete(key, state, is_needed)
+
+        return await self._asked(key.partition, ask)
 
     def collects(self) -> bool:
         """As the cell within."""
@@ -173,21 +214,20 @@ class WaitingCell:
 
         By an older one a member may be asked that was dropped, and lacks what was written since.
         """
-        inner = self.inner
-        if isinstance(inner, Fanout):
-            return await self._patiently(lambda: inner.share(key))
 
-        async def ask() -> Attributes | None:
+        async def ask(inner: Chain | Fanout) -> Attributes | None:
+            if isinstance(inner, Fanout):
+                return await inner.share(key)
             await self._known.refresh_anew()
             return await inner.get(key)
 
-        return await self._patiently(ask)
+        return await self._asked(key.partition, ask)
 
     async def tell(self) -> None:
         """As `Fanout.tell`; what a chain shows all members know."""
         inner = self.inner
         if isinstance(inner, Fanout):
-            await self._patiently(inner.tell)
+            await self.patiently(inner.tell)
 
     def decider(self) -> str:
         """As `Fanout.decider`, the last one known; what a chain shows does not depend on it."""
@@ -196,7 +236,19 @@ class WaitingCell:
                 self._decider = self.inner.decider()
         return self._decider
 
-    async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def _asked(self, partition: str, ask: Callable[[Chain | Fanout], Awaitable[T]]) -> T:
+        """Ask the group that has this partition's queue, and once more where it left meanwhile."""
+        uid = uid_of(partition)
+        at = self.of_queue(uid)
+        try:
+            return await at.patiently(lambda: ask(at.inner))
+        except LeftGroupError:
+            heir = self.of_queue(uid)
+            if heir is at:
+                raise
+            return await heir.patiently(lambda: ask(heir.inner))
+
+    async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make the call again while its group fails and its request has time.
 
         Work that no request waits for is made again by whoever does it.
@@ -206,7 +258,7 @@ class WaitingCell:
         while True:
             try:
                 return await self._interruptible(self._group, call)
-            except (CellFullError, CellThrottledError, DeadlinePassedError):
+            except (CellFullError, CellThrottledError, DeadlinePassedError, LeftGroupError):
                 raise
             except StalePlacementError:
                 stale += 1
@@ -227,3 +279,9 @@ class WaitingCell:
             return False
         await self._waits.sleep_until(now_us + LOOK_EVERY_US)
         return True
+
+
+async def _get_many(
+    inner: Chain | Fanout, keys: Sequence[Key], *, strong: bool
+) -> dict[Key, Attributes]:
+    return await inner.get_many(keys, strong=strong)

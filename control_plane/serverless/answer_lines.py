@@ -12,7 +12,7 @@ import msgspec
 from control_plane.serverless.health import Answer
 from data_plane.core.answer_record import AnswerRecord, answered_as
 from data_plane.frontend.served import Served
-from data_plane.ports import Clock, Entropy
+from data_plane.ports import Cell, Clock, Entropy
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.usage.place import UsagePlace
 from data_plane.usage.record import (
@@ -34,6 +34,7 @@ from data_plane.usage.record import (
     status_class,
     units_of,
 )
+from data_plane.usage.register import enter
 
 LINE_SCHEMA: Final = "tidegate.usage.answer/1"
 
@@ -173,15 +174,21 @@ class AnswerLines:
 
 
 class Marking:
-    """Puts the marks of a sandbox's lines where its records go."""
+    """Puts the marks of a sandbox's lines where its records go, and registers it in `control`."""
 
-    def __init__(self, lines: AnswerLines, place: UsagePlace) -> None:
+    def __init__(self, lines: AnswerLines, place: UsagePlace, control: Cell) -> None:
         self._lines = lines
         self._place = place
+        self._control = control
+        self._registered = ""
 
     async def mark(self) -> None:
         """Put the mark that is due, if one is. Raises CellUnavailableError; then it stays due."""
         mark = self._lines.due_mark()
-        if mark is not None:
-            await self._place.put_mark(mark)
-            self._lines.marked(mark)
+        if mark is None:
+            return
+        await self._place.put_mark(mark)
+        if self._registered != mark.writer:
+            await enter(self._control, mark)
+            self._registered = mark.writer
+        self._lines.marked(mark)

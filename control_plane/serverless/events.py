@@ -120,6 +120,8 @@ def _body(event: Event) -> bytes:
     body = event.get("body") or ""
     if event.get("isBase64Encoded"):
         return binascii.a2b_base64(body)
+    if isinstance(body, bytes):
+        return body  # by `chalice local`
     # What is no Unicode is for the protocols to refuse.
     text: str = body
     return text.encode(errors="surrogatepass")

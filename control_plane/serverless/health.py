@@ -7,7 +7,7 @@ import msgspec
 
 from data_plane import VERSION
 from data_plane.core.deadline import deadline_at_most
-from data_plane.ports import Cell, CellUnavailableError, Clock, Key
+from data_plane.ports import Cell, CellThrottledError, CellUnavailableError, Clock, Key
 from data_plane.protocol.http import HttpRequest, HttpResponse, path_inside
 
 Answer = Callable[[HttpRequest], Awaitable[HttpResponse]]
@@ -59,6 +59,8 @@ async def _state(cell: Cell, clock: Clock) -> str:
     try:
         with deadline_at_most(clock.now_us() + _US_MAX):
             await cell.get(PROBE)
+    except CellThrottledError:
+        return "available"  # it was answered
     except CellUnavailableError:
         return "unavailable"
     return "available"

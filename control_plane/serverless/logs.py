@@ -4,46 +4,69 @@ Each line is written at once, because nothing runs any more when the answer is t
 """
 
 import logging
-from collections.abc import Callable
-from typing import Final
-
-import msgspec
+from collections.abc import Callable, Mapping
 
 from data_plane.frontend.served import Served
-from data_plane.http.lines import LEVELS, fields_of, level_of
-from data_plane.http.tracebacks import traceback_text
+from data_plane.http.lines import (
+    DROPPED,
+    LEVELS,
+    encoded,
+    fields_of,
+    fields_of_record,
+    level_of,
+    level_of_record,
+)
 from data_plane.ports import Clock
-
-_MESSAGE_CHARS_MAX: Final = 1000
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class FunctionLog:
-    """Writes events at or above a level; `write` takes whole lines."""
+    """Writes events at or above a level; `write` takes whole lines.
+
+    Nobody fails because a line cannot be written. The next one that can is preceded by one that
+    says how many there were.
+    """
 
     def __init__(self, write: Callable[[str], object], clock: Clock, level: str) -> None:
         self._write = write
         self._clock = clock
         self._level = LEVELS[level]
+        self._lost = 0
 
     def event(self, level: str, event: str, **fields: object) -> None:
         """Log an event."""
         if LEVELS[level] >= self._level:
-            self._line(level, {"event": event, **fields})
+            self._event(level, event, fields)
 
     def act(self, event: str, **fields: object) -> None:
         """Log what somebody did to accounts or keys, whatever the level is."""
-        self._line("info", {"event": event, **fields})
+        self._event("info", event, fields)
 
     def served(self, served: Served) -> None:
         """Log a request that was answered."""
         level = level_of(served)
         if LEVELS[level] >= self._level:
-            self._line(level, fields_of(served))
+            self._line(fields_of(served, level, self._clock.now_us()))
 
-    def _line(self, level: str, fields: dict[str, object]) -> None:
-        line = {"time_us": self._clock.now_us(), "level": level, **fields}
-        self._write(_encode(line).decode() + "\n")
+    def _event(self, level: str, event: str, fields: Mapping[str, object]) -> None:
+        now_us = self._clock.now_us()
+        self._line({"time_us": now_us, "level": level, "event": event, **fields})
+
+    def _line(self, fields: dict[str, object]) -> None:
+        line = encoded(fields).decode()
+        if self._lost:
+            lost = {
+                "time_us": fields["time_us"],
+                "level": "error",
+                "event": DROPPED,
+                "lines": self._lost,
+            }
+            line = encoded(lost).decode() + line
+        try:
+            self._write(line)
+        except (OSError, ValueError):  # the other end is gone, or the file is closed
+            self._lost += 1
+        else:
+            self._lost = 0
 
 
 class FunctionLogHandler(logging.Handler):
@@ -55,11 +78,4 @@ class FunctionLogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log the record, without what an exception says."""
-        fields: dict[str, object] = {
-            "logger": record.name,
-            "message": record.getMessage()[:_MESSAGE_CHARS_MAX],
-        }
-        if record.exc_info is not None and record.exc_info[1] is not None:
-            fields["traceback"] = traceback_text(record.exc_info[1])
-        level = next((name for name, at in LEVELS.items() if record.levelno >= at), "info")
-        self._log.event(level, "log", **fields)
+        self._log.event(level_of_record(record), "log", **fields_of_record(record))

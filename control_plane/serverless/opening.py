@@ -4,7 +4,7 @@ Nothing is made here that a deployment makes: a table, bucket or key that is mis
 this function may know nothing, ends the start. The requests that a start needs overlap.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -12,13 +12,15 @@ from botocore.session import get_session
 
 from control_plane.metadata_cache.nodes import CacheNodes
 from control_plane.places.group_bodies import BodiesOfGroups
+from control_plane.places.items import UnreadablePlaceError
+from control_plane.places.tables import TablesRefusedError
 from control_plane.registry_secret import UnreadableSecretError, read_or_make
 from control_plane.serverless.clock import InvocationClock
-from control_plane.serverless.health import PROBE
 from control_plane.serverless.logs import FunctionLog
 from control_plane.serverless.settings import PREFIX, CellTable, FunctionSettings, VariableError
 from control_plane.serverless.several import SeveralTables
-from control_plane.service import Ground, Service, ServiceSettings
+from control_plane.service import RunningService, ServicePorts, ServiceSettings
+from control_plane.stored_on_tables import held_on_tables
 from data_plane.blobs import opening as blobs_opening
 from data_plane.blobs.opening import BlobsOpenError, S3Place, place_of
 from data_plane.blobs.s3 import S3Blobs
@@ -26,8 +28,8 @@ from data_plane.core.circuit_breaker import CircuitState
 from data_plane.core.limits import MESSAGE_SIZE_BYTES_MAX
 from data_plane.dynamodb.cell import DEADLINE_S, DynamoCell
 from data_plane.dynamodb.opening import OpenError, connect
-from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
+from data_plane.http.observers import Observers
 from data_plane.keys import kms
 from data_plane.keys.kms import KmsKeys
 from data_plane.ports import CellUnavailableError, Entropy, MasterKeysError, Offload
@@ -61,8 +63,8 @@ class Opened:
     """
 
     settings: FunctionSettings
-    ground: Ground
-    service: Service
+    ground: ServicePorts
+    service: RunningService
     clock: InvocationClock
     driver: BlockingDriver
     log: FunctionLog
@@ -111,41 +113,43 @@ def open_service(
     settings: FunctionSettings,
     clock: InvocationClock,
     log: FunctionLog,
-    observe: Callable[[Served], None],
+    observers: Observers,
 ) -> Opened:
-    """Open what the settings name; `observe` is called once for each answer.
+    """Open what the settings name; `observers` hear of each answer and act.
 
     Raises VariableError, which names the variable to look at.
     """
     drivers = _Drivers(clock, log)
     entropy = SystemEntropy()
-    own = CellTable(settings.table, settings.region, settings.table)
+    own = CellTable(settings.own_cell, settings.region, settings.table)
     cell = _cell(settings, own, drivers)
     control = cell.through(drivers.offload(f"{settings.table}/definitions"))
 
     several = _several(settings, cell, control, drivers, entropy) if settings.cells else None
 
-    async def ground() -> Ground:
+    async def ground() -> ServicePorts:
         bodies, (keys, secret) = await _both(
             drivers.waits,
             _open_bodies(settings, control, drivers, entropy),
             _open_keys(settings, control, drivers, entropy),
         )
-        made = Ground(
-            cells={settings.table: cell},
+        made = ServicePorts(
+            cells={own.name: cell},
             control=control,
-            bodies={settings.table: bodies},
+            bodies={own.name: bodies},
             clock=clock,
             entropy=entropy,
             waits=drivers.waits,
             registry_secret=secret,
             master_keys=keys,
             cache_nodes=_cache_nodes(settings, drivers, entropy),
+            drop_items_per_s=settings.drop_items_per_s,
         )
-        return made if several is None else await _on_several(made, several, settings.table)
+        return made if several is None else await _on_several(made, several, own.name)
 
-    opened = drivers.driver.run(ground())
-    service = Service(opened, _service_settings(settings), observe, log.act)
+    opened = held_on_tables(drivers.driver.run(ground()), lambda: service.registry)
+    told = (observers.served, observers.record, observers.failed)
+    service = RunningService(opened, _service_settings(settings), *told)
     usage = _usage_place(settings, drivers) if settings.usage else None
     return Opened(settings, opened, service, clock, drivers.driver, log, several, usage)
 
@@ -180,35 +184,39 @@ def _several(
     drivers: _Drivers,
     entropy: Entropy,
 ) -> SeveralTables:
-    own = CellTable(settings.table, settings.region, settings.table)
+    own = CellTable(settings.own_cell, settings.region, settings.table)
     cells = {
-        settings.table: cell,
+        own.name: cell,
         **{one.name: _cell(settings, one, drivers) for one in settings.cells},
     }
     addresses = {
         one.name: {"endpoint": settings.endpoint, "region": one.region, "table": one.table}
         for one in (own, *settings.cells)
     }
-    return SeveralTables(cells, addresses, control, drivers.clock, entropy, drivers.waits)
+    ports = (drivers.clock, entropy, drivers.waits)
+    return SeveralTables(own.name, cells, addresses, control, *ports)
 
 
-async def _on_several(one: Ground, several: SeveralTables, table: str) -> Ground:
+async def _on_several(one: ServicePorts, several: SeveralTables, own: str) -> ServicePorts:
     """The ground of a service whose queues lie in groups; cells that do not answer do later.
 
-    From its first answer on a cell knows its store's time.
+    From its first answer on a cell knows its store's time. Raises VariableError where one is
+    another service's, or not as it was.
     """
-    probes = [cell.get(PROBE) for name, cell in several.cells.items() if name != table]
-    for outcome in await one.waits.all_of(probes):
-        if isinstance(outcome, Exception) and not isinstance(outcome, CellUnavailableError):
-            raise outcome
-    bodies = one.bodies[table]
+    try:
+        await several.judge()
+    except CellUnavailableError as error:
+        raise _wrong("TABLE", error) from error
+    except (TablesRefusedError, UnreadablePlaceError) as error:
+        raise _wrong("CELLS", error) from error
+    bodies = one.bodies[own]
     return replace(
         one,
         cells=several.standard,
         fifo_cells=several.fifo,
         placing=several.placing,
-        bodies=BodiesOfGroups(table, bodies),
-        segments={table: several.segments(several.cells[table])},
+        bodies=BodiesOfGroups(own, bodies),
+        segments={own: several.segments(several.cells[own])},
     )
 
 
@@ -266,7 +274,7 @@ async def _open_bodies(
         raise _wrong("TABLE", error) from error
     place = place_of(
         settings.blobs,
-        f"{settings.table}-{binding.id}",
+        f"{settings.own_cell}-{binding.id}",
         endpoint=settings.endpoint,
         region=settings.region,
     )

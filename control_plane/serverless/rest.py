@@ -6,6 +6,7 @@ none, both for all methods that API Gateway knows, and neither with content type
 """
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, Final
 
 from chalice.app import Chalice, Response
@@ -25,7 +26,8 @@ class _Ready(Response):
         self._result = result
 
     def to_dict(self, binary_types: list[str] | None = None) -> dict[str, Any]:  # noqa: ARG002
-        return self._result
+        # `chalice local` looks for headers of several values.
+        return {"multiValueHeaders": {}, **self._result}
 
 
 def rest_app(doors: Callable[[], Doors]) -> Chalice:
@@ -33,11 +35,14 @@ def rest_app(doors: Callable[[], Doors]) -> Chalice:
     app = Chalice(NAME, configure_logs=False, env={})
     # What Chalice takes for binary it wants to be asked for by an Accept header.
     app.api.binary_types = []
+    # Lambda gives a sandbox one call at a time. `chalice local` has a thread for each.
+    turn = Lock()
 
     def answer() -> Response:
         request = app.current_request
         event = request.to_original_event() if request else {}
-        return _Ready(doors().answer_rest(event, app.lambda_context))
+        with turn:
+            return _Ready(doors().answer_rest(event, app.lambda_context))
 
     for path in PATHS:
         app.route(path, methods=list(METHODS), content_types=[])(answer)

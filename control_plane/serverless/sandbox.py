@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 
 from control_plane.serverless import health
@@ -14,7 +14,7 @@ from control_plane.serverless.logs import FunctionLog, FunctionLogHandler
 from control_plane.serverless.opening import Opened, open_service
 from control_plane.serverless.settings import VariableError, read_settings
 from control_plane.serverless.usage_place import UsagePlace
-from data_plane.frontend.served import Served
+from data_plane.http.observers import Observers
 from data_plane.system import SystemClock, SystemEntropy, running_us
 
 
@@ -39,7 +39,8 @@ class Sandbox:
             logging.basicConfig(handlers=[FunctionLogHandler(log)], level=logging.INFO, force=True)
             # Of each client it says at info where the credentials are from.
             logging.getLogger("botocore.credentials").setLevel(logging.WARNING)
-            return open_service(settings, clock, log, _observer(log, self._lines))
+            served = {"log": log.served, "usage": self._lines.served}
+            return open_service(settings, clock, log, Observers(served, log.act, log.event))
         except VariableError as error:
             log.event("error", "start failed", message=str(error))
             # What it came from says no more, and would make many lines of one.
@@ -62,7 +63,8 @@ class Sandbox:
         ground = opened.ground
         several = opened.several
         ship = several.ship if several is not None else None
-        marking = Marking(self._lines, opened.usage) if opened.usage is not None else None
+        place = opened.usage
+        marking = None if place is None else Marking(self._lines, place, ground.control)
         closing = Closing(
             opened.service.engine,
             ground.cells,
@@ -75,19 +77,9 @@ class Sandbox:
         if several is not None:
             answer = several.before(answer)
         # What others have copies of may be away.
-        needed = None if several is None else (opened.settings.table,)
+        needed = None if several is None else (opened.settings.own_cell,)
         answer = health.before(answer, ground.cells, opened.clock, needed)
         return Doors(answer, closing.close, opened.clock, opened.run)
-
-
-def _observer(log: FunctionLog, lines: AnswerLines) -> Callable[[Served], None]:
-    """What hears of each answer: the log, and the lines that become records."""
-
-    def observe(served: Served) -> None:
-        log.served(served)
-        lines.served(served)
-
-    return observe
 
 
 def _write(line: str) -> None:

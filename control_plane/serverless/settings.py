@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from data_plane.core.limits import RECEIVE_WAIT_S_MAX
+from data_plane.core.limits import DROP_ITEMS_PER_S_MAX, RECEIVE_WAIT_S_MAX
 from data_plane.settings import ServerSettings, SettingError
 
 PREFIX: Final = "TIDEGATE_"
@@ -49,11 +49,13 @@ class FunctionSettings:
     """What a deployment decides about its functions, as strings of their environment say it.
 
     `table`, `blobs` and `kms_key` are where messages and keys are, in `region`; `endpoint` is where
-    an emulator serves all three ("": AWS's own). `account` is the operator's. `base_url` stands
-    before account and name in queue URLs ("": what the caller used). A receive waits for
+    an emulator serves all three ("": AWS's own). The cell in `table` is called `cell_name` ("": as
+    the table), where that was restored under another name. `account` is the operator's. `base_url`
+    stands before account and name in queue URLs ("": what the caller used). A receive waits for
     `long_poll_s_max` seconds at most. `cells` are further tables, in this region or others, which
     have copies; a member that joins a group is copied to after `grace_s`. `usage` is the place of
     usage records: `s3://bucket/prefix`.
+    `drop_items_per_s` of what was purged are deleted from a table (0: they are left to TTL).
     `metadata_cache` names nodes as the server's option does ("": there are none), and
     `metadata_cache_tls` says how they are trusted.
     """
@@ -73,6 +75,13 @@ class FunctionSettings:
     metadata_cache_layout: str = _OF_SERVER.metadata_cache_layout
     metadata_cache_tls: str = _OF_SERVER.metadata_cache_tls
     log_level: str = _OF_SERVER.log_level
+    drop_items_per_s: int = _OF_SERVER.drop_items_per_s
+    cell_name: str = ""
+
+    @property
+    def own_cell(self) -> str:
+        """The name of the cell in `table`, as definitions of queues have it."""
+        return self.cell_name or self.table
 
 
 def read_settings(
@@ -106,25 +115,26 @@ def read_settings(
         endpoint=read("ENDPOINT"),
         account=read("ACCOUNT", _OF_SERVER.account),
         base_url=read("BASE_URL").rstrip("/"),
-        long_poll_s_max=_long_poll_s(read("LONG_POLL_S_MAX", str(RECEIVE_WAIT_S_MAX))),
+        long_poll_s_max=_number_of(
+            "LONG_POLL_S_MAX", read("LONG_POLL_S_MAX", str(RECEIVE_WAIT_S_MAX)), RECEIVE_WAIT_S_MAX
+        ),
         usage=read("USAGE"),
         cells=tuple(_cell_table(text, region) for text in read("CELLS").split(",") if text),
-        grace_s=_grace_s(read("GRACE_S", str(GRACE_S))),
+        grace_s=_number_of("GRACE_S", read("GRACE_S", str(GRACE_S)), _GRACE_S_MAX),
         metadata_cache=read("METADATA_CACHE"),
         metadata_cache_layout=read("METADATA_CACHE_LAYOUT", _OF_SERVER.metadata_cache_layout),
         metadata_cache_tls=read("METADATA_CACHE_TLS", _OF_SERVER.metadata_cache_tls),
         log_level=read("LOG_LEVEL", _OF_SERVER.log_level),
+        drop_items_per_s=_number_of("DROP_PACE", read("DROP_PACE", "0"), DROP_ITEMS_PER_S_MAX),
+        cell_name=read("CELL_NAME"),
     )
     _check(settings)
     return settings
 
 
-def _long_poll_s(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text) > RECEIVE_WAIT_S_MAX:
-        raise VariableError(
-            PREFIX + "LONG_POLL_S_MAX",
-            f"{text!r} is no number of seconds within 0 and {RECEIVE_WAIT_S_MAX}",
-        )
+def _number_of(name: str, text: str, most: int) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) > most:
+        raise VariableError(PREFIX + name, f"{text!r} is no number within 0 and {most}")
     return int(text)
 
 
@@ -139,14 +149,6 @@ def _cell_table(text: str, region: str) -> CellTable:
     return CellTable(name, elsewhere, table)
 
 
-def _grace_s(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text) > _GRACE_S_MAX:
-        raise VariableError(
-            PREFIX + "GRACE_S", f"{text!r} is no number of seconds within 0 and {_GRACE_S_MAX}"
-        )
-    return int(text)
-
-
 def _check(settings: FunctionSettings) -> None:
     for name, place in (("BLOBS", settings.blobs), ("USAGE", settings.usage)):
         if place and not place.startswith(_S3):
@@ -158,7 +160,8 @@ def _check(settings: FunctionSettings) -> None:
         )
     if settings.table:
         _check_as_server("TABLE", table=settings.table)
-    names = [settings.table, *(cell.name for cell in settings.cells)]
+    _check_as_server("CELL_NAME", cell_name=settings.cell_name)
+    names = [settings.own_cell, *(cell.name for cell in settings.cells)]
     for cell in settings.cells:
         _check_as_server("CELLS", table=cell.name)
         _check_as_server("CELLS", table=cell.table)

@@ -4,15 +4,23 @@ The registry stays in the first table. Groups are placed by whoever finds that s
 is one sandbox in the life of a deployment, or of an option that names another table.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
+from control_plane.core.identity import Standing
 from control_plane.places.cached import CachedMap
 from control_plane.places.group_bodies import SegmentsOfGroups
 from control_plane.places.group_cells import GroupCells, Members, fifo_cells, standard_cells
-from control_plane.places.items import DYNAMODB, REMOVED, CellRecord, Heartbeat
+from control_plane.places.items import (
+    DYNAMODB,
+    REMOVED,
+    CellRecord,
+    Heartbeat,
+    StoredPlacement,
+)
 from control_plane.places.placing import GroupPlacing
 from control_plane.places.stored import PlaceMap, Places
+from control_plane.places.tables import Tables, TablesRefusedError
 from data_plane.core.deadline import deadline_at_most
 from data_plane.ports import Cell, Clock, Entropy, Waits
 from data_plane.protocol.http import HttpRequest, HttpResponse
@@ -25,16 +33,23 @@ SHIP_US_MAX: Final = 500_000
 NOTE_US_MAX: Final = 500_000
 """An answer waits so long for copies that do not answer, and for the registry to hear of it."""
 
+ADVANCED_US: Final = 3_600_000_000
+"""So often tables get a new incarnation: what is put back from before the last one is stale."""
+
 _NOTE_BYTES: Final = 6
 
 Answer = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 
 class SeveralTables:
-    """The cells of a deployment by their names, which are those of the tables."""
+    """The cells of a deployment by their names, which are those of the tables.
+
+    The `first` one has the registry.
+    """
 
     def __init__(  # noqa: PLR0913, PLR0917 - cells, the registry's, and three ports
         self,
+        first: str,
         cells: Mapping[str, Cell],
         addresses: Mapping[str, Mapping[str, str]],
         control: Cell,
@@ -47,12 +62,58 @@ class SeveralTables:
         self._note = entropy.random_bytes(_NOTE_BYTES).hex()
         self._is_noted = False
         self._clock = clock
+        self._tables = Tables(first, control, clock, entropy, waits)
+        self._further = {name: cell for name, cell in cells.items() if name != first}
         self.known = CachedMap(self._read, clock)
         self.places = Places(control, clock, entropy, noted=self.known.note)
-        self.placing = GroupPlacing(control, self._count)
+        self.placing = GroupPlacing(control, self._count, self.places.forget_own)
         members = Members(cells, self.known, clock, waits)
         self.standard: GroupCells = standard_cells(members)
         self.fifo: GroupCells = fifo_cells(members)
+
+    async def judge(self) -> Mapping[str, Cell]:
+        """Look whether the further tables are those of this service, as they were last.
+
+        Answers those that answer. One that is empty and serves nothing was made anew: it may be
+        filled from the others. A server fills all that have lost something; nobody does here.
+        Raises TablesRefusedError, CellUnavailableError, UnreadablePlaceError.
+        """
+        verdict = await self._tables.judge(self._further)
+        made = [name for name in verdict.of(Standing.EMPTY) if not await self._misses(name)]
+        for name in verdict.lost:
+            if name not in made:
+                raise TablesRefusedError(
+                    f"{verdict.cells[name]}: start a server on all tables once, which fills it"
+                    " from the others"
+                )
+        if made:  # before it serves: then it is not empty any more
+            await self._tables.advance({name: self._further[name] for name in made})
+        failed = verdict.of(Standing.FAILED)
+        return {name: cell for name, cell in self._further.items() if name not in failed}
+
+    async def advance(self) -> None:
+        """Let what is put back from before now be stale from now on, each hour. Raises as judge.
+
+        Tables that serve nothing, as they were lost, are looked at each time.
+        """
+        placed = self.known.placements.values()
+        all_serve = not placed or all(_has_copies(placed, name) for name in self._further)
+        if all_serve and self._clock.now_us() < self._tables.known.latest + ADVANCED_US:
+            return
+        answering = await self.judge()  # else one that was put back would pass for current
+        if self._clock.now_us() >= self._tables.known.latest + ADVANCED_US:
+            await self._tables.advance(answering)
+
+    async def _misses(self, name: str) -> bool:
+        """Whether a table is relied on for what it had: queues, or copies of some."""
+        placements = (await self.places.read_all()).placements
+        if _has_copies(placements.values(), name):
+            return True
+        for group, held in placements.items():
+            has = any(member.cell == name for member in held.placement.members)
+            if has and await self.placing.queues_of(group, held.alone):
+                return True
+        return False
 
     async def freshen(self) -> None:
         """Read the map, if it is not that of the last seconds.
@@ -116,3 +177,13 @@ class SeveralTables:
     def _count(self) -> int:
         known = self.known.cells.values()
         return sum(record.state != REMOVED for record in known) or len(self.cells)
+
+
+def _has_copies(placed: Iterable[StoredPlacement], name: str) -> bool:
+    """Whether a table serves some group of which there are other copies."""
+    return any(
+        member.full
+        for held in placed
+        for member in held.placement.members
+        if held.factor > 1 and member.cell == name
+    )

@@ -10,7 +10,7 @@ from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from control_plane.service import Ground
+from control_plane.service import ServicePorts
 from data_plane.dynamodb.items import UnreadableItemError, decode_item
 from data_plane.ports import CellUnavailableError, Item
 from data_plane.stored.bodies import segment_of
@@ -38,7 +38,7 @@ class Removed(NamedTuple):
     body: str
 
 
-async def handle(event: Mapping[str, Any], ground: Ground) -> dict[str, Any]:
+async def handle(event: Mapping[str, Any], ground: ServicePorts) -> dict[str, Any]:
     """Remove the bodies of removed segments: Lambda's partial batch response.
 
     What could not be done names the first record from which on Lambda has to repeat the batch;
@@ -59,7 +59,7 @@ async def handle(event: Mapping[str, Any], ground: Ground) -> dict[str, Any]:
     return {"batchItemFailures": [{"itemIdentifier": sequence} for sequence in failed]}
 
 
-async def _remove(name: str, removed: list[Removed], ground: Ground) -> list[str]:
+async def _remove(name: str, removed: list[Removed], ground: ServicePorts) -> list[str]:
     """Remove these bodies; the sequence number of the first that is left, if any."""
     for start in range(0, len(removed), AT_ONCE_MAX):
         chunk = removed[start : start + AT_ONCE_MAX]

@@ -18,10 +18,11 @@ from control_plane.places.cached import MAP_AGE_US_MAX
 from control_plane.places.placing import GroupPlacing
 from control_plane.places.stored import Places
 from control_plane.serverless.closing import Closing
+from control_plane.serverless.looking import LOOK, look
+from control_plane.serverless.measuring import MEASURE, MEASURED, measure
 from control_plane.serverless.opening import Opened
 from control_plane.serverless.several import FRESH_US
-from control_plane.service import Ground, Service
-from control_plane.sweep import is_due
+from control_plane.service import RunningService, ServicePorts
 from data_plane.core.deadline import deadline
 
 ROUNDS_MAX: Final = 90
@@ -48,8 +49,8 @@ class UnknownTaskError(ValueError):
 class Bench:
     """What a task works with. No step begins after `until_us`."""
 
-    ground: Ground
-    service: Service
+    ground: ServicePorts
+    service: RunningService
     until_us: int
 
     def is_late(self) -> bool:
@@ -64,8 +65,8 @@ Task = Callable[[Bench, Event], Awaitable[Result]]
 
 async def perform(
     event: Event,
-    ground: Ground,
-    service: Service,
+    ground: ServicePorts,
+    service: RunningService,
     remaining_us: int,
     cluster: Cluster | None = None,
 ) -> Result:
@@ -82,6 +83,10 @@ async def perform(
     with deadline(ends_us):
         try:
             bench = Bench(ground, service, ends_us - RESERVE_US)
+            if name == LOOK:
+                return {"task": LOOK, **await look(event, cluster, service)}
+            if name == MEASURE:
+                return {"task": MEASURE, **await measure(event, service, ground.clock)}
             result = await tasks.perform(event, cluster, bench.until_us)
             if result is None:
                 result = await _task(name)(bench, event)
@@ -97,9 +102,17 @@ async def perform_on(opened: Opened, event: Event, remaining_us: int) -> Result:
     With several cells it works by a fresh map, for as long as that may serve; the next call goes on
     by another one.
     """
+    result = await _perform_on(opened, event, remaining_us)
+    for measured in result.get("measured", ()):
+        opened.log.act(MEASURED, **measured)
+    return result
+
+
+async def _perform_on(opened: Opened, event: Event, remaining_us: int) -> Result:
     ground, service, several = opened.ground, opened.service, opened.several
     if several is None:
         return await perform(event, ground, service, remaining_us)
+    await several.advance()
     await several.freshen()
     cluster = Cluster(
         places=several.places,
@@ -116,7 +129,7 @@ async def perform_on(opened: Opened, event: Event, remaining_us: int) -> Result:
     return result
 
 
-def _of_one_cell(ground: Ground, service: Service) -> Cluster:
+def _of_one_cell(ground: ServicePorts, service: RunningService) -> Cluster:
     """What has no groups: there is nothing to be planned but splits."""
     return Cluster(
         places=Places(ground.control, ground.clock, ground.entropy),
@@ -137,12 +150,12 @@ def _task(name: object) -> Task:
 
 
 async def _sweep_dropped(bench: Bench, _event: Event) -> Result:
-    """Remove what deleted queues left behind."""
-    service, clock = bench.service, bench.ground.clock
-    removed = 0
+    """Remove what deleted queues and purges left behind, unless somebody else does."""
+    sweep, removed = bench.service.sweep, 0
     while True:
-        removed += await service.sweep_dropped()
-        if not await is_due(service.registry, clock.now_us()):
+        await bench.ground.waits.sleep_until(sweep.next_us)
+        removed += await sweep.step()
+        if not sweep.is_cut_off or sweep.next_us > bench.until_us + RESERVE_US // 2:
             return {"removed": removed, "more": False}
         if bench.is_late():
             return {"removed": removed, "more": True}

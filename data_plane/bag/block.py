@@ -1,6 +1,6 @@
 """A block and its segments as one front end knows them."""
 
-from data_plane.bag.bounds import READY_AGE_US_MAX
+from data_plane.bag.bounds import PUT_BEHIND_RECEIVES, READY_AGE_US_MAX
 from data_plane.ports import Attributes, Value
 from data_plane.stored import lease
 from data_plane.stored.segment import LoadedSegment
@@ -24,6 +24,7 @@ class Block:
         "marked_us",
         "moves",
         "segments",
+        "sizes",
         "slices",
         "status",
         "tags",
@@ -39,6 +40,7 @@ class Block:
         self.first_of: dict[int, int] = {}
         self.slices: dict[int, int] = {}
         self.segments: dict[int, LoadedSegment] = {}
+        self.sizes: dict[int, int] = {}
         self.tags: dict[int, bytes] = {}
         self.total: int | None = None
         self.touched = False
@@ -50,6 +52,15 @@ class Block:
     def is_old(self, now_us: int) -> bool:
         """Whether the block may be finished, or even collected, and this front end not know it."""
         return not 0 <= now_us - self.checked_us <= READY_AGE_US_MAX
+
+    def hold(self, segment: LoadedSegment) -> None:
+        """Have a segment at hand; how big its messages are is known from then on."""
+        self.segments[segment.first] = segment
+        self.sizes[segment.first] = segment.size_bytes // segment.count
+
+    def size_bytes(self, index: int) -> int:
+        """About how big a message is, as far as its segment was met."""
+        return self.sizes.get(self.first_of[index], 0)
 
     def learn(self, state: Attributes | None, asked_us: int) -> None:
         """Take over a state that was asked for then; statuses are settled by `Lane.settle`.
@@ -89,6 +100,11 @@ class Block:
         if known is None or lease.from_bytes(known).receive_count <= held.receive_count:
             self.leases[index] = stored
             self.note_move(index, str(move) if move else "")
+
+    def is_put_behind(self, index: int) -> bool:
+        """Whether the message came back so often that it queues behind what was visible before."""
+        stored = self.leases.get(index)
+        return stored is not None and lease.receive_count(stored) >= PUT_BEHIND_RECEIVES
 
     def note_move(self, index: int, move: str) -> None:
         """With this lease a move was begun ("": none, or it was given up)."""

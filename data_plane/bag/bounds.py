@@ -17,6 +17,12 @@ WINDOW_ENTRIES_MAX = 2000
 WINDOW_MESSAGES_MAX = 4000
 """Beyond these the oldest entries get a marker and leave the front end's memory."""
 
+SEGMENTS_HELD_BYTES_MAX = 4 * 1024 * 1024
+"""Of messages in the window that wait to be received; the others are read again for that."""
+
+PUT_BEHIND_RECEIVES = 3
+"""A message that comes back keeps its place till then: SQS's number (its ApproximateAgeOf...)."""
+
 DUE_ENTRIES_MAX = 4 * WINDOW_MESSAGES_MAX
 """Live entries of the heap of visibility timeouts are at most one for a message in the window."""
 
@@ -45,9 +51,6 @@ COPY_LOOKBACK_SEGMENTS_MAX = 2_000
 
 LATE_APPENDS_MAX = 4
 """How often an item that must be found is appended again when it came late."""
-
-POLL_US = 1_000_000
-"""A waiting receive looks again after this time, for what other front ends have written."""
 
 FOREIGN_LEASE_GUARD_MS = 250
 """Leases of other front ends are taken over this much later, for clocks that differ."""

@@ -28,7 +28,10 @@ from data_plane.stored.bounds import (
     QUERY_PAGE,
 )
 from data_plane.stored.browsing import PageInTheMaking, is_deleted, readable_messages
+from data_plane.stored.cell_of_queue import cell_of
+from data_plane.stored.low_water import read_mark
 from data_plane.stored.segment import LoadedSegment, number, octets
+from data_plane.stored.superfluous import is_emptied
 
 _lane_of: Final = re.compile(rb"([0-9a-f]{2})\|([0-9]+)").fullmatch
 
@@ -92,7 +95,7 @@ async def browse(desk: Desk, queue: Queue, *, count: int, position: bytes) -> Pa
     """A page of up to `count` messages. See `Bag.browse`."""
     if desk.is_dropped(queue):
         raise queue_does_not_exist()
-    cell = desk.cells[queue.cell]
+    cell = cell_of(desk.cells, queue)
     page = PageInTheMaking(count, desk.clock.now_us(), cell.now_us())
     view = _View(desk, queue, cell, max(count, BROWSE_ITEMS_MIN), page)
     place = _read(position) if position else _Place(await _lanes(view))
@@ -116,9 +119,9 @@ async def _lanes(view: _View) -> list[_Lane]:
     for item in await view.cell.query(first.partition, limit=QUERY_PAGE):
         name = _lane_of(item.key.sort)
         if name is not None:
-            low = item.attributes.get("w", b"")
+            low = read_mark(item.attributes, view.cell.eras).place
             lane = int(name[1], 16)
-            lanes[lane] = _Lane(lane, int(name[2]), low if isinstance(low, bytes) else b"")
+            lanes[lane] = _Lane(lane, int(name[2]), low)
     return [lanes[lane] for lane in sorted(lanes)]
 
 
@@ -126,7 +129,8 @@ async def _walk_on(view: _View, place: _Place) -> bool:
     """Read some items of the lane and show their messages; False where the page is full."""
     queue, lane = view.queue, place.lanes[0]
     partition = keys.segments(queue.uid, lane.number, lane.epoch)
-    gone_us = max(0, view.now_us() - queue.retention_s * 1_000_000, queue.purged_us)
+    expired_us = view.cell.eras.before_us(view.now_us(), queue.retention_s * 1_000_000)
+    gone_us = max(0, expired_us, queue.purged_us)
     items = await view.cell.query(
         partition,
         after=max(place.after, lane.low, keys.be64(gone_us) + keys.AFTER_SLICE),
@@ -247,7 +251,7 @@ async def _show_item(view: _View, place: _Place, item: Item, known: _Known) -> b
         if attributes is None:
             continue
         segment = LoadedSegment(key, attributes)
-        if is_over(view.queue, segment, view.now_us()):
+        if is_emptied(attributes) or is_over(view.queue, segment, view.now_us(), view.cell.eras):
             continue
         every = range(segment.first, segment.first + segment.count)
         alive = [i for i in indexes or every if i >= begin and not is_deleted(state, i)]

@@ -1,6 +1,6 @@
 """Deleting: one write for each block touched, blind and idempotent, or fenced by the leases."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -52,7 +52,7 @@ async def delete(
 
 async def _delete_blindly(at: Access, block_id: bytes, handles: list[ReceiptHandle]) -> set[str]:
     """Delete messages of one block; no handle has expired."""
-    await delete_in(at, block_id, {handle.index: handle.sent_ms for handle in handles})
+    await delete_in(at, block_id, counting.gone_by(handles))
     return set()
 
 
@@ -69,18 +69,18 @@ async def _delete_fenced(at: Access, block_id: bytes, handles: list[ReceiptHandl
         if state is None or not held:
             return lost
         now_ms = at.now_ms()
-        sent_ms = {handle.index: handle.sent_ms for handle in held}
+        gone = counting.gone_by(held)
         written = await at.cell.update(
             key,
             Update(
                 assign={"v": FORMAT_VERSION, "x": at.block_ttl_s(block_id)},
-                add={"d": frozenset(sent_ms)},
+                add={"d": frozenset(gone)},
             ),
-            tuple((Equals(f"m{index}", state[f"m{index}"]),) for index in sent_ms),
-            partial(counting.deleted, queue, sent_ms=sent_ms, now_ms=now_ms),
+            tuple((Equals(f"m{index}", state[f"m{index}"]),) for index in gone),
+            partial(counting.deleted, queue, gone=gone, now_ms=now_ms),
         )
         if written.applied:
-            _deleted(at, block_id, written.before, sent_ms)
+            _deleted(at, block_id, written.before, gone)
             return lost
         state = written.before
     raise CellUnavailableError("the block changes faster than it can be written")
@@ -100,7 +100,7 @@ def expired_handle(handle: ReceiptHandle) -> RefusedError:
 async def delete_in(
     at: Access,
     block_id: bytes,
-    sent_ms: dict[int, int],
+    gone: Mapping[int, counting.Gone],
     moved: Mapping[str, frozenset[int]] = NOT_MOVED,
 ) -> None:
     """Delete messages of one block; `moved` marks those that are in another queue now.
@@ -113,32 +113,30 @@ async def delete_in(
         Key(at.lane.states, block_id),
         Update(
             assign={"v": FORMAT_VERSION, "x": at.block_ttl_s(block_id)},
-            add={"d": frozenset(sent_ms), **moved},
-            remove=frozenset(f"{a}{index}" for a in ("mq" if moved else "m") for index in sent_ms),
+            add={"d": frozenset(gone), **moved},
+            remove=frozenset(f"{a}{index}" for a in ("mq" if moved else "m") for index in gone),
         ),
         ALWAYS if is_replicated(at.cell) else _NOT_COLLECTED,
-        lambda before: counting.deleted(queue, before, sent_ms, now_ms),
+        lambda before: counting.deleted(queue, before, gone, now_ms),
     )
     if written.applied:
-        _deleted(at, block_id, written.before, sent_ms)
+        _deleted(at, block_id, written.before, gone)
 
 
-def _deleted(
-    at: Access, block_id: bytes, before: Attributes | None, sent_ms: dict[int, int]
-) -> None:
+def _deleted(at: Access, block_id: bytes, before: Attributes | None, gone: Collection[int]) -> None:
     """Let this front end know that messages of a block are deleted."""
-    at.lanes.in_flight.deleted(len(sent_ms))
-    fair.deleted(at, block_id, sent_ms)
+    at.lanes.in_flight.deleted(len(gone))
+    fair.deleted(at, block_id, gone)
     block = at.lane.known(block_id)
     if block is not None:
-        at.lane.gone(block, sent_ms)
+        at.lane.gone(block, gone)
         at.lane.advance()
     if before is not None:
-        _collect_if_finished(at, block_id, before, sent_ms)
+        _collect_if_finished(at, block_id, before, gone)
 
 
 def _collect_if_finished(
-    at: Access, block_id: bytes, before: Attributes, sent_ms: dict[int, int]
+    at: Access, block_id: bytes, before: Attributes, gone: Collection[int]
 ) -> None:
     """Where no message of the block is left, let its items be collected after a while.
 
@@ -150,7 +148,7 @@ def _collect_if_finished(
     done = before.get("d", frozenset())
     if not isinstance(done, frozenset):
         return
-    if not moved and len(done | sent_ms.keys()) != before.get("f"):
+    if not moved and len(done.union(gone)) != before.get("f"):
         return
     if is_replicated(at.cell) and not moved and not _names_all_segments(before):
         return
@@ -159,7 +157,7 @@ def _collect_if_finished(
         for name, value in before.items()
         if name[0] == "s"
         and isinstance(value, bytes)
-        and ((first := int(name[1:])) in sent_ms or not moved)
+        and ((first := int(name[1:])) in gone or not moved)
     )
     at.lane.finished.append(
         Finished(

@@ -2,13 +2,15 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from data_plane.bag.bounds import CALLS_REMEMBERED_MAX, LANES_MAX, UNSURE_CALLS_MAX
 from data_plane.bag.calls import CallPart, merge_ids
 from data_plane.bag.lane import Lane
 from data_plane.bag.lanes import QueueLanes
+from data_plane.core.cell_clock import ONE_TIME
 from data_plane.core.errors import (
     QUEUE_DOES_NOT_EXIST,
     RECEIPT_HANDLE_IS_INVALID,
@@ -21,6 +23,7 @@ from data_plane.ports import Append, Cell, Clock, Entropy, Queues, Waits, is_rep
 from data_plane.stored import keys
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.bounds import FAIR_LANES, STATE_TTL_SLACK_S
+from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.data_keys import DataKeys, QueueKeys
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 from data_plane.stored.ledger import Ledgers
@@ -68,7 +71,8 @@ class Desk:
         self._calls: dict[bytes, bytes] = {}
         self._earlier_calls: dict[bytes, bytes] = {}
         self._unsure: dict[bytes, list[Attempt]] = {}
-        self.calls_under_way: set[bytes] = set()
+        self.calls_under_way: dict[bytes, int] = {}
+        """SDK calls of which something may still be stored: how many parts, and a caller."""
         self.calls_awaited: dict[bytes, int] = {}
         self.damaged_segments = 0
         self._blocks_opened = 0
@@ -77,11 +81,15 @@ class Desk:
     def lanes_of(self, queue: Queue) -> QueueLanes:
         """The queue's lanes. Raises RefusedError where the queue was deleted meanwhile."""
         lanes = self.lanes.get(queue.uid)
-        cell: object = self.cells.get(queue.cell)
+        cell = cell_of(self.cells, queue) if queue.cell in self.cells else None
+        eras = cell.eras if cell is not None else ONE_TIME
         decider = cell.decider() if is_replicated(cell) else ""
-        if lanes is None or (lanes.decider != decider and not lanes.dropped):
-            # What another member has granted, the one that decides now may not have heard of.
-            lanes = self.lanes[queue.uid] = QueueLanes(queue, self.writer, decider)
+        if lanes is None or (
+            (lanes.decider != decider or lanes.eras is not eras) and not lanes.dropped
+        ):
+            # What another member has granted, the one that decides now may not have heard of; and
+            # what was passed over as expired, by a clock that was ahead, may not have expired.
+            lanes = self.lanes[queue.uid] = QueueLanes(queue, self.writer, decider, eras)
             if len(self.lanes) > LANES_MAX:
                 self.lanes.popitem(last=False)
         else:
@@ -105,6 +113,18 @@ class Desk:
         """A nonce for one write of leases."""
         self._tokens_given += 1
         return self.writer + self._tokens_given.to_bytes(TOKEN_BYTES - WRITER_BYTES, "big")
+
+    def begin_call(self, call: bytes) -> None:
+        """Something of an SDK call may be stored until `end_call`, whoever waits for it."""
+        self.calls_under_way[call] = self.calls_under_way.get(call, 0) + 1
+
+    def end_call(self, call: bytes) -> None:
+        """What `begin_call` said is over."""
+        left = self.calls_under_way.pop(call) - 1
+        if left:
+            self.calls_under_way[call] = left
+        elif call in self.calls_awaited:
+            self.waits.signal(("call", call), self.calls_awaited.pop(call))
 
     def remember_call(self, part: CallPart) -> None:
         """Keep the message ids that an SDK call was given, one after the other, for its retries."""
@@ -138,8 +158,7 @@ class Desk:
         return list(self._unsure.get(call, ()))
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """One operation's access to a lane of a queue, through the front end's desk."""
 
     desk: Desk
@@ -156,7 +175,7 @@ class Access:
     @property
     def cell(self) -> Cell:
         """The cell that holds the lane."""
-        return self.desk.cells[self.lane.cell]
+        return cell_of(self.desk.cells, self.queue)
 
     def proposed_us(self) -> int:
         """A stamp for what is appended now, above the purge; cells that choose stamps ignore it."""

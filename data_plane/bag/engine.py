@@ -1,21 +1,24 @@
 """The bag engine as its callers see it. Each method is a module of this package."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from data_plane.bag import browsing, deleting, fair, receiving, sending, upkeep, visibility
 from data_plane.bag.desk import Desk, channel, open_lane
 from data_plane.core.browsing import Page
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Counts, Delivery, Outgoing, Redriven, Stored
+from data_plane.core.message import Counts, Delivery, Redriven, SendCall, Stored
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored import counting
 from data_plane.stored.bodies import BodyStore
+from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.data_keys import DataKeys
 from data_plane.stored.moves import Target
 from data_plane.stored.sent_minutes import SentMinutes
+from data_plane.stored.world_time import in_world_time, page_in_world_time
 
 EVERYONE = 1 << 30
 
@@ -46,25 +49,14 @@ class Bag:
                 raise ValueError(f"cell {name}: bodies lie apart only where stamps are proposed")
         self._desk = Desk(cells, clock, entropy, waits, bodies, queues, data_keys, answer_bytes_max)
 
-    async def send(  # noqa: PLR0913 - what a call says
-        self,
-        queue: Queue,
-        sender: str,
-        messages: Sequence[Outgoing],
-        *,
-        call: bytes = b"",
-        repeated: bool = False,
-        batch: bool = False,
-        stored: Stored | None = None,
+    async def send(
+        self, queue: Queue, call: SendCall, *, stored: Stored | None = None
     ) -> list[bytes]:
         """Store the messages; durable when it returns. Their 16-byte ids, in order.
 
-        `call` (16 bytes, or none) names the SDK call; one that is `repeated` and was stored by an
-        earlier attempt is answered with the ids of then. What is stored is added to `stored`.
+        What is stored, and was not there before, is added to `stored`.
         """
-        noted = stored or Stored()
-        submission = sending.Submission(sender, messages, call, repeated, batch, noted)
-        return await sending.send(self._desk, queue, submission)
+        return await sending.send(self._desk, queue, call, stored or Stored())
 
     async def receive(
         self, queue: Queue, *, count: int, visibility_s: int, until_us: int
@@ -73,9 +65,10 @@ class Bag:
 
         Waits for a first message until `until_us`.
         """
-        return await receiving.receive(
+        deliveries = await receiving.receive(
             self._desk, queue, count=count, visibility_s=visibility_s, until_us=until_us
         )
+        return in_world_time(deliveries, cell_of(self._desk.cells, queue).eras)
 
     async def redrive(self, queue: Queue, *, count: int, target: Target) -> Redriven:
         """Move up to `count` messages that are visible now to the queues that `target` says.
@@ -111,11 +104,14 @@ class Bag:
         before the last one. Nothing is written, and what changes between two pages shows or does
         not. Raises RefusedError for a position that no page has had.
         """
-        return await browsing.browse(self._desk, queue, count=count, position=position)
+        page = await browsing.browse(self._desk, queue, count=count, position=position)
+        return page_in_world_time(page, cell_of(self._desk.cells, queue).eras)
 
     async def counts(self, queue: Queue) -> Counts:
         """The queue's approximate numbers of messages."""
-        return await counting.counts(self._desk.cells[queue.cell], queue, self._desk.clock.now_us())
+        return await counting.counts(
+            cell_of(self._desk.cells, queue), queue, self._desk.clock.now_us()
+        )
 
     async def purge(self, queue: Queue) -> int:
         """A stamp above those of all messages sent before, and below those of all sent later.
@@ -166,4 +162,10 @@ class Bag:
 
     async def drop_past_counters(self, queue: Queue) -> None:
         """Let go of counters that no count needs any more; now and then for each queue in use."""
-        await counting.drop_past(self._desk.cells[queue.cell], queue, self._desk.clock.now_us())
+        cell, now_us = cell_of(self._desk.cells, queue), self._desk.clock.now_us()
+        await counting.drop_past(cell, queue, now_us)
+        if not self._desk.damaged_segments:
+            await counting.settle(cell, queue, now_us, partial(self._page_at, queue))
+
+    async def _page_at(self, queue: Queue, position: bytes) -> Page:
+        return await self.browse(queue, count=1, position=position)

@@ -18,14 +18,15 @@ from data_plane.bag.bounds import (
     PROGRESS_EVERY_US,
 )
 from data_plane.bag.desk import Access
-from data_plane.bag.tenants import NO_TAG, Placement, Tenants, tag_of
+from data_plane.bag.tenants import NO_TAG, LanePlacement, Tenants, tag_of
 from data_plane.core.message import Delivery, Message
 from data_plane.ports import Attributes, Item, Update, Value, is_replicated
 from data_plane.stored import keys
 from data_plane.stored.bounds import FAIR_LANES
 from data_plane.stored.coalescing import coalesce
 from data_plane.stored.lease import Lease
-from data_plane.stored.segment import FORMAT_VERSION, check_version, octets
+from data_plane.stored.low_water import LowWaterMark, read_mark
+from data_plane.stored.segment import FORMAT_VERSION, check_version
 
 _TAG_PREFIX = "g"
 _PROGRESS = ("r0", "r1", "r2")
@@ -49,19 +50,20 @@ async def _learn_for_all(at: Access, askers: list[object]) -> list[object | Exce
     asked_us = at.now_us()
     items = await at.cell.query(keys.marks(at.lanes.uid), limit=FAIR_LANES + 1)
     lanes, groups = at.lanes, None
-    low_water: dict[int, bytes] = {}
+    low_water: dict[int, LowWaterMark] = {}
     for item in items:
         check_version(item.attributes)
         if item.key == keys.groups(lanes.uid):
             groups = item.attributes
             continue
         number = _lane_number(item)
-        low_water[number] = octets(item.attributes, "w") if "w" in item.attributes else b""
+        low_water[number] = read_mark(item.attributes, lanes.eras)
         lanes.use(number)
         if item.attributes.get("a") and number == lanes.announced + 1:
             lanes.announced = number
     for number in range(lanes.deepest + 1):
-        lanes.lane(number).low_known = low_water.get(number, b"")
+        lane = lanes.lane(number)
+        lane.low_known, lane.low_doubted = low_water.get(number, LowWaterMark())
     if groups is not None:
         _learn_groups(at, groups, lanes.known_tenants())
     if lanes.tenants is not None:
@@ -79,17 +81,18 @@ def _learn_groups(at: Access, item: Attributes, tenants: Tenants) -> None:
         passed_us = item.get(name)
         if isinstance(passed_us, int):
             tenants.handed_out(lane, passed_us)
-    placements: dict[bytes, Placement] = {}
+    placements: dict[bytes, LanePlacement] = {}
     for name, value in item.items():
         if name[0] == _TAG_PREFIX and isinstance(value, bytes):
             tag = bytes.fromhex(name[1:])
-            placements[tag] = Placement(value[0], int.from_bytes(value[1:], "big"))
+            placements[tag] = LanePlacement(value[0], int.from_bytes(value[1:], "big"))
     tenants.learn(placements)
 
 
 def _look_at_progress(at: Access, tenants: Tenants) -> None:
     """Take over how far this front end's own receives have come."""
-    over_us = max(at.queue.purged_us, at.now_us() - at.queue.retention_s * _US_PER_S)
+    expired_us = at.lanes.eras.before_us(at.now_us(), at.queue.retention_s * _US_PER_S)
+    over_us = max(at.queue.purged_us, expired_us)
     tenants.deepest, tenants.present_us = at.lanes.deepest, at.cell.now_us()
     for number in range(at.lanes.deepest + 1):
         tenants.handed_out(number, max(over_us, at.lanes.lane(number).progress_us()))

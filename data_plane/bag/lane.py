@@ -12,14 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from data_plane.bag.block import (
-    GONE,
-    LEASED,
-    NEVER_MS,
-    READY,
-    TAKEN,
-    Block,
-)
+from data_plane.bag.block import GONE, LEASED, NEVER_MS, READY, TAKEN, Block
 from data_plane.bag.bounds import (
     BLOCK_FULL_MESSAGES,
     DUE_ENTRIES_MAX,
@@ -28,10 +21,13 @@ from data_plane.bag.bounds import (
     WINDOW_ENTRIES_MAX,
     WINDOW_MESSAGES_MAX,
 )
+from data_plane.bag.held_segments import HeldSegments
+from data_plane.core.cell_clock import ONE_TIME, Eras
 from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Item, Key
 from data_plane.stored import keys, lease
 from data_plane.stored.segment import LoadedSegment, group_tags, number, octets
+from data_plane.stored.superfluous import is_emptied
 
 IDLE_BLOCKS_MAX = 8
 
@@ -59,7 +55,8 @@ class Finished(NamedTuple):
 class Lane:
     """See the module's docstring. No method awaits: each is one step for everyone else."""
 
-    def __init__(self, queue: Queue, writer: bytes, number: int = 0) -> None:
+    def __init__(self, queue: Queue, writer: bytes, number: int = 0, eras: Eras = ONE_TIME) -> None:
+        self.eras = eras
         self.uid = uid = queue.uid
         self.cell = queue.cell
         self.number = number
@@ -73,6 +70,7 @@ class Lane:
         self.is_aside: Callable[[bytes], bool] | None = None
         self.lanes_told = 0
         self.low_known = b""
+        self.low_doubted: int | None = None
 
         self.open_block = b""
         self.next_index = BLOCK_FULL_MESSAGES
@@ -88,6 +86,7 @@ class Lane:
         self.cursor = b""
         self.window: deque[Entry] = deque()
         self.window_messages = 0
+        self.held = HeldSegments()
         self.window_gone = 0
         self.blocks: dict[bytes, Block] = {}
         self.idle: OrderedDict[bytes, Block] = OrderedDict()
@@ -172,10 +171,10 @@ class Lane:
         """Take over a segment that was met under the key `sort`, its own or a late marker's."""
         segment = LoadedSegment(item.key, item.attributes)
         self.messages_per_item += (segment.count - self.messages_per_item) / 8
-        if is_over(queue, segment, now_us):
+        if is_over(queue, segment, now_us, self.eras) or is_emptied(segment.item):
             self._enter(Entry(sort, block, ()))
             return
-        block.segments[segment.first] = segment
+        self.held.add(block, segment)
         block.slices[segment.first] = keys.slice_of(item.key.sort)
         full = item.attributes.get("f")
         if isinstance(full, int):
@@ -221,9 +220,9 @@ class Lane:
             self._push_due(free_ms, block.id, index)
         elif status != READY:
             block.status[index] = READY
-            visible_us = (free_ms or now_ms) * 1000
-            if index not in block.leases:
-                visible_us = block.slices[block.first_of[index]]
+            visible_us = block.slices[block.first_of[index]]
+            if block.is_put_behind(index):
+                visible_us = (free_ms or now_ms) * 1000
             self.readied += 1
             heapq.heappush(self.ready, (visible_us, self.readied, block, index))
 
@@ -262,8 +261,9 @@ class Lane:
     ) -> list[tuple[Block, list[int]]]:
         """Take up to `count` ready messages for a delivery, by block.
 
-        In the order in which they became visible, and none later than `until_us`: what is still to
-        be read may have been visible before those. Messages that others should pass are put aside.
+        In the order in which they first became visible, but for those that were put behind, and
+        none later than `until_us`: what is still to be read may have been visible before.
+        Messages that others should pass are put aside.
         """
         self.ripen(now_us // 1000)
         taken: dict[Block, list[int]] = {}
@@ -299,7 +299,7 @@ class Lane:
         if block.status.get(index) != READY:
             return False
         segment = block.segments.get(block.first_of[index])
-        if segment is not None and is_over(queue, segment, now_us):
+        if segment is not None and is_over(queue, segment, now_us, self.eras):
             self.gone(block, (index,))
             return False
         if self._free_ms(block, index) > now_us // 1000:
@@ -489,7 +489,7 @@ def _leads_back(entry: Entry, state: Attributes) -> bool:
     return all(f"m{index}" in state and f"s{first_of.get(index)}" in state for index in entry.open)
 
 
-def is_over(queue: Queue, segment: LoadedSegment, now_us: int) -> bool:
+def is_over(queue: Queue, segment: LoadedSegment, now_us: int, eras: Eras) -> bool:
     """Whether the messages of this segment are expired or purged."""
-    expires_us = segment.sent_us + queue.retention_s * 1_000_000
-    return segment.stamp_us <= queue.purged_us or expires_us <= now_us
+    age_us = eras.between_us(segment.sent_us, now_us)
+    return segment.stamp_us <= queue.purged_us or age_us >= queue.retention_s * 1_000_000

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from data_plane.bag.bounds import IN_FLIGHT_LOOK_EVERY_US, IN_FLIGHT_UNSEEN_MAX
 from data_plane.bag.lane import Lane
 from data_plane.bag.tenants import Tenants
+from data_plane.core.cell_clock import ONE_TIME, Eras
 from data_plane.core.limits import IN_FLIGHT_MAX
 from data_plane.core.queue import Queue
 from data_plane.stored.bounds import FAIR_LANES
@@ -56,13 +57,17 @@ class QueueLanes:
 
     Lanes up to `announced` need no announcement by this front end. `tenants` is None as long as it
     has met no message group. `decider` is the member that decided what is remembered, of several.
+    What has expired is decided by `eras`.
     """
 
-    def __init__(self, queue: Queue, writer: bytes, decider: str = "") -> None:
+    def __init__(
+        self, queue: Queue, writer: bytes, decider: str = "", eras: Eras = ONE_TIME
+    ) -> None:
         self.queue = queue
         self.uid = queue.uid
         self.cell = queue.cell
         self.decider = decider
+        self.eras = eras
         self.dropped = False
         self.announced = 0
         self.in_flight = InFlight()
@@ -71,7 +76,7 @@ class QueueLanes:
         self.has_progress = False
         self._deepest = 0
         self._writer = writer
-        self._lanes = [Lane(queue, writer)]
+        self._lanes = [Lane(queue, writer, eras=eras)]
         self._lanes[0].is_aside = self._is_aside
 
     def __iter__(self) -> Iterator[Lane]:
@@ -88,7 +93,8 @@ class QueueLanes:
         if not 0 <= number < FAIR_LANES:
             raise ValueError(f"a queue has no lane {number}")
         while len(self._lanes) <= number:
-            self._lanes.append(Lane(self.queue, self._writer, len(self._lanes)))
+            number_ = len(self._lanes)
+            self._lanes.append(Lane(self.queue, self._writer, number_, self.eras))
         return self._lanes[number]
 
     def use(self, number: int) -> None:

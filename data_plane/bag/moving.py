@@ -19,6 +19,7 @@ from data_plane.core.queue import Queue
 from data_plane.ports import Append, Attributes, CellUnavailableError, Item, Value
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
+from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.lease import Lease
 from data_plane.stored.ledger import calls_attributes
 from data_plane.stored.moves import (
@@ -79,7 +80,7 @@ async def decide(
 
 
 def _present_us(at: Access, target: Queue) -> int:
-    return at.desk.cells[target.cell].now_us()
+    return cell_of(at.desk.cells, target).now_us()
 
 
 async def finish(at: Access, block_id: bytes, moving: Sequence[Moving], mover: Mover) -> None:
@@ -88,14 +89,14 @@ async def finish(at: Access, block_id: bytes, moving: Sequence[Moving], mover: M
     Raises CellUnavailableError; what was not done is done when the leases have ended.
     """
     outcomes = await at.desk.waits.all_of([_store(at, block_id, one) for one in moving])
-    done: dict[int, int] = {}
+    done: dict[int, counting.Gone] = {}
     moved: list[tuple[int, Move]] = []
     failure: Exception | None = None
     for one, outcome in zip(moving, outcomes, strict=True):
         if isinstance(outcome, Exception):
             failure = outcome
         else:
-            done[one.index] = counting.counted_ms(at.queue, one.message)
+            done[one.index] = counting.gone(at.queue, one.message)
             moved.append((one.index, one.move))
     if done:
         await deleting.delete_in(at, block_id, done, marks_of(moved))
@@ -129,7 +130,9 @@ async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
         suffix,
         _segment(to, copy, block, moving.index, sealing),
         to.proposed_us(),
-        tallies=lambda stamp_us: counting.sent(to.queue, _counted_us(to, copy, stamp_us), 0, 1),
+        tallies=lambda stamp_us: counting.sent(
+            to.queue, _counted_us(to, copy, stamp_us), 0, 1, size_bytes(copy.body, copy.attributes)
+        ),
     )
     if to.bodies is not None:
         record = await to.bodies.put_apart(record, (copy.id,), to.now_us())

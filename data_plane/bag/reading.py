@@ -1,5 +1,6 @@
 """Reading a lane: one query for a page, one read for the states of its blocks."""
 
+from contextlib import suppress
 from functools import partial
 
 from data_plane.bag import fair
@@ -11,10 +12,11 @@ from data_plane.core.errors import RefusedError
 from data_plane.core.message import Message
 from data_plane.ports import Attributes, CellUnavailableError, Item, Key
 from data_plane.stored import keys
-from data_plane.stored.bounds import GET_MANY_MAX, QUERY_PAGE
+from data_plane.stored.bounds import GET_MANY_MAX, LONG_WORK_BYTES, QUERY_PAGE
 from data_plane.stored.coalescing import coalesce
 from data_plane.stored.data_keys import Opener
 from data_plane.stored.segment import DamagedSegmentError, LoadedSegment, UnknownFormatError, octets
+from data_plane.stored.superfluous import is_emptied
 
 
 async def fetch(at: Access) -> bool:
@@ -124,7 +126,7 @@ async def _open(at: Access) -> None:
 
 def _floor(at: Access) -> bytes:
     """Everything at or below this key is expired or purged: it was sent before it was visible."""
-    expired_us = at.now_us() - at.queue.retention_s * 1_000_000
+    expired_us = at.lane.eras.before_us(at.now_us(), at.queue.retention_s * 1_000_000)
     return keys.be64(max(0, expired_us, at.queue.purged_us)) + keys.AFTER_SLICE
 
 
@@ -168,12 +170,17 @@ async def load(at: Access, block: Block, indexes: list[int]) -> dict[int, Messag
         if item is None:
             block.segments.pop(first, None)
         else:
-            block.segments[first] = LoadedSegment(key, item)
+            at.lane.held.add(block, LoadedSegment(key, item))
     # Held on to: the block may let go of segments while their bodies are under way.
     segments = {first: _still_wanted(at, block.segments.get(first)) for first in sorted(firsts)}
     wanted = [segment for segment in segments.values() if segment is not None]
     opener = await at.data_keys.opener(wanted)
     bodies = await _bodies(at, block, wanted, opener)
+    here = [one for one in wanted if not one.blob and one.first not in bodies]
+    for segment in here:
+        if segment.size_bytes > LONG_WORK_BYTES:
+            with suppress(DamagedSegmentError):  # which is found again below
+                await at.desk.waits.in_turns(segment.opening(opener.unseal))
     opened = {
         first: _opened(at, block, segment, bodies, opener) for first, segment in segments.items()
     }
@@ -189,8 +196,17 @@ async def load(at: Access, block: Block, indexes: list[int]) -> dict[int, Messag
 
 
 def _still_wanted(at: Access, segment: LoadedSegment | None) -> LoadedSegment | None:
-    """The segment, unless its body lies apart and may have been swept: its time is over."""
-    if segment is not None and segment.blob and is_over(at.queue, segment, at.now_us()):
+    """The segment, unless a purge has emptied it since it was found.
+
+    Or its body lies apart and may have been swept: its time is over.
+    """
+    if segment is not None and is_emptied(segment.item):
+        return None
+    if (
+        segment is not None
+        and segment.blob
+        and is_over(at.queue, segment, at.now_us(), at.lane.eras)
+    ):
         return None
     return segment
 

@@ -8,7 +8,6 @@ from data_plane.bag.bounds import (
     FETCH_ROUNDS_MAX,
     FOREIGN_LEASE_GUARD_MS,
     LEASE_ATTEMPTS_MAX,
-    POLL_US,
 )
 from data_plane.bag.desk import Access, Desk, channel, open_lane
 from data_plane.bag.lane import is_over
@@ -16,7 +15,9 @@ from data_plane.bag.moving import Moving
 from data_plane.core import receipt_handle
 from data_plane.core.errors import OVER_LIMIT, RefusedError, is_of_kms
 from data_plane.core.limits import IN_FLIGHT_MAX
+from data_plane.core.long_answers import leave_room, room_for
 from data_plane.core.message import Delivery, Message, Redriven
+from data_plane.core.message_rules import size_bytes
 from data_plane.core.queue import Queue
 from data_plane.ports import (
     Absent,
@@ -25,6 +26,7 @@ from data_plane.ports import (
     Equals,
     Key,
     Lacks,
+    NoThreadError,
     Update,
     Value,
     is_replicated,
@@ -32,7 +34,8 @@ from data_plane.ports import (
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import MOVE_LEASE_MS
 from data_plane.stored.lease import Lease, from_bytes
-from data_plane.stored.moves import DeadLetters, Move, Mover, Redrive, Target
+from data_plane.stored.moves import DeadLetters, Move, Mover, Redrive, Target, waits_for_room
+from data_plane.stored.polling import look_again, next_look_us
 from data_plane.stored.segment import FORMAT_VERSION
 
 WHENEVER_US = 1 << 62
@@ -47,19 +50,28 @@ async def receive(
     """Lease up to `count` messages, waiting for the first until `until_us`. See `Bag.receive`."""
     while True:
         at = open_lane(desk, queue)
-        await _check_in_flight(at)
+        began_us = at.now_us()
         seen = desk.waits.signals(channel(at.lane))
-        deliveries = await _receive_now(at, count, visibility_s)
+        ahead_us: int | None = None
+        try:
+            await _check_in_flight(at)
+            deliveries = await _receive_now(at, count, visibility_s)
+            now_us = at.now_us()
+            if deliveries or now_us >= until_us:
+                return deliveries
+            ahead_us = await reading.next_visible_us(at)
+        except NoThreadError:
+            if at.now_us() >= until_us:
+                raise
         now_us = at.now_us()
-        if deliveries or now_us >= until_us:
-            return deliveries
         due_ms = min(lane.next_due_ms() for lane in at.lanes)
-        wake_us = min(until_us, now_us + POLL_US, due_ms * 1000)
-        ahead_us = await reading.next_visible_us(at)
+        wake_us = min(until_us, next_look_us(began_us, now_us), due_ms * 1000)
         if ahead_us is not None:
             wake_us = min(wake_us, max(ahead_us, now_us + 1000))
+        leave_room()
         if not await desk.waits.wait_for(channel(at.lane), seen, wake_us):
             return []
+        look_again()
 
 
 async def redrive(desk: Desk, queue: Queue, *, count: int, target: Target) -> Redriven:
@@ -130,7 +142,7 @@ async def _round(
     moved_before = mover.moved
     if fair.should_learn(at):
         await fair.learn(at)
-    # What came back is behind what was visible before, also if that is still to be read.
+    # What came back often is behind what was visible before, also if that is still to be read.
     taken = at.lane.take(at.queue, count, at.now_us(), at.lane.read_until_us)
     short = count - sum(len(indexes) for _, indexes in taken)
     try:
@@ -165,6 +177,13 @@ async def _lease_all(at: Access, taken: Taken, visibility_s: int, mover: Mover) 
 
     What one block fails is not lost with it: it is raised only if no other delivered.
     """
+    taken = _with_room(at, taken, mover)
+    try:
+        await room_for(sum(block.size_bytes(i) for block, indexes in taken for i in indexes))
+    except BaseException:
+        for block, indexes in taken:
+            at.lane.put_back(block, indexes, at.now_ms())
+        raise
     calls = [_lease(at, block, indexes, visibility_s, mover) for block, indexes in taken]
     calls += [due for due in (upkeep.writes_due(at), fair.news(at)) if due is not None]
     if len(calls) == 1:
@@ -180,6 +199,20 @@ async def _lease_all(at: Access, taken: Taken, visibility_s: int, mover: Mover) 
     if failure is not None and not deliveries:
         raise failure
     return deliveries
+
+
+def _with_room(at: Access, taken: Taken, mover: Mover) -> Taken:
+    """What of it may fit into the answer; the rest is put back, and not even read for it."""
+    order = [(block, index) for block, indexes in taken for index in indexes]
+    fitting = mover.room.fitting([block.size_bytes(index) for block, index in order])
+    if fitting == len(order):
+        return taken
+    kept: dict[Block, list[int]] = {}
+    for block, index in order[:fitting]:
+        kept.setdefault(block, []).append(index)
+    for block, index in order[fitting:]:
+        at.lane.put_back(block, (index,), at.now_ms())
+    return list(kept.items())
 
 
 async def _lease(
@@ -217,9 +250,9 @@ async def _move(
     if begun:
         try:
             await moving.finish(at, block.id, begun, mover)
-        except CellUnavailableError:
+        except CellUnavailableError as failure:
             # Whoever meets these messages next, in MOVE_LEASE_MS, goes on with their moves.
-            if not deliveries:
+            if not deliveries and not waits_for_room(failure, mover):
                 raise
 
 
@@ -234,7 +267,7 @@ def _wanted(at: Access, block: Block, loaded: dict[int, Message]) -> dict[int, M
         if segment is None:
             continue  # Given up and let go of while its body was under way.
         stored = block.leases.get(index)
-        if is_over(at.queue, segment, now_us):
+        if is_over(at.queue, segment, now_us, at.lane.eras):
             at.lane.gone(block, (index,))
         elif stored is not None and (
             from_bytes(stored).free_ms(at.desk.writer, FOREIGN_LEASE_GUARD_MS) > now_us // 1000
@@ -339,5 +372,6 @@ def _delivery(at: Access, block: Block, index: int, message: Message, held: Leas
         index,
         counting.counted_ms(at.queue, message),
         held.token,
+        size_bytes(message.body, message.attributes),
     )
     return Delivery(message, handle, held.receive_count, held.first_received_ms)

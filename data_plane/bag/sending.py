@@ -1,9 +1,10 @@
 """Sending: messages that arrive while a write is under way share the next segment."""
 
 from collections.abc import Coroutine, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
+
+import msgspec
 
 from data_plane.bag import fair, upkeep
 from data_plane.bag.bounds import (
@@ -21,23 +22,26 @@ from data_plane.bag.calls import (
 )
 from data_plane.bag.desk import Access, Attempt, Desk, channel, open_lane
 from data_plane.bag.tenants import NO_TAG, tag_of
-from data_plane.core.message import Outgoing, Stored
+from data_plane.core.deadline import left_us
+from data_plane.core.message import Outgoing, SendCall, Stored
 from data_plane.core.queue import Queue
 from data_plane.ports import (
     SETTLE_US,
     Append,
-    Attributes,
     CellFullError,
     CellUnavailableError,
+    DeadlinePassedError,
     Item,
     Key,
     Tally,
+    Value,
     is_replicated,
 )
 from data_plane.stored import counting, keys
 from data_plane.stored.bodies import check_in_time
 from data_plane.stored.bounds import (
     DATA_TTL_SLACK_S,
+    LONG_WORK_BYTES,
     QUERY_PAGE,
     SEGMENT_BYTES_MAX,
     SEGMENT_MESSAGES_MAX,
@@ -50,12 +54,13 @@ from data_plane.stored.segment import (
     CallInSegment,
     LoadedSegment,
     PackedMessage,
-    Sealing,
+    number,
     octets,
     pack_calls,
     pack_message,
     pack_tags,
     seal,
+    seal_in_slices,
     segment_name,
 )
 
@@ -63,8 +68,7 @@ MESSAGE_ID_BYTES = 16
 _UUID_VERSION, _UUID_VARIANT = 6, 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Parcel:
+class _Parcel(msgspec.Struct, frozen=True):
     """Messages of one call for one lane with one delay; they stay together.
 
     `tags` name their groups; empty where none has one.
@@ -78,44 +82,32 @@ class _Parcel:
     counted: SentCall
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """What a send call brings: see `Bag.send`."""
-
-    sender: str
-    messages: Sequence[Outgoing]
-    call: bytes
-    repeated: bool
-    batch: bool
-    stored: Stored
-
-
-async def send(desk: Desk, queue: Queue, submission: Submission) -> list[bytes]:
+async def send(desk: Desk, queue: Queue, call: SendCall, stored: Stored) -> list[bytes]:
     """Store the messages durably: their 16-byte ids, in order. See `Bag.send`."""
     at = open_lane(desk, queue)
-    call, found = submission.call, dict[int, bytes]()
-    if call == UNMARKED_CALL:
-        return await _send_others(at, submission, found)
-    if submission.repeated or call in desk.calls_under_way:
-        found = await _earlier_attempt(at, submission)
-        if len(found) == len(submission.messages):
+    name, found = call.name, dict[int, bytes]()
+    if name == UNMARKED_CALL:
+        return await _send_others(at, call, stored, found)
+    if call.repeated or name in desk.calls_under_way:
+        found = await _earlier_attempt(at, call)
+        if len(found) == len(call.messages):
             return [found[position] for position in range(len(found))]
-    desk.calls_under_way.add(call)
+    desk.begin_call(name)
     try:
-        return await _send_others(at, submission, found)
+        return await _send_others(at, call, stored, found)
     finally:
-        desk.calls_under_way.discard(call)
-        if call in desk.calls_awaited:
-            desk.waits.signal(("call", call), desk.calls_awaited.pop(call))
+        desk.end_call(name)
 
 
-async def _send_others(at: Access, submission: Submission, found: dict[int, bytes]) -> list[bytes]:
+async def _send_others(
+    at: Access, call: SendCall, stored: Stored, found: dict[int, bytes]
+) -> list[bytes]:
     """Send what was not found: the ids of all messages."""
-    messages = submission.messages
+    messages = call.messages
     units = call_units(message.size for message in messages)
-    call = CallToSend(submission.batch, units, submission.stored)
+    counted = CallToSend(call.batch, units, stored)
     if len(messages) == 1 and not messages[0].group:
-        await _send_part(at, submission, call, (0,), _delay_s(at, messages[0]), found)
+        await _send_part(at, call, counted, (0,), _delay_s(at, messages[0]), found)
         return [found[0]]
     positions = [p for p in range(len(messages)) if p not in found]
     delays_s = [_delay_s(at, messages[p]) for p in positions]
@@ -126,7 +118,7 @@ async def _send_others(at: Access, submission: Submission, found: dict[int, byte
     for position, lane, delay_s in zip(positions, lanes, delays_s, strict=True):
         parts.setdefault((lane, delay_s), []).append(position)
     calls: list[Coroutine[Any, Any, object]] = [
-        _send_part(at.in_lane(lane), submission, call, chosen, delay_s, found)
+        _send_part(at.in_lane(lane), call, counted, chosen, delay_s, found)
         for (lane, delay_s), chosen in parts.items()
     ]
     news = fair.news(at)
@@ -147,36 +139,37 @@ def _delay_s(at: Access, message: Outgoing) -> int:
 
 async def _send_part(  # noqa: PLR0913, PLR0917 - what is sent, and where
     at: Access,
-    submission: Submission,
-    call: CallToSend,
+    call: SendCall,
+    counted: CallToSend,
     positions: Sequence[int],
     delay_s: int,
     ids: dict[int, bytes],
 ) -> None:
     """Store these messages, and note their ids by position."""
-    desk, messages = at.desk, [submission.messages[position] for position in positions]
+    desk, messages = at.desk, [call.messages[position] for position in positions]
     new_ids = [_message_id(desk) for _ in messages]
     has_groups = any(message.group for message in messages)
     size_bytes = sum(message.size for message in messages)
-    share = call.share(positions, len(messages), size_bytes)
+    share = counted.share(positions, len(messages), size_bytes)
     parcel = _Parcel(
         at.queue,
         [
-            pack_message(message_id, message, submission.sender)
+            pack_message(message_id, message, call.sender)
             for message_id, message in zip(new_ids, messages, strict=True)
         ],
         [tag_of(at.queue, message.group) for message in messages] if has_groups else (),
         size_bytes,
-        CallPart(submission.call, positions, len(submission.messages), new_ids),
+        CallPart(call.name, positions, len(call.messages), new_ids),
         share,
     )
-    await coalesce(
-        desk,
-        (at.lane.uid, at.lane.number, delay_s),
-        parcel,
-        partial(_flush, at, delay_s * 1_000_000),
-    )
-    call.note(share)
+    lane, flush = (at.lane.uid, at.lane.number, delay_s), partial(_flush, at, delay_s * 1_000_000)
+    if call.name == UNMARKED_CALL:
+        await coalesce(desk, lane, parcel, flush)
+    else:
+        # Who sends may be let go before it is known what was stored; its repetition then waits.
+        desk.begin_call(call.name)
+        await coalesce(desk, lane, parcel, flush, partial(desk.end_call, call.name))
+    counted.note(share)
     ids.update(zip(positions, new_ids, strict=True))
 
 
@@ -216,11 +209,11 @@ def _chunks(parcels: list[_Parcel]) -> list[list[_Parcel]]:
 async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     messages = [message for parcel in parcels for message in parcel.messages]
     queue = parcels[-1].queue
-    sealing = await at.desk.data_keys.of(queue).sealing()
-    attributes, suffix = _segment(at, delay_us, parcels, messages, sealing)
+    attributes, suffix = await _sealed_segment(at, delay_us, parcels, messages)
+    size_bytes = number(attributes, "y")
 
     def tallies(stamp_us: int) -> Iterator[Tally]:
-        yield from counting.sent(queue, stamp_us, delay_us, len(messages))
+        yield from counting.sent(queue, stamp_us, delay_us, len(messages), size_bytes)
         yield from at.desk.ledgers.tallies(queue, stamp_us, (one.counted for one in parcels))
 
     record = Append(at.lane.segments, suffix, attributes, at.proposed_us(), delay_us, tallies)
@@ -258,29 +251,40 @@ async def store(at: Access, attempt: Attempt) -> None:
         desk.remember_call(part)
 
 
+async def _sealed_segment(
+    at: Access, delay_us: int, parcels: list[_Parcel], messages: list[PackedMessage]
+) -> tuple[dict[str, Value], bytes]:
+    """The item and its key's suffix."""
+    sealing = await at.desk.data_keys.of(parcels[-1].queue).sealing()
+    attributes, suffix = _segment(at, delay_us, parcels, len(messages))
+    partition, name = at.lane.segments, segment_name(at.lane.open_block, suffix[-1])
+    if number(attributes, "y") > LONG_WORK_BYTES:
+        slices = seal_in_slices(messages, sealing, partition, *name)
+        return attributes | await at.desk.waits.in_turns(slices), suffix
+    return attributes | seal(messages, sealing, partition, *name), suffix
+
+
 def _segment(
     at: Access,
     delay_us: int,
     parcels: list[_Parcel],
-    messages: list[PackedMessage],
-    sealing: Sealing | None,
-) -> tuple[Attributes, bytes]:
-    """The item and its key's suffix; takes the messages' places in the open block."""
+    count: int,
+) -> tuple[dict[str, Value], bytes]:
+    """The item without its messages, and its key's suffix; takes places in the open block."""
     lane = at.lane
     if lane.next_index >= BLOCK_FULL_MESSAGES:
         lane.open_block, lane.next_index = at.desk.new_block(), 0
     first = lane.next_index
-    lane.next_index += len(messages)
+    lane.next_index += count
     visible_s = (at.now_us() + delay_us) // 1_000_000
-    attributes: dict[str, int | str | bytes | frozenset[int]] = {
+    attributes: dict[str, Value] = {
         "v": FORMAT_VERSION,
         "k": "s",
         "b": lane.open_block,
         "i": first,
-        "n": len(messages),
-        "y": sum(parcel.size_bytes for parcel in parcels),
-        **calls_attributes([parcel.counted for parcel in parcels], len(messages)),
-        **seal(messages, sealing, lane.segments, *segment_name(lane.open_block, first)),
+        "n": count,
+        "y": sum([parcel.size_bytes for parcel in parcels]),
+        **calls_attributes([parcel.counted for parcel in parcels], count),
         "x": visible_s + parcels[-1].queue.retention_s + DATA_TTL_SLACK_S,
     }
     if lane.next_index >= BLOCK_FULL_MESSAGES:
@@ -298,20 +302,24 @@ def _segment(
     return attributes, lane.open_block + bytes((first,))
 
 
-async def _earlier_attempt(at: Access, submission: Submission) -> dict[int, bytes]:
+async def _earlier_attempt(at: Access, call: SendCall) -> dict[int, bytes]:
     """The ids that earlier attempts of the call were given, by position: what was stored."""
-    desk, call, messages = at.desk, submission.call, submission.messages
-    while call in desk.calls_under_way:
-        desk.calls_awaited[call] = desk.calls_awaited.get(call, 0) + 1
-        seen = desk.waits.signals(("call", call))
-        # The deadline is set anew each time: past one, this would spin and hold up everybody.
-        await desk.waits.wait_for(("call", call), seen, at.now_us() + CALL_LOOKBACK_US)
-    for unsure in desk.unsure_attempts(call):
+    desk, name, messages = at.desk, call.name, call.messages
+    while name in desk.calls_under_way:
+        desk.calls_awaited[name] = desk.calls_awaited.get(name, 0) + 1
+        seen = desk.waits.signals(("call", name))
+        left = left_us(at.now_us())
+        if left is not None and left <= 0:
+            raise DeadlinePassedError("an earlier attempt of the call is still under way")
+        # Set anew each time: past its end, this would spin and hold up everybody.
+        wait_us = CALL_LOOKBACK_US if left is None else min(left, CALL_LOOKBACK_US)
+        await desk.waits.wait_for(("call", name), seen, at.now_us() + wait_us)
+    for unsure in desk.unsure_attempts(name):
         if _may_be_collected(at, unsure.record):
             desk.forget_unsure(unsure)
         else:
             await store(at.in_lane(unsure.lane), unsure)
-    found = known_ids(desk.ids_of_call(call) or b"")
+    found = known_ids(desk.ids_of_call(name) or b"")
     if len(found) == len(messages):
         return found
     # By the cell's time, which stamped what is looked for: this front end's clock may be off, and
@@ -322,10 +330,10 @@ async def _earlier_attempt(at: Access, submission: Submission) -> dict[int, byte
         by_delay.setdefault(_delay_s(at, message), set()).add(position)
     deepest = at.lanes.deepest if any(message.group for message in messages) else 0
     for delay_s, positions in by_delay.items():
-        for number in range(deepest + 1):
+        for lane in range(deepest + 1):
             if not positions <= found.keys():
-                at_lane = at.in_lane(number)
-                found |= await _look_back(at_lane, submission, delay_s * 1_000_000, positions)
+                at_lane = at.in_lane(lane)
+                found |= await _look_back(at_lane, call, delay_s * 1_000_000, positions)
     return found
 
 
@@ -342,7 +350,7 @@ def _may_be_collected(at: Access, record: Append) -> bool:
 
 
 async def _look_back(
-    at: Access, submission: Submission, delay_us: int, wanted: set[int]
+    at: Access, call: SendCall, delay_us: int, wanted: set[int]
 ) -> dict[int, bytes]:
     """Ids of messages of the call that were sent to this lane with this delay, by position."""
     found: dict[int, bytes] = {}
@@ -356,7 +364,7 @@ async def _look_back(
             at.lane.segments, after=after, until=until, limit=QUERY_PAGE, reverse=True
         )
         for item in page:
-            earlier = await _ids_in(at, item, submission)
+            earlier = await _ids_in(at, item, call)
             if earlier and await make_known(at, item):
                 found |= earlier
         if not page or wanted <= found.keys():
@@ -365,10 +373,10 @@ async def _look_back(
     return found
 
 
-async def _ids_in(at: Access, item: Item, submission: Submission) -> dict[int, bytes]:
+async def _ids_in(at: Access, item: Item, call: SendCall) -> dict[int, bytes]:
     if item.attributes["k"] != "s":
         return {}
-    parts = find_parts(item.attributes, submission.call, len(submission.messages))
+    parts = find_parts(item.attributes, call.name, len(call.messages))
     if not parts:
         return {}
     segment = LoadedSegment(item.key, item.attributes)

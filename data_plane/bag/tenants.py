@@ -32,7 +32,7 @@ def tag_of(queue: Queue, group: str) -> bytes:
     return group_tag(queue, group) if group else NO_TAG
 
 
-class Placement(NamedTuple):
+class LanePlacement(NamedTuple):
     """A group has messages waiting in this lane, the latest of them at this slice."""
 
     lane: int
@@ -191,10 +191,10 @@ class Tenants:
         self.passed_us = [0] * FAIR_LANES
         self.deepest = 0
         self.present_us = 0
-        self.untold: dict[bytes, Placement] = {}
-        self._stored: dict[bytes, Placement] = {}
+        self.untold: dict[bytes, LanePlacement] = {}
+        self._stored: dict[bytes, LanePlacement] = {}
         self._told_us: OrderedDict[bytes, int] = OrderedDict()
-        self._placed: OrderedDict[bytes, Placement] = OrderedDict()
+        self._placed: OrderedDict[bytes, LanePlacement] = OrderedDict()
         self._waiting = [Waiting() for _ in range(DEEPEST)]
         self._delayed = [Waiting() for _ in range(DEEPEST)]
 
@@ -225,7 +225,7 @@ class Tenants:
         if lane < DEEPEST:
             (self._delayed if delayed else self._waiting)[lane].add(tag, amount, slice_us)
         if lane:
-            self._note(tag, Placement(lane, slice_us), now_us)
+            self._note(tag, LanePlacement(lane, slice_us), now_us)
 
     def lane_of(self, tag: bytes) -> int:
         """The lane in which the group has messages waiting behind which others should queue."""
@@ -237,7 +237,7 @@ class Tenants:
             return 0
         return placed.lane
 
-    def _is_over(self, placement: Placement) -> bool:
+    def _is_over(self, placement: LanePlacement) -> bool:
         lane = placement.lane
         passed_us = self.passed_us[lane] if lane <= self.deepest else self.present_us
         return placement.until_us <= passed_us
@@ -246,7 +246,7 @@ class Tenants:
         """Whether messages of the group should let those of others pass."""
         return tag != NO_TAG and self.lane_of(tag) > 0
 
-    def _note(self, tag: bytes, placement: Placement, now_us: int) -> None:
+    def _note(self, tag: bytes, placement: LanePlacement, now_us: int) -> None:
         self.lane_of(tag)  # lets go of what is over
         known = self._placed.get(tag)
         self._remember(tag, placement)
@@ -254,7 +254,7 @@ class Tenants:
         if known is None or known.lane != placement.lane or now_us - told_us >= TELL_AGAIN_US:
             self.untold[tag] = self._placed[tag]
 
-    def _remember(self, tag: bytes, placement: Placement) -> None:
+    def _remember(self, tag: bytes, placement: LanePlacement) -> None:
         """Keep the deeper lane; in the same one the later slice."""
         self._placed[tag] = max(placement, self._placed.get(tag, placement))
         self._placed.move_to_end(tag)
@@ -279,11 +279,11 @@ class Tenants:
         if placed is None or placed == (1, placed.until_us):
             left_us = placed.until_us - now_us if placed else 0
             if left_us < NOISY_FOR_US - TELL_AGAIN_US:
-                self._note(tag, Placement(1, now_us + NOISY_FOR_US), now_us)
+                self._note(tag, LanePlacement(1, now_us + NOISY_FOR_US), now_us)
 
     # Telling
 
-    def take_untold(self, most: int) -> tuple[dict[bytes, Placement], list[bytes]]:
+    def take_untold(self, most: int) -> tuple[dict[bytes, LanePlacement], list[bytes]]:
         """What others do not know, and what is obsolete, so that `most` placements are stored."""
         untold, self.untold = self.untold, {}
         obsolete = [
@@ -296,7 +296,7 @@ class Tenants:
         room = most - len(self._stored.keys() - untold.keys())
         return dict(list(untold.items())[: max(0, room)]), obsolete
 
-    def told(self, placements: dict[bytes, Placement], now_us: int) -> None:
+    def told(self, placements: dict[bytes, LanePlacement], now_us: int) -> None:
         """Others may know of these placements now."""
         self._stored |= placements
         for tag in placements:
@@ -305,7 +305,7 @@ class Tenants:
         while len(self._told_us) > GROUPS_PLACED_MAX:
             self._told_us.popitem(last=False)
 
-    def learn(self, placements: dict[bytes, Placement]) -> None:
+    def learn(self, placements: dict[bytes, LanePlacement]) -> None:
         """What other front ends have told."""
         self._stored = dict(placements)
         for tag, placement in placements.items():

@@ -8,6 +8,7 @@ from itertools import islice, takewhile
 from typing import Any
 
 from data_plane.bag.bounds import (
+    BLOCK_FULL_MESSAGES,
     COLLECT_BLOCKS_MAX,
     LATE_APPENDS_MAX,
     LOW_WATER_MESSAGES,
@@ -18,7 +19,6 @@ from data_plane.bag.lane import Finished, Lane
 from data_plane.core.message import Delivery
 from data_plane.ports import (
     LATE_US_MAX,
-    Absent,
     Append,
     Appended,
     Attributes,
@@ -27,13 +27,13 @@ from data_plane.ports import (
     Equals,
     Item,
     Key,
-    LessThan,
     Replicated,
     Update,
     is_replicated,
 )
 from data_plane.stored import keys
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
+from data_plane.stored.low_water import decided_by, may_follow
 from data_plane.stored.segment import FORMAT_VERSION, number, octets
 
 
@@ -139,7 +139,12 @@ async def append_in_time(
 
 
 async def mark_purge(at: Access) -> int:
-    """Append a purge mark: its stamp is above those of all sends acknowledged before."""
+    """Append a purge mark: its stamp is above those of all sends acknowledged before.
+
+    What is sent afterwards goes into blocks of its own, so that those of before go as a whole.
+    """
+    for lane in at.lanes:
+        lane.next_index = BLOCK_FULL_MESSAGES
     appended = await at.cell.append(
         Append(
             at.lane.segments,
@@ -196,10 +201,10 @@ async def write_low_water(cell: Cell, lane: Lane) -> None:
     lane.passed_messages = lane.passed_items = 0
     await cell.update(
         lane.low_water_key,
-        Update(assign={"v": FORMAT_VERSION, "w": low}),
-        ((Absent("w"), LessThan("w", low)),),
+        Update(assign={"v": FORMAT_VERSION, "w": low, **decided_by(lane.eras)}),
+        may_follow(low, lane.low_doubted),
     )
-    lane.low_written = low
+    lane.low_written, lane.low_doubted = low, None
 
 
 def is_due(desk: Desk) -> bool:

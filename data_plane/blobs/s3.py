@@ -49,7 +49,7 @@ _THROTTLES: Final = frozenset(
 _SERVER_ERRORS: Final = 500
 
 
-class DamagedAnswerError(Exception):
+class DamagedBodyError(Exception):
     """An answer that did not arrive as it was sent: what it says, or does not say, is unknown."""
 
 
@@ -89,7 +89,7 @@ class S3Blobs:
                 Bucket=self._bucket, Key=self._prefix + name, Body=body, Metadata=metadata
             )
             if not answer.get("ETag"):
-                raise DamagedAnswerError("the answer does not say that the object is stored")
+                raise DamagedBodyError("the answer does not say that the object is stored")
 
         await self._run(f"put {name}", put)
 
@@ -122,7 +122,7 @@ class S3Blobs:
             answer = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": objects})
             kept = [error for error in answer.get("Errors", ()) if error.get("Code") != _ABSENT]
             if kept:
-                raise DamagedAnswerError(
+                raise DamagedBodyError(
                     f"{len(kept)} objects are still there, {kept[0].get('Key')} because of"
                     f" {kept[0].get('Code')}: {kept[0].get('Message')}"
                 )
@@ -130,7 +130,7 @@ class S3Blobs:
                 entry["Key"] for entry in (*answer.get("Deleted", ()), *answer.get("Errors", ()))
             }
             if any(entry["Key"] not in told for entry in objects):
-                raise DamagedAnswerError("the answer does not tell of each object")
+                raise DamagedBodyError("the answer does not tell of each object")
 
         await self._run(f"delete {len(names)} blobs", delete)
 
@@ -143,7 +143,7 @@ class S3Blobs:
                 Bucket=self._bucket, Prefix=self._prefix, MaxKeys=limit, **start
             )
             if "IsTruncated" not in answer:
-                raise DamagedAnswerError("the answer does not say where the list ends")
+                raise DamagedBodyError("the answer does not say where the list ends")
             return [
                 Blob(
                     entry["Key"].removeprefix(self._prefix),
@@ -186,12 +186,12 @@ class S3Blobs:
 
 
 _TIMEOUTS: Final = (ReadTimeoutError, ConnectTimeoutError)
-_FAILURES: Final = (ClientError, BotoCoreError, ResponseParserError, DamagedAnswerError)
+_FAILURES: Final = (ClientError, BotoCoreError, ResponseParserError, DamagedBodyError)
 
 
 def _check(body: bytes, metadata: Mapping[str, str]) -> None:
     if metadata.get(LENGTH) != str(len(body)) or metadata.get(CRC32) != f"{crc32(body):08x}":
-        raise DamagedAnswerError(
+        raise DamagedBodyError(
             f"{len(body)} bytes came of {metadata.get(LENGTH)}, or they are not those"
         )
 

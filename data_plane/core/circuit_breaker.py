@@ -30,15 +30,16 @@ class BreakerRules:
     """When a breaker opens, and how it closes.
 
     It looks at the last `outcomes_max` outcomes of the last `age_us_max`. It opens where failures
-    weigh `weight_min` or more, and as much as the successes. A failure that took `slow_us` weighs
-    `slow_weight`, others one: whoever waits for an answer that does not come holds a place that
-    others need. It stays open for `open_us`; then `probes` must succeed.
+    weigh `weight_min` or more, and as much as the successes. A failure weighs one, or `slow_weight`
+    for each `slow_us` that it took (rounded): whoever waits for an answer that does not come holds
+    a place that others need, and may have waited for several. It stays open for `open_us`; then
+    `probes` must succeed.
     """
 
     outcomes_max: int = 20
     age_us_max: int = 60_000_000
     weight_min: int = 10
-    slow_us: int = 1_000_000
+    slow_us: int = 2_000_000
     slow_weight: int = 3
     open_us: int = 1_000_000
     probes: int = 3
@@ -103,11 +104,14 @@ class CircuitBreaker:
                 if self._passed >= self._rules.probes:
                     self._become(CircuitState.CLOSED)
         elif failed is not None:
-            slow = now_us - permit.started_us >= self._rules.slow_us
-            weight = (self._rules.slow_weight if slow else 1) if failed else 0
+            weight = self._weight(now_us - permit.started_us) if failed else 0
             self._outcomes.append((now_us, weight))
             if failed and self._fails(now_us):
                 self._open(now_us)
+
+    def _weight(self, took_us: int) -> int:
+        slow_us = self._rules.slow_us
+        return max(1, self._rules.slow_weight * ((took_us + slow_us // 2) // slow_us))
 
     def _fails(self, now_us: int) -> bool:
         oldest_us = now_us - self._rules.age_us_max

@@ -103,12 +103,21 @@ def apply(change: Update, before: Attributes | None) -> dict[str, Value]:
     assigned, added = change.assign.keys(), change.add.keys()
     if assigned & added or change.remove & assigned or change.remove & added:
         raise ValueError(f"an update names an attribute twice: {change}")
-    after = {} if before is None else dict(before)
-    after.update(change.assign)
-    for name, amount in change.add.items():
-        after[name] = _sum(after.get(name), amount)
+    after = added_to({**(before or {}), **change.assign}, change.add)
     for name in change.remove:
         after.pop(name, None)
+    return after
+
+
+def added_to(before: Attributes | None, added: Mapping[str, Value]) -> dict[str, Value]:
+    """The item after these amounts were added. Raises TypeError where one cannot be."""
+    after = {} if before is None else dict(before)
+    for name, amount in added.items():
+        present = after.get(name)
+        if type(present) is int and type(amount) is int:
+            after[name] = present + amount
+        else:
+            after[name] = _sum(present, amount)
     return after
 
 

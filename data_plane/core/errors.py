@@ -99,6 +99,16 @@ def request_too_large(body_bytes_max: int) -> RefusedError:
     )
 
 
+def signature_does_not_match() -> RefusedError:
+    """Somebody else has signed the request, or has signed another one. The words are AWS's."""
+    return RefusedError(
+        SIGNATURE_DOES_NOT_MATCH,
+        "The request signature we calculated does not match the signature you provided. Check "
+        "your AWS Secret Access Key and signing method. Consult the service documentation for "
+        "details.",
+    )
+
+
 def is_of_kms(refusal: RefusedError) -> bool:
     """Whether a queue's key is why."""
     return refusal.fault.code.startswith("KMS.")

@@ -4,6 +4,7 @@
 Source: the SQS developer guide, "Amazon SQS quotas", and the API reference of each action.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 # Messages
@@ -79,18 +80,88 @@ USER_POLICIES_MAX: Final = 10
 USER_POLICY_CHARS_MAX: Final = 6144
 ACCOUNTS_LISTED_MAX: Final = 100
 """Our own: accounts, or users, on a page."""
+USAGE_ROWS_MAX: Final = 1000
+"""Our own: rows of usage on a page."""
+USAGE_TAGGED_QUEUES_MAX: Final = 1000
+"""Our own: queues whose tags are looked up for an answer."""
+BUDGETS_MAX: Final = 10
+"""Our own: of an account."""
+WEBHOOK_URL_CHARS_MAX: Final = 512
 
 # Requests (our own: SQS states none)
 REQUEST_BODY_BYTES_MAX: Final = 12 * 1_048_576
 """So that a batch of messages that each are within their limit is told that it is too long."""
-REQUEST_TARGET_BYTES_MAX: Final = 65_536
+REQUEST_TARGET_BYTES_MAX: Final = 16_384
 REQUEST_HEADERS_MAX: Final = 128
-REQUEST_HEADER_BYTES_MAX: Final = 65_536
-REQUEST_FORM_FIELDS_MAX: Final = 10_000
+REQUEST_HEADER_BYTES_MAX: Final = 32_768
+REQUEST_FORM_FIELDS_MAX: Final = RECEIVE_ATTRIBUTE_NAMES_MAX + 100
+"""Those of a receive that names as many attributes as it may; a full batch has 400."""
+ACTION_WITHIN_BYTES: Final = 16_384
+"""So far into a form its Action is looked for; SDKs write it first."""
+JSON_OUTSIDE_BYTES_MAX: Final = 32_768
+"""Of a body in JSON, outside of its strings: brackets, commas, numbers, white space."""
+JSON_STRINGS_MAX: Final = 2_048
+"""Strings of a body in JSON, names of members among them; a full batch has 1,000."""
+RECEIVE_BYTES_MAX: Final = 2 * 1_048_576
+"""Of the messages that one receive answers on a server; a single one comes whatever its size."""
+
+# Bodies by operation (our own): the longest legal call, each of its characters escaped, and room
+# for what every call has: address, version, names of members, white space.
+SMALL_BODY_BYTES_MAX: Final = 16_384
+"""Of operations that carry neither messages nor long texts. So much is read whoever sends it."""
+_CHAR_BYTES_MAX = 12  # outside Unicode's first plane: two \\uXXXX in JSON, four %XX in a form
+_BYTE_BYTES_MAX = 6  # a control character in JSON: \\u00XX
+_FIELD_BYTES = 64  # the name of a field in a form, with its number
+_TAG_KEYS_BYTES = TAGS_MAX * (TAG_KEY_CHARS_MAX * _CHAR_BYTES_MAX + _FIELD_BYTES)
+_TAGS_BYTES = _TAG_KEYS_BYTES + TAGS_MAX * (TAG_VALUE_CHARS_MAX * _CHAR_BYTES_MAX + _FIELD_BYTES)
+_ATTRIBUTES_BYTES = (POLICY_BYTES_MAX + KMS_KEY_ID_CHARS_MAX) * _BYTE_BYTES_MAX
+_NAMES_BYTES = RECEIVE_ATTRIBUTE_NAMES_MAX * (ATTRIBUTE_NAME_BYTES_MAX + _FIELD_BYTES)
+_POLICIES_BYTES = USER_POLICIES_MAX * USER_POLICY_CHARS_MAX * _CHAR_BYTES_MAX
+
+OPERATION_BODY_BYTES_MAX: Final[Mapping[str, int]] = {
+    "SendMessage": REQUEST_BODY_BYTES_MAX,
+    "SendMessageBatch": REQUEST_BODY_BYTES_MAX,
+    "ReceiveMessage": SMALL_BODY_BYTES_MAX + _NAMES_BYTES,
+    "DeleteMessage": SMALL_BODY_BYTES_MAX,
+    "DeleteMessageBatch": BATCH_ENTRIES_MAX * SMALL_BODY_BYTES_MAX // 4,
+    "ChangeMessageVisibility": SMALL_BODY_BYTES_MAX,
+    "ChangeMessageVisibilityBatch": BATCH_ENTRIES_MAX * SMALL_BODY_BYTES_MAX // 4,
+    "TidegateBrowseMessages": SMALL_BODY_BYTES_MAX,
+    "CreateQueue": SMALL_BODY_BYTES_MAX + _ATTRIBUTES_BYTES + _TAGS_BYTES,
+    "SetQueueAttributes": SMALL_BODY_BYTES_MAX + _ATTRIBUTES_BYTES,
+    "TagQueue": SMALL_BODY_BYTES_MAX + _TAGS_BYTES,
+    "UntagQueue": SMALL_BODY_BYTES_MAX + _TAG_KEYS_BYTES,
+    "TidegateCreateUser": SMALL_BODY_BYTES_MAX + _POLICIES_BYTES,
+    **dict.fromkeys(
+        (
+            *("GetQueueUrl", "ListQueues", "DeleteQueue", "GetQueueAttributes", "PurgeQueue"),
+            *("ListQueueTags", "ListDeadLetterSourceQueues", "AddPermission", "RemovePermission"),
+            *("StartMessageMoveTask", "ListMessageMoveTasks", "CancelMessageMoveTask"),
+            *("TidegateCreateAccount", "TidegateListAccounts", "TidegateCloseAccount"),
+            *("TidegateSetQuotas", "TidegateListUsers", "TidegateDeleteUser"),
+            *("TidegateCreateAccessKey", "TidegateListAccessKeys", "TidegateRevokeAccessKey"),
+            *("TidegateListCells", "TidegateAddCell", "TidegateDrainCell", "TidegateRemoveCell"),
+            *("TidegateFailCell", "TidegateRestoreCell", "TidegateMoveQueue"),
+            *("TidegateGetUsage", "TidegateSetBudgets"),
+        ),
+        SMALL_BODY_BYTES_MAX,
+    ),
+}
+"""An operation that is missing here is not served: what builds a front end fails."""
+
+# What one server holds at a time (our own)
+BODIES_HELD_BYTES_MAX: Final = 64 * 1_048_576
+"""Bodies above SMALL_BODY_BYTES_MAX, from their first byte until their call is answered."""
+ANSWERS_HELD_BYTES_MAX: Final = 64 * 1_048_576
+"""Long answers that nobody has taken yet."""
+ANSWERS_MADE_BYTES_MAX: Final = 2 * 1_048_576
+"""Messages of one account, read for long answers that are still to be encoded."""
 
 # What one server does at a time, by default (our own; docs/benchmarks.md, Overload)
 CALLS_MAX_DEFAULT: Final = 2048
 LONG_POLLS_MAX_DEFAULT: Final = 10_000
+DROP_ITEMS_PER_S_MAX: Final = 1_000
+"""Of what was purged, from a table: about as many as one front end gets done."""
 
 # Quotas of a new account on one server (our own: SQS's are far above what one server does).
 # Chosen so that it takes about six accounts that send as much as they may, one message a call with
@@ -103,6 +174,12 @@ QUOTA_QUEUE_MESSAGE_CALLS_PER_S_DEFAULT: Final = 300
 QUOTA_QUEUE_CONTROL_PER_S_DEFAULT: Final = 50
 QUOTA_LONG_POLLS_DEFAULT: Final = 1000
 QUOTA_SENT_BYTES_PER_S_DEFAULT: Final = 32 * 1_048_576
+QUOTA_STORED_PERCENT_DEFAULT: Final = 50
+"""Of an embedded cell: so one account cannot fill the disk for all."""
+QUOTA_RECEIVED_BYTES_PER_S_DEFAULT: Final = 32 * 1_048_576
+QUOTA_QUEUES_DEFAULT: Final = 100_000
+QUOTA_DEFINITION_BYTES_DEFAULT: Final = 256 * 1_048_576
+"""Of queues with 2 KB of tags and policies each, more than the former."""
 
 # Numbers of members in forms (recorded from AWS, which reads them so in all its Query services)
 FORM_INDEX_MAX: Final = 214_748_369
@@ -118,6 +195,9 @@ _ESCAPED_BYTES_PER_BYTE_MAX = 6  # a control character in JSON: one byte as \u00
 assert MESSAGE_SIZE_BYTES_MAX <= BATCH_SIZE_BYTES_MAX
 assert BATCH_ENTRIES_MAX * MESSAGE_SIZE_BYTES_MAX < REQUEST_BODY_BYTES_MAX
 assert BATCH_SIZE_BYTES_MAX * _ESCAPED_BYTES_PER_BYTE_MAX < REQUEST_BODY_BYTES_MAX
+assert min(OPERATION_BODY_BYTES_MAX.values()) == SMALL_BODY_BYTES_MAX
+assert max(OPERATION_BODY_BYTES_MAX.values()) == REQUEST_BODY_BYTES_MAX
+assert ACTION_WITHIN_BYTES <= SMALL_BODY_BYTES_MAX
 assert QUOTA_SENT_BYTES_PER_S_DEFAULT >= REQUEST_BODY_BYTES_MAX
 assert QUOTA_QUEUE_MESSAGE_CALLS_PER_S_DEFAULT <= QUOTA_MESSAGE_CALLS_PER_S_DEFAULT
 assert QUEUE_MESSAGE_SIZE_BYTES_MIN < QUEUE_MESSAGE_SIZE_BYTES_DEFAULT <= MESSAGE_SIZE_BYTES_MAX

@@ -1,5 +1,6 @@
 """Messages as values: what a sender hands in, what a receiver gets."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,6 +35,20 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     size: int = 0
     deduplication_id: str = ""
     moved: "Message | None" = None
+
+
+class SendCall(msgspec.Struct, frozen=True, gc=False):
+    """A call that sends: `messages` of one `sender`, as a `batch` or alone.
+
+    `name` (16 bytes) names the SDK's call (b"": it has none). One that is `repeated`, and took
+    effect before, is answered with the ids of then.
+    """
+
+    sender: str
+    messages: Sequence[Outgoing]
+    name: bytes = b""
+    repeated: bool = False
+    batch: bool = False
 
 
 class Sent(NamedTuple):

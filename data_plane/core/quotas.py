@@ -4,22 +4,27 @@ Stored and told as a flat object of whole numbers, of which absent ones and 0 st
 limit":
 
     {"account_send_per_s": 1000, "account_send_burst": 2000, "queue_receive_per_s": 500,
-     "long_polls": 1000, "sent_bytes_per_s": 33554432}
+     "long_polls": 1000, "sent_bytes_per_s": 33554432, "received_bytes_per_s": 33554432,
+     "account_stored_bytes": 10737418240}
 
 A burst that is absent is that of one second.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Final
 
 from data_plane.core.limits import (
     QUOTA_CONTROL_PER_S_DEFAULT,
+    QUOTA_DEFINITION_BYTES_DEFAULT,
     QUOTA_LONG_POLLS_DEFAULT,
     QUOTA_MESSAGE_CALLS_PER_S_DEFAULT,
     QUOTA_QUEUE_CONTROL_PER_S_DEFAULT,
     QUOTA_QUEUE_MESSAGE_CALLS_PER_S_DEFAULT,
+    QUOTA_QUEUES_DEFAULT,
+    QUOTA_RECEIVED_BYTES_PER_S_DEFAULT,
     QUOTA_SENT_BYTES_PER_S_DEFAULT,
+    QUOTA_STORED_PERCENT_DEFAULT,
     REQUEST_BODY_BYTES_MAX,
 )
 from data_plane.core.token_bucket import Rate
@@ -30,7 +35,7 @@ DELETE: Final = "delete"
 CONTROL: Final = "control"
 OPERATION_CLASSES: Final = (SEND, RECEIVE, DELETE, CONTROL)
 
-_CLASSES: Final = {
+QUOTA_CLASSES: Final = {
     "SendMessage": SEND,
     "SendMessageBatch": SEND,
     "ReceiveMessage": RECEIVE,
@@ -39,18 +44,12 @@ _CLASSES: Final = {
     "ChangeMessageVisibility": DELETE,
     "ChangeMessageVisibilityBatch": DELETE,
 }
+"""Of SQS: deletes with changes, all that is rare as control. A batch is one call, as in SQS's own
+quotas."""
 
 _UNLIMITED_RATE: Final = Rate()
 _BURST_SECONDS: Final = 2
 _NUMBER_MAX: Final = 10**12
-
-
-def operation_class(operation: str) -> str:
-    """The class that an operation counts in: deletes with changes, all that is rare as control.
-
-    A batch is one call, as in SQS's own quotas.
-    """
-    return _CLASSES.get(operation, CONTROL)
 
 
 class QuotaError(ValueError):
@@ -58,18 +57,50 @@ class QuotaError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredQuota:
+    """What the messages of an account, and of each of its queues, may take in an embedded cell.
+
+    `account_percent` is of all that the cell can hold. 0: without a limit.
+    """
+
+    account_bytes: int = 0
+    queue_bytes: int = 0
+    account_percent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionQuota:
+    """How many queues an account may have in embedded cells, and what their definitions may take.
+
+    0: without a limit.
+    """
+
+    queues: int = 0
+    size_bytes: int = 0
+
+
+_DEFINED_NAMES: Final = ("account_queues", "account_definition_bytes")
+_STORED_NAMES: Final = ("account_stored_bytes", "queue_stored_bytes", "account_stored_percent")
+_PERCENT_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
 class Quotas:
     """What an account may ask of one server, without limits by default.
 
     `account` has the rates of calls by class for all it does, `queue` those for each of its
-    queues. `long_polls` may wait at a time (0: any number). `sent_bytes` are those of the requests
-    that send.
+    queues. `long_polls` may wait at a time (0: any number). `sent_bytes` are those of the bodies of
+    all requests, `received_bytes` those of all answers; `stored` is what may lie in queues,
+    `defined` what queues there may be.
     """
 
     account: Mapping[str, Rate]
     queue: Mapping[str, Rate]
     long_polls: int = 0
     sent_bytes: Rate = _UNLIMITED_RATE
+    received_bytes: Rate = _UNLIMITED_RATE
+    stored: StoredQuota = StoredQuota()
+    defined: DefinitionQuota = DefinitionQuota()
 
 
 def parse_quotas(numbers: Mapping[str, object]) -> Quotas:
@@ -88,6 +119,9 @@ def parse_quotas(numbers: Mapping[str, object]) -> Quotas:
         {each: _parse_rate(numbers, f"queue_{each}") for each in OPERATION_CLASSES},
         _number(numbers, "long_polls"),
         sent_bytes,
+        _parse_rate(numbers, "received_bytes"),
+        _parse_stored(numbers),
+        DefinitionQuota(*(_number(numbers, name) for name in _DEFINED_NAMES)),
     )
 
 
@@ -100,7 +134,9 @@ def render_quotas(quotas: Quotas) -> dict[str, int]:
             numbers[f"{name}_burst"] = rate.burst
     if quotas.long_polls:
         numbers["long_polls"] = quotas.long_polls
-    return numbers
+    stored = zip(_STORED_NAMES, astuple(quotas.stored), strict=True)
+    defined = zip(_DEFINED_NAMES, astuple(quotas.defined), strict=True)
+    return numbers | {name: number for name, number in (*stored, *defined) if number}
 
 
 def _rates(quotas: Quotas) -> Iterator[tuple[str, Rate]]:
@@ -108,12 +144,20 @@ def _rates(quotas: Quotas) -> Iterator[tuple[str, Rate]]:
         for each in OPERATION_CLASSES:
             yield f"{scope}_{each}", rates.get(each, _UNLIMITED_RATE)
     yield "sent_bytes", quotas.sent_bytes
+    yield "received_bytes", quotas.received_bytes
 
 
 def _number(numbers: Mapping[str, object], name: str) -> int:
     number = numbers.get(name, 0)
     assert isinstance(number, int)  # noqa: S101 - checked with its name before
     return number
+
+
+def _parse_stored(numbers: Mapping[str, object]) -> StoredQuota:
+    stored = StoredQuota(*(_number(numbers, name) for name in _STORED_NAMES))
+    if stored.account_percent > _PERCENT_MAX:
+        raise QuotaError(f"account_stored_percent: {stored.account_percent} is above 100")
+    return stored
 
 
 def _parse_rate(numbers: Mapping[str, object], name: str) -> Rate:
@@ -129,6 +173,8 @@ UNLIMITED: Final = Quotas({}, {})
 QUOTA_NAMES: Final = (
     *(f"{rate}_{part}" for rate, _ in _rates(UNLIMITED) for part in ("per_s", "burst")),
     "long_polls",
+    *_STORED_NAMES,
+    *_DEFINED_NAMES,
 )
 
 
@@ -148,5 +194,8 @@ DEFAULT_QUOTAS: Final = Quotas(
     _by_class(QUOTA_QUEUE_MESSAGE_CALLS_PER_S_DEFAULT, QUOTA_QUEUE_CONTROL_PER_S_DEFAULT),
     QUOTA_LONG_POLLS_DEFAULT,
     _with_burst(QUOTA_SENT_BYTES_PER_S_DEFAULT),
+    _with_burst(QUOTA_RECEIVED_BYTES_PER_S_DEFAULT),
+    StoredQuota(account_percent=QUOTA_STORED_PERCENT_DEFAULT),
+    DefinitionQuota(QUOTA_QUEUES_DEFAULT, QUOTA_DEFINITION_BYTES_DEFAULT),
 )
 """Those of an account that an operator makes without saying others."""

@@ -15,18 +15,23 @@ from data_plane.core.queue import Queue
 from data_plane.core.sealing import NotSealedHereError
 from data_plane.core.tokens import queue_seal
 
-TEXT_LENGTH: Final = 68
-_IN_CLEAR: Final = b"\x02\x00"
-"""The version, and the number of the registry secret."""
+TEXT_LENGTH: Final = 72
+_IN_CLEAR: Final = b"\x03\x00"
+_WITHOUT_SIZE: Final = b"\x02\x00"
+"""The version, and the number of the registry secret; below, that of handles made before."""
 
 _LAYOUT: Final = struct.Struct(">BH10sB6s13s")
-_FORM: Final = re.compile(rf"[A-Za-z0-9_-]{{{TEXT_LENGTH}}}", re.ASCII)
+_SIZE_BYTES: Final = 3
+_FORM: Final = re.compile(rf"[A-Za-z0-9_-]{{{TEXT_LENGTH - 4}}}([A-Za-z0-9_-]{{4}})?", re.ASCII)
 _PURPOSE: Final = "receipt handles"
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiptHandle:
-    """The place and the lease of one delivery; `sent_ms` is when the message was sent."""
+    """The place and the lease of one delivery; `sent_ms` is when the message was sent.
+
+    `size_bytes` is what limits and bills count of it; 0 in handles of a version that had none.
+    """
 
     lane: int
     epoch: int
@@ -34,14 +39,23 @@ class ReceiptHandle:
     index: int
     sent_ms: int
     token: bytes
+    size_bytes: int
     text: str
 
 
 def encode(  # noqa: PLR0913, PLR0917 - a handle is these facts
-    queue: Queue, lane: int, epoch: int, block: bytes, index: int, sent_ms: int, token: bytes
+    queue: Queue,
+    lane: int,
+    epoch: int,
+    block: bytes,
+    index: int,
+    sent_ms: int,
+    token: bytes,
+    size_bytes: int,
 ) -> str:
-    """The handle's text, 68 characters; equal facts give equal text."""
+    """The handle's text, 72 characters; equal facts give equal text."""
     fields = _LAYOUT.pack(lane, epoch, block, index, sent_ms.to_bytes(6, "big"), token)
+    fields += size_bytes.to_bytes(_SIZE_BYTES, "big")
     sealed = queue_seal(queue, _PURPOSE).seal(fields)
     return base64.urlsafe_b64encode(_IN_CLEAR + sealed).decode()
 
@@ -49,19 +63,23 @@ def encode(  # noqa: PLR0913, PLR0917 - a handle is these facts
 def decode(text: str, queue: Queue) -> ReceiptHandle:
     """Read a handle that was made for this queue.
 
-    Raises RefusedError(ReceiptHandleIsInvalid) for anything else.
+    Raises RefusedError(ReceiptHandleIsInvalid) for anything else, which is told apart, as SQS does,
+    into what was never a handle and what has the form of one, but is none of this queue.
     """
     if _FORM.fullmatch(text) is None:
         raise _refusal(text)
     octets = base64.urlsafe_b64decode(text)
-    if not octets.startswith(_IN_CLEAR):
+    if not octets.startswith(_IN_CLEAR if len(text) == TEXT_LENGTH else _WITHOUT_SIZE):
         raise _refusal(text)
     try:
         fields = queue_seal(queue, _PURPOSE).unseal(octets[len(_IN_CLEAR) :])
     except NotSealedHereError:
-        raise _refusal(text) from None
-    lane, epoch, block, index, sent, token = _LAYOUT.unpack(fields)
-    return ReceiptHandle(lane, epoch, block, index, int.from_bytes(sent, "big"), token, text)
+        raise RefusedError(
+            RECEIPT_HANDLE_IS_INVALID, f'The receipt handle "{text}" is not valid for this queue.'
+        ) from None
+    lane, epoch, block, index, sent, token = _LAYOUT.unpack_from(fields)
+    sent_ms, size_bytes = (int.from_bytes(part, "big") for part in (sent, fields[_LAYOUT.size :]))
+    return ReceiptHandle(lane, epoch, block, index, sent_ms, token, size_bytes, text)
 
 
 def _refusal(text: str) -> RefusedError:

@@ -2,7 +2,11 @@
 
 A request that is repeated whenever it fails multiplies the load of a dependency that can least bear
 it, and every layer that repeats multiplies it again. So retries are paid for from what calls bring
-in: in the long run there is at most one for every ten calls, whatever happens.
+in: in the long run there is at most one in vain for every ten calls, whatever happens.
+
+A refusal for too much at once is an answer, quickly given, and where half of the requests get one,
+a call needs two on average. So what was repeated for refusals costs nothing in the end if the call
+succeeds: as long as that helps it goes on, and where it does not, the budget ends it.
 """
 
 from typing import Final
@@ -32,6 +36,11 @@ class RetryBudget:
     def called(self) -> None:
         """A call has begun, which may be repeated."""
         self._calls += 1
+
+    def succeeded(self, refusals: int) -> None:
+        """A call was answered that had paid for so many repetitions after refusals."""
+        if refusals:
+            self._bucket.give_back(refusals)
 
     def may_retry(self, *, timed_out: bool = False) -> bool:
         """Whether a failed request may be sent again now; if so, it is paid for."""

@@ -7,7 +7,7 @@ requests" in the IAM user guide, in the form for services other than S3.
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
@@ -21,6 +21,8 @@ is_normal_path: Final = re.compile("/|(/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+/?").ful
 """Whether a path is its own canonical form: without escapes, empty segments and dot segments."""
 
 _SHA256: Final = "sha256"
+_SLICE_BYTES: Final = 1_048_576
+"""Of a body that is hashed: a millisecond, twice that without the processor's instructions."""
 _find_broken_escape: Final = re.compile("%(?![0-9A-Fa-f]{2})").search
 
 
@@ -81,6 +83,16 @@ def canonical_query(query: str, *, without_signature: bool = False) -> str:
 def body_hash(body: bytes) -> str:
     """The hash of a body as a canonical request has it."""
     return hashlib.sha256(body).hexdigest()
+
+
+def body_hash_in_slices(body: bytes) -> Generator[None, None, str]:
+    """The same, which pauses after each slice of a long body."""
+    hashed = hashlib.sha256()
+    view = memoryview(body)
+    for at in range(0, len(body), _SLICE_BYTES):
+        hashed.update(view[at : at + _SLICE_BYTES])
+        yield
+    return hashed.hexdigest()
 
 
 def string_to_sign(date: str, scope: str, canonical: str) -> str:

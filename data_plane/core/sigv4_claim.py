@@ -6,7 +6,7 @@ where a secret may have slipped in: into the credential, say.
 
 import re
 from calendar import monthrange, timegm
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote_plus
@@ -20,10 +20,10 @@ from data_plane.core.errors import (
     RefusedError,
 )
 from data_plane.core.identifiers import is_region
+from data_plane.core.limits import REQUEST_HEADERS_MAX
 from data_plane.core.sigv4 import ALGORITHM, QUERY_SIGNATURE, TERMINATOR
 from data_plane.core.utc import utc_time
 
-SERVICE: Final = "sqs"
 WINDOW_S: Final = 900
 """How far a request's date may be from ours, either way."""
 EXPIRES_S_MAX: Final = 604_800
@@ -33,6 +33,11 @@ _HEADER_FIELDS: Final = ("Credential", "Signature", "SignedHeaders")
 _LAST_FIELD: Final = ", Signature="
 """So all SDKs end the header; others may order its fields otherwise."""
 _SIGNER_CHARS_MAX: Final = 1024
+_FIELD_CHARS_MAX: Final = 8192
+"""Of what a signature says of itself: a request has 128 headers to name at most."""
+_FIELD_NAME_CHARS_MAX: Final = 64
+"""Of a field of the query that says it, each character escaped."""
+_DATE_CHARS_MAX: Final = 16
 _is_digits: Final = re.compile(r"[0-9a-f]+").fullmatch
 _SECURITY_TOKEN: Final = "X-Amz-Security-Token"  # noqa: S105 - the name of a field
 _QUERY_FIELDS: Final = {
@@ -66,6 +71,7 @@ class Claim(NamedTuple):
     access_key_id: str
     day: str
     region: str
+    service: str
     date: str
     signed_names: tuple[str, ...]
     signature: str
@@ -74,11 +80,13 @@ class Claim(NamedTuple):
     @property
     def scope(self) -> str:
         """The credential's scope, as it is signed."""
-        return f"{self.day}/{self.region}/{SERVICE}/{TERMINATOR}"
+        return f"{self.day}/{self.region}/{self.service}/{TERMINATOR}"
 
 
-def read_claim(headers: Mapping[str, str], query: str) -> Claim:
+def read_claim(headers: Mapping[str, str], query: str, services: Sequence[str]) -> Claim:
     """The claim in the `Authorization` header or the query, whichever there is.
+
+    It is for one of these services.
 
     Raises RefusedError: MISSING_AUTHENTICATION_TOKEN without either, INCOMPLETE_SIGNATURE for one
     with missing, repeated or malformed parts, INVALID_SECURITY for older kinds of signatures,
@@ -100,6 +108,8 @@ def read_claim(headers: Mapping[str, str], query: str) -> Claim:
         if "AWSAccessKeyId=" in query:
             raise _old_signature()
         raise RefusedError(MISSING_AUTHENTICATION_TOKEN, "Request is missing Authentication Token")
+    if claim.service not in services:
+        raise _no_match(f"Credential should be scoped to correct service: '{services[0]}'.")
     _check_headers(claim.signed_names, headers)
     return claim
 
@@ -132,9 +142,13 @@ def check_times(claim: Claim, now_s: int) -> None:
         )
 
 
-@lru_cache(maxsize=64)
 def epoch_s(date: str) -> int | None:
     """Seconds since the epoch of a UTC time in ISO 8601's basic format; None for anything else."""
+    return _epoch_s(date) if len(date) <= _DATE_CHARS_MAX else None
+
+
+@lru_cache(maxsize=64)
+def _epoch_s(date: str) -> int | None:
     match = _is_date(date)
     if match is None:
         return None
@@ -157,7 +171,7 @@ def _read_header(authorization: str, date: str | None) -> Claim:
     if not _is_digits(signature):
         return _parse_header(authorization, date)
     known = _signed_by(signer)
-    return Claim(known.access_key_id, known.day, known.region, date, known.signed_names, signature)
+    return known._replace(date=date, signature=signature)
 
 
 @lru_cache(maxsize=1024)
@@ -167,6 +181,8 @@ def _signed_by(signer: str) -> Claim:
 
 
 def _parse_header(authorization: str, date: str | None) -> Claim:
+    if len(authorization) > _FIELD_CHARS_MAX:
+        raise _incomplete("Authorization header is too long.")
     algorithm, _, rest = authorization.partition(" ")
     if algorithm != ALGORITHM:
         if algorithm.startswith("AWS4-"):
@@ -199,11 +215,13 @@ def _query_fields(query: str) -> dict[str, str]:
     fields: dict[str, str] = {}
     for field in query.split("&"):
         written, _, value = field.partition("=")
+        if len(written) > _FIELD_NAME_CHARS_MAX:
+            continue
         name = unquote_plus(written)
         expected = _QUERY_FIELDS.get(name.lower())
         if expected is None:
             continue
-        if name != expected or name in fields:
+        if name != expected or name in fields or len(value) > _FIELD_CHARS_MAX:
             raise _incomplete(f"AWS query-string parameters must include '{expected}' once.")
         fields[name] = unquote_plus(value)
     return fields
@@ -246,21 +264,19 @@ def _claim(credential: str, date: str, signed_headers: str, signature: str) -> C
     wrong = []
     if is_region(region) is None:
         wrong.append("Credential should be scoped to a valid region.")
-    if service != SERVICE:
-        wrong.append(f"Credential should be scoped to correct service: '{SERVICE}'.")
     if terminator != TERMINATOR:
         wrong.append(f"Credential should be scoped with a valid terminator: '{TERMINATOR}'.")
     if wrong:
         raise _no_match(" ".join(wrong))
     if _is_key_id(key_id) is None:
         raise _invalid_token()
-    return Claim(key_id, day, region, date, _signed_names(signed_headers), signature)
+    return Claim(key_id, day, region, service, date, _signed_names(signed_headers), signature)
 
 
 @lru_cache(maxsize=256)
 def _signed_names(written: str) -> tuple[str, ...]:
     """The names, which are sorted, distinct and in lower case, as every signer writes them."""
-    names = tuple(written.split(";"))
+    names = tuple(written.split(";", REQUEST_HEADERS_MAX))
     if not all(map(_is_header_name, names)) or list(names) != sorted(set(names)):
         raise _incomplete("The names of 'SignedHeaders' must be distinct, sorted, in lower case.")
     if "host" not in names:

@@ -42,6 +42,11 @@ class TokenBucket:
         self._level = level - wanted
         return 0
 
+    def charge(self, rate: Rate, now_us: int, tokens: int) -> None:
+        """Take the tokens, there or not: until the debt is paid off nothing can be taken."""
+        self._level = self._level_at(rate, now_us) - tokens * _US_PER_S
+        self._at_us = now_us
+
     def give_back(self, tokens: int) -> None:
         """What was taken last was not used. More than the burst is dropped with the next take."""
         self._level += tokens * _US_PER_S

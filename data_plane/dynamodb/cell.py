@@ -15,11 +15,14 @@ What it promises beyond the port:
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Final
 
+from data_plane.core.cell_clock import ONE_TIME, Eras
 from data_plane.core.deadline import left_us
+from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.core.limits import DELAY_S_MAX
 from data_plane.dynamodb.expressions import range_parameters, write_parameters
 from data_plane.dynamodb.items import (
     TypedItem,
@@ -48,10 +51,15 @@ from data_plane.ports import (
     Written,
     no_tallies,
 )
+from data_plane.stored.keys import be64, before
+from data_plane.stored.superfluous import Verdict, verdict
 
 DEADLINE_S: Final = 5.0
 GET_MANY_KEYS_MAX: Final = 100
 BATCH_WRITES_MAX: Final = 25
+DROP_ITEMS_MAX: Final = 100
+"""Looked at in one step of dropping: a query, and four batches at most."""
+
 COUNTER_TTL_S: Final = 15 * 86_400
 """Counters outlive the messages they count, of which the oldest are 14 days old."""
 
@@ -64,10 +72,22 @@ def _every(_key: Key) -> bool:
     return True
 
 
+def _tallies_of(pending: Iterable[tuple[Key, Mapping[str, int]]]) -> Iterator[Tally]:
+    return (Tally(key, sums[name], name) for key, sums in pending for name in sums)
+
+
+def _last_of(part: Superfluous) -> bytes:
+    """Up to where there may be something to drop: what is delayed lies ahead of its stamp."""
+    if part.below:
+        return before(part.below)
+    return be64(part.until_us + DELAY_S_MAX * 1_000_000 + 1)
+
+
 class DynamoCell:
     """Implements `data_plane.ports.Cell` on a table as tables.py describes it.
 
-    `client` is one that opening.connect() made: it makes one attempt, and checks answers. Its calls
+    `client` is one that opening.connect() made: it makes one attempt, and checks answers; `patient`
+    is another one, for while the table is slow (None: there is none). Its calls
     run through `offload`, each at most for about `deadline_s` with what it waits there, and not
     beyond the deadline of the request that they serve. Belongs to one event loop or driver.
     """
@@ -81,16 +101,17 @@ class DynamoCell:
         *,
         deadline_s: float = DEADLINE_S,
         report_units: bool = False,
+        patient: Any = None,
         monotonic_us: Callable[[], int] = _monotonic_us,
     ) -> None:
-        self._requests = Requests(client, monotonic_us, report_units=report_units)
+        self._requests = Requests(client, monotonic_us, report_units=report_units, patient=patient)
         self._deadline_us = round(deadline_s * 1_000_000)
         self._clock = clock
         self._monotonic_us = monotonic_us
         self._table = table
         self._offload = offload
         self._time = StoreTime(clock, monotonic_us)
-        self._tallies: dict[str, dict[Key, int]] = {}
+        self._tallies: dict[str, dict[Key, dict[str, int]]] = {}
 
     def through(self, offload: Offload) -> "DynamoCell":
         """The same cell through other threads: what is known of the table is shared."""
@@ -116,6 +137,11 @@ class DynamoCell:
     def now_us(self) -> int:
         """The present of the store, as its answers tell it."""
         return self._time.now_us()
+
+    @property
+    def eras(self) -> Eras:
+        """The store's time is the world's."""
+        return ONE_TIME
 
     def settled_us(self) -> int:
         """Up to this slice, what was acknowledged is stored, or announced by a late marker."""
@@ -227,12 +253,34 @@ class DynamoCell:
                 break
             for start in range(0, len(found), BATCH_WRITES_MAX):
                 chunk = found[start : start + BATCH_WRITES_MAX]
-                deletes = [
-                    {"DeleteRequest": {"Key": encode_key(decode_key(item))}} for item in chunk
-                ]
-                await self._send_batch("batch_write_item", deletes, "UnprocessedItems")
+                await self._delete_all([decode_key(item) for item in chunk])
                 removed += len(chunk)
         return removed
+
+    async def drop_superfluous(self, part: Superfluous, after: bytes) -> Dropped:
+        """Remove what a purge has made superfluous among the next items of a partition.
+
+        A batch has no conditions. So only what nobody changes any more goes by it: segments, and
+        what lies below a log's purge point. The states of blocks stay, and places of moved messages
+        stay as they are: to empty one costs as much as to remove it.
+        """
+        if part.partition.startswith("S|"):
+            return Dropped(b"")
+        page = await self.query(
+            part.partition, after=after, until=_last_of(part), limit=DROP_ITEMS_MAX
+        )
+        gone = [
+            item.key
+            for item in page
+            if verdict(part, item.key.sort, item.attributes) is Verdict.REMOVE
+        ]
+        for start in range(0, len(gone), BATCH_WRITES_MAX):
+            await self._delete_all(gone[start : start + BATCH_WRITES_MAX])
+        return Dropped(page[-1].key.sort if page else b"", len(gone))
+
+    async def _delete_all(self, keys: Sequence[Key]) -> None:
+        deletes = [{"DeleteRequest": {"Key": encode_key(key)}} for key in keys]
+        await self._send_batch("batch_write_item", deletes, "UnprocessedItems")
 
     async def flush(self, is_wanted: Callable[[Key], bool] = _every) -> None:
         """Write the counters that were moved since the last time, those that are wanted.
@@ -246,23 +294,24 @@ class DynamoCell:
 
     async def _flush(self, partition: str, is_wanted: Callable[[Key], bool] = _every) -> None:
         pending = self._tallies.pop(partition, {})
-        moved = {key: amount for key, amount in pending.items() if is_wanted(key)}
-        self._count(Tally(*left) for left in pending.items() if left[0] not in moved)
+        moved = {key: sums for key, sums in pending.items() if is_wanted(key)}
+        self._count(_tallies_of((key, pending[key]) for key in pending.keys() - moved.keys()))
         expires_s = self.now_us() // 1_000_000 + COUNTER_TTL_S
         while moved:
-            key, amount = moved.popitem()
-            if amount == 0:
+            key, sums = moved.popitem()
+            added = {name: amount for name, amount in sums.items() if amount}
+            if not added:
                 continue
             try:
-                await self.update(key, Update({TIME_TO_LIVE: expires_s}, {"n": amount}))
+                await self.update(key, Update({TIME_TO_LIVE: expires_s}, added))
             except BaseException:
-                self._count([Tally(key, amount), *(Tally(*left) for left in moved.items())])
+                self._count(_tallies_of([(key, sums), *moved.items()]))
                 raise
 
     def _count(self, moved: Iterable[Tally]) -> None:
-        for key, amount, _name in moved:
-            counters = self._tallies.setdefault(key.partition, {})
-            counters[key] = counters.get(key, 0) + amount
+        for key, amount, name in moved:
+            sums = self._tallies.setdefault(key.partition, {}).setdefault(key, {})
+            sums[name] = sums.get(name, 0) + amount
 
     async def _write(self, operation: str, parameters: dict[str, Any], tallies: Tallies) -> Written:
         parameters["ReturnValues"] = "ALL_OLD"

@@ -22,11 +22,13 @@ from botocore.exceptions import ConnectionError as NoConnectionError
 from botocore.session import Session, get_session
 
 from data_plane import VERSION
-from data_plane.dynamodb.requests import DamagedAnswerError, check_answers
+from data_plane.dynamodb.requests import SHORT_US, DamagedAnswerError, check_answers
 from data_plane.dynamodb.tables import PARTITION, SORT, cell_table, time_to_live
 
 CONNECT_TIMEOUT_S: Final = 1.0
-READ_TIMEOUT_S: Final = 2.0
+READ_TIMEOUT_S: Final = SHORT_US / 1_000_000
+PATIENT_READ_TIMEOUT_S: Final = 6.0
+"""Of a client for while a table is slow; threads that wait for one that is away are few."""
 
 _START_ATTEMPTS: Final = 3
 _ACTIVE_WITHIN_S: Final = 120
@@ -90,6 +92,20 @@ def connect(  # noqa: PLR0913 - what an operator may choose, and what clients sh
     return client
 
 
+def connect_both(endpoint: str, region: str, *, connections_max: int) -> tuple[Any, Any]:
+    """A client for a table that is well, and one for while it is slow. Raises OpenError."""
+    session = get_session()
+    client = connect(endpoint, region, connections_max=connections_max, session=session)
+    patient = connect(
+        endpoint,
+        region,
+        connections_max=connections_max,
+        read_timeout_s=PATIENT_READ_TIMEOUT_S,
+        session=session,
+    )
+    return client, patient
+
+
 def open_table(endpoint: str, region: str, table: str) -> None:
     """See that the table is there and usable; make it if it is missing. Raises OpenError."""
     client = connect(endpoint, region, connections_max=1, attempts=_START_ATTEMPTS)
@@ -143,6 +159,17 @@ def _complete(client: Any, table: str) -> None:
         _enable_time_to_live(client, table)
     else:
         make_table(client, table)
+
+
+def enable_time_to_live(client: Any, table: str) -> None:
+    """Let a table that is there remove what has expired: a restored one does not.
+
+    Raises OpenError.
+    """
+    try:
+        _enable_time_to_live(client, table)
+    except (BotoCoreError, ClientError) as error:
+        raise OpenError("table", f"cannot use {table!r}: {error}") from error
 
 
 def _enable_time_to_live(client: Any, table: str) -> None:

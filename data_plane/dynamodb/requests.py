@@ -30,14 +30,18 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from data_plane.core.attempt_patience import AttemptPatience
 from data_plane.core.retry_budget import RetryBudget
-from data_plane.dynamodb.store_time import Exchange, read_date_us
+from data_plane.dynamodb.store_time import ClockExchange, read_date_us
 from data_plane.ports import CellThrottledError, CellUnavailableError, DeadlinePassedError
 
 T = TypeVar("T")
 
 WAIT_S_FIRST: Final = 0.05
 WAIT_S_MAX: Final = 1.0
+SHORT_US: Final = 2_000_000
+"""For so long a store that is well does not take; the client's read timeout."""
+
 """Bounds of the wait before a repetition: it is drawn between 0 and a bound that doubles."""
 
 _REFUSED: Final = "ConditionalCheckFailedException"
@@ -94,7 +98,7 @@ class Answer(NamedTuple):
 
     body: Mapping[str, Any]
     refused: bool
-    exchange: Exchange
+    exchange: ClockExchange
 
 
 @dataclass(slots=True)
@@ -110,7 +114,8 @@ class Requests:
     """Sends requests of a client (opening.connect makes it) until they are answered.
 
     The last attempt begins before `until_us` (`monotonic_us`), so a call takes that long and the
-    client's timeouts at most. A failed request is sent again as long as `budget` allows it.
+    client's timeouts at most. A failed request is sent again as long as `budget` allows it. Where
+    there is a `patient` client, with longer timeouts, it serves while the store is slow.
 
     May be used by several threads; counters are then approximate. `send` and `send_batch` raise
     CellUnavailableError, and ItemTooBigError; what is a mistake of this code is raised as it comes.
@@ -122,13 +127,17 @@ class Requests:
         monotonic_us: Callable[[], int],
         *,
         report_units: bool = False,
+        patient: Any = None,
     ) -> None:
         self.counters = RequestCounters()
         self.budget = RetryBudget()
+        self._patience = AttemptPatience(SHORT_US)
+        self._patient = patient or client
         self._client = client
         self._monotonic_us = monotonic_us
         self._report_units = report_units
         check_answers(client)
+        check_answers(self._patient)
 
     def send(self, operation: str, parameters: Mapping[str, Any], until_us: int) -> Answer:
         """The answer to one request; `operation` is the client's method."""
@@ -157,20 +166,30 @@ class Requests:
             # Whoever asked has waited long enough, and those behind it need the thread.
             raise DeadlinePassedError(f"{operation}: no thread was free for it in time")
         self.budget.called()
+        refusals = 0
+
+        def may_retry(error: BaseException) -> bool:
+            nonlocal refusals
+            again = self._may_retry(error)
+            refusals += again and _is_throttle(error)
+            return again
+
         retrying = Retrying(
-            retry=retry_if_exception(self._may_retry),
+            retry=retry_if_exception(may_retry),
             stop=stop_before_delay(left_s),
             wait=wait_random_exponential(multiplier=WAIT_S_FIRST, max=WAIT_S_MAX),
             before_sleep=self._count_retry,
             reraise=True,
         )
         try:
-            return retrying(attempt)
+            answer = retrying(attempt)
         except Exception as error:
             told = _translated(operation, error)
             if told is None:
                 raise
             raise told from error
+        self.budget.succeeded(refusals)
+        return answer
 
     def _may_retry(self, error: BaseException) -> bool:
         timed_out = isinstance(error, _TIMEOUTS)
@@ -183,11 +202,10 @@ class Requests:
         self.counters.requests[operation] += 1
         if self._report_units:
             parameters = {**parameters, "ReturnConsumedCapacity": "TOTAL"}
-        call = getattr(self._client, operation)
         refused = False
         sent_us = self._monotonic_us()
         try:
-            body = call(**parameters)
+            body = self._call(operation, parameters, sent_us)
         except ClientError as error:
             if error.response["Error"].get("Code") != _REFUSED:
                 raise
@@ -199,12 +217,24 @@ class Requests:
         self._count_units(operation, body.get("ConsumedCapacity"))
         date = body["ResponseMetadata"]["HTTPHeaders"].get("date", "")
         try:
-            exchange = Exchange(sent_us, received_us, read_date_us(date))
+            exchange = ClockExchange(sent_us, received_us, read_date_us(date))
         except ValueError as error:
             raise DamagedAnswerError(
                 f"an answer does not say when it was made: {date!r}"
             ) from error
         return Answer(body, refused, exchange)
+
+    def _call(self, operation: str, parameters: Mapping[str, Any], sent_us: int) -> Any:
+        patient = self._patience.begin()
+        timed_out = False
+        try:
+            return getattr(self._patient if patient else self._client, operation)(**parameters)
+        except ReadTimeoutError:
+            timed_out = True
+            raise
+        finally:
+            took_us = self._monotonic_us() - sent_us
+            self._patience.ended(took_us, patient=patient, timed_out=timed_out)
 
     def _count_units(self, operation: str, consumed: Any) -> None:
         for one in consumed if isinstance(consumed, list) else [consumed]:
@@ -239,11 +269,15 @@ def check_answer(response_dict: Mapping[str, Any], **_: object) -> None:
         ) from error
 
 
+def _is_throttle(error: BaseException) -> bool:
+    return isinstance(error, ClientError) and error.response["Error"].get("Code") in _THROTTLES
+
+
 def _is_transient(error: BaseException) -> bool:
     """Whether the same request may succeed a moment later."""
     if isinstance(error, ClientError):
         status = error.response["ResponseMetadata"].get("HTTPStatusCode", 0)
-        return error.response["Error"].get("Code") in _THROTTLES or status >= _SERVER_ERRORS
+        return _is_throttle(error) or status >= _SERVER_ERRORS
     return isinstance(error, _TRANSIENT)
 
 

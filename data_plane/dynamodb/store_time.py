@@ -21,7 +21,7 @@ LEAD_US_MAX: Final = 10_000_000
 """What is this far ahead of the store's clock was an error: it is dropped, not waited for."""
 
 
-class Exchange(NamedTuple):
+class ClockExchange(NamedTuple):
     """When a request was sent and its answer received (`monotonic_us`), and the answer's `Date`."""
 
     sent_us: int
@@ -50,7 +50,7 @@ class StoreTime:
         self._present_us = 0
         self._date_us = 0
 
-    def observe(self, exchange: Exchange) -> None:
+    def observe(self, exchange: ClockExchange) -> None:
         """Learn from an answer.
 
         Where it contradicts what was known, one of the clocks has jumped or the machine slept: what

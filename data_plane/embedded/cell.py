@@ -11,23 +11,35 @@ import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Final, TypeVar
 
 import lmdb
 
+from data_plane.core.cell_clock import ONE_TIME, CellClock, Eras
 from data_plane.core.deadline import deadline_us
-from data_plane.embedded.copying import CellCopy
-from data_plane.embedded.encoding import (
-    PRESENT_KEY,
-    encode_key,
-    time_to_live_s,
+from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.embedded.batch import (
+    Batch,
+    QueuedWrite,
+    StoredEras,
+    answer_all,
+    outcome_of,
+    size_of,
+    taken_of,
 )
+from data_plane.embedded.copying import CellCopy
+from data_plane.embedded.counters import CellCounters
+from data_plane.embedded.dead_items import DeadItems
+from data_plane.embedded.disk import asked_on
+from data_plane.embedded.encoding import ERAS_KEY, PRESENT_KEY, encode_key
 from data_plane.embedded.reads import read_many, read_partitions, read_range
-from data_plane.embedded.store import CellOpenError, Store, StoreSizes
+from data_plane.embedded.room import full_batch_bytes
+from data_plane.embedded.standing import OpenFile, Standing
+from data_plane.embedded.store import CellOpenError, Store, StoreRoom, StoreSizes
 from data_plane.embedded.transaction import WriteTransaction
 from data_plane.ports import (
     ALWAYS,
@@ -52,66 +64,15 @@ EXPIRE_AFTER_S: Final = 1.0
 
 GET_MANY_KEYS_MAX: Final = 100
 
-WRITE_BYTES: Final = 16 * 1024
-"""What a write costs besides its value: copies of tree pages, generously."""
-
-_LOOKED_AT_ONCE: Final = 50
-_LOOK_PAUSE_S: Final = 0.01
-"""Between looks for items whose time is over. Each step of LMDB's cursor gives up the interpreter,
-and waits until other threads do: a thousand on end hold up requests for tens of milliseconds."""
-
 LOG: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class CellCounters:
-    """What the cell did since it was opened; `commit_s` is spent in commits, fsyncs included."""
-
-    commits: int = 0
-    writes: int = 0
-    bytes_written: int = 0
-    commit_s: float = 0.0
-    commit_s_last: float = 0.0
-    commit_s_max: float = 0.0
-    failed_commits: int = 0
-
-    def note(self, transaction: WriteTransaction, commit_s: float) -> None:
-        """Count a commit."""
-        self.commits += 1
-        self.writes += transaction.writes
-        self.bytes_written += transaction.bytes_written
-        self.commit_s += commit_s
-        self.commit_s_last = commit_s
-        self.commit_s_max = max(self.commit_s_max, commit_s)
-
-
-@dataclass(slots=True)
-class _Write:
-    """A queued write: what it does, whom it answers (nobody: None), and about how big it is.
-
-    After `until_us` nobody waits for it any more: then it is not begun.
-    """
-
-    run: Callable[[WriteTransaction], object]
-    answer: asyncio.Future[object] | None
-    size_bytes: int = 0
-    until_us: int | None = None
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Writes of one transaction and their outcomes, in order."""
-
-    transaction: WriteTransaction
-    writes: list[_Write]
-    outcomes: list[object] = field(default_factory=list)
-
-
 class EmbeddedCell:
     """Implements `data_plane.ports.Cell`; belongs to the event loop that first uses it.
 
+    With a CellClock its time is cell time, which goes on from where the directory was left.
     Raises CellOpenError where the directory is in use, damaged, or of another format.
     """
 
@@ -121,15 +82,24 @@ class EmbeddedCell:
         self._sizes = sizes or StoreSizes()
         self._store = Store(directory, self._sizes)
         self._present_us = int.from_bytes(self._store.snapshot.get(PRESENT_KEY, b""), "big")
-        self._waiting: deque[_Write] = deque()
-        self._committing: _Batch | None = None
+        self._stored_eras = StoredEras()
+        self._cell_clock = clock if isinstance(clock, CellClock) else None
+        if self._cell_clock is not None:
+            eras = self._store.snapshot.get(ERAS_KEY)
+            self._stored_eras.are_there = bool(eras)
+            self._cell_clock.learn(self._present_us, eras, str(directory))
+        self._waiting: deque[QueuedWrite] = deque()
+        self._committing: Batch | None = None
         self._commit_us = 0
         self._started = False
         self._failure: str | None = None
+        self._standing = Standing()
         self._closing: asyncio.Future[None] | None = None
-        self._collected_to = b""
+        self._dead_items = DeadItems()
         self._copies: set[CellCopy] = set()
-        self._commits: queue.SimpleQueue[tuple[lmdb.Transaction, asyncio.AbstractEventLoop] | None]
+        self._commits: queue.SimpleQueue[
+            tuple[lmdb.Transaction, asyncio.AbstractEventLoop] | Callable[[], None] | None
+        ]
         self._commits = queue.SimpleQueue()
         self._committer = threading.Thread(
             target=self._commit_all, name=f"commit {directory.name}", daemon=True
@@ -140,6 +110,11 @@ class EmbeddedCell:
     def chooses_stamps(self) -> bool:
         """Yes, in the transaction that stores what is stamped."""
         return True
+
+    @property
+    def eras(self) -> Eras:
+        """Those of the clock, where that is cell time."""
+        return ONE_TIME if self._cell_clock is None else self._cell_clock.eras
 
     def settled_us(self) -> int:
         """The present: nothing is late."""
@@ -167,13 +142,22 @@ class EmbeddedCell:
 
     @property
     def is_full(self) -> bool:
-        """Whether appends are refused because the disk has no room."""
-        return self._store.is_full
+        """Whether messages are refused because neither the store nor its disk has room."""
+        return self._failure is None and self._store.is_full
+
+    def room(self) -> StoreRoom:
+        """What the cell can still take. Raises CellUnavailableError."""
+        self._check()
+        try:
+            return self._store.room()
+        except OSError as error:
+            raise CellUnavailableError(f"nobody knows what its disk has left: {error}") from error
 
     async def append(self, record: Append) -> Appended:
         """Store a new item under a key of its own."""
-        size_bytes = sum(len(v) for v in record.attributes.values() if isinstance(v, bytes))
-        return await self._submit(lambda transaction: transaction.append(record), size_bytes)
+        return await self._submit(
+            lambda transaction: transaction.append(record), size_of(record.attributes)
+        )
 
     async def put(
         self,
@@ -183,9 +167,9 @@ class EmbeddedCell:
         tallies: Tallies = no_tallies,
     ) -> Written:
         """Replace the whole item if the condition holds."""
-        size_bytes = sum(len(v) for v in attributes.values() if isinstance(v, bytes))
         return await self._submit(
-            lambda transaction: transaction.put(key, attributes, condition, tallies), size_bytes
+            lambda transaction: transaction.put(key, attributes, condition, tallies),
+            size_of(attributes),
         )
 
     async def update(
@@ -248,7 +232,7 @@ class EmbeddedCell:
         """Remove items that nobody needs any more, all in one commit that others pay for."""
         self._check()
         stored_keys = [encode_key(key) for key in keys]
-        self._waiting.append(_Write(lambda transaction: transaction.expire(stored_keys), None))
+        self._waiting.append(QueuedWrite(lambda transaction: transaction.expire(stored_keys), None))
         asyncio.get_running_loop().call_later(EXPIRE_AFTER_S, self._start_soon)
 
     async def collect(self, now_s: int, budget: int) -> int:
@@ -257,49 +241,98 @@ class EmbeddedCell:
         Successive calls walk over all items, again and again; answers how many were removed. It
         looks at a few at a time: requests are not to wait for all of them.
         """
-        dead: list[bytes] = []
-        while budget > 0:
-            self._check()
-            looked_at = min(budget, _LOOKED_AT_ONCE)
-            dead += self._look_for_dead(now_s, looked_at)
-            budget -= looked_at
-            if not self._collected_to:
-                break
-            if budget > 0:
-                await asyncio.sleep(_LOOK_PAUSE_S)
+        if isinstance(self._clock, CellClock):
+            now_s = min(now_s, self._clock.removable_us() // 1_000_000)
+        dead = await self._dead_items.among_next(self._readable, now_s, budget)
         if not dead:
             return 0
         return await self._submit(lambda transaction: transaction.collect(dead, now_s))
 
-    def _look_for_dead(self, now_s: int, count: int) -> list[bytes]:
-        dead: list[bytes] = []
-        for seen, (key, stored) in enumerate(self._store.scan(self._collected_to), start=1):
-            self._collected_to = key
-            if 0 < time_to_live_s(stored) < now_s:
-                dead.append(key)
-            if seen == count:
-                return dead
-        self._collected_to = b""
-        return dead
+    def look_over(self, leaf_pages: int) -> None:
+        """Look at some more pages of the data file; the cell fails where one is damaged.
+
+        LMDB would end the process when it came there.
+        """
+        if self._failure is not None or self._committing is not None:
+            return
+        try:
+            self._store.look_over(leaf_pages)
+        except CellOpenError as error:
+            LOG.error("%s", error)  # noqa: TRY400 - the line says it all
+            self._failure = str(error)
+            for copy in self._copies:
+                copy.fail()
+            self._store.let_go()
+            writes, self._waiting = list(self._waiting), deque()
+            answer_all(writes, [CellUnavailableError(self._failure)] * len(writes))
+
+    @property
+    def damaged_items(self) -> int:
+        """How many items are known to be damaged: they are answered as unavailable."""
+        return len(self._store.damaged)
 
     async def drop(self, partition: str, budget: int) -> int:
         """Remove up to `budget` items of a partition; answers how many there were."""
         return await self._submit(lambda transaction: transaction.drop(partition, budget))
+
+    async def drop_superfluous(self, part: Superfluous, after: bytes) -> Dropped:
+        """Remove what a purge has made superfluous among the next items of a partition."""
+        return await self._submit(lambda transaction: transaction.drop_superfluous(part, after))
 
     async def copy(self) -> AsyncIterator[bytes]:
         """All items as they are at one moment, as a stream (copying.py), while the cell goes on.
 
         Raises CellUnavailableError where that cannot be finished.
         """
-        self._check()
-        copy = CellCopy(lambda: self._store, self.now_us)
-        self._copies.add(copy)
-        try:
+        with self.copying() as copy:
             async for page in copy.pages():
                 yield page
-                self._check()
+
+    @contextmanager
+    def copying(self) -> Iterator[CellCopy]:
+        """A copy that whoever asks for it reads page by page. Raises CellUnavailableError."""
+        self._check()
+        copy = CellCopy(self._readable, self.now_us, self._eras_to_keep)
+        self._copies.add(copy)
+        try:
+            yield copy
         finally:
             self._copies.discard(copy)
+
+    def _readable(self) -> Store:
+        self._check()
+        return self._store
+
+    def _eras_to_keep(self) -> bytes:
+        eras = self.eras
+        return b"" if eras.is_plain and not eras.closed_us else eras.to_bytes()
+
+    async def read_disk(self) -> None:
+        """See whether the disk answers, without a write; what is being written comes first.
+
+        Raises CellUnavailableError.
+        """
+        await self.look_at_file()
+        await asked_on(self._commits.put, self._store.read_disk)
+
+    async def look_at_file(self) -> None:
+        """See whether the data file still stands where it was opened, and go on where it is back.
+
+        Raises CellUnavailableError.
+        """
+        if self._failure is None:
+            self._standing.note(await asked_on(self._commits.put, self._store.missing))
+        self._check()
+
+    @property
+    def missing(self) -> str:
+        """Why its file is not what stands at its path, so that nothing is answered; "" if it is."""
+        return self._standing.missing
+
+    @property
+    def file(self) -> OpenFile | None:
+        """The data file that is open."""
+        return None if self._failure is not None else self._store.file
 
     async def close(self) -> None:
         """Finish what is queued, then let go of the directory. Later calls are refused."""
@@ -309,15 +342,15 @@ class EmbeddedCell:
         await self._closing
 
     def _check(self) -> None:
-        if self._failure is not None:
-            raise CellUnavailableError(self._failure)
+        if reason := self._failure or self._standing.missing:
+            raise CellUnavailableError(reason)
 
     async def _submit(self, run: Callable[[WriteTransaction], T], size_bytes: int = 0) -> T:
         self._check()
         if self._closing is not None:
             raise CellUnavailableError("the cell is closing")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Write(run, answer, size_bytes, deadline_us()))  # type: ignore[arg-type]
+        self._waiting.append(QueuedWrite(run, answer, size_bytes, deadline_us()))  # type: ignore[arg-type]
         self._start_soon()
         return await answer
 
@@ -338,54 +371,53 @@ class EmbeddedCell:
         try:
             batch = self._evaluate(writes)
             if batch.transaction.writes:
-                txn = batch.transaction.finish()
+                batch.eras = self.eras
+                txn = batch.transaction.finish(self._stored_eras.to_store(batch.eras))
         except (lmdb.Error, OSError) as error:
             self._recover(writes, error)
             return
+        except Exception as error:
+            # A mistake in this program: those who wait learn it, and it is raised all the same.
+            self._recover(writes, error)
+            raise
         if batch.transaction.writes:
             self._committing = batch
             self._commits.put((txn, asyncio.get_running_loop()))
         else:
             batch.transaction.abort()
-            _answer(batch.writes, batch.outcomes)
+            answer_all(batch.writes, batch.outcomes)
             self._start_soon()
 
-    def _take(self) -> list[_Write]:
+    def _take(self) -> list[QueuedWrite]:
         """What waits, as much of it as one transaction may write."""
-        writes: list[_Write] = []
-        late: list[_Write] = []
-        size_bytes, now_us = 0, self._clock.now_us()
-        while self._waiting:
-            write = self._waiting[0]
-            if write.until_us is not None and write.until_us <= now_us:
-                late.append(self._waiting.popleft())
-                continue
-            size_bytes += write.size_bytes + WRITE_BYTES
-            if writes and size_bytes > self._sizes.batch:
-                break
-            writes.append(self._waiting.popleft())
-        if late:
-            _answer(late, [DeadlinePassedError("the request's time was over")] * len(late))
-        return writes
-
-    def _evaluate(self, writes: list[_Write]) -> _Batch:
-        """Run the writes in a transaction; one that the store has no room for is left out."""
+        most_bytes = self._sizes.batch
+        if self._store.cannot_grow:
+            most_bytes = full_batch_bytes(self._sizes.reserve)
         self._commit_us = self._clock.now_us()
+        taken, late = taken_of(self._waiting, most_bytes, self._commit_us)
+        if late:
+            answer_all(late, [DeadlinePassedError("the request's time was over")] * len(late))
+        return taken
+
+    def _evaluate(self, writes: list[QueuedWrite]) -> Batch:
+        """Run the writes in a transaction; one that the store has no room for is left out."""
         refused: dict[int, CellFullError] = {}
+        adds = any(write.size_bytes for write in writes)
         while True:
-            txn, room_bytes = self._store.begin()
+            txn, room_bytes = self._store.begin(adds=adds)
             transaction = WriteTransaction(
                 txn,
                 self._store.bodies,
+                self._store.damaged,
                 now_us=self._commit_us,
                 present_us=self._present_us,
                 room_bytes=room_bytes,
                 reserve_bytes=self._sizes.reserve,
             )
-            batch = _Batch(transaction, writes)
+            batch = Batch(transaction, writes)
             try:
                 for index, write in enumerate(writes):
-                    batch.outcomes.append(refused.get(index) or _outcome(write, transaction))
+                    batch.outcomes.append(refused.get(index) or outcome_of(write, transaction))
                 return batch
             except lmdb.MapFullError:
                 # LMDB gives up the whole transaction: repeat it without the write too much.
@@ -398,6 +430,9 @@ class EmbeddedCell:
     def _commit_all(self) -> None:
         """Commit what the event loop hands over: the whole life of the committing thread."""
         while (handed_over := self._commits.get()) is not None:
+            if callable(handed_over):
+                handed_over()
+                continue
             txn, loop = handed_over
             started_s = perf_counter()
             error: lmdb.Error | None = None
@@ -417,15 +452,21 @@ class EmbeddedCell:
         if error is not None:
             self._recover(batch.writes, error)
             return
+        self._stored_eras.last = batch.eras
         self.counters.note(batch.transaction, commit_s)
         self._store.renew()
         for copy in self._copies:
             copy.note(batch.transaction.keys_written)
-        _answer(batch.writes, batch.outcomes)
+        # Here, not in the committing thread: that waits for the interpreter after each look.
+        self._standing.note(missing := self._store.missing())
+        lost = [CellUnavailableError(missing)] * len(batch.writes) if missing else None
+        answer_all(batch.writes, lost or batch.outcomes)
         # The tasks just answered run first, so that what they write next shares the next commit.
-        self._start_soon()
+        # Where nothing else waits, they begin it.
+        if self._waiting or self._closing is not None:
+            self._start_soon()
 
-    def _recover(self, writes: list[_Write], error: Exception) -> None:
+    def _recover(self, writes: list[QueuedWrite], error: Exception) -> None:
         """After a failed write nothing on this handle can be trusted: begin with a new one."""
         self.counters.failed_commits += 1
         for copy in self._copies:
@@ -437,7 +478,7 @@ class EmbeddedCell:
             self._failure = f"the cell cannot be opened again after a failed commit: {reason}"
             writes = [*writes, *self._waiting]
             self._waiting.clear()
-        _answer(writes, [failed] * len(writes))
+        answer_all(writes, [failed] * len(writes))
         self._start_soon()
 
     @property
@@ -456,26 +497,3 @@ class EmbeddedCell:
             self._store.unlock()  # the rest was closed when it failed
         self._failure = "the cell is closed"
         self._closing.set_result(None)
-
-
-def _outcome(write: _Write, transaction: WriteTransaction) -> object:
-    """What the write answers; a refused write or a caller's mistake concerns nobody else."""
-    try:
-        return write.run(transaction)
-    except lmdb.Error:
-        raise
-    except Exception as error:  # noqa: BLE001 - raised again, to the one who waits for it
-        return error
-
-
-def _answer(writes: Sequence[_Write], outcomes: Sequence[object]) -> None:
-    for write, outcome in zip(writes, outcomes, strict=True):
-        if write.answer is None:
-            if isinstance(outcome, Exception):
-                LOG.warning("items that nobody needs were not removed: %s", outcome)
-        elif write.answer.done():
-            continue  # its caller was cancelled
-        elif isinstance(outcome, Exception):
-            write.answer.set_exception(outcome)
-        else:
-            write.answer.set_result(outcome)

@@ -6,11 +6,16 @@ event loop: then the copy is that of this moment. So a copy holds up nobody, nee
 environment, and no snapshot that lives long, which this store cannot have (store.py).
 
 A copy is a stream of frames: `u8(kind) be32(bytes of key) be32(bytes of value) key value`.
+
+Copies of several cells of a process end in the same turn. So together they are what a crash at that
+moment would have left: in each cell everything that was answered, and nothing of what was not.
 """
 
 import struct
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import BinaryIO, Final, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import Final, NamedTuple, Protocol
 
 import lmdb
 import msgspec
@@ -32,12 +37,22 @@ PAGE_BYTES: Final = 256 * 1024
 LAST_KEYS_MAX: Final = 500
 """Read in the last turn."""
 
+ROUNDS_OF_PATIENCE: Final = 200
+"""After so many rounds that did not catch up with the writers twice as many may be read then."""
+
 _KINDS: Final = (ITEM, CHANGED, GONE, END)
 _HEADER: Final = struct.Struct(">cII")
 
 
 class CopyCutOffError(Exception):
     """The stream ended before the copy did, or is none."""
+
+
+class Readable(Protocol):
+    """What can be read like a file."""
+
+    def read(self, size_bytes: int, /) -> bytes:
+        """The next bytes; fewer where it ends."""
 
 
 class Frame(NamedTuple):
@@ -53,21 +68,41 @@ class Frame(NamedTuple):
 
 
 class CopyEnd(msgspec.Struct):
-    """Of which moment the copy is (microseconds), and how many frames came before."""
+    """Of which moment the copy is (microseconds), and how many frames came before.
+
+    `eras` say what the world's time was by then; b"": what cell time was.
+    """
 
     as_of_us: int
     frames: int
+    eras: bytes = b""
+
+
+class CopySource(NamedTuple):
+    """A cell that can be copied, by its name; with a `reason` it cannot."""
+
+    name: str
+    copying: Callable[[], AbstractContextManager["CellCopy"]]
+    reason: str = ""
 
 
 class CellCopy:
     """One copy under way. The cell tells it which keys were written, and when a commit failed.
 
-    `now_us` is the cell's present.
+    `end` is its last frame's, once that is known.
+    `now_us` is the cell's present, `eras` say how it lies to the world's time.
     """
 
-    def __init__(self, store: Callable[[], Store], now_us: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        now_us: Callable[[], int],
+        eras: Callable[[], bytes] = bytes,
+    ) -> None:
         self._store = store
         self._now_us = now_us
+        self._eras = eras
+        self.end: CopyEnd | None = None
         self._read_to = b""
         self._scanned = False
         self._changed: dict[bytes, None] = {}
@@ -86,15 +121,32 @@ class CellCopy:
 
     async def pages(self) -> AsyncIterator[bytes]:
         """The frames, some at a time. Raises CellUnavailableError where it cannot be finished."""
-        while not self._scanned:
-            yield self._page(self._scan())
-        while len(self._changed) > LAST_KEYS_MAX:
-            yield self._page(self._again())
-        # From here to the end nothing is awaited: no commit comes between.
-        frames = list(self._again())
-        end = CopyEnd(self._now_us(), self._frames + len(frames))
-        frames.append(Frame(END, b"", msgspec.json.encode(end)))
-        yield self._page(frames)
+        async for _, page in pages_together([self]):
+            yield page
+
+    @property
+    def is_read(self) -> bool:
+        """Whether everything was read once."""
+        return self._scanned
+
+    @property
+    def left(self) -> int:
+        """How many of the items that were read have changed since."""
+        return len(self._changed)
+
+    def next_page(self) -> bytes:
+        """Some more frames. Raises CellUnavailableError."""
+        return self._page(self._again() if self._scanned else self._scan())
+
+    def last_page(self) -> bytes:
+        """The frames that are left: with them the copy is of this moment.
+
+        Raises CellUnavailableError.
+        """
+        frames = [frame for keys in self._batches() for frame in self._read(keys)]
+        self.end = CopyEnd(self._now_us(), self._frames + len(frames), self._eras())
+        frames.append(Frame(END, b"", msgspec.json.encode(self.end)))
+        return self._page(frames)
 
     def _page(self, frames: Iterable[Frame]) -> bytes:
         if self._failed:
@@ -110,7 +162,7 @@ class CellCopy:
         """The next page of items in order of their keys."""
         store, size_bytes = self._store(), 0
         for key, stored in _items(store.snapshot, self._read_to):
-            value = bytes(store.bodies.join(store.snapshot, stored))
+            value = bytes(store.bodies.join(store.snapshot, key, stored))
             self._read_to = key
             yield Frame(ITEM, key, value)
             size_bytes += len(key) + len(value)
@@ -120,14 +172,49 @@ class CellCopy:
 
     def _again(self) -> Iterator[Frame]:
         """Some of what was written behind the reader, as it is now."""
-        store, keys = self._store(), list(self._changed)[:LAST_KEYS_MAX]
+        yield from self._read(next(self._batches(), []))
+
+    def _batches(self) -> Iterator[list[bytes]]:
+        """Keys that were written behind the reader, which are known to be read from now on."""
+        while self._changed:
+            keys = list(islice(self._changed, LAST_KEYS_MAX))
+            for key in keys:
+                del self._changed[key]
+            yield keys
+
+    def _read(self, keys: Iterable[bytes]) -> Iterator[Frame]:
+        store = self._store()
         for key in keys:
-            del self._changed[key]
             stored = store.snapshot.get(key)
             if stored is None:
                 yield Frame(GONE, key, b"")
             else:
-                yield Frame(CHANGED, key, bytes(store.bodies.join(store.snapshot, stored)))
+                yield Frame(CHANGED, key, bytes(store.bodies.join(store.snapshot, key, stored)))
+
+
+async def pages_together(copies: Sequence[CellCopy]) -> AsyncIterator[tuple[int, bytes]]:
+    """Pages of all copies with their places in the list; all copies are of one moment.
+
+    Whoever takes a page lets the cells go on before the next. Raises CellUnavailableError where one
+    cannot be finished.
+    """
+    while unread := [place for place, copy in enumerate(copies) if not copy.is_read]:
+        for place in unread:
+            yield place, copies[place].next_page()
+    rounds = 0
+    while behind := [place for place, copy in enumerate(copies) if copy.left > _left_max(rounds)]:
+        for place in behind:
+            yield place, copies[place].next_page()
+        rounds += 1
+    # From here to the last of them nothing is awaited: no commit comes between.
+    last = [copy.last_page() for copy in copies]
+    for page in enumerate(last):
+        yield page
+
+
+def _left_max(rounds: int) -> int:
+    """How many items may be left for the last turn after so many rounds."""
+    return LAST_KEYS_MAX << rounds // ROUNDS_OF_PATIENCE
 
 
 def _items(snapshot: lmdb.Transaction, after: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -140,7 +227,7 @@ def _items(snapshot: lmdb.Transaction, after: bytes) -> Iterator[tuple[bytes, by
                     yield name, bytes(stored)
 
 
-def read_frames(stream: BinaryIO) -> Iterator[Frame]:
+def read_frames(stream: Readable) -> Iterator[Frame]:
     """The frames of a copy, the last one included.
 
     Raises CopyCutOffError.

@@ -3,19 +3,27 @@
 An item's key is its partition in UTF-8, a zero byte and its sort key, so the store's bytewise order
 is the port's, and no partition's items lie among those of another. Records of the cell itself begin
 with a zero byte, which no partition can. An item's value is a MessagePack map; sets are arrays;
-a big one is split (bodies.py).
+bodies.py says how values lie in the store.
 """
 
 from typing import Any, Final
 
 import msgspec
 
-from data_plane.embedded.bodies import head_time_to_live_s
-from data_plane.ports import Attributes, Key, Value
+from data_plane.embedded.bodies import CHECKED_MARK, head_time_to_live_s, value_without_check
+from data_plane.ports import Attributes, DamagedItemError, Key, Value
 
 FORMAT_KEY: Final = b"\x00format"
-FORMAT: Final = b"tidegate cell 1"
+FORMAT: Final = b"tidegate cell 2"
+FORMAT_OF_BEFORE: Final = b"tidegate cell 1"
+"""Without checksums of values; who opens such a store makes it one of the newer format."""
+COUNTERS: Final = b"T|"
+"""What the keys of counters begin with."""
+SEGMENTS: Final = b"B|"
+"""What the keys of standard queues' messages begin with."""
+
 PRESENT_KEY: Final = b"\x00present"
+ERAS_KEY: Final = b"\x00eras"
 
 KEY_BYTES_MAX: Final = 511
 """LMDB's limit."""
@@ -60,15 +68,24 @@ def encode_item(attributes: Attributes) -> bytes:
 
 
 def decode_item(encoded: bytes | memoryview) -> dict[str, Value]:
-    """The item. Raises msgspec.DecodeError if these bytes are none."""
-    item = _decoder.decode(encoded)
-    for name, value in item.items():
-        if type(value) is list:
-            item[name] = frozenset(value)
+    """The item. Raises DamagedItemError if these bytes are none."""
+    try:
+        item = _decoder.decode(encoded)
+        for name, value in item.items():
+            if type(value) is list:
+                item[name] = frozenset(value)
+    except (msgspec.MsgspecError, TypeError) as error:
+        raise DamagedItemError("an item cannot be decoded") from error
     return item
 
 
 def time_to_live_s(stored: bytes | memoryview) -> int:
-    """The item's attribute `x`, or 0 where it has none, without building the item."""
-    in_head = head_time_to_live_s(stored)
-    return _mortal_decoder.decode(stored).x if in_head is None else in_head
+    """The item's attribute `x`, without building the item; 0: it has none, or is damaged."""
+    if not stored or stored[0] != CHECKED_MARK:
+        in_head = head_time_to_live_s(stored)
+        if in_head is not None:
+            return in_head
+    try:
+        return _mortal_decoder.decode(value_without_check(stored)).x
+    except msgspec.MsgspecError:
+        return 0

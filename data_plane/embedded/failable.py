@@ -4,9 +4,16 @@ For cells that others have copies of: what a lost disk does, without losing one.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 
-from data_plane.embedded.cell import CellCounters, EmbeddedCell
+from data_plane.core.cell_clock import Eras, eras_of
+from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.embedded.cell import EmbeddedCell
+from data_plane.embedded.copying import CellCopy
+from data_plane.embedded.counters import CellCounters
+from data_plane.embedded.standing import OpenFile
+from data_plane.embedded.store import StoreRoom
 from data_plane.ports import (
     ALWAYS,
     Append,
@@ -56,10 +63,17 @@ class FailableCell:
         if cell is not None:
             await cell.close()
 
-    def restore(self) -> None:
-        """Open the directory again, and answer. Raises CellOpenError, OSError."""
+    def opened_anew(self) -> EmbeddedCell:
+        """What is in the directory, for who looks before it answers. Raises CellOpenError, OSError.
+
+        Only while it has failed.
+        """
+        return self._reopen()
+
+    def restore(self, cell: EmbeddedCell | None = None) -> None:
+        """Answer again: with what was opened anew, or is now. Raises CellOpenError, OSError."""
         if self.cell is None:
-            self.cell = self._reopen()
+            self.cell = cell or self._reopen()
 
     async def close(self) -> None:
         """Finish what is queued, then let go of the directory."""
@@ -69,6 +83,11 @@ class FailableCell:
     def chooses_stamps(self) -> bool:
         """As an embedded cell, also while it has failed."""
         return True
+
+    @property
+    def eras(self) -> Eras:
+        """Those of the clock, also while the cell has failed."""
+        return eras_of(self._clock)
 
     def settled_us(self) -> int:
         """As the cell; the clock's present while there is none."""
@@ -148,10 +167,40 @@ class FailableCell:
         """As the cell."""
         return await self._open().drop(partition, budget)
 
+    async def read_disk(self) -> None:
+        """As the cell."""
+        await self._open().read_disk()
+
+    async def look_at_file(self) -> None:
+        """As the cell."""
+        await self._open().look_at_file()
+
+    @property
+    def missing(self) -> str:
+        """As the cell; "" while it has failed."""
+        return "" if self.cell is None else self.cell.missing
+
+    @property
+    def file(self) -> OpenFile | None:
+        """As the cell; None while it has failed."""
+        return None if self.cell is None else self.cell.file
+
+    async def drop_superfluous(self, part: Superfluous, after: bytes) -> Dropped:
+        """As the cell."""
+        return await self._open().drop_superfluous(part, after)
+
+    def room(self) -> StoreRoom:
+        """As the cell. Raises CellUnavailableError."""
+        return self._open().room()
+
     async def copy(self) -> AsyncIterator[bytes]:
         """As the cell. Raises CellUnavailableError, also where it fails while it is copied."""
         async for page in self._open().copy():
             yield page
+
+    def copying(self) -> AbstractContextManager[CellCopy]:
+        """As the cell. Raises CellUnavailableError."""
+        return self._open().copying()
 
     @property
     def counters(self) -> CellCounters:
@@ -167,6 +216,16 @@ class FailableCell:
     def disk_bytes(self) -> int:
         """As the cell; 0 while it has failed."""
         return 0 if self.cell is None else self.cell.disk_bytes
+
+    def look_over(self, leaf_pages: int) -> None:
+        """As the cell; nothing while it has failed."""
+        if self.cell is not None:
+            self.cell.look_over(leaf_pages)
+
+    @property
+    def damaged_items(self) -> int:
+        """As the cell; 0 while it has failed."""
+        return 0 if self.cell is None else self.cell.damaged_items
 
     @property
     def is_full(self) -> bool:

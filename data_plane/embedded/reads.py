@@ -5,11 +5,21 @@ from typing import Final
 
 import lmdb
 
-from data_plane.embedded.encoding import decode_item, encode_key, partition_prefix
+from data_plane.embedded.encoding import (
+    COUNTERS,
+    SEGMENTS,
+    decode_item,
+    encode_key,
+    partition_prefix,
+)
 from data_plane.embedded.store import Store
-from data_plane.ports import Attributes, CellUnavailableError, Item, Key
+from data_plane.ports import Attributes, CellUnavailableError, DamagedItemError, Item, Key, Value
 
 PAGE_BYTES: Final = 1024 * 1024
+
+_LEFT_OUT: Final = (SEGMENTS, COUNTERS)
+"""Ranges without their damaged items are of use, and no promise is broken by them: a message of a
+standard queue that is missing holds up none, and counts are approximate."""
 
 
 def read_many(store: Store, keys: Iterable[Key]) -> dict[Key, Attributes]:
@@ -17,12 +27,25 @@ def read_many(store: Store, keys: Iterable[Key]) -> dict[Key, Attributes]:
     found: dict[Key, Attributes] = {}
     try:
         for key in keys:
-            stored = store.snapshot.get(encode_key(key))
+            stored_key = encode_key(key)
+            stored = store.snapshot.get(stored_key)
             if stored is not None:
-                found[key] = decode_item(store.bodies.join(store.snapshot, stored))
+                found[key] = _item(store, stored_key, stored)[0]
+            elif store.damaged and store.damaged.may_have(stored_key):
+                raise DamagedItemError("an item that may have been this one is damaged")
     except lmdb.Error as error:
         raise CellUnavailableError(f"a read failed: {error}") from error
     return found
+
+
+def _item(store: Store, stored_key: bytes, stored: bytes) -> tuple[dict[str, Value], int]:
+    """The item and its bytes; one that is damaged is told. Raises DamagedItemError."""
+    try:
+        value = store.bodies.join(store.snapshot, stored_key, stored)
+        return decode_item(value), len(value)
+    except DamagedItemError:
+        store.damaged.add(stored_key)
+        raise
 
 
 def read_range(  # noqa: PLR0913 - a range has that many sides
@@ -73,6 +96,9 @@ def _read_range(  # noqa: PLR0913 - as above
     reverse: bool,
 ) -> list[Item]:
     prefix = partition_prefix(partition)
+    is_left_out = prefix.startswith(_LEFT_OUT)
+    if store.damaged and not is_left_out and store.damaged.touch(prefix):
+        raise DamagedItemError("an item that may have been in this range is damaged")
     low = prefix + after
     page: list[Item] = []
     size_bytes = 0
@@ -90,9 +116,14 @@ def _read_range(  # noqa: PLR0913 - as above
             key = bytes(cursor.key())
             if not key.startswith(prefix) or key <= low or (high is not None and key > high):
                 break
-            value = store.bodies.join(store.snapshot, cursor.value())
-            page.append(Item(Key(partition, key[len(prefix) :]), decode_item(value)))
-            size_bytes += len(key) + len(value)
+            try:
+                attributes, value_bytes = _item(store, key, cursor.value())
+            except DamagedItemError:
+                if not is_left_out:
+                    raise
+            else:
+                page.append(Item(Key(partition, key[len(prefix) :]), attributes))
+                size_bytes += len(key) + value_bytes
             if len(page) == limit or size_bytes > PAGE_BYTES:
                 break
             found = step()

@@ -9,6 +9,8 @@ see what a power cut could take back.
 
 import errno
 import fcntl
+import logging
+import mmap
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,20 +20,58 @@ from typing import Final
 import lmdb
 
 from data_plane.embedded.bodies import Bodies
-from data_plane.embedded.encoding import FORMAT, FORMAT_KEY
+from data_plane.embedded.damage import DamagedItems
+from data_plane.embedded.encoding import FORMAT, FORMAT_KEY, FORMAT_OF_BEFORE, decode_item
+from data_plane.embedded.file_check import (
+    BODIES_TREE,
+    FileDamageError,
+    RunningCheck,
+    check_file,
+    check_size,
+)
+from data_plane.embedded.standing import (
+    OpenFile,
+    missing,
+    note_closed,
+    note_opened,
+    note_replacement,
+    opened_file,
+)
+from data_plane.ports import DamagedItemError
 
 MAP_BYTES: Final = 1 << 40
 """Address space, not memory: the store may grow to this size."""
 
 UNLIMITED_BYTES: Final = 1 << 62
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_DATA_FILE: Final = "data.mdb"
-_LOCK_FILE: Final = "lock"
-_BODIES_TREE: Final = b"\x01bodies"  # without the zero byte that every item's key has
+DATA_FILE: Final = "data.mdb"
+DEATH_NOTE: Final = "died"
+"""Left by a process that a fatal signal ended while it had the directory open."""
+
+LOCK_FILE: Final = "lock"
+_FILE_MODE: Final = 0o600
+
+_BIG_MESSAGE_BYTES: Final = 1280 * 1024
+"""The biggest call that sends, as it is stored, and what is copied for it."""
+
+LOG: Final = logging.getLogger(__name__)
 
 
 class CellOpenError(Exception):
     """The directory cannot be served; the message is one line for the person who started us."""
+
+
+class CellInUseError(CellOpenError):
+    """Another process has the directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRoom:
+    """What is free on the disk, how big it is, and how much more messages may take; in bytes."""
+
+    disk_free: int
+    disk: int
+    takes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +80,8 @@ class StoreSizes:
 
     It is allocated ahead, by `growth` at a time (by `batch` when the disk has no more), so that a
     full disk shows before a transaction and never inside of one. The last `reserve` is kept for
-    what must go on when the disk is full. `batch` bounds what one transaction writes; no item is
-    bigger.
+    what must go on when the disk is full (room.py). `batch` bounds what one transaction writes; no
+    item is bigger.
     """
 
     growth: int = 64 * 1024 * 1024
@@ -54,63 +94,105 @@ class Store:
 
     def __init__(self, directory: Path, sizes: StoreSizes) -> None:
         self._directory = directory
+        self._data_path = str(directory / DATA_FILE)
         self._sizes = sizes
         self._full = False
         self._in_doubt = False
-        directory.mkdir(parents=True, exist_ok=True)
-        self._lock_fd = _lock(directory / _LOCK_FILE)
+        self._was_missing = False
+        self._passes = 0
+        self.damaged = DamagedItems(str(directory))
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock_fd = _lock(directory / LOCK_FILE)
         try:
+            self._check_file()
             self._open()
         except BaseException:
             os.close(self._lock_fd)
             raise
 
+    def _check_file(self) -> None:
+        """Look at the file before LMDB does; after a death in here, at all of it."""
+        path, note = self._directory / DATA_FILE, self._directory / DEATH_NOTE
+        died = note.exists()
+        if path.exists():
+            try:
+                check_file(path, self.damaged, whole=died)
+            except FileDamageError as error:
+                raise CellOpenError(self._told(error)) from error
+        if died:
+            LOG.warning("a process died with %s open; all of its pages are whole", path)
+            note.unlink()
+
+    def _told(self, error: FileDamageError) -> str:
+        path = self._directory / DATA_FILE
+        return (
+            f"data: {path} is damaged: {error}; restore a backup, or write what is whole into a new"
+            f" directory: tidegate rescue {self._directory} NEW"
+        )
+
     def _open(self) -> None:
-        path = self._directory / _DATA_FILE
+        path = self._directory / DATA_FILE
         is_new = not path.exists()
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
         try:
-            self._env = lmdb.open(
-                str(self._directory), map_size=MAP_BYTES, lock=False, readahead=False, max_dbs=1
-            )
+            check_size(fd)
+        except FileDamageError as error:
+            raise CellOpenError(self._told(error)) from error
+        finally:
+            os.close(fd)
+        try:
+            self._open_environment(path)
         except lmdb.Error as error:
-            raise CellOpenError(f"{path} is not readable as a cell: {error}") from error
+            if is_new:
+                path.unlink()  # half of a new file would be taken for a damaged one
+                raise CellOpenError(f"data: {path} cannot be made: {error}") from error
+            raise CellOpenError(f"data: {path} is not readable as a cell: {error}") from error
+        self._allocated_bytes = os.fstat(self._data_fd).st_size
+        if is_new:
+            sync_directory(self._directory)
+            sync_directory(self._directory.parent)
+        self.snapshot = self._env.begin()
+
+    def _open_environment(self, path: Path) -> None:
+        self._env = lmdb.open(
+            str(self._directory), map_size=MAP_BYTES, lock=False, readahead=False, max_dbs=1
+        )
         try:
             self._page_bytes: int = self._env.stat()["psize"]
             self._check_format()
-            self.bodies = Bodies(self._env.open_db(_BODIES_TREE), self._page_bytes)
+            self.bodies = Bodies(self._env.open_db(BODIES_TREE), self._page_bytes)
             self._data_fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             _keep_from_children(self._data_fd)
+            note_opened(self._data_fd, self._data_path)
+            self._check = RunningCheck(self._data_fd, self.damaged)
         except BaseException:
             self._env.close()
             raise
-        self._allocated_bytes = os.fstat(self._data_fd).st_size
-        if is_new:
-            _sync_directory(self._directory)
-            _sync_directory(self._directory.parent)
-        self.snapshot = self._env.begin()
 
     def _check_format(self) -> None:
         with self._env.begin() as txn:
             found = txn.get(FORMAT_KEY)
-        if found is None and self._env.stat()["entries"] == 0:
+        is_new = found is None and self._env.stat()["entries"] == 0
+        if is_new or found == FORMAT_OF_BEFORE:
             with self._env.begin(write=True) as txn:
                 txn.put(FORMAT_KEY, FORMAT)
             return
         if found != FORMAT:
             shown = "no format" if found is None else repr(found.decode(errors="replace"))
             raise CellOpenError(
-                f"{self._directory} holds {shown}; this program reads {FORMAT.decode()!r} only"
+                f"data: {self._directory} holds {shown}; this program reads {FORMAT.decode()!r}"
             )
 
-    def begin(self) -> tuple[lmdb.Transaction, int]:
+    def begin(self, *, adds: bool = True) -> tuple[lmdb.Transaction, int]:
         """A write transaction, and how many bytes it has room for, the reserve included.
 
-        Raises lmdb.Error, OSError.
+        One that `adds` nothing does not try whether a disk that was full has room again: to try
+        and fail costs more than the write. Raises lmdb.Error, OSError.
         """
         if self._in_doubt:
             os.fdatasync(self._data_fd)
             self._in_doubt = False
-        room_bytes = self._room_bytes()
+        room_bytes = self._free_bytes() if self._full and not adds else self._room_bytes()
         return self._env.begin(write=True), room_bytes
 
     def renew(self) -> None:
@@ -128,11 +210,20 @@ class Store:
         Raises CellOpenError or lmdb.Error where that fails.
         """
         self._in_doubt = True
+        told = self.missing()
         self._close_handles()
+        if told:
+            raise CellOpenError(f"data: {told}")
         self._open()
+
+    def let_go(self) -> None:
+        """Close everything but the lock: what is here must not be touched any more."""
+        self.missing()
+        self._close_handles()
 
     def close(self) -> None:
         """Close everything and let others open the directory."""
+        self.missing()  # A swap just before a stop is one, too.
         self._close_handles()
         self.unlock()
 
@@ -148,10 +239,78 @@ class Store:
                     if b"\0" in (name := bytes(key)) and not name.startswith(b"\0"):
                         yield name, stored
 
+    def look_over(self, leaf_pages: int) -> None:
+        """Look at some more pages of the file. Raises CellOpenError where it is damaged."""
+        if self._check.passes > self._passes:
+            self._passes = self._check.passes
+            self.damaged.look_again(self._is_damaged)
+        try:
+            self._check.step(self.snapshot.id(), leaf_pages)
+        except FileDamageError as error:
+            raise CellOpenError(self._told(error)) from error
+
+    def _is_damaged(self, key: bytes) -> bool:
+        stored = self.snapshot.get(key)
+        try:
+            if stored is not None:
+                decode_item(self.bodies.join(self.snapshot, key, stored))
+        except DamagedItemError:
+            return True
+        return False
+
+    def read_disk(self) -> None:
+        """Read a page of the data file from the disk, not from memory. Raises OSError.
+
+        Uses nothing that is open, so that any thread may. File systems that cannot do that (tmpfs)
+        have no disk to look at; that the file was moved away `missing` sees.
+        """
+        flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_DIRECT", 0)
+        try:
+            handle = os.open(self._directory / DATA_FILE, flags)
+            try:
+                with mmap.mmap(-1, mmap.PAGESIZE) as page:  # aligned, as the flag asks for
+                    os.readv(handle, [page])
+            finally:
+                os.close(handle)
+        except OSError as error:
+            if error.errno not in {errno.EINVAL, errno.ENOENT}:
+                raise
+
+    def missing(self) -> str:
+        """Why what is open is not what stands at its path; "" if it is.
+
+        Another file that stands there is noted beside it: nobody is to take it for this one.
+        """
+        told = missing(self._data_fd, self._data_path, self._allocated_bytes)
+        if told or self._was_missing:
+            note_replacement(self._data_fd, Path(self._data_path))
+        self._was_missing = bool(told)
+        return told
+
     @property
-    def is_full(self) -> bool:
+    def file(self) -> OpenFile:
+        """The data file that is open."""
+        return opened_file(self._data_fd)
+
+    @property
+    def cannot_grow(self) -> bool:
         """Whether the file could not grow when it last had to."""
         return self._full
+
+    @property
+    def is_full(self) -> bool:
+        """Whether neither the file's free pages nor the disk have room for a big message."""
+        return self._full and self._free_bytes() < self._sizes.reserve + _BIG_MESSAGE_BYTES
+
+    def room(self) -> StoreRoom:
+        """What the store can still take. Raises OSError."""
+        disk = os.fstatvfs(self._data_fd)
+        disk_free_bytes = 0 if self._full else disk.f_bavail * disk.f_frsize
+        takes_bytes = max(0, self._free_bytes() + disk_free_bytes - self._sizes.reserve)
+        return StoreRoom(disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize, takes_bytes)
+
+    def _free_bytes(self) -> int:
+        return self._allocated_bytes - self.used_bytes
 
     @property
     def disk_bytes(self) -> int:
@@ -170,7 +329,7 @@ class Store:
         needed_bytes = end_bytes + self._sizes.reserve + self._sizes.batch
         if needed_bytes <= self._allocated_bytes or self._grow():
             return UNLIMITED_BYTES
-        return self._allocated_bytes - self.used_bytes
+        return self._free_bytes()
 
     def _grow(self) -> bool:
         present_bytes = max(self._allocated_bytes, os.fstat(self._data_fd).st_size)
@@ -207,6 +366,7 @@ class Store:
     def _close_handles(self) -> None:
         self.snapshot.abort()
         self._env.close()
+        note_closed(self._data_fd, self._data_path)
         os.close(self._data_fd)
 
 
@@ -230,11 +390,18 @@ def _lock(path: Path) -> int:
         fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock_fd)
-        raise CellOpenError(f"{path.parent} is in use by another process") from None
+        raise CellInUseError(f"data: {path.parent} is in use by another process") from None
+    except OSError as error:
+        os.close(lock_fd)
+        raise CellOpenError(
+            f"data: {path.parent} cannot be locked ({error.strerror}), so two servers could use it;"
+            " name a directory on a local disk"
+        ) from error
     return lock_fd
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable. Raises OSError."""
     directory_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(directory_fd)

@@ -14,7 +14,9 @@ from data_plane.ports import Value
 FINISHED: Final = "n"
 EXPIRED: Final = "x"
 QUEUE_DELETED: Final = "q"
-"""Why items were removed: nobody needs them, their time to live was over, their queue is gone."""
+PURGED: Final = "p"
+"""Why items were removed: nobody needs them, their time to live was over, their queue is gone, or
+was purged."""
 
 TRACE_KEPT_S: Final = 3 * 86_400
 _FORMAT: Final = 1
@@ -23,6 +25,9 @@ _MESSAGES: Final = (b"B|", b"G|")
 _STATES: Final = (b"S|", b"F|")
 _TRACED: Final = _MESSAGES + _STATES
 _STATE_FIRST: Final = b"\xff"
+_ALL_ALIKE: Final = (QUEUE_DELETED, PURGED)
+"""Where it does not matter what was done with the messages."""
+_MINUTE_US: Final = 60_000_000
 
 
 class _Removed(msgspec.Struct):
@@ -81,7 +86,8 @@ def traces_of(
             segments.setdefault((lane, _block(item)), []).append(item)
     for (lane, block), items in segments.items():
         state = states.get((lane, block))
-        for run in _runs(items, state.d if state is not None else frozenset()):
+        done = state.d if state is not None else frozenset()
+        for run in _runs(items, done, together=cause in _ALL_ALIKE):
             yield _messages_trace(lane, block, run, common)
     for (lane, block), state in states.items():
         sets = {"d": state.d, "gd": state.gd, "gr": state.gr}
@@ -96,20 +102,26 @@ def _block(item: _Removed) -> bytes:
     return item.b if isinstance(item.b, bytes) else item.b.to_bytes(8, "big")
 
 
-def _runs(items: list[_Removed], done: frozenset[int]) -> Iterator[list[_Removed]]:
-    """Segments by their first messages; those that adjoin and of which all are done, together."""
+def _runs(
+    items: list[_Removed], done: frozenset[int], *, together: bool
+) -> Iterator[list[_Removed]]:
+    """Segments by their first messages; those that adjoin and of which all are done, together.
+
+    With `together` also others. All of a run are of one minute, as the ledger of sends counts.
+    """
     run: list[_Removed] = []
+    was_done = False
     for item in sorted(items, key=lambda segment: (segment.i, segment.t)):
         is_done = done.issuperset(range(item.i, item.i + item.n))
-        if run and is_done and run[-1].i + run[-1].n == item.i and run[-1].j == item.j:
-            run.append(item)
-            continue
+        if run and run[-1].i + run[-1].n == item.i and run[-1].j == item.j:
+            same_minute = run[0].t // _MINUTE_US == item.t // _MINUTE_US
+            alike = (was_done and is_done) or (together and is_done == was_done)
+            if same_minute and alike:
+                run.append(item)
+                continue
         if run:
             yield run
-        run = [item]
-        if not is_done:
-            yield run
-            run = []
+        run, was_done = [item], is_done
     if run:
         yield run
 

@@ -5,12 +5,17 @@ so an exception other than lmdb.Error leaves the transaction as it was.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 import lmdb
 
-from data_plane.core.conditions import apply, holds
-from data_plane.embedded.bodies import Bodies
+from data_plane.core.conditions import added_to, apply, holds
+from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.embedded.bodies import CHECKED_MARK, Bodies, value_bytes
+from data_plane.embedded.damage import DamagedItems
 from data_plane.embedded.encoding import (
+    COUNTERS,
+    ERAS_KEY,
     PRESENT_KEY,
     decode_item,
     encode_item,
@@ -18,9 +23,25 @@ from data_plane.embedded.encoding import (
     partition_prefix,
     time_to_live_s,
 )
+from data_plane.embedded.growth import (
+    GROWTH_PREFIXES,
+    Growth,
+    grown,
+    is_counted,
+    is_definition,
+    is_queue,
+)
+from data_plane.embedded.room import (
+    cost_bytes,
+    grade_of_append,
+    grade_of_put,
+    grade_of_update,
+    kept_bytes,
+)
 from data_plane.embedded.traces import (
     EXPIRED,
     FINISHED,
+    PURGED,
     QUEUE_DELETED,
     Trace,
     leaves_trace,
@@ -32,6 +53,7 @@ from data_plane.ports import (
     Attributes,
     CellFullError,
     Condition,
+    DamagedItemError,
     Key,
     Tallies,
     Tally,
@@ -39,25 +61,34 @@ from data_plane.ports import (
     Value,
     Written,
 )
+from data_plane.stored.superfluous import (
+    DROP_BYTES_MAX,
+    DROP_ITEMS_MAX,
+    Verdict,
+    stripped,
+    verdict,
+)
 
+_COUNTS: Final = (COUNTERS, *GROWTH_PREFIXES)
 Change = Callable[[Attributes | None], Attributes]
-
-_PAGES_PER_WRITE_BYTES = 16 * 1024
-"""Copied tree pages of one write, generously."""
+Encoded = bytes | memoryview | None
+Grade = Callable[[int, int], int]
+"""Of a write, from the bytes of the item before (0: none) and after."""
 
 
 class WriteTransaction:
     """Some writes that become durable together.
 
     `now_us` is the clock at its beginning, `present_us` the highest stamp or time given out so far,
-    `room_bytes` what the disk has left and `reserve_bytes` how much of that appends must leave;
-    puts and updates leave half of it, so that what is stored can still be received and deleted.
+    `room_bytes` what the disk has left and `reserve_bytes` how much of that is kept for what must
+    go on when it is full: who may use how much of it says room.py.
     """
 
     def __init__(  # noqa: PLR0913 - what a transaction starts from
         self,
         txn: lmdb.Transaction,
         bodies: Bodies,
+        damaged: DamagedItems,
         *,
         now_us: int,
         present_us: int,
@@ -68,15 +99,32 @@ class WriteTransaction:
         self.keys_written: list[bytes] = []
         self.bytes_written = 0
         self.writes = 0
+        self._growth = Growth()
         self._txn = txn
         self._bodies = bodies
+        self._damaged = damaged
         self._now_us = now_us
         self._room_bytes = room_bytes
         self._reserve_bytes = reserve_bytes
 
-    def finish(self) -> lmdb.Transaction:
-        """Note how far time has come, and hand the transaction over to be committed."""
-        self._txn.put(PRESENT_KEY, self.present_us.to_bytes(8, "big"))
+    def finish(self, eras: bytes | None = None) -> lmdb.Transaction:
+        """Note how far time has come, and hand the transaction over to be committed.
+
+        With new `eras`, what the world's time was by then.
+        """
+        for key, added in self._growth.items().items():
+            after = grown(self._read(key), added)
+            if after:
+                stored = self._bodies.split(self._txn, key, encode_item(after), time_to_live_s)
+                self._txn.put(key, stored)
+            else:
+                self._txn.pop(key)
+            self.keys_written.append(key)
+        # Also where nothing was stamped: of several cells the latest present is the last write's.
+        present_us = max(self.present_us, self._now_us)
+        self._txn.put(PRESENT_KEY, present_us.to_bytes(8, "big"))
+        if eras is not None:
+            self._txn.put(ERAS_KEY, eras)
         return self._txn
 
     def abort(self) -> None:
@@ -87,26 +135,36 @@ class WriteTransaction:
         """Store a new item. Raises CellFullError, ValueError."""
         stamp_us = max(self.present_us + 1, self._now_us)
         key = _key_of(record, stamp_us)
-        while self._txn.get(encode_key(key)) is not None:
+        stored_key = encode_key(key)
+        while self._txn.get(stored_key) is not None:
             # A delayed item may hold the key already, if somebody uses one suffix twice.
             stamp_us += 1
             key = _key_of(record, stamp_us)
+            stored_key = encode_key(key)
         encoded = encode_item({**record.attributes, "t": stamp_us})
         counters = self._counters(record.tallies(stamp_us))
-        self._spend(len(encoded), self._reserve_bytes)
+        self._spend(len(encoded), grade_of_append(record))
         self.present_us = stamp_us
-        self._store(encode_key(key), encoded, counters)
+        self._store(stored_key, encoded, counters)
         return Appended(key, stamp_us, self._now_us // 1000)
 
     def put(
         self, key: Key, attributes: Attributes, condition: Condition, tallies: Tallies
     ) -> Written:
         """Replace an item. Raises CellFullError, ValueError."""
-        return self._write(key, lambda _before: attributes, condition, tallies)
+
+        def grade(before_bytes: int, after_bytes: int) -> int:
+            return grade_of_put(key, attributes, before_bytes, after_bytes)
+
+        return self._write(key, lambda _before: attributes, condition, tallies, grade)
 
     def update(self, key: Key, change: Update, condition: Condition, tallies: Tallies) -> Written:
         """Change an item. Raises CellFullError, ValueError, TypeError."""
-        return self._write(key, lambda before: apply(change, before), condition, tallies)
+
+        def grade(before_bytes: int, after_bytes: int) -> int:
+            return grade_of_update(key, change, before_bytes, after_bytes)
+
+        return self._write(key, lambda before: apply(change, before), condition, tallies, grade)
 
     def delete(self, key: Key, condition: Condition, tallies: Tallies) -> Written:
         """Remove an item."""
@@ -122,13 +180,21 @@ class WriteTransaction:
     def expire(self, keys: Sequence[bytes], cause: str = FINISHED) -> None:
         """Remove the items under these stored keys, and leave traces of messages."""
         removed = [
-            (key, self._bodies.join(self._txn, stored))
+            (key, self._value(key, stored))
             for key in keys
             if leaves_trace(key) and (stored := self._txn.get(key)) is not None
         ]
         for key in keys:
             self._store(key, None, ())
         self._leave(traces_of(removed, cause, self._now_us // 1_000_000))
+
+    def _value(self, key: bytes, stored: bytes | memoryview) -> bytes | memoryview:
+        """What a trace is made of: nothing, where it is damaged."""
+        try:
+            return self._bodies.join(self._txn, key, stored)
+        except DamagedItemError:
+            self._damaged.add(key)
+            return b""
 
     def _leave(self, traces: Iterable[Trace]) -> None:
         """Store them under one stamp, above all before: so an export's time says which it has."""
@@ -150,39 +216,96 @@ class WriteTransaction:
 
     def drop(self, partition: str, budget: int) -> int:
         """Remove the first items of a partition; answers how many there were."""
-        prefix = partition_prefix(partition)
-        keys: list[bytes] = []
-        with self._txn.cursor() as cursor:
-            found = cursor.set_range(prefix)
-            while found and len(keys) < budget:
-                key = bytes(cursor.key())
-                if not key.startswith(prefix):
-                    break
-                keys.append(key)
-                found = cursor.next()
+        keys, _ = self._next_keys(partition, b"", budget)
         self.expire(keys, QUEUE_DELETED)
         return len(keys)
 
-    def _write(self, key: Key, change: Change, condition: Condition, tallies: Tallies) -> Written:
+    def drop_superfluous(self, part: Superfluous, after: bytes) -> Dropped:
+        """Remove what a purge has made superfluous among the next items of a partition."""
+        keys, is_end = self._next_keys(part.partition, after, DROP_ITEMS_MAX)
+        prefix_bytes = len(partition_prefix(part.partition))
+        removed: list[bytes] = []
+        cut: list[tuple[bytes, Attributes]] = []
+        for key in keys:
+            sort = key[prefix_bytes:]
+            if part.below and sort >= part.below:
+                is_end = True
+                break
+            item: Attributes = self._read(key) or {}
+            match verdict(part, sort, item):
+                case Verdict.REMOVE:
+                    removed.append(key)
+                case Verdict.STRIP:
+                    cut.append((key, stripped(item)))
+        self.expire(removed, PURGED)
+        for key, left in cut:
+            self._store(key, encode_item(left), ())
+        position = b"" if is_end else keys[-1][prefix_bytes:]
+        return Dropped(position, len(removed) + len(cut))
+
+    def _next_keys(self, partition: str, after: bytes, items_max: int) -> tuple[list[bytes], bool]:
+        """Stored keys of the next items of a partition, and whether these are the last.
+
+        So many that what is under them can be removed in one step.
+        """
+        prefix = partition_prefix(partition)
+        low = prefix + after
+        keys: list[bytes] = []
+        size_bytes = 0
+        with self._txn.cursor() as cursor:
+            found = cursor.set_range(low)
+            while found:
+                key = bytes(cursor.key())
+                if not key.startswith(prefix):
+                    break
+                if len(keys) == items_max or size_bytes > DROP_BYTES_MAX:
+                    return keys, False
+                if key != low:
+                    keys.append(key)
+                    size_bytes += value_bytes(cursor.value())
+                found = cursor.next()
+        return keys, True
+
+    def _write(
+        self, key: Key, change: Change, condition: Condition, tallies: Tallies, grade: Grade
+    ) -> Written:
         stored_key = encode_key(key)
-        before = self._read(stored_key)
+        before, before_bytes = self._found(stored_key)
         if not holds(condition, before):
             return Written(applied=False, before=before, time_ms=self._now_us // 1000)
         encoded = encode_item(change(before))
         counters = self._counters(tallies(before))
-        self._spend(len(encoded), self._reserve_bytes // 2)
+        self._spend(len(encoded), grade(before_bytes, len(encoded)))
         self._store(stored_key, encoded, counters)
         return Written(applied=True, before=before, time_ms=self._now_us // 1000)
 
     def _read(self, stored_key: bytes) -> dict[str, Value] | None:
-        stored = self._txn.get(stored_key)
-        return None if stored is None else decode_item(self._bodies.join(self._txn, stored))
+        return self._found(stored_key)[0]
 
-    def _spend(self, size_bytes: int, kept_bytes: int) -> None:
-        cost_bytes = size_bytes + size_bytes // 32 + _PAGES_PER_WRITE_BYTES
-        if self._room_bytes - cost_bytes < kept_bytes:
+    def _found(self, stored_key: bytes) -> tuple[dict[str, Value] | None, int]:
+        """The item under a key, and the size of its value (0: there is none)."""
+        stored = self._txn.get(stored_key)
+        if stored is None:
+            # A count is approximate in any case: where it is damaged it begins anew.
+            if stored_key.startswith(_COUNTS) or not self._damaged:
+                return None, 0
+            if self._damaged.may_have(stored_key):
+                raise DamagedItemError("an item that may have been this one is damaged")
+            return None, 0
+        try:
+            value = self._bodies.join(self._txn, stored_key, stored)
+            return decode_item(value), len(value)
+        except DamagedItemError:
+            self._damaged.add(stored_key)
+            if stored_key.startswith(_COUNTS):
+                return None, 0
+            raise
+
+    def _spend(self, size_bytes: int, grade: int) -> None:
+        spent_bytes = cost_bytes(size_bytes)
+        if self._room_bytes - spent_bytes < kept_bytes(grade, self._reserve_bytes):
             raise CellFullError("the disk that holds the cell is full")
-        self._room_bytes -= cost_bytes
+        self._room_bytes -= spent_bytes
 
     def _counters(self, moved: Iterable[Tally]) -> list[tuple[bytes, bytes | None]]:
         """The counter items as they will be, None for those that are to go."""
@@ -193,7 +316,7 @@ class WriteTransaction:
         counters: list[tuple[bytes, bytes | None]] = []
         for key, added in sums.items():
             stored_key = encode_key(key)
-            counter = apply(Update(add=added), self._read(stored_key))
+            counter = added_to(self._read(stored_key), added)
             counters.append((stored_key, encode_item(counter) if any(counter.values()) else None))
         return counters
 
@@ -207,11 +330,26 @@ class WriteTransaction:
         for key, value in ((stored_key, encoded), *counters):
             self.keys_written.append(key)
             if value is None:
-                self._bodies.drop(self._txn, self._txn.pop(key))
+                before = self._txn.pop(key)
             else:
-                stored = self._bodies.split(self._txn, key, value, time_to_live_s(value))
-                self._bodies.drop(self._txn, self._txn.replace(key, stored))
+                stored = self._bodies.split(self._txn, key, value, time_to_live_s)
+                before = self._txn.replace(key, stored)
                 self.bytes_written += len(key) + len(value)
+            if key is stored_key and is_counted(key):
+                self._note_growth(key, before, value)
+            if before and before[0] != CHECKED_MARK:
+                self._bodies.drop(self._txn, key, before)
+
+    def _note_growth(self, key: bytes, before: Encoded, after: bytes | None) -> None:
+        """Count what it changes of what a queue's messages, or an account's definitions, take."""
+        size_bytes = 0 if after is None else len(key) + len(after)
+        if before is not None:
+            size_bytes -= len(key) + value_bytes(before)
+        queues = 0
+        if is_definition(key):
+            known = None if before is None else self._value(key, before)
+            queues = is_queue(key, after) - is_queue(key, known)
+        self._growth.note(key, size_bytes, queues)
 
 
 def _key_of(record: Append, stamp_us: int) -> Key:

@@ -6,7 +6,6 @@ accounts' queues that they do not exist (recorded from AWS).
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from data_plane.core.caller import Caller
 from data_plane.core.errors import (
@@ -23,8 +22,6 @@ from data_plane.policy.language import Kind, Policy, compile_policy
 from data_plane.ports import Queues
 from data_plane.protocol.operation import Permission
 
-_HIDES_QUEUES: Final = "GetQueueUrl"
-
 
 def authorise(queues: Queues) -> Stage:
     """Raise RefusedError (AccessDenied) unless policies allow the call."""
@@ -38,7 +35,8 @@ def authorise(queues: Queues) -> Stage:
             _check(exchange, caller, _on_queue(exchange), exchange.queue)
         else:
             for permission in await _elsewhere(exchange):
-                _check(exchange, caller, permission, await _find(queues, permission))
+                queue = await _find(queues, permission) if exchange.served_by.has_queues else None
+                _check(exchange, caller, permission, queue)
         exchange.authorised = True
 
     return stage
@@ -51,20 +49,22 @@ def _on_queue(exchange: Exchange) -> Permission:
         exchange.queue_account,
         exchange.region,
         exchange.queue_name,
+        exchange.served_by.name,
     )
 
 
 async def _elsewhere(exchange: Exchange) -> Sequence[Permission]:
-    """What an operation needs that names its queues otherwise, or none."""
+    """What an operation needs that names its resources otherwise, or none."""
     operation = exchange.chosen
     if operation.permissions is not None:
         return await operation.permissions(exchange.account, exchange.region, exchange.params)
     action = operation.action or operation.name
-    return (Permission(action, exchange.account, exchange.region, ""),)
+    service = exchange.served_by.name
+    return (Permission(action, exchange.account, exchange.region, "", service),)
 
 
 async def _find(queues: Queues, permission: Permission) -> Queue | None:
-    _, account, region, name = permission
+    account, region, name = permission.account, permission.region, permission.name
     if not (is_account(account) and is_region(region) and is_queue_name(name)):
         return None
     return await queues.find(account, region, name)
@@ -77,7 +77,7 @@ def _check(exchange: Exchange, caller: Caller, permission: Permission, queue: Qu
         decision = _decide(exchange, caller, permission, None)
     if decision.allowed:
         return
-    if exchange.chosen.name == _HIDES_QUEUES and permission.account != caller.account:
+    if exchange.chosen.hides and permission.account != caller.account:
         raise RefusedError(
             QUEUE_DOES_NOT_EXIST,
             "The specified queue does not exist or you do not have access to it.",
@@ -91,7 +91,7 @@ def _decide(
     document = queue.attributes.get("Policy") if queue is not None else None
     request = Request(
         caller,
-        f"sqs:{permission.action.lower()}",
+        permission.action_name,
         permission.arn,
         permission.account,
         ConditionKeys(exchange, caller, permission.account, queue),
@@ -102,7 +102,7 @@ def _decide(
 
 
 def _denied(caller: Caller, permission: Permission, decision: Decision) -> RefusedError:
-    action = f"sqs:{permission.action.lower()}"
+    action = permission.action_name
     if decision.explicit:
         article = "an" if decision.kind is Kind.IDENTITY else "a"
         why = f"with an explicit deny in {article} {decision.kind.value} policy"

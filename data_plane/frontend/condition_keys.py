@@ -61,6 +61,10 @@ def _truth(value: object) -> str:
     return "true" if value else "false"
 
 
+def _moment_us(keys: ConditionKeys) -> int:
+    return keys.exchange.machine_us or keys.exchange.started_us
+
+
 def _principal_type(keys: ConditionKeys) -> str:
     if keys.caller.service:
         return ""
@@ -73,8 +77,8 @@ def _user_id(keys: ConditionKeys) -> str:
 
 
 _KEYS: Final[Mapping[str, Callable[[ConditionKeys], str]]] = {
-    "aws:currenttime": lambda keys: date_text(keys.exchange.started_us),
-    "aws:epochtime": lambda keys: str(keys.exchange.started_us // _US_PER_S),
+    "aws:currenttime": lambda keys: date_text(_moment_us(keys)),
+    "aws:epochtime": lambda keys: str(_moment_us(keys) // _US_PER_S),
     "aws:principalaccount": lambda keys: "" if keys.caller.service else keys.caller.account,
     "aws:principalarn": lambda keys: "" if keys.caller.service else keys.caller.arn,
     "aws:principalisawsservice": lambda keys: _truth(keys.caller.service),

@@ -3,6 +3,7 @@
 from contextvars import Token
 from typing import Final
 
+from data_plane.core.begun import start_progress
 from data_plane.core.deadline import set_deadline
 from data_plane.core.limits import RECEIVE_WAIT_S_MAX
 from data_plane.frontend.exchange import Exchange, Stage
@@ -15,6 +16,7 @@ _HAND_OUT_S: Final = 5
 
 def begin(exchange: Exchange, settings: FrontEndSettings) -> Token[int | None]:
     """Set the deadline of a request that has arrived; see `reset_deadline`."""
+    start_progress()
     return set_deadline(_deadline_us(exchange, settings.request_deadline_s))
 
 
@@ -24,7 +26,7 @@ def allow_waiting(settings: FrontEndSettings) -> Stage:
     It waits for less where whoever serves it has less time, or where the settings say so.
     """
 
-    async def stage(exchange: Exchange) -> None:
+    def stage(exchange: Exchange) -> None:
         wait_s = asked_wait_s(exchange)
         if not 0 < wait_s <= RECEIVE_WAIT_S_MAX:
             return

@@ -1,17 +1,24 @@
 """The stages that perform the operation, meter what it did, and encode its answer."""
 
+from collections.abc import Awaitable, Callable, Generator
+
+from data_plane.core import trace_header
 from data_plane.core.identifiers import is_host
-from data_plane.frontend.exchange import JSON, LEGACY_JSON, Exchange, Stage
+from data_plane.core.limits import SMALL_BODY_BYTES_MAX
+from data_plane.core.turns import InTurns
+from data_plane.frontend.exchange import Exchange, Stage
+from data_plane.frontend.served import Unobserved
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.ports import Clock
-from data_plane.protocol import aws_json, legacy_json, query_xml
+from data_plane.protocol.http import HttpResponse
 from data_plane.protocol.operation import Call
 
 
-def perform(settings: FrontEndSettings, clock: Clock) -> Stage:
+def perform(settings: FrontEndSettings, clock: Clock) -> Callable[[Exchange], Awaitable[None]]:
     """Hand the call to its operation."""
 
     async def stage(exchange: Exchange) -> None:
+        trace = exchange.request.headers.get(trace_header.HTTP_HEADER)
         exchange.output = await exchange.chosen.perform(
             Call(
                 request_id=exchange.request_id,
@@ -26,27 +33,50 @@ def perform(settings: FrontEndSettings, clock: Clock) -> Stage:
                 caller=exchange.caller,
                 authorised=exchange.authorised,
                 stored=exchange.stored,
+                trace_header=trace_header.from_http_header(trace) if trace else "",
             )
         )
 
     return stage
 
 
-async def measure(exchange: Exchange) -> None:
-    """Note what the operation did."""
-    exchange.work = exchange.chosen.measure(exchange.params, exchange.output)
+def measure(unobserved: Unobserved) -> Stage:
+    """Note what the operation did, which has taken effect: to fail here is no failure of it."""
+
+    def stage(exchange: Exchange) -> None:
+        try:
+            exchange.work = exchange.chosen.measure(exchange.params, exchange.output)
+        except Exception as error:  # noqa: BLE001 - told, and answered as if it had not happened
+            unobserved("measure", error)
+
+    return stage
 
 
-async def encode_output(exchange: Exchange) -> None:
-    """Encode the answer in the protocol of the request."""
-    if exchange.protocol == JSON:
-        exchange.response = aws_json.encode(exchange.request_id, exchange.output)
-    elif exchange.protocol == LEGACY_JSON:
-        exchange.response = legacy_json.encode(
-            exchange.request_id, exchange.chosen, exchange.output
-        )
-    else:
-        exchange.response = query_xml.encode(exchange.request_id, exchange.chosen, exchange.output)
+def encode_output(in_turns: InTurns) -> Stage:
+    """Encode the answer in the protocol of the request; long ones one after the other."""
+
+    def stage(exchange: Exchange) -> Awaitable[None] | None:
+        if exchange.work.sent or exchange.work.size <= SMALL_BODY_BYTES_MAX:
+            exchange.response = _encoded(exchange)
+            return None
+        return _keep_response(exchange, in_turns(_encode_long(exchange)))
+
+    return stage
+
+
+async def _keep_response(exchange: Exchange, encoding: Awaitable[HttpResponse]) -> None:
+    exchange.response = await encoding
+
+
+def _encode_long(exchange: Exchange) -> Generator[None, None, HttpResponse]:
+    yield
+    return _encoded(exchange)
+
+
+def _encoded(exchange: Exchange) -> HttpResponse:
+    return exchange.protocol.encode(
+        exchange.request_id, exchange.served_by, exchange.chosen, exchange.output
+    )
 
 
 def _base_url(exchange: Exchange) -> str:

@@ -1,6 +1,6 @@
 """One request on its way through the stages."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -9,27 +9,26 @@ from data_plane.core.message import Stored
 from data_plane.core.queue import Queue
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.protocol.operation import Operation, Params, Work
-
-JSON = "json"
-QUERY = "query"
-LEGACY_JSON = "query-json"
-"""Query in, JSON out: for clients that say `Accept: application/json`."""
+from data_plane.protocol.service import Service
+from data_plane.protocol.wire_protocols import WireProtocol
 
 
 class Exchange(msgspec.Struct):
     """What the stages learnt of a request so far; each fills in its own part.
 
-    `fields` are the form fields of a Query request. `path_queue` is the account and queue that
-    the path names, or None. `queue_account` and `queue_name` name the queue that it is about, and
-    `queue` is None where there is none. `authorised` says that policies were asked and allow it.
+    `signed_query` is a Query request's query string as it is signed, or None. `path_queue` is the
+    account and queue that the path names, or None. `queue_account` and `queue_name` name the queue
+    that it is about, and `queue` is None where there is none. `authorised` says that policies were
+    asked and allow it. Dates in policies are judged by the machine's clock, `machine_us`.
     """
 
     request: HttpRequest
     request_id: str
     started_us: int
-    protocol: str
+    protocol: WireProtocol
     path_queue: tuple[str, str] | None = None
-    fields: Mapping[str, str] = {}
+    signed_query: str | None = None
+    service: Service | None = None
     operation: Operation | None = None
     params: Params = {}
     caller: Caller | None = None
@@ -44,6 +43,7 @@ class Exchange(msgspec.Struct):
     work: Work = Work()
     stored: Stored = msgspec.field(default_factory=Stored)
     response: HttpResponse | None = None
+    machine_us: int = 0
 
     @property
     def account(self) -> str:
@@ -57,6 +57,29 @@ class Exchange(msgspec.Struct):
             raise TypeError("no stage has found the operation yet")
         return self.operation
 
+    @property
+    def served_by(self) -> Service:
+        """The service, after the same stage."""
+        if self.service is None:
+            raise TypeError("no stage has found the service yet")
+        return self.service
 
-Stage = Callable[[Exchange], Awaitable[None]]
-"""Raises RefusedError where the request ends; fills `response` where it is answered early."""
+    @property
+    def shown_operation(self) -> str:
+        """The operation, as logs, metrics and usage have it; "" before it is known."""
+        if self.service is None or self.operation is None:
+            return ""
+        return self.service.prefix + self.operation.name
+
+    @property
+    def quota_class(self) -> str:
+        """The class of quotas that it counts in."""
+        return self.served_by.quota_class(self.chosen)
+
+
+Stage = Callable[[Exchange], Awaitable[None] | None]
+"""Raises RefusedError where the request ends; fills `response` where it is answered early.
+
+What it returns is awaited. One that never waits is a plain function: a coroutine for each of them
+would be a twentieth of what a call costs.
+"""

@@ -1,47 +1,33 @@
-"""The first stages: size and syntax of the request, then its protocol, operation and parameters."""
+"""The first stages: size and syntax of the request, then its operation and parameters."""
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Generator
 
 from data_plane.core.errors import (
     INVALID_ACTION,
-    MALFORMED_INPUT,
     MALFORMED_QUERY,
     REQUEST_TOO_LARGE,
     RefusedError,
     request_too_large,
 )
 from data_plane.core.limits import (
+    REQUEST_FORM_FIELDS_MAX,
     REQUEST_HEADER_BYTES_MAX,
     REQUEST_HEADERS_MAX,
     REQUEST_TARGET_BYTES_MAX,
 )
-from data_plane.frontend.exchange import JSON, LEGACY_JSON, QUERY, Exchange, Stage
+from data_plane.core.turns import InTurns
+from data_plane.frontend.exchange import Exchange, Stage
 from data_plane.frontend.settings import FrontEndSettings
-from data_plane.protocol import aws_json, aws_query, query_xml
-from data_plane.protocol.extension_shapes import extended_input
-from data_plane.protocol.http import HttpRequest, path_inside
-from data_plane.protocol.operation import Operation
-
-_QUEUE_PATH_SEGMENTS: Final = 2
-_NOT_ON_A_QUEUE: Final = frozenset({"CreateQueue", "ListQueues"})
-
-
-def protocol_of(headers: Mapping[str, str]) -> str:
-    """The protocol in which a request is to be answered, whatever else is wrong with it."""
-    if "x-amz-target" in headers:
-        return JSON
-    if headers.get("content-type", "").lower().startswith("application/x-amz-json"):
-        return JSON
-    if "application/json" in headers.get("accept", ""):
-        return LEGACY_JSON
-    return QUERY
+from data_plane.protocol.http import path_inside, queue_path
+from data_plane.protocol.operation import Params
+from data_plane.protocol.service import Services
+from data_plane.protocol.wire_protocols import PROTOCOLS, UNKNOWN_OPERATION
 
 
 def check_size_and_syntax(settings: FrontEndSettings) -> Stage:
     """Refuse what is too big to look at, before it is parsed, and read the path."""
 
-    async def stage(exchange: Exchange) -> None:
+    def stage(exchange: Exchange) -> None:
         request = exchange.request
         if request.refusal is not None:
             raise RefusedError(*request.refusal)
@@ -49,6 +35,8 @@ def check_size_and_syntax(settings: FrontEndSettings) -> Stage:
             raise request_too_large(settings.body_bytes_max)
         if len(request.path) + len(request.query) > REQUEST_TARGET_BYTES_MAX:
             raise RefusedError(MALFORMED_QUERY, "The request's address is too long.")
+        if request.query.count("&") >= REQUEST_FORM_FIELDS_MAX:
+            raise RefusedError(MALFORMED_QUERY, "The query string contains a syntax error.")
         if not (request.path.isascii() and request.query.isascii()):
             raise RefusedError(MALFORMED_QUERY, "The request's address is not percent-encoded.")
         headers = request.headers
@@ -57,89 +45,61 @@ def check_size_and_syntax(settings: FrontEndSettings) -> Stage:
             or sum(map(len, headers.values())) > REQUEST_HEADER_BYTES_MAX
         ):
             raise RefusedError(REQUEST_TOO_LARGE, "The request's headers are too long.")
-        exchange.path_queue = _read_path(path_inside(request))
+        exchange.path_queue = queue_path(path_inside(request))
 
     return stage
 
 
-def find_operation(operations: Iterable[Operation]) -> Stage:
-    """Find the operation that the request names; of a Query request, read the form's fields."""
-    by_name = {operation.name: operation for operation in operations}
+def find_operation(services: Services) -> Stage:
+    """Find the operation that the request names, and refuse a body that is too long for it.
 
-    def find_json(exchange: Exchange) -> None:
-        request = exchange.request
-        prefix, _, name = request.headers.get("x-amz-target", "").rpartition(".")
-        operation = by_name.get(name) if prefix == aws_json.TARGET_PREFIX else None
-        if operation is None or request.method != "POST":
-            raise RefusedError(INVALID_ACTION, "The operation is unknown.")
-        exchange.operation = operation
+    Of a form nothing but the Action is read: its sender is not known yet.
+    """
 
-    def find_query(exchange: Exchange) -> None:
-        if exchange.request.method not in ("GET", "POST"):
-            exchange.response = query_xml.UNKNOWN_OPERATION
-            return
-        exchange.fields = read_fields(exchange.request, exchange.request.query)
-        action = exchange.fields.get("Action")
-        if action is None:
-            exchange.response = query_xml.UNKNOWN_OPERATION
-            return
-        operation = by_name.get(action)
-        if operation is None or (exchange.path_queue and action in _NOT_ON_A_QUEUE):
-            raise RefusedError(
-                INVALID_ACTION, f"The action {action} is not valid for this endpoint."
-            )
-        exchange.operation = operation
-
-    async def stage(exchange: Exchange) -> None:
-        if exchange.path_queue is None and path_inside(exchange.request) != "/":
-            if exchange.protocol == JSON:
+    def stage(exchange: Exchange) -> None:
+        request, protocol = exchange.request, exchange.protocol
+        if exchange.path_queue is None and path_inside(request) != "/":
+            if not protocol.is_form:
                 raise RefusedError(INVALID_ACTION, "The path is unknown.")
-            exchange.response = query_xml.UNKNOWN_OPERATION
-        elif exchange.protocol == JSON:
-            find_json(exchange)
-        else:
-            find_query(exchange)
+            exchange.response = UNKNOWN_OPERATION
+            return
+        found = protocol.find(services, request)
+        if found is None:
+            exchange.response = UNKNOWN_OPERATION
+            return
+        exchange.service, exchange.operation = service, operation = found
+        bytes_max = service.body_bytes_max[operation.name]
+        if len(request.body) > bytes_max:
+            raise request_too_large(bytes_max)
 
     return stage
 
 
-def read_fields(request: HttpRequest, query: str) -> aws_query.Fields:
-    """The fields of the request's form, and before them those of `query`. Raises RefusedError."""
-    return aws_query.parse_fields(query, _form(request))
+def decode_params(services: Services, in_turns: InTurns) -> Stage:
+    """Decode the operation's parameters, from the bytes that were authenticated.
 
-
-def decode_params(operations: Iterable[Operation]) -> Stage:
-    """Decode the operation's parameters, from the bytes that were authenticated."""
-    inputs = {
-        operation.name: extended_input(operation.name, operation.input) for operation in operations
+    Long bodies are decoded in slices; others have their turn between them.
+    """
+    decoders = {
+        (protocol.name, service.name, operation.name): protocol.decoder(
+            operation, service.input_of(operation)
+        )
+        for protocol in PROTOCOLS
+        for service in services.all
+        for operation in service.operations.values()
     }
-    readers = {name: aws_json.reader(shape) for name, shape in inputs.items()}
 
-    async def stage(exchange: Exchange) -> None:
-        name = exchange.chosen.name
-        if exchange.protocol == JSON:
-            exchange.params = aws_json.decode(exchange.request.body, readers[name])
-        else:
-            exchange.params = aws_query.decode(exchange.fields, inputs[name])
+    def stage(exchange: Exchange) -> Awaitable[None] | None:
+        request, signed = exchange.request, exchange.signed_query
+        name = exchange.protocol.name, exchange.served_by.name, exchange.chosen.name
+        decoded = decoders[name](request, request.query if signed is None else signed)
+        if isinstance(decoded, Generator):
+            return _keep_params(exchange, in_turns(decoded))
+        exchange.params = decoded
+        return None
 
     return stage
 
 
-def _read_path(path: str) -> tuple[str, str] | None:
-    """Account and name of `/<account>/<queue>`, not checked."""
-    if path == "/":
-        return None
-    segments = path.strip("/").split("/")
-    if len(segments) != _QUEUE_PATH_SEGMENTS:
-        return None
-    return segments[0], segments[1]
-
-
-def _form(request: HttpRequest) -> bytes:
-    """The body where it is a form; what else a GET or POST carries has no parameters."""
-    content_type = request.headers.get("content-type", "").lower()
-    if request.method == "GET" or not request.body:
-        return b""
-    if content_type and not content_type.startswith("application/x-www-form-urlencoded"):
-        raise RefusedError(MALFORMED_INPUT, "The content type is not supported.")
-    return request.body
+async def _keep_params(exchange: Exchange, decoding: Awaitable[Params]) -> None:
+    exchange.params = await decoding

@@ -8,6 +8,7 @@ as many free. (These are the dynamic thresholds of shared buffers in switches; t
 of who wanted what.)
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError
@@ -34,7 +35,7 @@ class Places:
         """Long polls that have a place now."""
         return self._long_polls.total
 
-    def around(self, perform: Stage) -> Stage:
+    def around(self, perform: Callable[[Exchange], Awaitable[None]]) -> Stage:
         """Perform the operation in a place that is given back afterwards.
 
         Raises ThrottledError for a long poll too many, RefusedError (503) for another call.

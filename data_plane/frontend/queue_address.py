@@ -3,11 +3,13 @@
 Of a queue URL only account and name count, so that it works through every host, port and proxy;
 before them may be what leads to the service, as it is in queue URLs that were handed out. A bare
 name means the caller's own queue; a request on a queue's path need not repeat it. A request that
-names none asks for a queue that does not exist (recorded from AWS).
+names none, or whose queue URL is none, asks for a queue that does not exist; an address with an
+account that is none is not valid (both recorded from AWS).
 """
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -29,6 +31,9 @@ Raises RefusedError where none can have this name."""
 _url_parts: Final = re.compile(
     r"(?i:https?)://(?P<authority>[^/?#]+)/(?P<account>[^/?#]*)/(?P<name>[^/?#]+)/?([?#][ -~]*)?"
 ).fullmatch
+
+_URL_CHARS_KEPT: Final = 300
+"""Longer URLs are read anew each time: strangers do not choose how much is kept."""
 
 _FIRST_MESSAGES: Final = frozenset({"SendMessage", "SendMessageBatch"})
 
@@ -57,7 +62,7 @@ def find_queue(queues: Queues, expected: ExpectedQueue | None = None, base_url: 
     return stage
 
 
-async def require_queue(exchange: Exchange) -> None:
+def require_queue(exchange: Exchange) -> None:
     """Raise RefusedError where the queue that the request names does not exist."""
     if exchange.queue is None and exchange.chosen.on_queue:
         raise queue_does_not_exist()
@@ -76,9 +81,13 @@ def _address(exchange: Exchange, base_path: str) -> tuple[str, str]:
     elif "/" not in url:
         return exchange.account, url
     else:
-        account, name = _read_url(_without(_without(url, exchange.request.prefix), base_path))
+        read = _read_url if len(url) <= _URL_CHARS_KEPT else _read_url.__wrapped__
+        account, name = read(url, exchange.request.prefix, base_path)
     if not is_account(account):
-        raise _not_an_address(url or exchange.request.path)
+        address = url or exchange.request.path
+        raise RefusedError(
+            INVALID_ADDRESS, f"The address {address} is not valid for this endpoint."
+        )
     return account, name
 
 
@@ -90,13 +99,10 @@ def _without(url: str, prefix: str) -> str:
     return url[:path_at] + url[path_at + len(prefix) :]
 
 
-def _read_url(url: str) -> tuple[str, str]:
+@lru_cache(maxsize=1024)
+def _read_url(url: str, prefix: str, base_path: str) -> tuple[str, str]:
     """Account and name of a URL as it stands: nothing is decoded, dropped or put in its place."""
-    parts = _url_parts(url)
+    parts = _url_parts(_without(_without(url, prefix), base_path))
     if parts is None or not is_host(parts["authority"].rpartition("@")[2]):
-        raise _not_an_address(url)
+        raise queue_does_not_exist()
     return parts["account"], parts["name"]
-
-
-def _not_an_address(url: str) -> RefusedError:
-    return RefusedError(INVALID_ADDRESS, f"The address {url} is not valid for this endpoint.")

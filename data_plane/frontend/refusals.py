@@ -3,9 +3,9 @@
 from typing import Final
 
 from data_plane.core.errors import REQUEST_THROTTLED, Fault, RefusedError
-from data_plane.frontend.exchange import JSON, LEGACY_JSON
-from data_plane.protocol import aws_json, legacy_json, query_xml
 from data_plane.protocol.http import HttpResponse
+from data_plane.protocol.service import Service
+from data_plane.protocol.wire_protocols import WireProtocol
 
 _US_PER_MS: Final = 1_000
 _US_PER_S: Final = 1_000_000
@@ -20,16 +20,19 @@ class ThrottledError(RefusedError):
         self.retry_after_us = retry_after_us
 
 
-def encode_refusal(
-    protocol: str, request_id: str, fault: Fault, message: str, retry_after_us: int = 0
+def encode_refusal(  # noqa: PLR0913, PLR0917 - what an answer says, and how
+    protocol: WireProtocol,
+    request_id: str,
+    fault: Fault,
+    message: str,
+    retry_after_us: int = 0,
+    service: Service | None = None,
 ) -> HttpResponse:
-    """The response that refuses a request; with a time, it says when to try again."""
-    if protocol == JSON:
-        response = aws_json.encode_fault(request_id, fault, message)
-    elif protocol == LEGACY_JSON:
-        response = legacy_json.encode_fault(request_id, fault, message)
-    else:
-        response = query_xml.encode_fault(request_id, fault, message)
+    """The response that refuses a request; with a time, it says when to try again.
+
+    `service` is the one that was asked, if that is known.
+    """
+    response = protocol.encode_fault(request_id, service, fault, message)
     if not retry_after_us:
         return response
     headers = [*response.headers, ("retry-after", str(-(-retry_after_us // _US_PER_S)))]

@@ -4,6 +4,7 @@ AWS SDKs repeat a call with the same `amz-sdk-invocation-id` and a higher `attem
 `amz-sdk-request` (`attempt=2; max=6`). Headers that say neither make the call a first attempt.
 """
 
+from functools import lru_cache
 from typing import Final
 
 from data_plane.frontend.exchange import Exchange
@@ -12,14 +13,21 @@ _INVOCATION_ID_CHARS_MAX: Final = 128
 _ATTEMPT_DIGITS_MAX: Final = 4
 
 
-async def recognise_repeats(exchange: Exchange) -> None:
+def recognise_repeats(exchange: Exchange) -> None:
     """Read the SDK's retry headers."""
     headers = exchange.request.headers
     invocation_id = headers.get("amz-sdk-invocation-id", "")
     if not invocation_id.isascii() or not 0 < len(invocation_id) <= _INVOCATION_ID_CHARS_MAX:
         return
     exchange.invocation_id = invocation_id
-    for part in headers.get("amz-sdk-request", "").split(";"):
+    exchange.attempt = _attempt(headers.get("amz-sdk-request", "")) or exchange.attempt
+
+
+@lru_cache(maxsize=64)
+def _attempt(sdk_request: str) -> int:
+    """Which attempt of its call the header says that it is; 0: it does not."""
+    attempt = 0
+    for part in sdk_request.split(";"):
         name, _, value = part.strip().partition("=")
         if (
             name == "attempt"
@@ -27,4 +35,5 @@ async def recognise_repeats(exchange: Exchange) -> None:
             and value.isdigit()
             and len(value) <= _ATTEMPT_DIGITS_MAX
         ):
-            exchange.attempt = int(value)
+            attempt = int(value)
+    return attempt

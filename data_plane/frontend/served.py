@@ -1,12 +1,15 @@
 """What one request was and did, for logs, metrics and bills."""
 
+from collections.abc import Callable
+
 import msgspec
 
 
 class Served(msgspec.Struct, frozen=True, gc=False):
     """One answered request.
 
-    `operation` is "" where the request named none that exists, `queue` the name of the queue it
+    `operation` is "" where the request named none that exists (one of another service than SQS has
+    that before it: "kinesis:PutRecord"), `queue` the name of the queue it
     named ("" for none), `account` the queue's, else the caller's. `code` is "" or the code of the
     error it got. `messages` were sent, received or deleted; `bytes` is the size of those sent or
     received; `failed_entries` of a batch were not. Of those sent, `duplicates` and
@@ -37,3 +40,12 @@ class Served(msgspec.Struct, frozen=True, gc=False):
     duplicate_bytes: int = 0
     counted: bool = False
     exception: BaseException | None = None
+
+
+Unobserved = Callable[[str, Exception], None]
+"""Is told who did not hear of an answer, and why. Where serving is to go on, it raises nothing."""
+
+
+def raise_unobserved(_observer: str, error: Exception) -> None:
+    """Raise it, where nobody but tests asks for answers."""
+    raise error

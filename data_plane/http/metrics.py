@@ -1,24 +1,20 @@
 """Metrics in Prometheus' text format: SQS's own per queue, under CloudWatch's names, and ours.
 
-A request pays for a few additions; everything else happens when the metrics are asked for.
+A request pays for a few additions; everything else happens when the metrics are asked for, some
+lines at a time, so that whoever writes them can let others go first in between.
 """
 
 import resource
 import sys
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain, islice
+from math import inf, isfinite
+from operator import attrgetter
 from pathlib import Path
-from typing import Final
-
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    SummaryMetricFamily,
-)
-from prometheus_client.metrics_core import Metric
+from typing import Final, NamedTuple, TypeVar
 
 from data_plane.core.message import Counts
 from data_plane.frontend.served import Served
@@ -38,8 +34,27 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _SENDS: Final = frozenset({"SendMessage", "SendMessageBatch"})
 _DELETES: Final = frozenset({"DeleteMessage", "DeleteMessageBatch"})
-_QUEUE_LABELS: Final = ("account", "region", "queue")
 _OK: Final = 200
+
+_LINES_MAX: Final = 200
+"""Written in one go: it takes a fraction of a millisecond."""
+_COUNTER: Final = "counter"
+_GAUGE: Final = "gauge"
+_SIZES: Final = "tidegate_sqs_sent_message_size_bytes"
+_OLDEST: Final = "tidegate_sqs_approximate_age_of_oldest_message_seconds"
+_DURATION: Final = "tidegate_request_duration_seconds"
+
+
+_Record = TypeVar("_Record")
+
+
+class _Family(NamedTuple):
+    """Samples of one name, a line each."""
+
+    name: str
+    kind: str
+    says: str
+    lines: Iterable[str]
 
 
 @dataclass(slots=True)
@@ -51,6 +66,8 @@ class QueueTotals:
     received: int = 0
     deleted: int = 0
     empty_receives: int = 0
+    used_us: int = 0
+    """When it was served last."""
 
 
 @dataclass(slots=True)
@@ -77,6 +94,10 @@ class Gauges:
     """Requests that were refused before their bodies were read, by reason (overload.py)."""
     usage: Mapping[str, float] = field(default_factory=dict)
     """Usage records (data_plane/usage/writer.py), named as gauges of cells are."""
+    log_lines_dropped: Mapping[str, int] = field(default_factory=dict)
+    """Lines of the log that could not be written, by reason (line_buffer.py)."""
+    observer_failures: Mapping[str, int] = field(default_factory=dict)
+    """Answers and acts that somebody did not hear of, by who that is (observers.py)."""
 
 
 class Metrics:
@@ -102,6 +123,7 @@ class Metrics:
 
     def _count_messages(self, served: Served) -> None:
         totals = self._totals((served.account, served.region, served.queue))
+        totals.used_us = served.finished_us
         if served.operation in _SENDS:
             totals.sent += served.messages
             totals.sent_bytes += served.bytes
@@ -123,132 +145,170 @@ class Metrics:
         """The queue is gone: its series end."""
         self.queues.pop(queue, None)
 
-    def text(self, gauges: Gauges) -> bytes:
-        """All metrics, in Prometheus' text format."""
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Families([*self._of_queues(gauges), *self._of_server(gauges)]))
-        return generate_latest(registry)
+    def pieces(self, gauges: Gauges) -> Iterator[bytes]:
+        """All metrics, in Prometheus' text format: pieces of up to _LINES_MAX lines."""
+        for family in chain(self._of_queues(gauges), self._of_server(gauges)):
+            name, kind, says, _ = family
+            yield f"# HELP {name} {says}\n# TYPE {name} {kind}\n".encode()
+            lines = iter(family.lines)
+            while piece := "".join(islice(lines, _LINES_MAX)):
+                yield piece.encode()
 
-    def _of_queues(self, gauges: Gauges) -> Iterator[Metric]:
+    def _of_queues(self, gauges: Gauges) -> Iterator[_Family]:
+        # Requests go on between two pieces: what they add must not change what is walked over.
+        totals = list(self.queues.items())
         for name, cloudwatch, attribute in (
             ("number_of_messages_sent", "NumberOfMessagesSent", "sent"),
             ("number_of_messages_received", "NumberOfMessagesReceived", "received"),
             ("number_of_messages_deleted", "NumberOfMessagesDeleted", "deleted"),
             ("number_of_empty_receives", "NumberOfEmptyReceives", "empty_receives"),
         ):
-            family = CounterMetricFamily(
-                f"tidegate_sqs_{name}", f"{cloudwatch} (count)", labels=_QUEUE_LABELS
-            )
-            for queue, totals in self.queues.items():
-                family.add_metric(queue, getattr(totals, attribute))
-            yield family
-        sizes = SummaryMetricFamily(
-            "tidegate_sqs_sent_message_size_bytes", "SentMessageSize (bytes)", labels=_QUEUE_LABELS
+            full_name = f"tidegate_sqs_{name}_total"
+            lines = _queue_lines(full_name, totals, attrgetter(attribute))
+            yield _Family(full_name, _COUNTER, f"{cloudwatch} (count)", lines)
+        yield _Family(
+            _SIZES,
+            "summary",
+            "SentMessageSize (bytes)",
+            (
+                f"{_SIZES}_count{labels} {_number(t.sent)}\n"
+                f"{_SIZES}_sum{labels} {_number(t.sent_bytes)}\n"
+                for q, t in totals
+                for labels in (_queue_labels(q),)
+            ),
         )
-        for queue, totals in self.queues.items():
-            sizes.add_metric(queue, totals.sent, totals.sent_bytes)
-        yield sizes
         yield from _of_backlogs(gauges)
 
-    def _of_server(self, gauges: Gauges) -> Iterator[Metric]:
-        requests = CounterMetricFamily(
-            "tidegate_requests",
+    def _of_server(self, gauges: Gauges) -> Iterator[_Family]:
+        yield _labelled(
+            "tidegate_requests_total",
             "Requests answered, by operation, HTTP status and error code",
-            labels=("operation", "status", "code"),
+            (
+                ({"operation": operation, "status": str(status), "code": code}, count)
+                for (operation, status, code), count in list(self._requests.items())
+            ),
         )
-        for (operation, status, code), count in self._requests.items():
-            requests.add_metric((operation, str(status), code), count)
-        yield requests
-        latency = HistogramMetricFamily(
-            "tidegate_request_duration_seconds",
+        yield _Family(
+            _DURATION,
+            "histogram",
             "Time to answer a request, long polls included",
-            labels=("operation",),
+            (
+                line
+                for operation, latencies in list(self._latencies.items())
+                for line in _histogram_lines(operation, latencies)
+            ),
         )
-        for operation, latencies in self._latencies.items():
-            latency.add_metric((operation,), _cumulative(latencies.buckets), latencies.sum_s)
-        yield latency
-        refused = CounterMetricFamily(
-            "tidegate_requests_refused_unread",
-            "Requests refused as they arrived: server busy, or account's quota exhausted",
-            labels=("reason",),
+        yield _labelled(
+            "tidegate_requests_refused_unread_total",
+            "Requests refused as they arrived, by reason (docs/operations.md)",
+            (({"reason": reason}, number) for reason, number in gauges.refused_unread.items()),
         )
-        for reason, number in gauges.refused_unread.items():
-            refused.add_metric((reason,), number)
-        yield refused
-        yield GaugeMetricFamily(
-            "tidegate_requests_in_flight", "Requests being answered now", gauges.in_flight
+        yield from _of_observers(gauges)
+        yield _labelled(
+            "tidegate_requests_in_flight",
+            "Requests being answered now",
+            [({}, gauges.in_flight)],
         )
-        yield GaugeMetricFamily(
-            "tidegate_uptime_seconds", "Time since the server started", gauges.uptime_s
+        yield _labelled(
+            "tidegate_uptime_seconds", "Time since the server started", [({}, gauges.uptime_s)]
         )
-        yield GaugeMetricFamily(
-            "process_resident_memory_bytes", "Resident memory", resident_bytes()
+        yield _labelled(
+            "process_resident_memory_bytes", "Resident memory", [({}, resident_bytes())]
         )
         yield from _by_label("cell", gauges.cells)
         yield from _by_label("dependency", gauges.dependencies)
         for name, value in gauges.usage.items():
-            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            yield kind(f"tidegate_usage_{name}", f"Usage: {name.replace('_', ' ')}", value)
+            yield _labelled(
+                f"tidegate_usage_{name}", f"Usage: {name.replace('_', ' ')}", [({}, value)]
+            )
 
 
-class _Families:
-    """What CollectorRegistry wants to be given."""
+def _of_observers(gauges: Gauges) -> Iterator[_Family]:
+    for name, told, label, numbers in (
+        (
+            *("tidegate_log_lines_dropped_total", "Lines of the log that could not be written"),
+            *("reason", gauges.log_lines_dropped),
+        ),
+        (
+            *("tidegate_observer_failures_total", "Answers and acts that an observer failed at"),
+            *("observer", gauges.observer_failures),
+        ),
+    ):
+        yield _labelled(name, told, [({label: one}, number) for one, number in numbers.items()])
 
-    def __init__(self, families: list[Metric]) -> None:
-        self._families = families
 
-    def collect(self) -> Iterable[Metric]:
-        return self._families
-
-
-def _of_backlogs(gauges: Gauges) -> Iterator[Metric]:
+def _of_backlogs(gauges: Gauges) -> Iterator[_Family]:
     for name, cloudwatch, attribute in (
         ("visible", "ApproximateNumberOfMessagesVisible", "visible"),
         ("not_visible", "ApproximateNumberOfMessagesNotVisible", "in_flight"),
         ("delayed", "ApproximateNumberOfMessagesDelayed", "delayed"),
     ):
-        family = GaugeMetricFamily(
-            f"tidegate_sqs_approximate_number_of_messages_{name}",
-            f"{cloudwatch} (count)",
-            labels=_QUEUE_LABELS,
-        )
-        for queue, counts in gauges.queues.items():
-            family.add_metric(queue, getattr(counts, attribute))
-        yield family
-    oldest = GaugeMetricFamily(
-        "tidegate_sqs_approximate_age_of_oldest_message_seconds",
-        "ApproximateAgeOfOldestMessage (seconds)",
-        labels=_QUEUE_LABELS,
-    )
-    for queue, counts in gauges.queues.items():
+        full_name = f"tidegate_sqs_approximate_number_of_messages_{name}"
+        lines = _queue_lines(full_name, gauges.queues.items(), attrgetter(attribute))
+        yield _Family(full_name, _GAUGE, f"{cloudwatch} (count)", lines)
+
+    def age_s(counts: Counts) -> float:
         age_ms = gauges.now_ms - counts.oldest_sent_ms if counts.oldest_sent_ms else 0
-        oldest.add_metric(queue, max(0, age_ms) / 1000)
-    yield oldest
+        return max(0, age_ms) / 1000
+
+    says = "ApproximateAgeOfOldestMessage (seconds)"
+    lines = _queue_lines(_OLDEST, gauges.queues.items(), age_s)
+    yield _Family(_OLDEST, _GAUGE, says, lines)
 
 
-def _by_label(label: str, gauges: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
-    families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+def _by_label(label: str, gauges: Mapping[str, Mapping[str, float]]) -> Iterator[_Family]:
+    families: dict[str, list[tuple[dict[str, str], float]]] = {}
     for labelled, values in gauges.items():
         for name, value in values.items():
-            family = families.get(name)
-            if family is None:
-                kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-                family = families[name] = kind(
-                    f"tidegate_{label}_{name}",
-                    f"The {label}'s {name.replace('_', ' ')}",
-                    labels=(label,),
-                )
-            family.add_metric((labelled,), value)
-    yield from families.values()
+            families.setdefault(name, []).append(({label: labelled}, value))
+    for name, samples in families.items():
+        says = f"The {label}'s {name.replace('_', ' ')}"
+        yield _labelled(f"tidegate_{label}_{name}", says, samples)
 
 
-def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
+def _labelled(name: str, says: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> _Family:
+    kind = _COUNTER if name.endswith("_total") else _GAUGE
+    lines = (f"{name}{_labels(labels)} {_number(value)}\n" for labels, value in samples)
+    return _Family(name, kind, says, lines)
+
+
+def _queue_lines(
+    name: str, queues: Iterable[tuple[QueueName, _Record]], read: Callable[[_Record], float]
+) -> Iterator[str]:
+    return (f"{name}{_queue_labels(q)} {_number(read(record))}\n" for q, record in queues)
+
+
+@lru_cache(maxsize=2 * QUEUES_MAX)
+def _queue_labels(queue: QueueName) -> str:
+    account, region, name = queue
+    return _labels({"account": account, "queue": name, "region": region})
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items()) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
+def _number(value: float) -> str:
+    number = float(value)
+    if isfinite(number):
+        return repr(number)
+    return {inf: "+Inf", -inf: "-Inf"}.get(number, "NaN")
+
+
+def _histogram_lines(operation: str, latencies: Latencies) -> Iterator[str]:
     total = 0
-    pairs: list[tuple[str, float]] = []
-    for bound, count in zip((*LATENCY_BUCKETS_S, float("inf")), buckets, strict=True):
+    operation = _escaped(operation)
+    for bound, count in zip((*LATENCY_BUCKETS_S, inf), latencies.buckets, strict=True):
         total += count
-        pairs.append(("+Inf" if bound == float("inf") else str(bound), total))
-    return pairs
+        yield f'{_DURATION}_bucket{{le="{_number(bound)}",operation="{operation}"}} {total}.0\n'
+    yield f'{_DURATION}_count{{operation="{operation}"}} {total}.0\n'
+    yield f'{_DURATION}_sum{{operation="{operation}"}} {_number(latencies.sum_s)}\n'
 
 
 def resident_bytes() -> int:

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
+from msgspec.structs import replace
+
 from data_plane.core.errors import SERVICE_UNAVAILABLE
 from data_plane.core.identifiers import random_uuid_text
 from data_plane.core.limits import CALLS_MAX_DEFAULT
-from data_plane.frontend.intake import protocol_of
 from data_plane.frontend.refusals import encode_refusal
 from data_plane.ports import Entropy
 from data_plane.protocol.http import HttpResponse
+from data_plane.protocol.wire_protocols import protocol_of
 
 _PROBE_PERIOD_S: Final = 0.05
 _RETRY_AFTER_US: Final = 1_000_000
@@ -81,20 +83,22 @@ class Overload:
             self._came_round_s = monotonic()
             await asyncio.sleep(_PROBE_PERIOD_S)
 
-    async def refusal(self, headers: Mapping[str, str], in_flight: int) -> HttpResponse | None:
+    def refusal(self, headers: Mapping[str, str], in_flight: int) -> HttpResponse | None:
         """The answer to a request with these headers, if it is certain now; else None.
 
-        Of those in flight the ones that are held back do not count.
+        Of those in flight the ones that are held back do not count. One for who has used up a quota
+        is to be held back, too.
         """
         if self.is_full(in_flight - self.held):
-            return self._refuse(headers)
+            return self.refuse(headers)
         refusal = self._refuse_unread(headers)
-        if refusal is not None:
-            self.exhausted += 1
-            await self._hold_back()
-        return refusal
+        if refusal is None:
+            return None
+        self.exhausted += 1
+        return replace(refusal, held_back=True)
 
-    async def _hold_back(self) -> None:
+    async def hold_back(self) -> None:
+        """Return a little later, so that who is refused comes back less often."""
         if self.held >= HELD_MAX:
             return
         self.held += 1
@@ -115,7 +119,8 @@ class Overload:
             return True
         return monotonic() - self._came_round_s > settings.lag_s_max + _PROBE_PERIOD_S
 
-    def _refuse(self, headers: Mapping[str, str]) -> HttpResponse:
+    def refuse(self, headers: Mapping[str, str]) -> HttpResponse:
+        """The answer to a request with these headers: there is too much to do."""
         self.busy += 1
         return encode_refusal(
             protocol_of(headers),

@@ -89,6 +89,11 @@ class Watch:
         if self._task is not None:
             self._task.cancel()
 
+    def end_of_body(self) -> None:
+        """The body is there, or will not come."""
+        if self._timer is not None:
+            self.end()
+
     def end(self) -> None:
         """What was waited for is there, or will not come: leave the task alone."""
         self._patience.end(self)

@@ -8,7 +8,9 @@ connection, so that nothing behind it can be taken for another request.
 """
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,16 +25,30 @@ from data_plane.core.errors import (
     MALFORMED_HTTP_REQUEST,
     REQUEST_TIMEOUT,
     SERVICE_UNAVAILABLE,
+    Fault,
     RefusedError,
+    request_too_large,
 )
+from data_plane.core.limits import (
+    ACTION_WITHIN_BYTES,
+    BODIES_HELD_BYTES_MAX,
+    SMALL_BODY_BYTES_MAX,
+)
+from data_plane.frontend.admission import Admission
+from data_plane.http.answers import LONG_ANSWER_BYTES, Answers
 from data_plane.http.connections import ListeningServer, accepted_connections
+from data_plane.http.held import Held
+from data_plane.http.origins import refuse_none
 from data_plane.http.overload import Overload
 from data_plane.http.patience import Patience, Watch
 from data_plane.http.screening import body_length, check_host, check_readable, combine
 from data_plane.protocol.http import HttpRequest, HttpResponse
 
 Answer = Callable[[HttpRequest], Awaitable[HttpResponse]]
-Page = Callable[[], Awaitable[HttpResponse]]
+Page = Callable[[Mapping[str, str], str], Awaitable[HttpResponse]]
+"""Takes the headers of the request, and the client's address and port."""
+RefuseForeign = Callable[[Mapping[str, str], str], HttpResponse | None]
+"""Takes the same, and may refuse the request for it (origins.py)."""
 
 _PAGE_METHODS = frozenset({"GET", "HEAD"})
 _CLOSE = ("connection", "close")
@@ -47,67 +63,93 @@ class TlsFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """Where to listen, and what a connection may do.
+    """What a connection may do.
 
     The header of a request must be there within `header_read_timeout_s` of the connection's start
     or of the last answer, so that is also how long a connection may be idle. A body has
     `body_read_timeout_s`, and longer as its length takes at `body_bytes_per_s_min`; longer ones
-    than `body_bytes_max` are not read, and of those above `small_body_bytes_max` not more at a time
+    than `body_bytes_max` are not read, and of those that are not small not more are held at a time
     than have `bodies_bytes_max` together. A client that takes nothing of its answer for
     `send_timeout_s` is cut off (on Linux). Above `connections_max` connections wait to be accepted.
+
+    A header that is not finished takes up to `header_buffer_bytes`, before anybody hears of it. So
+    no more connections are accepted than may do that with `headers_bytes_max` (0: any number).
 
     Requests in flight have `grace_s` seconds to finish when the server stops. With `tls` nothing
     else is spoken.
     """
 
-    host: str
-    port: int
     body_bytes_max: int
     grace_s: float = 10.0
     backlog: int = 1024
     connections_max: int = 16_384
     header_read_timeout_s: float = 30
-    header_buffer_bytes: int = 192 * 1024
+    header_buffer_bytes: int = 80 * 1024
+    headers_bytes_max: int = 0
     body_read_timeout_s: float = 20
     body_bytes_per_s_min: int = 32 * 1024
-    small_body_bytes_max: int = 256 * 1024
-    bodies_bytes_max: int = 256 * 1024 * 1024
+    bodies_bytes_max: int = BODIES_HELD_BYTES_MAX
     send_timeout_s: float = 30
     tls: TlsFiles | None = None
+
+    @property
+    def connections_wanted(self) -> int:
+        """How many connections may be accepted, if there are as many files."""
+        if not self.headers_bytes_max:
+            return self.connections_max
+        return min(self.connections_max, max(1, self.headers_bytes_max // self.header_buffer_bytes))
 
 
 class HttpServer:
     """Answers requests with `answer`, and GET and HEAD of the paths in `pages` with those.
 
-    Under `overload` requests are refused, but not those of the pages.
+    Under `overload` requests are refused, but not those of the pages; `refuse_foreign` is asked
+    about all. Long bodies are read if `admission` (None: never) lets them come.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what decides about a request
         self,
         answer: Answer,
         pages: Mapping[str, Page],
         settings: HttpSettings,
         overload: Overload,
+        admission: Admission | None,
+        refuse_foreign: RefuseForeign = refuse_none,
     ) -> None:
+        self._refuse_foreign = refuse_foreign
         self._answer = answer
         self._pages = pages
         self._settings = settings
         self._overload = overload
-        self._bodies_bytes = 0
+        self._started: Callable[[], None] = _nobody_waits
+        self._admission = admission
+        self._bodies = Held(settings.bodies_bytes_max)
+        self._answers = Answers(settings.send_timeout_s)
         self.patience = Patience()
         self.in_flight = 0
+        self._idle: asyncio.Event | None = None
+        """While the server stops: set when nothing was in flight for a moment."""
+        self._is_cut_off = False
 
-    async def serve(self, stop: asyncio.Event) -> bool:
-        """Serve until `stop` is set, then finish what is in flight.
+    async def serve(
+        self, stop: asyncio.Event, listener: socket.socket, started: Callable[[], None]
+    ) -> bool:
+        """Serve what connects to `listener` until `stop` is set, then finish what is in flight.
 
-        Returns whether all of it finished in time. Raises what the listener died of.
+        `listener` is bound, and closed at the end. `started` is called as soon as it listens: from
+        then on no connection is refused. Returns whether all was finished in time. Raises what the
+        listener died of.
         """
+        self._started = started
+        with listener:
+            return await self._serve(stop, listener)
+
+    async def _serve(self, stop: asyncio.Event, listener: socket.socket) -> bool:
         settings = self._settings
         server = ListeningServer(
             self,
+            listener,
             send_timeout_s=settings.send_timeout_s,
-            address=settings.host,
-            port=settings.port,
             interface=Interfaces.RSGI,
             task_impl=TaskImpl.asyncio,
             runtime_threads=1,
@@ -118,7 +160,7 @@ class HttpServer:
             ),
             websockets=False,
             backlog=settings.backlog,
-            backpressure=accepted_connections(settings.connections_max),
+            backpressure=accepted_connections(settings.connections_wanted),
             log_enabled=False,
             ssl_cert=settings.tls.certificate if settings.tls else None,
             ssl_key=settings.tls.key if settings.tls else None,
@@ -138,25 +180,53 @@ class HttpServer:
             stopped.cancel()
             serving.result()
             raise RuntimeError("the listener ended by itself")
+        until_s = asyncio.get_running_loop().time() + settings.grace_s
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until_s):
+                await self._finish()
+        await self._answers.end()
         server.stop()  # type: ignore[no-untyped-call]
-        done, _ = await asyncio.wait({serving}, timeout=settings.grace_s)
+        left_s = until_s - asyncio.get_running_loop().time()
+        done, _ = await asyncio.wait({serving}, timeout=max(0, left_s))
         if done:
             serving.result()
             return True
+        self._is_cut_off = True
         serving.cancel()
         return False
+
+    async def _finish(self) -> None:
+        """Return when nothing is in flight, and all long answers are taken: nothing new begins."""
+        self._idle = asyncio.Event()
+        if self.in_flight:
+            await self._idle.wait()
+        await self._answers.taken()
+
+    def __rsgi_init__(self, _loop: asyncio.AbstractEventLoop) -> None:
+        """Granian is about to accept connections; the socket listens."""
+        self._started()
 
     async def __rsgi__(self, scope: Any, proto: Any) -> None:
         """Serve one request."""
         self.in_flight += 1
         try:
-            page = self._pages.get(scope.path)
-            response: HttpResponse | None
-            if page is not None and scope.method in _PAGE_METHODS:
-                response = await page()
+            received = scope.headers  # a copy, each time it is asked for
+            page = self._pages.get(scope.path) if scope.method in _PAGE_METHODS else None
+            response = self._refuse_foreign(received, scope.client)
+            if response is not None:
+                response = _closing(response)
+            elif page is not None:
+                response = await page(received, scope.client)
             else:
-                response = await self._answer_call(scope, proto)
-            proto.response_bytes(response.status, list(response.headers), response.body)
+                response = await self._answer_call(scope, received, proto)
+            if len(response.body) <= LONG_ANSWER_BYTES:
+                proto.response_bytes(response.status, list(response.headers), response.body)
+            elif not self._answers.send(proto, response):
+                self._refuse(received, proto)
+        except asyncio.CancelledError:
+            if self._is_cut_off:  # 500, which is Granian's answer, does not say: try again
+                self._refuse(received, proto)
+            raise
         except Exception as error:
             # Granian answers 500 and tells nobody.
             asyncio.get_running_loop().call_exception_handler(
@@ -165,24 +235,42 @@ class HttpServer:
             raise
         finally:
             self.in_flight -= 1
+            if self._idle is not None and not self.in_flight:
+                self._idle.set()
 
-    async def _answer_call(self, scope: Any, proto: Any) -> HttpResponse:
-        received = scope.headers  # a copy, each time it is asked for
+    def _refuse(self, received: Mapping[str, str], proto: Any) -> None:
+        refused = self._overload.refuse(received)
+        proto.response_bytes(refused.status, list(refused.headers), refused.body)
+
+    async def _answer_call(self, scope: Any, received: Any, proto: Any) -> HttpResponse:
         # Who waits for a slow body costs a connection, not more.
         in_flight = self.in_flight - self.patience.slow_bodies
-        refused = await self._overload.refusal(received, in_flight)
+        if self._idle is not None:
+            return _closing(self._overload.refuse(received))
+        refused = self._overload.refusal(received, in_flight)
         if refused is not None:
+            if refused.held_back:
+                await self._overload.hold_back()
             return _closing(refused) if "transfer-encoding" in received else refused
         watch = Watch(self.patience, proto)
+        held = _HeldBody(self._bodies)
         try:
-            request = await self._read(scope, received, proto, watch)
+            request = await self._read(scope, received, proto, watch, held)
             watch.wait_for_answer()
+            if request.refusal is not None:
+                held.leave()
+                await self._overload.hold_back()  # who connects anew for each takes less so
             response = await self._answer(request)
         finally:
             watch.end()
+            held.leave()
+        if response.held_back and request.refusal is None:
+            await self._overload.hold_back()  # as those, but with nothing of it in memory
         return response if request.refusal is None else _closing(response)
 
-    async def _read(self, scope: Any, received: Any, proto: Any, watch: Watch) -> HttpRequest:
+    async def _read(
+        self, scope: Any, received: Any, proto: Any, watch: Watch, held: "_HeldBody"
+    ) -> HttpRequest:
         items = received.items()
         headers: dict[str, str] = {}
         body = b""
@@ -193,12 +281,24 @@ class HttpServer:
                 check_readable(received.keys(), headers)
             check_host(headers, scope.http_version, scope.authority)
             length = body_length(headers, self._settings.body_bytes_max)
-            if length:
-                body = await self._read_body(length, proto, watch)
+            if length > SMALL_BODY_BYTES_MAX:
+                head = self._request(scope, headers, b"", None)
+                body = await self._read_long(head, length, proto, watch, held)
+            elif length:
+                body = await self._read_body(proto(), length, watch)
         except RefusedError as error:
             # Not the error itself: its frames would hold the request that holds it.
             refusal = (error.fault, error.message)
             headers = headers or dict(items)
+        return self._request(scope, headers, body, refusal)
+
+    def _request(
+        self,
+        scope: Any,
+        headers: Mapping[str, str],
+        body: bytes,
+        refusal: tuple[Fault, str] | None,
+    ) -> HttpRequest:
         path = scope.path
         return HttpRequest(
             method=scope.method,
@@ -211,16 +311,25 @@ class HttpServer:
             refusal=refusal,
         )
 
-    async def _read_body(self, length: int, proto: Any, watch: Watch) -> bytes:
+    async def _read_long(
+        self, head: HttpRequest, length: int, proto: Any, watch: Watch, held: "_HeldBody"
+    ) -> bytes:
+        """A body that is not small. Raises RefusedError where it may not come, or does not."""
+        if self._admission is None:
+            raise request_too_large(SMALL_BODY_BYTES_MAX)
+        account, bytes_max = await self._admission.admit(head, length)
+        if not held.hold(account, length):
+            raise RefusedError(SERVICE_UNAVAILABLE, "Too many big requests arrive. Try again.")
+        admission = self._admission if bytes_max is None else None
+        reading = self._read_chunks(head, length, proto, admission)
+        return await self._read_body(reading, length, watch)
+
+    async def _read_body(self, reading: Awaitable[bytes], length: int, watch: Watch) -> bytes:
         """The body. Raises RefusedError where it does not come, or not in time."""
         settings = self._settings
-        counted = length if length > settings.small_body_bytes_max else 0
-        if counted and self._bodies_bytes + counted > settings.bodies_bytes_max:
-            raise RefusedError(SERVICE_UNAVAILABLE, "Too many big requests arrive. Try again.")
-        self._bodies_bytes += counted
         watch.wait_for_body(settings.body_read_timeout_s + length / settings.body_bytes_per_s_min)
         try:
-            body: bytes = await proto()
+            return await reading
         except ProtocolClosed as error:
             raise RefusedError(MALFORMED_HTTP_REQUEST, "The request's body ended early.") from error
         except asyncio.CancelledError as error:
@@ -228,9 +337,56 @@ class HttpServer:
                 raise
             raise RefusedError(REQUEST_TIMEOUT, "The request's body came too slowly.") from error
         finally:
-            watch.end()
-            self._bodies_bytes -= counted
-        return body
+            watch.end_of_body()
+
+    async def _read_chunks(
+        self, head: HttpRequest, length: int, proto: Any, admission: Admission | None
+    ) -> bytes:
+        """A long body, in pieces: asked for in one, Granian holds it twice.
+
+        With `admission` it is a form, which is read on if its beginning says what it is for.
+        """
+        chunks: list[bytes] = []
+        come = 0
+        async for chunk in proto:
+            chunks.append(chunk)
+            come += len(chunk)
+            if admission is not None and come >= ACTION_WITHIN_BYTES:
+                bytes_max = admission.bytes_max(replace(head, body=b"".join(chunks)))
+                admission = None
+                if length > bytes_max:
+                    raise request_too_large(bytes_max)
+        if come != length:
+            raise RefusedError(MALFORMED_HTTP_REQUEST, "The request's body ended early.")
+        return b"".join(chunks)
+
+
+class _HeldBody:
+    """What is held of one request's body, until it is answered."""
+
+    __slots__ = ("_account", "_held", "_size")
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+        self._account = ""
+        self._size = 0
+
+    def hold(self, account: str, size: int) -> bool:
+        """Whether there is room for it."""
+        if not self._held.take(account, size):
+            return False
+        self._account, self._size = account, size
+        return True
+
+    def leave(self) -> None:
+        """It is not held any more."""
+        if self._size:
+            self._held.leave(self._account, self._size)
+            self._size = 0
+
+
+def _nobody_waits() -> None:
+    """It is not serving yet."""
 
 
 def _closing(response: HttpResponse) -> HttpResponse:

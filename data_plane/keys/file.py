@@ -74,6 +74,21 @@ def rotate(path: Path, entropy: Entropy, now_s: int) -> str:
     return version.id
 
 
+def copy(path: Path, target: Path) -> None:
+    """Write the same keys to another file; one that has some of them already is replaced.
+
+    Raises KeyFileError, also where that one has others.
+    """
+    versions = _load(path)
+    if is_there(target) and not set(_load(target)) <= set(versions):
+        raise KeyFileError(f"{target} has other keys, which would be lost: name another file")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise KeyFileError(f"{target.parent}: {error.strerror}") from error
+    _write(target, versions, replace=is_there(target))
+
+
 def _new_version(entropy: Entropy, now_s: int) -> _Version:
     return _Version(
         entropy.random_bytes(_ID_BYTES).hex(), entropy.random_bytes(SECRET_BYTES), now_s

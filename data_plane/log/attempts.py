@@ -22,8 +22,10 @@ from data_plane.log.window import sequence_number
 from data_plane.ports import Equals, Key, Lacks, Update
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
+from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.lease import Lease
 from data_plane.stored.segment import FORMAT_VERSION, LoadedSegment, check_version, number
+from data_plane.stored.superfluous import is_emptied
 
 _SEPARATOR = "\n"
 
@@ -35,7 +37,7 @@ def _key(queue: Queue, attempt: str) -> Key:
 async def remember(desk: Desk, queue: Queue, attempt: str, deliveries: Sequence[Delivery]) -> None:
     """Store what an attempt took. Raises CellUnavailableError."""
     now_us = desk.clock.now_us()
-    await desk.cells[queue.cell].put(
+    await cell_of(desk.cells, queue).put(
         _key(queue, attempt),
         {
             "v": FORMAT_VERSION,
@@ -51,7 +53,7 @@ async def repeat(desk: Desk, queue: Queue, attempt: str, visibility_s: int) -> l
 
     Under the same handles, with the visibility begun anew. Raises CellUnavailableError.
     """
-    item = await desk.cells[queue.cell].get(_key(queue, attempt))
+    item = await cell_of(desk.cells, queue).get(_key(queue, attempt))
     if item is None:
         return []
     check_version(item)
@@ -142,7 +144,8 @@ async def _messages(at: Access, block: int, indexes: set[int]) -> dict[int, Mess
             slot.number: LoadedSegment(slot.key, slot.item)
             for slot in mine
             if indexes & set(range(slot.first, slot.next_index))
-            and not is_over(at.queue, slot.stamp_us, now_us)
+            and not is_over(at.queue, slot.stamp_us, now_us, at.partition.eras)
+            and not is_emptied(slot.item)
         }
         opened = await reading.open_all(at, wanted)
         for slot in mine:

@@ -50,7 +50,6 @@ REFRESH_US = 200_000
 MOVED_ON_MAX = 3
 """How often a send follows the ends of logs to where they go on."""
 
-POLL_US = 1_000_000
 FOREIGN_LEASE_GUARD_MS = 250
 """Leases of other front ends are taken over this much later, for clocks that differ."""
 

@@ -22,7 +22,10 @@ from data_plane.ports import Attributes, Cell, Key
 from data_plane.stored import keys
 from data_plane.stored.bounds import BROWSE_ITEMS_MIN, BROWSE_ROUNDS_MAX
 from data_plane.stored.browsing import PageInTheMaking, is_deleted, readable_messages
+from data_plane.stored.cell_of_queue import cell_of
+from data_plane.stored.low_water import read_mark
 from data_plane.stored.segment import LoadedSegment, octets
+from data_plane.stored.superfluous import is_emptied
 
 
 class _Place(msgspec.Struct, array_like=True):
@@ -66,7 +69,7 @@ async def browse(desk: Desk, queue: Queue, *, count: int, position: bytes) -> Pa
     """A page of up to `count` messages. See `Log.browse`."""
     if queue.uid in desk.dropped:
         raise queue_does_not_exist()
-    cell = desk.cells[queue.cell]
+    cell = cell_of(desk.cells, queue)
     page = PageInTheMaking(count, desk.clock.now_us(), desk.clock.now_us())
     view = _View(desk, queue, cell, max(count, BROWSE_ITEMS_MIN), page)
     place = _read(position) if position else _Place()
@@ -121,9 +124,10 @@ async def _walk_on(view: _View, place: _Place) -> bool:
 async def _past_what_is_done(view: _View, place: _Place) -> int:
     """The slot behind which to read on: where the walk is, or what is done behind it ends."""
     mark = await view.cell.get(keys.low_water(view.queue.uid, place.partition, place.generation))
-    if mark is None or "w" not in mark:
+    low = read_mark(mark, view.cell.eras).place
+    if mark is None or not low:
         return place.after
-    after = max(place.after, keys.slot_of(octets(mark, "w")))
+    after = max(place.after, keys.slot_of(low))
     for first, last in unpack_ranges(octets(mark, "r")):
         if first <= after + 1 <= last:
             after = last
@@ -157,9 +161,9 @@ async def _show(
 ) -> bool:
     """Show the messages of a slot; False where the page is full before the last."""
     state = states.get(slot.block, {})
-    if state is None or slot.kind != MESSAGES:
+    if state is None or slot.kind != MESSAGES or is_emptied(slot.item):
         return True
-    if is_over(view.queue, slot.stamp_us, view.now_us()):
+    if is_over(view.queue, slot.stamp_us, view.now_us(), view.cell.eras):
         return True
     # As receives reckon it: in whole milliseconds.
     ready_us = slot.stamp_us // 1000 * 1000 + view.queue.delay_s * 1_000_000

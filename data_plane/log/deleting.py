@@ -54,7 +54,7 @@ async def _delete_in(at: Access, block: int, handles: list[ReceiptHandle]) -> di
         if state is None or not indexes:
             return outcomes
         asked_us = at.now_us()
-        sent_ms = {handle.index: handle.sent_ms for handle in handles if handle.index in indexes}
+        gone = counting.gone_by(handle for handle in handles if handle.index in indexes)
         written = await at.cell.update(
             key,
             Update(
@@ -71,7 +71,7 @@ async def _delete_in(at: Access, block: int, handles: list[ReceiptHandle]) -> di
                     (Lacks("d", index),),
                 )
             ),
-            lambda before: counting.deleted(at.queue, before, sent_ms, now_ms),  # noqa: B023
+            lambda before: counting.deleted(at.queue, before, gone, now_ms),  # noqa: B023
         )
         if written.applied:
             done(at, block, written.before, indexes, asked_us)

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from data_plane.core.cell_clock import ONE_TIME
 from data_plane.core.errors import queue_does_not_exist
 from data_plane.core.limits import RETENTION_S_MAX
 from data_plane.core.queue import Generation, Queue
@@ -12,6 +13,7 @@ from data_plane.log.partition import Partition
 from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.bounds import STATE_TTL_SLACK_S
+from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.data_keys import DataKeys, QueueKeys
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 from data_plane.stored.ledger import Ledgers
@@ -64,8 +66,12 @@ class Desk:
         """What this front end remembers of a partition."""
         key = (queue.uid, number, generation)
         found = self.partitions.get(key)
-        if found is None:
-            found = self.partitions[key] = Partition(queue, number, generation, self.writer)
+        cell = self.cells.get(queue.cell)
+        eras = cell.eras if cell is not None else ONE_TIME
+        if found is None or found.eras is not eras:
+            # What was passed over as expired, by a clock that was ahead, may not have expired.
+            found = Partition(queue, number, generation, self.writer, eras)
+            self.partitions[key] = found
             if len(self.partitions) > PARTITIONS_MAX:
                 self.partitions.popitem(last=False)
         else:
@@ -116,7 +122,7 @@ class Access:
     @property
     def cell(self) -> Cell:
         """The cell that holds the partition."""
-        return self.desk.cells[self.queue.cell]
+        return cell_of(self.desk.cells, self.queue)
 
     @property
     def bodies(self) -> BodyStore | None:

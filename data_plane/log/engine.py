@@ -1,12 +1,13 @@
 """The log engine as its callers see it. Each method is a module of this package."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 
 from data_plane.core.browsing import Page
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Counts, Delivery, Outgoing, Redriven, Sent, Stored
+from data_plane.core.message import Counts, Delivery, Redriven, SendCall, Sent, Stored
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log import (
@@ -23,9 +24,11 @@ from data_plane.log.desk import Desk, channel, open_generations
 from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored import counting
 from data_plane.stored.bodies import BodyStore
+from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.data_keys import DataKeys
 from data_plane.stored.moves import Target
 from data_plane.stored.sent_minutes import SentMinutes
+from data_plane.stored.world_time import in_world_time, page_in_world_time
 
 EVERYONE = 1 << 30
 
@@ -53,23 +56,17 @@ class Log:
     ) -> None:
         self._desk = Desk(cells, clock, entropy, waits, bodies, queues, data_keys, answer_bytes_max)
 
-    async def send(  # noqa: PLR0913 - what a call says
-        self,
-        queue: Queue,
-        sender: str,
-        messages: Sequence[Outgoing],
-        *,
-        call: bytes = b"",  # noqa: ARG002 - duplicates are known by what they are, not by the call
-        repeated: bool = False,  # noqa: ARG002 - likewise
-        batch: bool = False,
-        stored: Stored | None = None,
+    async def send(
+        self, queue: Queue, call: SendCall, *, stored: Stored | None = None
     ) -> list[Sent]:
         """Store the messages in their order, each once; durable when it returns.
 
         Every message has a group and a deduplication id. A duplicate of a message of the last
         five minutes is answered with what that one got; others are added to `stored`.
         """
-        return await sending.send(self._desk, queue, sender, messages, batch=batch, stored=stored)
+        return await sending.send(
+            self._desk, queue, call.sender, call.messages, batch=call.batch, stored=stored
+        )
 
     async def receive(
         self,
@@ -88,13 +85,13 @@ class Log:
         if attempt:
             again = await attempts.repeat(self._desk, queue, attempt, visibility_s)
             if again:
-                return again
+                return in_world_time(again, cell_of(self._desk.cells, queue).eras)
         deliveries = await receiving.receive(
             self._desk, queue, count=count, visibility_s=visibility_s, until_us=until_us
         )
         if attempt and deliveries:
             await attempts.remember(self._desk, queue, attempt, deliveries)
-        return deliveries
+        return in_world_time(deliveries, cell_of(self._desk.cells, queue).eras)
 
     async def redrive(self, queue: Queue, *, count: int, target: Target) -> Redriven:
         """Move up to `count` messages that are visible now to the queues that `target` says.
@@ -128,11 +125,14 @@ class Log:
 
         They are in the order of the log, which is that of each group. Else as `Bag.browse`.
         """
-        return await browsing.browse(self._desk, queue, count=count, position=position)
+        page = await browsing.browse(self._desk, queue, count=count, position=position)
+        return page_in_world_time(page, cell_of(self._desk.cells, queue).eras)
 
     async def counts(self, queue: Queue) -> Counts:
         """The queue's approximate numbers of messages."""
-        return await counting.counts(self._desk.cells[queue.cell], queue, self._desk.clock.now_us())
+        return await counting.counts(
+            cell_of(self._desk.cells, queue), queue, self._desk.clock.now_us()
+        )
 
     async def purge(self, queue: Queue) -> int:
         """A stamp above those of all messages sent before; duplicates of those are none any more.
@@ -173,4 +173,10 @@ class Log:
 
     async def drop_past_counters(self, queue: Queue) -> None:
         """Let go of counters that no count needs any more; now and then for each queue in use."""
-        await counting.drop_past(self._desk.cells[queue.cell], queue, self._desk.clock.now_us())
+        cell, now_us = cell_of(self._desk.cells, queue), self._desk.clock.now_us()
+        await counting.drop_past(cell, queue, now_us)
+        if not self._desk.damaged_segments:
+            await counting.settle(cell, queue, now_us, partial(self._page_at, queue))
+
+    async def _page_at(self, queue: Queue, position: bytes) -> Page:
+        return await self.browse(queue, count=1, position=position)

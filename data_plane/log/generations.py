@@ -35,7 +35,8 @@ async def inherited(at: Access) -> Inherited:
             tail = await ended(earlier, following)
             partition.stamp_us_min = max(partition.stamp_us_min, tail.last.stamp_us + 1)
             windows.append((tail.window, earlier.partition.number))
-    partition.has_earlier = at.cell.now_us() < partition.stamp_us_min + WINDOW_US
+    ended_ago_us = partition.eras.between_us(partition.stamp_us_min, at.cell.now_us())
+    partition.has_earlier = ended_ago_us < WINDOW_US
     return windows
 
 

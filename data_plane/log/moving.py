@@ -232,13 +232,13 @@ async def _is_in(to: Access, copy: Message, first: int) -> bool:
 async def _end_moves(at: Access, block: Block, stored: Sequence[Moving], mover: Mover) -> None:
     """Mark messages as moved, those of which this front end still has the lease."""
     asked_us = at.now_us()
-    sent_ms = {one.index: one.message.sent_ms for one in stored}
+    gone = {one.index: counting.gone(at.queue, one.message) for one in stored}
     written = await at.cell.update(
         at.partition.state_key(block.first),
         Update(
             assign={"v": FORMAT_VERSION, "x": at.state_ttl_s()},
-            add={"d": frozenset(sent_ms)} | marks_of((one.index, one.move) for one in stored),
-            remove=frozenset(f"{name}{index}" for name in "mq" for index in sent_ms),
+            add={"d": frozenset(gone)} | marks_of((one.index, one.move) for one in stored),
+            remove=frozenset(f"{name}{index}" for name in "mq" for index in gone),
         ),
         tuple(
             clause
@@ -248,12 +248,12 @@ async def _end_moves(at: Access, block: Block, stored: Sequence[Moving], mover: 
                 (Lacks("d", one.index),),
             )
         ),
-        partial(counting.deleted, at.queue, sent_ms=sent_ms, now_ms=at.now_ms()),
+        partial(counting.deleted, at.queue, gone=gone, now_ms=at.now_ms()),
     )
     done = (written.before or {}).get("d", frozenset())
     if written.applied:
-        moved = set(sent_ms)
+        moved = set(gone)
     else:  # Others went on with some of them, or the reply to this very write was lost.
-        moved = {index for index in sent_ms if isinstance(done, frozenset) and index in done}
+        moved = {index for index in gone if isinstance(done, frozenset) and index in done}
     deleting.done(at, block.first, written.before, sorted(moved), asked_us)
     mover.moved += len(moved)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from data_plane.core.cell_clock import Eras
 from data_plane.core.queue import Queue
 from data_plane.log.bounds import PAGE_BYTES, PAGE_ENTRIES, PAGE_SLOTS
 from data_plane.log.reader import Reader
@@ -71,7 +72,10 @@ class Partition:
     below `stamp_us_min`.
     """
 
-    def __init__(self, queue: Queue, number_: int, generation: int, writer: bytes) -> None:
+    def __init__(
+        self, queue: Queue, number_: int, generation: int, writer: bytes, eras: Eras
+    ) -> None:
+        self.eras = eras
         self.queue = queue
         self.number = number_
         self.generation = generation
@@ -84,7 +88,7 @@ class Partition:
         self.used_us = 0
         self.has_earlier = generation > 0
         self.stamp_us_min = 0
-        self.reader = Reader(writer)
+        self.reader = Reader(writer, eras)
 
     def slot_key(self, slot: int) -> Key:
         """The key of a slot."""

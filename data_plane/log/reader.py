@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from data_plane.core.cell_clock import ONE_TIME, Eras
 from data_plane.core.queue import Queue
 from data_plane.log.bounds import (
     BLOCK_FULL_MESSAGES,
@@ -27,6 +28,7 @@ from data_plane.log.slots import END, MESSAGES, Slot
 from data_plane.ports import Attributes
 from data_plane.stored import lease
 from data_plane.stored.segment import LoadedSegment, number
+from data_plane.stored.superfluous import is_emptied
 
 NEVER_MS = 1 << 62
 DUE_ENTRIES_MAX = 20_000
@@ -98,11 +100,13 @@ class Finished(NamedTuple):
 class Reader:
     """See the module's docstring. No method awaits: each is one step for everyone else."""
 
-    def __init__(self, writer: bytes) -> None:
+    def __init__(self, writer: bytes, eras: Eras = ONE_TIME) -> None:
         self.writer = writer
+        self.eras = eras
         self.opened = False
         self.cursor = 0
         self.low_written = 0
+        self.low_doubted: int | None = None
         self.ranges: list[tuple[int, int]] = []
         self.passed_messages = 0
         self.refreshed_us = 0
@@ -177,7 +181,7 @@ class Reader:
             block.apart.append(str(slot.item["o"]))
         if slot.next_index >= BLOCK_FULL_MESSAGES:
             block.total = slot.next_index
-        over = is_over(queue, slot.stamp_us, asked_us)
+        over = is_over(queue, slot.stamp_us, asked_us, self.eras) or is_emptied(slot.item)
         opened: list[Pending] = []
         for position in range(len(slot.messages)):
             message = Pending(slot, block, position)
@@ -208,6 +212,11 @@ class Reader:
             self.held_bytes > SEGMENTS_HELD_BYTES_MAX and len(self.held) > 1
         ):
             self._let_go(next(iter(self.held)))
+
+    @property
+    def mean_bytes(self) -> int:
+        """About how much there is in a slot, by those that were read last."""
+        return self.held_bytes // len(self.held) if self.held else 0
 
     def _let_go(self, slot: int) -> None:
         segment = self.held.pop(slot, None)
@@ -334,7 +343,7 @@ class Reader:
         """What is expired or purged is done; it lies at the front."""
         while self.open_slots:
             opened = next(iter(self.open_slots.values()))
-            if not is_over(queue, opened[0].stamp_us, now_us):
+            if not is_over(queue, opened[0].stamp_us, now_us, self.eras):
                 return
             for message in opened:
                 self._pass(message.block, message.index)
@@ -441,6 +450,7 @@ class Reader:
         return closed
 
 
-def is_over(queue: Queue, stamp_us: int, now_us: int) -> bool:
+def is_over(queue: Queue, stamp_us: int, now_us: int, eras: Eras) -> bool:
     """Whether a message of this stamp is expired or purged."""
-    return stamp_us <= queue.purged_us or stamp_us + queue.retention_s * 1_000_000 <= now_us
+    age_us = eras.between_us(stamp_us, now_us)
+    return stamp_us <= queue.purged_us or age_us >= queue.retention_s * 1_000_000

@@ -4,6 +4,7 @@ from collections.abc import Container, Iterable
 from functools import partial
 
 from data_plane.core.errors import RefusedError
+from data_plane.core.long_answers import room_for
 from data_plane.core.message import Message
 from data_plane.log.bounds import (
     CLAIM_AGE_US_MAX,
@@ -18,16 +19,19 @@ from data_plane.log.reader import Block, Pending
 from data_plane.log.slots import END, Slot, generation_after, read_slot
 from data_plane.ports import Attributes, CellUnavailableError, Key
 from data_plane.stored import keys
-from data_plane.stored.bounds import GET_MANY_MAX, QUERY_PAGE
+from data_plane.stored.bounds import GET_MANY_MAX, LONG_WORK_BYTES, QUERY_PAGE
 from data_plane.stored.coalescing import coalesce
 from data_plane.stored.data_keys import Opener
+from data_plane.stored.low_water import read_mark
 from data_plane.stored.segment import DamagedSegmentError, LoadedSegment, octets
+from data_plane.stored.superfluous import is_emptied
 
 _RANGE_BYTES = 16
 
 
 async def fetch(at: Access) -> bool:
     """Read on; False where nothing more is to be read now. Concurrent receives share one page."""
+    # A page leases nothing: whose time is over while it is read leaves nothing behind.
     lane = ("read", at.partition.slots)
     return bool(await coalesce(at.desk, lane, None, partial(_fetch_for_all, at)))
 
@@ -90,10 +94,10 @@ async def _open(at: Access) -> None:
     if at.partition.reader.opened:
         return
     mark = await at.cell.get(at.partition.low_water_key)
-    low, packed = 0, b""
-    if mark is not None and "w" in mark:
-        low, packed = keys.slot_of(octets(mark, "w")), octets(mark, "r")
-    at.partition.reader.start_at(low, unpack_ranges(packed))
+    low, doubted = read_mark(mark, at.partition.eras)
+    ranges = unpack_ranges(octets(mark, "r")) if mark is not None and low else []
+    at.partition.reader.start_at(keys.slot_of(low) if low else 0, ranges)
+    at.partition.reader.low_doubted = doubted
 
 
 def pack_ranges(ranges: list[tuple[int, int]]) -> bytes:
@@ -144,6 +148,7 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
     wanted: list[Key] = list(missing.values())
     found: dict[Key, Attributes] = {}
     touched = block.touched
+    await room_for(len(messages) * reader.mean_bytes)
     if wanted:
         state_key = partition.state_key(block.first)
         found = await at.cell.get_many([*wanted, state_key] if stale else wanted)
@@ -153,7 +158,7 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
     for message in messages:
         if message.slot in missing:
             item = found.get(missing[message.slot])
-            if item is None:
+            if item is None or is_emptied(item):
                 reader.vanished(message)
             else:
                 segments.setdefault(message.slot, LoadedSegment(missing[message.slot], item))
@@ -205,6 +210,8 @@ async def open_all(
     for slot, segment in segments.items():
         if slot not in apart:
             try:
+                if segment.size_bytes > LONG_WORK_BYTES:
+                    await at.desk.waits.in_turns(segment.opening(opener.unseal))
                 opened[slot] = segment.messages(opener.unseal)
             except DamagedSegmentError:
                 at.desk.damaged_segments += 1

@@ -10,15 +10,16 @@ from msgspec.structs import replace
 from data_plane.core import receipt_handle
 from data_plane.core.digests import group_hash
 from data_plane.core.errors import RefusedError, is_of_kms
+from data_plane.core.long_answers import leave_room
 from data_plane.core.message import Delivery, Message, Redriven
-from data_plane.core.queue import Queue
+from data_plane.core.message_rules import size_bytes
+from data_plane.core.queue import Generation, Queue
 from data_plane.log import moving, reading, upkeep
 from data_plane.log.bounds import (
     CLAIM_ATTEMPTS_MAX,
     COLLECT_AFTER_US,
     FETCH_ROUNDS_MAX,
     FOREIGN_LEASE_GUARD_MS,
-    POLL_US,
 )
 from data_plane.log.desk import Access, Desk, channel, open_generations
 from data_plane.log.generations import ended
@@ -32,6 +33,7 @@ from data_plane.ports import (
     CellUnavailableError,
     Equals,
     Lacks,
+    NoThreadError,
     Update,
     Value,
     is_replicated,
@@ -40,7 +42,8 @@ from data_plane.stored import counting
 from data_plane.stored.bounds import MOVE_LEASE_MS
 from data_plane.stored.keys import be64
 from data_plane.stored.lease import Lease, from_bytes
-from data_plane.stored.moves import DeadLetters, Move, Mover, Redrive, Target
+from data_plane.stored.moves import DeadLetters, Move, Mover, Redrive, Target, waits_for_room
+from data_plane.stored.polling import look_again, next_look_us
 from data_plane.stored.segment import FORMAT_VERSION
 
 _HANDLE_PADDING = b"\0\0"
@@ -53,16 +56,24 @@ async def receive(
     """Claim up to `count` messages, waiting for the first until `until_us`. See `Log.receive`."""
     while True:
         seen = desk.waits.signals(channel(queue))
-        deliveries = await _receive_or_move(desk, queue, count, visibility_s)
+        began_us = desk.clock.now_us()
+        try:
+            deliveries = await _receive_or_move(desk, queue, count, visibility_s)
+        except NoThreadError:
+            if desk.clock.now_us() >= until_us:
+                raise
+            deliveries = []
         now_us = desk.clock.now_us()
         if deliveries or now_us >= until_us:
             return deliveries
         partitions = chain.from_iterable(open_generations(desk, queue))
         readers = [at.partition.reader for at in partitions]
         due_us = min(reader.next_due_ms() for reader in readers) * 1000
-        wake_us = max(min(until_us, now_us + POLL_US, due_us), now_us + 1000)
+        wake_us = max(min(until_us, next_look_us(began_us, now_us), due_us), now_us + 1000)
+        leave_room()
         if not await desk.waits.wait_for(channel(queue), seen, wake_us):
             return []
+        look_again()
 
 
 async def _receive_or_move(
@@ -121,9 +132,12 @@ async def _receive_now(  # noqa: PLR0913, PLR0917 - a receive, and what it has g
     following = desk.generations(queue)[1:]
     for number, partitions in enumerate(generations):
         if number < len(following):
-            for at in partitions:
-                if at.partition.reader.end is None:
-                    await ended(at, following[number])
+            try:
+                await _learn_ends(partitions, following[number])
+            except (CellUnavailableError, RefusedError):
+                if not deliveries:
+                    raise
+                break  # What is claimed must be handed out.
         turns = _from_another_each_time(desk, partitions)
         round_ = _Round(desk, turns, earlier, visibility_s, mover, shown)
         await round_.deliver(count, deliveries)
@@ -132,6 +146,12 @@ async def _receive_now(  # noqa: PLR0913, PLR0917 - a receive, and what it has g
             break
         earlier += [reader for reader in readers if not reader.is_drained]
     return deliveries
+
+
+async def _learn_ends(partitions: list[Access], following: Generation) -> None:
+    for at in partitions:
+        if at.partition.reader.end is None:
+            await ended(at, following)
 
 
 def _from_another_each_time(desk: Desk, partitions: list[Access]) -> list[Access]:
@@ -307,9 +327,9 @@ async def _claim_in(  # noqa: PLR0913, PLR0917 - a claim, and what it has got al
     if begun:
         try:
             await moving.finish(at, block, begun, mover)
-        except CellUnavailableError:
+        except CellUnavailableError as failure:
             # Whoever meets these messages next, in MOVE_LEASE_MS, goes on with their moves.
-            if not deliveries:
+            if not deliveries and not waits_for_room(failure, mover):
                 raise
     return deliveries
 
@@ -324,7 +344,7 @@ def _claimable(at: Access, wanted: list[Pending], loaded: dict[int, Message]) ->
             continue
         if (
             message.index not in loaded
-            or is_over(at.queue, message.stamp_us, now_us)
+            or is_over(at.queue, message.stamp_us, now_us, at.partition.eras)
             or _free_ms(at, message) > now_us // 1000
         ):
             lost.add(message.group)
@@ -464,6 +484,7 @@ def _delivery(at: Access, message: Pending, body: Message, held: Lease) -> Deliv
         message.index,
         body.sent_ms,
         held.token,
+        size_bytes(body.body, body.attributes),
     )
     sequence = sequence_number(message.stamp_us, number, message.position)
     return Delivery(

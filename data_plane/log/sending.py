@@ -43,14 +43,16 @@ _UUID_BYTES = 16
 class _Parcel:
     """Messages of one call for one partition; they stay together, in their order.
 
-    They are not to be stored with a stamp of `until_us` or above.
+    Of each message's `hashes` the first is kept with it. The second is what it has in common with
+    messages that were sent while the queue had the other scope of deduplication. They are not to be
+    stored with a stamp of `until_us` or above.
     """
 
     queue: Queue
     sender: str
     messages: Sequence[Outgoing]
     groups: Sequence[bytes]
-    hashes: Sequence[bytes]
+    hashes: Sequence[tuple[bytes, bytes]]
     size_bytes: int
     until_us: int
     call: CallToSend | None
@@ -131,18 +133,12 @@ async def _send_to(  # noqa: PLR0913, PLR0917 - as above
     call: CallToSend | None,
 ) -> list[Sent]:
     queue = at.queue
-    group_scope = has_group_scope(queue)
     parcel = _Parcel(
         queue,
         sender,
         messages,
         groups,
-        [
-            deduplication_hash(
-                queue, message.group if group_scope else "", message.deduplication_id
-            )
-            for message in messages
-        ],
+        [_deduplication_hashes(queue, message) for message in messages],
         sum(message.size for message in messages),
         until_us,
         call,
@@ -154,6 +150,12 @@ async def _send_to(  # noqa: PLR0913, PLR0917 - as above
         if call is not None:
             call.share(parcel, 0, 0)
         raise
+
+
+def _deduplication_hashes(queue: Queue, message: Outgoing) -> tuple[bytes, bytes]:
+    by_group = deduplication_hash(queue, message.group, message.deduplication_id)
+    by_queue = deduplication_hash(queue, "", message.deduplication_id)
+    return (by_group, by_queue) if has_group_scope(queue) else (by_queue, by_group)
 
 
 async def _flush(at: Access, entries: list[object]) -> list[object | Exception]:
@@ -204,14 +206,17 @@ class _Draft:
                 continue
             answers: list[Sent] = []
             before = len(self.new)
-            for message, group, hashed in zip(
+            # Logs that have an end get no purges any more.
+            purged_us = max(tail.window.purged_us, parcel.queue.purged_us)
+            for message, group, (hashed, hashed_before) in zip(
                 parcel.messages, parcel.groups, parcel.hashes, strict=True
             ):
-                answer = known.get(hashed)
-                if answer is None:
-                    # Logs that have an end get no purges any more.
-                    purged_us = max(tail.window.purged_us, parcel.queue.purged_us)
-                    answer = _find(windows, hashed, stamp_us, purged_us)
+                answer = (
+                    known.get(hashed)
+                    or _find(windows, hashed, stamp_us, purged_us)
+                    or known.get(hashed_before)
+                    or _find(windows, hashed_before, stamp_us, purged_us)
+                )
                 if answer is None:
                     message_id = (
                         message.moved.id
@@ -221,7 +226,7 @@ class _Draft:
                     answer = Sent(message_id, first + len(self.new))
                     hashes = Hashes(hashed, message_id, group)
                     self.new.append(pack(message, hashes, parcel.sender))
-                known[hashed] = answer
+                    known[hashed] = answer
                 answers.append(answer)
             self.answers.append(answers)
             new = self.new[before:]
@@ -280,5 +285,6 @@ async def _append(at: Access, parcels: list[_Parcel]) -> list[list[Sent] | CellU
 def _tallies(
     at: Access, queue: Queue, stamp_us: int, draft: _Draft, _before: Attributes | None
 ) -> Iterator[Tally]:
-    yield from counting.sent(queue, stamp_us, queue.delay_s * 1_000_000, len(draft.new))
+    size_bytes = sum(message.size_bytes for message in draft.new)
+    yield from counting.sent(queue, stamp_us, queue.delay_s * 1_000_000, len(draft.new), size_bytes)
     yield from at.desk.ledgers.tallies(queue, stamp_us, draft.calls)

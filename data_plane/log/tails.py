@@ -14,7 +14,7 @@ from data_plane.log.bounds import (
 )
 from data_plane.log.desk import Access
 from data_plane.log.partition import Tail
-from data_plane.log.slots import START, Slot, common_attributes, read_slot
+from data_plane.log.slots import PURGE, START, Slot, common_attributes, purged_by, read_slot
 from data_plane.log.window import Window
 from data_plane.ports import (
     ITEM_ABSENT,
@@ -104,22 +104,44 @@ async def _open(at: Access) -> bool:
     if last is None or _is_past(last, asked_us):
         await _begin(at, last)
         return False
-    window_us = max(last.stamp_us, asked_us) - WINDOW_US
+    window_us = partition.eras.before_us(max(last.stamp_us, asked_us), WINDOW_US)
     covered = _number(pages[0]) if pages else 0
     uncovered = await _uncovered(at, newest, covered, window_us)
     older = await _pages(at, pages, window_us)
-    window = Window()
+    window = Window(partition.eras)
+    before = 0
     for page in older:
+        if not partition.eras.is_plain:
+            await _fill_gap(at, window, before, number(page.attributes, "f"), window_us)
         window.purge(number(page.attributes, "p"))
         window.add_page(octets(page.attributes, "z"))
-    lowest = uncovered[0] if uncovered else last
-    covered = max(covered, lowest.number - 1)
-    tail = Tail(last, window, asked_us, covered, lowest.stamp_us - 1)
+        before = _number(page)
+    # A page that is written later must not claim what was not read here.
+    below, below_us = last.number, last.stamp_us
+    if uncovered:
+        below, below_us = uncovered[0].number - 1, uncovered[0].stamp_us - 1
+    tail = Tail(last, window, asked_us, max(covered, below), below_us)
     for slot in uncovered:
         tail.slots += 1
         tail.add_to_window(slot)
     partition.tail = tail
     return True
+
+
+async def _fill_gap(at: Access, window: Window, page: int, following: int, window_us: int) -> None:
+    """Add what lies between a page and the first slot of the following one.
+
+    Who wrote that took it for older than the window, by a clock that was ahead.
+    """
+    if following <= page + 1:
+        return
+    until = keys.be64(following - 1)
+    newest = await at.cell.query(at.partition.slots, until=until, limit=QUERY_PAGE, reverse=True)
+    for slot in await _uncovered(at, newest, page, window_us):
+        if slot.kind == PURGE:
+            window.purge(purged_by(slot))
+        else:
+            window.add(slot.stamp_us, slot.messages)
 
 
 async def _both(at: Access, *calls: Awaitable[list[Item]]) -> list[list[Item]]:

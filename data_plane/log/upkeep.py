@@ -12,9 +12,10 @@ from data_plane.core.queue import Queue
 from data_plane.log import appending, reading
 from data_plane.log.bounds import COLLECT_BLOCKS_MAX, IDLE_US_MAX, LOW_WATER_MESSAGES
 from data_plane.log.desk import Access, Desk, open_generations
-from data_plane.ports import Absent, CellUnavailableError, Equals, Key, LessThan, Update
+from data_plane.ports import CellUnavailableError, Equals, Key, LessThan, Update
 from data_plane.stored import keys
 from data_plane.stored.bounds import QUERY_PAGE
+from data_plane.stored.low_water import decided_by, may_follow
 from data_plane.stored.segment import FORMAT_VERSION, number, octets
 
 
@@ -45,14 +46,15 @@ async def _write_low_water(at: Access, passed: int) -> list[Delivery]:
                     "v": FORMAT_VERSION,
                     "w": keys.be64(low),
                     "r": reading.pack_ranges(reader.closed_ranges()),
+                    **decided_by(reader.eras),
                 }
             ),
-            ((Absent("w"), LessThan("w", keys.be64(low + 1))),),
+            may_follow(keys.be64(low + 1), reader.low_doubted),
         )
     except CellUnavailableError:
         reader.passed_messages += passed
         raise
-    reader.low_written = low
+    reader.low_written, reader.low_doubted = low, None
     if not written.applied and written.before is not None:
         reader.low_written = max(low, keys.slot_of(octets(written.before, "w")))
     return []

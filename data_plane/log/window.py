@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from data_plane.core.cell_clock import ONE_TIME, Eras
 from data_plane.core.message import Sent
 from data_plane.log.bounds import WINDOW_US
 from data_plane.log.slots import Hashes
@@ -24,10 +25,11 @@ class Original(NamedTuple):
 class Window:
     """Originals by deduplication hash. A cache of the log: it holds what is acknowledged alone."""
 
-    __slots__ = ("_order", "_originals", "purged_us")
+    __slots__ = ("_eras", "_order", "_originals", "purged_us")
 
-    def __init__(self) -> None:
+    def __init__(self, eras: Eras = ONE_TIME) -> None:
         self.purged_us = 0
+        self._eras = eras
         self._originals: dict[bytes, bytes] = {}
         self._order: deque[bytes] = deque()
 
@@ -40,7 +42,8 @@ class Window:
         if entry is None:
             return None
         _, message_id, original_us, position = _ENTRY.unpack(entry)
-        if stamp_us - original_us >= WINDOW_US or original_us <= max(self.purged_us, purged_us):
+        is_past = self._eras.between_us(original_us, stamp_us) >= WINDOW_US
+        if is_past or original_us <= max(self.purged_us, purged_us):
             return None
         return Original(message_id, original_us, position)
 
@@ -50,7 +53,7 @@ class Window:
             entry = _ENTRY.pack(hashes.dedup, hashes.id, stamp_us, position)
             self._originals[hashes.dedup] = entry
             self._order.append(entry)
-        self._prune(stamp_us - WINDOW_US)
+        self._prune(self._eras.before_us(stamp_us, WINDOW_US))
 
     def add_page(self, packed: bytes) -> None:
         """A deduplication page was read, after those that are older."""

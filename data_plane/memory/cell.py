@@ -4,7 +4,9 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from data_plane.core.cell_clock import Eras, eras_of
 from data_plane.core.conditions import apply, holds
+from data_plane.core.dropping import Dropped, Superfluous
 from data_plane.ports import (
     ALWAYS,
     SETTLE_US,
@@ -21,6 +23,12 @@ from data_plane.ports import (
     Value,
     Written,
     no_tallies,
+)
+from data_plane.stored import superfluous
+from data_plane.stored.superfluous import (
+    Verdict,
+    stripped,
+    verdict,
 )
 
 PAGE_BYTES = 1024 * 1024
@@ -66,6 +74,11 @@ class MemoryCell:
     def chooses_stamps(self) -> bool:
         """As it was made."""
         return self._stamps
+
+    @property
+    def eras(self) -> Eras:
+        """Those of its clock."""
+        return eras_of(self._clock)
 
     def settled_us(self) -> int:
         """The present, or as far before it as late writes reach."""
@@ -182,6 +195,29 @@ class MemoryCell:
         """Remove items that nobody needs any more."""
         for key in keys:
             self._remove(key)
+
+    async def drop_superfluous(self, part: Superfluous, after: bytes) -> Dropped:
+        """Remove what a purge has made superfluous among the next items of a partition."""
+        self.requests["drop"] += 1
+        stored = self._partitions.get(part.partition)
+        sorts = (
+            stored.sorts[bisect_right(stored.sorts, after) :][: superfluous.DROP_ITEMS_MAX]
+            if stored
+            else []
+        )
+        count = 0
+        for sort in sorts:
+            key = Key(part.partition, sort)
+            item = self._find(key) or {}
+            match verdict(part, sort, item):
+                case Verdict.KEEP:
+                    continue
+                case Verdict.REMOVE:
+                    self._remove(key)
+                case Verdict.STRIP:
+                    self._put(key, stripped(item))
+            count += 1
+        return Dropped(sorts[-1] if len(sorts) == superfluous.DROP_ITEMS_MAX else b"", count)
 
     def items(self) -> list[Item]:
         """Everything that is stored, counters included, in the order of the keys; not counted."""

@@ -1,5 +1,6 @@
 """The message operations that every entry point serves."""
 
+from data_plane.core.turns import InTurns, at_once
 from data_plane.operations.browse_messages import browse_messages
 from data_plane.operations.change_message_visibility import (
     change_message_visibility,
@@ -17,12 +18,12 @@ def extension_operations(engine: MessageEngine) -> tuple[Operation, ...]:
     return (browse_messages(engine),)
 
 
-def message_operations(engine: MessageEngine) -> tuple[Operation, ...]:
-    """All actions of SQS on messages, over one engine."""
+def message_operations(engine: MessageEngine, in_turns: InTurns = at_once) -> tuple[Operation, ...]:
+    """All actions of SQS on messages, over one engine. Long work is done in turns."""
     return (
-        send_message(engine),
-        send_message_batch(engine),
-        receive_message(engine),
+        send_message(engine, in_turns),
+        send_message_batch(engine, in_turns),
+        receive_message(engine, in_turns),
         delete_message(engine),
         delete_message_batch(engine),
         change_message_visibility(engine),

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from data_plane.core.browsing import Page
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Delivery, Outgoing, Sent, Stored
+from data_plane.core.message import Delivery, SendCall, Sent, Stored
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 
@@ -13,23 +13,13 @@ from data_plane.core.receipt_handle import ReceiptHandle
 class MessageEngine(Protocol):
     """Messages of queues of both types. Every method may raise CellUnavailableError."""
 
-    async def send(  # noqa: PLR0913 - what a call says
-        self,
-        queue: Queue,
-        sender: str,
-        messages: Sequence[Outgoing],
-        *,
-        call: bytes = b"",
-        repeated: bool = False,
-        batch: bool = False,
-        stored: Stored | None = None,
+    async def send(
+        self, queue: Queue, call: SendCall, *, stored: Stored | None = None
     ) -> list[Sent]:
         """Store the messages durably; what became of each, in order.
 
-        `call` names the SDK's call (b"": it has no name); a `repeated` one that took effect before
-        is answered with the ids it had. FIFO queues deduplicate: a duplicate is answered with the
-        id and sequence number of the first. A `batch` is counted as one. What was not
-        there before is added to `stored`.
+        FIFO queues deduplicate: a duplicate is answered with the id and sequence number of the
+        first. What was not there before is added to `stored`.
         """
         ...
 

@@ -17,6 +17,7 @@ from data_plane.core.limits import (
     RECEIVE_WAIT_S_MAX,
 )
 from data_plane.core.queue import Queue
+from data_plane.core.turns import InTurns, at_once
 from data_plane.operations import hand_over
 from data_plane.operations.batch import queue_of
 from data_plane.operations.change_message_visibility import check_visibility_timeout
@@ -25,7 +26,7 @@ from data_plane.operations.message_rendering import (
     SYSTEM_ATTRIBUTES,
     Choice,
     measure_messages,
-    rendered,
+    rendered_in_slices,
 )
 from data_plane.protocol.message_shapes import RECEIVE_MESSAGE_INPUT, RECEIVE_MESSAGE_OUTPUT
 from data_plane.protocol.operation import Call, Operation, Params
@@ -35,7 +36,7 @@ _ALL_NAMES: Final = frozenset({"All", "*"})
 """Either asks for all message attributes, as the empty prefix `.*` does: recorded from AWS."""
 
 
-def receive_message(engine: MessageEngine) -> Operation:
+def receive_message(engine: MessageEngine, in_turns: InTurns = at_once) -> Operation:
     """ReceiveMessage: up to 10 messages, waiting for the first if asked to."""
 
     async def perform(call: Call) -> Params:
@@ -71,7 +72,7 @@ def receive_message(engine: MessageEngine) -> Operation:
         )
         if not deliveries:
             return {}
-        return {"Messages": [rendered(delivery, choice) for delivery in deliveries]}
+        return {"Messages": await in_turns(rendered_in_slices(deliveries, choice))}
 
     return Operation(
         "ReceiveMessage",

@@ -1,7 +1,9 @@
 """SendMessage and SendMessageBatch."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Generator, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from data_plane.core.checksum import md5_of_attributes, md5_of_body, md5_of_trace_header
 from data_plane.core.digests import call_hash
@@ -14,10 +16,11 @@ from data_plane.core.errors import (
 from data_plane.core.extended_times import with_extended_delay
 from data_plane.core.fifo_rules import read_fifo_outgoing, refusal_of_batch
 from data_plane.core.identifiers import sequence_number_text, uuid_text
-from data_plane.core.limits import BATCH_SIZE_BYTES_MAX
-from data_plane.core.message import Outgoing, Sent
+from data_plane.core.limits import BATCH_SIZE_BYTES_MAX, SMALL_BODY_BYTES_MAX
+from data_plane.core.message import Outgoing, SendCall, Sent
 from data_plane.core.message_rules import read_outgoing, rendered_size_bytes
 from data_plane.core.queue import Queue
+from data_plane.core.turns import InTurns, at_once
 from data_plane.operations.batch import Entry, Outcome, batch_output, checked_entries, queue_of
 from data_plane.operations.message_engine import MessageEngine
 from data_plane.protocol.message_shapes import (
@@ -31,7 +34,7 @@ from data_plane.protocol.operation import Call, Operation, Params, Work
 ENTRY_NAME: Final = "SendMessageBatchRequestEntry"
 
 
-def send_message(engine: MessageEngine) -> Operation:
+def send_message(engine: MessageEngine, in_turns: InTurns = at_once) -> Operation:
     """SendMessage: one message, stored durably before the answer."""
 
     async def perform(call: Call) -> Params:
@@ -39,15 +42,19 @@ def send_message(engine: MessageEngine) -> Operation:
         message = _read(call.params, queue)
         if message.size > queue.message_bytes_max:
             raise _too_long(queue, "are invalid")
-        (sent,) = await _send(engine, "SendMessage", call, [message])
-        return _answer(message, sent)
+        if message.size > SMALL_BODY_BYTES_MAX:
+            digests = await in_turns(_digests_in_slices([message]))
+        else:
+            digests = [_digest(message)]
+        (sent,) = await _send(engine, "SendMessage", call, [message], digests)
+        return _answer(message, digests[0], sent)
 
     return Operation(
         "SendMessage", SEND_MESSAGE_INPUT, SEND_MESSAGE_OUTPUT, perform, measure=_measure_send
     )
 
 
-def send_message_batch(engine: MessageEngine) -> Operation:
+def send_message_batch(engine: MessageEngine, in_turns: InTurns = at_once) -> Operation:
     """SendMessageBatch: the entries are stored together, in their order.
 
     An entry that breaks a rule fails alone; in a FIFO queue the whole batch does.
@@ -58,10 +65,16 @@ def send_message_batch(engine: MessageEngine) -> Operation:
         entries = checked_entries(call.params, ENTRY_NAME, ())
         read = _read_entries(entries, queue)
         messages = [message for message in read if isinstance(message, Outgoing)]
-        sent = iter(await _send(engine, "SendMessageBatch", call, messages) if messages else ())
+        answers: Iterator[Params] = iter(())
+        if messages:
+            if sum([message.size for message in messages]) > SMALL_BODY_BYTES_MAX:
+                digests = await in_turns(_digests_in_slices(messages))
+            else:
+                digests = [_digest(message) for message in messages]
+            sent = await _send(engine, "SendMessageBatch", call, messages, digests)
+            answers = map(_answer, messages, digests, sent)
         outcomes: list[Outcome] = [
-            message if isinstance(message, RefusedError) else _answer(message, next(sent))
-            for message in read
+            message if isinstance(message, RefusedError) else next(answers) for message in read
         ]
         return batch_output(entries, outcomes)
 
@@ -111,33 +124,66 @@ def _read_entries(entries: Sequence[Entry], queue: Queue) -> list[Outgoing | Ref
     ]
 
 
+class _Digest(NamedTuple):
+    """What an answer says of what was sent; "": there are no attributes."""
+
+    body: str
+    attributes: str
+
+
+def _digests_in_slices(messages: Sequence[Outgoing]) -> Generator[None, None, list[_Digest]]:
+    digests = []
+    for message in messages:
+        yield
+        digests.append(_digest(message))
+    return digests
+
+
+def _digest(message: Outgoing) -> _Digest:
+    attributes = message.attributes
+    return _Digest(md5_of_body(message.body), md5_of_attributes(attributes) if attributes else "")
+
+
 async def _send(
-    engine: MessageEngine, operation: str, call: Call, messages: Sequence[Outgoing]
+    engine: MessageEngine,
+    operation: str,
+    call: Call,
+    messages: Sequence[Outgoing],
+    digests: Sequence[_Digest],
 ) -> list[Sent]:
     queue, batch = queue_of(call), operation != "SendMessage"
-    if not call.invocation_id:
-        return await engine.send(queue, call.sender, messages, batch=batch, stored=call.stored)
-    return await engine.send(
-        queue,
-        call.sender,
-        messages,
-        call=_call_hash(operation, call, queue, messages),
-        repeated=call.attempt > 1,
-        batch=batch,
-        stored=call.stored,
-    )
+    traced = _traced(messages, call.trace_header) if call.trace_header else messages
+    name = b""
+    if call.invocation_id:
+        # Who sets the header of a trace on the way may set another one at each attempt.
+        name = _call_hash(operation, call, queue, messages, digests)
+    sent = SendCall(call.sender, traced, name, call.attempt > 1, batch)
+    return await engine.send(queue, sent, stored=call.stored)
 
 
-def _call_hash(operation: str, call: Call, queue: Queue, messages: Sequence[Outgoing]) -> bytes:
+def _traced(messages: Sequence[Outgoing], trace_header: str) -> Sequence[Outgoing]:
+    """The messages, with the trace of their call where they have none of their own."""
+    return [
+        message if message.trace_header else replace(message, trace_header=trace_header)
+        for message in messages
+    ]
+
+
+def _call_hash(
+    operation: str,
+    call: Call,
+    queue: Queue,
+    messages: Sequence[Outgoing],
+    digests: Sequence[_Digest],
+) -> bytes:
     """16 bytes that a repeated call has in common with the first attempt, and no other call has.
 
     What is sent is part of it, so that a client that reuses an invocation id loses nothing.
     """
     parts = [operation, call.account, queue.uid, call.invocation_id]
-    for message in messages:
+    for message, digest in zip(messages, digests, strict=True):
         parts += (
-            md5_of_body(message.body),
-            md5_of_attributes(message.attributes) if message.attributes else "",
+            *digest,
             str(message.delay_s),
             message.trace_header,
             message.group,
@@ -147,13 +193,13 @@ def _call_hash(operation: str, call: Call, queue: Queue, messages: Sequence[Outg
     return call_hash(queue, repr(parts))
 
 
-def _answer(message: Outgoing, sent: Sent) -> Params:
+def _answer(message: Outgoing, digest: _Digest, sent: Sent) -> Params:
     answer = {
         "MessageId": uuid_text(sent.id),
-        "MD5OfMessageBody": md5_of_body(message.body),
+        "MD5OfMessageBody": digest.body,
     }
-    if message.attributes:
-        answer["MD5OfMessageAttributes"] = md5_of_attributes(message.attributes)
+    if digest.attributes:
+        answer["MD5OfMessageAttributes"] = digest.attributes
     if message.trace_header:
         answer["MD5OfMessageSystemAttributes"] = md5_of_trace_header(message.trace_header)
     if sent.sequence:

@@ -1,10 +1,13 @@
 """HTTP requests and responses as values; who serves them fills and sends them."""
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from data_plane.core.errors import Fault
+
+_QUEUE_PATH_SEGMENTS: Final = 2
 
 
 class HttpRequest(msgspec.Struct, frozen=True, gc=False):
@@ -46,9 +49,26 @@ def path_inside(request: HttpRequest) -> str:
     return request.path.removeprefix(request.prefix) or "/"
 
 
+def queue_path(path: str) -> tuple[str, str] | None:
+    """Account and name of `/<account>/<queue>`, not checked; None for any other path."""
+    if path == "/":
+        return None
+    segments = path.strip("/").split("/")
+    if len(segments) != _QUEUE_PATH_SEGMENTS:
+        return None
+    return segments[0], segments[1]
+
+
 class HttpResponse(msgspec.Struct, frozen=True, gc=False):
-    """A response: header names in lower case, the body complete."""
+    """A response: header names in lower case, the body complete.
+
+    `account` called, where that is known and the body is long: it is charged with what waits.
+    One that is `held_back` goes out a little later: it refuses somebody who has not proved who they
+    are, or who asks for more than they may have.
+    """
 
     status: int
     headers: tuple[tuple[str, str], ...]
     body: bytes
+    account: str = ""
+    held_back: bool = False

@@ -22,7 +22,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     that name one. `base_url` is the scheme and host that the caller used, for queue URLs.
     `invocation_id` and `attempt` (1: first) tell a repeated call of an SDK apart from a new one;
     the id is "" where the client does not send it. `authorised`: policies allow the call, also
-    where it is about another account's queue. A send notes in `stored` what it added to the queue.
+    where it is about another account's queue. A send notes in `stored` what it added to the queue;
+    its messages belong to the trace that `trace_header` names ("": none), unless they name one.
     """
 
     request_id: str
@@ -37,6 +38,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     caller: Caller | None = None
     authorised: bool = False
     stored: Stored = msgspec.field(default_factory=Stored)
+    trace_header: str = ""
 
     @property
     def sender(self) -> str:
@@ -45,20 +47,27 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
 
 class Permission(NamedTuple):
-    """What policies must allow for a call: an action (as SQS names it) on a queue.
+    """What policies must allow for a call: an action, as its service names it, on a resource.
 
-    The queue need not exist. `name` is "" where the action is about an account's queues as such.
+    The resource, a queue say, need not exist. `name` is "" where the action is about all that an
+    account has of a service.
     """
 
     action: str
     account: str
     region: str
     name: str
+    service: str = "sqs"
 
     @property
     def arn(self) -> str:
         """The resource, as policies name it."""
-        return f"arn:aws:sqs:{self.region}:{self.account}:{self.name}"
+        return f"arn:aws:{self.service}:{self.region}:{self.account}:{self.name}"
+
+    @property
+    def action_name(self) -> str:
+        """The action, as policies name it, in lower case."""
+        return f"{self.service}:{self.action.lower()}"
 
 
 PermissionsOf = Callable[[str, str, Params], Awaitable[Sequence[Permission]]]
@@ -91,7 +100,8 @@ class Operation:
     members left out); it raises RefusedError, having changed nothing. `on_queue` operations have
     their QueueUrl resolved to `Call.queue` before. `measure` says from input and output what was
     done. Policies must allow `action` ("": its name) on that queue, or the `permissions` if it has
-    such.
+    such. One that is `at_root` is not asked for on a queue's path, and one that `hides` tells
+    another account's caller who may not call it that there is no such queue.
     """
 
     name: str
@@ -102,3 +112,5 @@ class Operation:
     measure: Callable[[Params, Params], Work] = no_work
     action: str = ""
     permissions: PermissionsOf | None = None
+    at_root: bool = False
+    hides: bool = False

@@ -1,4 +1,4 @@
-"""The Query protocol's answers: XML documents in SQS's namespace."""
+"""The Query protocol's answers: XML documents in their service's namespace."""
 
 import base64
 import re
@@ -11,6 +11,7 @@ from data_plane.protocol.operation import Operation, Params
 from data_plane.protocol.shapes import ListOf, MapOf, Scalar, Shape, Structure
 
 NAMESPACE: Final = "http://queue.amazonaws.com/doc/2012-11-05/"
+"""That of SQS."""
 _DECLARATION: Final = '<?xml version="1.0"?>'
 _CONTENT_TYPE_HEADER: Final = ("content-type", "text/xml")
 _ESCAPES: Final = str.maketrans(
@@ -26,10 +27,12 @@ UNKNOWN_OPERATION: Final = HttpResponse(
 """The answer where a request names no action at all."""
 
 
-def encode(request_id: str, operation: Operation, output: Params) -> HttpResponse:
+def encode(
+    request_id: str, operation: Operation, output: Params, namespace: str = NAMESPACE
+) -> HttpResponse:
     """A successful answer."""
     name = operation.name
-    parts = [_DECLARATION, f'<{name}Response xmlns="{NAMESPACE}">']
+    parts = [_DECLARATION, f'<{name}Response xmlns="{namespace}">']
     if operation.output.members:
         result = "".join(_structure(output, operation.output))
         # As SQS writes it: there are clients that look for this text.
@@ -40,10 +43,12 @@ def encode(request_id: str, operation: Operation, output: Params) -> HttpRespons
     return _response(200, request_id, "".join(parts))
 
 
-def encode_fault(request_id: str, fault: Fault, message: str) -> HttpResponse:
+def encode_fault(
+    request_id: str, fault: Fault, message: str, namespace: str = NAMESPACE
+) -> HttpResponse:
     """A refusal, under its legacy code."""
     document = (
-        f'{_DECLARATION}<ErrorResponse xmlns="{NAMESPACE}"><Error>'
+        f'{_DECLARATION}<ErrorResponse xmlns="{namespace}"><Error>'
         f"<Type>{side(fault)}</Type><Code>{fault.code}</Code>"
         f"<Message>{_text(wording(fault, message))}</Message><Detail/></Error>"
         f"<RequestId>{request_id}</RequestId></ErrorResponse>"

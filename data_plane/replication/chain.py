@@ -6,10 +6,12 @@ down, and whoever finds one that somebody else left half way hands that down. Re
 full member, which has only what all others have.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
+from data_plane.core.cell_clock import Eras
 from data_plane.core.conditions import apply, holds
+from data_plane.core.dropping import Dropped, Superfluous
 from data_plane.ports import (
     ALWAYS,
     ITEM_ABSENT,
@@ -32,10 +34,12 @@ from data_plane.ports import (
     Written,
     no_tallies,
 )
+from data_plane.replication.dropping import drop_in_all
 from data_plane.replication.member_cell import (
     GIVE_US_MAX,
     MemberCell,
     StalePlacementError,
+    check_in_group,
     check_joined,
     members_of,
 )
@@ -61,17 +65,30 @@ _HIGHEST: Final = b"\xff" * 64
 class Chain:
     """Implements `data_plane.ports.Cell` over the members of a placement.
 
-    `placement` answers the front end's present map of the group, which is taken once for each call.
-    Raises StalePlacementError where a member knows of a later epoch.
+    `placement` answers the front end's present map of the group, which is taken once for each call,
+    `alone` the uids of queues that have left the group for one of their own, by the same map.
+    Raises StalePlacementError where a member knows of a later epoch, LeftGroupError where
+    something of such a queue is asked for.
     """
 
     def __init__(
-        self, placement: Callable[[], Placement], cells: Mapping[str, Cell], waits: Waits
+        self,
+        placement: Callable[[], Placement],
+        cells: Mapping[str, Cell],
+        waits: Waits,
+        alone: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._placement = placement
         self._cells = cells
         self._waits = waits
-        self._unneeded = Unneeded(placement, cells)
+        self._alone = alone
+        self._unneeded = Unneeded(placement, cells, alone)
+
+    def _at(self, *partitions: str) -> Placement:
+        """The placement by which these partitions are to be read and written."""
+        at = self._placement()
+        check_in_group(at.group, partitions, self._alone())
+        return at
 
     @property
     def chooses_stamps(self) -> bool:
@@ -81,6 +98,11 @@ class Chain:
     def collects(self) -> bool:
         """As `Fanout.collects`."""
         return any(cell.chooses_stamps for cell in self._cells.values())
+
+    @property
+    def eras(self) -> Eras:
+        """Those of the first member's, which it goes by."""
+        return self._cells[self._placement().members[0].cell].eras
 
     def settled_us(self) -> int:
         """What the member that is read has settled."""
@@ -116,7 +138,7 @@ class Chain:
         tallies: Tallies = no_tallies,
     ) -> Written:
         """Replace the whole item if the condition holds: one write where there was none."""
-        at, counted = self._placement(), _without_marks(tallies)
+        at, counted = self._at(key.partition), _without_marks(tallies)
         head, *others = members_of(at, self._cells, CALL_US_MAX)
         occupant: Attributes | None = None
         for _ in range(_DECISIONS_MAX):
@@ -127,7 +149,7 @@ class Chain:
             occupant = written.before
             if written.applied or occupant == image:
                 time_ms = await _hand_down(at, others, key, image, counted)
-                check_joined(at, self._placement())
+                check_joined(at, self._at(key.partition))
                 before = _bare(written.before) if written.applied else None
                 return Written(applied=True, before=before, time_ms=max(written.time_ms, time_ms))
             _check_epoch(at, occupant)
@@ -143,7 +165,7 @@ class Chain:
         tallies: Tallies = no_tallies,
     ) -> Written:
         """Change single attributes if the condition holds: one write, but where one was removed."""
-        at, counted = self._placement(), _without_marks(tallies)
+        at, counted = self._at(key.partition), _without_marks(tallies)
         head, *others = members_of(at, self._cells, CALL_US_MAX)
         marked = Update(
             {**change.assign, EPOCH: at.epoch}, {**change.add, REVISION: 1}, change.remove
@@ -154,7 +176,7 @@ class Chain:
             if written.applied:
                 image = apply(marked, written.before)
                 time_ms = await _hand_down(at, others, key, image, counted)
-                check_joined(at, self._placement())
+                check_joined(at, self._at(key.partition))
                 before = _bare(written.before)
                 return Written(applied=True, before=before, time_ms=max(written.time_ms, time_ms))
             _check_epoch(at, written.before)
@@ -170,7 +192,7 @@ class Chain:
         self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
     ) -> Written:
         """Remove the item if the condition holds; what is left of it says so to late copies."""
-        at, counted = self._placement(), _without_marks(tallies)
+        at, counted = self._at(key.partition), _without_marks(tallies)
         head, *others = members_of(at, self._cells, CALL_US_MAX)
         for _ in range(_DECISIONS_MAX):
             occupant = await head.get(key)
@@ -190,7 +212,7 @@ class Chain:
             written = await head.put(key, image, (_as_it_is(occupant),), counted)
             if written.applied or written.before == image:
                 down_ms = await _hand_down(at, others, key, image, counted)
-                check_joined(at, self._placement())
+                check_joined(at, self._at(key.partition))
                 return Written(
                     applied=True, before=_bare(occupant), time_ms=max(written.time_ms, down_ms)
                 )
@@ -204,7 +226,7 @@ class Chain:
         What it failed on may be what the caller itself wrote before, which counts as stored then.
         """
         refused = await _refused(at, others, key, written)
-        check_joined(at, self._placement())
+        check_joined(at, self._at(key.partition))
         return refused
 
     def expire(self, keys: Sequence[Key]) -> None:
@@ -217,14 +239,26 @@ class Chain:
 
     async def drop(self, partition: str, budget: int) -> int:
         """Remove up to `budget` items, in every member, of a partition that nobody writes to."""
-        members = members_of(self._placement(), self._cells)
+        members = members_of(self._at(partition), self._cells)
         return max([await member.drop(partition, budget) for member in members])
+
+    async def drop_superfluous(self, part: Superfluous, after: bytes) -> Dropped:
+        """Drop in every member what a purge has made superfluous: a bounded step.
+
+        States of a standard queue's blocks stay: one that is gone from some members and not from
+        others would begin with a lower revision than theirs.
+        """
+        if part.partition.startswith("S|"):
+            return Dropped(b"")
+        at = self._at(part.partition)
+        members = members_of(at, self._cells)
+        return await drop_in_all(self._waits, at, members, part, after)
 
     # Reading
 
-    def _readers(self) -> tuple[Placement, MemberCell, list[MemberCell]]:
+    def _readers(self, *partitions: str) -> tuple[Placement, MemberCell, list[MemberCell]]:
         """The placement, its last full member, and those behind it, which join."""
-        at = self._placement()
+        at = self._at(*partitions)
         members = members_of(at, self._cells, CALL_US_MAX)
         joining = members[at.tail + 1 :]
         if self.collects():
@@ -240,18 +274,18 @@ class Chain:
         StalePlacementError, CellUnavailableError.
         """
         await _let_have(self._waits, joining, found)
-        check_joined(at, self._placement())
+        check_joined(at, self._at(*{key.partition for key in found}))
 
     async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
         """Read one item."""
-        at, tail, joining = self._readers()
+        at, tail, joining = self._readers(key.partition)
         found = await tail.get(key, strong=strong)
         await self._share(at, joining, {} if found is None else {key: found})
         return _bare(found)
 
     async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
         """Read up to 100 items in one request; absent ones are missing from the answer."""
-        at, tail, joining = self._readers()
+        at, tail, joining = self._readers(*(key.partition for key in keys))
         found = await tail.get_many(keys, strong=strong)
         await self._share(at, joining, found)
         return {key: bare for key, item in found.items() if (bare := _bare(item)) is not None}
@@ -267,7 +301,7 @@ class Chain:
         strong: bool = True,
     ) -> list[Item]:
         """Read items with `after < sort <= until` in order of `sort`, at most `limit` of them."""
-        at, tail, joining = self._readers()
+        at, tail, joining = self._readers(partition)
         while True:
             page = await tail.query(
                 partition, after=after, until=until, limit=limit, reverse=reverse, strong=strong

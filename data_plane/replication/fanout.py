@@ -6,9 +6,11 @@ grow, so whatever order that arrives in, it comes to the same.
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from data_plane.core.cell_clock import Eras
+from data_plane.core.dropping import Dropped, Superfluous
 from data_plane.ports import (
     ALWAYS,
     SETTLE_US,
@@ -26,15 +28,18 @@ from data_plane.ports import (
     Written,
     no_tallies,
 )
+from data_plane.replication.dropping import drop_in_all
 from data_plane.replication.giving import IsNeeded, give_all, give_needed
 from data_plane.replication.member_cell import (
+    LeftGroupError,
     MemberCell,
     StalePlacementError,
+    check_in_group,
     check_joined,
     members_of,
 )
 from data_plane.replication.mending import Lacking
-from data_plane.replication.placement import Member, Placement
+from data_plane.replication.placement import Member, Placement, uid_of
 from data_plane.replication.replaying import replay
 from data_plane.replication.unneeded import Unneeded
 
@@ -44,11 +49,18 @@ somebody else has to compare the copies (reconciling.py)."""
 ROUND_MAX: Final = 64
 
 
+Play = Callable[[MemberCell, MemberCell], Awaitable[Written]]
+"""Makes a change at a member, the second one; the first decides."""
+
+
 class _Change(NamedTuple):
-    """What a member is still to be told: `play` does it there. `since_us` is when it was done."""
+    """What a member is still to be told: `play` does it there, and may ask the first one.
+
+    `since_us` is when it was done.
+    """
 
     key: Key
-    play: Callable[[MemberCell], Awaitable[Written]]
+    play: Play
     since_us: int
 
 
@@ -58,10 +70,12 @@ class Fanout:
     `placement` answers the front end's present map of the group, taken once for each call, and
     `lacking` what an item of another member lacks of what it is told. With
     `acknowledge_first` an append counts when the first member has it, and the others are told
-    soon after: if the first is lost meanwhile, so is the append.
+    soon after: if the first is lost meanwhile, so is the append. `alone` answers, by the same map,
+    the uids of queues that have left the group for one of their own, and `heir` the fan-out that
+    has such a queue: it gets what copies are still to be told of it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - members, how they are used, and who has left
         self,
         placement: Callable[[], Placement],
         cells: Mapping[str, Cell],
@@ -69,13 +83,17 @@ class Fanout:
         lacking: Lacking,
         *,
         acknowledge_first: bool = False,
+        alone: Callable[[], Collection[str]] = tuple,
+        heir: Callable[[str], "Fanout"] | None = None,
     ) -> None:
         self._placement = placement
         self._cells = cells
         self._waits = waits
         self._lacking = lacking
         self._acknowledge_first = acknowledge_first
-        self._unneeded = Unneeded(placement, cells)
+        self._alone = alone
+        self._heir = heir
+        self._unneeded = Unneeded(placement, cells, alone)
         self._pending: dict[Member, deque[_Change]] = {}
         self._under_way: dict[int, _Change] = {}
         self._met: set[Member] = set()
@@ -84,10 +102,21 @@ class Fanout:
         self.forgotten = 0
         self.forgotten_since_us: int | None = None
 
+    def _at(self, *partitions: str) -> Placement:
+        """As `Chain._at`."""
+        at = self._placement()
+        check_in_group(at.group, partitions, self._alone())
+        return at
+
     @property
     def chooses_stamps(self) -> bool:
         """Never: all members have one key."""
         return False
+
+    @property
+    def eras(self) -> Eras:
+        """Those of the first member's, which it goes by."""
+        return self._cells[self._placement().members[0].cell].eras
 
     def settled_us(self) -> int:
         """What the member that serves has settled.
@@ -105,7 +134,7 @@ class Fanout:
 
     async def append(self, record: Append) -> Appended:
         """Store a new item in all members, under the proposed key: one write each, side by side."""
-        at = self._placement()
+        at = self._at(record.partition)
         self._unneeded.let_go()
         members = members_of(at, self._cells)
         stamp_us = record.proposed_us
@@ -121,14 +150,14 @@ class Fanout:
 
         if self._acknowledge_first:
             written = await store(members[0])
-            self._tell(at, key, store)
+            self._tell(at, key, lambda _first, member: store(member))
             return Appended(key, stamp_us, written.time_ms)
         latest_ms = 0
         for outcome in await self._waits.all_of([store(member) for member in members]):
             if isinstance(outcome, Exception):
                 raise outcome
             latest_ms = max(latest_ms, outcome.time_ms)
-        check_joined(at, self._placement())
+        check_joined(at, self._at(record.partition))
         return Appended(key, stamp_us, latest_ms)
 
     async def complete(self, key: Key, state: Key, is_needed: IsNeeded) -> bool:
@@ -138,12 +167,12 @@ class Fanout:
         does not have it: it was collected, or read at a member that was dropped since. Raises
         CellUnavailableError.
         """
-        at = self._placement()
+        at = self._at(key.partition)
         first, *others = members_of(at, self._cells)
         is_there = await give_needed(
             self._waits, first, others, key, state, is_needed, self._lacking
         )
-        check_joined(at, self._placement())
+        check_joined(at, self._at(key.partition))
         return is_there
 
     async def share(self, key: Key) -> Attributes | None:
@@ -151,12 +180,12 @@ class Fanout:
 
         Who did it may have stopped before it told anybody. Raises CellUnavailableError.
         """
-        at, first = self._decider()
+        at, first = self._decider(key.partition)
         found = await first.get(key)
         if found is not None:
             others = members_of(at, self._cells)[1:]
             await give_all(self._waits, first, others, Item(key, found), self._lacking)
-            check_joined(at, self._placement())
+            check_joined(at, self._at(key.partition))
         return found
 
     async def tell(self) -> None:
@@ -187,10 +216,10 @@ class Fanout:
         tallies: Tallies = no_tallies,
     ) -> Written:
         """Replace the whole item if the condition holds where it is decided."""
-        at, first = self._decider()
+        at, first = self._decider(key.partition)
         written = await first.put(key, attributes, condition, tallies)
         if written.applied:
-            self._tell(at, key, lambda member: member.put(key, attributes, ALWAYS, tallies))
+            self._tell(at, key, lambda _, member: member.put(key, attributes, ALWAYS, tallies))
         return written
 
     async def update(
@@ -201,21 +230,21 @@ class Fanout:
         tallies: Tallies = no_tallies,
     ) -> Written:
         """Change single attributes if the condition holds where it is decided."""
-        at, first = self._decider()
+        at, first = self._decider(key.partition)
         written = await first.update(key, change, condition, tallies)
         if written.applied:
             told = (key, change, condition, tallies, self._lacking)
-            self._tell(at, key, lambda member: replay(self._first(), member, *told))
+            self._tell(at, key, lambda first, member: replay(first, member, *told))
         return written
 
     async def delete(
         self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
     ) -> Written:
         """Remove the item if the condition holds where it is decided."""
-        at, first = self._decider()
+        at, first = self._decider(key.partition)
         written = await first.delete(key, condition, tallies)
         if written.applied:
-            self._tell(at, key, lambda member: member.delete(key, ALWAYS, tallies))
+            self._tell(at, key, lambda _, member: member.delete(key, ALWAYS, tallies))
         return written
 
     def expire(self, keys: Sequence[Key]) -> None:
@@ -228,8 +257,14 @@ class Fanout:
 
     async def drop(self, partition: str, budget: int) -> int:
         """Remove up to `budget` items, in every member, of a partition that nobody writes to."""
-        members = members_of(self._placement(), self._cells)
+        members = members_of(self._at(partition), self._cells)
         return max([await member.drop(partition, budget) for member in members])
+
+    async def drop_superfluous(self, part: Superfluous, after: bytes) -> Dropped:
+        """Drop in every member what a purge has made superfluous: a bounded step."""
+        at = self._at(part.partition)
+        members = members_of(at, self._cells)
+        return await drop_in_all(self._waits, at, members, part, after)
 
     # Telling the others
 
@@ -246,16 +281,46 @@ class Fanout:
         """How many changes each member is still to be told."""
         return {member: len(changes) for member, changes in self._pending.items()}
 
-    def _tell(
-        self, at: Placement, key: Key, play: Callable[[MemberCell], Awaitable[Written]]
-    ) -> None:
+    def hand_over(self) -> None:
+        """Give away what copies are still to be told of queues that lie alone by now.
+
+        Raises StalePlacementError.
+        """
+        alone = self._alone()
+        if not alone or self._heir is None:
+            return
+        for uid in alone:
+            self._heir(uid)  # One that is made just now asks for what is its own.
+        gone: dict[int, _Change] = {}
+        for changes in self._pending.values():
+            gone |= {id(one): one for one in changes if uid_of(one.key.partition) in alone}
+        for change in sorted(gone.values(), key=lambda one: one.since_us):
+            self._heir(uid_of(change.key.partition)).take_over(change)
+        for changes in self._pending.values() if gone else ():
+            kept = [one for one in changes if id(one) not in gone]
+            changes.clear()  # In place: they may be being told.
+            changes.extend(kept)
+
+    def take_over(self, change: _Change) -> None:
+        """Tell it all members: who joined meanwhile may lack it, and twice does no harm."""
+        for member in self._placement().members:
+            self._remember(member._replace(full=True), change)
+
+    def _tell(self, at: Placement, key: Key, play: Play) -> None:
         """Remember what the first member of `at` has decided for all others, and who joined since.
 
         Raises StalePlacementError where nobody knows who did.
         """
+        try:
+            self._tell_members(at, key, play)
+        except LeftGroupError:
+            self.hand_over()
+            raise
+
+    def _tell_members(self, at: Placement, key: Key, play: Play) -> None:
         told = list(at.members[1:])
         try:
-            present = self._placement()
+            present = self._at(key.partition)
             self._meet(present)
             told += [member for member in present.members if not at.has(member)]
         finally:
@@ -270,9 +335,15 @@ class Fanout:
         """
         if at.epoch <= self._met_epoch:
             return
+        self.hand_over()
+        alone = self._alone()
         members = {member._replace(full=True) for member in at.members}
         left = {id(change): change for told in self._pending.values() for change in told}
-        left |= self._under_way
+        left |= {
+            name: change
+            for name, change in self._under_way.items()
+            if uid_of(change.key.partition) not in alone
+        }
         for member in members - self._met:
             heard = {id(change) for change in self._pending.get(member, ())}
             for change in sorted(left.values(), key=lambda change: change.since_us):
@@ -299,6 +370,7 @@ class Fanout:
         self._shipping = True
         try:
             at = self._placement()
+            self.hand_over()
             self._meet(at)
             members = {
                 member._replace(full=True): cell
@@ -322,12 +394,13 @@ class Fanout:
 
     async def _ship_to(self, at: Placement, member: MemberCell, changes: deque[_Change]) -> None:
         left = len(changes)
-        while left > 0:
+        while left > 0 and changes:
+            first = self._first()
             together = _next_round(changes)
             left -= len(together)
             # A member that joins meanwhile is to be told of these, too.
             self._under_way |= {id(change): change for change in together}
-            told = await self._waits.all_of([change.play(member) for change in together])
+            told = await self._waits.all_of([change.play(first, member) for change in together])
             failed = [
                 change
                 for change, outcome in zip(together, told, strict=True)
@@ -338,7 +411,7 @@ class Fanout:
                 if isinstance(outcome, Exception):
                     raise outcome
             try:
-                check_joined(at, self._placement())
+                check_joined(at, self._at(*(change.key.partition for change in together)))
             except StalePlacementError:
                 # What was told late may be missing in the copy that who joined got before.
                 changes.extendleft(reversed(together))
@@ -346,20 +419,21 @@ class Fanout:
 
     # Reading
 
-    def _first(self) -> MemberCell:
-        return self._decider()[1]
+    def _first(self, *partitions: str) -> MemberCell:
+        return self._decider(*partitions)[1]
 
-    def _decider(self) -> tuple[Placement, MemberCell]:
-        at = self._placement()
+    def _decider(self, *partitions: str) -> tuple[Placement, MemberCell]:
+        at = self._at(*partitions)
         return at, members_of(at, self._cells)[0]
 
     async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
         """Read one item."""
-        return await self._first().get(key, strong=strong)
+        return await self._first(key.partition).get(key, strong=strong)
 
     async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
         """Read up to 100 items in one request; absent ones are missing from the answer."""
-        return await self._first().get_many(keys, strong=strong)
+        first = self._first(*(key.partition for key in keys))
+        return await first.get_many(keys, strong=strong)
 
     async def query(  # noqa: PLR0913 - a range has that many sides
         self,
@@ -372,7 +446,7 @@ class Fanout:
         strong: bool = True,
     ) -> list[Item]:
         """Read items with `after < sort <= until` in order of `sort`, at most `limit` of them."""
-        return await self._first().query(
+        return await self._first(partition).query(
             partition, after=after, until=until, limit=limit, reverse=reverse, strong=strong
         )
 

@@ -1,8 +1,9 @@
 """A member of a group as a cell: the key space that its incarnation has in the plain cell."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from data_plane.core.dropping import Dropped, Dropping, DroppingAll, Superfluous
 from data_plane.ports import (
     ALWAYS,
     Attributes,
@@ -17,7 +18,7 @@ from data_plane.ports import (
     Written,
     no_tallies,
 )
-from data_plane.replication.placement import Member, Placement, partition_of
+from data_plane.replication.placement import Member, Placement, partition_of, uid_of
 
 GIVE_US_MAX: Final = 5_000_000
 """So long after it was read at one member an item may be given to another one that may collect it.
@@ -30,6 +31,10 @@ class StalePlacementError(CellUnavailableError):
 
     To be asked again, with a fresh map. The write may or may not have taken effect.
     """
+
+
+class LeftGroupError(StalePlacementError):
+    """The queue lies in a group of its own by now: this one's placement is not its any more."""
 
 
 class MemberCell:
@@ -126,10 +131,19 @@ class MemberCell:
 
     async def drop(self, partition: str, budget: int) -> int:
         """Remove up to `budget` items of a partition that nobody writes to: how many it were."""
+        if isinstance(self.plain, DroppingAll):
+            return await self.plain.drop(partition_of(self._member, partition), budget)
         items = await self.query(partition, limit=budget)
         for item in items:
             await self.delete(item.key)
         return len(items)
+
+    async def drop_superfluous(self, part: Superfluous, after: bytes) -> Dropped:
+        """As the plain cell, if it drops anything before its time."""
+        if not isinstance(self.plain, Dropping):
+            return Dropped(b"")
+        own = part._replace(partition=partition_of(self._member, part.partition))
+        return await self.plain.drop_superfluous(own, after)
 
 
 def check_joined(used: Placement, present: Placement) -> None:
@@ -140,6 +154,12 @@ def check_joined(used: Placement, present: Placement) -> None:
     """
     if any(not used.has(member) for member in present.members):
         raise StalePlacementError(f"{used.group} got a member while it was written to")
+
+
+def check_in_group(group: str, partitions: Iterable[str], alone: Collection[str]) -> None:
+    """Raise LeftGroupError where a queue of these partitions is one of those that lie alone."""
+    if alone and any(uid_of(partition) in alone for partition in partitions):
+        raise LeftGroupError(f"a queue of {group} lies in a group of its own by now")
 
 
 def members_of(

@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 INCARNATION_MARK = "@"
 
+_UID = slice(2, 18)
+"""Where a partition of messages has its queue's uid (docs/storage.md)."""
+
 
 class Member(NamedTuple):
     """A cell's part in a group.
@@ -56,6 +59,11 @@ def partition_of(member: Member, partition: str) -> str:
     if not member.incarnation:
         return partition
     return f"{partition}{INCARNATION_MARK}{member.incarnation}"
+
+
+def uid_of(partition: str) -> str:
+    """The uid of the queue that a partition of messages belongs to; of others, anything."""
+    return partition[_UID]
 
 
 def check_change(before: Placement, after: Placement) -> None:

@@ -5,12 +5,12 @@ more that what is in it was deleted (docs/replication.md, "A cell joins, or come
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from data_plane.ports import Cell, CellUnavailableError, Key
 from data_plane.replication.member_cell import members_of
-from data_plane.replication.placement import Placement
+from data_plane.replication.placement import Placement, uid_of
 
 FULL_US_MIN: Final = 120_000_000
 """So long all members have to have been full: nobody goes by an older map then, and nobody who
@@ -24,10 +24,19 @@ STEP_MAX: Final = 1_000
 
 
 class Unneeded:
-    """What a front end has found to be unneeded in one group."""
+    """What a front end has found to be unneeded in one group.
 
-    def __init__(self, placement: Callable[[], Placement], cells: Mapping[str, Cell]) -> None:
+    Of queues that lie alone by now it is left to its time to live: their members may be others.
+    """
+
+    def __init__(
+        self,
+        placement: Callable[[], Placement],
+        cells: Mapping[str, Cell],
+        alone: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         self._placement = placement
+        self._alone = alone
         self._cells = cells
         self._held: deque[tuple[Key, ...]] = deque()
         self._count = 0
@@ -62,6 +71,9 @@ class Unneeded:
         while self._held and len(keys) < STEP_MAX:
             keys += self._held.popleft()
         self._count -= len(keys)
+        alone = self._alone()
+        if alone:
+            keys = [key for key in keys if uid_of(key.partition) not in alone]
         failed: CellUnavailableError | None = None
         for member in members:
             try:

@@ -13,10 +13,11 @@ that of any front end.
 
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from data_plane.core.turns import at_once
 from data_plane.ports import Clock
 from data_plane.runtime.drive import Drive, DriverError, Outcome
 from data_plane.runtime.signals import SignalLog
@@ -135,7 +136,17 @@ class BlockingWaits:
                 outcomes.append(error)
         return outcomes
 
-    async def coalesce(self, lane: Hashable, entry: object, flush: Flush) -> object:
+    async def in_turns(self, work: Generator[None, None, T]) -> T:
+        """What the work returns: nothing else goes on in this run that would wait for it."""
+        return await at_once(work)
+
+    async def coalesce(
+        self,
+        lane: Hashable,
+        entry: object,
+        flush: Flush,
+        until_us: int | None = None,  # noqa: ARG002 - a run has one call, and that one deadline
+    ) -> object:
         """Hand the entry to `flush` together with all that arrive in the lane meanwhile.
 
         One flush of a lane runs at a time; entries that arrive while it runs form the next.

@@ -2,16 +2,20 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
+from time import monotonic
 from typing import Any, TypeVar
 
+from data_plane.core.begun import is_begun, note_begun
+from data_plane.core.concurrency_limit import ConcurrencyLimit
 from data_plane.core.deadline import left_us
-from data_plane.ports import CellUnavailableError, Clock, DeadlinePassedError
+from data_plane.ports import CellUnavailableError, Clock, DeadlinePassedError, NoThreadError
 from data_plane.runtime.guard import Guard
 from data_plane.runtime.signals import SignalLog
+from data_plane.runtime.turnstile import Turnstile
 
 T = TypeVar("T")
 
@@ -20,6 +24,45 @@ Flush = Callable[[list[object]], Awaitable[Sequence[object | Exception]]]
 _NAP_S_MAX = 60.0
 """A longer sleep looks at the clock again, which may have jumped meanwhile."""
 _STOPPING_NAP_S = 0.02
+_SLICE_S = 0.001
+_TIME_OVER = "the request's time was over before it was done"
+_LET_GO_EVERY_S = 0.1
+"""How often those are looked for whose time ends: a timer for each of them costs more."""
+
+
+class LongWork:
+    """Long work takes turns: a slice of one at a time, and half of the time at most.
+
+    Between two slices everything else that is due goes on. So what a slice takes is what others
+    wait for it, however much long work there is. Work that is done within a slice waits for nothing
+    but other long work.
+    """
+
+    def __init__(self) -> None:
+        self._one = asyncio.Lock()
+        self._free_s = 0.0
+
+    async def __call__(self, work: Generator[None, None, T]) -> T:
+        """What the work returns; it yields where it may be interrupted."""
+        began_s = monotonic()
+        while True:
+            try:
+                next(work)
+            except StopIteration as done:
+                self._rest(began_s)
+                result: T = done.value
+                return result
+            if self._rest(began_s) or self._one.locked():
+                async with self._one:
+                    await asyncio.sleep(max(0.0, self._free_s - monotonic()))
+                began_s = monotonic()
+
+    def _rest(self, began_s: float) -> bool:
+        """Whether it is time for others: all long work has as long a rest as this slice took."""
+        now_s = monotonic()
+        if now_s - began_s >= _SLICE_S:
+            self._free_s = max(self._free_s, now_s) + now_s - began_s
+        return self._free_s > now_s
 
 
 class _Lane:
@@ -47,6 +90,11 @@ class EventLoopWaits:
         self._waiters: dict[Hashable, deque[asyncio.Future[bool]]] = {}
         self.waiting = 0
         self._stopping = False
+        self._bounded: list[tuple[int, asyncio.Future[object]]] = []
+        """Until when outcomes of `coalesce` are waited for; those that are there, for a while."""
+        self.in_turns = LongWork()
+        self.on_signal: Callable[[Hashable], None] | None = None
+        """Told of each signal that woke fewer than it could."""
 
     async def sleep_until(self, time_us: int) -> None:
         """Return at this wall-clock time, or at once if it has passed."""
@@ -67,11 +115,14 @@ class EventLoopWaits:
             outcomes.append(outcome)
         return outcomes
 
-    async def coalesce(self, lane: Hashable, entry: object, flush: Flush) -> object:
+    async def coalesce(
+        self, lane: Hashable, entry: object, flush: Flush, until_us: int | None = None
+    ) -> object:
         """Hand the entry to `flush` together with all that arrive in the lane meanwhile.
 
         One flush of a lane runs at a time; entries that arrive while it runs form the next.
-        A caller that is cancelled leaves its entry behind: it may be flushed already.
+        A caller that is cancelled, or let go soon after `until_us` by DeadlinePassedError, leaves
+        its entry behind: it may be flushed already.
         """
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[object] = loop.create_future()
@@ -82,7 +133,23 @@ class EventLoopWaits:
         waiting.entries.append(entry)
         waiting.outcomes.append(outcome)
         waiting.flush = flush
+        if until_us is not None:
+            self._bounded.append((until_us, outcome))
+            if len(self._bounded) == 1:
+                self._let_go()
         return await outcome
+
+    def _let_go(self) -> None:
+        """Tell those whose time is over, and look again as long as there are others."""
+        now_us = self._clock.now_us()
+        for until_us, outcome in self._bounded:
+            if until_us <= now_us and not outcome.done():
+                outcome.set_exception(DeadlinePassedError(_TIME_OVER))
+        self._bounded = [one for one in self._bounded if not one[1].done()]
+        if self._bounded:
+            left_s = (min(until_us for until_us, _ in self._bounded) - now_us) / 1_000_000
+            loop = asyncio.get_running_loop()
+            loop.call_later(min(left_s, _LET_GO_EVERY_S), self._let_go)
 
     async def _flush(self, name: Hashable, lane: _Lane) -> None:
         try:
@@ -112,13 +179,20 @@ class EventLoopWaits:
 
     def signal(self, channel: Hashable, count: int = 1) -> None:
         """Wake up to `count` waiters of the channel, those first that wait longest."""
-        self._signals.note(channel)
-        self._wake(channel, count)
+        left = self.signal_here(channel, count)
+        if left > 0 and self.on_signal is not None:
+            self.on_signal(channel)
 
-    def _wake(self, channel: Hashable, count: int) -> None:
+    def signal_here(self, channel: Hashable, count: int = 1) -> int:
+        """As `signal`, and `on_signal` is not told: it comes from another server."""
+        self._signals.note(channel)
+        return self._wake(channel, count)
+
+    def _wake(self, channel: Hashable, count: int) -> int:
+        """Wake so many; how many more could have been."""
         waiters = self._waiters.get(channel)
         if waiters is None:
-            return
+            return count
         while waiters and count > 0:
             waiter = waiters.popleft()
             if not waiter.done():
@@ -126,6 +200,7 @@ class EventLoopWaits:
                 count -= 1
         if not waiters:
             del self._waiters[channel]
+        return count
 
     async def wait_for(self, channel: Hashable, seen: int, until_us: int) -> bool:
         """Return when the channel was signalled after `seen` was read, or at this time.
@@ -196,14 +271,24 @@ def _settle(owners: list[asyncio.Future[object]], outcomes: Sequence[Any]) -> No
 class EventLoopOffload:
     """Calls that block, on at most `threads_max` threads beside the event loop, behind a guard.
 
-    What more there is waits for a thread, for `patience_s` or until the deadline of its request.
+    As many run at a time as their dependency sustains (core/concurrency_limit.py). What more there
+    is waits for a place (turnstile.py), for `patience_s` or until the deadline of its request.
     A caller that is cancelled, or whose deadline passes, does not end its call: it keeps its thread
     until it returns, and the guard then learns how it ended.
     """
 
-    def __init__(self, threads_max: int, clock: Clock, guard: Guard, *, patience_s: float) -> None:
-        self._pool = ThreadPoolExecutor(threads_max, guard.name)
-        self._free = asyncio.Semaphore(threads_max)
+    def __init__(
+        self,
+        threads_max: int,
+        clock: Clock,
+        guard: Guard,
+        *,
+        patience_s: float,
+        threads: Executor | None = None,
+    ) -> None:
+        self._pool = threads or ThreadPoolExecutor(threads_max, guard.name)
+        self._limit = ConcurrencyLimit(threads_max)
+        self._turnstile = Turnstile(lambda: self._limit.calls)
         self._clock = clock
         self._guard = guard
         self._patience_s = patience_s
@@ -222,17 +307,20 @@ class EventLoopOffload:
             raise DeadlinePassedError(f"{self._guard.name}: the request's time is over")
         loop = asyncio.get_running_loop()
         asked_s = loop.time()
-        await self._take_thread(asked_s, left_s)
+        await self._take_thread(left_s)
         try:
             permit = self._guard.admit()
         except CellUnavailableError:
-            self._free.release()
+            self._turnstile.leave()
             raise
+        note_begun()
+        began_us = round(loop.time() * 1_000_000)
 
         def ended(returned: asyncio.Future[T]) -> None:
-            self._free.release()
             dropped = asyncio.CancelledError() if returned.cancelled() else None
-            self._guard.ended(permit, dropped or returned.exception())
+            failed = self._guard.ended(permit, dropped or returned.exception())
+            self._limit.ended(began_us, round(loop.time() * 1_000_000), failed=failed)
+            self._turnstile.leave()
 
         returned = loop.run_in_executor(self._pool, partial(copy_context().run, call))
         returned.add_done_callback(ended)
@@ -246,20 +334,14 @@ class EventLoopOffload:
                 raise
             raise DeadlinePassedError(f"{self._guard.name} did not answer in time") from error
 
-    async def _take_thread(self, asked_s: float, left_s: float | None) -> None:
-        if not self._free.locked():
-            await self._free.acquire()  # at once
-        else:
-            patience_s = self._patience_s if left_s is None else min(self._patience_s, left_s)
-            try:
-                async with asyncio.timeout_at(asked_s + patience_s):
-                    await self._free.acquire()
-            except TimeoutError as error:
-                raise CellUnavailableError(
-                    f"{self._guard.name}: no thread was free in time"
-                ) from error
+    async def _take_thread(self, left_s: float | None) -> None:
+        patience_s = self._patience_s if left_s is None else min(self._patience_s, left_s)
+        try:
+            await self._turnstile.enter(patience_s, begun=is_begun())
+        except TimeoutError as error:
+            raise NoThreadError(f"{self._guard.name}: no thread was free in time") from error
         if self._closed:
-            self._free.release()
+            self._turnstile.leave()
             raise CellUnavailableError(f"{self._guard.name}: its threads have ended")
 
     def close(self) -> None:

@@ -96,13 +96,17 @@ class Guard:
         self.counters.in_flight += 1
         return permit
 
-    def ended(self, permit: Permit, error: BaseException | None) -> None:
-        """The call has ended, with this error if any."""
+    def ended(self, permit: Permit, error: BaseException | None) -> bool | None:
+        """The call has ended, with this error if any; whether the dependency failed.
+
+        None: one cannot tell.
+        """
         self.counters.in_flight -= 1
         failed = _verdict(error)
         self.counters.failed += failed is True
         self._breaker.ended(permit, self._clock.now_us(), failed=failed)
         self._tell()
+        return failed
 
     def gauges(self) -> dict[str, float]:
         """Metrics, by name."""

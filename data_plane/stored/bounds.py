@@ -7,6 +7,9 @@ SEGMENT_BYTES_MAX = 256 * 1024
 COMPRESS_BYTES_MIN = 512
 """Below this, compression costs more than it saves."""
 
+LONG_WORK_BYTES = 64 * 1024
+"""More of messages is packed and opened in turns with what others do."""
+
 BLOB_THRESHOLD_BYTES = 8 * 1024
 """Packed bodies that are bigger cost less in a blob store: see docs/cost.md."""
 

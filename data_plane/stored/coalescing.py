@@ -2,24 +2,30 @@
 
 What is shared belongs to no single request. So it is bounded by the latest deadline among them: who
 came last is not failed because somebody else's time is over. Whose time is over before the shared
-call begins is left out of it, and nothing is written for it.
+call begins is left out of it, and nothing is written for it. Whose time is over while it is under
+way is let go: a long poll, which has more time than others, keeps nobody waiting.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from data_plane.core.deadline import deadline, deadline_us
+from data_plane.core.deadline import deadline_us, reset_deadline, set_deadline
 from data_plane.ports import Clock, DeadlinePassedError, Waits
 
 Flush = Callable[[list[object]], Awaitable[Sequence[object | Exception]]]
 
 
+def _tell_nobody() -> None:
+    pass
+
+
 class _Entry(NamedTuple):
-    """What a request hands over, and until when it is of use to it."""
+    """What a request hands over, until when it is of use to it, and what to call at its end."""
 
     content: object
     until_us: int | None
+    ended: Callable[[], object]
 
 
 class Desk(Protocol):
@@ -36,14 +42,23 @@ class Desk(Protocol):
         ...
 
 
-async def coalesce(desk: Desk, lane: Hashable, entry: object, flush: Flush) -> object:
+async def coalesce(
+    desk: Desk,
+    lane: Hashable,
+    entry: object,
+    flush: Flush,
+    ended: Callable[[], object] = _tell_nobody,
+) -> object:
     """Hand the entry to `flush` together with all that arrive in the lane meanwhile.
 
     As `Waits.coalesce`. Raises DeadlinePassedError where the time of the request that asks is over
-    before its entry is flushed.
+    before its entry is flushed, or before its outcome is there. `ended` is called when nothing
+    happens any more with the entry, which may be later.
     """
+    until_us = deadline_us()
+    given = _Entry(entry, until_us, ended)
     return await desk.waits.coalesce(
-        lane, _Entry(entry, deadline_us()), partial(_flush_in_time, desk.clock, flush)
+        lane, given, partial(_flush_in_time, desk.clock, flush), until_us
     )
 
 
@@ -53,11 +68,16 @@ async def _flush_in_time(
     given = [entry for entry in entries if isinstance(entry, _Entry)]
     now_us = clock.now_us()
     wanted = [one for one in given if one.until_us is None or now_us < one.until_us]
-    if not wanted:
-        return [_too_late()] * len(given)
     # This runs in the context of whoever began the lane, which has nothing to say here.
-    with deadline(_latest([one.until_us for one in wanted])):
+    before = set_deadline(_latest([one.until_us for one in wanted]))
+    try:
+        if not wanted:
+            return [_too_late()] * len(given)
         flushed = await flush([one.content for one in wanted])
+    finally:
+        reset_deadline(before)
+        for one in given:
+            one.ended()
     if len(wanted) == len(given):
         return flushed
     outcomes = iter(flushed)
@@ -69,7 +89,7 @@ async def _flush_in_time(
 
 def _latest(times_us: Sequence[int | None]) -> int | None:
     known_us = [time_us for time_us in times_us if time_us is not None]
-    return max(known_us) if len(known_us) == len(times_us) else None
+    return max(known_us, default=None) if len(known_us) == len(times_us) else None
 
 
 def _too_late() -> DeadlinePassedError:

@@ -1,12 +1,16 @@
 """Approximate counts from counters by time, so that no count needs a scan (docs/storage.md)."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
+from data_plane.core.browsing import Page
 from data_plane.core.limits import DELAY_S_MAX, VISIBILITY_TIMEOUT_S_MAX
 from data_plane.core.message import Counts, Message
+from data_plane.core.message_rules import size_bytes
 from data_plane.core.queue import Queue
-from data_plane.ports import Attributes, Cell, Item, Key, Tally
+from data_plane.core.receipt_handle import ReceiptHandle
+from data_plane.ports import Attributes, Cell, Equals, Item, Key, Tally
 from data_plane.stored import keys, lease
 from data_plane.stored.bounds import QUERY_PAGE
 from data_plane.stored.segment import number
@@ -18,11 +22,27 @@ IN_FLIGHT = b"f"
 IN_FLIGHT_LONG = b"g"
 MINUTE_US = 60_000_000
 TENTH_US = 100_000
+SETTLED_US: Final = 2 * MINUTE_US
+"""Counters of minutes before that are not added to any more, but by dead letters."""
+
+_PAGES_MAX: Final = 4
+_STORED_PAGE: Final = 1_000
+"""Counters of a day are 1,440."""
 _KIND = slice(8, 9)
 _BUCKET = slice(9, None)
 
 _Bucket = tuple[bytes, int]
 """Kind of a counter, and which."""
+
+_SIZE = "y"
+"""Attribute of counters of messages sent: their bytes."""
+
+
+class Gone(NamedTuple):
+    """A message that is deleted: when counters have it sent, and how big it was (0: unknown)."""
+
+    sent_ms: int
+    size_bytes: int
 
 
 def _delayed(stamp_us: int, delay_us: int) -> _Bucket:
@@ -55,9 +75,23 @@ def counted_ms(queue: Queue, message: Message) -> int:
     return max(message.sent_ms, queue.purged_us // 1000 + 1)
 
 
-def sent(queue: Queue, stamp_us: int, delay_us: int, count: int) -> Iterable[Tally]:
-    """What a send adds."""
-    yield Tally(keys.counter(queue.uid, queue.purged_us, ALIVE, stamp_us // MINUTE_US), count)
+def gone(queue: Queue, message: Message) -> Gone:
+    """What a delete of this message takes away."""
+    return Gone(counted_ms(queue, message), size_bytes(message.body, message.attributes))
+
+
+def gone_by(handles: Iterable[ReceiptHandle]) -> dict[int, Gone]:
+    """What deletes with these handles of one block take away, by index."""
+    return {handle.index: Gone(handle.sent_ms, handle.size_bytes) for handle in handles}
+
+
+def sent(
+    queue: Queue, stamp_us: int, delay_us: int, count: int, size_bytes: int
+) -> Iterable[Tally]:
+    """What a send of so many messages, of this size together, adds."""
+    minute = keys.counter(queue.uid, queue.purged_us, ALIVE, stamp_us // MINUTE_US)
+    yield Tally(minute, count)
+    yield Tally(minute, size_bytes, _SIZE)
     if delay_us:
         kind, bucket = _delayed(stamp_us, delay_us)
         yield Tally(keys.counter(queue.uid, queue.purged_us, kind, bucket), count)
@@ -75,22 +109,27 @@ def leased(
 
 
 def deleted(
-    queue: Queue, before: Attributes | None, sent_ms: dict[int, int], now_ms: int
+    queue: Queue, before: Attributes | None, gone: Mapping[int, Gone], now_ms: int
 ) -> Iterable[Tally]:
-    """What a delete takes away, each message once; `sent_ms` is by index."""
+    """What a delete takes away, each message once; `gone` is by index."""
     done = before.get("d", frozenset()) if before is not None else frozenset()
     minutes: Counter[int] = Counter()
+    sizes: Counter[int] = Counter()
     moved: Counter[_Bucket] = Counter()
-    for index, time_ms in sent_ms.items():
+    for index, one in gone.items():
         if isinstance(done, frozenset) and index in done:
             continue
-        if time_ms * 1000 <= queue.purged_us:
+        if one.sent_ms * 1000 <= queue.purged_us:
             continue
-        minutes[time_ms * 1000 // MINUTE_US] -= 1
+        minute = one.sent_ms * 1000 // MINUTE_US
+        minutes[minute] -= 1
+        sizes[minute] -= one.size_bytes
         _unlease(moved, before, index, now_ms)
     yield from _in_flight(queue, moved)
     for minute, amount in minutes.items():
-        yield Tally(keys.counter(queue.uid, queue.purged_us, ALIVE, minute), amount)
+        key = keys.counter(queue.uid, queue.purged_us, ALIVE, minute)
+        yield Tally(key, amount)
+        yield Tally(key, sizes[minute], _SIZE)
 
 
 def _unlease(moved: Counter[_Bucket], before: Attributes | None, index: int, now_ms: int) -> None:
@@ -107,7 +146,7 @@ def _in_flight(queue: Queue, moved: Counter[_Bucket]) -> Iterable[Tally]:
 
 async def counts(cell: Cell, queue: Queue, now_us: int) -> Counts:
     """The queue's approximate numbers of messages."""
-    oldest_minute = (now_us - queue.retention_s * 1_000_000) // MINUTE_US
+    oldest_minute = cell.eras.before_us(now_us, queue.retention_s * 1_000_000) // MINUTE_US
     alive = await _buckets(cell, queue, (ALIVE, oldest_minute), ALIVE)
     total = sum(_amount(item) for item in alive)
     delayed = await _total(cell, queue, DELAYED, DELAYED_LONG, now_us)
@@ -115,7 +154,7 @@ async def counts(cell: Cell, queue: Queue, now_us: int) -> Counts:
     delayed = min(delayed, total - flying)
     oldest_ms = next(
         (
-            keys.slice_of(item.key.sort[_BUCKET]) * (MINUTE_US // 1000)
+            cell.eras.world_ms(keys.slice_of(item.key.sort[_BUCKET]) * (MINUTE_US // 1000))
             for item in alive
             if _amount(item)
         ),
@@ -127,6 +166,20 @@ async def counts(cell: Cell, queue: Queue, now_us: int) -> Counts:
         delayed=delayed,
         oldest_sent_ms=oldest_ms,
     )
+
+
+async def stored_bytes(cell: Cell, queue: Queue, since_us: int) -> dict[int, int]:
+    """What the queue's messages take as limits and bills count them, by minute of sending.
+
+    Of those that were sent since then and are not deleted; minutes without any are left out.
+    """
+    first = (ALIVE, since_us // MINUTE_US)
+    minutes = await _buckets(cell, queue, first, ALIVE, roughly=True)
+    return {
+        keys.slice_of(item.key.sort[_BUCKET]): size
+        for item in minutes
+        if _amount(item) and isinstance(size := item.attributes.get(_SIZE), int) and size > 0
+    }
 
 
 async def in_flight(cell: Cell, queue: Queue, now_us: int) -> int:
@@ -151,15 +204,20 @@ def _amount(counter: Item) -> int:
     return max(0, number(counter.attributes, "n"))
 
 
-async def _buckets(cell: Cell, queue: Queue, first: _Bucket, last_kind: bytes) -> list[Item]:
-    """Counters from `first` on, to the last of a kind."""
+async def _buckets(
+    cell: Cell, queue: Queue, first: _Bucket, last_kind: bytes, *, roughly: bool = False
+) -> list[Item]:
+    """Counters from `first` on, to the last of a kind; `roughly`: many at a time, a moment old."""
+    page_items = _STORED_PAGE if roughly else QUERY_PAGE
     partition = keys.counters(queue.uid)
     kind, first_bucket = first
     until = keys.counter(queue.uid, queue.purged_us, last_kind, (1 << 64) - 1).sort
     after = keys.counter(queue.uid, queue.purged_us, kind, max(0, first_bucket - 1)).sort
     found: list[Item] = []
     while True:
-        page = await cell.query(partition, after=after, until=until, limit=QUERY_PAGE)
+        page = await cell.query(
+            partition, after=after, until=until, limit=page_items, strong=not roughly
+        )
         if not page:
             return found
         found += page
@@ -189,3 +247,31 @@ async def drop_past(cell: Cell, queue: Queue, now_us: int) -> None:
     )
     if past:
         cell.expire([item.key for item in past])
+
+
+async def settle(
+    cell: Cell, queue: Queue, now_us: int, page_at: Callable[[bytes], Awaitable[Page]]
+) -> None:
+    """Where no message lies in a queue, let go of what its counters say of settled minutes.
+
+    A copy that joined, or came back, may lack what was counted meanwhile; without this it would be
+    wrong until the retention is over. `page_at` browses.
+    """
+    last = keys.counter(queue.uid, queue.purged_us, ALIVE, (now_us - SETTLED_US) // MINUTE_US)
+    before_all = keys.counter(queue.uid, queue.purged_us, ALIVE, 0).sort[:-8]
+    counted = await cell.query(last.partition, after=before_all, until=last.sort, limit=QUERY_PAGE)
+    if not counted:
+        return
+    position = b""
+    for _page in range(_PAGES_MAX):
+        page = await page_at(position)
+        if page.messages:
+            return
+        position = page.next_position
+        if not position:
+            break
+    else:
+        return
+    for item in counted:
+        # One that changed meanwhile is right about a dead letter that came.
+        await cell.delete(item.key, ((Equals("n", number(item.attributes, "n")),),))

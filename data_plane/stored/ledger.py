@@ -93,7 +93,12 @@ class CallSums(NamedTuple):
 
     def plus(self, other: "CallSums") -> "CallSums":
         """Both together."""
-        return CallSums(*(one + more for one, more in zip(self, other, strict=True)))
+        return CallSums(
+            self.calls + other.calls,
+            self.units + other.units,
+            self.messages + other.messages,
+            self.size_bytes + other.size_bytes,
+        )
 
 
 NOTHING_SENT: Final = CallSums(0, 0, 0, 0)
@@ -101,11 +106,16 @@ NOTHING_SENT: Final = CallSums(0, 0, 0, 0)
 
 def sums_of(calls: Iterable[SentCall]) -> dict[bool, CallSums]:
     """The sums of some calls, batches (True) and others by themselves."""
-    sums: dict[bool, CallSums] = {}
-    for call in calls:
-        one = CallSums(int(call.units > 0), call.units, call.messages, call.size_bytes)
-        sums[call.batch] = sums.get(call.batch, NOTHING_SENT).plus(one)
-    return sums
+    sums: dict[bool, list[int]] = {}
+    for batch, units, messages, size_bytes in calls:
+        total = sums.get(batch)
+        if total is None:
+            total = sums[batch] = [0, 0, 0, 0]
+        total[0] += units > 0
+        total[1] += units
+        total[2] += messages
+        total[3] += size_bytes
+    return {batch: CallSums(*total) for batch, total in sums.items()}
 
 
 def calls_attributes(calls: Sequence[SentCall], messages: int) -> dict[str, Value]:

@@ -11,7 +11,7 @@ from data_plane.core.errors import RefusedError, queue_does_not_exist
 from data_plane.core.identifiers import random_uuid
 from data_plane.core.message import Message
 from data_plane.core.queue import Queue
-from data_plane.ports import Queues
+from data_plane.ports import CellFullError, CellUnavailableError, Queues
 from data_plane.stored.lease import Lease, from_bytes
 from data_plane.stored.room import Room
 from data_plane.stored.segment import ID_BYTES, UnknownFormatError
@@ -88,8 +88,9 @@ class Mover(Protocol):
 class DeadLetters:
     """Moves what the queue's redrive policy does not allow to be delivered once more.
 
-    Without a dead-letter queue that exists a message stays, and is delivered. `queues` knows those
-    that exist; without it none do. The answer holds `bytes_max` of messages.
+    Without a dead-letter queue that exists a message stays, and is delivered; so it does where the
+    queue is its own, for there it has arrived. `queues` knows those that exist; without it none do.
+    The answer holds `bytes_max` of messages.
     """
 
     def __init__(
@@ -117,7 +118,18 @@ class DeadLetters:
         target = await self._queues.find(policy.account, policy.region, policy.dead_letter_queue)
         if target is None or target.fifo != queue.fifo or self.is_dropped(target):
             return None
+        if target.uid == queue.uid:
+            return None
         return Move(DEAD_LETTER, target)
+
+
+def waits_for_room(failure: CellUnavailableError, mover: Mover) -> bool:
+    """Whether dead letters stay where they are because their queue's cell is full.
+
+    A receive goes on without them: whoever meets them next, when their leases have ended, goes on
+    with the moves.
+    """
+    return isinstance(failure, CellFullError) and isinstance(mover, DeadLetters)
 
 
 class Redrive:

@@ -3,7 +3,7 @@
 What does not fit is not leased for it: it is neither counted as received nor kept from others.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from data_plane.core.message import Message
 from data_plane.core.message_rules import size_bytes
@@ -26,6 +26,17 @@ class Room:
         self._left -= size
         self._holds += 1
         return True
+
+    def fitting(self, sizes: Sequence[int]) -> int:
+        """How many of messages of about these sizes fit, one after the other; none is taken."""
+        if self._left is None:
+            return len(sizes)
+        left = self._left
+        for number, size in enumerate(sizes):
+            left -= size
+            if left < 0 and (number or self._holds):
+                return number
+        return len(sizes)
 
     def give_back(self, messages: Iterable[Message]) -> None:
         """These had room and are not handed out."""

@@ -1,6 +1,6 @@
 """Segments: messages that were acknowledged together, as one item (docs/storage.md)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -103,15 +103,43 @@ def seal(
 
     `name` is the segment's in its partition: `segment_name` or `slot_name`.
     """
-    envelope, packed = PACKED, _encoder.encode(messages)
+    envelope, packed = _compressed(_encoder.encode(messages))
+    return _sealed(envelope, packed, len(messages), sealing, partition, *name)
+
+
+def seal_in_slices(
+    messages: Sequence[PackedMessage], sealing: Sealing | None, partition: str, *name: bytes | str
+) -> Generator[None, None, dict[str, Value]]:
+    """As `seal`, for long messages: it yields where others may have their turn."""
+    yield
+    packed = _encoder.encode(messages)
+    yield
+    envelope, packed = _compressed(packed)
+    yield
+    return _sealed(envelope, packed, len(messages), sealing, partition, *name)
+
+
+def _compressed(packed: bytes) -> tuple[int, bytes]:
+    """The envelope, and what is in it."""
     if len(packed) >= COMPRESS_BYTES_MIN:
         compressed = _compressor.compress(packed)
         if len(compressed) * 10 < len(packed) * 9:
-            envelope, packed = COMPRESSED, compressed
+            return COMPRESSED, compressed
+    return PACKED, packed
+
+
+def _sealed(
+    envelope: int,
+    packed: bytes,
+    count: int,
+    sealing: Sealing | None,
+    partition: str,
+    *name: bytes | str,
+) -> dict[str, Value]:
     if sealing is None:
         return {"e": envelope, "z": packed}
     envelope += SEALED
-    where = _bound_to(sealing.account, partition, *name, f"{envelope}|{len(messages)}")
+    where = _bound_to(sealing.account, partition, *name, f"{envelope}|{count}")
     sealed = sealing.seal.seal(sealing.nonce, packed, where)
     return {"e": envelope, "q": sealing.key_id, "z": sealed}
 
@@ -234,6 +262,17 @@ class LoadedSegment:
         self.stamp_us = number(item, "t")
         self.blob = str(item.get("o", ""))
         self._messages: list[Message] | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its messages, as SQS counts them."""
+        return number(self.item, "y")
+
+    def opening(self, unseal: Unseal | None) -> Generator[None, None, None]:
+        """Open the messages now, after others have had their turn. Raises as `messages`."""
+        if self._messages is None:
+            yield
+            self.messages(unseal)
 
     def messages(self, unseal: Unseal | None = None) -> list[Message]:
         """All of them, in order. Raises DamagedSegmentError, UnknownFormatError."""

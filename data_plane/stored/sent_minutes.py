@@ -3,10 +3,9 @@
 docs/storage.md, "Sends of cells without a ledger".
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from data_plane.core.queue import Generation, Queue
 from data_plane.ports import Attributes, Cell
@@ -68,16 +67,36 @@ class Minute:
 
 
 class Sending:
-    """A write of a segment or slot that is under way."""
+    """A context: a write of a segment or slot is under way. Its outcome is unsure where it raises.
 
-    __slots__ = ("attributes",)
+    It counts in its minute, if what is sent is kept at all.
+    """
 
-    def __init__(self) -> None:
-        self.attributes: Attributes | None = None
+    __slots__ = ("_attributes", "_minute", "_queue")
+
+    def __init__(self, queue: Queue, minute: Minute | None) -> None:
+        self._queue = queue
+        self._minute = minute
+        self._attributes: Attributes | None = None
 
     def stored(self, attributes: Attributes) -> None:
         """It took effect, with these attributes."""
-        self.attributes = attributes
+        self._attributes = attributes
+
+    def __enter__(self) -> Self:
+        if (minute := self._minute) is not None:
+            minute.queues[self._queue.uid] = sent_to(self._queue)
+            minute.under_way += 1
+        return self
+
+    def __exit__(self, raised: type[BaseException] | None, *_: object) -> None:
+        if (minute := self._minute) is None:
+            return
+        minute.under_way -= 1
+        if raised is not None:
+            minute.unsure = True
+        elif self._attributes is not None:
+            add_calls(minute.sums, sent_to(self._queue), self._attributes)
 
 
 class SentMinutes:
@@ -101,25 +120,11 @@ class SentMinutes:
         """What was stored before this time is not needed any more to know what was sent."""
         return self._recorded_us
 
-    @contextmanager
-    def sending(self, queue: Queue, stamp_us: int) -> Iterator[Sending]:
-        """A write to the queue, with this stamp; its outcome is unsure where it raises."""
-        sending = Sending()
+    def sending(self, queue: Queue, stamp_us: int) -> Sending:
+        """A write to the queue, with this stamp, for as long as its context lasts."""
         if self._recorded_us == ALWAYS_US or self._cells[queue.cell].chooses_stamps:
-            yield sending
-            return
-        minute = self.minutes.setdefault(stamp_us // US_PER_MINUTE, Minute())
-        minute.queues[queue.uid] = sent_to(queue)
-        minute.under_way += 1
-        try:
-            yield sending
-        except BaseException:
-            minute.unsure = True
-            raise
-        finally:
-            minute.under_way -= 1
-        if sending.attributes is not None:
-            add_calls(minute.sums, sent_to(queue), sending.attributes)
+            return Sending(queue, None)
+        return Sending(queue, self.minutes.setdefault(stamp_us // US_PER_MINUTE, Minute()))
 
     def over(self, minute: int) -> Mapping[int, Minute]:
         """The minutes before this one of which nothing is under way."""

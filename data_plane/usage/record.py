@@ -10,6 +10,7 @@ from data_plane.core.utc import utc_time
 SCHEMA: Final = "tidegate.usage/1"
 ACCESS_SCHEMA: Final = "tidegate.access/1"
 MARK_SCHEMA: Final = "tidegate.writer/1"
+TAIL_SCHEMA: Final = "tidegate.tail/1"
 
 UNIT_BYTES: Final = 64 * 1024
 """SQS bills each so much of a request, begun ones included, as one request."""
@@ -17,6 +18,7 @@ UNIT_BYTES: Final = 64 * 1024
 US_PER_MINUTE: Final = 60_000_000
 WRITER_BYTES: Final = 8
 NAME_CHARS_MAX: Final = 128
+NOBODY_KNOWS: Final = -1
 STATUS_CLASSES: Final = ("2xx", "3xx", "4xx", "5xx")
 
 _MINUTES_PER_HOUR: Final = 60
@@ -87,7 +89,10 @@ class Mark(msgspec.Struct, frozen=True):
 
     `desks` are those of a server whose minutes are writers of their own (sent.py), in hexadecimal
     digits with spaces between. `off_from` is the minute from which nothing was counted until it
-    `opened`, because usage was off; 0: it was not.
+    `opened`, because usage was off; 0: it was not. All that was answered before `counted_to`
+    (microseconds) is in records, and after that no more than `unsaved_max` requests were answered
+    that are in none; -1: nobody knows how many. `ended` is the minute in which others found that
+    it had been cut off; 0: it was not, as far as anybody knows.
     """
 
     schema: Literal["tidegate.writer/1"]
@@ -101,6 +106,21 @@ class Mark(msgspec.Struct, frozen=True):
     closed: bool
     desks: str = ""
     off_from: Count = 0
+    counted_to: Count = 0
+    unsaved_max: Annotated[int, Meta(ge=NOBODY_KNOWS, le=_INT64_MAX)] = NOBODY_KNOWS
+    ended: Count = 0
+
+
+class Tail(msgspec.Struct, frozen=True):
+    """What a writer has counted and may not have stored as records: these, once it is cut off.
+
+    `mark` is its mark as it is when they are stored.
+    """
+
+    schema: Literal["tidegate.tail/1"]
+    mark: Mark
+    usage: tuple[UsageRecord, ...]
+    access: tuple[AccessRecord, ...]
 
 
 Record = UsageRecord | AccessRecord

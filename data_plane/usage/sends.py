@@ -21,6 +21,10 @@ from data_plane.usage.record import (
 
 STATE: Final = Key("M|ledger", b"00")
 ROWS_PER_STEP: Final = 1_000
+ROWS_PENDING_MAX: Final = 10_000
+
+UNDER_WAY_US: Final = 30_000_000
+"""So long a write may take whose stamp is of the minute before: its row comes with it."""
 
 
 class SendRecords:
@@ -43,21 +47,40 @@ class SendRecords:
         self.written = 0
 
     async def write(self) -> None:
-        """Store the rows of minutes that are over.
+        """Store the rows of minutes that are over, and of which nothing is under way any more.
 
         Raises CellUnavailableError; what was not stored then waits in the cell.
         """
-        await self._write(ledger.until_minute(self._cell.now_us() // US_PER_MINUTE))
+        await self._write(_final_minute(self._cell))
 
     async def write_last(self) -> None:
         """Store all rows, as nothing is sent any more. Raises as `write` does."""
         await self._write(None)
 
-    async def _write(self, until: bytes | None) -> None:
+    async def pending(self) -> list[UsageRecord]:
+        """Records that the first rows that wait would be, `ROWS_PENDING_MAX` at most.
+
+        Raises CellUnavailableError.
+        """
+        state = self._state
+        while True:
+            at = state or await self._cell.get(STATE) or {"i": "", "n": 0, "p": b""}
+            rows: list[Item] = []
+            after = octets(at, "p")
+            while len(rows) < ROWS_PENDING_MAX and (page := await self._rows_after(after, None)):
+                rows += page
+                after = page[-1].key.sort
+            if state is self._state:
+                numbered = enumerate(rows, start=number(at, "n") + 1)
+                return [_record(str(at["i"]), place, read_row(row)) for place, row in numbered]
+            state = self._state  # What was read may be recorded by now.
+
+    async def _write(self, before_minute: int | None) -> None:
         if self._state is None:
             self._state = await self._resume()
         state = self._state
-        minute = self._cell.now_us() // US_PER_MINUTE
+        minute = self._cell.now_us() // US_PER_MINUTE if before_minute is None else before_minute
+        until = None if before_minute is None else ledger.until_minute(before_minute)
         while rows := await self._rows_after(octets(state, "p"), until):
             last = number(state, "n")
             writer = str(state["i"])
@@ -113,6 +136,11 @@ class SendRecords:
         self._marked = number(state, "n"), minute
 
 
+def _final_minute(cell: Cell) -> int:
+    """Rows of minutes before this one are as they are going to stay."""
+    return (cell.now_us() - UNDER_WAY_US) // US_PER_MINUTE
+
+
 def _record(writer: str, at: int, row: LedgerRow) -> UsageRecord:
     # A row without calls has the rest of a call that began in the minute before.
     return UsageRecord(
@@ -128,7 +156,7 @@ async def discard(cell: Cell, from_minute: int) -> None:
     Those of before wait for the next server that counts.
     """
     after = ledger.until_minute(from_minute)
-    until = ledger.until_minute(cell.now_us() // US_PER_MINUTE)
+    until = ledger.until_minute(_final_minute(cell))
     rows = await cell.query(ledger.PARTITION, after=after, until=until, limit=ROWS_PER_STEP)
     if rows:
         cell.expire([row.key for row in rows])

@@ -86,6 +86,16 @@ class SentRecords:
         for desk in desks:
             desk.keep()
 
+    def pending(self) -> list[UsageRecord]:
+        """Records of what was sent and is not stored, as far as that is known."""
+        return [
+            record
+            for desk in self._desks
+            for at, kept in desk.minutes.items()
+            if not kept.unsure
+            for record in records_of(DeskMinute(at, desk.desk), kept.sums)
+        ]
+
     # Before a send
 
     async def announce(self, queue: Queue) -> None:

@@ -1,6 +1,6 @@
 """What was served, summed up in memory: a request pays for one sum."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from data_plane.frontend.served import Served
@@ -110,6 +110,18 @@ class Counting:
     def take(self) -> Totals:
         """All that was counted since the last time; counting begins anew."""
         taken, self._sums = self._sums, {}
+        return self._totals(taken)
+
+    def look(self) -> Callable[[], Totals]:
+        """What `take` would return now; added up when it is called, in whatever thread."""
+        seen = {what: sums.copy() for what, sums in self._sums.items()}
+        return lambda: self._totals(seen)
+
+    def forget(self) -> None:
+        """Let go of all that was counted since the last time."""
+        self._sums = {}
+
+    def _totals(self, taken: Mapping[_Seen, list[int]]) -> Totals:
         totals = Totals({}, {})
         for seen, added in taken.items():
             minute, account, region, queue, operation, principal, key = seen[:7]

@@ -20,6 +20,8 @@ from tests.benchmarks.profile_server import profile
 from tests.benchmarks.report import Fact, Report, heading, machine_facts
 from tests.benchmarks.security import measure_security
 from tests.benchmarks.server_process import ROOT, ServerProcess
+from tests.benchmarks.soak import measure_soak
+from tests.benchmarks.strangers import measure_strangers
 from tests.benchmarks.throughput import Bench
 from tests.benchmarks.wire import BATCH
 from tests.rehearsal.processes import UnavailableError
@@ -29,6 +31,16 @@ PROFILED = (
     *("fifo_send", "fifo_send_batch", "fifo_cycle", "secured_send"),
 )
 P99_MS_MAX = 10
+BY_NAME = ("bills", "soak")
+"""Scenarios that run only if they are named."""
+
+OF_THEIR_OWN = {
+    *("bare", "backlog", "fair", "security", "isolation", "strangers"),
+    *BY_NAME,
+    *OF_FIFO,
+}
+"""Scenarios that start servers of their own."""
+
 HALF = 0.5
 TYPICAL_CONNECTIONS = 64
 
@@ -101,6 +113,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     given = {name: getattr(options, name) for name in ("seconds", "runs", "backlog")}
     given["peer_backlog"] = options.backlog
     given["fair_backlog"] = options.backlog
+    given["strangers_seconds"] = given["soak_seconds"] = options.seconds
     given["fifo_seconds"] = given["fifo_cycle_seconds"] = options.seconds
     return replace(plan, **{name: value for name, value in given.items() if value})
 
@@ -144,11 +157,20 @@ def _measure_throughput(bench: Bench, plan: Plan, chosen: list[str], report: Rep
 
 def _measure(folder: Path, options: argparse.Namespace) -> Report:
     plan = _plan(options)
-    chosen = options.only or [name for name in SCENARIOS if name != "bills"]
+    chosen = options.only or [name for name in SCENARIOS if name not in BY_NAME]
     server_options = ["--log-level", options.log_level]
     report = Report(machine_facts(folder))
     report.say(heading(report.machine))
-    if set(chosen) - {"bare", "backlog", "fair", "security", "isolation", "bills", *OF_FIFO}:
+    if set(chosen) - {
+        "bare",
+        "backlog",
+        "fair",
+        "security",
+        "isolation",
+        "strangers",
+        *BY_NAME,
+        *OF_FIFO,
+    }:
         server = ServerProcess(folder / "data", folder / "log", server_options)
         with canned_server() as canned_port, server:
             _measure_throughput(Bench(server, canned_port, plan), plan, chosen, report)
@@ -165,6 +187,10 @@ def _measure(folder: Path, options: argparse.Namespace) -> Report:
         measure_security(folder, options.log_level, plan, report)
     if "isolation" in chosen:
         measure_isolation(folder, options.log_level, plan, report)
+    if "strangers" in chosen:
+        measure_strangers(folder, options.log_level, plan, report)
+    if "soak" in chosen:
+        measure_soak(folder, options.log_level, plan, report)
     if "bills" in chosen:
         measure_bills(plan, report)
     if set(chosen) & set(OF_FIFO):
@@ -201,7 +227,7 @@ def main(arguments: list[str] | None = None) -> int:
             if options.json:
                 report.save(options.json)
     if errors:
-        print(f"{errors} requests failed", file=sys.stderr)
+        print(f"{errors} requests failed, or targets that are required", file=sys.stderr)
         return 1
     return 0
 

@@ -16,9 +16,10 @@ from tests.benchmarks.peers.contestants import ON_DISK, OURS, Contestant
 from tests.benchmarks.peers.process import PeerProcess
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.report import Fact, Report
-from tests.benchmarks.server_process import ROOT, ServerProcess, free_port
+from tests.benchmarks.server_process import ROOT, ServerProcess
 from tests.benchmarks.throughput import row_of, run_load
 from tests.benchmarks.wire import ACCOUNT
+from tests.ports import free_port
 from tests.rehearsal.processes import Program
 
 BARE: Final = "bare server"

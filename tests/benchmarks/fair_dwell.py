@@ -16,7 +16,7 @@ from random import Random
 from typing import Final
 
 from data_plane.bag.engine import Bag
-from data_plane.core.message import Delivery, Outgoing
+from data_plane.core.message import Delivery, Outgoing, SendCall
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle, decode
 from data_plane.memory.cell import MemoryCell
@@ -242,7 +242,7 @@ class Hall:
         is_apart = self._mode == "own queue" and tenant in self.case.loud
         queue = LOUD_QUEUE if is_apart else QUEUE
         self._waiting[tenant.name].extend([self.now_s()] * count)
-        await bag.send(queue, QUEUE.account, [message] * count)
+        await bag.send(queue, SendCall(QUEUE.account, [message] * count))
         for _ in range(min(count, len(self._idle))):
             self._at(self.now_s(), partial(self._receive, self._idle.popleft()))
 

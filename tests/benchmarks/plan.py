@@ -15,6 +15,8 @@ SCENARIOS: Final = {
     "fair": "a quiet message behind a loud tenant's backlog, and waits beside loud tenants",
     "security": "what verification, policies and encryption cost a send, and fauxqs beside it",
     "isolation": "a quiet tenant's times beside one at ten times its quota",
+    "strangers": "a tenant's sends beside the worst requests of strangers and other tenants",
+    "soak": "memory over time under a steady load of everything; only if it is named",
     "bills": "bills on Spark beside the same sums on DuckDB; only if it is named",
     "fifo_send": "sends to FIFO queues, by connections, partitions and groups",
     "fifo_cycle": "send to a FIFO queue, receive as many, delete them; likewise",
@@ -53,6 +55,10 @@ class Plan:
     isolation_noisy_connections: int = 128
     isolation_seconds: float = 10.0
     isolation_turns: int = 3
+    strangers_seconds: float = 5.0
+    strangers_idle: int = 10_000
+    strangers_smoke: bool = False
+    soak_seconds: float = 300.0
     fifo_connections: tuple[int, ...] = (1, 32, 64)
     fifo_cycle_seconds: float = 0.4
     fifo_cycle_connections: tuple[int, ...] = (1, 64)
@@ -100,6 +106,9 @@ def smoke(plan: Plan) -> Plan:
         isolation_noisy_connections=16,
         isolation_seconds=1.0,
         isolation_turns=1,
+        strangers_seconds=1.0,
+        strangers_smoke=True,
+        soak_seconds=10.0,
         fifo_seconds=0.1,
         fifo_connections=(16,),
         fifo_cycle_seconds=0.2,

@@ -52,12 +52,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A single number; with a limit it is a target that is met up to the limit."""
+    """A single number; with a limit it is a target that is met up to the limit.
+
+    To miss one that is `required` counts as an error: the run fails.
+    """
 
     name: str
     value: float
     unit: str
     limit: float | None = None
+    required: bool = False
 
     @property
     def is_met(self) -> bool:
@@ -108,8 +112,9 @@ class Report:
 
     @property
     def errors(self) -> int:
-        """How many requests failed."""
-        return sum(sum(row.errors.values()) for row in self.rows)
+        """How many requests failed, and how many targets that are required were missed."""
+        missed = sum(fact.required and not fact.is_met for fact in self.facts)
+        return missed + sum(sum(row.errors.values()) for row in self.rows)
 
     def save(self, path: Path) -> None:
         """Write it as JSON; numbers that were not measured are null."""

@@ -23,6 +23,7 @@ from tests.benchmarks.wire import (
     response_status,
     says_close,
 )
+from tests.ports import free_port
 
 ROOT: Final = Path(__file__).parents[2]
 FIFO: Final = {"FifoQueue": "true"}
@@ -41,13 +42,6 @@ _REPLY_S_MAX: Final = 60.0
 
 class ServerError(Exception):
     """The server did not start, or it refused a request."""
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def await_listener(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
@@ -171,8 +165,21 @@ class ServerProcess:
             *self.options,
         ]
         with self.log.open("ab") as log:
+            before_bytes = log.tell()
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
-        await_listener(self.process, self.port, self.log)
+        self._await_greeting(self.process, before_bytes)
+
+    def _await_greeting(self, process: subprocess.Popen[bytes], before_bytes: int) -> None:
+        # Somebody else may answer on the port: only what it says itself tells that it serves.
+        greeting = f" on http://127.0.0.1:{self.port}, ".encode()
+        until_s = time.perf_counter() + START_S_MAX
+        while time.perf_counter() < until_s and process.poll() is None:
+            with self.log.open("rb") as log:
+                log.seek(before_bytes)
+                if greeting in log.read():
+                    return
+            time.sleep(_RETRY_S)  # between two looks at a server that starts
+        raise ServerError(f"the server did not start: {self.log.read_text()[-2000:]}")
 
     def stop(self) -> float:
         """End it as an operator does; how long it took, in seconds.

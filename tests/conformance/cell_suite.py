@@ -377,6 +377,24 @@ class CellSuite:
 
         run(opened, scenario)
 
+    def test_a_counter_has_sums_of_several_names(self, opened: Opened) -> None:
+        counter = Key("T", b"a")
+
+        async def scenario(cell: Cell, _clock: ManualClock) -> None:
+            async def move(count: int, size: int) -> None:
+                moved = [Tally(counter, count), Tally(counter, size, "y")]
+                await cell.put(KEY, {"v": 1, "w": size}, tallies=lambda _before: moved)
+
+            await move(2, 300)
+            await move(1, 70_000)
+            (item,) = await cell.query("T", limit=9)
+            assert (item.attributes["n"], item.attributes["y"]) == (3, 70_300)
+            await move(0, -300)
+            (item,) = await cell.query("T", limit=9)
+            assert (item.attributes["n"], item.attributes["y"]) == (3, 70_000)
+
+        run(opened, scenario)
+
     def test_keys_and_values_are_binary_safe(self, opened: Opened) -> None:
         async def scenario(cell: Cell, _clock: ManualClock) -> None:
             sorts = [b"\x00", b"\x00\x00", b"\x00\xff", b"\x01", b"a", b"\xff", b"\xff\x00"]

@@ -12,12 +12,16 @@ from control_plane.core.cost import (
     BYTES_A_GB,
     DOORS,
     LOG_BYTES,
+    LOOKS,
+    MEASURE_REQUESTS,
+    SWEEP_TRANSITIONS,
     TTL_SLACK_S,
     Door,
     Load,
     Timing,
     bill,
     sqs_bill,
+    watched_queue,
 )
 from control_plane.core.price_list import MILLION, PRICES, READ_ON, SECONDS_A_MONTH
 from control_plane.core.request_units import (
@@ -31,7 +35,14 @@ from control_plane.core.request_units import (
 from data_plane.blobs.prices import READ_UNIT_BYTES, READS, WRITE_UNIT_BYTES
 from data_plane.core.limits import RETENTION_S_DEFAULT
 
+TRANSITIONS_OF_TWO: Final = SWEEP_TRANSITIONS + 3
+"""Of an execution of the cluster manager for two tasks, with one round each."""
+
 MESSAGES_PER_S: Final = 10
+IDLE_USD_MAX: Final = 0.25
+SCRAPED_USD_MAX: Final = 1.00
+"""A month of a server with 500 idle queues, without and with scrapes; a test counts its units."""
+
 SIZES: Final = ((1_024, "1 KB"), (65_536, "64 KB"))
 CASES: Final = tuple(
     (fifo, size_bytes, size, batch)
@@ -47,6 +58,8 @@ def tables() -> dict[str, str]:
         "prices": _prices(),
         "dollars": _dollars(),
         "fixed": _fixed(),
+        "manager": _manager(),
+        "watched": _watched(),
         "turns": _turns(),
         "even": _even(),
         "waiting": _waiting(),
@@ -106,6 +119,26 @@ def _fixed() -> str:
     return _markdown(
         ("door", "USD a month"),
         ((door, f"{bill(Load(MESSAGES_PER_S, door=door)).usd_fixed:.2f}") for door in DOORS),
+    )
+
+
+def _manager() -> str:
+    lines = [line for line in bill(Load(MESSAGES_PER_S, door="url")).lines if line.fixed]
+    return _markdown(
+        ("what is fixed behind functions", "a month", "of", "USD"),
+        ((one.name, f"{one.amount:,.4g}", one.price, f"{one.usd:.3f}") for one in lines),
+    )
+
+
+def _watched() -> str:
+    def row(name: str, reads: int) -> Sequence[str]:
+        lines = watched_queue(alarms=2, reads=reads)
+        each = [f"{line.usd:.3f}" for line in lines]
+        return (name, str(reads), *each, f"{sum(line.usd for line in lines):.2f}")
+
+    return _markdown(
+        ("a queue", "units", "metrics", "two alarms", "reads", "log", "USD a month"),
+        (row("idle", MEASURE_REQUESTS), row("sent to each minute, kept 4 days", 90)),
     )
 
 
@@ -229,7 +262,17 @@ def prose() -> Sequence[str]:
     url = bill(Load(MESSAGES_PER_S, door="url"))
     timed = sum(line.usd for line in url.lines if line.price == "lambda arm64" and not line.fixed)
     timing, of_receive = Timing(), receive(Shape(1_024))
+    items_gb = Decimal(BYTES_A_GB) / 1_024 / MILLION
+    day = Decimal(86_400) / SECONDS_A_MONTH
+    transition = PRICES["state transition"].of(Decimal(1)) / MILLION
+    each_minute = LOOKS * TRANSITIONS_OF_TWO * transition
     return (
+        f"USD {items_gb * write:.2f} for a GB of items of 1 KB",
+        f"USD {items_gb / 4 * read:.2f} to read it first",
+        f"at most USD {14 * day * storage:.2f} (14 days",
+        f"by default USD {4 * day * storage:.2f} (4 days)",
+        f"for 72,000 items, USD {72_000 * write / MILLION:.3f}",
+        f"never more than USD {100 * 3_600 * write / MILLION:.3f} an hour",
         f"USD {write} for a million write units (1 KB each)",
         f"USD {read} for a million read units (4 KB each, strongly consistent)",
         f"USD {storage} a GB and month a million messages of 1 KB",
@@ -249,13 +292,16 @@ def prose() -> Sequence[str]:
         f"{listed + read:.3f} dollars each time",
         f"{timed / (url.usd - url.usd_fixed):.0%} of the bill",
         f"{PRICES['transfer out'].first} dollars a GB out to the internet",
-        f"{PRICES['transfer between zones'].first} dollars a GB or more between regions",
         f"{timing.dynamodb_ms:g} ms for a request to DynamoDB, {timing.s3_ms:g} ms for one to S3",
         f"{timing.own_ms:g} ms that a function works on a call itself",
         f"{timing.server_cpu_ms:g} ms of a processor for a call of a server on DynamoDB",
         f"{timing.embedded_cpu_ms:g} ms on its own disk",
         f"{LOG_BYTES['url']} bytes of logs for a call, {LOG_BYTES['rest']:,} behind API Gateway",
         f"reads {of_receive.reads:.0f} units and writes two",
+        f"were {TRANSITIONS_OF_TWO} transitions each time: {each_minute:.2f}",
+        f"20 units for three tables: {LOOKS * 20 * read / MILLION:.2f}",
+        f"some 20 transitions: {20 * transition:.4f} an execution",
+        f"costs less than USD {IDLE_USD_MAX:.2f} a month, and less than USD {SCRAPED_USD_MAX:.2f}",
         f"Read on {READ_ON} ",
     )
 

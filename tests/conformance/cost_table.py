@@ -13,7 +13,7 @@ from typing import Final
 
 from control_plane.core.price_list import PRICES
 from data_plane.bag.engine import Bag
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.core.receipt_handle import decode
 from data_plane.ports import Cell, Clock
 from data_plane.runtime.event_loop import EventLoopWaits
@@ -86,7 +86,7 @@ async def work(
     texts = bodies(case, messages)
     for start in range(0, messages, case.batch):
         chunk = [Outgoing(body=text, size=len(text)) for text in texts[start : start + case.batch]]
-        await bag.send(QUEUE, QUEUE.account, chunk)
+        await bag.send(QUEUE, SendCall(QUEUE.account, chunk))
         pass_s(BETWEEN_CALLS_S)
     note("send")
     pass_s(BEHIND_S)

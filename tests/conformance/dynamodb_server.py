@@ -24,11 +24,12 @@ THRESHOLD_BYTES = 200
 
 @contextmanager
 def serving_on_dynamodb(
-    client: Any, new_runner: NewRunner = LoopInAThread
+    client: Any, new_runner: NewRunner = LoopInAThread, *, verifies: bool = False
 ) -> Iterator[InProcessServer]:
     """A server on a new table, which goes with it. The engine gets one request at a time.
 
-    Bodies of more than 200 bytes packed lie apart, in memory.
+    With `verifies` signatures count, and quotas hold. Bodies of more than 200 bytes packed lie
+    apart, in memory.
 
     When the server's clock is put forward, all clocks are: also that of the store, and the one that
     only runs.
@@ -50,6 +51,8 @@ def serving_on_dynamodb(
         new_runner,
         new_cell=open_cell,
         new_bodies=lambda: BodyStore(blobs, THRESHOLD_BYTES),
+        verifies=verifies,
+        held_on_tables=verifies,
     )
 
     def put_forward(response_dict: Any, **_: object) -> None:

@@ -5,7 +5,7 @@ botocore signs and serialises a request as ever; where it would send it, the fro
 
 import io
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import cache
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
@@ -15,8 +15,11 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse, HeadersDict
 from botocore.config import Config
 
 import tidegate_sdk
+from control_plane import stored_on_tables
+from control_plane.core.month_usage import TenantUsage
 from control_plane.serverless.opening import ANSWER_BYTES_MAX
-from control_plane.service import OPERATOR, Ground, Service, ServiceSettings
+from control_plane.service import OPERATOR, RunningService, ServicePorts, ServiceSettings
+from data_plane.core.limits import RECEIVE_BYTES_MAX
 from data_plane.frontend.served import Served
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Cell, Offload
@@ -60,7 +63,7 @@ class InProcessServer:
     Several threads may call it at the same time; `runner` says whether they take turns. `new_cell`
     opens another cell than one in memory, and `new_bodies` the place for what is too big for it,
     for each front end anew. With `verifies` signatures count, and `OPERATOR` is the account whose
-    root administers the others.
+    root administers the others; `held_on_tables` are its accounts as those of tables are.
     """
 
     def __init__(  # noqa: PLR0913 - what tests want of a server
@@ -72,7 +75,10 @@ class InProcessServer:
         sixty_second_rules: bool = True,
         auto_create_queues: bool = False,
         verifies: bool = False,
+        held_on_tables: bool = False,
         neighbour: "InProcessServer | None" = None,
+        tenant_usage: TenantUsage | None = None,
+        webhooks: Sequence[str] = (),
     ) -> None:
         self.endpoint = ENDPOINT
         self.clock: ShiftedClock = neighbour.clock if neighbour else ShiftedClock()
@@ -87,7 +93,7 @@ class InProcessServer:
         self._runner = self._new_runner(self.clock)
         self.cell, cell = self._open_cell(neighbour)
         self.master_keys: HeldKeys = neighbour.master_keys if neighbour else HeldKeys()
-        self.ground = Ground(
+        self.ground = ServicePorts(
             cells={"a": cell},
             control=cell,
             bodies={"a": new_bodies()} if new_bodies is not None else {},
@@ -96,15 +102,23 @@ class InProcessServer:
             waits=self._runner.waits,
             registry_secret=_REGISTRY_SECRET,
             master_keys=self.master_keys,
+            tenant_usage=tenant_usage,
+            webhooks=webhooks,
         )
+        self._knows = tenant_usage, webhooks
+        self._held_on_tables = held_on_tables
+        if held_on_tables:
+            self.ground = stored_on_tables.held_on_tables(self.ground, lambda: self.registry)
         settings = ServiceSettings(
             verifies,
             OPERATOR,
             sixty_second_rules=sixty_second_rules,
             auto_create_queues=auto_create_queues,
-            answer_bytes_max=ANSWER_BYTES_MAX if self._runner.new_door else None,
+            answer_bytes_max=ANSWER_BYTES_MAX if self._runner.new_door else RECEIVE_BYTES_MAX,
         )
-        self.service = service = Service(self.ground, settings, self.served.append, self._record)
+        self.service = service = RunningService(
+            self.ground, settings, self.served.append, self._record
+        )
         self.registry, self.accounts = service.registry, service.accounts
         self.engine, self.move_runner = service.engine, service.move_runner
         self.operations, self.front_end = service.operations, service.front_end
@@ -141,7 +155,10 @@ class InProcessServer:
                 new_cell=self._new_cell,
                 new_bodies=self._new_bodies,
                 verifies=self._verifies,
+                held_on_tables=self._held_on_tables,
                 neighbour=self,
+                tenant_usage=self._knows[0],
+                webhooks=self._knows[1],
             )
         )
         return self._beside[-1]

@@ -8,7 +8,7 @@ from typing import Final
 
 from control_plane.core.request_units import Shape, Spent
 from data_plane.bag.engine import Bag
-from data_plane.core.message import Delivery, Outgoing
+from data_plane.core.message import Delivery, Outgoing, SendCall
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import decode
 from data_plane.log.engine import Log
@@ -73,7 +73,7 @@ class Count:
         self._before = self._units()
         for number in range(rounds):
             messages = [self._message(number, index) for index in range(shape.batch)]
-            await self._front_end().send(self._queue, self._queue.account, messages)
+            await self._front_end().send(self._queue, SendCall(self._queue.account, messages))
             self._note("send")
             self._clock.advance(BETWEEN_CALLS_S)
             found: list[Delivery] = []

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from control_plane.metadata_cache.memcached import ANSWER_S
-from tests.integration.server_process import free_port
+from tests.ports import free_port
 
 MEMCACHED: Final = shutil.which("memcached")
 START_S_MAX: Final = 10

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from data_plane.core.cell_clock import Eras
 from data_plane.embedded.encoding import encode_key
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Appended, Attributes, Cell, Clock, Item, Key, Offload, Written
@@ -101,6 +102,10 @@ class OffloadedCell:
     @property
     def chooses_stamps(self) -> bool:
         return self._cell.chooses_stamps
+
+    @property
+    def eras(self) -> Eras:
+        return self._cell.eras
 
     def settled_us(self) -> int:
         with self._lock:

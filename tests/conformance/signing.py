@@ -28,10 +28,14 @@ from msgspec.structs import replace
 
 from data_plane.core.caller import AccessKey, Caller
 from data_plane.core.errors import RefusedError
+from data_plane.core.turns import at_once
 from data_plane.frontend.authentication import authenticate
-from data_plane.frontend.exchange import JSON, Exchange
+from data_plane.frontend.exchange import Exchange
+from data_plane.protocol import wire_protocols
 from data_plane.protocol.http import HttpRequest
 from data_plane.protocol.operation import Operation
+from data_plane.protocol.sqs import sqs
+from data_plane.protocol.wire_protocols import WireProtocol
 from tests.conformance.in_process import to_http_request
 
 NOW_S = 1_440_938_160
@@ -87,15 +91,20 @@ class Verifier:
     def __init__(self) -> None:
         self.clock = FixedClock()
         self.known = KnownKeys()
-        self._stage = authenticate(self.known, self.clock)
+        self._stage = authenticate(self.known, self.clock, at_once)
 
     def verify(
-        self, request: HttpRequest, protocol: str = JSON, operation: Operation | None = None
+        self,
+        request: HttpRequest,
+        protocol: WireProtocol = wire_protocols.AWS_JSON,
+        operation: Operation | None = None,
     ) -> Exchange:
         """The exchange with caller and region. Raises RefusedError."""
-        exchange = Exchange(request, "", 0, protocol, operation=operation)
+        exchange = Exchange(request, "", 0, protocol, service=sqs(()), operation=operation)
+        waiting = self._stage(exchange)
+        assert waiting is not None
         try:
-            self._stage(exchange).__await__().send(None)
+            waiting.__await__().send(None)
         except StopIteration:
             return exchange
         raise AssertionError("it waited for something")

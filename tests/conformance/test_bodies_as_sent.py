@@ -34,7 +34,7 @@ def test_a_request_is_parsed_once(protocol: str, monkeypatch: pytest.MonkeyPatch
     bench = Bench(protocol)
     bench.ask("CreateQueue", QueueName="orders")
     parsed: list[Any] = []
-    module, name = (aws_json, "_parse") if protocol == "json" else (aws_query, "parse_fields")
+    module, name = (aws_json, "_parse") if protocol == "json" else (aws_query, "parse_in_slices")
     parse = getattr(module, name)
 
     def counted(*parts: Any) -> Any:

@@ -122,6 +122,22 @@ def test_system_attributes(sqs: Any, url: str, option: str) -> None:
     }
 
 
+def test_the_header_of_a_trace_becomes_the_attribute(sqs: Any, url: str) -> None:
+    trace = "Root=1-3152b799-8954dae64eda91bc9a23a7e8;Parent=7fa8c0f79203be72;Sampled=1"
+
+    def add_header(request: Any, **_: object) -> None:
+        request.headers["X-Amzn-Trace-Id"] = trace
+
+    for operation in ("SendMessage", "SendMessageBatch"):
+        sqs.meta.events.register(f"before-sign.sqs.{operation}", add_header)
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    received = one(sqs, url, MessageSystemAttributeNames=["AWSTraceHeader"])
+    assert received["Attributes"] == {"AWSTraceHeader": trace}
+    sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "1", "MessageBody": "x"}])
+    received = one(sqs, url, MessageSystemAttributeNames=["All"])
+    assert received["Attributes"]["AWSTraceHeader"] == trace
+
+
 def test_both_names_of_system_attributes_are_united(sqs: Any, url: str) -> None:
     sqs.send_message(QueueUrl=url, MessageBody="x")
     options = {

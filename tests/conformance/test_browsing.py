@@ -126,7 +126,7 @@ def test_tokens_are_for_their_queue_alone(sqs: Any, url: str) -> None:
     refused = ("InvalidParameterValue", "Invalid or expired next token.", 400)
     call = sqs.tidegate_browse_messages
     assert error(call, QueueUrl=other, NextToken=token) == refused
-    for spoilt in (token[:-4], token[4:], f"{token[:8]}AAAA{token[12:]}", "x", "é", "=" * 20_000):
+    for spoilt in (token[:-4], token[4:], f"{token[:8]}AAAA{token[12:]}", "x", "é", "=" * 5_000):
         assert error(call, QueueUrl=url, NextToken=spoilt) == refused
     assert call(QueueUrl=url, NextToken=token)["Messages"][0]["Body"] == "b"
 

@@ -96,7 +96,7 @@ def test_a_stage_leads_to_the_same_queues() -> None:
             presigned = HttpRequest("GET", parts.path, parts.query, {"host": parts.netloc}, b"")
             assert read_reply(server.answer(presigned), "query").status == 200
     elsewhere = f"{ENDPOINT}/other/{ACCOUNT}/orders"
-    with pytest.raises(client.exceptions.ClientError, match="is not valid for this endpoint"):
+    with pytest.raises(client.exceptions.ClientError, match="The specified queue does not exist"):
         client.send_message(QueueUrl=elsewhere, MessageBody="x")
     server.close()
 

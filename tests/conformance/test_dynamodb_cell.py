@@ -1,11 +1,14 @@
 """The DynamoDB cell against the contract of cells, on moto in this process."""
 
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from moto import mock_aws
 
+from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.core.limits import DELAY_S_MAX
 from data_plane.dynamodb.cell import COUNTER_TTL_S, DynamoCell
 from data_plane.dynamodb.opening import connect
 from data_plane.dynamodb.requests import ItemTooBigError
@@ -43,6 +46,56 @@ def play(client: Any, scenario: Callable[[DynamoCell], Awaitable[None]]) -> None
         await scenario(cell)
 
     run(lambda clock: on_a_table_of_its_own(client, clock), on_a_cell)
+
+
+def test_what_a_purge_made_superfluous_goes_in_batches_and_nothing_else(client: Any) -> None:
+    """In steps of 100 items: a query, and a request for 25 of what goes."""
+    purged_us, lane = 1_000_000, "B|0011223344556677|00|0"
+
+    async def drop_all(cell: DynamoCell, part: Superfluous) -> int:
+        step, items = await cell.drop_superfluous(part, b""), 0
+        while step.position:
+            items += step.items
+            step = await cell.drop_superfluous(part, step.position)
+        return items + step.items
+
+    async def scenario(cell: DynamoCell) -> None:
+        async def put(sort_us: int, stamp_us: int, suffix: bytes = bytes(11), **its: Any) -> None:
+            attributes = {"v": 1, "k": "s", "t": stamp_us, "b": bytes(10), "z": b"body", **its}
+            await cell.put(Key(lane, sort_us.to_bytes(8, "big") + suffix), attributes)
+
+        delayed_us = DELAY_S_MAX * 1_000_000
+        for number in range(130):
+            await put(number, number)
+        await put(purged_us + delayed_us, purged_us)  # as delayed as can be
+        await put(7, 7, b"marker", k="m")
+        await put(8, 8, b"moved", b=b"\xff" * 10)
+        await put(500_000, purged_us + 1, b"late")  # after the purge, under an early key
+        await put(purged_us + 1, purged_us + 1)
+        await put(purged_us + delayed_us + 2, 1, b"beyond")  # left to its time to live
+        before = cell.counters.requests.copy()
+        assert await drop_all(cell, Superfluous(lane, purged_us)) == 131
+        asked = cell.counters.requests - before
+        assert asked == {"query": 3, "batch_write_item": 6}
+        kept = [item.key.sort[8:] for item in await cell.query(lane, limit=99)]
+        assert sorted(kept) == sorted([bytes(11), b"marker", b"moved", b"late", b"beyond"])
+        assert await drop_all(cell, Superfluous(lane, purged_us)) == 0
+
+        states = "S|0011223344556677|00|0"
+        await cell.put(Key(states, bytes(10)), {"v": 1, "s0": bytes(8)})
+        assert await cell.drop_superfluous(Superfluous(states, purged_us), b"") == Dropped(b"")
+        assert len(await cell.query(states, limit=9)) == 1
+
+        slots = "G|0011223344556677|00|0"
+        for number in range(5):
+            moved = {"j": 1} if number == 1 else {}
+            key = Key(slots, number.to_bytes(8, "big"))
+            await cell.put(key, {"v": 1, "k": "s", "t": 1, "z": b"body", **moved})
+        below = Superfluous(slots, below=(3).to_bytes(8, "big"))
+        assert await drop_all(cell, below) == 2
+        assert [key[7] for key in sorts_of(await cell.query(slots, limit=9))] == [1, 3, 4]
+
+    play(client, scenario)
 
 
 def test_drop_removes_a_partition_step_by_step(client: Any) -> None:
@@ -85,6 +138,26 @@ def test_counters_are_summed_up_before_they_are_written(client: Any) -> None:
         assert isinstance(expires_s, int)
         assert first_s <= expires_s - COUNTER_TTL_S <= cell.now_us() // 1_000_000
         assert await cell.get(other) is None
+
+    play(client, scenario)
+
+
+def test_what_comes_and_goes_between_two_writes_of_counters_costs_nothing(client: Any) -> None:
+    counter = Key("T", b"a")
+
+    def moved(sign: int, _before: object) -> list[Tally]:
+        return [Tally(counter, sign), Tally(counter, sign * 70_000, "y")]
+
+    async def scenario(cell: DynamoCell) -> None:
+        for sign in (1, -1):
+            await cell.put(KEY, {"v": 1}, tallies=partial(moved, sign))
+        requests = cell.counters.requests.total()
+        await cell.flush()
+        assert cell.counters.requests.total() == requests
+        # One small message went that was counted before, and a big one came.
+        await cell.put(KEY, {"v": 1}, tallies=lambda _before: [Tally(counter, 69_000, "y")])
+        await cell.flush()
+        assert (await cell.get(counter) or {})["y"] == 69_000
 
     play(client, scenario)
 

@@ -117,7 +117,7 @@ def test_a_second_opener_is_refused_at_once(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("stored", [b"tidegate cell 2", None])
+@pytest.mark.parametrize("stored", [b"tidegate cell 3", None])
 def test_another_format_is_refused_and_left_alone(tmp_path: Path, stored: bytes | None) -> None:
     with lmdb.open(str(tmp_path)) as env, env.begin(write=True) as txn:
         txn.put(b"some", b"thing")
@@ -125,14 +125,14 @@ def test_another_format_is_refused_and_left_alone(tmp_path: Path, stored: bytes 
             txn.put(FORMAT_KEY, stored)
     before = (tmp_path / "data.mdb").read_bytes()
     for _attempt in range(2):
-        with pytest.raises(CellOpenError, match="this program reads 'tidegate cell 1' only"):
+        with pytest.raises(CellOpenError, match="this program reads 'tidegate cell 2'"):
             EmbeddedCell(tmp_path, ManualClock())
     assert (tmp_path / "data.mdb").read_bytes() == before
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data.mdb").write_bytes(b"not a store " * 4096)
-    with pytest.raises(CellOpenError, match="not readable as a cell"):
+    with pytest.raises(CellOpenError, match="is damaged: page 0: it is no meta page"):
         EmbeddedCell(tmp_path, ManualClock())
 
 
@@ -213,14 +213,14 @@ def test_room_in_many_places_is_room_for_a_big_item(tmp_path: Path) -> None:
     async def play() -> None:
         async with embedded(tmp_path, ManualClock()) as cell:
             with file_size_limit(16 * MIB):
-                stored = await append_until_full(cell, b"x" * 3_000)
+                stored = await append_until_full(cell, b"x" * 2_995)
                 for start in range(0, len(stored), 20):
                     await asyncio.gather(*(cell.delete(k) for k in stored[start : start + 20 : 2]))
                 big = await cell.append(entry("Q", b"big", body=b"x" * 3 * MIB))
                 found = await cell.get(big.key)
             assert found is not None
             assert found["z"] == b"x" * 3 * MIB
-            assert (cell.is_full, cell.counters.failed_commits) == (True, 0)
+            assert (cell.is_full, cell.counters.failed_commits) == (False, 0)
 
     asyncio.run(play())
 
@@ -289,7 +289,7 @@ def test_a_damaged_item_is_refused_when_read(tmp_path: Path) -> None:
                 cursor.delete()
             cell._store.renew()
             for read in (cell.get(appended.key), cell.query("Q", limit=1)):
-                with pytest.raises(CellUnavailableError, match="a read failed"):
+                with pytest.raises(CellUnavailableError, match=r"a value has|is damaged"):
                     await read
 
     asyncio.run(play())

@@ -34,9 +34,9 @@ class FailingTransaction:
 def fail_next_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     begin = Store.begin
 
-    def failing(store: Store) -> tuple[Any, int]:
+    def failing(store: Store, *, adds: bool = True) -> tuple[Any, int]:
         monkeypatch.setattr(Store, "begin", begin)
-        txn, room_bytes = begin(store)
+        txn, room_bytes = begin(store, adds=adds)
         return FailingTransaction(txn), room_bytes
 
     monkeypatch.setattr(Store, "begin", failing)

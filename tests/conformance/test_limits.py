@@ -26,6 +26,15 @@ ELSEWHERE = {
     "REQUEST_HEADERS_MAX": "below",
     "REQUEST_HEADER_BYTES_MAX": "below",
     "REQUEST_FORM_FIELDS_MAX": "below",
+    "ACTION_WITHIN_BYTES": "test_long_bodies.py",
+    "JSON_OUTSIDE_BYTES_MAX": "test_long_bodies.py",
+    "JSON_STRINGS_MAX": "test_long_bodies.py",
+    "SMALL_BODY_BYTES_MAX": "test_long_bodies.py",
+    "OPERATION_BODY_BYTES_MAX": "test_long_bodies.py",
+    "RECEIVE_BYTES_MAX": "test_long_bodies.py",
+    "BODIES_HELD_BYTES_MAX": "the unit tests of what is held",
+    "ANSWERS_HELD_BYTES_MAX": "the unit tests of what is held",
+    "ANSWERS_MADE_BYTES_MAX": "test_making.py",
     "FORM_INDEX_MAX": "test_malformed_forms.py",
     "FORM_INDEX_SKIP_MAX": "test_malformed_forms.py",
     "INTEGER_MIN": "test_malformed_forms.py",
@@ -37,6 +46,11 @@ ELSEWHERE = {
     "USER_POLICIES_MAX": "the unit tests of accounts",
     "USER_POLICY_CHARS_MAX": "the unit tests of accounts",
     "ACCOUNTS_LISTED_MAX": "test_accounts.py",
+    "USAGE_ROWS_MAX": "test_tenant_usage.py",
+    "USAGE_TAGGED_QUEUES_MAX": "test_tenant_usage.py",
+    "BUDGETS_MAX": "test_tenant_usage.py",
+    "WEBHOOK_URL_CHARS_MAX": "the unit tests of budgets",
+    "DROP_ITEMS_PER_S_MAX": "no limit of the API: the unit tests of settings",
     "CALLS_MAX_DEFAULT": "no limit of the API: the unit tests of places and of overload",
     "LONG_POLLS_MAX_DEFAULT": "no limit of the API: the unit tests of places",
     **dict.fromkeys(
@@ -106,8 +120,10 @@ def test_the_rules_of_sixty_seconds(bench: Bench) -> None:
 def test_the_size_of_a_body(bench: Bench) -> None:
     """It is our own limit: SQS states none."""
     request = bench.request("SendMessage", {"QueueUrl": ORDERS, "MessageBody": "x"})
-    filler = b" " if bench.protocol == "json" else b"&a="
-    body = (request.body + filler).ljust(limits.REQUEST_BODY_BYTES_MAX)
+    filler, end = (b',"a":"', b'"}') if bench.protocol == "json" else (b"&a=", b"")
+    body = (request.body.removesuffix(end[1:]) + filler).ljust(
+        limits.REQUEST_BODY_BYTES_MAX - len(end), b"b"
+    ) + end
     assert bench.send(replace(request, body=body)).status == 200
     assert bench.send(replace(request, body=body + b" ")) == refused(
         "RequestEntityTooLarge", "Request bodies cannot be longer than 12582912 bytes."

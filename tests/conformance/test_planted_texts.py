@@ -53,7 +53,7 @@ class Outputs:
         return [json.loads(line) for line in lines]
 
     def metrics(self) -> str:
-        return self._metrics.text(Gauges({}, 0, 0.0, 0, {})).decode()
+        return b"".join(self._metrics.pieces(Gauges({}, 0, 0.0, 0, {}))).decode()
 
 
 @pytest.fixture(params=PROTOCOLS)

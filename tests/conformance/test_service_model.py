@@ -63,13 +63,16 @@ BEYOND_SQS = {
     "TidegateDeleteUser",
     "TidegateDrainCell",
     "TidegateFailCell",
+    "TidegateGetUsage",
     "TidegateListAccessKeys",
     "TidegateListAccounts",
     "TidegateListCells",
     "TidegateListUsers",
+    "TidegateMoveQueue",
     "TidegateRemoveCell",
     "TidegateRestoreCell",
     "TidegateRevokeAccessKey",
+    "TidegateSetBudgets",
     "TidegateSetQuotas",
 }
 """Operations that SQS does not have; test_extension_model.py has what they look like."""

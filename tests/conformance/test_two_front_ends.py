@@ -1,7 +1,7 @@
 """Two front ends on one cell, each with a client: what one does, the other finds by looking."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,20 @@ def begin(call: Callable[[], Any]) -> Callable[[], Any]:
         return answers[0]
 
     return answer
+
+
+def watch_for_waits(server: InProcessServer) -> threading.Event:
+    """An event that is set each time when a long poll has looked and begins to wait."""
+    waiting = threading.Event()
+    waits = server.ground.waits
+    wait_for = waits.wait_for
+
+    async def tell_and_wait_for(channel: Hashable, seen: int, until_us: int) -> bool:
+        waiting.set()
+        return await wait_for(channel, seen, until_us)
+
+    waits.wait_for = tell_and_wait_for  # type: ignore[method-assign]
+    return waiting
 
 
 @pytest.fixture
@@ -47,10 +61,13 @@ def test_a_long_poll_outlives_a_queue_that_the_other_deletes(
 ) -> None:
     polling, deleting = clients
     url = polling.create_queue(QueueName="orders")["QueueUrl"]
-    looked = watch_for_reads(server)
+    waiting = watch_for_waits(server)
     answer = begin(lambda: polling.receive_message(QueueUrl=url, WaitTimeSeconds=20))
-    assert looked.wait(10)
+    assert waiting.wait(10)
     deleting.delete_queue(QueueUrl=url)
+    # It looks once a second. While it waits no read is under way that would take 20 s so.
+    waiting.clear()
+    assert waiting.wait(10)
     server.clock.advance(20)
     assert "Messages" not in answer()
 

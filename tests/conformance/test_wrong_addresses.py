@@ -154,7 +154,7 @@ def test_queues_that_do_not_exist(bench: Bench, address: str | None) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["", "other", "a b", "\u20ac", "x" * 81, "x" * 600, "x" * 70_000])
+@pytest.mark.parametrize("name", ["", "other", "a b", "\u20ac", "x" * 81, "x" * 600, "x" * 15_000])
 def test_names_of_no_queue(bench: Bench, name: str) -> None:
     wording = " for this wsdl version." if bench.protocol == "query" else "."
     assert bench.call("GetQueueUrl", {"QueueName": name}) == refused(
@@ -172,7 +172,6 @@ def test_names_of_no_queue(bench: Bench, name: str) -> None:
         "http://h",
         "http://h/",
         "http://h/orders",
-        "http://h/account/orders",
         f"http://h/{ACCOUNT}/",
         f"http://h/{ACCOUNT}/orders/more",
         f"http://h/a/{ACCOUNT}/orders",
@@ -183,6 +182,15 @@ def test_names_of_no_queue(bench: Bench, name: str) -> None:
     ],
 )
 def test_addresses_of_no_queue(bench: Bench, address: str) -> None:
+    params = {"QueueUrl": address, "MessageBody": "x"}
+    wording = " for this wsdl version." if bench.protocol == "query" else "."
+    assert bench.call("SendMessage", params) == refused(
+        "AWS.SimpleQueueService.NonExistentQueue", f"The specified queue does not exist{wording}"
+    )
+
+
+@pytest.mark.parametrize("address", ["http://h/account/orders", f"http://h/{ACCOUNT}1/orders"])
+def test_addresses_of_no_account(bench: Bench, address: str) -> None:
     params = {"QueueUrl": address, "MessageBody": "x"}
     assert bench.call("SendMessage", params) == refused(
         "InvalidAddress", f"The address {address} is not valid for this endpoint."

@@ -11,13 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from tests.drills.backup import backup
 from tests.drills.crashes import kill, power_cut
+from tests.drills.damage import damage
 from tests.drills.disk import DiskError, remove_leftovers, work_folder
 from tests.drills.drill import Findings, Plan
 from tests.drills.engines import alone, is_alone, reason_to_skip
 from tests.drills.failing_writes import failing_writes
 from tests.drills.full_disk import full_disk
 from tests.drills.lost_cell import lost_cell, lost_table
+from tests.drills.operators import operators
 from tests.drills.planted.faults import FAULTS, Fault
 from tests.drills.several_cells import several_cells
 from tests.drills.several_tables import several_tables
@@ -29,8 +32,11 @@ DRILLS: Final[dict[str, Callable[[Plan], Findings]]] = {
     "failing-writes": failing_writes,
     "full-disk": full_disk,
     "kill": kill,
+    "damage": damage,
     "several-cells": several_cells,
+    "operators": operators,
     "split": split,
+    "backup": backup,
     "several-tables": several_tables,
     "lost-cell": lost_cell,
     "lost-table": lost_table,
@@ -40,6 +46,9 @@ ALONE: Final = frozenset({"several-tables", "lost-table"})
 
 MEASURED: Final = {"lost-cell": 4, "lost-table": 6}
 """Drills for the sake of figures, if they are named, and their rounds: three minutes or four."""
+
+OWN_ROUNDS: Final = {**MEASURED, "damage": 200}
+"""Rounds of drills whose rounds are shorter or longer than others'."""
 
 ROUNDS: Final = 20
 
@@ -56,7 +65,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=86_400, help="of each drill, at most")
     parser.add_argument("--only", choices=DRILLS, action="append", help="this drill alone")
     parser.add_argument("--cells", type=int, default=1, help="servers that crash at once")
-    parser.add_argument("--causes", default="", help="of several-tables: these failures, a,b,c")
+    parser.add_argument(
+        "--causes", default="", help="of several-tables, operators: these failures, a,b,c"
+    )
     parser.add_argument("--seed", type=int, default=time.time_ns() % 100_000)
     parser.add_argument("--folder", type=Path, default=ROOT / "build", help="where to work")
     parser.add_argument("--unattended", action="store_true", help="go on after a violation")
@@ -145,7 +156,7 @@ def _drill(
     name: str, options: argparse.Namespace, parent: Path, fault: Fault | None = None
 ) -> Findings:
     folder = work_folder(parent)
-    rounds = options.rounds or MEASURED.get(name, ROUNDS)
+    rounds = options.rounds or OWN_ROUNDS.get(name, ROUNDS)
     plan = Plan(folder, rounds, options.seconds, options.cells, options.seed)
     try:
         if fault is not None:

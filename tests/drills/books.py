@@ -20,18 +20,31 @@ LAG_S_MAX: Final = 1.0
 TAKE_OVER_S_MAX: Final = 15.0
 """How long after a cell was lost another one may still not serve in its place."""
 
+STORED_MAX: Final = 150
+"""With more messages stored, senders wait for consumers."""
+
+STOCK: Final = 60
+"""So many stay stored while there are senders: what is lost with a cell are messages nobody has."""
+
 EARLY_S_MAX: Final = 0.01
 NEVER_S: Final = float("inf")
 
 
 class Book:
-    """What all books have. Methods may be called from many threads."""
+    """What all books have. Methods may be called from many threads.
+
+    Consumers leave a `stock` of messages where they are, until no more are sent.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.changed = threading.Condition(threading.RLock())
         self.violations: list[Violation] = []
         self.tally: Counter[str] = Counter()
+        self.stock = STOCK
+        self.pause_s: float | None = None
+        """After each send; None: as that of all queues."""
+
         self.calls: list[Call] | None = None
         """All that was waited for, where somebody wants to know."""
 
@@ -72,8 +85,9 @@ class Book:
         for what in self.left():
             self.accuse("lost", f"message {what}")
 
-    def has_room(self, stored_max: int) -> bool:
-        """Return when less is stored; False: not within a second."""
+    def has_room(self) -> bool:
+        """Return when senders need not wait for consumers; False: not within a second."""
+        stored_max = max(STORED_MAX, self.stock)
         with self.changed:
             return self.changed.wait_for(lambda: len(self.left()) < stored_max, 1)
 

@@ -18,14 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.drills.disk import remove_leftovers, work_folder
+from tests.ports import free_port
 from tests.rehearsal import dynamodb_local as local
-from tests.rehearsal.processes import (
-    HOST,
-    UnavailableError,
-    a_way_out_exists,
-    free_port,
-    own_network,
-)
+from tests.rehearsal.processes import HOST, UnavailableError, a_way_out_exists, own_network
 
 _IN_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of its own there
 _START_S_MAX: Final = 120.0

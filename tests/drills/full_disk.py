@@ -1,16 +1,21 @@
-"""A file system filled to the brim, by messages and by a file of somebody else."""
+"""A file system filled to the brim, by messages and by a file of somebody else.
+
+It gets room again in four ways, one in each round: the foreign file goes; all messages are deleted;
+the queue that filled it is purged, or deleted, while clients work on another one.
+"""
 
 import errno
 import json
 import os
 import time
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Final
 
 from tests.drills.audit import settled_audit
-from tests.drills.caller import Caller
+from tests.drills.caller import Caller, RefusedError
 from tests.drills.content import BIG
 from tests.drills.disk import Disk, reason_to_skip
 from tests.drills.drill import Findings, Plan
@@ -27,9 +32,19 @@ _NO_ROOM_IN_A_ROW: Final = 30
 _KEPT: Final = 100
 """Messages that are left when half of a drain is done."""
 
+_BULK: Final = "bulk"
+_FREED_BY: Final = {3: "PurgeQueue", 0: "DeleteQueue"}
+_ROOM: Final = ("available", "nearly full")
+_STEPS: Final = 60
+_PAUSE_S: Final = 0.05
+_DROPPED_S_MAX: Final = 90.0
+"""The grace of requests that were under way, and what dropping takes on a busy machine."""
+
+Steps = tuple[Callable[[], float | None], ...]
+
 _STEP_BYTES_MAX: Final = 1 << 24
 _STEP_BYTES_MIN: Final = 1 << 12
-_FACT_S_MAX: Final = 60.0
+_FACT_S_MAX: Final = 180.0
 
 
 def full_disk(plan: Plan) -> Findings:
@@ -62,8 +77,22 @@ def _round(subject: Subject, ground: PowerCuts, random: Random, findings: Findin
     """One step after the other, until something is violated."""
     seed = f"{random.random()}"
     foreign = ground.folder / "foreign"
-    by_deleting = findings.rounds % 2 == 0
-    steps: tuple[Callable[[], float | None], ...] = (
+    way = findings.rounds % 4
+    if way in _FREED_BY:
+        steps = _steps_of_owner(subject, ground, random, seed, _FREED_BY[way])
+    else:
+        steps = _steps_of_drain(subject, ground, random, seed, by_deleting=way == 2)
+    for step in steps(foreign):
+        step()
+        if subject.ledger.violations:
+            return
+
+
+def _steps_of_drain(
+    subject: Subject, ground: PowerCuts, random: Random, seed: str, *, by_deleting: bool
+) -> Callable[[Path], Steps]:
+    """Fill the disk, drain it, and send again."""
+    return lambda foreign: (
         subject.start,
         lambda: take_all_room(foreign),
         lambda: _fill(subject, seed),
@@ -79,13 +108,106 @@ def _round(subject: Subject, ground: PowerCuts, random: Random, findings: Findin
         lambda: _drain(subject, seed, 0 if by_deleting else _KEPT),
         lambda: foreign.unlink() if not by_deleting else None,
         lambda: _send_again(subject, seed),
-        lambda: _expect_health(subject, "full" if by_deleting else "available"),
+        lambda: _expect_room(subject),
         lambda: settled_audit(subject, seed),
     )
-    for step in steps:
-        step()
-        if subject.ledger.violations:
-            return
+
+
+def _steps_of_owner(
+    subject: Subject, ground: PowerCuts, random: Random, seed: str, operation: str
+) -> Callable[[Path], Steps]:
+    """Fill the disk with one queue, free it by one call, while clients work on another queue."""
+    bulk = _Bulk(subject)
+    return lambda foreign: (
+        subject.start,
+        lambda: _work(subject, seed),
+        lambda: take_all_room(foreign),
+        bulk.fill,
+        lambda: _expect_health(subject, "full"),
+        lambda: bulk.call(operation),
+        # What is to be dropped is stored: whoever starts next goes on with it.
+        lambda: ground.crash([subject], random),
+        ground.recover,
+        subject.server.start,
+        lambda: _work_until_room(subject, seed),
+        lambda: bulk.expect_nothing(deleted=operation == "DeleteQueue"),
+        lambda: _expect_room(subject),
+        lambda: settled_audit(subject, seed),
+    )
+
+
+class _Bulk:
+    """A queue whose messages fill the disk; nobody keeps books about them."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._random = Random(0)
+        self._name = _BULK
+
+    @property
+    def _url(self) -> str:
+        return self._subject.server.queue_url(self._name)
+
+    def fill(self) -> None:
+        """Send until nothing more is taken."""
+        refused = 0
+        with Caller(self._subject.server.port) as caller:
+            caller.call("CreateQueue", QueueName=_BULK)
+            while refused < _NO_ROOM_IN_A_ROW:
+                body = b64encode(self._random.randbytes(90_000 if not refused else 300)).decode()
+                try:
+                    caller.call("SendMessage", QueueUrl=self._url, MessageBody=body)
+                    refused = 0
+                except RefusedError:
+                    refused += 1
+
+    def call(self, operation: str) -> None:
+        """Make a call that a full disk must not refuse, while others work on another queue."""
+        with Caller(self._subject.server.port) as caller:
+            try:
+                caller.call(operation, QueueUrl=self._url)
+            except RefusedError as error:
+                self._subject.ledger.accuse("answer", f"{operation} on a full disk: {error}")
+
+    def expect_nothing(self, *, deleted: bool) -> None:
+        """Nothing of what was there may come back, and what is sent from now on is delivered."""
+        with Caller(self._subject.server.port) as caller:
+            if deleted:  # Its name must not be used again for a minute.
+                self._name = f"{_BULK}-again"
+                caller.call("CreateQueue", QueueName=self._name)
+            if caller.call("ReceiveMessage", QueueUrl=self._url).get("Messages"):
+                self._subject.ledger.accuse("resurrected", "a message that was purged or deleted")
+            caller.call("SendMessage", QueueUrl=self._url, MessageBody="new")
+            found = caller.call("ReceiveMessage", QueueUrl=self._url).get("Messages", [])
+            if [message["Body"] for message in found] != ["new"]:
+                self._subject.ledger.accuse("lost", "what was sent after the purge or deletion")
+
+
+def _work(subject: Subject, seed: str) -> None:
+    """Send, receive, delete and change visibility for a while."""
+    client = Client(subject, seed)
+    with client.caller:
+        for _ in range(_STEPS):
+            client.step()
+
+
+def _work_until_room(subject: Subject, seed: str) -> None:
+    """Go on with all of that until sends are taken again."""
+    ledger = subject.ledger
+    client = Client(subject, f"{seed} again")
+    until_s = time.monotonic() + _DROPPED_S_MAX
+    taken = 0
+    with client.caller:
+        while taken < _NO_ROOM_IN_A_ROW:
+            sends, refused = ledger.tally["sends"], ledger.tally["refused"]
+            client.step()
+            if ledger.tally["refused"] > refused:
+                taken = 0
+                time.sleep(_PAUSE_S)  # between two looks at a disk that fills
+            taken += ledger.tally["sends"] > sends
+            if client.lost or time.monotonic() > until_s:
+                ledger.accuse("answer", "what was purged or deleted is not dropped in time")
+                return
 
 
 def take_all_room(path: Path) -> None:
@@ -152,8 +274,20 @@ def _send_again(subject: Subject, seed: str) -> None:
                 return
 
 
-def _expect_health(subject: Subject, expected: str) -> None:
+def _expect_room(subject: Subject) -> None:
+    """Full is what cannot take the greatest message: small ones are taken before."""
+    until_s = time.monotonic() + _DROPPED_S_MAX
+    while _health(subject) not in _ROOM and time.monotonic() < until_s:
+        time.sleep(_PAUSE_S)  # between two looks at a disk that is freed
+    _expect_health(subject, *_ROOM)
+
+
+def _health(subject: Subject) -> str:
     with Caller(subject.server.port) as caller:
-        found = json.loads(caller.page("/health"))["cells"]["local"]
-    if found != expected:
-        subject.ledger.accuse("answer", f"/health says {found!r} instead of {expected!r}")
+        return str(json.loads(caller.page("/health"))["cells"]["local"])
+
+
+def _expect_health(subject: Subject, *expected: str) -> None:
+    found = _health(subject)
+    if found not in expected:
+        subject.ledger.accuse("answer", f"/health says {found!r} instead of {expected}")

@@ -1,11 +1,13 @@
 """What servers run on, and how it gives way under them."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Final, Protocol
 
+from data_plane.http.scrapes import HEALTH_KEPT_S
 from tests.drills.caller import UNAVAILABLE, Caller, RefusedError
 from tests.drills.disk import Disk
 from tests.drills.subject import Subject
@@ -18,6 +20,8 @@ _HOW_TO_CUT: Final = ("nothing", "journal", "everything")
 _HOW_OFTEN: Final = (90, 7, 3)
 _DEAD_DISK_SHARE: Final = 0.3
 _DEAD_DISK_S_MAX: Final = 1.0
+_SAID_S_MAX: Final = 1.0
+"""What was said just before stands for HEALTH_KEPT_S; a probe under way may be from before, too."""
 
 
 class Ground(Protocol):
@@ -74,14 +78,18 @@ class PowerCuts:
 
 
 def _expect_unavailable(subject: Subject) -> None:
-    """A server that cannot go on says so to whoever watches over it."""
-    try:
-        with Caller(subject.server.port) as caller:
-            said = caller.page("/health")
-    except RefusedError as error:
-        if error.status == UNAVAILABLE:
-            return
-        said = str(error)
+    """A server that cannot go on says so to whoever watches over it, if not at once."""
+    until_s = time.monotonic() + _SAID_S_MAX
+    said = ""
+    while time.monotonic() < until_s:
+        try:
+            with Caller(subject.server.port) as caller:
+                said = caller.page("/health")
+        except RefusedError as error:
+            if error.status == UNAVAILABLE:
+                return
+            said = str(error)
+        time.sleep(HEALTH_KEPT_S)  # what /health said stands for so long
     subject.ledger.accuse("answer", f"/health of a server without a disk says {said}")
 
 

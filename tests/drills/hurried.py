@@ -1,16 +1,20 @@
 """Run a server whose cluster manager is in a hurry, and may be interfered with.
 
-`python -m tests.drills.hurried FOLDER [FAULT] -m MODULE ARGUMENTS`. A cell that returns is let in
-again after seconds, for which front ends may also keep a map; on one machine nothing is late for
-longer. What is to go wrong files in the folder say, which may come and go while the server runs; a
-fault is one of those that can be planted.
+`python -m tests.drills.hurried FOLDER [alone] [FAULT] -m MODULE ARGUMENTS`. A cell that returns is
+let in again after seconds, for which front ends may also keep a map; on one machine nothing is late
+for longer. A server that is `alone` need not wait for others' maps. What is to go wrong files in
+the folder say, which may come and go while the server runs; a fault is one of those that can be
+planted.
 """
 
+import asyncio
 import runpy
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from control_plane.cluster import running
 from control_plane.cluster.observation import Options
@@ -22,6 +26,9 @@ from tests.drills.planted.faults import FAULTS
 GRACE_US: Final = 8_000_000
 MAP_AGE_US_MAX: Final = 5_000_000
 AGAIN_US: Final = 1_000_000
+IDLE_US: Final = 3_000_000
+"""How often a manager looks for what changes without a sign, as a queue that is to be split."""
+
 SAFE_US: Final = 5_000_000
 HURRIED: Final = Options(
     back_after_us=2_000_000,
@@ -32,6 +39,10 @@ HURRIED: Final = Options(
     split_appends_per_s=0.5,
 )
 
+ALONE: Final = "alone"
+_ALONE_GRACE_US: Final = 3_000_000
+_ALONE_MAP_AGE_US_MAX: Final = 2_000_000
+
 OLD_MAP: Final = "old-map"
 """While there is such a file, the server does not hear that a group has lost a member."""
 
@@ -39,16 +50,18 @@ NO_MANAGER: Final = "no-manager"
 """While there is such a file, the server's manager begins nothing."""
 
 DIES_AFTER: Final = "dies-after"
-"""The steps of the state machine after which its interpreter is killed, a line each: once each."""
+"""The steps after which the manager is cut off, a line each: once each."""
 
 STEPS: Final = ("observe", "plan", "take_out", "verify")
 
 
-def hurry() -> None:
+def hurry(*, is_alone: bool) -> None:
     """Make the waits of the cluster manager short."""
-    cached.MAP_AGE_US_MAX = MAP_AGE_US_MAX  # type: ignore[misc]
+    options = replace(HURRIED, grace_us=_ALONE_GRACE_US) if is_alone else HURRIED
+    cached.MAP_AGE_US_MAX = _ALONE_MAP_AGE_US_MAX if is_alone else MAP_AGE_US_MAX  # type: ignore[misc]
     running.AGAIN_US = AGAIN_US  # type: ignore[misc]
-    running.Options = lambda **_: HURRIED  # type: ignore[assignment,attr-defined]
+    running.IDLE_US = IDLE_US  # type: ignore[misc]
+    running.Options = lambda **_: options  # type: ignore[assignment,attr-defined]
 
 
 def keep_old_maps(folder: Path) -> None:
@@ -78,23 +91,26 @@ def _has_losses(before: PlaceMap, after: PlaceMap) -> bool:
 
 
 def kill_managers(folder: Path) -> None:
-    """Kill the interpreter where DIES_AFTER says so, before it hears what came of the step."""
+    """Cut off all executions where DIES_AFTER says so, before they hear what came of the step."""
     step, perform = running.Running.step, running.Running._perform
 
     async def step_at_times(self: running.Running) -> None:
         if not (folder / NO_MANAGER).exists():
             await step(self)
 
-    async def perform_and_die(self: running.Running, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        result = await perform(self, event)
+    async def perform_and_die(
+        self: running.Running, execution: asyncio.Task[Any] | None, event: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        result = await perform(self, execution, event)
         task = event["task"]
         name = task if isinstance(task, str) else str(task["act"])
         dies_after = folder / DIES_AFTER
         left = dies_after.read_text().split() if dies_after.exists() else []
-        child = self._interpreter._child
-        if left and left[0] == name and child is not None:
-            child.kill()
+        if left and left[0] == name:
             dies_after.write_text("\n".join(left[1:]))
+            for one in list(self._under_way):
+                one.cancel()
+            self._begin_again()
         return result
 
     running.Running.step = step_at_times  # type: ignore[method-assign]
@@ -106,8 +122,9 @@ if __name__ == "__main__":
     place, *faults = sys.argv[1:at]
     module, *arguments = sys.argv[at + 1 :]
     for fault in faults:
-        FAULTS[fault].plant()
-    hurry()
+        if fault != ALONE:
+            FAULTS[fault].plant()
+    hurry(is_alone=ALONE in faults)
     keep_old_maps(Path(place))
     kill_managers(Path(place))
     sys.argv = [module, *arguments]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from control_plane.service import Ground, Service, ServiceSettings
+from control_plane.service import RunningService, ServicePorts, ServiceSettings
 from data_plane.core import sigv4
 from data_plane.core.errors import RefusedError
 from data_plane.frontend.served import Served
@@ -35,7 +35,7 @@ class FuzzedServer:
         self._answered = 0
         self.served: list[Served] = []
         cell = MemoryCell(loop)
-        ground = Ground(
+        ground = ServicePorts(
             cells={"a": cell},
             control=cell,
             bodies={},
@@ -46,7 +46,7 @@ class FuzzedServer:
             master_keys=HeldKeys(),
         )
         settings = ServiceSettings(verifies=True)
-        service = Service(ground, settings, self.served.append, lambda *_, **__: None)
+        service = RunningService(ground, settings, self.served.append, lambda *_, **__: None)
         self.operations, self._front_end = service.operations, service.front_end
         accounts = service.accounts
         self._runner.run(accounts.create_account("fuzzed", ACCOUNT, {}))

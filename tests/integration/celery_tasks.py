@@ -1,5 +1,6 @@
 """A Celery application as its users write them. A task notes in a file that it ran."""
 
+import json
 import os
 from pathlib import Path
 
@@ -14,6 +15,7 @@ app.conf.update(
         "region": "us-east-1",
         "wait_time_seconds": 5,
         "visibility_timeout": 300,
+        **json.loads(os.environ.get("BROKER_OPTIONS", "{}")),
     },
     task_default_queue="celery-tasks",
     task_ignore_result=True,

@@ -43,6 +43,7 @@ def make_certificates(folder: Path) -> Certificates:
     for path, unsigned in ((made.authority, authority), (made.certificate, server)):
         signed = unsigned.sign(authority_key, hashes.SHA256())
         path.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    made.key.touch(mode=0o600)
     made.key.write_bytes(pem(server_key))
     return made
 

@@ -20,9 +20,12 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from moto import mock_aws
 from moto.awslambda_simple.models import LambdaSimpleBackend
 from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
+    state_task_service_sfn as nested,
+)
 
 import app
-from control_plane.cluster.state_machine import definition
+from control_plane.cluster.state_machine import beat_definition, definition
 from control_plane.serverless.opening import Opened
 from control_plane.serverless.sandbox import Sandbox
 from data_plane.dynamodb.opening import make_table
@@ -65,6 +68,11 @@ class Site:
         self.machine = self.steps.create_state_machine(
             name="tidegate", definition=json.dumps(definition(FUNCTION)), roleArn=ROLE
         )["stateMachineArn"]
+        # It is an Express one where it is deployed; of those nobody can ask how they ended.
+        beat = json.dumps(beat_definition(FUNCTION, self.machine))
+        self.beat_machine = self.steps.create_state_machine(
+            name="tidegate-beat", definition=beat, roleArn=ROLE
+        )["stateMachineArn"]
         self.remaining_ms = AMPLE_MS
         self.invoked: list[dict[str, Any]] = []
         self.waited_s: list[float] = []
@@ -95,17 +103,38 @@ class Site:
 
     def execute_with(self, given: dict[str, Any]) -> dict[str, Any]:
         """As `execute`, with this input."""
+        return self._executed(self.machine, given)
+
+    def beat(self, *tasks: str, cells: bool = False) -> list[dict[str, Any]]:
+        """What the manager is started with, which then does it, by a look for these tasks."""
+        before = {one["executionArn"] for one in self._of_manager()}
+        given = {"tasks": tasks, "cells": cells} if cells else {"tasks": tasks}
+        described = self._executed(self.beat_machine, given)
+        assert described["status"] == "SUCCEEDED", described
+        started = [
+            self._ended(one["executionArn"])
+            for one in self._of_manager()
+            if one["executionArn"] not in before
+        ]
+        return [json.loads(one["input"]) for one in started]
+
+    def _of_manager(self) -> list[Any]:
+        return list(self.steps.list_executions(stateMachineArn=self.machine)["executions"])
+
+    def _executed(self, machine: str, given: dict[str, Any]) -> dict[str, Any]:
+        return self._ended(self.start(machine, json.dumps(given)))
+
+    def start(self, machine: str, given: str) -> str:
+        """An execution of a state machine."""
         self._executions += 1
-        started = self.steps.start_execution(
-            stateMachineArn=self.machine,
-            name=f"execution-{self._executions}",
-            input=json.dumps(given),
-        )
+        name = f"execution-{self._executions}"
+        started = self.steps.start_execution(stateMachineArn=machine, name=name, input=given)
+        return str(started["executionArn"])
+
+    def _ended(self, execution: str) -> dict[str, Any]:
         until = monotonic() + WITHIN_S
         while monotonic() < until:
-            described: dict[str, Any] = self.steps.describe_execution(
-                executionArn=started["executionArn"]
-            )
+            described: dict[str, Any] = self.steps.describe_execution(executionArn=execution)
             if described["status"] != "RUNNING":
                 return described
             sleep(0.01)  # between two looks at an execution
@@ -146,10 +175,11 @@ class Site:
         self.opened.run(put())
 
     def left(self) -> tuple[int, int]:
-        """Deleted queues that were not swept, and bodies."""
+        """Deleted and purged queues that were not swept, and bodies."""
 
         async def count() -> tuple[int, int]:
-            dropped = await self.opened.service.registry.dropped(10)
+            registry = self.opened.service.registry
+            dropped = [*await registry.dropped(10), *await registry.purges(10)]
             blobs = await self.opened.ground.bodies["tidegate"]._blobs.names(limit=1000)
             return len(dropped), len([blob for blob in blobs if blob.name != "cell"])
 
@@ -204,4 +234,11 @@ def prepare(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
             body, response_headers
         ),
     )
+
+    def start(_self: Any, env: Any, normalised_parameters: dict[str, str], **_: Any) -> None:
+        # moto hands the names of Step Functions to boto3, which spells them otherwise.
+        site.start(normalised_parameters["StateMachineArn"], normalised_parameters["Input"])
+        env.stack.append({})
+
+    monkeypatch.setattr(nested.StateTaskServiceSfn, "_eval_service_task", start)
     monkeypatch.setattr(retrier_decl, "time", SimpleNamespace(sleep=site.waited_s.append))

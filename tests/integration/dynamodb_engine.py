@@ -6,7 +6,7 @@ from typing import Any, Final
 import boto3
 from moto.server import ThreadedMotoServer
 
-from tests.integration.server_process import free_port
+from tests.ports import free_port
 
 _NUMBERS: Final = count()
 

@@ -3,12 +3,11 @@
 import configparser
 import http.client
 import os
+import re
 import signal
-import socket
 import ssl
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,10 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from tests.ports import free_port
+
 ROOT = Path(__file__).parents[2]
-START_S_MAX = 30
 STOP_S_MAX = 30
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 PROGRAM = ("-m", "control_plane.cli")
@@ -35,9 +28,19 @@ def command(*arguments: str, program: tuple[str, ...] = PROGRAM) -> list[str]:
     return [sys.executable, *program, *arguments]
 
 
+NOWHERE = "http://127.0.0.1:1"
+"""For commands without an --endpoint, which must not meet a server that somebody runs here."""
+
+
 def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        command(*arguments),
+        cwd=ROOT,
+        env={**os.environ, "TIDEGATE_ENDPOINT": NOWHERE},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 
@@ -45,7 +48,9 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
 class ServerProcess:
     """Serves `data`; may be killed and started again, on the same port.
 
-    With an `authority` to trust its certificate by, it is one that speaks HTTPS.
+    With an `authority` to trust its certificate by, it is one that speaks HTTPS. Port 0 becomes the
+    one that it says. Its log goes to the file `stderr`, if that is there, else to `log`.
+    `environment` is added to this process's.
     """
 
     data: Path
@@ -55,6 +60,8 @@ class ServerProcess:
     auth: str = "off"
     authority: Path | None = None
     program: tuple[str, ...] = PROGRAM
+    stderr: int | None = None
+    environment: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
     greeting: str = ""
 
@@ -84,27 +91,17 @@ class ServerProcess:
                 command(*arguments, program=self.program),
                 cwd=ROOT,
                 stdout=subprocess.PIPE,
-                stderr=log,
+                stderr=log if self.stderr is None else self.stderr,
                 text=True,
+                start_new_session=True,
+                env={**os.environ, **self.environment},
             )
         assert self.process.stdout is not None
-        # The greeting comes right before the listener opens.
         self.greeting = "".join(self.process.stdout.readline() for _ in range(2))
-        self._await_health()
-
-    def _await_health(self) -> None:
-        assert self.process is not None
-        deadline = time.monotonic() + START_S_MAX
-        while time.monotonic() < deadline and self.process.poll() is None:
-            try:
-                status, _ = self.get("/health")
-            except ConnectionError:
-                # Nothing tells when a listener opens but trying.
-                time.sleep(0.02)  # between two looks at a process that starts
-                continue
-            assert status == 200
-            return
-        raise AssertionError(f"the server does not answer: {self.log.read_text()}")
+        said = re.search(r" on \S+:(\d+), ", self.greeting)
+        assert said is not None, f"the server does not start: {self.log.read_text()}"
+        self.port = int(said[1])
+        assert self.get("/health")[0] == 200
 
     def get(self, path: str) -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)

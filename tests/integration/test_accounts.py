@@ -160,7 +160,8 @@ def test_a_lost_file_and_an_open_one(guarded: ServerProcess) -> None:
     guarded.start()
     tidegate(guarded, "queue", "create", "orders", credentials=file)
     guarded.stop()
-    ended = run_command("serve", "--data", str(guarded.data), "--new-root-key")
+    where = ("--port", str(guarded.port), "--data", str(guarded.data))
+    ended = run_command("serve", *where, "--new-root-key")
     assert ended.returncode == 1
     assert ended.stderr.endswith(f"tidegate: new-root-key: {file} is there; move it away first\n")
 
@@ -198,3 +199,44 @@ def test_usage_says_who_did_what_and_who_was_refused(
     assert (unknown["principal"], unknown["access_key_id"], unknown["account"]) == ("", "", "")
     assert made["access_key_id"] != denied["access_key_id"] != ""
     assert {row["client"] for row in rows} == {"127.0.0.1"}
+
+
+def test_a_root_key_that_is_given_serves_as_long_as_it_is_given(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "data", tmp_path / "log", auth="on")
+    names = ("TIDEGATE_ROOT_ACCESS_KEY_ID", "TIDEGATE_ROOT_SECRET_ACCESS_KEY")
+
+    def listed(secret: str) -> Any:
+        made = boto3.client(
+            "sqs",
+            endpoint_url=server.url,
+            region_name="us-east-1",
+            aws_access_key_id="ci-root",
+            aws_secret_access_key=secret,
+            config=Config(retries={"total_max_attempts": 1}),
+        )
+        return made.list_queues().get("QueueUrls", [])
+
+    server.environment = dict(zip(names, ("ci-root", "canary-first"), strict=True))
+    server.start()
+    assert listed("canary-first") == []
+    assert not (server.data / "credentials").exists()
+    with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
+        listed("canary-second")
+    ended = CliRunner().invoke(
+        commands, ["queue", "--endpoint", server.url, "create", "orders"], env=server.environment
+    )
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert server.stop() == 0
+    server.environment = dict(zip(names, ("ci-root", "canary-second"), strict=True))
+    server.start()
+    assert len(listed("canary-second")) == 1
+    with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
+        listed("canary-first")
+    server.stop()
+    server.environment = {}
+    server.start()
+    with pytest.raises(ClientError, match="InvalidClientTokenId"):
+        listed("canary-second")
+    assert (server.data / "credentials").exists(), "the first start without one makes a key"
+    server.stop()
+    assert "canary" not in server.log.read_text() + server.greeting

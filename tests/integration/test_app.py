@@ -23,7 +23,7 @@ for absent in ("awscrt", "certifi", "typing_extensions"):  # looked for; no func
 import app
 print(json.dumps([name for name in sys.modules if name not in before and sys.modules[name]]))
 """
-DEAR = {"asyncio", "click", "granian", "lmdb", "prometheus_client", "pyarrow", "uvloop"}
+DEAR = {"asyncio", "click", "granian", "lmdb", "pyarrow", "uvloop"}
 FUNCTIONS = {"app", "url", "task", "stream", "usage"}
 
 

@@ -56,7 +56,7 @@ async def _story(settings: ServerSettings) -> None:
         until_us = clock.now_us() + LIMIT_S * 1_000_000
         while (found := await _partitions(server, settings)) != [2, 8, 16]:
             assert found in ([1, 2, 8], [2, 8], [1, 2, 8, 16]), found
-            assert clock.now_us() < until_us, managing.lines()
+            assert clock.now_us() < until_us, managing.told()
             await _send(server)
             await several.look()
             await several.beat()

@@ -1,15 +1,20 @@
 """An unmodified Celery worker does real work through the server."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import quote
 
+import tidegate_sdk
 from tests.integration.server_process import ROOT, ServerProcess
 
 TASKS = 1000
+QUEUE = "celery-tasks"
 WORK_S_MAX = 120
 
 SEND = f"""
@@ -19,12 +24,14 @@ for number in range({TASKS}):
 """
 
 
-def test_a_celery_worker_does_a_thousand_tasks(server: ServerProcess, tmp_path: Path) -> None:
+def work(server: ServerProcess, tmp_path: Path, credentials: str, options: object) -> list[str]:
+    """Send tasks and have a worker do them; what it noted."""
     ran = tmp_path / "ran"
     ran.touch()
     environment = {
         **os.environ,
-        "BROKER_URL": f"sqs://any:any@127.0.0.1:{server.port}",
+        "BROKER_URL": f"sqs://{credentials}@127.0.0.1:{server.port}",
+        "BROKER_OPTIONS": json.dumps(options),
         "TASKS_RAN": str(ran),
     }
     python = [sys.executable, "-W", "ignore"]
@@ -50,10 +57,39 @@ def test_a_celery_worker_does_a_thousand_tasks(server: ServerProcess, tmp_path: 
         worker.send_signal(signal.SIGTERM)
         worker.wait(timeout=60)
         worker_log.close()
-    done = ran.read_text().splitlines()
+    return ran.read_text().splitlines()
+
+
+def test_a_celery_worker_does_a_thousand_tasks(server: ServerProcess, tmp_path: Path) -> None:
+    done = work(server, tmp_path, "any:any", {})
     assert sorted(done) == sorted(f"{number} {number * 2}" for number in range(TASKS))
     client = server.client()
     queue = client.get_queue_url(QueueName="celery-tasks")["QueueUrl"]
     counts = client.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
     assert counts["ApproximateNumberOfMessages"] == "0"
     assert counts["ApproximateNumberOfMessagesNotVisible"] == "0"
+
+
+def test_the_policy_of_the_page_is_all_that_celery_needs(tmp_path: Path) -> None:
+    page = (ROOT / "docs/celery.md").read_text("utf-8")
+    (policy,) = re.findall(r"(?s)```json\n(.*?)```", page)
+    server = ServerProcess(tmp_path / "data", tmp_path / "log", auth="on")
+    server.start()
+    try:
+        root = server.client()
+        url = root.create_queue(QueueName="celery-tasks")["QueueUrl"]
+        client = tidegate_sdk.client(
+            server.url,
+            region_name="us-east-1",
+            aws_access_key_id=server.access_key[0],
+            aws_secret_access_key=server.access_key[1],
+        )
+        client.tidegate_create_user(
+            UserName="celery", Policies=[policy.replace(":celery", ":celery-tasks")]
+        )
+        key = client.tidegate_create_access_key(UserName="celery")
+        credentials = f"{key['AccessKeyId']}:{quote(key['SecretAccessKey'], safe='')}"
+        done = work(server, tmp_path, credentials, {"predefined_queues": {QUEUE: {"url": url}}})
+        assert len(done) == TASKS
+    finally:
+        server.kill()

@@ -12,7 +12,8 @@ import pytest
 from tests.conformance.memcached_server import MEMCACHED, Memcached, ProtocolServer
 from tests.integration.certificates import make_certificates
 from tests.integration.dynamodb_engine import Engine
-from tests.integration.server_process import ServerProcess, free_port, run_command
+from tests.integration.server_process import ServerProcess, run_command
+from tests.ports import free_port
 
 WAIT_S_MAX = 60
 

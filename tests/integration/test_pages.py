@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from data_plane.protocol.http import HttpResponse
 from tests.integration.socket_server import SocketServer
 
 
-async def well() -> HttpResponse:
+async def well(_headers: Mapping[str, str], _client: str) -> HttpResponse:
     return HttpResponse(200, (), b"well")
 
 
@@ -34,7 +35,7 @@ def test_pages_are_for_who_looks(method: str, path: str, status: int, body: byte
     server.close()
 
 
-async def failing() -> HttpResponse:
+async def failing(_headers: Mapping[str, str], _client: str) -> HttpResponse:
     raise ZeroDivisionError("a secret")
 
 

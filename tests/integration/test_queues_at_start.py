@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.server_process import ServerProcess, run_command
+from tests.ports import free_port
 
 SHOP = """
 [queues.orders]
@@ -70,7 +71,8 @@ def test_a_first_message_can_be_browsed(shop: ServerProcess) -> None:
 def test_a_wrong_file_ends_the_start_with_one_line(tmp_path: Path) -> None:
     file = tmp_path / "queues.toml"
     file.write_text("[queues.orders]\nVisibilityTimeout = 43_201")
-    ended = run_command("serve", "--data", str(tmp_path / "data"), "--queues", str(file))
+    where = ("--port", str(free_port()), "--data", str(tmp_path / "data"))
+    ended = run_command("serve", *where, "--queues", str(file))
     assert (ended.returncode, ended.stdout) == (1, "")
     reason = "queue orders: Invalid value for the parameter VisibilityTimeout."
     assert ended.stderr == f"tidegate: queues: {file}: {reason}\n"

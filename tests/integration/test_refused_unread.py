@@ -3,7 +3,7 @@
 import json
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -18,7 +18,7 @@ PLAIN = b"Content-Type: application/x-www-form-urlencoded\r\n"
 _length = re.compile(rb"(?i)content-length: (\d+)")
 
 
-async def _well() -> HttpResponse:
+async def _well(_headers: Mapping[str, str], _client: str) -> HttpResponse:
     return HttpResponse(200, (), b"well")
 
 

@@ -130,7 +130,8 @@ def told_by_commands(server: ServerProcess, secrets: dict[str, str]) -> str:
     """What commands print, with right and with wrong credentials."""
     right = ("--endpoint", server.url, "--data", str(server.data))
     secrets["wrong secret"] = "canary-wrong-secret"
-    wrong = ("--access-key-id", server.access_key[0], "--secret-access-key", "canary-wrong-secret")
+    wrong = ("--access-key-id", server.access_key[0])
+    wrong_secret = {"AWS_SECRET_ACCESS_KEY": secrets["wrong secret"]}
     told = ""
     for group, command in (
         ("queue", "list"),
@@ -138,8 +139,8 @@ def told_by_commands(server: ServerProcess, secrets: dict[str, str]) -> str:
         ("key", "list"),
         ("user", "list"),
     ):
-        for options in (right, (*right, *wrong)):
-            ended = CliRunner().invoke(commands, [group, *options, command])
+        for options, variables in ((right, {}), (("--endpoint", server.url, *wrong), wrong_secret)):
+            ended = CliRunner().invoke(commands, [group, *options, command], env=variables)
             told += ended.output + str(ended.exception)
     return told
 

@@ -157,10 +157,12 @@ def test_a_client_that_asks_first_may_go_on() -> None:
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
-def test_big_bodies_have_only_so_much_room_together() -> None:
-    with serving(small_body_bytes_max=1000, bodies_bytes_max=1_000_000) as server:
+def test_long_bodies_have_only_so_much_room_together() -> None:
+    send = b"Action=SendMessage&QueueUrl=orders&MessageBody="
+    with serving(bodies_bytes_max=1_000_000) as server:
+        server.anonymous().create_queue(QueueName="orders")
         with connected(server) as first, connected(server) as second:
-            first.sendall(HEAD % 600_000 + b"\r\nAction=")
+            first.sendall(HEAD % 600_000 + b"\r\n" + send)
             await_fact(lambda: server.http.patience.slow_bodies == 1)
             second.sendall(HEAD % 600_000 + b"\r\n")
             answer = rest(second)
@@ -169,7 +171,7 @@ def test_big_bodies_have_only_so_much_room_together() -> None:
             assert answers(server)
         await_fact(lambda: server.http.patience.slow_bodies == 0)
         with connected(server) as third:
-            form = FORM + b"&QueueNamePrefix=" + b"x" * 600_000
+            form = send + b"x" * 600_000
             third.sendall(HEAD % len(form) + b"\r\n" + form)
             assert third.recv(65536).startswith(b"HTTP/1.1 200 ")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.deployed_site import ONE_STEP_MS, Site, deployment, prepare
+from tests.integration.deployed_site import ACCOUNT, ONE_STEP_MS, REGION, Site, deployment, prepare
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def deployed() -> Iterator[Site]:
 @pytest.fixture
 def site(deployed: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     prepare(deployed, monkeypatch)
-    monkeypatch.setattr("control_plane.sweep.SWEPT_AFTER_US", -10_000_000)
+    monkeypatch.setattr(deployed.opened.service.sweep, "_after_us", -10_000_000)
     monkeypatch.setattr("data_plane.stored.bodies.ORPHAN_AGE_US_MIN", -10_000_000)
     return deployed
 
@@ -98,3 +98,48 @@ def test_a_cell_that_stays_throttled_is_given_up_in_the_end(site: Site) -> None:
     assert throttled["requests"] >= len(site.invoked) == 1 + 6
     assert len(site.waited_s) == 6
     assert max(site.waited_s) <= 60
+
+
+def test_nothing_is_started_where_nothing_is_due(site: Site) -> None:
+    assert site.beat("move_messages", "sweep_dropped") == []
+    assert [event["task"] for event in site.invoked] == ["look"]
+
+
+def test_just_what_is_due_is_started(site: Site) -> None:
+    site.delete_a_queue()
+    started = site.beat("move_messages", "sweep_dropped")
+    assert started == [{"tasks": ["sweep_dropped"], "cells": False}]
+    assert site.left() == (0, 0)
+
+
+def test_where_nobody_can_look_all_of_it_is_started(site: Site) -> None:
+    """The store throttles the look alone: it is not tried again, and the manager finds out."""
+    site.delete_a_queue()
+    calls = site.invoked
+    with site.throttled(waits=1) as throttled:
+        (started,) = site.beat("move_messages", "sweep_dropped")
+    assert throttled["requests"] >= 2
+    assert [event["task"] for event in calls][:1] == ["look"]
+    assert started["tasks"] == ["move_messages", "sweep_dropped"]
+    assert started["failure"]["Error"] == "CellThrottledError"
+    assert site.left() == (0, 0)
+
+
+def test_depth_and_age_of_a_queue_are_lines_of_the_log(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.call("CreateQueue", QueueName="watched")
+    for number in range(3):
+        site.call("SendMessage", QueueUrl="watched", MessageBody=f"{number}")
+    capsys.readouterr()
+    queues = [{"account": ACCOUNT, "region": REGION, "queue": "watched"}]
+    told = site.invoke(json.dumps({"task": "measure_queues", "queues": queues}), {})
+    assert json.loads(told)["task"] == "measure_queues"
+    (line,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (line["event"], line["account"], line["queue"]) == ("queue measured", ACCOUNT, "watched")
+    assert line["visible"] == 3
+    assert 0 <= line["age_s"] < 300
+    site.call("PurgeQueue", QueueUrl="watched")
+    assert site.left() == (1, 0)
+    assert results_of(site.execute("sweep_dropped")) == {"sweep_dropped": "done"}
+    assert site.left() == (0, 0)

@@ -23,7 +23,8 @@ from data_plane.dynamodb.items import decode_item
 from data_plane.dynamodb.tables import PARTITION
 from data_plane.ports import Item
 from tests.integration.dynamodb_engine import Engine
-from tests.integration.server_process import ServerProcess, free_port, run_command
+from tests.integration.server_process import ServerProcess, run_command
+from tests.ports import free_port
 
 REGIONS = "us-east-1", "eu-west-1", "ap-south-1"
 WAIT_S_MAX = 60

@@ -1,6 +1,8 @@
 """Spoilt requests over sockets, to a server on the embedded cell: no 5xx, and it goes on."""
 
 import socket
+from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -35,6 +37,16 @@ def status_of(server: ServerProcess, request: HttpRequest) -> int:
             answer.read()
     assert version == b"HTTP/1.1"
     return int(status)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    """One that goes by the name that the requests have."""
+    named = ("--allowed-hosts", "queues.example")
+    started = ServerProcess(tmp_path / "data", tmp_path / "log", options=named)
+    started.start()
+    yield started
+    started.kill()
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from data_plane.bag.engine import Bag
 from data_plane.core.browsing import Browsed
-from data_plane.core.message import Delivery, Outgoing
+from data_plane.core.message import Delivery, Outgoing, SendCall
 from data_plane.core.queue import Queue
 from tests.unit.data_plane.bag.apart import ApartBench, NarrowCell
 from tests.unit.data_plane.bag.conftest import Bench
@@ -45,7 +45,7 @@ class Story:
         message = Outgoing(body="x", size=1, delay_s=delay_s, group=group)
         for start in range(0, amount, 10):
             part = [message] * min(10, amount - start)
-            self.left |= set(await bag.send(self.queue, self.queue.account, part))
+            self.left |= set(await bag.send(self.queue, SendCall(self.queue.account, part)))
 
     async def take(  # noqa: C901 - one case for each kind of step
         self, bag: Bag, kind: str, amount: int, seconds: int

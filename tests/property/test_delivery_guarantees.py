@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_plane.core import receipt_handle
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.core.queue import AT_MOST_ONCE, EXACTLY_ONCE, Queue
 from data_plane.engine import Engine
 from data_plane.memory.cell import MemoryCell
@@ -72,7 +72,7 @@ class World:
                 body=str(number), size=1, group=f"g{number % 2}", deduplication_id=str(number)
             )
             sent = message if self.queue.fifo else msgspec.structs.replace(message, group="")
-            await self.engines[0].send(self.queue, "1", [sent])
+            await self.engines[0].send(self.queue, SendCall("1", [sent]))
         self.cell.fates = list(self.fates)
 
     async def together(

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_plane.core.message import Delivery, Outgoing, Sent
+from data_plane.core.message import Delivery, Outgoing, SendCall, Sent
 from data_plane.log.bounds import ATTEMPT_US, FOREIGN_LEASE_GUARD_MS, WINDOW_US
 from tests.unit.data_plane.log.conftest import GROUP_SCOPE, HIGH_THROUGHPUT, QUEUE, Bench
 
@@ -86,7 +86,7 @@ class Truth:
             self.bodies += 1
             body = f"{group}{self.bodies}"
             messages.append(Outgoing(body=body, size=9, group=group, deduplication_id=dedup))
-        answers = await self.bench.log.send(self.bench.queue, "1", messages)
+        answers = await self.bench.log.send(self.bench.queue, SendCall("1", messages))
         for message, answer in zip(messages, answers, strict=True):
             key = (message.group if scoped else "", message.deduplication_id)
             first = self.originals.get(key)

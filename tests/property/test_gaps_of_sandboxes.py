@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control_plane.serverless.answer_lines import AnswerLines, Marking
+from data_plane.memory.cell import MemoryCell
 from data_plane.ports import CellUnavailableError
 from data_plane.usage.record import Mark
 from glue_jobs.identities import Gap, Reached, Run, Window, gaps, reached
 from glue_jobs.records import Mark as ReadMark
 from glue_jobs.records import read_mark
 from tests.unit.control_plane.serverless.test_usage import ANSWERED
-from tests.unit.repeatable import SeededEntropy
+from tests.unit.repeatable import HandClock, SeededEntropy
 
 START = 29_396_847
 ALL_TIME = Window(0, 1 << 40)
@@ -76,7 +77,7 @@ def lived(steps: Sequence[Step]) -> Story:
     """A sandbox that gives these answers, and ends without a word."""
     written: list[str] = []
     lines, marks = AnswerLines(SeededEntropy(), written.append), Marks()
-    marking = Marking(lines, marks)  # type: ignore[arg-type]
+    marking = Marking(lines, marks, MemoryCell(HandClock()))  # type: ignore[arg-type]
     minute = START
     for step in steps:
         minute += step.minutes

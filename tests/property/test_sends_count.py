@@ -21,6 +21,7 @@ from data_plane.frontend.settings import FrontEndSettings
 from data_plane.log.engine import Log
 from data_plane.memory.cell import MemoryCell
 from data_plane.operations.catalog import message_operations
+from data_plane.protocol.sqs import sqs
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored import ledger
 from data_plane.usage.totals import Counting
@@ -57,7 +58,7 @@ class House:
     def _front_end(self) -> FrontEnd:
         ports = ({"a": self.cell}, self.clock, self.entropy, EventLoopWaits(self.clock))
         return FrontEnd(
-            message_operations(Engine(Bag(*ports), Log(*ports))),
+            (sqs(message_operations(Engine(Bag(*ports), Log(*ports)))),),
             self,
             self.clock,
             self.entropy,

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_plane.bag.engine import Bag
-from data_plane.core.message import Outgoing, Stored
+from data_plane.core.message import Outgoing, SendCall, Stored
 from data_plane.core.queue import Queue
 from data_plane.engine import Engine
 from data_plane.log.engine import Log
@@ -182,8 +182,8 @@ class Server:
             for place, size in enumerate(send.sizes)
         ]
         again = send.attempts > 1
-        options = {"call": send.name, "repeated": again, "batch": send.batch, "stored": Stored()}
-        await self.engine.send(send.queue, "1", messages, **options)  # type: ignore[arg-type]
+        call = SendCall("1", messages, send.name, again, send.batch)
+        await self.engine.send(send.queue, call, stored=Stored())
 
     async def write(self) -> None:
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hypothesis import given
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from data_plane.frontend.served import Served
 from data_plane.ports import CellUnavailableError
-from data_plane.usage.record import Mark, Record, UsageRecord
+from data_plane.usage.record import Mark, Record, Tail, UsageRecord
 from data_plane.usage.sends import SendRecords
 from data_plane.usage.writer import UsageWriter
 from tests.unit.data_plane.bag.conftest import Bench
@@ -44,6 +44,12 @@ class Place:
 
     async def put_mark(self, mark: Mark) -> None:
         self.marks[mark.writer] = mark
+
+    async def put_tail(self, _writer: str, tail: Callable[[], Tail]) -> None:
+        tail()
+
+    async def remove_tail(self, _writer: str) -> None:
+        pass
 
     def usage(self) -> list[UsageRecord]:
         return [record for record in self.records.values() if isinstance(record, UsageRecord)]

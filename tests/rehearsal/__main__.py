@@ -12,9 +12,12 @@ from typing import Final
 import pytest
 
 from infra import asset
-from infra.options import read_stage
+from infra.stage_file import read_stage
 from tests.rehearsal import dynamodb_local as local
+from tests.rehearsal.chalice.project import wheels
 from tests.rehearsal.deployment.stage import fetch_wheels
+from tests.rehearsal.installed.bare import fetch as fetch_installed
+from tests.rehearsal.installed.image import fetch_base
 from tests.rehearsal.processes import UnavailableError, own_network
 
 _SPARK: Final = local.ROOT / ".venvs/spark/bin/python"
@@ -29,6 +32,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.rehearsal")
     parser.add_argument("--seeds", type=int, help="seeds for each kind of fault")
     parser.add_argument("--only", default="", metavar="EXPRESSION", help="as pytest's -k")
+    parser.add_argument(
+        "--bounded", action="store_true", help="leave out what takes long (marked in_full)"
+    )
     options = parser.parse_args()
     prefix = own_network()
     # What the functions of a deployment need cannot be had in a network of its own.
@@ -49,22 +55,36 @@ def main() -> int:
         fetch_wheels()
     except UnavailableError as error:
         say(f"the deployment is left out: {error}")
+    try:
+        wheels()
+    except UnavailableError as error:
+        say(f"`chalice package` is left out: {error}")
     arguments = ["--seeds", str(options.seeds)] if options.seeds is not None else []
-    arguments += ["-k", options.only] if options.only else []
+    chosen = ["-k", options.only] if options.only else []
+    chosen += ["-m", "not in_full"] if options.bounded else []
+    try:
+        fetch_installed()
+    except UnavailableError as error:
+        say(f"what is installed is left out: {error}")
+    try:
+        fetch_base()
+    except UnavailableError as error:
+        say(f"the image is left out: {error}")
     command = [sys.executable, "-m", "pytest", "--dist", "loadgroup", "tests/rehearsal"]
-    rehearsed = subprocess.run([*prefix, *command, *arguments], cwd=local.ROOT, check=False)
-    return rehearsed.returncode or jobs(options.only)
+    rehearsed = subprocess.run(
+        [*prefix, *command, *arguments, *chosen], cwd=local.ROOT, check=False
+    )
+    return rehearsed.returncode or jobs(chosen)
 
 
-def jobs(only: str) -> int:
+def jobs(chosen: list[str]) -> int:
     """The exit code of the tests of Spark jobs, which have an environment of their own."""
     if not _SPARK.exists():
         say("jobs on Spark are left out: their environment could not be installed")
         return 0
-    command = [str(_SPARK), "-m", "pytest", "-n", "0", "tests/spark"]
-    command += ["-k", only] if only else []
+    command = [str(_SPARK), "-m", "pytest", "-n", "0", "tests/spark", *chosen]
     code = subprocess.run(command, cwd=local.ROOT, check=False).returncode
-    return 0 if only and code == pytest.ExitCode.NO_TESTS_COLLECTED else code
+    return 0 if chosen and code == pytest.ExitCode.NO_TESTS_COLLECTED else code
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ import boto3
 from botocore.config import Config
 
 from data_plane.dynamodb.opening import make_table
+from tests.ports import free_port
 from tests.rehearsal import dynamodb_local as local
-from tests.rehearsal.processes import HOST, Program, UnavailableError, a_way_out_exists, free_port
+from tests.rehearsal.processes import HOST, Program, UnavailableError, a_way_out_exists
 from tests.rehearsal.processes import running as running_program
 
 REGION: Final = "us-east-1"

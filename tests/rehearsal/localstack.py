@@ -11,8 +11,9 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
+from tests.ports import free_port
 from tests.rehearsal import dynamodb_local as local
-from tests.rehearsal.processes import HOST, Program, UnavailableError, a_way_out_exists, free_port
+from tests.rehearsal.processes import HOST, Program, UnavailableError, a_way_out_exists
 
 ENVIRONMENT: Final = local.ENVIRONMENTS / "localstack"
 """Made by `make rehearse` from requirements/localstack.txt, where there is a Python for it."""

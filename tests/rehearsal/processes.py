@@ -28,14 +28,6 @@ class UnavailableError(Exception):
     """An engine cannot be had here; the message says why."""
 
 
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def a_way_out_exists() -> bool:
     """Whether this network reaches others, so that others may reach what listens in it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

@@ -54,11 +54,11 @@ class Directory:
         try:
             txn, _room = store.begin()
             stored = encoding.encode_key(key)
-            store.bodies.drop(txn, txn.get(stored))
+            store.bodies.drop(txn, stored, txn.get(stored))
             txn.delete(stored)
             if attributes is not None:
                 value = encoding.encode_item(attributes)
-                txn.put(stored, store.bodies.split(txn, stored, value, 0))
+                txn.put(stored, store.bodies.split(txn, stored, value, encoding.time_to_live_s))
             txn.commit()
         finally:
             store.close()

@@ -221,6 +221,7 @@ def needs_spark() -> None:
 
 
 @pytest.mark.xdist_group("spark")
+@pytest.mark.in_full
 def test_the_audit_of_what_a_server_wrote(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "data", tmp_path / "log")
     store, usage = Directory(server.data), server.data / "usage"
@@ -251,6 +252,36 @@ def test_the_audit_of_what_a_server_wrote(tmp_path: Path) -> None:
     check_digests(usage, forger)
 
 
+@pytest.mark.in_full
+def test_a_queue_that_is_deleted_and_made_anew(tmp_path: Path) -> None:
+    """No export sees the first one, nor its definition; what was sent to it is accounted for."""
+    options = ("--no-sixty-second-rules", "--request-deadline", "2")
+    server = ServerProcess(tmp_path / "data", tmp_path / "log", options=options)
+    store = Directory(server.data)
+    server.start()
+    try:
+        client = Client(server.client(attempts=3))
+        url = client.queue("again")
+        client.send(url, 5)
+        client.delete(url, 2)
+        client.sqs.delete_queue(QueueUrl=url)
+        client.send(client.queue("again"), 3)
+        deadline = time.monotonic() + FACT_S_MAX
+        while '"pk": "X|"' in exported(server, tmp_path / "looks"):
+            assert time.monotonic() < deadline
+            time.sleep(2)  # between two looks
+        assert server.stop() == 0
+    finally:
+        server.kill()
+    store.export(tmp_path / "exports")
+    code, report = audit(server.data / "usage", tmp_path / "exports", tmp_path / "out")
+    assert (code, report["findings"]) == (0, [])
+    first, second = sorted(report["conservation"], key=lambda row: -row["sent"])
+    assert first["queue"] == second["queue"] == "again"
+    assert (first["sent"], first["deleted"], first["gone_with_queue"]) == (5, 2, 3)
+    assert (second["sent"], second["stored"]) == (3, 3)
+
+
 def exported(server: ServerProcess, out: Path) -> str:
     """Export; what was exported."""
     ran = run_command("export", str(out), "--data", str(server.data))
@@ -260,6 +291,7 @@ def exported(server: ServerProcess, out: Path) -> str:
 
 
 @pytest.mark.parametrize("engine", [pytest.param("moto", marks=pytest.mark.xdist_group("moto"))])
+@pytest.mark.in_full
 def test_the_audit_of_a_table(engine_url: EngineUrl, engine: str, tmp_path: Path) -> None:
     url, exports = engine_url(engine), tmp_path / "exports"
     with serving(url, tmp_path) as (server,):

@@ -173,7 +173,7 @@ def bill(place: Path, out: Path, period: str) -> None:
     ran = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=BILL_S_MAX, check=False
     )
-    assert ran.returncode == 0, ran.stderr
+    assert ran.returncode in {0, 1}, ran.stderr  # 1: gaps were found
 
 
 def billed(out: Path) -> dict[str, Sums]:
@@ -213,6 +213,7 @@ def check(tenant: Tenant, found: Sums, gaps: list[dict[str, int]]) -> int:
 
 
 @pytest.mark.xdist_group("spark")
+@pytest.mark.in_full
 def test_bills_are_what_clients_were_told(tmp_path: Path, record_property: Any) -> None:
     if not SPARK.exists():
         pytest.skip(f"there is no Spark: {SPARK}")  # what installs it: `make rehearse`

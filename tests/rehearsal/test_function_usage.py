@@ -115,7 +115,7 @@ def bill(place: Path, out: Path, **options: object) -> dict[str, Any]:
     """What the pointer says to the last run."""
     period = time.strftime("%Y-%m", time.gmtime(60 * StoryLines.minute))
     ran = run("bill", usage=place, out=out, period=period, **options)
-    assert ran.returncode == 0, ran.stderr
+    assert ran.returncode in {0, 1}, ran.stderr  # 1: gaps were found
     said: dict[str, Any] = json.loads(max((out / "runs").rglob("*.json")).read_bytes())
     return said
 
@@ -211,6 +211,7 @@ def check_audit(place: Path, exports: Path, known: Answered, by_number: int) -> 
 
 
 @pytest.mark.xdist_group("spark")
+@pytest.mark.in_full
 def test_sends_of_functions_are_billed_and_reads_are_short_by_the_gaps_that_are_told(
     tmp_path: Path, record_property: Any
 ) -> None:

@@ -90,7 +90,12 @@ def test_a_table_that_hangs(proxy: FaultProxy, tmp_path: Path) -> None:
             back_s, _ = run_for(0)
             took_s = wait_for_service(load, back_s, {*calls}, RECOVERS_WITHIN_S)
             after = run_for(CALM_S)
-        refused = [one for one in load.during(*away) if one.kind in sends]
+        # Who waits when the table comes back may be served.
+        refused = [
+            one
+            for one in load.during(*away)
+            if one.kind in sends and one.began_s + one.took_s < away[1]
+        ]
         found = load.during(*away, "find")
         goodput = served(load.during(*after)) / served(load.during(*calm))
         print(
@@ -158,4 +163,5 @@ def test_a_blob_store_that_hangs(proxy: FaultProxy, gate: Gate, tmp_path: Path) 
             f" all was well {took_s:.1f} s after its return"
         )
         assert served(bigger) == len(bigger), "in their items"
-        assert median_s(late) < 0.2, "without a look at the blob store"
+        small_s = median_s(load.during(*away, "send"))
+        assert median_s(late) < max(0.2, 5 * small_s), "without a look at the blob store"

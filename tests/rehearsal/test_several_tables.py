@@ -1,6 +1,8 @@
 """A deployment of several cells loses one of its tables, gets it back empty, and loses another."""
 
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ from tests.integration.deployed_site import Site, deployment, prepare
 
 CELLS = {"tasks": [], "cells": True}
 ROUNDS_MAX = 5
+READS_MAX = 13
+"""Of a look at three tables; docs/cost.md has more, for a map that has to be read twice."""
 ALL = {"tidegate", "second", "third"}
 
 
@@ -41,6 +45,29 @@ def members(site: Site) -> dict[str, list[str]]:
         for group, held in found.items()
         if held.factor == len(ALL)
     }
+
+
+@contextmanager
+def counted(site: Site) -> Iterator[Counter[str]]:
+    """Requests to all tables, of whatever kind."""
+    told = Counter[str]()
+
+    def count(**_: Any) -> None:
+        told["look"] += 1
+
+    clients = {cell._requests._client for cell in cells_of(site)}
+    for client in clients:
+        client.meta.events.register_first("before-send.dynamodb", count)
+    yield told
+    for client in clients:
+        client.meta.events.unregister("before-send.dynamodb", count)
+
+
+def cells_of(site: Site) -> list[Any]:
+    """One for each table, and that of the registry."""
+    several = site.opened.several
+    assert several is not None
+    return [site.opened.ground.control, *several.cells.values()]
 
 
 def lose(site: Site, table: str) -> None:
@@ -92,3 +119,18 @@ def test_nothing_is_lost_with_one_table_nor_with_another_after_it(site: Site) ->
     manage(site, {"tidegate", "second"})
     assert sorted(receive_all(site, "standard")) == list(range(8))
     assert receive_all(site, "ordered.fifo") == list(range(8))
+
+
+def test_a_look_finds_a_lost_table_and_costs_little_without_one(site: Site) -> None:
+    manage(site, ALL)
+    with counted(site) as reads:
+        assert site.beat(cells=True) == []
+    assert 0 < reads["look"] <= READS_MAX, reads
+
+    lose(site, "second")
+    for _ in range(ROUNDS_MAX):
+        started = site.beat(cells=True)
+        assert started in ([{"tasks": [], "cells": True}], []), started
+        if all(set(found) == {"tidegate", "third"} for found in members(site).values()):
+            return
+    raise AssertionError(members(site))

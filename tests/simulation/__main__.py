@@ -11,6 +11,8 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
+from tests.simulation.clock import several
+from tests.simulation.clock import universe as clock
 from tests.simulation.fifo import universe as fifo
 from tests.simulation.guarantees import universe as guarantees
 from tests.simulation.oracle import Violation
@@ -30,7 +32,7 @@ from tests.simulation.planted.replication_bugs import (
 from tests.simulation.redrive import universe as redrive
 from tests.simulation.replicated import directed
 from tests.simulation.replicated import universe as replicated
-from tests.simulation.universe import Outcome, run
+from tests.simulation.universe import Outcome, run, run_dropping, run_on_machines
 
 PROGRESS_S = 2.0
 SEEDS_AT_ONCE = 4
@@ -41,10 +43,17 @@ VIOLATIONS_SHOWN, LINES_SHOWN, COLUMNS_SHOWN = 3, 60, 400
 KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "standard": run,
     "fifo": fifo.run,
+    "dropping": run_dropping,
+    "dropping-fifo": fifo.run_dropping,
+    "machines": run_on_machines,
+    "machines-fifo": fifo.run_on_machines,
     "redrive": redrive.run,
     "redrive-fifo": partial(redrive.run, fifo=True),
     "guarantees": guarantees.run,
     "guarantees-fifo": partial(guarantees.run, fifo=True),
+    "clock": clock.run,
+    "clock-several": several.run,
+    "clock-several-fifo": partial(several.run, fifo=True),
     "replicated": replicated.run,
     "replicated-fifo": partial(replicated.run, fifo=True),
     **{

@@ -8,7 +8,9 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from data_plane.dynamodb.store_time import Exchange, StoreTime
+from data_plane.core.cell_clock import Eras
+from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.dynamodb.store_time import ClockExchange, StoreTime
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import (
     ALWAYS,
@@ -28,7 +30,7 @@ from data_plane.ports import (
 from data_plane.stored.keys import be64
 from data_plane.stored.segment import number, open_segment
 from tests.simulation.plan import Surroundings
-from tests.simulation.process import Process
+from tests.simulation.process import MachineClock, Process
 from tests.simulation.scheduler import Future, Scheduler
 from tests.simulation.sealed import unseal
 from tests.simulation.weather import Weather
@@ -79,23 +81,28 @@ class Store:
         self.name = name
         self.estimate_error_us_max = 0
         self.offset_us = offset_us
+        self.clock_us: Callable[[], int] | None = None
         self.down_until_us = 0
         self.stored: list[Stored] = []
         self.queues: set[tuple[str, str]] = set()
         self.tell_body: Callable[[str, Callable[[bytes], None]], None] | None = None
         self.witness: Witness | None = None
+        self.wrote: Callable[[], None] = lambda: None
         self._segments: dict[str, list[Key]] = {}
         self.cell = MemoryCell(self, stamps=stamps)
         self._scheduler = scheduler
 
     def now_us(self) -> int:
         """The store's own clock."""
+        if self.clock_us is not None:
+            return self.clock_us()
         return self._scheduler.now_us + self.offset_us
 
     async def append(self, record: Append, front_end: str) -> Appended:
         """Append, and note the messages; where it was appended before, that changes nothing."""
         known = None if self.cell.chooses_stamps else self._find_proposed(record)
         appended = await self.cell.append(record)
+        self.wrote()
         if known is None and record.attributes.get("k") == "s":
             item = {**record.attributes, "t": appended.stamp_us}
             note = partial(self._note, self._scheduler.now_us, front_end, appended.key, item)
@@ -115,6 +122,7 @@ class Store:
     ) -> Written:
         """Put, before a witness."""
         written = await self.cell.put(key, attributes, condition, tallies)
+        self.wrote()
         if written.applied and key.partition.startswith("Q|"):
             self.queues.add((key.sort.decode(), str(attributes["u"])))
         if written.applied and self.witness is not None:
@@ -126,6 +134,7 @@ class Store:
     ) -> Written:
         """Update, before a witness."""
         written = await self.cell.update(key, change, condition, tallies)
+        self.wrote()
         if written.applied and self.witness is not None:
             self.witness.updated(key, written.before, self.cell._find(key) or {})
         return written
@@ -198,12 +207,16 @@ class FaultyCell:
         self._haste = plan.haste
         self._slowness = Random(f"{plan.name}/{process.name}/{store.name}/slow")
         self._present_us = 0
-        self._time = StoreTime(process, lambda: scheduler.now_us)
+        self._time = StoreTime(MachineClock(process), lambda: scheduler.now_us)
         self._observe(scheduler.now_us, self._second_us())
 
     @property
     def chooses_stamps(self) -> bool:
         return self._store.cell.chooses_stamps
+
+    @property
+    def eras(self) -> Eras:
+        return self._store.cell.eras
 
     def settled_us(self) -> int:
         return self.now_us() if self.chooses_stamps else self._time.settled_us()
@@ -287,6 +300,12 @@ class FaultyCell:
             )
         )
 
+    async def drop_superfluous(self, part: Superfluous, after: bytes) -> Dropped:
+        """Where the cell chooses no stamps it leaves all of that to its time to live."""
+        if not self.chooses_stamps:
+            return Dropped(b"")
+        return await self.call(lambda: self._store.cell.drop_superfluous(part, after))
+
     def expire(self, keys: Sequence[Key]) -> None:
         """The cell removes all of them together, now or later, or leaves them to their time."""
         kept = tuple(keys)
@@ -367,7 +386,7 @@ class FaultyCell:
         return self._store.now_us() // 1_000_000 * 1_000_000
 
     def _observe(self, sent_us: int, second_us: int) -> None:
-        self._time.observe(Exchange(sent_us, self._scheduler.now_us, second_us))
+        self._time.observe(ClockExchange(sent_us, self._scheduler.now_us, second_us))
 
     def _latency_us(self) -> int:
         if self._weather.slow and self._slowness.random() < self._weather.slow:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 from types import ModuleType
+from typing import Any
 
 import data_plane.bag
 import data_plane.log
@@ -71,7 +72,9 @@ class Surroundings:
     call spends can be counted. `stamps`: cells choose the stamps of appends. Where they do not,
     bodies above `blob_threshold_bytes` may lie apart. `haste` divides how long requests are under
     way and how far clocks jump, for engines whose ages are divided by it, too. `moves`: front ends
-    run message move tasks.
+    run message move tasks. `machines_us` is by how much the clocks of front ends' machines are set,
+    ahead and back; they go by the time of a table then. With `drops_after_us` they drop what was
+    purged, so long after the purge (0: they do not).
     """
 
     seed: int
@@ -86,6 +89,8 @@ class Surroundings:
     sequential: bool
     haste: int = 1
     moves: bool = False
+    drops_after_us: int = 0
+    machines_us: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -170,6 +175,32 @@ def make_plan(seed: int) -> Plan:
         ),
         groups=groups,
     )
+
+
+DROPPING_BOUNDS: Mapping[str, int] = {"DROP_ITEMS_MAX": 3}
+"""With these a crash comes between two steps of dropping what was purged."""
+
+
+def make_dropping_plan(seed: int) -> Plan:
+    """The plan of a seed with purges, on cells that drop what was purged."""
+    random = Random(f"{seed}/dropping")
+    plan = make_plan(seed)
+    return replace(
+        plan,
+        sequential=False,
+        purges=True,
+        **dropping(plan, random),
+    )
+
+
+def dropping(plan: Surroundings, random: Random) -> dict[str, Any]:
+    """What is different in a universe whose front ends drop what was purged."""
+    return {
+        "stamps": True,
+        "blob_threshold_bytes": None,
+        "bounds": {**plan.bounds, **DROPPING_BOUNDS},
+        "drops_after_us": random.choice((1_000_000, 5_000_000, 30_000_000)),
+    }
 
 
 @cache

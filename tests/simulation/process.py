@@ -1,11 +1,12 @@
 """One incarnation of a front end, as its code sees the world: clock, entropy, waits."""
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
 from inspect import iscoroutine
 from random import Random
 from typing import Any, TypeVar
 
+from data_plane.ports import DeadlinePassedError
 from tests.simulation.scheduler import Future, Scheduler, Task
 
 T = TypeVar("T")
@@ -25,7 +26,8 @@ class _Lane:
 class Process:
     """Implements the ports Clock, Entropy and Waits for one front end.
 
-    `offset_us` is by how much its clock is wrong. Tasks of a process that is frozen go on when it
+    `offset_us` is by how much its clock is wrong; with `clock_us` it goes by that instead.
+    Tasks of a process that is frozen go on when it
     thaws; those of one that crashed never do. Until `sends_until_us` requests may leave it that it
     decided upon before it froze, also where it thawed earlier.
     """
@@ -36,6 +38,7 @@ class Process:
         self.frozen_until_us = 0
         self.sends_until_us = 0
         self.offset_us = offset_us
+        self.clock_us: Callable[[], int] | None = None
         self.on_crash: list[Callable[[], None]] = []
         self._scheduler = scheduler
         self._random = Random(seed)
@@ -75,6 +78,12 @@ class Process:
 
     def now_us(self) -> int:
         """The time, as wrong as this process has it."""
+        if self.clock_us is not None:
+            return self.clock_us()
+        return self.machine_us()
+
+    def machine_us(self) -> int:
+        """Its machine's clock."""
         return self._scheduler.now_us + self.offset_us
 
     def random_bytes(self, count: int) -> bytes:
@@ -100,7 +109,19 @@ class Process:
                 outcomes.append(error)
         return outcomes
 
-    async def coalesce(self, lane: Hashable, entry: object, flush: Flush) -> object:
+    async def in_turns(self, work: Generator[None, None, T]) -> T:
+        """What the work returns; others go on wherever it may be interrupted."""
+        while True:
+            try:
+                next(work)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            await self._scheduler.pause(1)
+
+    async def coalesce(
+        self, lane: Hashable, entry: object, flush: Flush, until_us: int | None = None
+    ) -> object:
         """Hand the entry to `flush` together with all that arrive in the lane meanwhile."""
         outcome: Future[object] = Future(self._scheduler)
         waiting = self._lanes.get(lane)
@@ -109,6 +130,10 @@ class Process:
             self.start(self._flush_all(lane, waiting))
         waiting.entries.append((entry, outcome))
         waiting.flush = flush
+        if until_us is not None:
+            passed = DeadlinePassedError("the request's time was over before it was done")
+            at_us = self._scheduler.now_us + until_us - self.now_us()
+            self._scheduler.last_at(at_us, lambda: outcome.fail(passed))
         return await outcome
 
     async def _flush_all(self, lane: Hashable, waiting: "_Lane") -> None:
@@ -151,6 +176,17 @@ class Process:
         self._scheduler.after(left_us, lambda: waiter.resolve(None))
         await waiter
         return True
+
+
+class MachineClock:
+    """Implements the port Clock: that of the machine on which a process runs."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def now_us(self) -> int:
+        """Microseconds."""
+        return self._process.machine_us()
 
 
 async def _awaiting(call: Awaitable[T]) -> T:

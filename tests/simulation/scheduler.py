@@ -128,6 +128,11 @@ class Scheduler:
             self._heap, (max(time_us, self.now_us), self._random(), self._numbered, action)
         )
 
+    def last_at(self, time_us: int, action: Callable[[], None]) -> None:
+        """Do this at that time, after all else: nothing is drawn, so it changes no other order."""
+        self._numbered += 1
+        heapq.heappush(self._heap, (max(time_us, self.now_us), 1.0, self._numbered, action))
+
     def after(self, wait_us: int, action: Callable[[], None]) -> None:
         """Do this so much later."""
         self.at(self.now_us + wait_us, action)

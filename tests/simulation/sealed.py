@@ -15,7 +15,7 @@ ACCOUNT: Final = "123456789012"
 REGION: Final = "eu-west-1"
 REGISTRY_SECRET: Final = bytes(range(32))
 
-_HANDLE: Final = struct.Struct(">BH10sB6s13s")
+_HANDLE: Final = struct.Struct(">BH10sB6s13s3s")
 _HANDLE_IN_CLEAR_BYTES: Final = 2
 
 
@@ -69,9 +69,10 @@ class Handles:
     def _unseal(self, sealed: bytes) -> Handle:
         for uid, (seal, bound_to) in self._seals.items():
             try:
-                lane, epoch, block, index, _, token = _HANDLE.unpack(seal.unseal(sealed, bound_to))
+                fields = _HANDLE.unpack(seal.unseal(sealed, bound_to))
             except NotSealedHereError:
                 continue
+            lane, epoch, block, index, _sent, token, _size = fields
             return Handle(uid, lane, epoch, block, index, token)
         raise NotSealedHereError
 

@@ -11,7 +11,7 @@ from tests.simulation.universe import run
 
 ALL_BUGS = (*BUGS, *BODY_BUGS, *FAIR_BUGS)
 SEEDS_MAX = 1500
-"""Bound on the search from the bug's first seed on; docs/simulation.md has which seed shows it."""
+"""Bound on the search from the bug's first seed on."""
 
 
 @pytest.mark.parametrize(

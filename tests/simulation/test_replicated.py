@@ -8,7 +8,13 @@ from tests.simulation.planted.replication_bugs import (
     ReplicationBug,
     replication_seeds_to_find,
 )
-from tests.simulation.replicated.directed import FIFO_KINDS, LATE_COPIES, TWO_HEADS
+from tests.simulation.replicated.directed import (
+    ALONE,
+    FIFO_KINDS,
+    LATE_COPIES,
+    MACHINES,
+    TWO_HEADS,
+)
 from tests.simulation.replicated.plan import STRIKES, make_fifo_plan, make_plan
 from tests.simulation.replicated.universe import run
 
@@ -57,8 +63,30 @@ def test_what_directed_universes_found_stays_mended(directed: str, seed: int) ->
 
 
 @KINDS
+def test_nothing_is_wrong_where_the_clocks_of_machines_and_tables_are_set(*, fifo: bool) -> None:
+    outcomes = {seed: run(seed, fifo=fifo, directed=MACHINES) for seed in range(4)}
+    wrong = {seed: outcome.violations for seed, outcome in outcomes.items() if outcome.violations}
+    assert wrong == {}
+    events = [text for outcome in outcomes.values() for _, text in outcome.history.events]
+    assert any("machine's clock is wrong by" in text for text in events)
+    assert any(text.startswith("cell") and "clock is wrong by" in text for text in events)
+
+
+@KINDS
+def test_nothing_is_wrong_where_queues_move_alone(*, fifo: bool) -> None:
+    outcomes = {seed: run(seed, fifo=fifo, directed=ALONE) for seed in range(1, 5)}
+    wrong = {seed: outcome.violations for seed, outcome in outcomes.items() if outcome.violations}
+    assert wrong == {}
+    events = [text for outcome in outcomes.values() for _, text in outcome.history.events]
+    placed = [text.split(" is at ") for text in events if " is at " in text]
+    own = [members for group, members in placed if group.count(".") == 2]
+    assert any("joining" in members for members in own)
+    assert any(int(members.split(":")[0]) > 6 for members in own)
+
+
+@KINDS
 def test_cells_are_lost_and_join_in_these_universes(*, fifo: bool) -> None:
-    events = [text for seed in range(2) for _, text in run(seed, fifo=fifo).history.events]
+    events = [text for seed in range(4) for _, text in run(seed, fifo=fifo).history.events]
     assert any(" is at 4: " in text for text in events)
     assert any("joining" in text for text in events)
 

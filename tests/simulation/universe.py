@@ -1,14 +1,16 @@
 """One seed's universe from its beginning to its end: main phase, drain, last look."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from random import Random
 from typing import Any, TypeVar
 
 from tests.simulation.clients import Client, consume, create_queues, drain, produce, purge
 from tests.simulation.faults import expire_some, settle, strike
 from tests.simulation.history import History
+from tests.simulation.machines import probe, set_machines, tables_are_known, with_machines
 from tests.simulation.oracle import Violation, check
-from tests.simulation.plan import Plan, Surroundings, bounds_as, make_plan
+from tests.simulation.plan import Plan, Surroundings, bounds_as, make_dropping_plan, make_plan
 from tests.simulation.scheduler import StuckError, Task
 from tests.simulation.world import JUMP_US_MAX, World
 
@@ -40,6 +42,29 @@ def run(seed: int) -> Outcome:
     return live(plan, _story, check)
 
 
+def run_dropping(seed: int) -> Outcome:
+    """As the universe of the seed, with purges, and front ends that drop what was purged."""
+    return live(make_dropping_plan(seed), _story, check)
+
+
+def run_on_machines(seed: int) -> Outcome:
+    """As the universe of the seed, on tables, and machines whose clocks are set."""
+    plan = make_plan(seed)
+    random = Random(f"{seed}/on machines")
+    return live(replace(plan, **with_machines(plan, random)), _story, judged_on_machines(check))
+
+
+def judged_on_machines(
+    judge: Callable[[P, W], list[Violation]],
+) -> Callable[[P, W], list[Violation]]:
+    """What else is wrong where machines' clocks are set."""
+
+    def judge_all(plan: P, world: W) -> list[Violation]:
+        return [*judge(plan, world), *tables_are_known(world.stores), *world.probed]
+
+    return judge_all
+
+
 def live(
     plan: P,
     story: Callable[[P, W], Coroutine[Any, Any, None]],
@@ -55,9 +80,7 @@ def live(
         except StuckError as stuck:
             world.history.broken.append(str(stuck))
         violations = judge(plan, world)
-        for slot in world.slots:
-            slot.process.on_crash.clear()
-            slot.process.crash()
+        world.end()
     requests = sum(world.spent().values())
     return Outcome(plan, world.history, violations, requests, world.redelivered)
 
@@ -68,6 +91,8 @@ async def _story(plan: Plan, world: World) -> None:
     await create_queues(Client(world, "founder"), plan.queues)
     world.weather.change_to(plan.climate.weather)
     weather = scheduler.start(strike(world), world)
+    if plan.machines_us:
+        scheduler.start(set_machines(world), world)
     if plan.sequential:
         await _one_after_the_other(plan, world)
     else:
@@ -120,6 +145,8 @@ async def _look_again(plan: Plan, world: World) -> None:
     """Whatever is delivered now had been deleted."""
     scheduler = world.scheduler
     world.note("drained")
+    if plan.machines_us:
+        await probe(world, plan.queues, fifo=False)
     await scheduler.pause(40_000_000)
     await _look_once(plan, world)
     await scheduler.pause(660_000_000)

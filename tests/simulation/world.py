@@ -11,6 +11,8 @@ from control_plane.message_moves import MessageMoves
 from control_plane.message_moves_running import MoveRunner
 from control_plane.operations.catalog import queue_operations
 from control_plane.registry import Placing, Registry
+from control_plane.service_clock import StoreClock
+from control_plane.sweep import Sweep
 from data_plane.bag.engine import Bag
 from data_plane.engine import Engine
 from data_plane.frontend.front_end import FrontEnd
@@ -20,6 +22,7 @@ from data_plane.log.engine import Log
 from data_plane.operations.catalog import message_operations
 from data_plane.ports import Cell, CellUnavailableError
 from data_plane.protocol.http import HttpRequest, HttpResponse
+from data_plane.protocol.sqs import sqs
 from data_plane.stored.bodies import BodyStore
 from tests.simulation.faulty_blobs import BlobStore, FaultyBlobs
 from tests.simulation.faulty_cell import FaultyCell, Store
@@ -32,6 +35,8 @@ from tests.simulation.weather import Weather
 
 START_US = 1_800_000_000_000_000
 JUMP_US_MAX = 300_000_000
+TABLE_US = 1_000_000
+"""Within this front ends know the time of a table, which tells whole seconds."""
 
 Answer = tuple[int, Mapping[str, Any]]
 """Status and output as a client got them."""
@@ -46,6 +51,7 @@ class Slot:
         self.front_end: FrontEnd
         self.process: Process
         self.cells: dict[str, FaultyCell]
+        self.machine_wrong_us = 0
         self._world = world
         self._incarnations = 0
         self.boot()
@@ -55,10 +61,8 @@ class Slot:
         world, plan = self._world, self._world.plan
         self._incarnations += 1
         name = f"{self.name}.{self._incarnations}"
-        skew_us = world.random.randint(-plan.skew_us_max, plan.skew_us_max)
-        process = Process(name, world.scheduler, f"{plan.name}/{name}", skew_us)
-        process.on_crash.append(self._crashed)
-        self.process = process
+        self.process = process = self._new_process(name)
+        world.begin(process)
         self.cells = {
             store.name: FaultyCell(
                 store,
@@ -70,6 +74,8 @@ class Slot:
             )
             for store in world.stores
         }
+        if plan.machines_us and not plan.stamps:
+            process.clock_us = StoreClock(self.cells["meta"]).now_us
         data_cells = world.cells_of_messages(self)
         bodies = {name: self._bodies(place) for name, place in world.places.items()}
         registry = Registry(
@@ -86,7 +92,7 @@ class Slot:
         self.engine = engine
         moves = MessageMoves(self.cells["meta"], process, process)
         self.front_end = FrontEnd(
-            (*message_operations(engine), *queue_operations(registry, engine, moves)),
+            (sqs((*message_operations(engine), *queue_operations(registry, engine, moves))),),
             registry,
             process,
             process,
@@ -102,10 +108,30 @@ class Slot:
             runner = MoveRunner(moves, registry, engine, process, process, process)
             process.start(self._sweep(process, runner.step))
 
+        if plan.drops_after_us:
+            sweep = Sweep(
+                *(registry, data_cells, data_cells, process, process),
+                after_us=plan.drops_after_us,
+            )
+            process.start(self._sweep(process, sweep.step))
+
+    def _new_process(self, name: str) -> Process:
+        world, plan = self._world, self._world.plan
+        skew_us = world.random.randint(-plan.skew_us_max, plan.skew_us_max)
+        wrong_us = self.machine_wrong_us if plan.machines_us else skew_us
+        process = Process(name, world.scheduler, f"{plan.name}/{name}", wrong_us)
+        process.on_crash.append(self._crashed)
+        return process
+
     def _bodies(self, place: BlobStore) -> BodyStore:
         threshold_bytes = self._world.plan.blob_threshold_bytes
         assert threshold_bytes is not None
         return BodyStore(FaultyBlobs(place, self.cells[place.name]), threshold_bytes)
+
+    def set_machine(self, wrong_us: int) -> None:
+        """Somebody sets the clock of the machine, whether a front end runs there or not."""
+        self.machine_wrong_us = self.process.offset_us = wrong_us
+        self._world.note(f"{self.name}: its machine's clock is wrong by {wrong_us} us")
 
     async def _sweep(self, process: Process, sweep: Callable[[], Awaitable[object]]) -> None:
         while True:
@@ -136,6 +162,7 @@ class World:
         self.alive = True
         self.frozen_until_us = 0
         self.redelivered = 0
+        self.probed: list[Any] = []
         names = ["meta", *(f"cell{number}" for number in range(plan.cells))]
         wrong_us = [self.random.randint(-plan.skew_us_max, plan.skew_us_max) for _ in names]
         wrong_us_max = plan.cells_skew_us_max
@@ -153,6 +180,9 @@ class World:
                 store.tell_body = place.when_stored
                 self.places[store.name] = place
         self.stores += self.places.values()
+        if plan.machines_us:
+            self.offset_us_min = self.stores[0].offset_us - TABLE_US
+            self.offset_us_max = self.stores[0].offset_us + TABLE_US
         self.slots = [Slot(self, number) for number in range(plan.front_ends)]
 
     def cells_of_messages(self, slot: Slot) -> Mapping[str, Cell]:
@@ -163,12 +193,20 @@ class World:
         """Who places new queues, where cells alone do not say it."""
         return None
 
+    def begin(self, process: Process) -> None:
+        """A front end starts, before anything of it asks for the time."""
+
     def note(self, text: str) -> None:
         """Write something into the history."""
         self.history.note(self.scheduler.now_us, text)
 
     def note_clock(self, process: Process) -> None:
-        """Remember how wrong clocks have been; the oracle allows no more than that."""
+        """Remember how wrong clocks have been; the oracle allows no more than that.
+
+        Where front ends go by a table's time, it is that, known within a second.
+        """
+        if self.plan.machines_us:
+            return
         self.offset_us_min = min(self.offset_us_min, process.offset_us)
         self.offset_us_max = max(self.offset_us_max, process.offset_us)
 
@@ -177,6 +215,12 @@ class World:
         if served.exception is not None:
             trace = "".join(traceback.format_exception(served.exception))
             self.history.broken.append(f"{served.operation} broke: {trace}")
+
+    def end(self) -> None:
+        """Let go of all that was under way; nothing comes after it."""
+        for slot in self.slots:
+            slot.process.on_crash.clear()
+            slot.process.crash()
 
     def spent(self) -> Counter[str]:
         """Requests that the cells of messages have served so far."""

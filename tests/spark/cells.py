@@ -35,7 +35,8 @@ def _typed(value: Value) -> dict[str, Any]:
 
 def _messages(at_us: int, block: int | bytes, first: int, count: int) -> dict[str, Value]:
     its: dict[str, Value] = {"v": 1, "k": "s", "t": at_us, "b": block}
-    return {**its, "i": first, "n": count, "y": 10 * count}
+    # Each message was a call of its own.
+    return {**its, "i": first, "n": count, "y": 10 * count, "r": count, "p": count}
 
 
 def be64(number: int) -> bytes:
@@ -93,9 +94,19 @@ class Cell:
         key = (f"E|{uid}|00|0", be64(at_us) + block + bytes((first,)))
         self.items[key] = {"v": 1, "k": kind, "c": cause, "b": block, **its}
 
-    def ledger(self, minute: int, queue: str, uid: str, messages: int, kind: bytes = b"s") -> None:
+    def ledger(
+        self,
+        minute: int,
+        queue: str,
+        uid: str,
+        messages: int,
+        kind: bytes = b"s",
+        **others: Value,
+    ) -> None:
         what = f"{ACCOUNT}|{REGION}|{queue}|{uid}".encode()
-        self.put("L|", be64(minute) + be64(T0_US) + kind + what, m=messages, r=messages)
+        its: dict[str, Value] = dict.fromkeys("rum", messages)
+        key = be64(minute) + be64(T0_US) + kind + what
+        self.put("L|", key, **{**its, "y": 10 * messages, **others})
 
     def ledger_mark(
         self, writer: str = "00112233445566aa", last: int = 0, recorded_to: bytes = b""

@@ -5,6 +5,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,14 +65,34 @@ def put_table(place: Path, folder: str, table: pa.Table) -> Path:
 
 
 def put_records(place: Path, rows: Iterable[Mapping[str, Any]]) -> list[Path]:
-    """Put records as front ends do: a file for each hour, rows by writer and number."""
+    """Put records as front ends do: a file for each hour, rows by writer and number.
+
+    Writers without a mark get one, of a server that has ended.
+    """
     hours: dict[int, list[Mapping[str, Any]]] = {}
-    for row in sorted(rows, key=lambda row: (row["writer"], row["number"])):
+    told = sorted(rows, key=lambda row: (row["writer"], row["number"]))
+    for row in told:
         hours.setdefault(row["minute"] // 60, []).append(row)
+    for writer, its in groupby(told, itemgetter("writer")):
+        _mark(place, writer, list(its))
     return [
         put_table(place, hour_folder(hour), pa.Table.from_pylist(list(its), schema=ARROW))
         for hour, its in sorted(hours.items())
     ]
+
+
+def _mark(place: Path, writer: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    found = [*(place / "writers").rglob(f"{writer}.json")]
+    mark = json.loads(found[0].read_text()) if found else {}
+    if found and "made_up" not in mark:
+        return
+    minutes = [row["minute"] for row in rows]
+    numbers = [row["number"] for row in rows]
+    if mark:
+        minutes += [mark["opened"], mark["complete_to"]]
+        numbers.append(mark["records"])
+    its: dict[str, Any] = {"opened": min(minutes), "complete_to": max(minutes)}
+    put_mark(place, writer, records=max(numbers), made_up=True, **its)
 
 
 def put_mark(place: Path, writer: str, day: str = "", **changes: Any) -> None:
@@ -88,6 +110,7 @@ def put_mark(place: Path, writer: str, day: str = "", **changes: Any) -> None:
     }
     path = place / "writers" / (f"date={day}" if day else "") / f"{writer}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
+    (place / "writers" / f"{writer}.json").unlink(missing_ok=True)
     path.write_text(json.dumps({**mark, **changes}))
 
 
@@ -132,6 +155,14 @@ def generate(place: Path, load: Load) -> int:
             start = int(random.integers(0, each - copied))
             put_table(place, folder, table.slice(start, copied))
             written += copied
+    start = first_hour(PERIOD) * 60
+    for writer, after in enumerate(numbers):
+        its: dict[str, Any] = {
+            "opened": start,
+            "complete_to": start + load.hours * 60,
+            "records": int(after) - 1,
+        }
+        put_mark(place, f"{writer:016x}", **its)
     return written
 
 

@@ -94,10 +94,10 @@ def _of_each(ask: Callable[[Any], Any]) -> list[Any]:
     return found
 
 
-def by_spark(usage: Path, out: Path) -> tuple[Measured, Measured, Decimal]:
+def by_spark(usage: Path, out: Path, prices: Path) -> tuple[Measured, Measured, Decimal]:
     """Usage and billing; statements and tables; the charges' sum."""
     session = open_session("measure", memory=f"{MEMORY_MB}m", cores=str(THREADS))
-    options = Options(usage=str(usage), out=str(out), period=PERIOD)
+    options = Options(usage=str(usage), out=str(out), period=PERIOD, prices=str(prices))
     run = BillingRun(session, options, Progress("measure", _say))
     try:
         with Watch() as first:
@@ -173,13 +173,21 @@ def _statements(usage: Path, out: Path, book: PriceBook) -> list[str]:
     ]
 
 
+def _in_order(folder: Path) -> Path:
+    """Tidegate's own book, with the free quantity for what comes first, as DuckDB has it here."""
+    book = json.loads(book_for(PERIOD).text) | {"spread": "in order"}
+    path = folder / "prices.json"
+    path.write_text(json.dumps(book))
+    return path
+
+
 def measure(rows: int, share: float, folder: Path) -> dict[str, Any]:
     """Both over the same records."""
     usage = folder / "usage"
     written = generate(usage, Load(rows=rows, share=share))
     _say(f"{written:,} records; the largest account has {share:.0%} of them, or what chance gave")
     duckdb_took, theirs = by_duckdb(usage, folder / "duckdb")
-    took, bills_took, ours = by_spark(usage, folder / "bills")
+    took, bills_took, ours = by_spark(usage, folder / "bills", _in_order(folder))
     if Decimal(ours) != Decimal(theirs):
         raise JobError(f"Spark's charges are {ours}, DuckDB's {theirs}")
     return {

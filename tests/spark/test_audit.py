@@ -4,17 +4,21 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
-from glue_jobs import audit
+from glue_jobs import audit, evidence
+from glue_jobs.conservation import ERRORS, by_item
 from glue_jobs.evidence import moved_block
-from glue_jobs.exports import find_exports, gaps_between
+from glue_jobs.exports import find_exports, gaps_between, observations
 from glue_jobs.places import FolderPlace
 from tests.spark.cells import ACCOUNT, MINUTE_US, REGION, T0_US, Cell, be64, changes, write_export
 from tests.spark.usage_places import write_mark, write_records
 
 ORDERS, DEAD, PURGED, SHORT, FIFO = (letter * 16 for letter in "0123f")
 GONE, FDEAD = "4" * 16, "5" * 16
+FIRST_ID = b"of some message."
+SLOT_ID = bytes((100, 0)) + bytes(14)
 LEDGER, SERVER = "00112233445566aa", "bbbbbbbbbbbbbbbb"
 M0 = T0_US // MINUTE_US
 END_US = T0_US + 60 * MINUTE_US
@@ -53,9 +57,9 @@ def whole_cell() -> Cell:
     cell.segment(PURGED, block(4), 0, 2, T0_US + 10 * S)
     cell.segment(PURGED, block(4), 2, 1, T0_US + 30 * S)
     cell.segment(SHORT, block(5), 0, 4, T0_US)
-    its_time = {"t": T0_US, "s": T0_US, "u": T0_US // S + 3660, "y": 1}
-    cell.trace(SHORT, END_US - S, block(6), "x", i=0, n=1, **its_time)
-    cell.trace(GONE, T0_US + 40 * S, block(7), "q", i=0, n=6, **its_time)
+    its_time = {"t": T0_US, "s": T0_US, "u": T0_US // S + 3660}
+    cell.trace(SHORT, END_US - S, block(6), "x", i=0, n=1, y=10, **its_time)
+    cell.trace(GONE, T0_US + 40 * S, block(7), "q", i=0, n=6, y=60, **its_time)
     # Markers and the rest of what lies among segments are no messages.
     cell.put(f"B|{ORDERS}|00|0", bytes(8) + block(1) + b"\xff", k="m", t=1, b=block(1))
     cell.slot(FIFO, 100, 100, 0, 3, T0_US + 4 * S)
@@ -66,7 +70,7 @@ def whole_cell() -> Cell:
     # A row that is a record already, and not removed yet.
     before_all = be64(M0) + be64(0)
     what = f"{ACCOUNT}|{REGION}|orders|{ORDERS}".encode()
-    cell.put("L|", before_all + b"s" + what, m=4, r=4)
+    cell.put("L|", before_all + b"s" + what, m=4, r=4, u=4, y=40)
     cell.ledger_mark(last=2, recorded_to=before_all + b"s" + what)
     cell.ledger(M0, "purged", PURGED, 3)
     cell.ledger(M0, "short", SHORT, 5)
@@ -77,11 +81,14 @@ def whole_cell() -> Cell:
     return cell
 
 
+NONE_FAILED = {"failed_entries": 0}
+
+
 def record(writer: str, number: int, queue: str, operation: str, messages: int) -> dict[str, Any]:
     its = {"writer": writer, "number": number, "minute": M0, "account": ACCOUNT}
     its |= {"region": REGION, "queue": queue, "operation": operation, "status": "2xx", "code": ""}
-    counts = {"requests": 1, "units": 1, "messages": messages, "bytes": 1, "failed_entries": 0}
-    return {"schema": "tidegate.usage/1", **its, **counts}
+    counts = dict.fromkeys(("requests", "units", "messages"), messages)
+    return {"schema": "tidegate.usage/1", **its, **counts, "bytes": 10 * messages, **NONE_FAILED}
 
 
 LEDGER_RECORDS = [
@@ -94,7 +101,7 @@ LEDGER_RECORDS = [
 
 def run(session: SparkSession, tmp_path: Path) -> dict[str, Any]:
     places = {name: str(tmp_path / name) for name in ("exports", "usage", "out")}
-    folder = audit.run({**places, "table": ""}, session)["folder"]
+    folder = audit.run({**places, "table": "", "restored": ""}, session)["folder"]
     found: dict[str, Any] = json.loads((tmp_path / "out" / folder / "report.json").read_bytes())
     return found
 
@@ -131,7 +138,33 @@ def test_a_whole_cell_has_no_differences(session: SparkSession, tmp_path: Path) 
     assert fates(report, GONE) == {"sent": 6, "gone_with_queue": 6}
     assert fates(report, FIFO) == {"sent": 4, "deleted": 1, "dead_lettered": 1, "stored": 2}
     page = next((tmp_path / "out").rglob("report.html")).read_text()
-    assert "Every message that was sent is accounted for." in page
+    assert "Every message that was sent is accounted for: 28 in 7 queues" in page
+    (row,) = [row for row in report["queues"] if row["queue"] == "orders"]
+    told = {name: count for name, count in row.items() if isinstance(count, int) and count}
+    assert told == {"sent": 10, "deleted": 5, "moved_on": 1, "present": 4}
+
+
+def test_a_queue_that_was_made_anew_is_not_taken_for_another(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """Deleted, swept, and made again under its name, before any export saw the first one."""
+    cell = Cell()
+    cell.queue("gone", ORDERS)
+    cell.segment(ORDERS, block(1), 0, 2, T0_US + 50 * S)
+    its_time = {"t": T0_US, "s": T0_US, "u": T0_US // S + 3660}
+    cell.trace(GONE, T0_US + 40 * S, block(7), "q", i=0, n=6, y=60, **its_time)
+    cell.trace(GONE, T0_US + 41 * S, block(8), "n", i=0, n=2, y=20, **its_time)
+    cell.trace(GONE, T0_US + 41 * S, block(8), "n", d={0, 1})
+    named = {"a": ACCOUNT, "e": REGION, "q": "gone", "c": "local"}
+    cell.put(f"X|{ACCOUNT}", be64(T0_US + 39 * S) + GONE.encode(), x=T0_US // S + 262_800, **named)
+    cell.ledger_mark()
+    cell.ledger(M0, "gone", GONE, 8)
+    cell.ledger(M0, "gone", ORDERS, 2)
+    write_export(tmp_path / "exports", cell.lines(), END_US)
+    write_records(tmp_path / "usage", [record(SERVER, 1, "gone", "DeleteMessage", 2)])
+    report = run(session, tmp_path)
+    assert not report["findings"]
+    assert fates(report, GONE) == {"sent": 8, "deleted": 2, "gone_with_queue": 6}
 
 
 def plant(before: Cell, cell: Cell) -> bytes:
@@ -148,7 +181,7 @@ def plant(before: Cell, cell: Cell) -> bytes:
     # The same message under two keys; the ledger has it once.
     cell.segment(PURGED, block(4), 2, 1, T0_US + 31 * S)
     # A message that was removed as if it had been deleted.
-    its_time = {"t": T0_US + MINUTE_US, "s": T0_US + MINUTE_US, "u": 1, "y": 1}
+    its_time = {"t": T0_US + MINUTE_US, "s": T0_US + MINUTE_US, "u": 1, "y": 10}
     cell.trace(ORDERS, T0_US + 70 * S, block(23), "n", i=5, n=1, **its_time)
     # A delete of what never was, and one that came again after its block was gone.
     cell.done(SHORT, block(99), {17})
@@ -169,7 +202,7 @@ def plant(before: Cell, cell: Cell) -> bytes:
     cell.ledger(M0 + 4, "orders", ORDERS, 1)
     cell.segment(ORDERS, block(41), 0, 1, T0_US + 5 * MINUTE_US)
     cell.ledger(M0 + 5, "orders", ORDERS, 1)
-    its_time = {"t": T0_US + 5 * MINUTE_US, "s": T0_US + 5 * MINUTE_US, "u": 1, "y": 1}
+    its_time = {"t": T0_US + 5 * MINUTE_US, "s": T0_US + 5 * MINUTE_US, "u": 1, "y": 10}
     cell.trace(ORDERS, T0_US + 6 * MINUTE_US, block(41), "n", i=0, n=1, **its_time)
     cell.trace(ORDERS, T0_US + 6 * MINUTE_US, block(41), "n", d={0})
     before.done(ORDERS, block(1), {0, 1, 2})
@@ -221,6 +254,70 @@ def test_each_planted_difference_is_named(session: SparkSession, tmp_path: Path)
     assert message(20, 0) in page
 
 
+def test_a_bit_of_what_is_written_once_is_named_with_queue_and_time(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """Of a live segment, a slot and a trace; what a purge has emptied is as it should be."""
+    looks = [Cell(), Cell()]
+    moved = bytes.fromhex(moved_block(ORDERS, "00|0", block(9).hex()))
+    for bit, cell in enumerate(looks):
+        cell.queue("orders", ORDERS)
+        cell.queue("fifo.fifo", FIFO, FifoQueue="true")
+        cell.queue("purged", PURGED, purged_us=T0_US + 20 * S)
+        cell.segment(ORDERS, block(1), 0, 2, T0_US + 1 * S, e=0, z=b"same")
+        sealed: dict[str, Any] = {"e": 16, "z": bytes((97 ^ bit,)), "a": FIRST_ID + bytes(16)}
+        cell.segment(ORDERS, block(1), 2, 2, T0_US + 2 * S, **sealed)
+        cell.slot(FIFO, 100, 100, 0, 1, T0_US + 4 * S, e=0, z=b"same", c=bytes((bit,)))
+        of_block = {"t": T0_US + 5 * S, "s": T0_US + 5 * S, "u": T0_US // S + 3600 + bit, "y": 1}
+        cell.trace(ORDERS, T0_US + 9 * S, block(3), "n", i=0, n=1, **of_block)
+        cell.trace(ORDERS, T0_US + 9 * S, block(3), "n", d={0})
+        # A copy that a move has brought: a purge takes its messages and leaves the rest.
+        full: dict[str, Any] = {} if bit else {"e": 0, "z": b"full"}
+        for uid in (ORDERS, PURGED):
+            cell.segment(uid, moved, 0, 1, T0_US + 6 * S, v=2, l=T0_US, **full)
+        write_export(tmp_path / "exports", cell.lines(), T0_US + (bit + 1) * MINUTE_US)
+    report = run(session, tmp_path)
+    its = [found for found in report["findings"] if found["kind"] == "changed"]
+    t0 = "2026-11-06 21:20:0"
+    assert {(found["queue"], found["message"], found["sent"]) for found in its} == {
+        ("orders", f"block {block(1).hex()} index 2 id {FIRST_ID.hex()}", f"{t0}2"),
+        ("orders", f"block {block(3).hex()} index 0", f"{t0}5"),
+        ("orders", f"block {moved.hex()} index 0", f"{t0}6"),
+        ("fifo.fifo", f"block {log_block(100).hex()} index 0 id {SLOT_ID.hex()}", f"{t0}4"),
+    }
+    page = next((tmp_path / "out").rglob("report.html")).read_text()
+    assert f"{t0}2</td>" in page
+
+
+def test_a_time_to_live_that_fell_or_rose_unasked_is_named(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """What is stored lives longer after its queue's retention was raised, and never shorter."""
+    looks = [Cell(), Cell()]
+    expires_s = T0_US // S + 345_600
+    for bit, cell in enumerate(looks):
+        cell.queue("orders", ORDERS)
+        cell.queue("raised", SHORT)
+        for name, modified_s in (("orders", T0_US // S - 3600), ("raised", T0_US // S + 90)):
+            cell.items[f"Q|{ACCOUNT}|{REGION}", name.encode()]["m"] = modified_s
+        for uid in (ORDERS, SHORT):
+            for number, change_s in enumerate((0, -1, 4), start=1):
+                expiry = {"x": expires_s + bit * change_s}
+                cell.segment(uid, block(number), 0, 1, T0_US + number * S, **expiry)
+        write_export(tmp_path / "exports", cell.lines(), T0_US + (bit + 1) * MINUTE_US)
+    place = FolderPlace(tmp_path / "exports")
+    seen = observations(session, place, find_exports(place)[0]).localCheckpoint()
+    its = by_item(evidence.changed(seen), evidence.definitions(seen)).collect()
+    assert sorted((each["queue"], each["message"]) for each in its) == [
+        ("orders", f"block {block(1 + 1).hex()} index 0"),
+        ("orders", f"block {block(1 + 2).hex()} index 0"),
+        ("raised", f"block {block(1 + 1).hex()} index 0"),
+    ]
+    (fell,) = (each for each in its if each["queue"] == "raised")
+    ended = "2026-11-10 21:20:00 UTC, and then at 2026-11-10 21:19:59 UTC"
+    assert fell["detail"] == f"its time to live ended at {ended}"
+
+
 def test_a_table_is_followed_through_incremental_exports(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -256,6 +353,77 @@ def test_a_table_is_followed_through_incremental_exports(
     assert not report["has_ledger"]
     # The same inputs give the same bytes: else what is there would be refused.
     assert run(session, tmp_path) == report
+
+
+def purged_table() -> tuple[Cell, list[tuple[str, bytes]]]:
+    """A table in which two queues were purged; and what dropping removes from it."""
+    cell = Cell()
+    cell.queue("purged", PURGED, purged_us=T0_US + 20 * S)
+    cell.queue("fifo.fifo", FIFO, purged_us=T0_US + 20 * S, FifoQueue="true")
+    gone = [
+        cell.segment(PURGED, block(4), 0, 2, T0_US + 10 * S),
+        cell.segment(PURGED, block(5), 0, 4, T0_US + 11 * S),
+        cell.slot(FIFO, 100, 100, 0, 3, T0_US + 4 * S),
+        (f"F|{FIFO}|00|0", log_block(100)),
+    ]
+    cell.segment(PURGED, block(6), 0, 1, T0_US + 30 * S)
+    # Deleted before the purge; the states of a standard queue stay.
+    cell.done(PURGED, block(4), {0}, x=1 << 40)
+    cell.done(FIFO, log_block(100), {0}, x=1 << 40)
+    cell.slot(FIFO, 200, 200, 0, 2, T0_US + 40 * S)
+    return cell, gone
+
+
+@pytest.mark.parametrize("half", [0, 1, 3])
+def test_what_is_dropped_from_a_table_after_a_purge_is_purged(
+    session: SparkSession, tmp_path: Path, half: int
+) -> None:
+    """Exports before, while and after it is dropped."""
+    looks = [purged_table()[0] for _ in range(3)]
+    gone = purged_table()[1]
+    for cell, keys in ((looks[1], gone[:half]), (looks[2], gone)):
+        for key in keys:
+            del cell.items[key]
+    places = tmp_path / "exports"
+    write_export(places, looks[0].lines(), T0_US + 60 * S)
+    times = [T0_US + 60 * S, T0_US + 16 * MINUTE_US, T0_US + 32 * MINUTE_US]
+    for number in (1, 2):
+        lines = changes(looks[number - 1], looks[number], times[number] - S)
+        write_export(places, lines, times[number], from_us=times[number - 1])
+    report = run(session, tmp_path)
+    errors = {its for its in named(report) if its[0] in ERRORS}
+    assert not errors
+    assert fates(report, PURGED) == {"sent": 7, "deleted": 1, "purged": 5, "stored": 1}
+    assert fates(report, FIFO) == {"sent": 5, "deleted": 1, "purged": 2, "stored": 2}
+
+
+@pytest.mark.parametrize("half", [0, 1, 2])
+def test_what_an_embedded_cell_drops_after_a_purge_is_purged(
+    session: SparkSession, tmp_path: Path, half: int
+) -> None:
+    """Exports before, while and after it is dropped."""
+    looks = [purged_table()[0] for _ in range(3)]
+    of_block = {"u": T0_US // S + 3660, "y": 1}
+    for cell, dropped in ((looks[1], half), (looks[2], 4)):
+        for key in purged_table()[1][:dropped]:
+            del cell.items[key]
+        if dropped > 0:
+            its = {"i": 0, "n": 2, "t": T0_US + 10 * S, "s": T0_US + 10 * S, **of_block}
+            cell.trace(PURGED, T0_US + 50 * S, block(4), "p", **its)
+        if dropped > 1:
+            its = {"i": 0, "n": 4, "t": T0_US + 11 * S, "s": T0_US + 11 * S, **of_block}
+            cell.trace(PURGED, T0_US + 51 * S, block(5), "p", **its)
+    its = {"i": 0, "n": 3, "t": T0_US + 4 * S, "s": T0_US + 4 * S, **of_block}
+    looks[2].trace(FIFO, T0_US + 52 * S, log_block(100), "p", **its)
+    looks[2].trace(FIFO, T0_US + 53 * S, log_block(100), "p", d={0})
+    del looks[2].items[f"S|{PURGED}|00|0", block(4)]
+    looks[2].trace(PURGED, T0_US + 54 * S, block(4), "p", d={0})
+    for number, cell in enumerate(looks):
+        write_export(tmp_path / "exports", cell.lines(), T0_US + (number + 1) * MINUTE_US)
+    report = run(session, tmp_path)
+    assert not {its for its in named(report) if its[0] in ERRORS}
+    assert fates(report, PURGED) == {"sent": 7, "deleted": 1, "purged": 5, "stored": 1}
+    assert fates(report, FIFO) == {"sent": 5, "deleted": 1, "purged": 2, "stored": 2}
 
 
 def test_exports_of_several_tables_are_not_mixed(tmp_path: Path) -> None:

@@ -71,11 +71,15 @@ def test_everything_that_is_wrong_is_told(session: SparkSession, tmp_path: Path)
     stray = write_records(place, [used(4)], name="more.parquet")
     (place / "records/lost.parquet").write_bytes(b"PAR1")
     (place / "notes.txt").write_text("mine")
+    (place / "access/date=2026-11-21").symlink_to(tmp_path)
+    (place / "more.json").symlink_to(tmp_path / "secret")
     # The same number with other contents, and numbers 5 to 6 are nowhere.
     write_records(place, [used(3, messages=7), used(7)])
     write_mark(place, "c" * 16, opened=-1)
     usage = read_usage(session, FolderPlace(place))
     assert told(usage) == [
+        ("not_read", 1),
+        ("not_read", 1),
         ("not_read", 1),
         ("not_read", 1),
         ("not_read", 1),
@@ -91,6 +95,8 @@ def test_everything_that_is_wrong_is_told(session: SparkSession, tmp_path: Path)
         f"{stray.name}: its name is not that of an object of records",
         "records/lost.parquet: its name is not that of an object of records",
         "its opened is -1",
+        "access/date=2026-11-21: it is a link, and links are never followed",
+        "more.json: it is a link, and links are never followed",
         f"record 3 of {A}",
         "notes.txt: it lies in no folder of a usage place",
         f"records 4 to 6 of {A}, minutes {MINUTE} to {MINUTE}",
@@ -113,7 +119,7 @@ def test_an_access_record_that_was_dropped_is_missed(
     write_records(tmp_path, [accessed(3 - number)], ACCESS)
     usage = read_usage(session, FolderPlace(tmp_path))
     assert told(usage) == [("access_gap", 1)]
-    assert f"records {number} to {number} of {A}" in details(usage)
+    assert f"record {number} of {A}" in details(usage)
 
 
 def test_a_writer_that_was_cut_off_is_told(session: SparkSession, tmp_path: Path) -> None:
@@ -157,7 +163,7 @@ def test_ends_of_sandboxes_are_counted_and_what_they_marked_is_missed(
         write_mark(tmp_path, writer, day="2026-11-06", records=1 + number, access=1 + number, **its)
     usage = read_usage(session, FolderPlace(tmp_path))
     assert told(usage) == [("access_gap", 1), ("sandbox_ends", 2), ("usage_gap", 1)]
-    assert f"records 2 to 2 of {'d' * 16}, minutes {MINUTE} to {MINUTE + 1}" in details(usage)
+    assert f"record 2 of {'d' * 16}, minutes {MINUTE} to {MINUTE + 1}" in details(usage)
 
 
 def test_usage_of_sandboxes_is_never_whole(session: SparkSession, tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from random import Random
 import pyarrow as pa
 
 from glue_jobs.file_sums import sums_of
-from glue_jobs.usage import KEYS, SUMS
+from glue_jobs.records import SUMS
+from glue_jobs.usage import KEYS
 from tests.spark.generator import ARROW, MINUTE, record
 
 

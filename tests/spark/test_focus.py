@@ -1,5 +1,6 @@
 """The FOCUS table, held to the rules of the official validator."""
 
+import json
 import re
 import subprocess
 from decimal import Decimal
@@ -10,9 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from glue_jobs.billed import Billed
+from glue_jobs.customers import Customer, Customers, Party
 from glue_jobs.focus import VERSION, focus
+from glue_jobs.invoice_terms import Tax, invoice_of
 from glue_jobs.invoicing import LINES
 from glue_jobs.price_book import book_for
+from glue_jobs.terms import Terms
 from tests.spark.generator import PERIOD
 
 ENVIRONMENT: Final = Path(__file__).parents[2] / ".venvs/focus"
@@ -20,6 +25,7 @@ ENVIRONMENT: Final = Path(__file__).parents[2] / ".venvs/focus"
 CRITERIA: Final = (
     *("ACCOUNT_NAMING_SUPPORTED", "BILLING_BASED_ON_PROVISIONED_RESOURCES_SUPPORTED"),
     *("PUBLIC_PRICE_LIST_SUPPORTED", "REGION_SUPPORTED", "RESOURCE_TYPE_ASSIGNMENT_SUPPORTED"),
+    *("NEGOTIATED_PRICING_SUPPORTED", "SUB_ACCOUNT_SUPPORTED", "TAGGING_SUPPORTED"),
     *("UNIT_PRICING_SUPPORTED", "USAGE_MEASUREMENT_SUPPORTED"),
 )
 """What a provider of queues has of what FOCUS knows."""
@@ -30,10 +36,11 @@ CONTRADICTORY: Final = {"InvoiceId-C-004-C"}
 _LINE: Final = (
     *("111122223333", "2026-11-02", "usage", PERIOD, "eu-west-1", "orders", "standard"),
     *("SendMessage", "requests-standard", 1, 250, Decimal("0.0000004"), Decimal("0.0001")),
+    Decimal("0.0000004"),
 )
 _TYPES: Final = (
     *("string",) * 9,
-    *("int", "bigint", "decimal(20,10)", "decimal(38,19)"),
+    *("int", "bigint", "decimal(20,10)", "decimal(38,19)", "decimal(20,10)"),
 )
 
 
@@ -57,13 +64,30 @@ def lines() -> list[tuple[object, ...]]:
             cost=Decimal("2.1875"),
         ),
         changed(kind="correction", of_period="2026-10", date="2026-10-05", quantity=-3),
+        changed(account="222233334444", list_price=Decimal("0.000001")),
+        changed(kind="credit", account="acme", cost=Decimal(-1), **{**nothing, "sku": "c-1"}),
+        changed(kind="tax", cost=Decimal("0.19"), **{**nothing, "sku": "VAT"}),
         changed(kind="rounding", date=f"{PERIOD}-01", quantity=0, cost=Decimal("0.004"), **nothing),
     ]
 
 
 def table(session: SparkSession, folder: Path) -> Path:
     schema = ", ".join(f"{name} {kind}" for name, kind in zip(LINES, _TYPES, strict=True))
-    its = focus(session.createDataFrame(lines(), schema), {}, PERIOD, book_for(PERIOD))
+    customer = Customer(Party("acme", "ACMÉ 株式会社"), ("222233334444",))
+    customers = Customers(of={"acme": customer})
+    tax = Tax("VAT", Decimal("0.19"))
+    billed = Billed(
+        Terms(book_for(PERIOD), customers),
+        [
+            invoice_of(
+                *(payer, PERIOD, "EUR", tax), usage_cost=Decimal(1), correction_cost=Decimal(0)
+            )
+            for payer in ("111122223333", "acme")
+        ],
+        {"111122223333": "Aufträge"},
+        {("111122223333", "eu-west-1", "orders"): {"team": "Vertrieb", "büro": "Köln"}},
+    )
+    its = focus(session.createDataFrame(lines(), schema), billed, PERIOD)
     its.drop("date").coalesce(1).write.parquet(str(folder / "focus"))
     return next((folder / "focus").glob("*.parquet"))
 
@@ -72,18 +96,32 @@ def test_each_line_is_a_row_that_says_what_it_is(session: SparkSession, tmp_path
     rows = pq.read_table(table(session, tmp_path)).to_pylist()
     assert sorted(row["ChargeDescription"] for row in rows) == [
         "Correction of 2026-10: SendMessage: Requests, standard queues, tier 1",
+        "Credit c-1",
         "ListQueues: Requests, standard queues, tier 1",
         "ReceiveMessage: Messages received, tier 1",
-        "Rounding to a cent",
+        "Rounding of the invoice",
         "SendMessage: Requests, standard queues, free quantity",
         "SendMessage: Requests, standard queues, tier 1",
+        "SendMessage: Requests, standard queues, tier 1",
         "StoredMessages: Messages stored, tier 1",
+        "Tax",
     ]
     classes = [(row["ChargeCategory"], row["ChargeClass"], row["x_Kind"]) for row in rows]
-    assert classes.count(("Usage", None, "usage")) == 5
+    assert classes.count(("Usage", None, "usage")) == 6
+    assert classes.count(("Credit", None, "credit")) == 1
+    assert classes.count(("Tax", None, "tax")) == 1
     assert classes.count(("Usage", "Correction", "correction")) == 1
     assert classes.count(("Adjustment", None, "rounding")) == 1
-    assert {row["InvoiceId"] for row in rows} == {"111122223333-2026-11"}
+    assert {row["InvoiceId"] for row in rows} == {"111122223333-2026-11", "acme-2026-11"}
+    assert {row["BillingCurrency"] for row in rows} == {"EUR"}
+    names = {(row["BillingAccountName"], row["x_BillingAccountName"]) for row in rows}
+    assert names == {("Auftrage", "Aufträge"), ("acme", "ACMÉ 株式会社")}
+    (sub,) = (row for row in rows if row["SubAccountId"])
+    assert (sub["BillingAccountId"], sub["SubAccountId"]) == ("acme", "222233334444")
+    assert (sub["ListCost"], sub["BilledCost"]) == (Decimal("0.00025"), Decimal("0.0001"))
+    tagged = {row["Tags"] for row in rows if row["ResourceName"] == "orders"}
+    assert [json.loads(its) for its in tagged if its] == [{"team": "Vertrieb", "büro": "Köln"}]
+    assert all(its.isascii() for its in tagged if its)
     received = next(row for row in rows if row["SkuId"] == "transfer-out")
     assert (received["ConsumedQuantity"], received["ConsumedUnit"]) == (1, "GB")
     stored = next(row for row in rows if row["SkuId"] == "storage")

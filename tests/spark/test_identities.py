@@ -1,6 +1,7 @@
 """Which records there are: copies and gaps by runs of numbers, held to a naive count."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -20,6 +21,7 @@ from glue_jobs.identities import (
     expired,
     gaps,
 )
+from glue_jobs.missing import lines_of
 from glue_jobs.records import MARKS, Mark, may_have_written, read_mark
 
 WINDOW = Window(1000, 2000)
@@ -209,3 +211,37 @@ def test_marks_of_before_say_nothing_of_usage_that_was_off() -> None:
 def test_what_is_no_mark_is_said_to_be_none(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         read_mark(content)
+
+
+def test_the_end_of_a_server_that_others_ended_has_a_size() -> None:
+    cut = mark(closed=False, ended=1104, unsaved_max=2000)
+    runs = [Run(A, 1, 10, 1001, 1099)]
+    its = Gap(A, 0, 0, 1100, 1104, requests_max=2000)
+    assert gaps(runs, {A: cut}, {}, WINDOW) == [its]
+    assert lines_of([its])[0].startswith(
+        f"lost: writer {A}: what it answered last, 2,000 requests at most, "
+    )
+    after = mark(B, after=A, opened=1103, records=0, complete_to=1104)
+    assert gaps(runs, {A: cut, B: after}, {}, WINDOW) == [replace(its, to_minute=1103)]
+    # A mark of before says no size, nor does one of which nobody knows.
+    assert gaps(runs, {A: replace(cut, unsaved_max=-1)}, {}, WINDOW)[0].requests_max == -1
+
+
+def test_a_server_that_only_its_successor_knows_is_a_gap() -> None:
+    after = mark(B, after=A, opened=1300, records=0, complete_to=1301)
+    assert gaps([], {B: after}, {}, WINDOW) == [Gap(A, 0, 0, -1, 1300)]
+    runs = [Run(A, 1, 10, 1001, 1099)]
+    assert gaps(runs, {B: after}, {}, WINDOW) == [Gap(A, 0, 0, 1099, 1300)]
+    assert gaps([], {B: after}, {A: Reached(7, 900)}, WINDOW) == [Gap(A, 0, 0, 900, 1300)]
+    assert gaps([], {B: after}, {}, Window(2000, 3000)) == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"opened": 10**12}, {"ended": -1}, {"unsaved_max": -2}, {"counted_to": 1 << 63}]
+)
+def test_a_mark_of_no_time_is_none(wrong: dict[str, int]) -> None:
+    its = {"schema": "tidegate.writer/1", "writer": A, "kind": "server", "opened": 1, "after": ""}
+    its |= {"complete_to": 1, "records": 0, "access": 0, "closed": True}
+    assert read_mark(json.dumps(its).encode()).unsaved_max == -1
+    with pytest.raises(ValueError, match=f"its {next(iter(wrong))} is "):
+        read_mark(json.dumps(its | wrong).encode())

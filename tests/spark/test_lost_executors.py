@@ -77,6 +77,7 @@ def start(exports: Path, usage: Path, out: Path) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.in_full
 def test_an_audit_that_lost_its_executors_says_the_same(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -102,7 +103,7 @@ def test_an_audit_that_lost_its_executors_says_the_same(
     assert f"audit: {LOST}" in told
 
     places = {"exports": str(exports), "usage": str(usage), "out": str(tmp_path / "whole")}
-    folder = audit.run({**places, "table": ""}, session)["folder"]
+    folder = audit.run({**places, "table": "", "restored": ""}, session)["folder"]
     reports = [(tmp_path / its / folder / "report.json").read_bytes() for its in ("lost", "whole")]
     assert reports[0] == reports[1]
 

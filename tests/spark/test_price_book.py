@@ -27,7 +27,11 @@ def changed(path: str, value: Any) -> bytes:
     ("path", "value", "said"),
     [
         ("schema", "tidegate.prices/2", "its schema is not tidegate.prices/1"),
-        ("currency", "EUR", "a currency other than USD"),
+        ("currency", "EUX", "'EUX' is no code of a currency"),
+        ("currency", "KWD", "KWD has more than two places, which is not supported"),
+        ("spread", "evenly", "spread is 'evenly', neither in order nor in proportion"),
+        ("tax", {"name": "VAT", "rate": 0.19}, "tax: 0.19 is no rate from 0 to 1 in text"),
+        ("tax", {"name": "VAT", "rate": "0.12345"}, "tax: 0.12345 has more than 4 places"),
         ("from", "2026", "'2026' is no period"),
         ("free/skus", ["gold"], "no SKU gold"),
         ("charges/fifo", {"*": ["silver"]}, "no SKU silver"),
@@ -78,6 +82,11 @@ def test_accounts_are_known_by_their_file() -> None:
     accounts.check(["111122223333"])
     with pytest.raises(JobError, match=r"account 222233334444 and 1 more: there is usage"):
         accounts.check(["333344445555", "222233334444", "111122223333"])
+    accounts.check(["000000000000"])  # The operator's own.
+    accounts.with_names({"222233334444": "Post", "111122223333": "?"}).check(["222233334444"])
+    assert accounts.with_names({"111122223333": "?"}).names["111122223333"] == "Orders"
+    named = text.replace(b'"accounts":', b'"operator":"999999999999","accounts":')
+    read_accounts(named, "a.json").check(["999999999999"])
     for wrong in (b"{}", b"x", text.replace(b"111122223333", b"1"), text.replace(b"/1", b"/2")):
         with pytest.raises(JobError, match=r"accounts a\.json: "):
             read_accounts(wrong, "a.json")

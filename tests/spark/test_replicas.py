@@ -61,7 +61,11 @@ def run(session: SparkSession, root: Path, *looks: dict[str, Cell]) -> dict[str,
             at_us = END_US + (hour * 3600 + number) * S
             write_export(root / "exports", cell.lines(), at_us, cell=name, cells=CELLS)
     options = {"exports": str(root / "exports"), "usage": "", "out": str(root / "out")}
-    return audit.run({**options, "table": ""}, session)
+    return audit.run({**options, "table": "", "restored": ""}, session)
+
+
+SLOT = f"block {(7).to_bytes(8, 'big').hex()}"
+FIRST_ID = (7).to_bytes(1, "big").ljust(16, b"\0").hex()
 
 
 def named(report: dict[str, Any]) -> set[tuple[str, str, str, int]]:
@@ -85,6 +89,32 @@ def test_each_message_of_a_group_counts_once(session: SparkSession, tmp_path: Pa
     assert counted == {"orders": (6, 2), "f.fifo": (2, 1), "alone": (1, 0)}
 
 
+@pytest.mark.in_full
+def test_members_at_different_steps_of_a_drop_are_alike(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """Of a purged queue one copy has let go of segments, and emptied the slots of moves."""
+    before, after = whole(), whole()
+    for cells in (before, after):
+        for name, incarnation, _full in MEMBERS:
+            suffix = f"@{incarnation}" if incarnation else ""
+            for key, attributes in cells[name].items.items():
+                if key[0] == f"Q|{ACCOUNT}|{REGION}{suffix}" and key[1] != b"alone":
+                    attributes["p"] = T0_US + 2 * S
+                if key[0] == f"G|{FIFO}|00|0{suffix}":
+                    attributes |= {"j": 1, "z": b"sealed"}
+    last = after["cell-3"].items
+    last[f"G|{FIFO}|00|0", (7).to_bytes(8, "big")].pop("z")
+    for key in [key for key in last if key[0] == f"B|{ORDERS}|00|0"]:
+        del last[key]
+    del last[f"F|{FIFO}|00|0", (7).to_bytes(8, "big")]
+    report = run(session, tmp_path, before, after)
+    assert named(report) == set()
+    counted = {row["queue"]: (row["deleted"], row["purged"]) for row in report["conservation"]}
+    assert counted == {"orders": (2, 3), "f.fifo": (1, 1), "alone": (0, 0)}
+
+
+@pytest.mark.in_full
 def test_copies_that_are_not_alike_are_named(session: SparkSession, tmp_path: Path) -> None:
     cells = whole()
     del cells["cell-3"].items[cells["cell-3"].segment(ORDERS, block(1), 3, 2, T0_US + S)]
@@ -97,7 +127,7 @@ def test_copies_that_are_not_alike_are_named(session: SparkSession, tmp_path: Pa
     assert named(report) == {
         ("copy_lacks", "orders", f"{first}3", 2),
         ("copy_lacks", "orders", second, 8),
-        ("copies_differ", "f.fifo", f"block {(7).to_bytes(8, 'big').hex()} index 0", 1),
+        ("copies_differ", "f.fifo", f"{SLOT} index 0 id {FIRST_ID}", 1),
         # cell-3 has not got the second of them, either.
         ("copy_behind", "orders", "", 2),
         ("copy_behind", "orders", "", 1),
@@ -120,6 +150,7 @@ def in_cell_2(plant: Cell) -> dict[tuple[str, bytes], dict[str, Value]]:
     return {(f"{key[0]}@4", key[1]): item for key, item in plant.items.items()}
 
 
+@pytest.mark.in_full
 def test_what_becomes_of_copies_between_two_looks_is_named(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -142,17 +173,19 @@ def test_what_becomes_of_copies_between_two_looks_is_named(
     # One copy's state is another one of the same revision, and one copy's bytes are others.
     came.done(FIFO, (7).to_bytes(8, "big"), {0, 1}, R=3, E=5)
     after["cell-2"].items |= in_cell_2(came)
-    after["cell-1"].slot(FIFO, 7, 7, 0, 2, T0_US + S, R=1, E=1, z=b"others")
+    after["cell-1"].slot(FIFO, 7, 7, 0, 2, T0_US + S, R=1, E=1, e=0, z=b"others")
     # What has one copy only is gone with it.
     del after["cell-3"].items[after["cell-3"].segment(ALONE, block(3), 0, 1, T0_US)]
     report = run(session, tmp_path, before, after)
-    first, slot = f"block {block(1).hex()} index ", f"block {(7).to_bytes(8, 'big').hex()}"
+    first = f"block {block(1).hex()} index "
     assert named(report) == {
         ("copy_lacks", "orders", f"{first}3", 2),
         ("deletion_forgotten", "orders", f"{first}1", 1),
         ("removed_and_stored", "orders", f"block {block(6).hex()} index 0", 1),
         ("copy_behind", "orders", "", 1),
-        ("copies_differ", "f.fifo", f"{slot} index 0", 1),
+        ("copies_differ", "f.fifo", f"{SLOT} index 0 id {FIRST_ID}", 1),
+        # Which copy of them it is that was changed.
+        ("changed", "f.fifo", f"{SLOT} index 0 id {FIRST_ID}", 1),
         ("copies_differ", "f.fifo", "", 1),
         ("lost", "alone", f"block {block(3).hex()} index 0", 1),
     }

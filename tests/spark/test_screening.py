@@ -1,4 +1,4 @@
-"""Files that are none of records are put aside with their reason; copies are recognised."""
+"""Files that are none of records are put aside with their reason."""
 
 import io
 from hashlib import sha256
@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from glue_jobs import screening
 from glue_jobs.identities import Run
 from glue_jobs.places import FolderPlace, Found
 from glue_jobs.screening import Screened, screen
-from glue_jobs.subcopies import claims, copies_of_others, digests, wanted
 from tests.spark.generator import ARROW, MINUTE, hour_folder, put_records, put_table, record
 
 FOLDER = hour_folder(MINUTE // 60)
@@ -56,14 +56,18 @@ def test_rows_may_come_in_any_order_and_more_than_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"writer": "A" * 16}, "a writer is 'AAAAAAAAAAAAAAAA'"),
-        ({"account": "12"}, "a account is '12'"),
-        ({"status": "200"}, "a status is '200'"),
-        ({"queue": "q" * 129}, f"a queue is '{'q' * 129}'"),
-        ({"requests": -1}, "a requests is -1"),
-        ({"number": 0}, "a number is 0"),
-        ({"bytes": -1}, "a bytes is -1"),
-        ({"schema": "foreign"}, "a schema is 'foreign'"),
+        ({"writer": "A" * 16}, "a record's writer is 'AAAAAAAAAAAAAAAA'"),
+        ({"account": "12"}, "a record's account is '12'"),
+        ({"status": "200"}, "a record's status is '200'"),
+        ({"queue": "q" * 129}, f"a record's queue is '{'q' * 129}'"),
+        ({"requests": -1}, "a record's requests are -1"),
+        ({"number": 0}, "a record's number is 0"),
+        ({"bytes": -1}, "a record's bytes are -1"),
+        ({"schema": "foreign"}, "a record's schema is 'foreign'"),
+        ({"requests": 1000, "units": 1}, "a record has fewer units than requests"),
+        ({"units": 2**62}, "its units add up to 2^53 or more"),
+        ({"units": 2**53 - 1}, "its units add up to 2^53 or more"),
+        ({"bytes": 2**63 - 1}, "its bytes add up to 2^53 or more"),
         ({"minute": MINUTE + 60}, "a minute is not in the hour of its name"),
         ({"minute": MINUTE - 1}, "a minute is not in the hour of its name"),
     ],
@@ -113,19 +117,21 @@ def test_a_newer_schema_is_no_foreign_one(tmp_path: Path) -> None:
     )
 
 
-def redundant(place: Path, paths: list[Path]) -> set[str]:
-    found = claims([look(place, path) for path in paths])
-    folder = FolderPlace(place)
-    said = [its for asked in wanted(found).items() for its in digests(folder, asked)]
-    return {Path(name).name for name in copies_of_others(found, said)}
+def test_whatever_goes_wrong_with_a_file_is_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = put_records(tmp_path, [record()])
 
+    def broken(*_: object) -> None:
+        raise OverflowError("too\nmuch")
 
-def test_a_part_that_came_again_is_a_copy_and_what_differs_is_none(tmp_path: Path) -> None:
-    rows = [record(writer=w, number=n) for w in (A, B) for n in range(1, 9)]
-    (all_,) = put_records(tmp_path, rows)
-    (part,) = put_records(tmp_path, rows[2:5] + rows[9:12])
-    (changed,) = put_records(
-        tmp_path, [record(writer=A, number=3), record(writer=A, number=4, units=2)]
-    )
-    (beyond,) = put_records(tmp_path, [record(writer=A, number=8), record(writer=A, number=9)])
-    assert redundant(tmp_path, [all_, part, changed, beyond]) == {part.name}
+    with monkeypatch.context() as patch:
+        patch.setattr(screening, "_identities", broken)
+        assert look(tmp_path, path).reason == "it cannot be looked at: OverflowError: too much"
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderPlace, "read", broken)
+        its = look(tmp_path, path)
+        assert (its.reason, its.unread) == ("it cannot be read: OverflowError: too much", True)
+    folder = "records/date=2026-02-31/hour=00"
+    path = put_table(tmp_path, folder, pa.Table.from_pylist([record()], schema=ARROW))
+    assert look(tmp_path, path).reason.startswith("it cannot be looked at: ValueError")

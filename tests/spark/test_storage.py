@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 from glue_jobs.exports import find_exports
@@ -14,7 +15,9 @@ from glue_jobs.places import place_of
 from glue_jobs.storage_samples import samples_of
 from glue_jobs.stored_bytes import Samples
 from tests.spark.cells import ACCOUNT, MINUTE_US, REGION, Cell, Value, changes, write_export
+from tests.spark.fresh import bill_afresh
 from tests.spark.generator import MINUTE, PERIOD, put_records, record
+from tests.spark.statement_files import statement_at
 from tests.spark.test_bill import NEXT, bill, bytes_of
 from tests.spark.test_price_book import TEXT
 
@@ -168,6 +171,7 @@ def lines_of(out: Path, period: str = PERIOD) -> list[dict[str, Any]]:
     return [row for row in rows if row["operation"] == "StoredMessages"]
 
 
+@pytest.mark.in_full
 def test_storage_is_charged_and_kept(session: SparkSession, tmp_path: Path) -> None:
     place, out, exports = tmp_path / "usage", tmp_path / "bills", tmp_path / "exports"
     put_records(place, [record(account=ACCOUNT, region=REGION)])
@@ -186,10 +190,10 @@ def test_storage_is_charged_and_kept(session: SparkSession, tmp_path: Path) -> N
         f"{none}, 2026-11-01 00:00 to 00:59 UTC",
         f"{none}, from 2026-11-01 03:15 UTC on",
     ]
-    table = (out / f"statements/{ACCOUNT}/{PERIOD}.csv").read_text()
+    table = statement_at(out, ACCOUNT, PERIOD).with_suffix(".csv").read_text()
     assert "2026-11-01,storage not metered," in table
     assert ",StoredMessages,storage,1,4375000000,0.5000000000,2.1875" in table
-    page = (out / f"statements/{ACCOUNT}/{PERIOD}.html").read_text()
+    page = statement_at(out, ACCOUNT, PERIOD).read_text()
     assert "Messages stored" in page
     # It stands; and with copies of exports in another place, and without any, it is the same.
     assert bill(session, place, out, **asked) == first
@@ -205,16 +209,18 @@ def test_storage_is_charged_and_kept(session: SparkSession, tmp_path: Path) -> N
     assert bytes_of(out, TABLES) == made
 
 
+@pytest.mark.in_full
 def test_storage_without_a_price_changes_nothing(session: SparkSession, tmp_path: Path) -> None:
     place, exports = tmp_path / "usage", tmp_path / "exports"
     put_records(place, [record(account=ACCOUNT, region=REGION)])
     write_export(exports, much().lines(), T_US + HOUR_US)
-    bill(session, place, tmp_path / "with", exports=str(exports))
+    bill_afresh(place, tmp_path / "with", period=PERIOD, exports=str(exports))
     bill(session, place, tmp_path / "without")
     assert bytes_of(tmp_path / "with", TABLES) == bytes_of(tmp_path / "without", TABLES)
     assert not list((tmp_path / "with").rglob("stored_bytes.json"))
 
 
+@pytest.mark.in_full
 def test_late_exports_change_open_months_and_correct_closed_ones(
     session: SparkSession, tmp_path: Path
 ) -> None:

@@ -20,6 +20,9 @@ GENERATED: Final = re.compile(
 )
 """Written by tools; long by nature."""
 
+_NO_SERVERS: Final = frozenset({"property", "simulation", "spark", "tidy", "unit"})
+"""Folders of tests that open no sockets, or no server's."""
+
 # Spelled so that this file does not break its own rule.
 _LEFTOVER: Final = re.compile(r"\b(?:TOD[O]|FIXM[E]|XX[X]|HAC[K])\b")
 _MACHINE_PATH: Final = re.compile(r"(?<![\w.$/-])/(?:home|root|Users|work|opt|mnt|tmp)/[\w.-]+")
@@ -74,6 +77,32 @@ def package_without_docstring(path: Path, text: str) -> list[str]:
     return ["a package says in a docstring what it is for"]
 
 
+def default_ports(path: Path, text: str) -> list[str]:
+    """Tests that start servers must pass beside a server that serves already."""
+    if path.suffix != ".py" or path.parts[0] != "tests" or path.parts[1] in _NO_SERVERS:
+        return []
+    functions = (
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    return [
+        f"line {node.lineno}: {node.name} starts a server, and does not say its --port"
+        for node in functions
+        if "serve" in (said := _arguments(node)) and "--port" not in said
+    ]
+
+
+def _arguments(function: ast.AST) -> set[object]:
+    """Constants that are arguments of calls, or members of lists and tuples of arguments."""
+    lists = [
+        node.args if isinstance(node, ast.Call) else node.elts
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call | ast.List | ast.Tuple)
+    ]
+    return {item.value for items in lists for item in items if isinstance(item, ast.Constant)}
+
+
 RULES: Final = (
     too_long,
     long_functions,
@@ -83,4 +112,5 @@ RULES: Final = (
     machine_paths,
     registry_hosts,
     package_without_docstring,
+    default_ports,
 )

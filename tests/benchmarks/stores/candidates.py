@@ -8,6 +8,7 @@ from typing import Protocol
 import lmdb
 
 from data_plane.embedded.bodies import Bodies
+from data_plane.embedded.encoding import time_to_live_s
 
 Row = tuple[bytes, bytes]
 Failures = (lmdb.Error, sqlite3.Error)
@@ -99,31 +100,35 @@ class LmdbPieces(Lmdb):
     def begin(self, rows: Sequence[Row]) -> Callable[[], object]:
         txn = self._env.begin(write=True)
         for key, value in rows:
-            self._bodies.drop(txn, txn.replace(key, self._bodies.split(txn, key, value, 0)))
+            self._bodies.drop(
+                txn, key, txn.replace(key, self._bodies.split(txn, key, value, time_to_live_s))
+            )
         return txn.commit
 
     def change(self, keys: Sequence[bytes], change: Callable[[bytes], bytes]) -> None:
         with self._env.begin(write=True) as txn:
             for key in keys:
-                value = change(bytes(self._bodies.join(txn, txn.get(key, b"?"))))
-                self._bodies.drop(txn, txn.replace(key, self._bodies.split(txn, key, value, 0)))
+                value = change(bytes(self._bodies.join(txn, key, txn.get(key, b"?"))))
+                self._bodies.drop(
+                    txn, key, txn.replace(key, self._bodies.split(txn, key, value, time_to_live_s))
+                )
 
     def delete(self, keys: Sequence[bytes]) -> None:
         with self._env.begin(write=True) as txn:
             for key in keys:
-                self._bodies.drop(txn, txn.pop(key))
+                self._bodies.drop(txn, key, txn.pop(key))
 
     def get(self, key: bytes) -> bytes | None:
         with self._env.begin() as txn:
             stored = txn.get(key)
-            return None if stored is None else bytes(self._bodies.join(txn, stored))
+            return None if stored is None else bytes(self._bodies.join(txn, key, stored))
 
     def read_range(self, after: bytes, count: int) -> list[Row]:
         rows: list[Row] = []
         with self._env.begin() as txn, txn.cursor() as cursor:
             found = cursor.set_range(after)
             while found and len(rows) < count:
-                value = self._bodies.join(txn, cursor.value())
+                value = self._bodies.join(txn, bytes(cursor.key()), cursor.value())
                 rows.append((bytes(cursor.key()), bytes(value)))
                 found = cursor.next()
         return rows

@@ -9,9 +9,12 @@ from typing import Any, Final
 import lmdb
 
 from data_plane.embedded import cell, store
+from data_plane.embedded.batch import answer_all
 from data_plane.ports import Appended
+from tests.drills.planted.backups import copy_cells_apart, leave_out_segments
 from tests.drills.planted.replicas import (
     act_unchecked,
+    begin_anew_unasked,
     believe_the_first_copy,
     forget_earlier_partitions,
     ignore_epochs,
@@ -48,7 +51,7 @@ def _answer_sends_before_commit() -> None:
         batch = self._committing
         for write, outcome in zip(batch.writes, batch.outcomes, strict=True) if batch else ():
             if isinstance(outcome, Appended):
-                cell._answer([write], [outcome])
+                answer_all([write], [outcome])
 
     class LateTransactions:
         """Hands transactions to the committing thread a while after they were answered."""
@@ -78,7 +81,7 @@ def _believe_failed_commits() -> None:
 
     def believe(self: cell.EmbeddedCell, error: lmdb.Error | None, commit_s: float) -> None:
         if error is not None and self._committing is not None:
-            cell._answer(self._committing.writes, self._committing.outcomes)
+            answer_all(self._committing.writes, self._committing.outcomes)
         committed(self, error, commit_s)
 
     cell.EmbeddedCell._committed = believe  # type: ignore[method-assign]
@@ -122,6 +125,14 @@ FAULTS: Final = {
         ),
         Fault("keep-no-reserve", "full-disk", frozenset({"answer"}), _keep_no_reserve),
         Fault(
+            "copy-cells-apart",
+            "backup",
+            # The server may not even start on what does not belong together.
+            frozenset({"lost", "resurrected", "order", "altered", "answer"}),
+            copy_cells_apart,
+        ),
+        Fault("leave-out-segments", "backup", frozenset({"lost"}), leave_out_segments),
+        Fault(
             "forget-earlier-partitions",
             "split",
             frozenset({"lost", "order"}),
@@ -140,6 +151,20 @@ FAULTS: Final = {
             frozenset({"lost", "resurrected", "order", "duplicate", "early"}),
             take_up_old_copies,
             ("stale",),
+        ),
+        Fault(
+            "believe-the-first-copy-operated",
+            "operators",
+            frozenset({"lost"}),
+            believe_the_first_copy,
+            ("empty",),
+        ),
+        Fault(
+            "begin-anew-unasked",
+            "operators",
+            frozenset({"lost"}),
+            begin_anew_unasked,
+            ("lose all",),
         ),
         Fault(
             "ignore-epochs",

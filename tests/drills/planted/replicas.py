@@ -7,6 +7,7 @@ from control_plane.cluster import acting
 from control_plane.cluster.actions import TakeOut
 from control_plane.cluster.cluster import Cluster
 from control_plane.core import fifo_generations
+from control_plane.places import starting
 from control_plane.places.changes import without
 from control_plane.places.items import StoredPlacement, encode_placement, placement_key
 from data_plane.core.queue import Generation
@@ -46,6 +47,11 @@ def take_up_old_copies() -> None:
 
     member_cell.partition_of = key_space  # type: ignore[attr-defined, assignment]
     acting.copy_on = nothing_is_left  # type: ignore[attr-defined, assignment]
+
+
+def begin_anew_unasked() -> None:
+    """Begin with an empty store where no cell is left, without a word."""
+    starting._without_any = lambda *_, **__: starting.Plan(None)
 
 
 def act_unchecked() -> None:

@@ -48,7 +48,7 @@ class Rehearsal:
         cell = ("--cell", "dynamodb", "--endpoint", deployed.url)
         table = ("--table", deployed.the("AWS::DynamoDB::Table"))
         bodies = ("--blobs", f"s3://{deployed.the('AWS::S3::Bucket', 'bodies')}")
-        key = ("--kms-key", deployed.the("AWS::KMS::Key"), "--kms-endpoint", deployed.url)
+        key = ("--kms-key", deployed.the("AWS::KMS::Key", "mrk-"), "--kms-endpoint", deployed.url)
         options = (*cell, *table, *bodies, *key)
         return ServerProcess(self.credentials.parent, log, options=options, auth="on")
 
@@ -71,7 +71,7 @@ def first_access(deployed: Deployed, folder: Path, table: str = "") -> Path:
     table = table or deployed.the("AWS::DynamoDB::Table")
     done = run_command(
         *("root", "--table", table, "--region", REGION),
-        *("--kms-key", deployed.the("AWS::KMS::Key"), "--endpoint", deployed.url),
+        *("--kms-key", deployed.the("AWS::KMS::Key", "mrk-"), "--endpoint", deployed.url),
         *("--data", str(folder)),
     )
     assert done.returncode == 0, done.stderr

@@ -46,6 +46,8 @@ def write_stage(
     """Write the TOML file of the stage, with AWS's APIs at this endpoint, and further cells."""
     options = f'endpoint = "{endpoint}"\nlong_poll_s_max = {long_poll_s_max}\n'
     options += "[analytics]\nbills = true\naudits = true\n"
+    options += '[monitoring]\nemail = "operators@example.com"\n'
+    options += '[[monitoring.queues]]\nqueue = "watched"\nage_s_max = 900\n'
     if cells:
         # Here nobody has an old map: there is one sandbox of each function.
         options += f"[state]\ncells = {json.dumps(cells)}\nkeeps = false\n[cluster]\ngrace_s = 0\n"

@@ -22,7 +22,8 @@ DELIVERED_S_MAX: Final = 120
 class Story:
     """What a client did with the deployed functions, and what the jobs said of it, in their turn.
 
-    `requests` and `messages` are by queue and operation.
+    `requests` and `messages` are by queue and operation; `billed` has what the bill put, and
+    `billed_again` what there was when it had been run once more.
     """
 
     jobs: GlueJobs
@@ -30,6 +31,8 @@ class Story:
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     messages: Counter[tuple[str, str]] = field(default_factory=Counter)
     runs: dict[str, Run] = field(default_factory=dict)
+    billed: dict[str, bytes] = field(default_factory=dict)
+    billed_again: dict[str, bytes] = field(default_factory=dict)
 
     def note(self, queue: str, operation: str, messages: int = 1) -> None:
         """Note a call that was answered."""
@@ -127,6 +130,10 @@ def told(deployed: Deployed, sqs: Any, folder: Path) -> Story:
     # The month before first: it says how far writers had come by then.
     for name in ("previous", "present"):
         its.runs[name] = its.jobs.run("bill", its.jobs.trigger("bill", name)["Arguments"])
+    # Now: other tests use the deployment, too.
+    its.billed.update(its.objects("bills/"))
+    its.runs["again"] = its.jobs.run("bill", its.jobs.trigger("bill", "present")["Arguments"])
+    its.billed_again.update(its.objects("bills/"))
     its.runs["audit"] = its.jobs.run("audit", its.jobs.trigger("audit", "daily")["Arguments"])
     its.runs["digest"] = its.jobs.run("digest", its.jobs.trigger("digest", "hourly")["Arguments"])
     return its

@@ -39,7 +39,7 @@ class Cells:
     def execute(self) -> None:
         """Run the deployed state machine, for cells alone."""
         machines = self.deployed.aws("stepfunctions")
-        machine = self.deployed.the("AWS::StepFunctions::StateMachine")
+        machine = self.deployed.the("AWS::StepFunctions::StateMachine", "manager")
         given = json.dumps({"tasks": [], "cells": True})
         execution = machines.start_execution(stateMachineArn=machine, input=given)
         give_up_s = time.monotonic() + EXECUTION_S_MAX

@@ -4,7 +4,7 @@ import json
 import re
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -37,20 +37,81 @@ def test_the_table_is_the_one_that_the_code_describes(rehearsal: Rehearsal) -> N
     assert told["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
 
 
-def test_the_state_machine_runs_the_tasks_that_schedules_give_it(rehearsal: Rehearsal) -> None:
+def test_state_machines_run_what_schedules_give_them(rehearsal: Rehearsal) -> None:
     machines = rehearsal.deployed.aws("stepfunctions")
-    machine = rehearsal.deployed.the("AWS::StepFunctions::StateMachine")
-    given = inputs_of(rehearsal.deployed, machine)
-    assert given
-    for text in given:
-        execution = machines.start_execution(stateMachineArn=machine, input=text)["executionArn"]
-        give_up_s = time.monotonic() + _EXECUTION_S_MAX
-        while (told := machines.describe_execution(executionArn=execution))["status"] == "RUNNING":
-            assert time.monotonic() < give_up_s
-            time.sleep(0.1)  # between two looks
+    manager = machine_of(rehearsal, "manager")
+    (seldom,) = inputs_of(rehearsal.deployed, manager)
+    told = ended(machines, machines.start_execution(stateMachineArn=manager, input=seldom))
+    assert told["status"] == "SUCCEEDED", told
+    assert set(json.loads(seldom)["tasks"]) <= set(re.findall(r"\w+", told["output"]))
+
+
+def test_a_look_starts_the_manager_where_a_task_is_due_and_nowhere_else(
+    rehearsal: Rehearsal,
+) -> None:
+    machines = rehearsal.deployed.aws("stepfunctions")
+    manager, beat = machine_of(rehearsal, "manager"), machine_of(rehearsal, "beat")
+    (often,) = inputs_of(rehearsal.deployed, beat)
+    sqs = rehearsal.client("url")
+    dead, source = (sqs.create_queue(QueueName=name)["QueueUrl"] for name in ("dead", "source"))
+    arns = [
+        sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"][
+            "QueueArn"
+        ]
+        for queue in (dead, source)
+    ]
+    policy = json.dumps({"deadLetterTargetArn": arns[0], "maxReceiveCount": 1})
+    sqs.set_queue_attributes(QueueUrl=source, Attributes={"RedrivePolicy": policy})
+    sqs.send_message(QueueUrl=dead, MessageBody="moved back")
+
+    def executions() -> list[str]:
+        every = machines.list_executions(stateMachineArn=manager)["executions"]
+        return [execution["executionArn"] for execution in every]
+
+    def look() -> list[str]:
+        before = executions()
+        begun = machines.start_execution(stateMachineArn=beat, input=often)
+        told = ended(machines, begun)
         assert told["status"] == "SUCCEEDED", told
-        print(f"{text}: {told['output']}")
-        assert set(json.loads(text)["tasks"]) <= set(re.findall(r"\w+", told["output"]))
+        return [one for one in executions() if one not in before]
+
+    assert look() == []
+    sqs.start_message_move_task(SourceArn=arns[0], DestinationArn=arns[1])
+    (started,) = look()
+    told = ended(machines, {"executionArn": started})
+    assert told["status"] == "SUCCEEDED", told
+    assert json.loads(told["input"]) == {"tasks": ["move_messages"], "cells": False}
+    assert one(sqs, source)["Body"] == "moved back"
+    for queue in (dead, source):
+        sqs.delete_queue(QueueUrl=queue)
+
+
+def test_what_a_schedule_asks_for_tells_depth_and_age(rehearsal: Rehearsal) -> None:
+    deployed = rehearsal.deployed
+    task = deployed.function("app.task")
+    (asked,) = inputs_of(deployed, task["FunctionArn"])
+    sqs = rehearsal.client("url")
+    queue = sqs.create_queue(QueueName="watched")["QueueUrl"]
+    sqs.send_message(QueueUrl=queue, MessageBody="waits")
+    answer = deployed.aws("lambda").invoke(FunctionName=task["FunctionName"], Payload=asked)
+    told = json.load(answer["Payload"])
+    assert [(one["queue"], one["visible"]) for one in told["measured"]] == [("watched", 1)]
+    assert 0 <= told["measured"][0]["age_s"] < 300
+    sqs.delete_queue(QueueUrl=queue)
+
+
+def machine_of(rehearsal: Rehearsal, name: str) -> str:
+    return rehearsal.deployed.the("AWS::StepFunctions::StateMachine", name)
+
+
+def ended(machines: Any, execution: dict[str, Any]) -> dict[str, Any]:
+    """What the emulator says of an execution, Express ones included."""
+    give_up_s = time.monotonic() + _EXECUTION_S_MAX
+    arn = execution["executionArn"]
+    while (told := machines.describe_execution(executionArn=arn))["status"] == "RUNNING":
+        assert time.monotonic() < give_up_s
+        time.sleep(0.1)  # between two looks
+    return dict(told)
 
 
 def inputs_of(deployed: Deployed, machine: str) -> list[str]:

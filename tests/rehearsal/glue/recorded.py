@@ -32,8 +32,16 @@ _TIMEOUT_S: Final = 120
 def calls_of(request: BaseHTTPRequestHandler, body: bytes) -> list[Call]:
     """What a request needs to be allowed."""
     target = request.headers.get("X-Amz-Target", "")
-    if target.startswith("DynamoDB_"):
-        return _of_dynamodb(target.rpartition(".")[2], json.loads(body))
+    service, _, operation = target.rpartition(".")
+    if service.startswith("DynamoDB_"):
+        return _of_dynamodb(operation, json.loads(body))
+    if service == "TrentService":
+        return [(f"kms:{operation}", json.loads(body)["KeyId"])]
+    return _of_s3(request, body)
+
+
+def _of_s3(request: BaseHTTPRequestHandler, body: bytes) -> list[Call]:
+    target = request.headers.get("X-Amz-Target", "")
     asked = urlsplit(request.path)
     bucket, _, key = unquote(asked.path).strip("/").partition("/")
     if target or not bucket:

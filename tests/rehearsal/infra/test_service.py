@@ -71,6 +71,7 @@ def test_functions_understand_what_they_are_told(handler: str) -> None:
     settings = read_settings({"AWS_REGION": "eu-west-1", **_resolved(handler)})
 
     assert settings.table == "tidegate"
+    assert [cell.table for cell in settings.cells] == ["tidegate-second"]
     assert settings.account == "210987654321"
     assert settings.log_level == "warning"
     assert settings.long_poll_s_max == (9 if handler in ("app.app", "app.url") else 20)
@@ -106,6 +107,8 @@ def _as_deployed(value: Any) -> str:
         between, parts = value["Fn::Join"]
         return str(between).join(_as_deployed(part) for part in parts)
     imported: str = value["Fn::ImportValue"]
+    if "CellTable2" in imported:
+        return EVERYTHING.state.cells[0]
     if "CellTable" in imported:
         return EVERYTHING.state.table
     return QUEUE_KEY if "MasterKey" in imported else "some-bucket"
@@ -158,7 +161,7 @@ def test_rights_by_function() -> None:
 def test_doors_may_put_marks_and_no_records(handler: str) -> None:
     role = functions(deployed())[handler]["Role"]["Fn::GetAtt"][0]
     own = [one for owner, one in statements(deployed()) if owner == role]
-    (right,) = [one for one in own if one["Sid"] == "UsageMarks"]
+    (right,) = [one for one in own if one.get("Sid") == "UsageMarks"]
     mark = Mark("tidegate.writer/1", "0" * 16, "function", 0, "", 0, 1, 1, closed=False)
 
     assert right["Action"] == "s3:PutObject"
@@ -251,6 +254,28 @@ def test_concurrency_can_be_reserved_for_doors() -> None:
         "app.app",
         "app.url",
     }
+
+
+def test_doors_have_a_bound_by_themselves() -> None:
+    bounds = {
+        handler: one.get("ReservedConcurrentExecutions")
+        for handler, one in functions(templates(service(function_url=True))["service"]).items()
+    }
+
+    assert (bounds["app.app"], bounds["app.url"]) == (100, 100)
+    unbounded = functions(templates(service(reserved_concurrency=0))["service"])["app.app"]
+    assert "ReservedConcurrentExecutions" not in unbounded
+
+
+def test_traces_are_an_option() -> None:
+    traced = deployed()
+    for handler, one in functions(traced).items():
+        assert one["TracingConfig"] == {"Mode": "Active"}, handler
+    assert only(traced, "AWS::ApiGateway::Stage")["TracingEnabled"] is True
+    untraced = templates(service())["service"]
+    assert "xray:PutTraceSegments" in text(traced)
+    assert "Active" not in text(functions(untraced))
+    assert "xray:" not in text(untraced)
 
 
 def test_the_stream_is_followed_record_by_record() -> None:

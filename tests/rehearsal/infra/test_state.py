@@ -1,14 +1,16 @@
 """What is kept: the table is the one the code knows, and nothing deletes or empties it."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from data_plane.dynamodb.tables import cell_table, time_to_live
-from infra.options import ServiceOptions, StageOptions, StateOptions
+from infra.options import OptionError, ServiceOptions, StageOptions, StateOptions
 from tests.rehearsal.infra.synthesis import (
     EVERYTHING,
+    REGION,
     Template,
     functions,
     of_type,
@@ -27,19 +29,20 @@ STATEFUL = {
     "MasterKey": "AWS::KMS::Key",
     "MasterKeyAlias": "AWS::KMS::Alias",
 }
-CELLS = ("state", "cell-us-east-1")
+OF_AUDITS = {"DigestKey": "AWS::KMS::Key"}
+TABLES = {"CellTable": "tidegate", "CellTable2": "tidegate-second"}
 
 
 def state() -> Template:
     return templates(EVERYTHING)["state"]
 
 
-@pytest.mark.parametrize("stack", CELLS)
-def test_the_table_is_the_one_the_code_knows(stack: str) -> None:
-    table = EVERYTHING.state.table
+@pytest.mark.parametrize(("logical_id", "table"), TABLES.items())
+def test_tables_are_those_the_code_knows(logical_id: str, table: str) -> None:
     lifetime = time_to_live(table)["TimeToLiveSpecification"]
-    properties = only(templates(EVERYTHING)[stack], "AWS::DynamoDB::Table")
+    properties = dict(state()["Resources"][logical_id]["Properties"])
     deployed = {
+        "OnDemandThroughput": {"MaxReadRequestUnits": 500, "MaxWriteRequestUnits": 250},
         "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
         "StreamSpecification": {"StreamViewType": "NEW_AND_OLD_IMAGES"},
         "DeletionProtectionEnabled": True,
@@ -53,13 +56,13 @@ def test_the_table_is_the_one_the_code_knows(stack: str) -> None:
 def test_logical_ids_are_pinned() -> None:
     resources = state()["Resources"]
 
-    assert {name: resources[name]["Type"] for name in STATEFUL} == STATEFUL
-    assert "CellTable" in templates(EVERYTHING)["cell-us-east-1"]["Resources"]
+    every = STATEFUL | OF_AUDITS
+    assert {name: resources[name]["Type"] for name in every} == every
+    assert set(TABLES) <= set(resources)
 
 
-@pytest.mark.parametrize("stack", CELLS)
-def test_nothing_that_holds_data_goes_with_its_stack(stack: str) -> None:
-    resources = templates(EVERYTHING)[stack]["Resources"]
+def test_nothing_that_holds_data_goes_with_its_stack() -> None:
+    resources = state()["Resources"]
     kept = [name for name, one in resources.items() if one["Type"] in STATEFUL.values()]
 
     assert kept
@@ -78,9 +81,11 @@ def test_a_stage_that_keeps_nothing_can_be_destroyed() -> None:
 
 def test_no_other_stack_has_anything_that_is_kept() -> None:
     stateful = set(STATEFUL.values())
-    others = {name: one for name, one in templates(EVERYTHING).items() if name not in CELLS}
+    others = {name: one for name, one in templates(EVERYTHING).items() if name != "state"}
 
-    assert set(others) == {"service", "cluster", "analytics", "monitoring", "names"}
+    # That of another account keeps what digests were, and protects it as the state is.
+    assert others.pop("anchor")
+    assert set(others) == {"service", "cluster", "analytics", "names", "monitoring"}
     for name, template in others.items():
         types = {one["Type"] for one in template["Resources"].values()}
         assert not types & stateful, name
@@ -126,7 +131,7 @@ def test_usage_records_are_kept_for_as_long_as_the_stage_says() -> None:
 
 
 def test_the_master_key_rotates_and_can_have_replicas() -> None:
-    key = only(state(), "AWS::KMS::Key")
+    key = state()["Resources"]["MasterKey"]["Properties"]
 
     assert key["EnableKeyRotation"] is True
     assert key["MultiRegion"] is True
@@ -157,31 +162,25 @@ def _inputs(stage: StageOptions) -> list[dict[str, Any]]:
     return [json.loads(target["Input"]) for target in targets]
 
 
-def test_cells_of_further_regions_are_used_by_all_functions_by_the_names_of_these() -> None:
-    stage = StageOptions(
-        "s",
-        region="eu-west-1",
-        further_regions=("us-east-1",),
-        state=StateOptions(cells=("second",)),
-        service=ServiceOptions(
-            metadata_cache=("cache-1:11211", "cache-2"), metadata_cache_tls=True
-        ),
-    )
-    service = templates(stage)["service"]
+def test_functions_are_told_of_nodes_that_they_share() -> None:
+    options = ServiceOptions(metadata_cache=("cache-1:11211", "cache-2"), metadata_cache_tls=True)
+    service = templates(StageOptions("s", service=options))["service"]
     for handler in ("app.app", "app.task"):
         told = functions(service)[handler]["Environment"]["Variables"]
-        assert ",us-east-1=us-east-1/tidegate" in text(told["TIDEGATE_CELLS"])
         assert told["TIDEGATE_METADATA_CACHE"] == "cache-1:11211,cache-2"
         assert told["TIDEGATE_METADATA_CACHE_LAYOUT"] == "sharded"
         assert told["TIDEGATE_METADATA_CACHE_TLS"] == "on"
-    for _, one in statements(service):
-        if one.get("Sid") == "Items":
-            assert len(one["Resource"]) == 3
-            assert ":dynamodb:us-east-1:" in text(one["Resource"][-1])
-            assert ":table/tidegate" in text(one["Resource"][-1])
-    assert "CellTable" in templates(stage)["cell-us-east-1"]["Resources"]
-    alone = StageOptions("s", region="eu-west-1", further_regions=("us-east-1",))
-    assert any(one.get("cells") for one in _inputs(alone))
+
+
+def test_a_stage_is_in_one_region() -> None:
+    """Whatever the options are: what would be elsewhere could not outlive the stage's own."""
+    places = text(templates(EVERYTHING))
+
+    assert REGION in places
+    assert set(re.findall(r"\b[a-z]{2}-[a-z]+-[1-9]\b", places)) - {REGION} <= {
+        # Those that Route 53 checks from.
+        *EVERYTHING.names.check_regions,
+    }
 
 
 def test_the_manager_looks_after_cells_where_there_are_several() -> None:
@@ -190,3 +189,54 @@ def test_the_manager_looks_after_cells_where_there_are_several() -> None:
         {"tasks": ["move_messages", "sweep_dropped"], "cells": True}
     ]
     assert not [one for one in _inputs(StageOptions("s")) if "cells" in one]
+
+
+def test_tables_have_a_ceiling() -> None:
+    for table in of_type(state(), "AWS::DynamoDB::Table").values():
+        ceiling = table["Properties"]["OnDemandThroughput"]
+        assert ceiling == {"MaxReadRequestUnits": 500, "MaxWriteRequestUnits": 250}
+    none = StateOptions(read_units_per_s_max=0, write_units_per_s_max=0)
+    unbounded = only(templates(StageOptions("s", state=none))["state"], "AWS::DynamoDB::Table")
+    assert "OnDemandThroughput" not in unbounded
+    by_default = only(templates(StageOptions("s"))["state"], "AWS::DynamoDB::Table")
+    assert set(by_default["OnDemandThroughput"]) == {"MaxReadRequestUnits", "MaxWriteRequestUnits"}
+
+
+def test_removed_bodies_outlive_what_a_table_can_be_restored_to() -> None:
+    properties = state()["Resources"]["BodiesBucket"]["Properties"]
+    rules = properties["LifecycleConfiguration"]["Rules"]
+    days = [
+        rule["NoncurrentVersionExpiration"]["NoncurrentDays"]
+        for rule in rules
+        if "NoncurrentVersionExpiration" in rule
+    ]
+
+    assert properties["VersioningConfiguration"] == {"Status": "Enabled"}
+    assert days == [37]  # point-in-time recovery has 35
+
+
+def test_a_restored_table_is_used_and_left_alone() -> None:
+    arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/tidegate-2"
+    stream = f"{arn}/stream/2026-11-23T00:00:00.000"
+    restored = StateOptions(restored_table="tidegate-2", restored_stream=stream)
+    made = templates(StageOptions("s", state=restored))
+
+    assert not of_type(made["state"], "AWS::DynamoDB::Table")
+    made_functions = of_type(made["service"], "AWS::Lambda::Function").values()
+    told = [one["Properties"].get("Environment", {}).get("Variables", {}) for one in made_functions]
+    cells = [one for one in told if "TIDEGATE_TABLE" in one]
+    assert cells
+    for environment in cells:
+        assert environment["TIDEGATE_TABLE"] == "tidegate-2"
+        assert environment["TIDEGATE_CELL_NAME"] == "tidegate"
+    [mapping] = of_type(made["service"], "AWS::Lambda::EventSourceMapping").values()
+    assert mapping["Properties"]["EventSourceArn"] == stream
+    assert arn in json.dumps(made["service"])
+
+
+@pytest.mark.parametrize(
+    ("table", "stream"), [("tidegate-2", ""), ("", "arn:x"), ("tidegate-2", "arn:table/other/s")]
+)
+def test_a_restored_table_has_its_stream(table: str, stream: str) -> None:
+    with pytest.raises(OptionError, match="restored_"):
+        StateOptions(restored_table=table, restored_stream=stream)

@@ -164,6 +164,18 @@ class FifoCase(Case):
             for written in self.journal.slots
         )
 
+    def may_be_dropped(self, place: Place, time_us: int) -> bool:
+        """Whether the message there was purged before this time, and nothing may be left of it."""
+        return self.fifo.drops_after_us > 0 and any(
+            _reaches(written.log, stored.written.log)
+            and purged_by(written.slot) >= stored.stamp_us
+            and written.time_us <= time_us
+            for stored in self.journal.messages
+            if stored.place == place
+            for written in self.journal.slots
+            if written.slot.kind == PURGE
+        )
+
     def has_group_scope(self, name: str) -> bool:
         """Whether messages of different groups are no duplicates of each other."""
         return next(queue.group_scope for queue in self.fifo.queues if queue.name == name)

@@ -22,6 +22,8 @@ def good_handles_are_accepted(case: FifoCase) -> Iterator[Violation]:
         leases = _leases_between(consumed, use.attempt.invoked_us, answered_us)
         # What a front end knows of the time when it judges is as late as its clock at the end.
         late_us = answered_us + case.late_us + MILLISECOND_US
+        if case.may_be_dropped(place, answered_us):
+            continue
         if leases and all(
             lease.token == token and lease.visible_ms * MILLISECOND_US > late_us for lease in leases
         ):
@@ -31,7 +33,8 @@ def good_handles_are_accepted(case: FifoCase) -> Iterator[Violation]:
 def old_handles_are_refused(case: FifoCase) -> Iterator[Violation]:
     """After its lease, or once another receive has taken the message, a handle does nothing.
 
-    A delete of what is deleted already succeeds, and so does to end a lease that was ended.
+    A delete of what is deleted already succeeds, or was dropped, and so does to end a lease that
+    was ended.
     """
     for use in case.uses:
         answered_us = use.attempt.answered_us
@@ -41,6 +44,8 @@ def old_handles_are_refused(case: FifoCase) -> Iterator[Violation]:
         place, token = case.place_of(use.handle)
         consumed = case.journal.consumed[place]
         if use.deletes and _may_be_done_by_another(case, use, _done_us(consumed)):
+            continue
+        if use.deletes and case.may_be_dropped(place, answered_us):
             continue
         # The earliest time by any clock at which it may have been judged.
         early_us = began_us + case.early_us

@@ -1,5 +1,8 @@
 """One seed's universe of FIFO queues: main phase, drain, then more waves after leaps of time."""
 
+from dataclasses import replace
+from random import Random
+
 from tests.simulation.clients import ALL_NAMES, Client, delete, drain
 from tests.simulation.faults import expire_some, settle, strike
 from tests.simulation.fifo.clients import (
@@ -12,8 +15,10 @@ from tests.simulation.fifo.clients import (
 from tests.simulation.fifo.journal import Journal
 from tests.simulation.fifo.oracle import check
 from tests.simulation.fifo.plan import FifoPlan, make_fifo_plan
+from tests.simulation.machines import probe, set_machines, with_machines
 from tests.simulation.oracle import Violation
-from tests.simulation.universe import DRAIN_US, Outcome, all_of, live
+from tests.simulation.plan import dropping
+from tests.simulation.universe import DRAIN_US, Outcome, all_of, judged_on_machines, live
 from tests.simulation.world import World
 
 EMPTY_RECEIVES = 4
@@ -22,7 +27,24 @@ WAVE_SENDS = 2
 
 def run(seed: int) -> Outcome:
     """Let the universe of a seed be, and judge it."""
+    return _run(make_fifo_plan(seed))
+
+
+def run_dropping(seed: int) -> Outcome:
+    """As the universe of the seed, with purges, and front ends that drop what was purged."""
     plan = make_fifo_plan(seed)
+    more = dropping(plan, Random(f"{seed}/fifo/dropping"))
+    return _run(replace(plan, sequential=False, purges=True, **more))
+
+
+def run_on_machines(seed: int) -> Outcome:
+    """As the universe of the seed, on tables, and machines whose clocks are set."""
+    plan = make_fifo_plan(seed)
+    random = Random(f"{seed}/fifo/on machines")
+    return _run(replace(plan, **with_machines(plan, random)))
+
+
+def _run(plan: FifoPlan) -> Outcome:
     journals: list[Journal] = []
 
     async def story(plan: FifoPlan, world: World) -> None:
@@ -32,7 +54,7 @@ def run(seed: int) -> Outcome:
     def judge(plan: FifoPlan, world: World) -> list[Violation]:
         return check(plan, world, journals[0])
 
-    return live(plan, story, judge)
+    return live(plan, story, judged_on_machines(judge) if plan.machines_us else judge)
 
 
 def watched(world: World) -> Journal:
@@ -50,6 +72,8 @@ async def _story(plan: FifoPlan, world: World) -> None:
     await create_queues(Client(world, "founder"), plan.queues)
     world.weather.change_to(plan.climate.weather)
     weather = scheduler.start(strike(world), world)
+    if plan.machines_us:
+        scheduler.start(set_machines(world), world)
     if plan.sequential:
         await _one_after_the_other(plan, world)
     else:
@@ -62,6 +86,8 @@ async def _story(plan: FifoPlan, world: World) -> None:
             slot.process.crash()
         await scheduler.pause(10_000_000)
     await _drain(plan, world)
+    if plan.machines_us:
+        await probe(world, plan.queues, fifo=True)
     for number, leap_us in enumerate(plan.leaps_us):
         await _next_wave(plan, world, number, leap_us)
     for slot in world.slots:

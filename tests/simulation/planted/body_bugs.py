@@ -34,15 +34,14 @@ async def _append_before_its_body(at: Access, delay_us: int, parcels: list[Any])
         return
     messages = [message for parcel in parcels for message in parcel.messages]
     queue = parcels[-1].queue
-    sealing = await at.desk.data_keys.of(queue).sealing()
-    attributes, suffix = sending._segment(at, delay_us, parcels, messages, sealing)
+    attributes, suffix = await sending._sealed_segment(at, delay_us, parcels, messages)
     record = Append(
         at.lane.segments,
         suffix,
         attributes,
         at.proposed_us(),
         delay_us,
-        lambda stamp_us: counting.sent(queue, stamp_us, delay_us, len(messages)),
+        lambda stamp_us: counting.sent(queue, stamp_us, delay_us, len(messages), 0),
     )
     held: Any = _Held()
     record = await BodyStore(held, store.threshold_bytes).put_apart(

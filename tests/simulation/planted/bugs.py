@@ -7,9 +7,9 @@ from data_plane.bag import block, deleting, lane, reading, receiving, sending, u
 from data_plane.bag.block import GONE, LEASED, Block
 from data_plane.bag.desk import Access, Desk
 from data_plane.bag.lane import Entry, Lane
-from data_plane.bag.sending import Submission
+from data_plane.core.cell_clock import Eras
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Message
+from data_plane.core.message import Message, SendCall
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.memory.cell import MemoryCell
@@ -147,7 +147,7 @@ def _lease_without_count(
 # Repeats
 
 
-async def _no_earlier_attempt(_at: Access, _submission: Submission) -> dict[int, bytes]:
+async def _no_earlier_attempt(_at: Access, _call: SendCall) -> dict[int, bytes]:
     return {}
 
 
@@ -180,7 +180,7 @@ def _append_without_delay(
     return Append(partition, suffix, attributes, now_us, 0, tallies)
 
 
-def _never_expired(queue: Queue, segment: LoadedSegment, _now_us: int) -> bool:
+def _never_expired(queue: Queue, segment: LoadedSegment, _now_us: int, _eras: Eras) -> bool:
     return segment.stamp_us <= queue.purged_us
 
 
@@ -188,7 +188,7 @@ def _floor_of_purge(at: Access) -> bytes:
     return keys.be64(at.queue.purged_us) + keys.AFTER_SLICE
 
 
-def _never_purged(queue: Queue, segment: LoadedSegment, now_us: int) -> bool:
+def _never_purged(queue: Queue, segment: LoadedSegment, now_us: int, _eras: Eras) -> bool:
     return segment.sent_us + queue.retention_s * 1_000_000 <= now_us
 
 
@@ -214,8 +214,8 @@ def _leased_also_unmet(self: Lane, block: Block, leases: dict[int, bytes], now_u
             self.settle(block, index, now_us // 1000)
 
 
-async def _wait_with_one_deadline(at: Access, submission: Submission) -> dict[int, bytes]:
-    desk, until_us, call = at.desk, at.now_us() + 1_000_000, submission.call
+async def _wait_with_one_deadline(at: Access, sent: SendCall) -> dict[int, bytes]:
+    desk, until_us, call = at.desk, at.now_us() + 1_000_000, sent.name
     while call in desk.calls_under_way:
         seen = desk.waits.signals(("call", call))
         await desk.waits.wait_for(("call", call), seen, until_us)
@@ -330,11 +330,12 @@ RARE: Final = (
         ),
     ),
     (
-        328,
+        446,
         PlantedBug(
             "a collected block taken for a new one",
             DELETED,
-            ((Block, "learn", _learn_nothing_from_absence),),
+            # The seed rests on the order in which what comes back is always put behind.
+            ((Block, "learn", _learn_nothing_from_absence), (block, "PUT_BEHIND_RECEIVES", 0)),
         ),
     ),
 )

@@ -51,7 +51,7 @@ def _random_block(_uid: str, _lane: int, _epoch: int, block_id: bytes) -> bytes:
 async def _gone_before_it_is_stored(
     at: Access, block_id: bytes, begun: Sequence[Moving], mover: Any
 ) -> None:
-    done = {one.index: counting.counted_ms(at.queue, one.message) for one in begun}
+    done = {one.index: counting.gone(at.queue, one.message) for one in begun}
     marks = moves.marks_of((one.index, one.move) for one in begun)
     await deleting.delete_in(at, block_id, done, marks)
     await _finish(at, block_id, begun, mover)

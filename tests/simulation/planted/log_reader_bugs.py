@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
+from data_plane.core.cell_clock import Eras
 from data_plane.core.message import Delivery, Message
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
@@ -196,11 +197,11 @@ def _free_without_delay(self: Reader, _queue: Queue, message: Pending) -> int:
     return from_bytes(stored).free_ms(self.writer, FOREIGN_LEASE_GUARD_MS)
 
 
-def _never_expired(queue: Queue, stamp_us: int, _now_us: int) -> bool:
+def _never_expired(queue: Queue, stamp_us: int, _now_us: int, _eras: Eras) -> bool:
     return stamp_us <= queue.purged_us
 
 
-def _never_purged(queue: Queue, stamp_us: int, now_us: int) -> bool:
+def _never_purged(queue: Queue, stamp_us: int, now_us: int, _eras: Eras) -> bool:
     return stamp_us + queue.retention_s * 1_000_000 <= now_us
 
 
@@ -208,7 +209,7 @@ def _sequence_of_the_slot(stamp_us: int, partition: int, _position: int) -> int:
     return window.sequence_number(stamp_us, partition, 0)
 
 
-def _over(wrong: Callable[[Queue, int, int], bool]) -> tuple[tuple[Any, str, Any], ...]:
+def _over(wrong: Callable[[Queue, int, int, Eras], bool]) -> tuple[tuple[Any, str, Any], ...]:
     return tuple((where, "is_over", wrong) for where in (reader, receiving, attempts))
 
 
@@ -281,7 +282,7 @@ LOG_READER_BUGS: Final = (
             (reading, "CLAIM_AGE_US_MAX", NEVER),
         ),
         _ages_are_real,
-        first=269,
+        first=150,
     ),
     FifoBug(
         "a block is forgotten before all of it was read",

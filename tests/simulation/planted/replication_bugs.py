@@ -1,6 +1,6 @@
 """Planted bugs of replicated cells; see bugs.py. They show in universes of such cells."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -8,6 +8,7 @@ from msgspec import structs
 
 from control_plane.cluster import acting, copies, internal
 from control_plane.places import changes
+from control_plane.places.takeover import WaitingCell
 from data_plane.ports import (
     ALWAYS,
     Absent,
@@ -27,7 +28,7 @@ from data_plane.ports import (
 )
 from data_plane.replication import chain, copying, fanout, replaying, unneeded
 from data_plane.replication.chain import EPOCH, Chain
-from data_plane.replication.fanout import Fanout
+from data_plane.replication.fanout import Fanout, Play
 from data_plane.replication.giving import IsNeeded
 from data_plane.replication.member_cell import MemberCell, members_of
 from data_plane.replication.mending import Lacking
@@ -36,7 +37,7 @@ from data_plane.replication.unneeded import Unneeded
 from tests.simulation.oracle import Violation
 from tests.simulation.planted import PlantedBug, planted
 from tests.simulation.replicated import managing, plan
-from tests.simulation.replicated.directed import LATE_COPIES, MISSED, TWO_HEADS
+from tests.simulation.replicated.directed import ALONE, LATE_COPIES, MISSED, TWO_HEADS
 from tests.simulation.replicated.plan import OPTIONS
 from tests.simulation.replicated.promised import ACKNOWLEDGED, SHOWN
 from tests.simulation.replicated.records import STAYS_AWAY
@@ -77,7 +78,9 @@ def replication_seeds_to_find(
 # Chains
 
 
-def _read_the_head(self: Chain) -> tuple[Placement, MemberCell, list[MemberCell]]:
+def _read_the_head(
+    self: Chain, *_partitions: str
+) -> tuple[Placement, MemberCell, list[MemberCell]]:
     at = self._placement()
     return at, members_of(at, self._cells)[0], []
 
@@ -118,6 +121,15 @@ async def _let_have_nothing(_waits: object, _joining: object, _found: object) ->
 
 
 def _nobody_joined(_used: Placement, _present: Placement) -> None:
+    return None
+
+
+def _in_the_group_of_before(self: WaitingCell, _uid: str) -> WaitingCell:
+    """A queue that has left its group is asked for there, as if nothing had happened."""
+    return self
+
+
+def _whoever_has_left(_group: str, _partitions: object, _alone: object) -> None:
     return None
 
 
@@ -224,9 +236,7 @@ async def _play_whatever_is_known(
     return await member.update(key, change, everywhere, tallies)
 
 
-def _tell_by_the_new_map(
-    self: Fanout, _at: Placement, key: Key, play: Callable[[MemberCell], Awaitable[Written]]
-) -> None:
+def _tell_by_the_new_map(self: Fanout, _at: Placement, key: Key, play: Play) -> None:
     for member in self._placement().members[1:]:
         self._remember(member._replace(full=True), fanout._Change(key, play, self.now_us()))
 
@@ -239,6 +249,11 @@ async def _share_nothing(self: Fanout, key: Key) -> Attributes | None:
     return await self.get(key)
 
 
+_STAYING: Final = (
+    (WaitingCell, "of_queue", _in_the_group_of_before),
+    (chain, "check_in_group", _whoever_has_left),
+    (fanout, "check_in_group", _whoever_has_left),
+)
 _LONG_US: Final = 3600 * 1_000_000
 _COPY_LATE: Final = (*plan._PLACES, (copies, {"COPY_US_MAX": _LONG_US}))
 _COLLECT_EARLY: Final = (*_COPY_LATE, (unneeded, {"FULL_US_MIN": 0}))
@@ -278,7 +293,7 @@ CHAIN_BUGS: Final = (
         43,
     ),
     ReplicationBug(
-        "copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), 154
+        "copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), 400
     ),
     ReplicationBug(
         "any epoch will do",
@@ -291,7 +306,7 @@ CHAIN_BUGS: Final = (
         "acknowledged before the last member has it",
         FIFO_ANY,
         ((chain, "_hand_down", _without_the_last),),
-        3,
+        8,
     ),
     ReplicationBug("no grace for who joins", FIFO_ANY, ((managing, "OPTIONS", _NO_GRACE),), 56),
     ReplicationBug(
@@ -304,13 +319,13 @@ CHAIN_BUGS: Final = (
         "the head goes behind the others",
         FIFO_ANY,
         ((changes, "without", _behind_the_others), (changes, "check_change", _unchecked)),
-        0,
+        4,
     ),
     ReplicationBug(
         "who joins does not get what is read",
         FIFO_ANY,
         ((chain, "_let_have", _let_have_nothing),),
-        0,
+        4,
     ),
     ReplicationBug(
         "a write counts that a member missed",
@@ -318,6 +333,13 @@ CHAIN_BUGS: Final = (
         ((chain, "check_joined", _nobody_joined),),
         0,
         directed=MISSED,
+    ),
+    ReplicationBug(
+        "a queue alone is looked for where it was",
+        FIFO_ANY,
+        _STAYING,
+        0,
+        directed=ALONE,
     ),
 )
 
@@ -336,21 +358,21 @@ FANOUT_BUGS: Final = (
         "nobody is told of leases",
         frozenset({"leases are told"}),
         ((Fanout, "update", _forget_leases),),
-        21,
+        62,
         fifo=False,
     ),
     ReplicationBug(
         "what comes late goes over what came after",
         frozenset({"receive counts grow"}),
         ((fanout, "replay", _play_whatever_is_known),),
-        103636,
+        304,
         fifo=False,
     ),
     ReplicationBug(
         "who serves next is not told",
         DELETED,
         ((Fanout, "_tell", _tell_by_the_new_map),),
-        156,
+        1024,
         fifo=False,
     ),
     ReplicationBug(
@@ -364,7 +386,7 @@ FANOUT_BUGS: Final = (
         "who is gone is forgotten, and nothing compared",
         DELETED,
         ((acting, "tell_on", _compare_nothing),),
-        17,
+        34,
         fifo=False,
     ),
     ReplicationBug(
@@ -394,7 +416,7 @@ FANOUT_BUGS: Final = (
         "low-water mark past leases that nobody was told of",
         DELIVERED,
         ((Fanout, "share", _share_nothing),),
-        469,
+        209,
         fifo=False,
     ),
     ReplicationBug(
@@ -411,5 +433,13 @@ FANOUT_BUGS: Final = (
         ((managing, "OPTIONS", _NO_GRACE),),
         144,
         fifo=False,
+    ),
+    ReplicationBug(
+        "a queue alone is looked for where it was",
+        DELIVERED | DELETED,
+        _STAYING,
+        2,
+        fifo=False,
+        directed=ALONE,
     ),
 )

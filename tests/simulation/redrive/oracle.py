@@ -37,10 +37,10 @@ class Case(oracle.Case):
         queues = [QueuePlan(name, plan.visibility_s, 0, RETENTION_S) for name in plan.queues]
         super().__init__(plan, queues, world)
         self.ledger: Ledger = make_ledger(_with_places(world.history))
-        self.first_tried_us: dict[str, int] = {}
+        self.tried_us: dict[str, list[int]] = defaultdict(list)
         for attempt in self.history.attempts:
             if receive := attempt.call.params.get("ReceiveRequestAttemptId"):
-                self.first_tried_us.setdefault(receive, attempt.invoked_us)
+                self.tried_us[receive].append(attempt.invoked_us)
         self.stamps_us: dict[str, list[int]] = defaultdict(list)
         self.stored_at: dict[str, int] = {}
         everything = (one for store in world.stores for one in store.stored)
@@ -57,10 +57,13 @@ class Case(oracle.Case):
         ]
 
     def may_ignore_leases(self, delivered: Delivered) -> bool:
-        """Also whether a receive may have got again, under its id, what it had taken before."""
-        receive = delivered.attempt.call.params.get("ReceiveRequestAttemptId")
-        is_again = receive and self.first_tried_us[receive] < delivered.attempt.invoked_us
-        return bool(is_again) or super().may_ignore_leases(delivered)
+        """Also whether a receive may have got again what another attempt of it had taken.
+
+        Of two that are under way, the one that was tried first may be the one that gets it again.
+        """
+        receive = delivered.attempt.call.params.get("ReceiveRequestAttemptId", "")
+        tried = [at_us for at_us in self.tried_us[receive] if at_us <= delivered.answered_us]
+        return len(tried) > 1 or super().may_ignore_leases(delivered)
 
     def sent_us(self, place: Place) -> list[int]:
         """When the message in this place was sent: more than once if there are copies."""

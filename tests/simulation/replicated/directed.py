@@ -5,19 +5,25 @@ takes comes together; all else is as the seed has it.
 """
 
 from dataclasses import replace
-from typing import Final
+from random import Random
+from typing import Any, Final, TypeVar
 
 from tests.simulation.fifo.plan import FifoQueuePlan
-from tests.simulation.plan import SMALL_BOUNDS
+from tests.simulation.machines import with_machines
+from tests.simulation.plan import SMALL_BOUNDS, QueuePlan
 from tests.simulation.replicated.plan import (
     GRACE_US,
+    QUEUE_ALONE,
     SECOND_US,
+    TABLES_APART_US,
     ReplicatedFifoPlan,
     ReplicatedPlan,
     Replication,
 )
 from tests.simulation.replicated.records import STATES
 from tests.simulation.weather import Weather
+
+_Queue = TypeVar("_Queue", bound=QueuePlan | FifoQueuePlan)
 
 LATE_COPIES: Final = "late copies"
 """Managers stand still between the read of a copy and its write, while what they have read is
@@ -29,8 +35,15 @@ MISSED: Final = "writes that miss who joins"
 TWO_HEADS: Final = "two heads"
 """Heads are dropped that are well, and front ends that have not heard of it write to them on."""
 
-STANDARD_KINDS: Final = (LATE_COPIES,)
-FIFO_KINDS: Final = (MISSED, TWO_HEADS)
+MACHINES: Final = "machines"
+"""The clocks of front ends' machines are set by minutes, an hour and a day, ahead and back, and
+those of tables within the second by which they may differ."""
+
+ALONE: Final = "queues alone"
+"""An operator moves single queues to other cells, again and again, away from their neighbours."""
+
+STANDARD_KINDS: Final = (LATE_COPIES, MACHINES, ALONE)
+FIFO_KINDS: Final = (MISSED, TWO_HEADS, MACHINES, ALONE)
 
 
 def direct(plan: ReplicatedPlan, how: str) -> ReplicatedPlan:
@@ -39,6 +52,10 @@ def direct(plan: ReplicatedPlan, how: str) -> ReplicatedPlan:
         return plan
     if how not in STANDARD_KINDS:
         raise ValueError(f"standard queues have no directed universes of {how!r}")
+    if how == MACHINES:
+        return replace(plan, **_on_machines(plan))
+    if how == ALONE:
+        return replace(plan, **_alone(plan), queues=_two_queues(plan.queues))
     replication = replace(_joining(plan.replication), managers=2, loss="first")
     sends_each = max(12, plan.sends_each)
     bounds = dict(SMALL_BOUNDS)
@@ -70,6 +87,10 @@ def direct_fifo(plan: ReplicatedFifoPlan, how: str) -> ReplicatedFifoPlan:
         return plan
     if how not in FIFO_KINDS:
         raise ValueError(f"FIFO queues have no directed universes of {how!r}")
+    if how == MACHINES:
+        return replace(plan, **_on_machines(plan))
+    if how == ALONE:
+        return replace(plan, **_alone(plan), queues=_two_queues(plan.queues))
     replication = _joining(plan.replication)
     if how == MISSED:
         # One alone: what others write meanwhile would tell it that its map is old.
@@ -91,6 +112,34 @@ def direct_fifo(plan: ReplicatedFifoPlan, how: str) -> ReplicatedFifoPlan:
         climate=replace(plan.climate, weather=_mild(plan.climate.weather)),
         replication=replication,
     )
+
+
+def _on_machines(plan: ReplicatedPlan | ReplicatedFifoPlan) -> dict[str, Any]:
+    random = Random(f"{plan.name}/on machines")
+    tables_us = plan.seed % 2 * TABLES_APART_US
+    more = with_machines(plan, random)
+    return {**more, "replication": replace(plan.replication, tables_set_us=tables_us)}
+
+
+def _alone(plan: ReplicatedPlan | ReplicatedFifoPlan) -> dict[str, Any]:
+    """Two queues of one group, of which each may move alone, and what else the seed has."""
+    strikes = (QUEUE_ALONE, QUEUE_ALONE, *plan.replication.strikes)
+    replication = replace(
+        plan.replication,
+        groups=1,
+        factor=2 + plan.seed % 2,
+        strikes=strikes,
+        between_strikes_us=min(plan.replication.between_strikes_us, 10 * SECOND_US),
+        unasked=min(plan.replication.unasked, 0.05),
+        rests=min(plan.replication.rests, 0.1),
+    )
+    return {"cells": 4, "sends_each": max(12, plan.sends_each), "replication": replication}
+
+
+def _two_queues(queues: tuple[_Queue, ...]) -> tuple[_Queue, ...]:
+    """Neighbours: the first, and the second or another one like the first."""
+    first, *others = queues
+    return first, others[0] if others else replace(first, name=f"other-{first.name}")
 
 
 def _joining(replication: Replication) -> Replication:

@@ -7,6 +7,7 @@ from itertools import chain
 from random import Random
 from typing import Final
 
+from control_plane.places.groups import common_group
 from control_plane.places.items import (
     ACTIVE,
     DRAINING,
@@ -15,11 +16,15 @@ from control_plane.places.items import (
     decode_cell,
     encode_cell,
 )
-from control_plane.places.stored import NONCE_BYTES, Places, StalePlanError
+from control_plane.places.moving import move_alone
+from control_plane.places.report import CellCommandError
+from control_plane.places.stored import NONCE_BYTES, Places, StalePlanError, by_what_is_now
+from data_plane.ports import CellUnavailableError
 from tests.simulation.faults import expire_some
 from tests.simulation.faulty_cell import FaultyCell, Store
 from tests.simulation.process import Process
-from tests.simulation.replicated.plan import MAP_AGE_US_MAX, SECOND_US
+from tests.simulation.replicated.managing import Manager
+from tests.simulation.replicated.plan import MAP_AGE_US_MAX, QUEUE_ALONE, SECOND_US
 from tests.simulation.replicated.world import ReplicatedWorld
 from tests.simulation.world import JUMP_US_MAX
 
@@ -92,6 +97,30 @@ def set_state(world: ReplicatedWorld, name: str, state: str) -> None:
     )
     registry._put(key, encode_cell(record))
     world.note(f"{name} is called {state}")
+
+
+def _queue_alone(world: ReplicatedWorld) -> None:
+    """Somebody moves a queue: a process that may be stopped and cut off as others are."""
+    queues = sorted(world.records.uids.items())
+    if not queues:
+        return
+    name, uid = world.chance.choice(queues)
+    to = world.chance.sample(world.cell_names, world.chance.randint(1, world.replication.factor))
+    manager = world.chance.choice(world.managers)
+    if manager.process.alive:
+        manager.process.start(_move_alone(world, manager, name, uid, to))
+
+
+async def _move_alone(
+    world: ReplicatedWorld, manager: Manager, name: str, uid: str, to: list[str]
+) -> None:
+    places = Places(manager.cells["meta"], manager.process, manager.process)
+    place = common_group(world.records.groups[uid])
+    world.note(f"{name} is to move to {to}")
+    try:
+        await by_what_is_now(lambda: move_alone(places, place, uid, to, world.cell_names))
+    except (CellCommandError, CellUnavailableError) as error:
+        world.note(f"{name} is not moved: {error}")
 
 
 def _two_cells(world: ReplicatedWorld) -> None:
@@ -177,6 +206,7 @@ _STRIKES: Final[Mapping[str, Callable[[ReplicatedWorld], None]]] = {
     "cell for good": _cell_for_good,
     "cell is full": _cell_is_full,
     "operator": _operator,
+    QUEUE_ALONE: _queue_alone,
 }
 
 
@@ -209,6 +239,18 @@ def _cut(
     world.note(f"{process.name} is cut off from {cell._store.name} for {for_us} us")
 
 
+async def set_tables(world: ReplicatedWorld) -> None:
+    """Without end: the clock of a table is set, within what they may differ by."""
+    reach_us = world.replication.tables_set_us
+    random = Random(f"{world.plan.name}/tables")
+    while reach_us:
+        await world.scheduler.pause(random.randrange(1, 20 * SECOND_US))
+        store = random.choice(world.stores)
+        store.offset_us = random.randint(-reach_us, reach_us)
+        world.tables_apart_us = 2 * reach_us
+        world.note(f"{store.name}: its clock is wrong by {store.offset_us} us")
+
+
 async def settle(world: ReplicatedWorld) -> None:
     """The faults end, and the groups become whole; then, in some universes, a cell is lost."""
     world.weather.calm_down()
@@ -235,7 +277,7 @@ async def settle(world: ReplicatedWorld) -> None:
     if frozen_us > 0:
         await scheduler.pause(frozen_us + SETTLE_US)
     skew_us_max = world.plan.skew_us_max
-    for slot in world.slots:
+    for slot in world.slots if not world.plan.machines_us else ():
         process = slot.process
         process.offset_us = max(-skew_us_max, min(process.offset_us, skew_us_max))
     if world.lost:
@@ -267,7 +309,7 @@ async def _bury(world: ReplicatedWorld) -> None:
     """
     manager = world.managers[0]
     places = Places(manager.cells["meta"], manager.process, manager.process)
-    for group in world.group_names:
+    for group in sorted(world.records.present):
         epoch = 0
         while epoch != (epoch := world.records.present[group].epoch):
             with suppress(StalePlanError):  # The manager was faster: look again.

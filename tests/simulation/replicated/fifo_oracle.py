@@ -34,8 +34,7 @@ def check(plan: ReplicatedFifoPlan, world: ReplicatedWorld) -> list[Violation]:
     """Everything that is wrong with a universe."""
     case = FifoCase(plan, world, _journal(world))
     # One member after the other tells the log's time: by as much as their clocks differ.
-    offsets_us = [store.offset_us for store in world.stores]
-    case.skew_us += max(offsets_us) - min(offsets_us)
+    case.skew_us += world.apart_us()
     case.uses = [
         use
         for use in case.uses

@@ -94,6 +94,7 @@ class Manager:
         offset_us = world.chance.randint(-apart_us, apart_us)
         self.process = Process(name, world.scheduler, f"{world.plan.name}/{name}", offset_us)
         self.process.on_crash.append(self._crashed)
+        world.begin_manager(self.process)
         self.cells = world.cells_of_manager(self.process)
         self.process.start(_Work(world, self).run())
 

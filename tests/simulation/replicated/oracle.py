@@ -36,8 +36,7 @@ class ReplicatedCase(Case):
         self.reconciled = world.reconciled
         self.redelivered = 0
         # One member stamps, and another serves: by as much as their clocks differ.
-        offsets_us = [store.offset_us for store in world.stores]
-        self.estimate_error_us += max(offsets_us) - min(offsets_us)
+        self.estimate_error_us += world.apart_us()
 
     def may_ignore_leases(self, delivered: Delivered) -> bool:
         """Whether the member that granted this lease may not have heard of an earlier one.

@@ -40,6 +40,9 @@ OPTIONS: Final = Options(
 )
 """The grace is for a map's age, for requests under way (12 s), and for clocks that are apart."""
 
+TABLES_APART_US: Final = 500_000
+"""Either way: tables of a group differ by a second at most, as docs/replication.md asks for."""
+
 MANAGERS_APART_US: Final = 6 * SECOND_US
 COPY_US_MAX: Final = 6 * SECOND_US
 FULL_US_MIN: Final = GRACE_US
@@ -73,6 +76,10 @@ STRIKES: Final = (
 )
 
 
+QUEUE_ALONE: Final = "queue alone"
+"""In directed universes alone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replication:
     """How messages are replicated in a universe, and what happens to that.
@@ -89,7 +96,8 @@ class Replication:
     others are still to be told; it tells them every `ships_every_us`. In directed universes alone
     (directed.py): `misses` is the chance that a front end stands still half way with a write that
     misses who joins, `delays` that anybody does between the read of a copy and its write, for a
-    time within `delays_us`, where the item is in a partition of the kind `delays_of`.
+    time within `delays_us`, where the item is in a partition of the kind `delays_of`. The clocks of
+    tables are set by up to `tables_set_us`, now and then.
     """
 
     groups: int
@@ -112,6 +120,7 @@ class Replication:
     delays: float = 0.0
     delays_us: tuple[int, int] = (0, 1)
     delays_of: str = ""
+    tables_set_us: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +130,11 @@ class ReplicatedPlan(Plan):
     replication: Replication
 
     @property
+    def is_fifo(self) -> bool:
+        """Whether groups are chains."""
+        return False
+
+    @property
     def name(self) -> str:
         """Not that of a universe of plain cells."""
         return f"{self.seed}/replicated"
@@ -128,7 +142,7 @@ class ReplicatedPlan(Plan):
     @property
     def cells_skew_us_max(self) -> int:
         """Cells of a group differ by a second at most, as docs/replication.md asks for."""
-        return min(self.skew_us_max, 500_000)
+        return min(self.skew_us_max, TABLES_APART_US)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +150,11 @@ class ReplicatedFifoPlan(FifoPlan):
     """A universe of FIFO queues."""
 
     replication: Replication
+
+    @property
+    def is_fifo(self) -> bool:
+        """Whether groups are chains."""
+        return True
 
     @property
     def name(self) -> str:

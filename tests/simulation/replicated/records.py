@@ -5,7 +5,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from control_plane.places.items import PLACEMENTS, decode_placement
+from control_plane.places.items import (
+    PLACEMENTS,
+    StoredPlacement,
+    as_it_began,
+    decode_placement,
+)
 from data_plane.ports import Attributes, Key
 from data_plane.replication.chain import EPOCH, REVISION
 from data_plane.replication.placement import INCARNATION_MARK, Placement
@@ -52,6 +57,7 @@ class Records:
         self.leases: dict[tuple[bytes, int, bytes], Replica] = {}
         self.deletes: dict[tuple[bytes, int], Replica] = {}
         self.groups: dict[str, str] = {}
+        self.stored: dict[str, StoredPlacement] = {}
         self.uids: dict[str, str] = {}
         self.broken: list[tuple[str, str]] = []
         self._last: dict[tuple[Key, Replica], Attributes] = {}
@@ -113,6 +119,7 @@ class Records:
     def latest_s(self) -> int:
         """The time, by the clock that is ahead of all others."""
         ahead_us = max(store.offset_us for store in self._world.stores)
+        ahead_us = max(ahead_us, self._world.tables_apart_us)
         return (self._world.scheduler.now_us + ahead_us) // 1_000_000
 
     def rank(self, key: Key, at: Replica, until_us: int | None) -> tuple[int, int]:
@@ -174,10 +181,23 @@ class Records:
     def registered(self, key: Key, after: Attributes) -> None:
         """The registry took an item."""
         if key.partition == PLACEMENTS:
-            self.placed(decode_placement(key.sort.decode(), after).placement)
+            self._note_placement(decode_placement(key.sort.decode(), after))
         elif key.partition.startswith(DEFINITIONS):
-            self.groups[str(after["u"])] = str(after["c"])
+            self.groups.setdefault(str(after["u"]), str(after["c"]))
             self.uids[key.sort.decode()] = str(after["u"])
+
+    def _note_placement(self, stored: StoredPlacement) -> None:
+        """A placement was changed; queues may have left the group for one of their own."""
+        common = stored.placement.group
+        self.placed(stored.placement)
+        self.stored[common] = stored
+        for uid, began in stored.alone.items():
+            if began.group not in self.present:
+                # Whatever was true of the group until then was true of the queue.
+                self.placed_us[began.group] = self.placed_us[common][:-1]
+                self.groups[uid] = began.group
+                self.stored[began.group] = as_it_began(stored, began)
+                self.placed(began)
 
     def applied(self, store: Store, front_end: str, key: Key, image: Attributes) -> None:
         """A cell of messages took a write."""

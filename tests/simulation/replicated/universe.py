@@ -3,10 +3,11 @@
 from tests.simulation.clients import Client, consume, create_queues, drain, produce, purge
 from tests.simulation.fifo import clients as fifo_clients
 from tests.simulation.fifo.plan import HASTE
+from tests.simulation.machines import set_machines
 from tests.simulation.oracle import Violation
 from tests.simulation.replicated import fifo_oracle, oracle
 from tests.simulation.replicated.directed import direct, direct_fifo
-from tests.simulation.replicated.faults import settle, strike
+from tests.simulation.replicated.faults import set_tables, settle, strike
 from tests.simulation.replicated.plan import (
     ReplicatedFifoPlan,
     ReplicatedPlan,
@@ -54,6 +55,9 @@ async def _story(plan: ReplicatedPlan | ReplicatedFifoPlan, world: ReplicatedWor
     world.weather.change_to(plan.climate.weather)
     world.managers_weather.change_to(managers_weather(plan))
     strikes = scheduler.start(strike(world), world)
+    if plan.machines_us:
+        scheduler.start(set_machines(world), world)
+        scheduler.start(set_tables(world), world)
     if isinstance(plan, ReplicatedFifoPlan):
         await _use_fifo_queues(plan, world, until_us)
     else:

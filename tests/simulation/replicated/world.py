@@ -1,14 +1,14 @@
 """A world of groups: stores with witnesses, maps that age, front ends that ship, managers."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
 from control_plane.places.beating import QueueName, Served
 from control_plane.places.cached import CachedMap
-from control_plane.places.group_cells import Members
+from control_plane.places.group_cells import GroupCells, Members, fifo_cells, standard_cells
 from control_plane.places.items import (
     ACTIVE,
     HEARTBEATS,
@@ -22,7 +22,6 @@ from control_plane.places.items import (
 from control_plane.places.stored import PlaceMap, Places
 from data_plane.frontend.served import Served as FrontEndsServed
 from data_plane.ports import Cell, CellUnavailableError, Key
-from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.placement import Member, Placement
 from tests.simulation.process import Process
@@ -38,7 +37,7 @@ from tests.simulation.replicated.promised import Promised
 from tests.simulation.replicated.records import Records
 from tests.simulation.replicated.watching import beat, heart_of
 from tests.simulation.weather import Weather
-from tests.simulation.world import Slot, World
+from tests.simulation.world import TABLE_US, Slot, World
 
 
 class Reconciled(NamedTuple):
@@ -69,10 +68,11 @@ class ReplicatedWorld(World):
     def __init__(self, plan: ReplicatedPlan | ReplicatedFifoPlan, promised: Promised) -> None:
         self.promised = promised
         self.replication = plan.replication
-        self.is_fifo = isinstance(plan, ReplicatedFifoPlan)
+        self.is_fifo = plan.is_fifo
         self.quiet_since_us = 0
         self.has_strikes = True
         self.slots_booted = 0
+        self.tables_apart_us = 0
         self.chance = Random(f"{plan.name}/groups")
         self.managers_weather = Weather()
         self.full_until_us: dict[str, int] = {}
@@ -82,15 +82,28 @@ class ReplicatedWorld(World):
             f"g{plan.replication.factor}.{number:02}" for number in range(plan.replication.groups)
         ]
         self.shipped: dict[str, list[tuple[int, int]]] = {}
-        self.fanouts: dict[str, list[Fanout]] = {}
+        self.cells_used: dict[str, GroupCells] = {}
         self.reconciled: list[Reconciled] = []
-        self.maps: dict[int, tuple[CachedMap, Slot]] = {}
+        self.maps: dict[str, tuple[CachedMap, Slot]] = {}
         self.looks = Random(f"{plan.name}/looks")
         promised.look_again = self._look_again
         self.chance_directed = Random(f"{plan.name}/directed")
         promised.misses, promised.delays = self._miss, self._delay
         super().__init__(plan)
+        reach_us = self.replication.tables_set_us
+        if reach_us:
+            self.offset_us_min = min(self.offset_us_min, -reach_us - TABLE_US)
+            self.offset_us_max = max(self.offset_us_max, reach_us + TABLE_US)
         self.managers = [Manager(self, number) for number in range(plan.replication.managers)]
+
+    def end(self) -> None:
+        """Its managers end, too."""
+        super().end()
+        for manager in self.managers:
+            manager.retire()
+
+    def begin_manager(self, process: Process) -> None:
+        """A manager starts, before anything of it asks for the time."""
 
     # What the base asks for
 
@@ -106,23 +119,19 @@ class ReplicatedWorld(World):
         self.slots_booted += 1
         cells = {store: slot.cells[store] for store in self.cell_names}
         members = Members(cells, known, process, process)
-        inner: dict[str, Chain | Fanout] = {
-            group: members.chain(group)
-            if self.is_fifo
-            else members.fanout(group, acknowledge_first=False)
-            for group in self.group_names
-        }
-        fanouts = {group: one for group, one in inner.items() if isinstance(one, Fanout)}
-        self.fanouts[process.name] = list(fanouts.values())
-        self.maps.update((id(fanout), (known, slot)) for fanout in fanouts.values())
-        process.start(self._refresh(process, known, list(inner.values())))
+        used = fifo_cells(members) if self.is_fifo else standard_cells(members)
+        for group in self.group_names:
+            used[group]
+        self.cells_used[process.name] = used
+        self.maps[process.name] = known, slot
+        process.start(self._refresh(process, known, used))
         if self.replication.beats and not self.quiet_since_us:
-            heart = heart_of(self, process, cells, known, lambda: fanouts)
+            heart = heart_of(self, process, cells, known, used.fanouts)
             heart.served = self._share
             process.start(beat(self, heart, places.beat))
         if not self.is_fifo:
             process.start(self._ship(process))
-        return {group: members.placed(group, one) for group, one in inner.items()}
+        return {group: used[group] for group in self.group_names}
 
     def placing_of(self, slot: Slot) -> WorldPlacing:
         """Queues are listed by their groups, for those who copy them."""
@@ -144,12 +153,18 @@ class ReplicatedWorld(World):
             placement = Placement(group, 1, tuple(map(Member, chosen)), self.scheduler.now_us)
             stored = StoredPlacement(placement, self.replication.factor, b"\0" * 8)
             self.records.placed(placement)
+            self.records.stored[group] = stored
             self.stores[0].cell._put(placement_key(group), encode_placement(stored))
+
+    def apart_us(self) -> int:
+        """By how much the clocks of cells differ, or have done."""
+        offsets_us = [store.offset_us for store in self.stores]
+        return max(self.tables_apart_us, max(offsets_us) - min(offsets_us))
 
     def true_map(self) -> PlaceMap:
         """What the registry has."""
         stored = {
-            name: StoredPlacement(at, self.replication.factor, b"")
+            name: replace(self.records.stored[name], placement=at)
             for name, at in self.records.present.items()
         }
         return PlaceMap(stored, {}, MapTime(self).now_us())
@@ -166,34 +181,34 @@ class ReplicatedWorld(World):
             fifo_sent={name: sent // len(self.slots) for name, sent in self.fifo_sent.items()}
         )
 
-    async def _refresh(
-        self, process: Process, known: CachedMap, groups: Sequence[Chain | Fanout]
-    ) -> None:
+    async def _refresh(self, process: Process, known: CachedMap, used: GroupCells) -> None:
         """And what a server does once a second, whoever sends."""
         random = Random(f"{self.plan.name}/{process.name}/map")
         while True:
             await known.try_refresh()
-            for one in groups:
-                with suppress(CellUnavailableError):
-                    one.let_go()
+            used.let_go()
             await self.scheduler.pause(int(random.random() * MAP_AGE_US_MAX * 0.9))
             if self.quiet_since_us:
                 known.take(self.true_map())
                 return
 
     def _look_again(self, fanout: Fanout) -> None:
-        known, slot = self.maps[id(fanout)]
+        known, slot = next(
+            self.maps[name]
+            for name, used in self.cells_used.items()
+            if fanout in used.fanouts().values()
+        )
         if self.replication.looks and self.has_strikes:
             is_cut = slot.cells["meta"].cut_until_us > self.scheduler.now_us
             if not is_cut and self.looks.random() < self.replication.looks:
                 known.take(self.true_map())
 
     async def _ship(self, process: Process) -> None:
-        fanouts, done = self.fanouts[process.name], self.shipped.setdefault(process.name, [])
+        used, done = self.cells_used[process.name], self.shipped.setdefault(process.name, [])
         while True:
             began_us = self.scheduler.now_us
             try:
-                left = [await fanout.ship() for fanout in fanouts]
+                left = [await fanout.ship() for fanout in used.fanouts().values()]
             except CellUnavailableError:
                 left = [1]
             if not any(left):

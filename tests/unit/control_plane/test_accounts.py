@@ -451,6 +451,36 @@ def test_two_servers_make_keys_at_once_and_both_are_valid(site: Site) -> None:
         assert site.found(key, site.server()) is not None
 
 
+@pytest.mark.parametrize("user", ["", "worker"])
+def test_a_key_that_was_looked_up_while_it_was_made_is_known_at_once(user: str) -> None:
+    """Whoever asked too early may be refused; from the answer on nobody is."""
+
+    def with_user() -> Site:
+        site = Site()
+        if user:
+            site.do(site.one.create_user(ACCOUNT, user))
+        return site
+
+    new_id = with_user().key(user=user).id  # as the same randomness makes it again
+    site = with_user()
+    early: list[AccessKey | None] = []
+
+    async def story() -> AccessKey | None:
+        async def look() -> None:
+            # While the key's item is put, and again while its principal's is.
+            early.append(await site.one.find_key(new_id))
+            if len(early) == 1:
+                site.cell.before_put = look
+
+        site.cell.before_put = look
+        new = await site.one.create_key(ACCOUNT, user=user)
+        assert new.id == new_id
+        return await site.one.find_key(new_id)
+
+    assert site.do(story()) is not None
+    assert early == [None, None]
+
+
 def test_only_one_of_two_servers_makes_the_last_key(site: Site) -> None:
     first = site.key()
     second, refused = race(site, lambda server: server.create_key(ACCOUNT))

@@ -17,6 +17,7 @@ from data_plane.system import SystemClock, SystemEntropy
 
 CLOCK = SystemClock()
 ENTROPY = SystemEntropy()
+FILE_WAY = "; put back the file that this service had, or name it: --master-keys FILE"
 
 
 @pytest.fixture
@@ -73,13 +74,19 @@ def test_data_without_its_key_file_does_not_start(cell: MemoryCell, tmp_path: Pa
 def test_data_with_another_key_file_does_not_start(cell: MemoryCell, tmp_path: Path) -> None:
     opened(cell, tmp_path)
     file.create(tmp_path / "other" / "master.keys", ENTROPY, 0)
-    assert "master-keys: cannot open the registry secret" in refusal(cell, tmp_path / "other")
+    told = refusal(cell, tmp_path / "other")
+    assert told.startswith("master-keys: cannot open the registry secret: it is sealed under file:")
+    assert told.endswith(FILE_WAY)
+    (tmp_path / "other" / "master.keys").write_text("[]")
+    told = refusal(cell, tmp_path / "other")
+    assert "it is no file of master keys" in told
+    assert told.endswith(FILE_WAY)
 
 
 def test_a_key_file_for_all_to_read_stops_the_start(cell: MemoryCell, tmp_path: Path) -> None:
     opened(cell, tmp_path)
     (tmp_path / "master.keys").chmod(0o644)
-    assert "chmod 600" in refusal(cell, tmp_path)
+    assert refusal(cell, tmp_path).endswith("chmod 600 it")
 
 
 def test_a_secret_that_was_altered_stops_the_start(cell: MemoryCell, tmp_path: Path) -> None:
@@ -105,7 +112,9 @@ def test_kms_takes_over_from_a_file(
         arns = [client.create_key()["KeyMetadata"]["Arn"] for _ in range(2)]
         client.create_alias(AliasName="alias/own", TargetKeyId=arns[0])
         secret = opened(cell, tmp_path)
-        assert "kms-key: cannot open" in refusal(cell, tmp_path, "alias/own")
+        told = refusal(cell, tmp_path, "alias/own")
+        assert told.startswith("kms-key: cannot open")
+        assert told.endswith("--kms-key ID, and --master-keys FILE, if it had a file")
         assert "kms-key: " in refusal(cell, tmp_path, "alias/none")
         keys = tmp_path / "master.keys"
         assert opened(cell, tmp_path, "alias/own", keys) == secret

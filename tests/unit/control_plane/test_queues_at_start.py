@@ -115,10 +115,6 @@ def test_a_dead_letter_queue_may_exist_already_and_two_may_name_each_other(
             "Dead letter target does not exist.",
         ),
         (
-            '[queues.x]\ndead_letters = { queue = "x", max_receive_count = 1 }',
-            "A queue cannot be its own dead letter target.",
-        ),
-        (
             '[queues.x]\ndead_letters = { queue = "first", max_receive_count = 1001 }',
             "maxReceiveCount",
         ),

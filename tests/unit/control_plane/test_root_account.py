@@ -15,6 +15,7 @@ from control_plane.accounts import Accounts
 from control_plane.cells import StartError
 from control_plane.root_account import open_root_account
 from data_plane.core.caller import AccessKey
+from data_plane.core.root_key import RootKey
 from data_plane.settings import ServerSettings
 from tests.unit.control_plane.test_accounts import HardCell
 from tests.unit.repeatable import HandClock, SeededEntropy
@@ -76,6 +77,23 @@ def test_the_first_start_writes_a_file_that_serves(site: Site) -> None:
     assert key.caller.account == "000000000000"
     assert key.secret not in repr((line, site.told))
     assert [event for event, _ in site.told] == ["root access key created"]
+
+
+def test_a_key_that_is_given_is_written_nowhere(site: Site) -> None:
+    line = site.start(root_key=RootKey("ci-root", "canary-secret"))
+    assert line == "Root's access key is ci-root, with the secret that this server was given."
+    assert not site.file().exists()
+    assert "canary-secret" not in repr((site.cell.items(), site.told))
+    assert "ci-root" not in repr(site.cell.items())
+    assert asyncio.run(site.server().account("000000000000")) is not None
+    assert site.start().startswith("export "), "without it the first key is made"
+
+
+def test_a_key_that_was_made_cannot_be_given(site: Site) -> None:
+    site.start()
+    made = site.key_in(site.file())
+    with pytest.raises(StartError, match=f"^root-access-key-id: {made.id} is an access key that"):
+        site.start(root_key=RootKey(made.id, "another-secret"))
 
 
 def test_the_line_can_be_pasted_whatever_the_folder_is_called(site: Site) -> None:

@@ -8,9 +8,13 @@ import pytest
 
 from control_plane.cells import StartError, open_cell
 from control_plane.master_keys import open_keys
-from control_plane.server import TidegateServer, run
+from control_plane.process import run
+from control_plane.root_account import open_root_account
+from control_plane.server import TidegateServer
 from data_plane.embedded.cell import EmbeddedCell
+from data_plane.http import scrapes
 from data_plane.http.logs import LogWriter
+from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock, SystemEntropy
 from tests.unit.data_plane.http.test_metrics import served
@@ -68,6 +72,37 @@ def test_metrics_are_there_while_the_cell_does_not_answer(tmp_path: Path) -> Non
     play(scenario, tmp_path)
 
 
+def test_metrics_of_many_queues_take_many_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrapes, "TURN_S", 0.0)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def scenario(server: TidegateServer, _written: list[bytes]) -> None:
+        nonlocal turns
+        names = [f"queue-{number:03}" for number in range(120)]
+        for name in names:
+            definition = server.registry.define(
+                account="0" * 12, region="us-east-1", name=name, attributes={}, tags={}, now_us=1
+            )
+            await server.registry.create(definition, {}, 1)
+        counting = asyncio.create_task(count())
+        turns = 0
+        body = (await server._metrics()).body
+        # One to find each queue, one to count it, one for each piece of text.
+        assert turns > 2 * len(names) + 30
+        counting.cancel()
+        assert all(f'queue="{name}"'.encode() in body for name in names)
+
+    play(scenario, tmp_path)
+
+
 def test_upkeep_ends_the_series_of_deleted_queues(tmp_path: Path) -> None:
     async def scenario(server: TidegateServer, _written: list[bytes]) -> None:
         definition = server.registry.define(
@@ -98,7 +133,7 @@ def test_a_wrong_file_of_queues_is_named_before_anything_starts(
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(StartError) as refused:
-        run(ServerSettings(data=tmp_path / "data", queues_file=file), print)
+        run(ServerSettings(data=tmp_path / "data", queues_file=file))
     assert str(refused.value) == f"queues: {file}: {said}"
     assert not (tmp_path / "data").exists()
 
@@ -113,6 +148,49 @@ def test_one_cell_has_no_items_of_several(tmp_path: Path) -> None:
         await server._upkeep_step()
         assert isinstance(server.opened.cell, EmbeddedCell)
         kept = server.opened.cell.partitions("", 100)
-        assert kept == ["M|secrets", "Q|111111111111|us-east-1"]
+        assert kept == ["M|secrets", "Q|111111111111|us-east-1", "V|definitions"]
+
+    play(scenario, tmp_path)
+
+
+def create_user(server: TidegateServer, name: str) -> Awaitable[HttpResponse]:
+    return server.service.front_end.answer(
+        HttpRequest(
+            method="POST",
+            path="/",
+            query="",
+            headers={"host": "h", "x-amz-target": "AmazonSQS.TidegateCreateUser"}
+            | {"content-type": "application/x-amz-json-1.0"},
+            body=json.dumps({"UserName": name, "AccountId": "000000000000"}).encode(),
+        )
+    )
+
+
+def broken(*_: object, **__: object) -> None:
+    raise ArithmeticError
+
+
+@pytest.mark.parametrize("observer", ["metrics", "log", "usage", "record"])
+def test_an_observer_that_fails_takes_back_no_answer(tmp_path: Path, observer: str) -> None:
+    async def scenario(server: TidegateServer, written: list[bytes]) -> None:
+        await open_root_account(server.settings, server.service.accounts, server.log.act)
+        observers = server.observers
+        if observer == "record":
+            observers._record = broken
+        else:
+            served = {**dict(observers._served), observer: broken}
+            observers._served = tuple(served.items())
+        response = await create_user(server, "worker")
+        assert response.status == 200, response.body
+        server.log.flush()
+        lines = [json.loads(line) for line in b"".join(written).splitlines()]
+        (told,) = [line for line in lines if line["event"] == "observer failed"]
+        assert (told["observer"], told["level"]) == (observer, "error")
+        text = (await server._metrics()).body.decode()
+        assert f'tidegate_observer_failures_total{{observer="{observer}"}} 1.0\n' in text
+        missing = {"log": {"request"}, "record": {"administration"}}.get(observer, set())
+        assert {"request", "administration"} - missing <= {line["event"] for line in lines}
+        counted = 'tidegate_requests_total{operation="TidegateCreateUser",status="200",code=""} 1.0'
+        assert (counted in text) == (observer != "metrics")
 
     play(scenario, tmp_path)

@@ -2,58 +2,26 @@
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from control_plane.cells import StartError
-from control_plane.core.definition import Definition
 from control_plane.export.door import SOCKET
+from control_plane.places.beating import Served
 from control_plane.places.groups import REGISTRY
 from control_plane.places.items import ACTIVE, DRAINING, FAILED
 from control_plane.places.report import CellCommandError
 from control_plane.several_cells import SeveralCells
-from control_plane.several_opening import as_opened, check_one_cell, open_folders
+from control_plane.several_opening import open_folders
 from data_plane.ports import CellUnavailableError, Key, Update
 from data_plane.replication import fanout as fanout_module
 from data_plane.replication import unneeded
+from data_plane.replication.member_cell import StalePlacementError
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock, SystemEntropy
 
-Scenario = Callable[[SeveralCells], Awaitable[None]]
-ITEM = Key("Q|1|us-east-1", b"orders")
-
-
-def play(data: Path, *scenarios: Scenario, cells: int = 3, cell_data: str = "") -> None:
-    """Start a service for each of the scenarios, one after the other."""
-    for scenario in scenarios:
-
-        async def main(scenario: Scenario = scenario) -> None:
-            settings = ServerSettings(data=data, cells=cells, cell_data=cell_data)
-            several = await open_folders(settings, SystemClock(), SystemEntropy())
-            try:
-                await scenario(several)
-            finally:
-                await as_opened(several).close()
-
-        asyncio.run(main())
-
-
-async def nothing(_several: SeveralCells) -> None:
-    """Start and stop."""
-
-
-def members(several: SeveralCells, group: str) -> list[str]:
-    return [member.cell for member in several.known.placements[group].placement.members]
-
-
-def groups_of(several: SeveralCells, name: str) -> list[str]:
-    return [group for group in several.known.placements if name in members(several, group)]
-
-
-def queue(uid: str, cell: str) -> Definition:
-    return Definition("1" * 12, "us-east-1", "orders", uid, cell, 1, 1)
+from .starting import ITEM, groups_of, members, nothing, play, queue
 
 
 def test_a_new_service_and_its_next_starts(tmp_path: Path) -> None:
@@ -115,6 +83,36 @@ def test_a_cell_that_fails_leaves_the_registry_and_requests_go_on(tmp_path: Path
         assert await several.control.get(ITEM) == {"v": 1, "n": 2}
 
     play(tmp_path, scenario, again)
+
+
+@pytest.mark.parametrize("command", ["fail", "drain"])
+def test_a_manager_that_lets_a_cell_into_the_registry_meanwhile_holds_up_nobody(
+    tmp_path: Path, command: str
+) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        set_state, joined = several.places.set_state, list[str]()
+
+        async def joins_first(name: str, state: str) -> object:
+            assert not several.watch.report({})[name].answers  # no plan has it join
+            if not joined:
+                joined.append(name)
+                epoch = several.own.placement().epoch
+                await several.places.add_joining(REGISTRY, name, epoch=epoch)
+                raise StalePlacementError("registry got a member while it was written to")
+            return await set_state(name, state)
+
+        await several.look()
+        await asyncio.gather(*several._probes)
+        assert several.watch.report({})["cell-3"].answers
+        several.places.set_state = joins_first  # type: ignore[assignment,method-assign]
+        await getattr(several, command)("cell-3")
+        assert joined == ["cell-3"]
+        assert not several.watch.aside
+        assert members(several, REGISTRY) == ["cell-1", "cell-2"]
+        assert several.known.cells["cell-3"].state == (FAILED if command == "fail" else DRAINING)
+        await several.control.put(ITEM, {"v": 1})
+
+    play(tmp_path, scenario)
 
 
 def test_upkeep_lets_idle_groups_collect_what_they_held_back(
@@ -209,6 +207,55 @@ def test_a_look_probes_cells_and_reads_the_map(tmp_path: Path) -> None:
     play(tmp_path, scenario)
 
 
+def test_an_idle_service_writes_next_to_nothing(tmp_path: Path) -> None:
+    async def looks(several: SeveralCells) -> None:
+        await several.look()
+        await asyncio.gather(*several._probes)
+        await several.beat()
+
+    async def scenario(several: SeveralCells) -> None:
+        for _ in range(3):
+            await looks(several)
+        before = [one.cell.counters.writes for one in several.cells.folders.values()]
+        (first,) = await several.places.heartbeats()
+        for _ in range(20):
+            await looks(several)
+        assert [one.cell.counters.writes for one in several.cells.folders.values()] == before
+        # Whatever is written to a cell has it probed by a write again.
+        await several.control.put(ITEM, {"v": 1})
+        await looks(several)
+        after = [one.cell.counters.writes for one in several.cells.folders.values()]
+        assert [now - then for now, then in zip(after, before, strict=True)] == [2, 2, 2]
+        # A heartbeat goes out at once when somebody asks for something, or a cell fails.
+        several.heart.served = lambda: Served(requests=10)
+        several.heart._before_us -= 2_000_000
+        await several.beat()
+        (second,) = await several.places.heartbeats()
+        assert second.time_us > first.time_us
+
+    play(tmp_path, scenario)
+
+
+def test_an_idle_cell_whose_disk_does_not_answer_is_seen_to_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dead(_path: object, _flags: int) -> int:
+        raise OSError(5, "Input/output error")
+
+    async def scenario(several: SeveralCells) -> None:
+        for _ in range(2):
+            await several.look()
+            await asyncio.gather(*several._probes)
+        assert all(seen.answers for seen in several.watch.report({}).values())
+        monkeypatch.setattr("data_plane.embedded.store.os.open", dead)
+        await several.look()
+        await asyncio.gather(*several._probes)
+        monkeypatch.undo()
+        assert not any(seen.answers for seen in several.watch.report({}).values())
+
+    play(tmp_path, scenario)
+
+
 def test_a_disk_that_was_lost_is_given_up_and_begins_anew(tmp_path: Path) -> None:
     async def put(several: SeveralCells) -> None:
         await several.control.put(ITEM, {"v": 1})
@@ -241,7 +288,7 @@ def test_a_lost_disk_with_the_only_copy_of_a_queue_is_not_used(tmp_path: Path) -
 
     async def refused(several: SeveralCells) -> None:
         reason = several.cells.folders["cell-3"].cell.reason
-        assert reason.startswith("cell-3 is empty, and g1.")
+        assert reason.startswith("cell-3 (cell-3) is empty, and g1.")
         assert several.states()["cell-3"] == "unavailable"
         with pytest.raises(CellCommandError, match="has the last full copy"):
             await several.restore("cell-3")
@@ -282,13 +329,25 @@ def test_a_cell_that_cannot_be_opened_is_a_failed_one(tmp_path: Path) -> None:
     play(tmp_path, scenario)
 
 
-def test_data_of_one_cell_and_of_several_are_not_mixed(tmp_path: Path) -> None:
-    play(tmp_path, nothing)
-    with pytest.raises(StartError, match=r"^cells: .* has several cells; how many, say --cells$"):
-        check_one_cell(ServerSettings(data=tmp_path))
-    check_one_cell(ServerSettings(data=tmp_path / "cell-1"))
-    with pytest.raises(StartError, match=r"^cells: .* is the one cell of a service"):
-        play(tmp_path / "cell-1", nothing)
+def test_what_another_server_has_is_in_use_and_not_damaged(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        with pytest.raises(StartError, match=r"^data: .* is in use by another process$"):
+            await asyncio.to_thread(play, tmp_path, nothing)
+        assert several.states() == dict.fromkeys(several.cells.folders, "available")
+
+    play(tmp_path, scenario)
+
+
+def test_what_a_server_repeats_shows_that_it_gets_on(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        ticks = several.watch._ticks
+        for _period_s, step in several.steps:
+            await step()
+        assert ticks._ticked_us is not None
+        ticks._ticked_us -= 10_000_000  # as if the process had been held up since
+        assert ticks.held_up_us() > 9_000_000
+
+    play(tmp_path, scenario)
 
 
 def test_two_servers_cannot_have_one_cell(tmp_path: Path) -> None:

@@ -21,12 +21,14 @@ from control_plane.several_opening import as_opened, bodies_of, open_several
 from control_plane.several_tables import GRACE_US
 from control_plane.together import Together
 from data_plane.ports import Append, Key
+from data_plane.replication.placement import partition_of
 from data_plane.settings import ServerSettings
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.keys import segments
 from data_plane.system import SystemClock, SystemEntropy
 
 UID = "0" * 16
+OTHER = "f" * 15 + "0"
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def test_the_first_table_has_the_registry_and_all_have_copies(
 
     play(settings, scenario)
     assert {"P|", "C|"} <= items(dynamodb, "one")
-    assert items(dynamodb, "messages-2") == {segments(UID, 0, 0)}
+    assert items(dynamodb, "messages-2") == {segments(UID, 0, 0), "M|cell"}
 
 
 def test_a_table_that_was_lost_is_not_made_again(dynamodb: Any, settings: ServerSettings) -> None:
@@ -115,7 +117,7 @@ def test_a_table_that_was_lost_is_removed_with_what_has_no_other_copy_if_so_aske
     async def remove(several: Together) -> None:
         await several.look()
         await asyncio.gather(*several._probes)
-        with pytest.raises(CellCommandError, match="two has the only copy of 1 queues of g1"):
+        with pytest.raises(CellCommandError, match="two has the only copy of 1 queue"):
             await several.remove("two")
         await several.remove("two", lose_messages=True)
         for group in only_copies:
@@ -196,7 +198,7 @@ def test_tables_of_one_name_in_two_regions_are_two_cells(
     play(replace(settings, cells_dynamodb="eur=eu-west-1/one"), scenario)
     elsewhere = boto3.client("dynamodb", region_name="eu-west-1")
     assert "P|" in items(dynamodb, "one")
-    assert items(elsewhere, "one") == {segments(UID, 0, 0)}
+    assert items(elsewhere, "one") == {segments(UID, 0, 0), "M|cell"}
     assert segments(UID, 0, 0) in items(dynamodb, "one")
 
 
@@ -248,3 +250,148 @@ def test_bodies_of_all_groups_are_in_one_place(dynamodb: Any, settings: ServerSe
 
     assert dynamodb is not None
     play(settings, scenario)
+
+
+def test_a_queue_moves_alone_and_its_bodies_are_found_where_it_is(
+    dynamodb: Any, settings: ServerSettings
+) -> None:
+    key, neighbours = (Key(segments(uid, 0, 0), bytes(19)) for uid in (UID, OTHER))
+
+    async def moves(several: Together) -> None:
+        for uid in (UID, OTHER):
+            queue = Definition("1" * 12, "us-east-1", f"of-{uid}", uid, "g1.00", 1, 1)
+            await several.placing.placed(queue)
+        with pytest.raises(CellCommandError, match="four takes no groups: those that do are one"):
+            await several.move_queue("g1.00", UID, ["four"])
+        own = await several.move_queue("g1.00", UID, ["two"])
+        places = several.places
+        epoch = (await places.read(own)).placement.epoch
+        joined = await places.add_joining(own, "two", epoch=epoch)
+        await places.make_full(own, "two", epoch=epoch + 1)
+        await places.drop_member(own, "one", epoch=epoch + 2)
+        member = joined.placement.members[-1]
+        stored = Key(partition_of(member, key.partition), key.sort)
+        await several.plain["two"].put(stored, {"v": 1})
+        await several.plain["one"].put(neighbours, {"v": 1})
+
+    async def stays(several: Together) -> None:
+        found = await several._segments.get_many([key, neighbours])  # type: ignore[attr-defined]
+        assert set(found) == {key, neighbours}
+        told = [one for one in (await several.report()).groups if one.queue]
+        assert [(one.queue, one.chosen) for one in told] == [(f"of-{UID}", ("two",))]
+        await several.placing.gone(UID, "g1.00")
+        await several.known.refresh()
+        assert not [one for one in (await several.report()).groups if one.queue]
+
+    assert dynamodb is not None
+    play(settings, moves)
+    play(settings, stays)
+
+
+def copy_of(dynamodb: Any, table: str) -> list[Any]:
+    """All that it has now."""
+    found: list[Any] = dynamodb.scan(TableName=table)["Items"]
+    return found
+
+
+def put_back(dynamodb: Any, table: str, copy: list[Any]) -> None:
+    """As a restored backup under the same name."""
+    for item in dynamodb.scan(TableName=table)["Items"]:
+        key = {name: item[name] for name in ("pk", "sk")}
+        dynamodb.delete_item(TableName=table, Key=key)
+    for item in copy:
+        dynamodb.put_item(TableName=table, Item=item)
+
+
+def groups_of(several: Together, name: str) -> list[str]:
+    placements = several.known.placements.values()
+    return [
+        held.placement.group
+        for held in placements
+        if any(member.cell == name for member in held.placement.members)
+    ]
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_table_of_a_backup_counts_as_empty(
+    dynamodb: Any,
+    settings: ServerSettings,
+    is_empty: bool,  # noqa: FBT001 - a parameter of pytest's
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def has_all(several: Together) -> None:
+        assert len(groups_of(several, "two")) == 24
+
+    async def has_nothing(several: Together) -> None:
+        assert groups_of(several, "two") == []
+        await several.look()
+        await asyncio.gather(*several._probes)
+        assert several.states() == {"one": "available", "two": "available"}
+
+    play(settings, has_all)
+    copy = copy_of(dynamodb, "messages-2")
+    play(settings, has_all)
+    put_back(dynamodb, "messages-2", [] if is_empty else copy)
+    play(settings, has_nothing)
+    told = "two (two) is empty" if is_empty else "two (two) is stale: two as it was opened 20"
+    assert told in caplog.text
+    play(settings, has_nothing)
+
+
+def test_a_table_of_a_backup_with_the_only_copy_of_a_queue_is_given_up_on_purpose_alone(
+    dynamodb: Any, settings: ServerSettings
+) -> None:
+    async def create(several: Together) -> None:
+        at = next(group for group in groups_of(several, "two") if group.startswith("g1."))
+        queue = Definition("1" * 12, "us-east-1", "orders", UID, at, 1, 1)
+        await several.placing.placed(queue)
+
+    async def without(several: Together) -> None:
+        assert several.known.cells["two"].state == REMOVED
+        assert sorted(several.served) == ["one"]
+
+    play(settings, create)
+    copy = copy_of(dynamodb, "messages-2")
+    play(settings, nothing)
+    put_back(dynamodb, "messages-2", copy)
+    with pytest.raises(
+        StartError, match=r"^cells: two \(two\) is stale: .* 1 queues .*--give-up two$"
+    ):
+        play(settings, nothing)
+    play(replace(settings, give_up="two"), without)
+
+
+def test_a_table_that_is_put_back_while_it_is_served_fails(
+    dynamodb: Any, settings: ServerSettings
+) -> None:
+    play(settings, nothing)
+    copy = copy_of(dynamodb, "messages-2")
+
+    async def scenario(several: Together) -> None:
+        put_back(dynamodb, "messages-2", copy)
+        await several.look()
+        await asyncio.gather(*several._probes)
+        assert several.states() == {"one": "available", "two": "unavailable"}
+
+    play(settings, scenario)
+
+
+def test_a_registry_that_is_older_than_the_other_tables_is_refused(
+    dynamodb: Any, settings: ServerSettings
+) -> None:
+    play(settings, nothing)
+    copy = {table: copy_of(dynamodb, table) for table in ("one", "messages-2")}
+    play(settings, nothing)
+    put_back(dynamodb, "one", copy["one"])
+    with pytest.raises(StartError, match=r"^cells: the registry in one is older than two knows"):
+        play(settings, nothing)
+    put_back(dynamodb, "messages-2", copy["messages-2"])
+    play(settings, nothing)
+
+
+def test_a_table_of_another_service_is_refused(dynamodb: Any, settings: ServerSettings) -> None:
+    play(settings, nothing)
+    assert dynamodb is not None
+    other = replace(settings, table="another", cells_dynamodb="three=messages-2")
+    with pytest.raises(StartError, match=r"^cells: three is foreign: two of another service; name"):
+        play(other, nothing)

@@ -3,10 +3,15 @@ from typing import Any
 
 import pytest
 
-from control_plane.sweep import SWEPT_AFTER_US, sweep_dropped
+from control_plane.sweep import SWEPT_AFTER_US, Sweep, sweep_dropped
+from data_plane.embedded.traces import TRACE_KEPT_S
 from data_plane.memory.cell import MemoryCell
-from data_plane.ports import Key
+from data_plane.ports import Append, Attributes, Key
+from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored.keys import partitions
+from data_plane.stored.sent_minutes import ALWAYS_US
+from data_plane.system import SystemClock
+from tests.unit.control_plane.conftest import ACCOUNT
 
 
 class DroppingCell(MemoryCell):
@@ -54,6 +59,20 @@ def test_a_deleted_queue_leaves_nothing_behind(control: Any, kind: type[MemoryCe
     assert asyncio.run(control.registry.dropped(10)) == []
 
 
+def test_a_deleted_queue_keeps_its_name_while_there_are_traces_of_it(control: Any) -> None:
+    """Also where another queue has had its name since, and long after the sweep."""
+    data = MemoryCell(control.clock)
+    uid = deleted_queue(control)
+    control.clock.advance(SWEPT_AFTER_US / 1_000_000)
+    control.call("CreateQueue", QueueName="orders")
+    swept_s = control.clock.now_us() // 1_000_000
+    asyncio.run(sweep_dropped(control.registry, {"a": data, "b": data}, control.clock.now_us()))
+    assert asyncio.run(control.registry.dropped(10)) == []
+    (name,) = asyncio.run(control.cell.query(f"X|{ACCOUNT}", limit=9))
+    assert (name.key.sort[8:].decode(), name.attributes["q"]) == (uid, "orders")
+    assert name.attributes["x"] > swept_s + TRACE_KEPT_S
+
+
 def test_nothing_is_removed_while_a_front_end_may_still_write(control: Any) -> None:
     data = MemoryCell(control.clock)
     fill(data, deleted_queue(control), 1)
@@ -84,3 +103,135 @@ def test_a_deletion_that_was_cut_off_harms_nothing(control: Any) -> None:
     assert asyncio.run(sweep_dropped(control.registry, {"a": data, "b": data}, now_us)) == 0
     assert len(data.items()) == 8
     assert asyncio.run(control.registry.dropped(10)) == []
+
+
+class Purges:
+    """A queue with messages before and after a purge, and a server that drops what was purged."""
+
+    def __init__(self, control: Any, cell: Any) -> None:
+        self.control = control
+        self.cell = cell
+        self.recorded_us = ALWAYS_US
+        control.call("CreateQueue", QueueName="orders")
+        self.queue = control.find("orders")
+        self.restart()
+
+    def restart(self) -> None:
+        """Another process: it knows what is stored."""
+        clock = self.control.clock
+        cells = {"a": self.cell, "b": self.cell}
+        self.sweep = Sweep(
+            *(self.control.registry, cells, cells, clock, EventLoopWaits(SystemClock())),
+            after_us=36_000_000,
+            recorded_us=lambda: self.recorded_us,
+        )
+
+    def send(self, number: int) -> None:
+        segment: Attributes = {
+            "v": 1,
+            "k": "s",
+            "b": bytes(10),
+            "i": number,
+            "n": 1,
+            "y": 3,
+            "z": b"abc",
+        }
+        partition = partitions(self.queue.uid)[0]
+        record = Append(
+            partition, bytes(10) + bytes((number,)), segment, self.control.clock.now_us()
+        )
+        asyncio.run(self.cell.append(record))
+
+    def left(self) -> list[int]:
+        found = asyncio.run(self.cell.query(partitions(self.queue.uid)[0], limit=9))
+        return [item.attributes["i"] for item in found]
+
+    def purge(self) -> None:
+        self.control.call("PurgeQueue", QueueUrl="orders")
+
+    def step(self) -> int:
+        return asyncio.run(self.sweep.step())
+
+    def to_drop(self) -> int:
+        return len(asyncio.run(self.control.registry.purges(9)))
+
+
+def test_what_was_purged_is_dropped_and_nothing_else(control: Any) -> None:
+    its = Purges(control, MemoryCell(control.clock))
+    its.send(1)
+    control.clock.advance(1)
+    its.purge()
+    control.clock.advance(1)
+    its.send(2)
+    assert its.step() == 0  # requests of before may be under way
+    control.clock.advance(35)
+    its.restart()
+    assert (its.step(), its.left(), its.to_drop()) == (1, [2], 0)
+    assert its.step() == 0
+
+
+def test_a_purge_that_was_cut_off_drops_nothing(control: Any) -> None:
+    its = Purges(control, MemoryCell(control.clock))
+    its.send(1)
+
+    async def crash(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    control.registry._compare_and_set, kept = crash, control.registry._compare_and_set
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(control.registry.purge(its.queue, control.clock.now_us()))
+    control.registry._compare_and_set = kept
+    control.clock.advance(36)
+    assert (its.step(), its.left(), its.to_drop()) == (0, [1], 0)
+
+
+def test_a_queue_of_the_same_name_loses_nothing_by_a_purge_of_before(control: Any) -> None:
+    its = Purges(control, MemoryCell(control.clock))
+    its.purge()
+    control.call("DeleteQueue", QueueUrl="orders")
+    control.clock.advance(61)
+    control.call("CreateQueue", QueueName="orders")
+    its.queue = control.find("orders")
+    its.send(1)
+    while its.step():
+        pass
+    assert (its.left(), its.to_drop()) == ([1], 0)
+
+
+def test_what_was_sent_is_recorded_before_it_is_dropped(control: Any) -> None:
+    """In a cell without a ledger the messages themselves say what was sent."""
+    its = Purges(control, MemoryCell(control.clock, stamps=False))
+    its.send(1)
+    its.purge()
+    its.recorded_us = 0
+    control.clock.advance(36)
+    assert (its.step(), its.to_drop()) == (0, 1)
+    its.recorded_us = control.clock.now_us()
+    assert its.step() == 0  # gone over again a minute later
+    control.clock.advance(60)
+    assert (its.step(), its.left(), its.to_drop()) == (1, [], 0)
+
+
+def test_a_cell_that_drops_nothing_is_asked_for_nothing(control: Any) -> None:
+    """As on DynamoDB: what was purged is left to its time to live, which costs no request."""
+    control.call("CreateQueue", QueueName="orders")
+    control.call("PurgeQueue", QueueUrl="orders")
+    control.clock.advance(36)
+    cells: Any = dict.fromkeys("ab", object())
+    waits = EventLoopWaits(SystemClock())
+    sweep = Sweep(control.registry, cells, cells, control.clock, waits, after_us=36_000_000)
+    assert asyncio.run(sweep.step()) == 0
+    assert asyncio.run(control.registry.purges(9)) == []
+
+
+def test_what_was_sent_to_a_deleted_queue_is_recorded_before_it_is_dropped(control: Any) -> None:
+    its = Purges(control, MemoryCell(control.clock, stamps=False))
+    its.send(1)
+    control.call("DeleteQueue", QueueUrl="orders")
+    deleted_us = control.clock.now_us()
+    control.clock.advance(60)
+    for recorded_us in (deleted_us, deleted_us + 35_000_000):
+        its.recorded_us = recorded_us
+        assert (its.step(), its.left()) == (0, [1])
+    its.recorded_us = deleted_us + 36_000_000
+    assert (its.step(), its.left()) == (1, [])

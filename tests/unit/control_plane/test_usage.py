@@ -17,6 +17,7 @@ from data_plane.ports import CellUnavailableError
 from data_plane.settings import USAGE_OFF, ServerSettings
 from data_plane.stored import ledger
 from data_plane.usage.record import US_PER_MINUTE
+from data_plane.usage.writer import UNSAVED_MIN
 from tests.unit.data_plane.bag.conftest import Bench
 from tests.unit.data_plane.http.test_metrics import served
 
@@ -32,7 +33,7 @@ def play(bench: Bench, scenario: Scenario, data: Path, **settings: Any) -> None:
     async def main() -> None:
         chosen = ServerSettings(data=data, **settings)
         cells = {"a": bench.cell}
-        await scenario(await open_usage(chosen, cells, bench.clock, bench.entropy))
+        await scenario(await open_usage(chosen, cells, bench.cell, bench.clock, bench.entropy))
 
     asyncio.run(main())
 
@@ -90,6 +91,39 @@ def test_a_server_names_the_one_before_it(bench: Bench, tmp_path: Path) -> None:
     assert (first["closed"], second["closed"]) == (False, True)
 
 
+def test_the_next_server_makes_records_of_what_one_that_was_cut_off_had_counted(
+    bench: Bench, tmp_path: Path
+) -> None:
+    async def cut_off(usage: Usage) -> None:
+        for _ in range(5):
+            usage.served(served("ReceiveMessage", finished_us=bench.clock.now_us()))
+            bench.clock.advance(1)
+            await usage.step()
+        usage.end()
+
+    async def nothing(_usage: Usage) -> None:
+        pass
+
+    play(bench, cut_off, tmp_path)
+    assert rows(tmp_path) == []
+    play(bench, nothing, tmp_path)
+    assert sum(row["requests"] for row in rows(tmp_path)) == 3
+    first = marks(tmp_path)[""]
+    assert (first["records"], first["closed"]) == (1, False)
+    assert first["ended"] == marks(tmp_path)[first["writer"]]["opened"]
+
+
+def test_many_answers_make_a_step_due(bench: Bench, tmp_path: Path) -> None:
+    async def scenario(usage: Usage) -> None:
+        for _ in range(UNSAVED_MIN // 2):
+            assert not usage.due.is_set()
+            usage.served(served("ReceiveMessage", finished_us=bench.clock.now_us()))
+        assert usage.due.is_set()
+        usage.end()
+
+    play(bench, scenario, tmp_path)
+
+
 def test_a_mark_that_never_came_is_put_by_the_next_server(bench: Bench, tmp_path: Path) -> None:
     async def cut_off(usage: Usage) -> None:
         usage.end()
@@ -122,7 +156,7 @@ def test_off_counts_nothing_and_keeps_no_ledger(bench: Bench, tmp_path: Path) ->
     async def scenario(usage: Usage) -> None:
         usage.served(served("ReceiveMessage"))
         await bench.send("x")
-        bench.clock.advance(60)
+        bench.clock.advance(90)
         await usage.step()
         await usage.close()
 

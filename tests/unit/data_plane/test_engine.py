@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from data_plane.bag.engine import Bag
-from data_plane.core.message import Sent
+from data_plane.core.message import SendCall, Sent
 from data_plane.core.queue import Queue
 from data_plane.engine import Engine
 from data_plane.log.engine import Log
@@ -81,8 +81,8 @@ def test_sends_to_standard_queues_have_no_sequence_number() -> None:
             return [b"1", b"2"] if self.name == "bag" else [Sent(b"3", 4)]
 
     engine = engine_of(Sending("bag"), Sending("log"))
-    assert asyncio.run(engine.send(STANDARD, "1", [])) == [Sent(b"1", 0), Sent(b"2", 0)]
-    assert asyncio.run(engine.send(FIFO, "1", [])) == [Sent(b"3", 4)]
+    assert asyncio.run(engine.send(STANDARD, SendCall("1", []))) == [Sent(b"1", 0), Sent(b"2", 0)]
+    assert asyncio.run(engine.send(FIFO, SendCall("1", []))) == [Sent(b"3", 4)]
 
 
 def test_a_failure_of_one_does_not_keep_the_other_from_its_upkeep() -> None:

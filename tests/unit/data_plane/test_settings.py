@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from data_plane.settings import ServerSettings, SettingError, is_loopback
+from data_plane.core.addresses import is_loopback
+from data_plane.settings import ServerSettings, SettingError
 
 
 @pytest.mark.parametrize(
@@ -14,7 +15,7 @@ from data_plane.settings import ServerSettings, SettingError, is_loopback
         ("host", {"host": "0.0.0.0", "auth": "off"}),  # noqa: S104 - what is to be refused
         ("host", {"host": "example.com", "auth": "off"}),
         ("new-root-key", {"new_root_key": True, "auth": "off"}),
-        ("port", {"port": 0}),
+        ("port", {"port": -1}),
         ("port", {"port": 65536}),
         ("auth", {"auth": "maybe"}),
         ("account", {"account": "1234"}),
@@ -46,6 +47,16 @@ from data_plane.settings import ServerSettings, SettingError, is_loopback
         ("cells-dynamodb", {"cells_dynamodb": "two=eu/http://h:0/table", "cell": "dynamodb"}),
         ("cells-dynamodb", {"cells_dynamodb": "two=us-east-1/tidegate", "cell": "dynamodb"}),
         ("cells-dynamodb", {"cells_dynamodb": "a-1=eu/one,a-2=eu/one", "cell": "dynamodb"}),
+        ("allowed-hosts", {"allowed_hosts": "queues.test:9324"}),
+        ("allowed-hosts", {"allowed_hosts": "queues.test,*"}),
+        ("allowed-hosts", {"allowed_hosts": "http://queues.test"}),
+        ("allowed-hosts", {"allowed_hosts": "a.*.test"}),
+        ("metrics", {"metrics": "yes"}),
+        ("metrics", {"metrics": "9325"}),
+        ("metrics", {"metrics": "localhost:0"}),
+        ("metrics", {"metrics": "::1:9325"}),
+        ("metrics", {"metrics": "127.0.0.1:9324"}),
+        ("metrics-key", {"metrics": "off", "metrics_key": Path("key")}),
         ("metadata-cache", {"metadata_cache": "one,two:0"}),
         ("metadata-cache", {"metadata_cache": "one:65536"}),
         ("metadata-cache", {"metadata_cache": "one,"}),
@@ -101,6 +112,38 @@ def test_what_is_right_passes() -> None:
     assert on_dynamodb.table == "a.b-c"
     for blobs in ("", "s3://bodies", "s3://bodies/", "s3://my.bodies-1/a/b", "data/blobs", "/srv"):
         assert ServerSettings(cell="dynamodb", blobs=blobs).blobs == blobs
+
+
+def test_metrics_have_an_address_where_one_is_said() -> None:
+    assert ServerSettings().metrics_at is None
+    assert ServerSettings(metrics="off").metrics_at is None
+    assert ServerSettings(metrics="0.0.0.0:9325").metrics_at == ("0.0.0.0", 9325)  # noqa: S104 - as said
+    assert ServerSettings(metrics="[::1]:9324").metrics_at == ("::1", 9324)
+
+
+def test_wake_ups_name_this_server_and_others() -> None:
+    assert ServerSettings().wake_up_addresses == ()
+    wake_ups = "127.0.0.1:9325,[::1]:9325,tidegate.internal:9326"
+    settings = ServerSettings(cell="dynamodb", wake_ups=wake_ups)
+    named = (("127.0.0.1", 9325), ("::1", 9325), ("tidegate.internal", 9326))
+    assert settings.wake_up_addresses == named
+
+
+@pytest.mark.parametrize("wake_ups", ["a:1", "a:1,", "a,b", "a:1,b:0", "a:1,b:70000", "a:1 b:2"])
+def test_wrong_wake_ups_are_named(wake_ups: str) -> None:
+    with pytest.raises(SettingError, match="wake-ups: "):
+        ServerSettings(cell="dynamodb", wake_ups=wake_ups)
+
+
+def test_nobody_else_is_woken_by_an_embedded_cell() -> None:
+    with pytest.raises(SettingError, match="wake-ups: no other server"):
+        ServerSettings(wake_ups="a:1,b:2")
+
+
+def test_further_hosts_are_names_in_lower_case() -> None:
+    assert ServerSettings().further_hosts == ()
+    settings = ServerSettings(allowed_hosts=" Queues.test, *.shop.test,")
+    assert settings.further_hosts == ("queues.test", "*.shop.test")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from data_plane.core import receipt_handle
 from data_plane.core.browsing import DELAYED, Browsed, Page
 from data_plane.core.errors import RECEIPT_HANDLE_IS_INVALID, RefusedError
-from data_plane.core.message import Delivery, Message, Outgoing, Sent, Stored
+from data_plane.core.message import Delivery, Message, Outgoing, SendCall, Sent, Stored
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.frontend.front_end import FrontEnd
@@ -17,6 +17,7 @@ from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.operations.catalog import extension_operations, message_operations
 from data_plane.protocol.http import HttpRequest, HttpResponse
+from data_plane.protocol.sqs import sqs
 from tests.unit.repeatable import SECRET
 
 T = TypeVar("T")
@@ -59,7 +60,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def handle(index: int) -> str:
-    return receipt_handle.encode(ORDERS, 0, 0, b"b" * 10, index, 1, b"t" * 13)
+    return receipt_handle.encode(ORDERS, 0, 0, b"b" * 10, index, 1, b"t" * 13, 9)
 
 
 @dataclass
@@ -78,27 +79,20 @@ class FakeBag:
     dead_letter_source: str = ""
     broken: Exception | None = None
 
-    async def send(  # noqa: PLR0913 - as the port
-        self,
-        queue: Queue,
-        sender: str,
-        messages: Sequence[Outgoing],
-        *,
-        call: bytes = b"",
-        repeated: bool = False,
-        batch: bool = False,
-        stored: Stored | None = None,
+    async def send(
+        self, queue: Queue, call: SendCall, *, stored: Stored | None = None
     ) -> list[Sent]:
         if self.broken:
             raise self.broken
-        assert batch or len(messages) == 1
+        messages = call.messages
+        assert call.batch or len(messages) == 1
         assert queue.name in {"orders", "orders.fifo"}
-        self.sends.append((call, repeated))
+        self.sends.append((call.name, call.repeated))
         self.outgoing += messages
         if stored is not None:
-            stored.messages = 0 if repeated else len(messages)
-            stored.size_bytes = 0 if repeated else sum(message.size for message in messages)
-            stored.counted = not repeated
+            stored.messages = 0 if call.repeated else len(messages)
+            stored.size_bytes = 0 if call.repeated else sum(message.size for message in messages)
+            stored.counted = not call.repeated
         sent = []
         for message in messages:
             sequence = len(self.messages) + 1 if queue.fifo else 0
@@ -110,7 +104,7 @@ class FakeBag:
                     message.attributes,
                     message.trace_header,
                     message.group,
-                    sender,
+                    call.sender,
                     NOW_US // 1000,
                     sequence,
                     message.deduplication_id,
@@ -184,7 +178,7 @@ class Server:
 
     def __post_init__(self) -> None:
         self.front_end = FrontEnd(
-            (*message_operations(self.bag), *extension_operations(self.bag)),
+            (sqs((*message_operations(self.bag), *extension_operations(self.bag))),),
             self,
             _Clock(),
             _Entropy(),

@@ -1,6 +1,7 @@
 """Whatever changes in a tree that has a chain of digests is found."""
 
 import ast
+import errno
 import hashlib
 import shutil
 import subprocess
@@ -12,9 +13,19 @@ import pytest
 
 from glue_jobs import arguments, verifier
 from glue_jobs.arguments import JobError
-from glue_jobs.digest import add_digest, main
+from glue_jobs.digest import Rules, add_digest, main
 from glue_jobs.places import FolderPlace, place_of
-from glue_jobs.verifier import DIGESTS, Digest, Listed, findings, read_digest
+from glue_jobs.verifier import (
+    DIGESTS,
+    NOT_READ,
+    NOTE,
+    Digest,
+    Known,
+    Listed,
+    exit_code,
+    findings,
+    read_digest,
+)
 
 OBJECTS = {
     1: {"bills/2026-11/a.csv": b"account,usd\n1,2.50\n", "bills/empty": b""},
@@ -44,7 +55,7 @@ def _grow(place: FolderPlace, number: int) -> Digest:
     for name, content in OBJECTS[number].items():
         place.put(name, content)
     place.put("writers/w.json", b"%d" % number)
-    return add_digest(place, f"2026-11-21T{number:02d}", ["writers/"])
+    return add_digest(place, f"2026-11-21T{number:02d}", Rules(("writers/",)))
 
 
 @pytest.fixture
@@ -61,7 +72,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 def _found(content: dict[str, bytes], head: str = "", *, is_open: bool = False) -> list[str]:
-    return list(findings(_Memory(content), head, is_open=is_open))
+    return list(findings(_Memory(content), Known(head=head, is_open=is_open)))
 
 
 def test_an_untouched_tree_has_no_findings(folder: Path) -> None:
@@ -168,7 +179,7 @@ def test_a_digest_that_lies_about_its_place_is_found(folder: Path) -> None:
     assert "its hour is before" in found(
         Digest(3, old.previous, "2026-11-20T01", old.apart, (a, b))
     )
-    assert "missing: digests 3 to 3" in found(Digest(4, old.previous, old.hour, old.apart, (a, b)))
+    assert "missing: digest 3" in found(Digest(4, old.previous, old.hour, old.apart, (a, b)))
     assert "not in order" in found(Digest(3, old.previous, old.hour, old.apart, (b, a)))
     assert "names it again" in found(Digest(3, old.previous, old.hour, old.apart, (a, listed, b)))
     assert "leaves other objects apart" in found(Digest(3, old.previous, old.hour, ("b",), (a, b)))
@@ -202,7 +213,7 @@ def test_no_digest_is_added_to_a_broken_chain(folder: Path) -> None:
     with pytest.raises(JobError, match="is gone: bills/empty"):
         add_digest(FolderPlace(folder), "2026-11-21T04")
     next(folder.glob("digests/00000002-*")).unlink()
-    with pytest.raises(JobError, match="not whole: missing: digests 2 to 2"):
+    with pytest.raises(JobError, match="not whole: missing: digest 2"):
         add_digest(FolderPlace(folder), "2026-11-21T04")
 
 
@@ -216,31 +227,63 @@ def test_the_job_tells_its_head(folder: Path, capsys: pytest.CaptureFixture[str]
     assert main([*arguments, "2026-11-21T05"]) == 1
 
 
-def _run(copied: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # -I: without this project on the path, and -S: without any installed package.
-    command = [sys.executable, "-I", "-S", str(copied), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+def _run(where: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    # Without this project on the path, and -S: without any installed package.
+    command = [sys.executable, "-E", "-s", "-S", "-m", "verifier", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=where)  # noqa: S603 - ours
 
 
 def test_the_verifier_needs_nothing_but_python(folder: Path, tmp_path: Path) -> None:
-    source = Path(verifier.__file__)
-    copied = Path(shutil.copy(source, tmp_path / "verify.py"))
-    assert len(source.read_text().splitlines()) < 300
-    assert set(_imported(source)) <= sys.stdlib_module_names
-    passed = _run(copied, str(folder))
-    assert (passed.returncode, passed.stdout[:6]) == (0, "head: ")
+    source = Path(verifier.__file__).parent
+    files = sorted(source.glob("*.py"))
+    shutil.copytree(source, tmp_path / "verifier")
+    assert {name for file in files for name in _imported(file)} <= sys.stdlib_module_names
+    # For signatures alone, and where they are looked at.
+    assert sum(file.read_text().count('import_module("cryptography') for file in files) == 1
+    passed = _run(tmp_path, str(folder))
+    assert (passed.returncode, passed.stdout[:6]) == (0, "head: "), passed.stderr
     (folder / "bills/empty").write_bytes(b"1")
-    failed = _run(copied, str(folder))
+    failed = _run(tmp_path, str(folder))
     assert failed.returncode == 1
-    assert failed.stdout.startswith("changed: bills/empty: 1 bytes instead of 0\n")
-    assert _run(copied, str(tmp_path / "none")).returncode == 2
+    assert failed.stdout.startswith("changed: bills/empty: its size is 1 instead of 0\n")
+    assert _run(tmp_path, str(tmp_path / "none")).returncode == 2
+
+
+class _Unreadable(_Memory):
+    """A tree of which some objects cannot be read."""
+
+    def __init__(self, content: dict[str, bytes], *names: str) -> None:
+        super().__init__(content)
+        self._unreadable = names
+
+    def read(self, name: str) -> bytes:
+        if name in self._unreadable:
+            raise PermissionError(errno.EACCES, "Permission denied", name)
+        return super().read(name)
+
+    def measure(self, name: str) -> tuple[int, str]:
+        self.read(name)
+        return super().measure(name)
+
+
+def test_what_cannot_be_read_is_named_and_is_no_finding_by_itself(folder: Path) -> None:
+    content = _contents(folder)
+    assert exit_code(findings(_Memory(content))) == 0
+    name = "bills/2026-11/a.csv"
+    found = list(findings(_Unreadable(content, name)))
+    assert (found, exit_code(found)) == ([f"{NOT_READ}{name}: Permission denied"], 2)
+    middle = sorted(its for its in content if its.startswith(DIGESTS))[1]
+    found = list(findings(_Unreadable(content, middle)))
+    assert (found[0], exit_code(found)) == (f"{NOT_READ}{middle}: Permission denied", 2)
+    assert exit_code(findings(_Unreadable({**content, "bills/empty": b"1"}, name))) == 1
+    assert exit_code([f"{NOTE}nothing"]) == 0
 
 
 def _imported(source: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(source.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ast.ImportFrom) and not node.level:
             yield str(node.module).partition(".")[0]
 
 
@@ -252,6 +295,7 @@ def test_a_digest_has_one_way_to_be_written() -> None:
         digest.to_bytes().replace(b'"number":1', b'"number":true'),
         digest.to_bytes().replace(b'"number":1', b'"number":1,"more":2'),
         digest.to_bytes().replace(b"T03", b"T99x"),
+        digest.to_bytes().replace(b"T03", b"T29"),
         b"[]",
         b"{",
     ):

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from infra.options import OptionError, parse_stage
+from infra.options import OptionError
+from infra.stage_file import parse_stage
 
 OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
 CERTIFICATE = "arn:aws:acm:eu-west-1:123456789012:certificate/1b2c-3d"

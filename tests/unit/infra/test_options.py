@@ -1,27 +1,54 @@
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra.options import STAGES, OptionError, StageOptions, parse_stage, read_stage
+from infra.options import OptionError, StageOptions
+from infra.stage_file import STAGES, parse_stage, read_stage
 
+TOPIC = "arn:aws:sns:eu-west-1:123456789012:operators"
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/1b2c"
 
 
 @pytest.mark.parametrize("path", sorted(STAGES.glob("*.toml")), ids=lambda path: str(path.stem))
 def test_stages_at_hand_are_good(path: Path) -> None:
-    assert read_stage(path.stem).name == path.stem
+    assert read_stage(path.stem, email="operators@example.com").name == path.stem
+
+
+@pytest.mark.parametrize("path", sorted(STAGES.glob("*.toml")), ids=lambda path: str(path.stem))
+def test_what_stages_at_hand_suggest_is_good(path: Path, tmp_path: Path) -> None:
+    """Lines that are comments of TOML are examples: they are read as if they were none."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    suggested = tmp_path / path.name
+    suggested.write_text(
+        "\n".join(re.sub(r"^# (?=\[|[a-z_]+ = )", "", line) for line in lines), encoding="utf-8"
+    )
+
+    assert read_stage(str(suggested)).name == path.stem
+    if path.stem == "production":
+        assert read_stage(str(suggested)).monitoring.queues
+
+
+def test_who_keeps_messages_tells_somebody_of_alarms() -> None:
+    with pytest.raises(OptionError, match=r"^monitoring\.topic: name a topic or an email"):
+        read_stage("production")
+
+    assert read_stage("production", topic=TOPIC).monitoring.topic == TOPIC
+    assert not read_stage("development").monitoring.tells
 
 
 def test_a_stage_can_be_anywhere(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    path.write_text('name = "mine"\n[service]\nmemory_mb = 512\n', encoding="utf-8")
+    path.write_text(
+        'name = "mine"\n[state]\nkeeps = false\n[service]\nmemory_mb = 512\n', encoding="utf-8"
+    )
 
     assert read_stage(str(path)).service.memory_mb == 512
 
 
 def test_production_keeps_what_it_is_given() -> None:
-    assert read_stage("production").state.keeps
+    assert read_stage("production", topic=TOPIC).state.keeps
 
 
 def test_no_options_are_the_defaults() -> None:
@@ -49,20 +76,13 @@ def test_lists_are_tuples() -> None:
         ({"name": "s", "account": "1"}, "account: '1' is no account id of 12 digits"),
         ({"name": "s", "region": "Europe"}, "region: 'Europe' is no region's name"),
         ({"name": "s", "emulator": "yes"}, "emulator: 'yes' is not of type bool"),
-        ({"name": "s", "further_regions": "eu-west-1"}, "further_regions: 'eu-west-1' is no list"),
-        ({"name": "s", "further_regions": ["eu-west-1"]}, "region: with further_regions it must"),
         (
-            {"name": "s", "region": "eu-west-1", "further_regions": ["eu-west-1"]},
-            "further_regions: eu-west-1 is the stage's own region",
+            {"name": "s", "further_regions": ["eu-west-1"]},
+            "further_regions: not offered: definitions, big bodies and keys would stay in one",
         ),
         (
-            {
-                "name": "s",
-                "region": "eu-west-1",
-                "further_regions": ["eu-west-2", "eu-west-3"],
-                "state": {"cells": [f"cell-{number}" for number in range(7)]},
-            },
-            "further_regions: with state.cells there are 10 cells, more than 9",
+            {"name": "s", "monitoring": {"further_topics": [TOPIC]}},
+            "monitoring.further_topics: not offered: a stage has one region",
         ),
         ({"name": "s", "state": 1}, "state: 1 is no table of options"),
         ({"name": "s", "state": {"table": "a"}}, "state.table: 'a' is no table's name"),
@@ -103,8 +123,12 @@ def test_lists_are_tuples() -> None:
             "service.endpoint: it is for an emulator",
         ),
         (
-            {"name": "s", "service": {"reserved_concurrency": 0}},
-            "service.reserved_concurrency: 0 is not within 1 and 100000",
+            {"name": "s", "service": {"reserved_concurrency": -1}},
+            "service.reserved_concurrency: -1 is not within 0 and 100000",
+        ),
+        (
+            {"name": "s", "state": {"write_units_per_s_max": -1}},
+            "state.write_units_per_s_max: -1 is not within 0 and 10000000",
         ),
         (
             {"name": "s", "monitoring": {"queues": [{"queue": "a b"}]}},

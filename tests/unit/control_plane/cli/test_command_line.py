@@ -1,13 +1,16 @@
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from control_plane.cli import serve as serve_module
-from control_plane.cli.main import SETTINGS, main, tidegate
+from control_plane.cli import start
+from control_plane.cli.main import COMMANDS, SETTINGS, main, tidegate
 from data_plane import VERSION
 from data_plane.settings import ServerSettings
 
@@ -21,7 +24,10 @@ def invoke(*arguments: str, answer: str = "", **environment: str) -> Result:
 def commands(command: click.Command, path: str = "tidegate") -> Iterator[tuple[str, click.Command]]:
     yield path, command
     if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
             yield from commands(inner, f"{path} {name}")
 
 
@@ -30,6 +36,25 @@ ALL_COMMANDS = dict(commands(tidegate))
 
 def test_version() -> None:
     assert invoke("--version").output == f"tidegate, version {VERSION}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"]])
+def test_what_no_command_is_needed_for_loads_none(arguments: list[str]) -> None:
+    program = (
+        "import sys; from control_plane.cli.main import tidegate\n"
+        f"tidegate({arguments}, standalone_mode=False)\n"
+        "print(len({'boto3', 'granian', 'control_plane.server', 'asyncio'} & sys.modules.keys()))"
+    )
+    ran = subprocess.run(  # noqa: S603 - this Python
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines()[-1] == "0"
+
+
+def test_help_names_every_command_and_an_unknown_one_is_refused() -> None:
+    said = invoke("--help").output
+    assert all(f"  {name} " in said for name in COMMANDS)
+    assert "No such command 'drink'" in invoke("drink").output
 
 
 @pytest.mark.parametrize("path", ALL_COMMANDS)
@@ -56,18 +81,6 @@ def test_help_of_serve_shows_defaults_and_variables() -> None:
     ):
         assert expected in text
     assert SETTINGS["show_default"] is True
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[ServerSettings]:
-    settings: list[ServerSettings] = []
-
-    def run(given: ServerSettings, _announce: object) -> int:
-        settings.append(given)
-        return 0
-
-    monkeypatch.setattr(serve_module, "run", run)
-    return settings
 
 
 def test_serve_passes_on_what_is_said_of_the_cell(started: list[ServerSettings]) -> None:
@@ -186,3 +199,15 @@ def test_create_refuses_an_attribute_without_value() -> None:
     result = invoke("queue", "create", "orders", "--attribute", "DelaySeconds")
     assert result.exit_code == 2
     assert "'DelaySeconds' is not NAME=VALUE" in result.stderr
+
+
+class _Interrupted(ModuleType):
+    def __getattr__(self, name: str) -> object:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_commands_are_loaded_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "control_plane.cli.main", _Interrupted("main"))
+    with pytest.raises(SystemExit) as ended:
+        start.main()
+    assert ended.value.code == 130

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from control_plane.cli.connection import ConnectedGroup
-from control_plane.cli.main import tidegate
+from control_plane.cli.main import COMMANDS, tidegate
 
 
 class Recorder:
@@ -100,8 +101,11 @@ def test_an_option_without_its_value_is_named(connected: Recorder) -> None:
 
 
 def test_no_command_has_an_option_of_the_connection() -> None:
-    groups = [group for group in tidegate.commands.values() if isinstance(group, ConnectedGroup)]
-    assert [group.name for group in groups] == ["queue", "account", "cells", "user", "key"]
+    loaded = [tidegate.get_command(click.Context(tidegate), name) for name in COMMANDS]
+    groups = [group for group in loaded if isinstance(group, ConnectedGroup)]
+    assert [group.name for group in groups] == [
+        *("account", "budget", "cells", "key", "queue", "user")
+    ]
     for group in groups:
         own = {name for parameter in group.params for name in parameter.opts}
         for command in group.commands.values():
@@ -121,6 +125,9 @@ def test_options_go_over_variables_over_the_file(connected: Recorder, tmp_path: 
     assert connected.who == ("ENV", "env", "us-east-1")
     create("--access-key-id", "111122223333", AWS_SHARED_CREDENTIALS_FILE="named")
     assert connected.who == ("111122223333", "tidegate", "us-east-1")
+    exported = {"AWS_ACCESS_KEY_ID": "ENV", "AWS_SHARED_CREDENTIALS_FILE": "named"}
+    create("--data", "data", AWS_SECRET_ACCESS_KEY="env", **exported)
+    assert connected.who == ("ROOT", "secret of ROOT", "eu-west-1"), "whose directory was named"
 
 
 @pytest.mark.parametrize(
@@ -143,4 +150,33 @@ def test_a_file_that_does_not_serve_is_named_and_not_quoted(
     assert refused.exit_code == 1
     assert said in refused.stderr
     assert "my-secret" not in refused.stderr
+    assert connected.options == {}
+
+
+def test_commands_beside_a_server_know_the_root_key_that_it_was_given(
+    connected: Recorder, tmp_path: Path
+) -> None:
+    given = {
+        "TIDEGATE_ROOT_ACCESS_KEY_ID": "ci-root",
+        "TIDEGATE_ROOT_SECRET_ACCESS_KEY": "canary-secret",
+    }
+    assert create(**given).exit_code == 0
+    assert connected.who == ("ci-root", "canary-secret", "us-east-1")
+    (tmp_path / "secret").write_text("of-a-file\n")
+    (tmp_path / "id").write_text("id-of-a-file\n")
+    files = {
+        "TIDEGATE_ROOT_ACCESS_KEY_ID_FILE": str(tmp_path / "id"),
+        "TIDEGATE_ROOT_SECRET_ACCESS_KEY_FILE": str(tmp_path / "secret"),
+    }
+    assert create(**files).exit_code == 0
+    assert connected.who == ("id-of-a-file", "of-a-file", "us-east-1")
+    own = {"AWS_ACCESS_KEY_ID": "own", "AWS_SECRET_ACCESS_KEY": "own-secret"}
+    assert create(**given, **own).exit_code == 0
+    assert connected.who == ("own", "own-secret", "us-east-1")
+
+
+def test_no_argument_takes_a_secret(connected: Recorder) -> None:
+    refused = create("--secret-access-key", "canary")
+    assert refused.exit_code == 2
+    assert "No such option" in refused.stderr
     assert connected.options == {}

@@ -19,6 +19,7 @@ from control_plane.places.items import (
 from control_plane.places.placing import GroupPlacing
 from control_plane.places.stored import Places
 from control_plane.registry import Registry
+from data_plane.core.turns import at_once
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Attributes, CellUnavailableError, Item, Key, Written
 from data_plane.replication.placement import Member, Placement
@@ -106,12 +107,14 @@ class SceneWaits:
                 call.close()
         return outcomes
 
+    in_turns = staticmethod(at_once)
+
 
 class Scene:
     """Cells a, b, c, ...; the registry lies beside them. What is not said is well."""
 
-    def __init__(self, cells: str = "abc") -> None:
-        self.clock = HandClock()
+    def __init__(self, cells: str = "abc", clock: HandClock | None = None) -> None:
+        self.clock = clock or HandClock()
         self.line = Line()
         self.control = SceneCell(self.clock, self.line)
         self.cells = {name: SceneCell(self.clock, self.line) for name in cells}

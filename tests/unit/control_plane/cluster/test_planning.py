@@ -209,6 +209,37 @@ def test_a_draining_cell_is_replaced_in_all_groups() -> None:
     assert planned(drained) == [Admit("g", 7, "d"), Admit("h", 7, "d")]
 
 
+def test_a_draining_cell_leaves_groups_for_which_too_few_cells_stay() -> None:
+    four = group("g", "a", "b", "c", "d", factor=4)
+    drained = seen(four, cells="abcd", states={"b": "draining"})
+    assert planned(drained) == [Release("g", 7, "b")]
+    # Another one that is down may come back; until then no further copy goes.
+    assert planned(structs.replace(drained, probes=(fails("a", for_s=1.9),))) == [
+        Release("g", 7, "b")
+    ]
+    down = structs.replace(drained, probes=(*map(answers, "bcd"), fails("a")))
+    assert Release("g", 7, "b") not in planned(down)
+    # Who may join comes first.
+    two = seen(four, cells="abcde", states={"a": "draining", "b": "draining"})
+    assert planned(two) == [Admit("g", 7, "e")]
+    # Half of the copies stay in any case.
+    assert planned(seen(group("g", "a", "b"), cells="ab", states={"b": "draining"})) == []
+
+
+def test_groups_without_queues_wait_for_nothing() -> None:
+    groups = [group(f"g{number:02}", "a", factor=1, empty=True) for number in range(40)]
+    drained = planned(seen(*groups, cells="abc", states={"a": "draining"}))
+    assert len(drained) == 40
+    assert {action.cell for action in drained} == {"b", "c"}
+    # A new cell gets its share of them at once, and no more than that.
+    shared = planned(seen(*groups, cells="ab"))
+    assert 18 <= len(shared) <= 20
+    assert set(shared) <= {Admit(one.name, 7, "b") for one in groups}
+    held = [structs.replace(one, empty=False) for one in groups]
+    assert len(planned(seen(*held, cells="abc", states={"a": "draining"}))) == 16
+    assert len(planned(seen(*held, cells="ab"))) == 1
+
+
 def test_a_new_cell_gets_its_share_step_by_step() -> None:
     groups = [group(f"g{number}", "a", "b", "c") for number in range(3)]
     assert planned(seen(*groups, cells="abcd")) == [Admit("g0", 7, "d")]
@@ -224,6 +255,30 @@ def test_a_hot_cell_gives_a_group_away() -> None:
     assert planned(structs.replace(quiet, front_ends=(busy,))) == [Admit("g", 7, "d")]
 
 
+def test_a_group_moves_to_the_cells_that_were_chosen_for_it_and_stays_there() -> None:
+    """Step by step, whatever else waits, and no group beside it moves."""
+
+    def moves(members: str, chosen: str, **others: Any) -> list[Any]:
+        beside = group("beside", "a", "b", factor=2)
+        one = group("own", *members, factor=2, chosen=tuple(chosen))
+        return planned(seen(beside, one, cells="abcd", **others))
+
+    assert moves("ab", "dc") == [Admit("own", 7, "d")]
+    assert moves("abd", "dc") == [Release("own", 7, "b")]
+    assert moves("ad", "dc") == [Admit("own", 7, "c")]
+    assert moves("adc", "dc") == [Release("own", 7, "a")]
+    assert moves("dc", "dc") == []
+    assert moves("ad", "d") == []  # Of two copies one was chosen.
+    # Who may not join is waited for; who drains is left, and who is back comes first.
+    assert moves("ab", "d", states={"d": "draining"}) == []
+    assert moves("ab", "dc", probes=(fails("d"),)) == [Admit("own", 7, "c")]
+    assert moves("dc", "dc", states={"d": "draining"}) == [Admit("own", 7, "a")]
+    assert moves("d", "dc") == [Admit("own", 7, "c")]
+    # It stays, however much its cells have to do.
+    busy = front_end(answers("d", requests_per_s=3000.0), *map(answers, "abc"))
+    assert moves("dc", "dc", front_ends=(busy,)) == []
+
+
 def test_cells_become_full_and_have_room_again() -> None:
     def change(state: str, used: int) -> list[Any]:
         cells = (CellRecord("a", state, 0, 100), *map(CellRecord, "bc"))
@@ -234,7 +289,7 @@ def test_cells_become_full_and_have_room_again() -> None:
     assert change("active", 90) == [ChangeCell("a", "active", "full")]
     assert change("active", 89) == change("full", 80) == []
     assert change("full", 79) == [ChangeCell("a", "full", "active")]
-    assert change("draining", 95) == []
+    assert not any(isinstance(one, ChangeCell) for one in change("draining", 95))
 
 
 def test_a_cell_that_refuses_data_is_full_whatever_its_capacity() -> None:

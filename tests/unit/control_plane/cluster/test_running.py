@@ -7,29 +7,26 @@ from typing import Any
 
 import pytest
 
-from control_plane.cluster.interpreter import Finished, InterpreterError
+from control_plane.cluster.executing import Finished
 from control_plane.cluster.running import Running
 from control_plane.places.cached import CachedMap
 from control_plane.places.items import DRAINING, FAILED, CellSeen, Heartbeat
 from tests.unit.control_plane.cluster.scene import Scene
+from tests.unit.repeatable import SeededEntropy
 
 GROUP = "g3.05"
 
 
-class FakeInterpreter:
+class Executions:
     """Ends executions when it is told to."""
 
     def __init__(self) -> None:
         self.begun: list[asyncio.Future[Finished]] = []
 
-    async def execute(self, given: Mapping[str, Any]) -> Finished:
-        assert given == {"tasks": [], "cells": True}
+    async def execute(self) -> Finished:
         ends: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
         self.begun.append(ends)
         return await ends
-
-    async def close(self) -> None:
-        return
 
 
 class Rig:
@@ -40,9 +37,10 @@ class Rig:
         scene.place(GROUP, "abc")
         self.seen = {name: CellSeen(answers=True, since_us=0) for name in scene.cells}
         self.known = CachedMap(scene.places.read_all, scene.clock)
-        self.running = Running(replace(scene.cluster, beat=self._beat, known=self.known))
-        self.interpreter = FakeInterpreter()
-        self.running._interpreter = self.interpreter  # type: ignore[assignment]
+        cluster = replace(scene.cluster, beat=self._beat, known=self.known)
+        self.running = Running(cluster, SeededEntropy())
+        self.executions = Executions()
+        self.running._executor = lambda _perform: self.executions  # type: ignore[assignment, method-assign, return-value]
 
     def _beat(self) -> Heartbeat:
         return Heartbeat("own", self.scene.clock.now_us(), self.seen)
@@ -51,15 +49,15 @@ class Rig:
         """Whether an execution begins by now."""
         self.scene.clock.advance(after_s)
         await self.known.refresh()
-        before = len(self.interpreter.begun)
+        before = len(self.executions.begun)
         await self.running.step()
         await asyncio.sleep(0)  # what was begun is a task of its own
-        return len(self.interpreter.begun) > before
+        return len(self.executions.begun) > before
 
     async def end(self, *results: Mapping[str, Any], **changed: Any) -> None:
         """The execution that has begun last ends."""
-        finished = replace(Finished("SUCCEEDED", results), **changed)
-        self.interpreter.begun[-1].set_result(finished)
+        finished = replace(Finished(results), **changed)
+        self.executions.begun[-1].set_result(finished)
         await asyncio.sleep(0)
         await asyncio.sleep(0)  # for what waited for it, and for who notes its end
 
@@ -164,12 +162,25 @@ async def test_a_cell_that_answers_again_begins_one_when_it_is_steady(rig: Rig) 
 @in_loop
 async def test_after_a_failure_one_begins_soon_and_not_at_once(rig: Rig) -> None:
     assert await rig.begins()
-    await rig.end(status="FAILED", error="TaskFailed", cause="a store is away")
-    assert "TaskFailed: a store is away" in rig.running.lines()[0]
+    await rig.end(error="TaskFailed", cause="a store is away")
+    assert "TaskFailed: a store is away" in rig.running.told().activities[0]
+    assert rig.running.told().state.startswith("failed at 20")
+    assert rig.running.told().state.endswith("Z: TaskFailed: a store is away")
     assert not await rig.begins(after_s=4)
     assert await rig.begins(after_s=1)
-    rig.interpreter.begun[-1].set_exception(InterpreterError("it ended"))
-    await asyncio.sleep(0)
+    await rig.end()
+    assert rig.running.told().state == "ok"
+    assert rig.running.told().gauges["manager_executions_failed_total"] == 1
+    await rig.running.close()
+
+
+@in_loop
+async def test_an_execution_that_breaks_is_told_and_another_one_begins(rig: Rig) -> None:
+    assert await rig.begins()
+    rig.executions.begun[-1].set_exception(KeyError("a mistake"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert rig.running.told().state.endswith(": KeyError: the log says more")
     assert not await rig.begins(after_s=4)
     assert await rig.begins(after_s=1)
     await rig.running.close()
@@ -187,7 +198,7 @@ async def test_what_was_done_is_told_the_latest_first(rig: Rig) -> None:
         {"task": {**admit, "group": "g3.02"}, "outcome": "done"},
         {"task": {**admit, "group": "g3.03"}, "outcome": "late"},
     )
-    texts = [line.partition("Z ")[2] for line in rig.running.lines()]
+    texts = [line.partition("Z ")[2] for line in rig.running.told().activities]
     assert texts == [
         "admit d in g3.03: late",
         "admit d in 2 groups: done",
@@ -199,8 +210,8 @@ async def test_what_was_done_is_told_the_latest_first(rig: Rig) -> None:
 @in_loop
 async def test_tasks_are_answered_as_the_state_machine_wants_them(rig: Rig) -> None:
     action = {"act": "admit", "group": GROUP, "epoch": 1, "cell": "d"}
-    answer = await rig.running._perform({"task": action})
+    answer = await rig.running._perform(None, {"task": action})
     told = {"task": action, "outcome": "done", "after": {}, "rounds": 1, "more": False}
     assert answer == told
     with pytest.raises(LookupError):
-        await rig.running._perform({"task": "sweep_bodies"})
+        await rig.running._perform(None, {"task": "sweep_bodies"})

@@ -18,7 +18,7 @@ from control_plane.places.group_cells import Members, standard_cells
 from control_plane.places.items import CellSeen, Heartbeat
 from data_plane.bag.engine import Bag
 from data_plane.core.limits import RETENTION_S_MAX
-from data_plane.core.message import Delivery, Outgoing
+from data_plane.core.message import Delivery, Outgoing, SendCall
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import decode
 from data_plane.ports import Attributes, Key, Update
@@ -57,7 +57,7 @@ class FrontEnd:
 
     def send(self, queue: Queue, *bodies: str) -> None:
         messages = [Outgoing(body=body, size=len(body)) for body in bodies]
-        asyncio.run(self.bag.send(queue, queue.account, messages))
+        asyncio.run(self.bag.send(queue, SendCall(queue.account, messages)))
 
     def receive(self, queue: Queue) -> list[Delivery]:
         return asyncio.run(self.bag.receive(queue, count=10, visibility_s=30, until_us=0))

@@ -7,6 +7,7 @@ from control_plane.core.queue_attributes import (
     ALL,
     QUEUE_ATTRIBUTES,
     apply,
+    asks_for_fifo,
     first_difference,
     parse,
     render,
@@ -87,7 +88,9 @@ def test_a_standard_queue_has_no_attribute_that_says_so(value: str) -> None:
 
 def test_a_fifo_queue_keeps_its_type() -> None:
     assert parse({"FifoQueue": "true"}, fifo=True) == {"FifoQueue": "true"}
-    for value in ("false", "True", ""):
+    for value in ("True", "TRUE"):
+        assert parse({"FifoQueue": value}, fifo=True) == {"FifoQueue": "true"}
+    for value in ("false", "False", "", " true", "1"):
         assert refusal({"FifoQueue": value}, fifo=True) == (
             "InvalidAttributeValue: Invalid value for the parameter FifoQueue. "
             "Reason: Modifying queue type is not supported."
@@ -115,7 +118,6 @@ def test_fifo_attributes_are_refused_on_standard_queues(name: str, expected: str
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("ContentBasedDeduplication", ("true", "false")),
         ("DeduplicationScope", ("queue", "messageGroup")),
         ("FifoThroughputLimit", ("perQueue", "perMessageGroupId")),
     ],
@@ -127,6 +129,24 @@ def test_fifo_attributes_on_fifo_queues(name: str, values: tuple[str, ...]) -> N
         assert refusal({name: value}, fifo=True) == (
             f"InvalidAttributeValue: Invalid value for the parameter {name}."
         )
+
+
+@pytest.mark.parametrize("name", ["ContentBasedDeduplication", "SqsManagedSseEnabled"])
+def test_the_case_of_booleans_does_not_count(name: str) -> None:
+    for value in ("true", "True", "TRUE", "false", "False", "fAlSe"):
+        assert parse({name: value}, fifo=True) == {name: value.lower()}
+    for value in ("", " true", "true ", "1", "0", "yes", "tru\u0435"):
+        assert refusal({name: value}, fifo=True) == (
+            f"InvalidAttributeValue: Invalid value for the parameter {name}."
+        )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({"FifoQueue": "True"}, True), ({"FifoQueue": "False"}, False), ({"FifoQueue": None}, False)],
+)
+def test_who_asks_for_a_fifo_queue(given: dict[str, str | None], *, expected: bool) -> None:
+    assert asks_for_fifo(given) is expected
 
 
 HIGH_THROUGHPUT = {"DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"}
@@ -180,17 +200,40 @@ def test_the_id_of_a_key_has_bounds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    "given",
     [
-        ({"deadLetterTargetArn": DLQ_ARN, "maxReceiveCount": 5}, 5),
-        ({"maxReceiveCount": "5", "deadLetterTargetArn": DLQ_ARN}, 5),
-        ({"deadLetterTargetArn": DLQ_ARN, "maxReceiveCount": 1000}, 1000),
+        f'{{"deadLetterTargetArn": "{DLQ_ARN}", "maxReceiveCount": 5}}',
+        f'{{"maxReceiveCount":5,"deadLetterTargetArn":"{DLQ_ARN}"}}',
+        f' {{\n "maxReceiveCount" : 1000,\n "deadLetterTargetArn" : "{DLQ_ARN}"\n}}\n',
     ],
 )
-def test_a_redrive_policy_is_kept_in_one_form(given: object, kept: int) -> None:
-    assert set_on_standard({"RedrivePolicy": json.dumps(given)}) == {
-        "RedrivePolicy": f'{{"deadLetterTargetArn":"{DLQ_ARN}","maxReceiveCount":{kept}}}'
+def test_a_redrive_policy_is_kept_as_it_was_given(given: str) -> None:
+    assert set_on_standard({"RedrivePolicy": given}) == {"RedrivePolicy": given}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        f'{{"maxReceiveCount": "5", "deadLetterTargetArn": "{DLQ_ARN}"}}',
+        f'{{"maxReceiveCount": 5, {" " * 8192}"deadLetterTargetArn": "{DLQ_ARN}"}}',
+    ],
+)
+def test_a_count_is_kept_as_a_number_and_no_lot_of_spaces(given: str) -> None:
+    assert set_on_standard({"RedrivePolicy": given}) == {
+        "RedrivePolicy": f'{{"deadLetterTargetArn":"{DLQ_ARN}","maxReceiveCount":5}}'
     }
+
+
+def test_documents_are_compared_by_what_they_say() -> None:
+    held = f'{{"deadLetterTargetArn":"{DLQ_ARN}","maxReceiveCount":5}}'
+    same = f'{{ "maxReceiveCount": 5, "deadLetterTargetArn": "{DLQ_ARN}" }}'
+    for wanted in (held, same):
+        assert first_difference({"RedrivePolicy": held}, {"RedrivePolicy": wanted}) is None
+    for wanted in (held.replace("5", "6"), ""):
+        changed = {"RedrivePolicy": wanted}
+        assert first_difference({"RedrivePolicy": held}, changed) == "RedrivePolicy"
+    assert first_difference({}, {"RedrivePolicy": held}) == "RedrivePolicy"
+    assert first_difference({}, {"RedrivePolicy": "", "Policy": ""}) is None
 
 
 def redrive_with(**members: object) -> str:
@@ -287,9 +330,9 @@ def test_a_redrive_policy_that_is_no_json_object_is_refused(value: str) -> None:
         {"redrivePermission": "byQueue", "sourceQueueArns": [DLQ_ARN] * 10},
     ],
 )
-def test_a_redrive_allow_policy_is_kept_compact(document: dict[str, object]) -> None:
-    parsed = set_on_standard({"RedriveAllowPolicy": json.dumps(document, indent=2)})
-    assert parsed == {"RedriveAllowPolicy": json.dumps(document, separators=(",", ":"))}
+def test_a_redrive_allow_policy_is_kept_as_it_was_given(document: dict[str, object]) -> None:
+    given = json.dumps(document, indent=2)
+    assert set_on_standard({"RedriveAllowPolicy": given}) == {"RedriveAllowPolicy": given}
 
 
 def test_a_redrive_allow_policy_says_whose_letters_are_taken() -> None:
@@ -388,11 +431,15 @@ def test_all_shows_defaults_and_what_was_set() -> None:
     }
 
 
-def test_kms_defaults_are_not_shown() -> None:
-    names = ["KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds"]
-    held = {"KmsMasterKeyId": "k", "KmsDataKeyReusePeriodSeconds": "300"}
-    assert render({}, {}, names, fifo=False) == {}
-    assert render(held, {}, names, fifo=False) == {"KmsMasterKeyId": "k"}
+def test_how_long_data_keys_serve_is_shown_as_it_was_set() -> None:
+    """But for the default, which a queue without a key does not show: recorded from AWS."""
+    key, default = {"KmsMasterKeyId": "k"}, {"KmsDataKeyReusePeriodSeconds": "300"}
+    other = {"KmsDataKeyReusePeriodSeconds": "60"}
+    for names in ([ALL], [*default, *key]):
+        for held in ({}, key, other, default, key | other, key | default):
+            shown = render(held, {}, names, fifo=False)
+            expected = {} if held == default else held
+            assert {name: value for name, value in shown.items() if "Kms" in name} == expected
 
 
 @pytest.mark.parametrize("name", ["Nonsense", "FifoQueue", ""])

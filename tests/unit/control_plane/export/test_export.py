@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 
 from control_plane.cli.main import tidegate
 from control_plane.export import layout
-from control_plane.export.door import SOCKET, copies_for_exports
+from control_plane.export.door import SOCKET, copies_for_exports, socket_path
 from control_plane.export.layout import ExportedCell, ExportExistsError, write_export
 from control_plane.export.show import plain, shown_lines
 from control_plane.export.source import SourceError, copied_cell
@@ -29,6 +30,13 @@ ITEMS = [
     Item(Key("Q|123456789012|us-east-1", "größe".encode()), {"v": 2, "a": '{"ä":"1"}'}),
     Item(Key("S|0123456789abcdef|00|0", b""), {"v": 1, "d": frozenset({10, 9, 127})}),
 ]
+
+IN_CELL = [
+    *ITEMS,
+    Item(Key("V|", b"0123456789abcdef"), {"n": 40}),
+    Item(Key("V|definitions", b"123456789012"), {"n": 49}),
+]
+"""With what the cell itself counts of them."""
 
 
 async def _cell_with_items(directory: Path) -> EmbeddedCell:
@@ -106,7 +114,7 @@ def test_equal_items_give_equal_files(tmp_path: Path) -> None:
 def test_a_cell_without_a_server_is_copied(tmp_path: Path) -> None:
     asyncio.run(_closed_cell(tmp_path / "data"))
     with copied_cell(tmp_path / "data", tmp_path, NOW_MS * 1000) as copied:
-        assert list(copied.items) == ITEMS
+        assert list(copied.items) == IN_CELL
         assert copied.as_of_us >= NOW_MS * 1000
 
 
@@ -128,7 +136,37 @@ async def _copied_from_a_server(directory: Path, room: Path) -> list[Item]:
 def test_a_cell_is_copied_from_its_server_whatever_the_length_of_its_path(tmp_path: Path) -> None:
     directory = tmp_path / ("long" * 30) / ("er" * 30)
     directory.mkdir(parents=True)
-    assert asyncio.run(_copied_from_a_server(directory, tmp_path)) == ITEMS
+    assert asyncio.run(_copied_from_a_server(directory, tmp_path)) == IN_CELL
+
+
+async def _turns_beside_a_copy(directory: Path, pages: int) -> int:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def copy() -> AsyncIterator[bytes]:
+        nonlocal turns
+        turns = 0
+        for _ in range(pages):
+            yield b"page"
+
+    async with copies_for_exports(directory, copy):
+        with socket_path(directory) as path:
+            reader, writer = await asyncio.open_unix_connection(path)
+        counting = asyncio.create_task(count())
+        assert await reader.read() == b"page" * pages
+        counting.cancel()
+        writer.close()
+        await writer.wait_closed()
+    return turns
+
+
+def test_requests_go_on_while_a_fast_reader_copies(tmp_path: Path) -> None:
+    assert asyncio.run(_turns_beside_a_copy(tmp_path, 100)) >= 100
 
 
 def test_where_there_is_no_cell_the_line_says_so(tmp_path: Path) -> None:
@@ -161,7 +199,7 @@ def test_the_command_exports_and_shows(tmp_path: Path) -> None:
     result = CliRunner().invoke(tidegate, command)
     assert result.exit_code == 0, result.output
     (folder,) = (out / "AWSDynamoDB").iterdir()
-    assert result.output.startswith(f"{folder}: 3 items")
+    assert result.output.startswith(f"{folder}: 5 items")
     shown = CliRunner().invoke(tidegate, ["export", "show", str(folder), "--partition", "S|"])
     assert json.loads(shown.output) == {
         "Item": {"pk": "S|0123456789abcdef|00|0", "sk": "AA==", "v": 1, "d": ["9", "10", "127"]}

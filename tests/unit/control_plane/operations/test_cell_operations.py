@@ -1,7 +1,9 @@
 """Operations on cells: who may ask, what is asked, what is shown."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,9 +12,17 @@ from control_plane.operations.administration import Administration
 from control_plane.operations.cell_administration import CellAdministration
 from control_plane.operations.cell_catalog import cell_operations
 from control_plane.places.items import CellRecord, CellSeen
-from control_plane.places.report import CellCommandError, CellsReport, ToldCell, ToldGroup
+from control_plane.places.report import (
+    CellCommandError,
+    CellsReport,
+    ToldCell,
+    ToldGroup,
+    ToldManager,
+)
+from control_plane.places.stored import StalePlanError
 from data_plane.core.caller import Caller
 from data_plane.core.errors import RefusedError
+from data_plane.ports import CellUnavailableError
 from data_plane.protocol.operation import Call, Params
 from data_plane.replication.placement import Member, Placement
 
@@ -27,6 +37,8 @@ class FakeCells:
 
     asked: list[tuple[str, str]] = field(default_factory=list)
     reason: str = ""
+    overtaken: int = 0
+    """How often the manager is faster."""
 
     async def report(self) -> CellsReport:
         a = CellRecord("a", "embedded", {"path": "cell-1"}, 10**9, "active", 1, 1)
@@ -35,10 +47,11 @@ class FakeCells:
             answers=True, since_us=7_000_000, latency_us=900, used_bytes=4096, full=True, lag_us=5
         )
         cells = (
-            ToldCell(a, seen, 2, 1, 0),
+            ToldCell(a, seen, 2, 1, 0, where="/data/cell-2", inode=77),
             ToldCell(b, None, 1, 0, 1, "an operator has failed it"),
         )
-        return CellsReport(cells, (ToldGroup(GROUP, 2, 1500),), ("copies g2.00 to b",))
+        manager = ToldManager("waits", ("b joins g2.00",), ("copies g2.00 to b",))
+        return CellsReport(cells, (ToldGroup(GROUP, 2, 1500),), manager)
 
     async def add(self, path: str) -> str:
         await self._ask("add", path)
@@ -56,10 +69,25 @@ class FakeCells:
     async def restore(self, name: str) -> None:
         await self._ask("restore", name)
 
+    async def move_queue(self, place: str, uid: str, cells: Sequence[str]) -> str:
+        await self._ask(f"move {place} {uid}", ",".join(cells))
+        return f"{place}.{uid}"
+
     async def _ask(self, what: str, which: str) -> None:
         if self.reason:
             raise CellCommandError(self.reason)
+        if self.overtaken:
+            self.overtaken -= 1
+            raise StalePlanError(GROUP, 2)
         self.asked.append((what, which))
+
+
+class OneQueue:
+    """A registry with the queue "hot"."""
+
+    async def read(self, account: str, region: str, name: str) -> object | None:
+        assert (account, region) == (OPERATOR, "us-east-1")
+        return SimpleNamespace(cell="g2.05", uid="1" * 16) if name == "hot" else None
 
 
 class Site:
@@ -70,7 +98,7 @@ class Site:
             self.acts.append({"event": event, **fields})
 
         administration = Administration(None, OPERATOR, checked=True, record=record)  # type: ignore[arg-type]
-        operations = cell_operations(CellAdministration(administration, cells))
+        operations = cell_operations(CellAdministration(administration, cells), OneQueue())  # type: ignore[arg-type]
         self.operations = {operation.name: operation for operation in operations}
 
     def call(
@@ -98,12 +126,17 @@ ACTS = [
     ("TidegateRemoveCell", {"CellName": "a", "LoseMessages": True}, ("remove with all", "a")),
     ("TidegateFailCell", {"CellName": "a"}, ("fail", "a")),
     ("TidegateRestoreCell", {"CellName": "a"}, ("restore", "a")),
+    (
+        "TidegateMoveQueue",
+        {"QueueName": "hot", "CellNames": ["a"]},
+        ("move g2.05 1111111111111111", "a"),
+    ),
 ]
 
 
 @pytest.mark.parametrize(("act", "params", "asked"), ACTS)
 def test_the_operator_may_ask_and_it_is_noted(
-    act: str, params: dict[str, str], asked: tuple[str, str]
+    act: str, params: dict[str, Any], asked: tuple[str, str]
 ) -> None:
     cells = FakeCells()
     site = Site(cells)
@@ -143,13 +176,31 @@ def test_what_cannot_be_done_is_said() -> None:
     assert found == "InvalidParameterValue: Path is no directory's name."
 
 
+def test_a_queue_that_is_moved_has_to_be_there() -> None:
+    cells = FakeCells()
+    found = refusal(Site(cells), "TidegateMoveQueue", {"QueueName": "none", "CellNames": ["a"]})
+    assert found.startswith("AWS.SimpleQueueService.NonExistentQueue: ")
+    assert cells.asked == []
+    moved = Site(cells).call("TidegateMoveQueue", {"QueueName": "hot", "CellNames": ["a", "b"]})
+    assert moved == {"GroupName": "g2.05.1111111111111111"}
+
+
+def test_where_the_manager_is_faster_it_is_done_by_what_is_then() -> None:
+    cells = FakeCells(overtaken=3)
+    Site(cells).call("TidegateRestoreCell", {"CellName": "a"})
+    assert cells.asked == [("restore", "a")]
+    with pytest.raises(CellUnavailableError, match="others change the same groups"):
+        Site(FakeCells(overtaken=999)).call("TidegateRestoreCell", {"CellName": "a"})
+
+
 def test_what_is_shown() -> None:
     assert Site(FakeCells()).call("TidegateListCells") == {
         "Cells": [
             {
                 "CellName": "a",
                 "Kind": "embedded",
-                "Address": "cell-1",
+                "Address": "/data/cell-2",
+                "Inode": 77,
                 "State": "active",
                 "Health": "full",
                 "HealthTimestamp": 7,
@@ -185,5 +236,7 @@ def test_what_is_shown() -> None:
                 ],
             }
         ],
+        "ManagerState": "waits",
+        "ManagerWaits": ["b joins g2.00"],
         "ManagerActivities": ["copies g2.00 to b"],
     }

@@ -257,12 +257,27 @@ def test_a_dead_letter_queue_says_whose_it_is(
             )
 
 
-def test_a_queue_is_not_its_own_dead_letter_queue(control: Any) -> None:
-    control.call("CreateQueue", QueueName="dead")
-    setting = {"QueueUrl": "dead", "Attributes": redrive(f"eu-west-1:{ACCOUNT}:dead")}
-    assert refusal(control, "SetQueueAttributes", **setting).endswith(
-        "Reason: A queue cannot be its own dead letter target."
+def test_a_queue_may_be_its_own_dead_letter_queue(control: Any) -> None:
+    own = redrive(f"eu-west-1:{ACCOUNT}:dead")
+    assert refusal(control, "CreateQueue", QueueName="dead", Attributes=own).endswith(
+        "Reason: Dead letter target does not exist."
     )
+    control.call("CreateQueue", QueueName="dead")
+    control.call("SetQueueAttributes", QueueUrl="dead", Attributes=own)
+    assert control.attributes("dead", "RedrivePolicy") == own
+    sources = control.call("ListDeadLetterSourceQueues", QueueUrl="dead")["queueUrls"]
+    assert [url.rpartition("/")[2] for url in sources] == ["dead"]
+
+
+def test_its_own_allow_policy_of_the_same_call_decides(control: Any) -> None:
+    own = redrive(f"eu-west-1:{ACCOUNT}:dead")
+    control.call("CreateQueue", QueueName="dead")
+    denied = own | {"RedriveAllowPolicy": '{"redrivePermission":"denyAll"}'}
+    setting = {"QueueUrl": "dead", "Attributes": denied}
+    assert refusal(control, "SetQueueAttributes", **setting).endswith(
+        "The redrive allow policy of the dead letter target does not allow this source."
+    )
+    assert control.attributes("dead", "RedrivePolicy") == {}
 
 
 def test_a_fifo_queue(control: Any) -> None:

@@ -98,7 +98,7 @@ def test_the_small_items() -> None:
 
 def test_another_format_is_refused() -> None:
     for refused in (
-        lambda: decode_placement("g", {**encode_placement(PLACEMENT), "v": 2}),
+        lambda: decode_placement("g", {**encode_placement(PLACEMENT), "v": 3}),
         lambda: decode_placement("g", {**encode_placement(PLACEMENT), "e": "5"}),
         lambda: decode_cell("c", {**encode_cell(CELL), "v": 2}),
         lambda: decode_cell("c", {**encode_cell(CELL), "z": "resting"}),

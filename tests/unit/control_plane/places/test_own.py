@@ -1,16 +1,27 @@
 """Where the registry itself lies: stored in every cell, and what is made of it at a start."""
 
+import json
 from dataclasses import dataclass, field
 
 import pytest
 
+from control_plane.core.identity import Found, judge
 from control_plane.places.changes import without
 from control_plane.places.own import (
     OWN,
+    KnownService,
     OwnPlacement,
-    OwnPlacementError,
     StalePlanError,
-    open_own_placement,
+    decode_manifest,
+    encode_manifest,
+    read_own,
+)
+from control_plane.places.starting import (
+    Ground,
+    StartRefusedError,
+    begin,
+    go_on,
+    plan_start,
 )
 from data_plane.ports import CellUnavailableError
 from data_plane.runtime.event_loop import EventLoopWaits
@@ -28,16 +39,43 @@ class Disks:
     clock: HandClock = field(default_factory=HandClock)
     cells: dict[str, CellThatFails] = field(default_factory=dict)
     starts: int = 0
+    manifest: str = ""
+    keeps: bool = True
 
     def __post_init__(self) -> None:
         self.cells = {name: CellThatFails(self.clock) for name in PATHS}
 
-    def open(self, *names: str) -> OwnPlacement:
+    async def keep(self, known: KnownService) -> bool:
+        if self.keeps:
+            self.manifest = encode_manifest(known)
+        return self.keeps
+
+    def open(self, *names: str, gives_up: tuple[str, ...] = ()) -> OwnPlacement:
+        return run(lambda: self._open(names or tuple(self.cells), gives_up))
+
+    async def _open(self, names: tuple[str, ...], gives_up: tuple[str, ...]) -> OwnPlacement:
         self.starts += 1
-        cells = {name: self.cells[name] for name in names or PATHS}
-        waits = EventLoopWaits(self.clock)
-        entropy = SeededEntropy(self.starts)
-        return run(lambda: open_own_placement(cells, PATHS, self.clock, entropy, waits))
+        self.clock.advance(1)
+        manifest = decode_manifest(self.manifest) if self.manifest else None
+        owns = {name: await read_own(self.cells[name]) for name in names}
+        found = [Found(f"/disks/{name}", own.said if own else None) for name, own in owns.items()]
+        found += [Found(f"/disks/{name}", reason="gone") for name in self.cells if name not in owns]
+        verdict = judge(manifest.knowledge if manifest else None, found)
+        plan = plan_start(
+            verdict,
+            [*(own.known for own in owns.values() if own), *([manifest] if manifest else [])],
+            has_manifest=manifest is not None,
+            gives_up=gives_up,
+            begins_anew=False,
+        )
+        waits, entropy = EventLoopWaits(self.clock), SeededEntropy(self.starts)
+        places = {one.path: name for name, one in verdict.cells.items()}
+        cells = {places.get(f"/disks/{name}", name): self.cells[name] for name in names}
+        ground = Ground(cells, self.clock, entropy, waits, self.keep)
+        if plan.known is None:
+            return await begin(ground, PATHS)
+        own, _ = await go_on(ground, plan, verdict)
+        return own
 
 
 def members(own: OwnPlacement) -> list[str]:
@@ -46,7 +84,11 @@ def members(own: OwnPlacement) -> list[str]:
 
 def leave(own: OwnPlacement, name: str, now_us: int = 0, nonce: bytes = b"nonce123") -> None:
     epoch = own.placement().epoch
-    run(lambda: own.change(epoch, nonce, lambda held: without(held.placement, name, 3, now_us)))
+    run(
+        lambda: own.change(
+            epoch, nonce, lambda held: without(held.placement, name, held.factor, now_us)
+        )
+    )
 
 
 @pytest.fixture
@@ -64,7 +106,7 @@ def test_a_new_service_has_it_in_all_cells(disks: Disks) -> None:
 
 
 def test_a_new_service_needs_all_of_its_cells(disks: Disks) -> None:
-    with pytest.raises(OwnPlacementError, match="needs all of its cells"):
+    with pytest.raises(StartRefusedError, match="needs all of its cells"):
         disks.open("a", "b")
 
 
@@ -93,7 +135,7 @@ def test_half_written_it_may_count_after_a_start_and_then_for_good(disks: Disks)
         leave(own, "a")
     disks.cells["a"].down = disks.cells["b"].down = False
     assert members(disks.open()) == ["b", "c"]
-    assert members(disks.open("a", "b")) == ["b", "c"]
+    assert members(disks.open("a", "b", gives_up=("c",))) == ["b"]
 
 
 def test_of_one_epoch_the_later_counts(disks: Disks) -> None:
@@ -105,7 +147,7 @@ def test_of_one_epoch_the_later_counts(disks: Disks) -> None:
     disks.cells["a"].down = True
     leave(own, "a", 6, b"another1")
     disks.cells["a"].down = False
-    assert members(disks.open("a", "b")) == ["b", "c"]
+    assert members(disks.open("a", "b", gives_up=("c",))) == ["b"]
 
 
 def test_a_cell_that_missed_it_is_told(disks: Disks) -> None:
@@ -120,28 +162,109 @@ def test_a_cell_that_missed_it_is_told(disks: Disks) -> None:
 
 def test_without_most_cells_there_is_no_start(disks: Disks) -> None:
     disks.open()
-    with pytest.raises(OwnPlacementError, match=r"1 of 3 cells can be read.*c \(/disks/c\)"):
+    with pytest.raises(
+        StartRefusedError,
+        match=r"^1 of 3 cells can be read.*c \(/disks/c\) cannot be opened: gone; .*--give-up b,c$",
+    ):
         disks.open("a")
+    own = disks.open("a", gives_up=("b", "c"))
+    assert (members(own), own.paths) == (["a"], {"a": "/disks/a"})
+    assert disks.open("a").paths == {"a": "/disks/a"}
 
 
-def test_a_cell_in_another_ones_place_is_noticed(disks: Disks) -> None:
+def test_cells_may_change_their_places(disks: Disks) -> None:
     disks.open()
     disks.cells["a"], disks.cells["b"] = disks.cells["b"], disks.cells["a"]
-    with pytest.raises(OwnPlacementError, match="what should be a is b"):
-        disks.open()
+    disks.open()
+    assert dict(disks.cells["a"].items())[OWN]["n"] == "b"
 
 
-def test_an_empty_cell_is_told_nothing_while_it_is_counted_on(disks: Disks) -> None:
+def test_an_empty_cell_is_told_nothing_before_it_is_let_in(disks: Disks) -> None:
     disks.open()
     disks.cells["c"] = CellThatFails(disks.clock)
     own = disks.open()
     assert own.empty == {"c"}
-    leave(own, "c")
+    assert members(own) == ["a", "b"]
     run(own.mend)
     assert disks.cells["c"].items() == []
-    own.empty.discard("c")
-    run(own.mend)
+    run(lambda: own.let_in("c", disks.cells["c"]))
     assert dict(disks.cells["c"].items())[OWN]["n"] == "c"
+    assert own.empty == set()
+
+
+def test_what_is_opened_gets_an_incarnation_that_all_know(disks: Disks) -> None:
+    first = dict(disks.open().incarnations)
+    again = dict(disks.open().incarnations)
+    assert first.keys() == again.keys() == PATHS.keys()
+    assert all(again[name] > first[name] for name in PATHS)
+    for name, cell in disks.cells.items():
+        item = dict(cell.items())[OWN]
+        assert (item["i"], json.loads(str(item["k"]))) == (again[name], again)
+    assert decode_manifest(disks.manifest).incarnations == again
+
+
+def test_nothing_is_stored_in_what_was_closed_before_it_is_let_in_again(disks: Disks) -> None:
+    own = disks.open()
+    disks.cells["c"].down = True
+    leave(own, "c")
+    own.shut("c")
+    disks.cells["c"].down = False
+    before = dict(disks.cells["c"].items())[OWN]
+    run(own.mend)
+    assert dict(disks.cells["c"].items())[OWN] == before
+    run(lambda: own.let_in("c", disks.cells["c"]))
+    after = dict(disks.cells["c"].items())[OWN]
+    assert (after["e"], after["i"]) == (2, own.incarnations["c"])
+    assert own.incarnations["c"] > own.incarnations["a"]
+
+
+def test_of_two_cells_one_is_enough_with_the_manifest(disks: Disks) -> None:
+    own = disks.open()
+    leave(own, "c", 0, b"leaves c")
+    run(lambda: own.change_cells({"a": PATHS["a"], "b": PATHS["b"]}, b"two of 3"))
+    del disks.cells["c"]
+    own = disks.open()
+    disks.keeps = False
+    disks.cells["a"].down = True
+    with pytest.raises(CellUnavailableError, match="1 of 2 cells"):
+        leave(own, "a")
+    disks.keeps = True
+    leave(own, "a")
+    assert members(own) == ["b"]
+    disks.cells["a"].down = False
+    with pytest.raises(StartRefusedError, match=r"^no cell that can be read has all of the reg"):
+        disks.open("a")
+    with pytest.raises(StartRefusedError, match=r"or write what is whole of a into a new store"):
+        disks.open("a")
+    kept, disks.manifest = disks.manifest, ""
+    with pytest.raises(StartRefusedError, match=r"^1 of 2 cells can be read"):
+        disks.open("b")
+    disks.manifest = kept
+    assert members(disks.open("b")) == ["b"]
+
+
+def test_a_manifest_that_could_not_be_written_is_written_later(disks: Disks) -> None:
+    own = disks.open()
+    disks.keeps = False
+    leave(own, "c")
+    assert decode_manifest(disks.manifest).stored.placement.epoch == 1
+    disks.keeps = True
+    run(own.mend)
+    assert decode_manifest(disks.manifest).stored.placement.epoch == 2
+
+
+def test_the_format_of_before_is_taken_over(disks: Disks) -> None:
+    disks.open()
+    for name, cell in disks.cells.items():
+        item = {**dict(cell.items())[OWN], "v": 1}
+        before = {key: value for key, value in item.items() if key not in "uik"}
+        run(lambda cell=cell, before=before: cell.put(OWN, before))  # type: ignore[misc]
+        assert "u" not in dict(disks.cells[name].items())[OWN]
+    disks.manifest = ""
+    own = disks.open()
+    assert len(own.service) == 16
+    assert {dict(cell.items())[OWN]["u"] for cell in disks.cells.values()} == {own.service}
+    assert disks.open().service == own.service
 
 
 def test_changes_are_fenced_by_epoch_and_nonce(disks: Disks) -> None:

@@ -6,7 +6,7 @@ from control_plane.places.cached import CachedMap
 from control_plane.places.group_cells import Members, fifo_cells
 from control_plane.places.items import StoredPlacement
 from control_plane.places.stored import PlaceMap
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.core.receipt_handle import decode
 from data_plane.log.engine import Log
 from tests.unit.data_plane.replication.conftest import Group
@@ -32,7 +32,9 @@ async def send_without(group: Group, member: str) -> tuple[Log, Log]:
     await old_map.refresh()
     group.drop(member)
     await known.refresh()
-    await log.send(FIFO, "s", [Outgoing(body="1", size=1, group="g", deduplication_id="1")])
+    await log.send(
+        FIFO, SendCall("s", [Outgoing(body="1", size=1, group="g", deduplication_id="1")])
+    )
     return log, old
 
 

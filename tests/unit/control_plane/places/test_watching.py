@@ -1,6 +1,7 @@
 """Probes, heartbeats, and requests that wait while a cell is taken over."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,13 @@ import pytest
 from control_plane.places.beating import Heart, Served
 from control_plane.places.cached import CachedMap
 from control_plane.places.group_cells import GroupCells, Members, fifo_cells, standard_cells
-from control_plane.places.watching import PROBE_US_MAX, CellWatch, WatchedCell, probe_by_write
+from control_plane.places.watching import (
+    PROBE_US_MAX,
+    CellWatch,
+    SparingProbe,
+    WatchedCell,
+    probe_by_write,
+)
 from data_plane.core.deadline import deadline
 from data_plane.ports import Append, CellFullError, CellUnavailableError, Key, Written
 from data_plane.replication.chain import Chain
@@ -129,6 +136,27 @@ def test_a_cell_fails_since_it_was_asked_but_not_for_as_long_as_nobody_looked() 
     assert run(lambda: failing_since_us(PROBE_US_MAX)) == 0
     # The process was stopped for ten seconds, and the cell may be well.
     assert run(lambda: failing_since_us(10_000_000)) == 10_000_000 - PROBE_US_MAX
+
+
+def test_no_time_counts_against_a_cell_while_none_answers() -> None:
+    """A process that gets no processor sees all of its cells fail, and one of them a bit longer."""
+    watched = Watched()
+    watched.probe()
+    for cell in watched.cells.values():
+        cell.down = True
+    watched.probe()
+    watched.clock.advance(10)
+    watched.probe()
+    assert watched.told == ["a", "b"]
+    assert watched.watch.failing(1) == []
+    watched.cells["b"].down = False
+    watched.clock.advance(10)
+    watched.probe()
+    assert watched.watch.failing(1) == []
+    assert watched.watch.report({})["a"].since_us == watched.clock.now_us()
+    watched.clock.advance(2)
+    watched.probe()
+    assert watched.watch.failing(2_000_000) == ["a"]
 
 
 def test_rates_of_requests() -> None:
@@ -300,3 +328,68 @@ def test_all_copies_or_the_first_acknowledge(site: Site) -> None:
 
     assert run(lambda: append("g3.00/first")) == [1, 0, 0]
     assert run(lambda: append("g3.00")) == [1, 1, 1]
+
+
+class Probed:
+    """A cell for a SparingProbe, and how it was probed."""
+
+    def __init__(self) -> None:
+        self.clock = HandClock()
+        self.done: list[str] = []
+        self.writes = 0
+        self.is_full = self.fails = False
+        self.probe = SparingProbe(
+            self._write, self._read, lambda: self.writes, lambda: self.is_full, self.clock
+        )
+
+    async def _write(self) -> None:
+        self.done.append("write")
+        if self.fails:
+            raise CellUnavailableError("it is dead")
+        self.writes += 1
+
+    async def _read(self) -> None:
+        self.done.append("read")
+        if self.fails:
+            raise CellUnavailableError("it is dead")
+
+    def after(self, seconds: float) -> str:
+        self.clock.advance(seconds)
+
+        async def probed() -> None:
+            with suppress(CellUnavailableError):
+                await self.probe()
+
+        run(probed)
+        return self.done[-1]
+
+
+def test_an_idle_cell_is_probed_by_reads_and_seldom_by_a_write() -> None:
+    one = Probed()
+    assert one.after(0) == "write"
+    assert {one.after(0.5) for _ in range(119)} == {"read"}
+    assert [one.after(0.5), one.after(0.5), one.after(0.5)] == ["read", "write", "read"]
+    one.clock.advance(-3600)  # it was set back
+    assert one.after(0) == "write"
+
+
+def test_a_cell_that_is_written_to_is_probed_by_writes() -> None:
+    one = Probed()
+    one.after(0)
+    for _ in range(3):
+        one.writes += 1
+        assert one.after(0.5) == "write"
+    assert one.after(0.5) == "read"
+
+
+def test_a_cell_that_is_full_or_failed_is_probed_by_writes_until_it_takes_them() -> None:
+    one = Probed()
+    one.after(0)
+    one.is_full = True
+    assert [one.after(0.5), one.after(0.5)] == ["write", "write"]
+    one.is_full = False
+    assert one.after(0.5) == "read"
+    one.fails = True
+    assert [one.after(0.5), one.after(0.5), one.after(0.5)] == ["read", "write", "write"]
+    one.fails = False
+    assert [one.after(0.5), one.after(0.5)] == ["write", "read"]

@@ -11,9 +11,11 @@ import pytest
 from control_plane.serverless.answer_lines import WRITER_MINUTES_MAX, AnswerLines, Marking
 from data_plane.core.answer_record import AnswerRecord, answer_record
 from data_plane.memory.blobs import MemoryBlobs
+from data_plane.memory.cell import MemoryCell
 from data_plane.ports import CellUnavailableError
 from data_plane.usage.place import UsagePlace
 from data_plane.usage.record import Mark
+from data_plane.usage.register import WRITERS
 from tests.unit.control_plane.serverless.test_usage import (
     ANSWERED,
     MINUTE,
@@ -124,7 +126,9 @@ class Bench:
         async def offload(call: Any) -> Any:
             return call()
 
-        self.marking = Marking(self.lines, UsagePlace(self, offload))  # type: ignore[arg-type]
+        place = UsagePlace(self, offload)  # type: ignore[arg-type]
+        self.cell = MemoryCell(HandClock(), stamps=False)
+        self.marking = Marking(self.lines, place, self.cell)
 
     async def put(self, name: str, content: bytes) -> None:
         self.puts += 1
@@ -157,6 +161,18 @@ def test_the_first_answer_of_each_minute_moves_the_mark() -> None:
     assert name == f"writers/date=2025-11-22/{mark.writer}.json"
     assert (mark.kind, mark.opened, mark.complete_to) == ("function", MINUTE, MINUTE + 40)
     assert (mark.records, mark.access, mark.closed, mark.after) == (6, 6, False, "")
+
+
+def test_a_sandbox_is_registered_with_its_first_mark_and_again_as_another_writer() -> None:
+    bench = Bench()
+    for minute in (MINUTE, MINUTE + 1, MINUTE + 24 * 60):
+        bench.answer(minute)
+    found = [item for item in bench.cell.items() if item.key.partition == WRITERS]
+    assert {item.key.sort.decode(): item.attributes["o"] for item in found} == {
+        mark.writer: mark.opened for mark in bench.marks().values()
+    }
+    assert {item.attributes["k"] for item in found} == {"function"}
+    assert len(found) == 2
 
 
 def test_a_mark_has_the_answer_before_which_it_is_put() -> None:

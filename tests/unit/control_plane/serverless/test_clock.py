@@ -1,7 +1,7 @@
 """Time in a function: it comes from the invocation, whatever the sandbox slept through."""
 
 from control_plane.serverless.clock import InvocationClock
-from data_plane.dynamodb.store_time import Exchange, StoreTime
+from data_plane.dynamodb.store_time import ClockExchange, StoreTime
 from tests.unit.repeatable import HandClock
 
 MINUTE_US = 60_000_000
@@ -63,7 +63,7 @@ def test_what_is_known_of_the_store_survives_a_freeze() -> None:
     clock = machine.clock
     time = StoreTime(clock, clock.now_us)
     second_us = machine.wall.time_us // 1_000_000 * 1_000_000
-    time.observe(Exchange(clock.now_us(), clock.now_us(), second_us))
+    time.observe(ClockExchange(clock.now_us(), clock.now_us(), second_us))
     machine.wall.time_us += 5 * MINUTE_US
     clock.begin()
     assert abs(time.now_us() - machine.wall.time_us) <= 1_000_000

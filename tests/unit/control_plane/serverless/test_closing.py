@@ -10,7 +10,7 @@ import pytest
 from control_plane.serverless.closing import SWEEP_PERIOD_US, Closing
 from data_plane.bag.bounds import LOW_WATER_MESSAGES
 from data_plane.bag.engine import Bag
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import decode
 from data_plane.engine import Engine
@@ -60,7 +60,7 @@ class Sandbox:
             self.site.sent += 1
             name = f"{self.site.sent}" if self.queue.fifo else ""
             messages.append(Outgoing(body=body, size=len(body), group=name, deduplication_id=name))
-        await self.engine.send(self.queue, self.queue.account, messages)
+        await self.engine.send(self.queue, SendCall(self.queue.account, messages))
         await self.closing.close()
 
     async def consume(self) -> int:

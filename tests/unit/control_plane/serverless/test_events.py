@@ -185,3 +185,14 @@ def test_a_response() -> None:
         "body": "<\u00fc/>",
         "isBase64Encoded": False,
     }
+
+
+def test_a_body_of_bytes_is_taken_as_it_is() -> None:
+    """`chalice local` hands them on."""
+    event = {
+        "requestContext": {"httpMethod": "POST", "path": "/"},
+        "headers": {"host": "127.0.0.1:8000"},
+        "body": b"{\xff}",
+    }
+
+    assert rest_request(event).body == b"{\xff}"

@@ -82,3 +82,21 @@ def test_what_modules_log_tells_no_secret() -> None:
     assert fields["message"] == "it failed 2 times"
     assert "ValueError" in fields["traceback"]
     assert "invalid literal" not in line, "it would tell what was sent"
+
+
+def test_a_line_that_cannot_be_written_fails_nobody_and_is_told_when_one_can() -> None:
+    lines: list[str] = []
+    broken = [True, True, False]
+
+    def write(line: str) -> None:
+        if broken.pop(0):
+            raise BrokenPipeError
+        lines.append(line)
+
+    log = FunctionLog(write, HandClock(), "info")
+    log.served(SERVED)
+    FunctionLogHandler(log).emit(logging.LogRecord("cell", 40, "", 0, "full", (), None))
+    log.act("administration", act="CreateUser")
+    lost, act = [json.loads(line) for line in "".join(lines).splitlines()]
+    assert (lost["event"], lost["lines"]) == ("log lines dropped", 2)
+    assert act["event"] == "administration"

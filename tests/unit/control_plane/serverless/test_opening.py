@@ -11,16 +11,21 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from control_plane.serverless.answer_lines import LINE_SCHEMA
+from control_plane.places.tables import IDENTITY
+from control_plane.serverless.answer_lines import LINE_SCHEMA, AnswerLines
+from control_plane.serverless.logs import FunctionLog
 from control_plane.serverless.sandbox import Sandbox
 from control_plane.serverless.settings import VariableError
+from control_plane.stored_on_tables import StoredOnTables
 from data_plane.dynamodb.cell import DynamoCell
+from data_plane.dynamodb.items import encode_key
 from data_plane.dynamodb.opening import make_table
 from data_plane.usage.place import UsagePlace
 from data_plane.usage.record import Mark
 from tests.conformance.door_events import response_of, url_event
 from tests.conformance.doors import Context
 from tests.conformance.raw_calls import form_request, read_reply
+from tests.unit.control_plane.one_queue import hold_to_one_queue
 
 REGION = "eu-west-1"
 TABLE = "tidegate"
@@ -55,6 +60,13 @@ def aws() -> Iterator[dict[str, str]]:
         }
 
 
+def test_a_sandbox_holds_accounts_to_what_they_may_store_and_define(aws: dict[str, str]) -> None:
+    with redirect_stdout(io.StringIO()):
+        opened = Sandbox(aws).opened
+    assert isinstance(opened.ground.stored, StoredOnTables)
+    opened.run(hold_to_one_queue(opened.service))
+
+
 def test_a_sandbox_answers(aws: dict[str, str]) -> None:
     lines = io.StringIO()
     with redirect_stdout(lines):
@@ -65,6 +77,42 @@ def test_a_sandbox_answers(aws: dict[str, str]) -> None:
     request, usage = [json.loads(line) for line in lines.getvalue().splitlines()]
     assert (request["event"], request["code"]) == ("request", "IncompleteSignature")
     assert usage["schema"] == LINE_SCHEMA
+
+
+@pytest.mark.parametrize("observer", ["log", "usage"])
+def test_an_observer_that_fails_takes_back_no_answer(
+    aws: dict[str, str], observer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise ArithmeticError
+
+    of = {"log": FunctionLog, "usage": AnswerLines}[observer]
+    monkeypatch.setattr(of, "served", broken)
+    lines = io.StringIO()
+    with redirect_stdout(lines):
+        sandbox = Sandbox(aws)
+        event = url_event(form_request(b"Action=ListQueues"))
+        reply = read_reply(response_of(sandbox.doors.answer_url(event, Context())), "query")
+    assert (reply.status, reply.code) == (400, "IncompleteSignature")
+    told, *others = [json.loads(line) for line in lines.getvalue().splitlines()]
+    if observer == "usage":
+        told, others = others[0], [told]
+    assert (told["event"], told["observer"], told["failures"]) == ("observer failed", observer, 1)
+    assert len(others) == 1
+
+
+def test_an_answer_stands_where_no_line_can_be_written(aws: dict[str, str]) -> None:
+    """As when the other end of standard output is gone."""
+
+    class Gone(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError
+
+    with redirect_stdout(Gone()):
+        sandbox = Sandbox({**aws, "TIDEGATE_USAGE": "s3://no-such-place/usage"})
+        event = url_event(form_request(b"Action=ListQueues"))
+        reply = read_reply(response_of(sandbox.doors.answer_url(event, Context())), "query")
+    assert (reply.status, reply.code) == (400, "IncompleteSignature")
 
 
 def answered(environ: dict[str, str], count: int = 1) -> list[dict[str, Any]]:
@@ -179,3 +227,21 @@ def test_a_start_that_failed_is_tried_again(aws: dict[str, str]) -> None:
         sandbox.opened  # noqa: B018 - opening is what fails
     environ["TIDEGATE_TABLE"] = TABLE
     assert sandbox.opened.settings.table == TABLE
+
+
+def test_a_further_table_of_another_service_ends_the_start(aws: dict[str, str]) -> None:
+    dynamodb = boto3.client("dynamodb", region_name=REGION)
+    make_table(dynamodb, "second")
+    environ = {**aws, "TIDEGATE_CELLS": "second"}
+    Sandbox(environ).opened  # noqa: B018 - the registry has an identity from now on
+    other: dict[str, Any] = {name: {"S": name} for name in ("u", "n")}
+    other |= {"v": {"N": "1"}, "i": {"N": "1"}, "k": {"S": "{}"}, "w": {"B": b"w"}}
+    dynamodb.put_item(TableName="second", Item={**encode_key(IDENTITY), **other})
+    lines = io.StringIO()
+    with (
+        redirect_stdout(lines),
+        pytest.raises(VariableError, match=r"^TIDEGATE_CELLS: second is f"),
+    ):
+        Sandbox(environ).doors  # noqa: B018 - opening is what fails
+    assert "start failed" in lines.getvalue()
+    dynamodb.delete_table(TableName="second")  # others see all tables that there are

@@ -100,6 +100,8 @@ def test_another_function_needs_other_variables() -> None:
         ("TIDEGATE_CELLS", "second=third"),
         ("TIDEGATE_GRACE_S", "-1"),
         ("TIDEGATE_GRACE_S", "86401"),
+        ("TIDEGATE_DROP_PACE", "1001"),
+        ("TIDEGATE_DROP_PACE", "fast"),
         ("TIDEGATE_TABLE", "a b"),
         ("TIDEGATE_TABLE", "ab"),
         ("TIDEGATE_REGION", "Europe"),

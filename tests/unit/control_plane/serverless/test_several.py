@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from control_plane.places.items import DYNAMODB, CellRecord
+from control_plane.places.tables import IDENTITY, TablesRefusedError
 from control_plane.serverless.several import SeveralTables
 from data_plane.ports import Attributes, CellUnavailableError, Key, Update
 from data_plane.runtime.event_loop import EventLoopWaits
@@ -25,6 +26,7 @@ class Sandbox:
         self.control = CellThatFails(self.clock)
         self.tables = {name: CellThatFails(self.of_store) for name in "abc"}
         self.several = SeveralTables(
+            "first",
             self.tables,
             {name: {} for name in self.tables},
             self.control,
@@ -99,5 +101,65 @@ def test_where_nobody_hears_of_it_that_is_said(sandbox: Sandbox) -> None:
         await sandbox.several.ship()
         assert (await sandbox.knowing())["c"] == {"v": 1, "d": frozenset({1})}
         assert await sandbox.notes() == []
+
+    asyncio.run(story())
+
+
+def test_a_table_that_was_put_back_is_refused(sandbox: Sandbox) -> None:
+    async def story() -> None:
+        several = sandbox.several
+        await sandbox.begin()
+        assert set(await several.judge()) == set("abc")
+        await several.advance()
+        before = await CellThatFails.get(sandbox.tables["b"], IDENTITY)
+        await several.advance()  # within the hour nothing is written
+        assert await CellThatFails.get(sandbox.tables["b"], IDENTITY) == before
+        assert before is not None
+        sandbox.clock.advance(3601)
+        await several.advance()
+        sandbox.tables["a"].down = True  # that is no reason
+        assert set(await several.judge()) == set("bc")
+        sandbox.tables["a"].down = False
+
+        await CellThatFails.put(sandbox.tables["b"], IDENTITY, before)
+        with pytest.raises(TablesRefusedError, match=r"b .*is stale.*start a server on all tables"):
+            await several.judge()
+        sandbox.clock.advance(3601)
+        with pytest.raises(TablesRefusedError, match="is stale"):
+            await several.advance()  # which would make it current
+        await CellThatFails.put(sandbox.tables["b"], IDENTITY, {**before, "u": "other"})
+        with pytest.raises(TablesRefusedError, match="b is foreign"):
+            await several.judge()
+        await CellThatFails.delete(sandbox.tables["b"], IDENTITY)
+        with pytest.raises(TablesRefusedError, match=r"b .*is empty"):
+            await several.judge()
+
+    asyncio.run(story())
+
+
+def test_a_table_that_was_made_anew_may_be_filled_once_it_serves_nothing(sandbox: Sandbox) -> None:
+    async def story() -> None:
+        several, lost = sandbox.several, sandbox.tables["b"]
+        await sandbox.begin()
+        await several.judge()
+        await several.advance()
+        stale = await CellThatFails.get(lost, IDENTITY)
+        assert stale is not None
+        await CellThatFails.delete(lost, IDENTITY)
+        with pytest.raises(TablesRefusedError, match=r"b .*is empty"):
+            await several.judge()
+        for group, held in (await several.places.read_all()).placements.items():
+            epoch = held.placement.epoch
+            if held.factor > 1:
+                await several.places.drop_member(group, "b", epoch=epoch, forced=True)
+        sandbox.clock.advance(60)
+        await several.freshen()
+        await several.advance()
+        assert await CellThatFails.get(lost, IDENTITY) is not None
+        assert set(await several.judge()) == set("abc")
+
+        await CellThatFails.put(lost, IDENTITY, stale)
+        with pytest.raises(TablesRefusedError, match=r"b .*is stale"):
+            await several.advance()
 
     asyncio.run(story())

@@ -9,7 +9,7 @@ import pytest
 
 from control_plane.serverless import stream
 from control_plane.serverless.stream import UnknownCellError, handle, read_image
-from control_plane.service import Ground
+from control_plane.service import ServicePorts
 from data_plane.dynamodb.items import encode_item
 from data_plane.ports import Attributes, Item, Key
 from data_plane.runtime.event_loop import EventLoopWaits
@@ -33,7 +33,7 @@ class Site:
         self.clock = HandClock()
         self.cell = NarrowCell(self.clock)
         self.blobs = FailingBlobs(self.clock)
-        self.ground = Ground(
+        self.ground = ServicePorts(
             cells={TABLE: self.cell},
             control=self.cell,
             bodies={TABLE: BodyStore(self.blobs)},

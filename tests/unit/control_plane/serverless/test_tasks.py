@@ -11,9 +11,9 @@ from control_plane.message_moves import MessageMoves
 from control_plane.message_moves_running import OWNED_US
 from control_plane.serverless import tasks
 from control_plane.serverless.tasks import TAKEOVER_US, UnknownTaskError, perform
-from control_plane.service import Ground, Service, ServiceSettings
+from control_plane.service import RunningService, ServicePorts, ServiceSettings
 from control_plane.sweep import SWEPT_AFTER_US
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.core.queue import Queue
 from data_plane.ports import CellUnavailableError, Key
 from data_plane.protocol.operation import Call, Params
@@ -39,7 +39,7 @@ class Site:
         self.clock = self.rig.clock
         self.cell = StoppingCell(self.clock, stamps=False)
         self.blobs = FailingBlobs(self.clock)
-        self.ground = Ground(
+        self.ground = ServicePorts(
             cells={"a": self.cell},
             control=self.cell,
             bodies={"a": BodyStore(self.blobs)},
@@ -48,16 +48,20 @@ class Site:
             waits=self.rig.waits,
             registry_secret=SECRET,
             master_keys=None,
+            drop_items_per_s=0,
         )
         self.service = self.sandbox()
 
-    def sandbox(self) -> Service:
+    def sandbox(self) -> RunningService:
         """One more, which knows nothing yet."""
         settings = ServiceSettings(verifies=False)
-        return Service(self.ground, settings, lambda _served: None, lambda *_, **__: None)
+        return RunningService(self.ground, settings, lambda _served: None, lambda *_, **__: None)
 
     def do(
-        self, event: Mapping[str, Any], seconds: float = AMPLE_S, service: Service | None = None
+        self,
+        event: Mapping[str, Any],
+        seconds: float = AMPLE_S,
+        service: RunningService | None = None,
     ) -> dict[str, Any]:
         chosen = service or self.service
         result = self.rig.run(perform(event, self.ground, chosen, round(seconds * 1_000_000)))
@@ -138,7 +142,7 @@ class Site:
         async def send() -> None:
             for start in range(0, count, 10):
                 batch = messages[start : start + 10]
-                await self.service.engine.send(self.queue_known, ACCOUNT, batch)
+                await self.service.engine.send(self.queue_known, SendCall(ACCOUNT, batch))
 
         self.queue_known = self.queue("dead")
         self.rig.run(send())

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from data_plane.bag.engine import Bag
-from data_plane.core.message import Delivery, Outgoing
+from data_plane.core.message import Delivery, Outgoing, SendCall
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle, decode
 from data_plane.memory.cell import MemoryCell
@@ -60,7 +60,8 @@ class Bench:
     async def send(self, *bodies: str, bag: Bag | None = None, **options: Any) -> list[bytes]:
         delay_s = options.pop("delay_s", None)
         messages = [Outgoing(body=b, size=len(b), delay_s=delay_s) for b in bodies]
-        return await (bag or self.bag).send(self.queue, self.queue.account, messages, **options)
+        call = SendCall(self.queue.account, messages, options.pop("call", b""), **options)
+        return await (bag or self.bag).send(self.queue, call)
 
     async def receive(
         self, count: int = 10, visibility_s: int = 30, bag: Bag | None = None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count as numbers
 
 from data_plane.bag.engine import Bag
-from data_plane.core.message import Delivery, Outgoing
+from data_plane.core.message import Delivery, Outgoing, SendCall
 from data_plane.stored import keys
 from data_plane.stored.bounds import FAIR_LANES
 from data_plane.stored.segment import number
@@ -38,7 +38,7 @@ class Tenancy:
     async def send_batch(self, batch: Sequence[Outgoing], *, bag: Bag | None = None) -> None:
         """Send in one call, which takes a moment."""
         self.bench.clock.advance(0.000_01)
-        await (bag or self.bench.bag).send(self.bench.queue, QUEUE.account, batch)
+        await (bag or self.bench.bag).send(self.bench.queue, SendCall(QUEUE.account, batch))
 
     async def receive(self, count: int = 10, bag: Bag | None = None) -> list[str]:
         """The groups of what a receive delivers, in order."""

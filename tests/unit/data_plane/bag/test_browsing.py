@@ -9,7 +9,7 @@ import pytest
 
 from data_plane.core.browsing import Browsed
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Delivery, Outgoing
+from data_plane.core.message import Delivery, Outgoing, SendCall
 from data_plane.ports import CellUnavailableError, Item, Key, Update
 from data_plane.stored import keys
 from data_plane.stored.segment import FORMAT_VERSION, octets
@@ -128,8 +128,10 @@ def test_all_lanes_are_shown(count: int, bench: Bench) -> None:
                 Outgoing(body=f"noisy {number}", size=9, group="noisy")
                 for number in range(start, start + 10)
             ]
-            await bench.bag.send(bench.queue, "1", messages)
-        await bench.bag.send(bench.queue, "1", [Outgoing(body="quiet", size=5, group="quiet")])
+            await bench.bag.send(bench.queue, SendCall("1", messages))
+        await bench.bag.send(
+            bench.queue, SendCall("1", [Outgoing(body="quiet", size=5, group="quiet")])
+        )
         assert await bench.cell.query(keys.segments(QUEUE.uid, 2, 0), limit=1)
         found = await walk(bench, count)
         assert len(found) == 601
@@ -226,9 +228,11 @@ def test_bodies_apart_are_shown_and_those_that_are_gone_are_not() -> None:
 def test_a_page_has_a_mebibyte_or_one_message(bench: Bench) -> None:
     async def story() -> None:
         big = Outgoing(body="x" * 400_000, size=400_000)
-        await bench.bag.send(bench.queue, "1", [big, big])
-        await bench.bag.send(bench.queue, "1", [msgspec.structs.replace(big, body="y" * 1_048_576)])
-        await bench.bag.send(bench.queue, "1", [big])
+        await bench.bag.send(bench.queue, SendCall("1", [big, big]))
+        await bench.bag.send(
+            bench.queue, SendCall("1", [msgspec.structs.replace(big, body="y" * 1_048_576)])
+        )
+        await bench.bag.send(bench.queue, SendCall("1", [big]))
         sizes: list[list[int]] = []
         position = b""
         while True:

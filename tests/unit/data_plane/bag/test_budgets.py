@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from tests.unit.data_plane.bag.conftest import Bench
 
 
@@ -136,7 +136,7 @@ def test_concurrent_sends_share_segments(bench: Bench) -> None:
 def test_a_batch_of_the_greatest_size_is_one_segment(bench: Bench) -> None:
     async def story() -> None:
         big = Outgoing(body="x" * 104_857, size=104_857)
-        await bench.bag.send(bench.queue, "1", [big] * 10)
+        await bench.bag.send(bench.queue, SendCall("1", [big] * 10))
         assert bench.cell.requests["append"] == 1
         assert len(await bench.receive()) == 10
 

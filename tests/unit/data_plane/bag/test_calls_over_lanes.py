@@ -3,7 +3,7 @@
 import pytest
 
 from data_plane.bag.calls import CallPart, find_parts, ids_of_parts, known_ids, merge_ids
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Append, Appended, Attributes, CellUnavailableError, Key
 from data_plane.stored import keys
@@ -63,9 +63,9 @@ def test_a_repetition_finds_all_parts(tenancy: Tenancy, where: str) -> None:
         other = bench.front_end()
         await tenancy.send("to know the queue", bag=other)
         batch = await mixed_batch(tenancy)
-        ids = await bench.bag.send(QUEUE, "1", batch, call=CALL)
+        ids = await bench.bag.send(QUEUE, SendCall("1", batch, name=CALL))
         bags = {"same": bench.bag, "other": other, "one that knows nothing": bench.front_end()}
-        again = await bags[where].send(QUEUE, "1", batch, call=CALL, repeated=True)
+        again = await bags[where].send(QUEUE, SendCall("1", batch, name=CALL, repeated=True))
         assert again == ids
         assert stored_copies(tenancy) == 6 + 1
 
@@ -84,10 +84,10 @@ def test_a_repetition_sends_what_is_missing(
         assert isinstance(bench.cell, PartlyFailingCell)
         bench.cell.failing_lane, bench.cell.loses_replies = lane, loses_replies
         with pytest.raises(CellUnavailableError):
-            await bench.bag.send(QUEUE, "1", batch, call=CALL)
+            await bench.bag.send(QUEUE, SendCall("1", batch, name=CALL))
         bench.cell.failing_lane = -1
         bag = bench.bag if same else bench.front_end()
-        ids = await bag.send(QUEUE, "1", batch, call=CALL, repeated=True)
+        ids = await bag.send(QUEUE, SendCall("1", batch, name=CALL, repeated=True))
         assert stored_copies(tenancy) == 6
         bench.clock.advance(2)
         delivered: dict[str, bytes] = {}

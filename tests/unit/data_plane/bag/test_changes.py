@@ -10,7 +10,7 @@ from data_plane.core.errors import (
     RECEIPT_HANDLE_IS_INVALID,
     RefusedError,
 )
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.core.receipt_handle import decode
 from data_plane.stored import keys
 from data_plane.stored.segment import number
@@ -88,7 +88,7 @@ def test_an_old_handle_changes_the_lease_that_is_in_force(bench: Bench) -> None:
     bench.run(story())
 
 
-@pytest.mark.parametrize("text", ["", "garbage", "A" * 68, "é" * 68, "A" * 67])
+@pytest.mark.parametrize("text", ["", "garbage", "A" * 68, "A" * 72, "é" * 72, "A" * 71])
 def test_garbage_is_no_receipt_handle(text: str) -> None:
     with pytest.raises(RefusedError) as refused:
         decode(text, QUEUE)
@@ -198,9 +198,11 @@ def test_an_attempt_beside_the_first_one_waits_for_it(bench: Bench) -> None:
 def test_a_batch_with_several_delays_is_repeated_as_a_whole(bench: Bench) -> None:
     async def story() -> None:
         messages = [Outgoing(body=str(delay), delay_s=delay, size=1) for delay in (0, 5, 0, 9)]
-        ids = await bench.bag.send(QUEUE, "1", messages, call=CALL)
+        ids = await bench.bag.send(QUEUE, SendCall("1", messages, name=CALL))
         assert len(set(ids)) == 4
-        again = await bench.front_end().send(QUEUE, "1", messages, call=CALL, repeated=True)
+        again = await bench.front_end().send(
+            QUEUE, SendCall("1", messages, name=CALL, repeated=True)
+        )
         assert again == ids
         bench.clock.advance(10)
         assert sorted(await bench.drain()) == ["0", "0", "5", "9"]

@@ -8,7 +8,7 @@ import pytest
 
 from data_plane.bag import moving
 from data_plane.core.errors import INVALID_PARAMETER_VALUE
-from data_plane.core.message import MessageAttribute, Outgoing
+from data_plane.core.message import MessageAttribute, Outgoing, SendCall
 from data_plane.core.queue import RedrivePolicy
 from data_plane.core.receipt_handle import ReceiptHandle, decode
 from data_plane.ports import Append, CellUnavailableError, Key
@@ -52,7 +52,7 @@ def test_what_a_dead_letter_keeps(pipe: Pipe) -> None:
     )
 
     async def story() -> None:
-        await pipe.bag.send(ORDERS, "444455556666", [message])
+        await pipe.bag.send(ORDERS, SendCall("444455556666", [message]))
         first, second = [(await pipe.receive(visibility_s=0))[0] for _ in range(2)]
         pipe.clock.advance(60)
         assert await pipe.receive() == []
@@ -187,6 +187,25 @@ def test_without_a_dead_letter_queue_messages_are_delivered_on(pipe: Pipe, gone:
     pipe.run(story())
 
 
+def test_a_queue_that_is_its_own_dead_letter_queue_delivers_on(pipe: Pipe) -> None:
+    pipe.queue = replace(ORDERS, redrive=replace(_policy(), dead_letter_queue=ORDERS.name))
+
+    async def story() -> None:
+        ids = await pipe.send("p", "q")
+        for count in range(1, 6):
+            deliveries = await pipe.receive(visibility_s=0)
+            assert sorted(d.message.id for d in deliveries) == sorted(ids)
+            assert {d.receive_count for d in deliveries} == {count}
+            assert {d.message.dead_letter_source for d in deliveries} == {""}
+        appended = [item for item in pipe.cell.items() if item.attributes.get("k") == "s"]
+        assert len(appended) == 1
+        counts = await pipe.bag.counts(pipe.queue)
+        assert (counts.visible, counts.in_flight) == (2, 0)
+        assert len(await pipe.drain()) == 2
+
+    pipe.run(story())
+
+
 def test_the_policy_of_now_decides(pipe: Pipe) -> None:
     async def story() -> None:
         await pipe.poison("p")
@@ -291,7 +310,9 @@ def test_a_move_that_is_gone_on_with_finds_its_copy(pipe: Pipe) -> None:
         with pytest.raises(CellUnavailableError):
             await pipe.receive()
         pipe.cell.stops = lambda _made: False
-        await pipe.bag.send(DEAD, DEAD.account, [Outgoing(body=f"m{i}") for i in range(3)])
+        await pipe.bag.send(
+            DEAD, SendCall(DEAD.account, [Outgoing(body=f"m{i}") for i in range(3)])
+        )
         pipe.clock.advance(MOVE_S)
         assert await pipe.receive(bag=pipe.front_end()) == []
         assert len(pipe.copies()) == 2
@@ -318,7 +339,7 @@ def test_a_copy_that_came_late_is_read_by_those_who_had_passed_it(pipe: Pipe) ->
         pipe.dead_cell.meets = lambda _record: None
         reader, mover = pipe.front_end(), pipe.front_end()
         pipe.clock.advance(MOVE_S)
-        await pipe.bag.send(DEAD, DEAD.account, [Outgoing(body="sent later")])
+        await pipe.bag.send(DEAD, SendCall(DEAD.account, [Outgoing(body="sent later")]))
         (later,) = await pipe.receive_dead(bag=reader)
         assert later.message.body == "sent later"
         pipe.clock.advance(60)

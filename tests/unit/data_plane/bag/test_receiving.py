@@ -301,7 +301,7 @@ def test_a_receive_gets_past_items_that_hold_nothing_to_deliver(bench: Bench) ->
     bench.run(story())
 
 
-def test_messages_that_come_back_are_behind_those_that_were_visible_before(bench: Bench) -> None:
+def test_messages_that_come_back_let_those_pass_that_were_sent_with_them(bench: Bench) -> None:
     async def story() -> None:
         await bench.send(*(str(number) for number in range(40)))
         seen = []
@@ -333,5 +333,43 @@ def test_a_receive_that_lost_its_messages_to_others_goes_on(bench: Bench) -> Non
         for _ in range(60 - 1 - taken):
             assert len(await bench.receive(1, bag=other)) == 1
         assert await bench.receive(1, bag=other) == []
+
+    bench.run(story())
+
+
+def test_what_comes_back_is_offered_before_what_is_newer_but_not_for_ever(bench: Bench) -> None:
+    async def story() -> None:
+        await bench.send("old")
+        for count in (1, 2, 3):
+            (delivery,) = await bench.receive(count=1, visibility_s=1)
+            assert (delivery.message.body, delivery.receive_count) == ("old", count)
+            await bench.send(f"new {count}")
+            bench.clock.advance(2)
+        # By now it was received three times.
+        assert await bench.drain() == ["new 1", "new 2", "new 3", "old"]
+
+    bench.run(story())
+
+
+def test_its_place_is_known_to_front_ends_that_start_afresh(bench: Bench) -> None:
+    async def story() -> None:
+        await bench.send("a")
+        await bench.send("b")
+        assert len(await bench.receive(count=2, visibility_s=1)) == 2
+        await bench.send("c")
+        bench.clock.advance(2)
+        assert await bench.drain(bench.front_end()) == ["a", "b", "c"]
+
+    bench.run(story())
+
+
+def test_what_comes_back_is_offered_without_a_look_for_more(bench: Bench) -> None:
+    async def story() -> None:
+        await bench.send("a")
+        await bench.receive(visibility_s=1)
+        await bench.send("b")
+        bench.clock.advance(2)
+        spent, _ = await bench.cost_of(lambda: bench.receive(count=1, visibility_s=1))
+        assert spent == {"get_many": 1, "update": 1}
 
     bench.run(story())

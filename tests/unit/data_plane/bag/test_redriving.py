@@ -5,11 +5,12 @@ from msgspec.structs import replace
 
 from data_plane.core.errors import RefusedError, queue_does_not_exist
 from data_plane.core.limits import RETENTION_S_MAX
-from data_plane.core.message import Message, Outgoing
+from data_plane.core.message import Message, Outgoing, SendCall
 from data_plane.core.queue import Queue
 from data_plane.ports import CellUnavailableError
 from data_plane.stored import keys
 from data_plane.stored.bounds import MOVE_LEASE_MS, STATE_TTL_SLACK_S
+from data_plane.stored.superfluous import stripped
 from tests.unit.data_plane.bag.pipe import DEAD, ORDERS, Pipe
 
 MOVE_S = MOVE_LEASE_MS / 1000 + 0.3
@@ -42,6 +43,20 @@ def test_a_redriven_message_is_a_new_one(pipe: Pipe) -> None:
     pipe.run(story())
 
 
+def test_what_a_purge_has_emptied_is_passed_over(pipe: Pipe) -> None:
+    """By whoever goes by the definition of before the purge still."""
+
+    async def story() -> None:
+        await pipe.bury("p")
+        (copy,) = pipe.copies()
+        await pipe.dead_cell.put(copy.key, stripped(copy.attributes))
+        pipe.bag = pipe.front_end()
+        assert await pipe.bag.redrive(DEAD, count=10, target=pipe.back) == (0, False, None)
+        assert await pipe.receive_dead() == []
+
+    pipe.run(story())
+
+
 def test_it_is_moved_again_and_redriven_again(pipe: Pipe) -> None:
     async def story() -> None:
         await pipe.send("p")
@@ -66,13 +81,15 @@ def test_redriven_messages_of_a_group_do_not_keep_others_waiting(pipe: Pipe) -> 
     async def story() -> None:
         loud = [Outgoing(body=f"loud {number}", group="loud", size=6) for number in range(1_000)]
         for start in range(0, len(loud), 50):
-            await pipe.bag.send(DEAD, DEAD.account, loud[start : start + 50])
+            await pipe.bag.send(DEAD, SendCall(DEAD.account, loud[start : start + 50]))
         moved = 0
         while moved < len(loud):
             redriven = await pipe.bag.redrive(DEAD, count=100, target=pipe.back)
             assert redriven.failure is None
             moved += redriven.moved
-        await pipe.bag.send(ORDERS, ORDERS.account, [Outgoing(body="quiet", group="q", size=5)])
+        await pipe.bag.send(
+            ORDERS, SendCall(ORDERS.account, [Outgoing(body="quiet", group="q", size=5)])
+        )
         reader = pipe.front_end()
         (first,) = await pipe.receive(1, bag=reader)
         assert first.message.body == "quiet"
@@ -85,7 +102,7 @@ def test_redriven_messages_of_a_group_do_not_keep_others_waiting(pipe: Pipe) -> 
 def test_no_more_are_moved_than_asked_for(pipe: Pipe) -> None:
     async def story() -> None:
         for start in range(0, 100, 10):
-            await pipe.bag.send(DEAD, DEAD.account, _messages(start))
+            await pipe.bag.send(DEAD, SendCall(DEAD.account, _messages(start)))
         for count in (1, 7, 30):
             before = (await pipe.bag.counts(DEAD)).visible
             assert await pipe.bag.redrive(DEAD, count=count, target=pipe.back) == (

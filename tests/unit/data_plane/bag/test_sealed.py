@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.ports import Attributes, CellUnavailableError, Item, MasterKeysError, Update
 from data_plane.stored import keys
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
@@ -60,7 +60,7 @@ def test_bytes_of_another_queue_are_never_delivered(bench: Bench, theirs: dict[s
         # The same place in another queue: same front end, same block, same index.
         elsewhere = Bench(clock=bench.clock, queue=other)
         elsewhere.cell = bench.cell
-        await elsewhere.front_end().send(other, "1", [Outgoing(body="theirs", size=6)])
+        await elsewhere.front_end().send(other, SendCall("1", [Outgoing(body="theirs", size=6)]))
         (mine,), (stolen,) = await segments(bench), await segments(bench, other.uid)
         placed = {name: mine.attributes[name] for name in ("b", "i")}
         await bench.cell.update(mine.key, Update(assign={**bytes_of(stolen), **placed}))

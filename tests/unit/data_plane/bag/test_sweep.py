@@ -8,7 +8,7 @@ import pytest
 from data_plane.bag import sending
 from data_plane.bag.bounds import COLLECT_AFTER_US
 from data_plane.bag.engine import Bag
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.core.receipt_handle import decode
 from data_plane.ports import CellUnavailableError
 from data_plane.runtime.event_loop import EventLoopWaits
@@ -28,7 +28,7 @@ def test_a_cell_that_fails_holds_up_no_queue_of_another(monkeypatch: pytest.Monk
 
     async def story() -> None:
         for queue in (FAILING, WELL):
-            await bag.send(queue, "s", [Outgoing(body="x", size=1)])
+            await bag.send(queue, SendCall("s", [Outgoing(body="x", size=1)]))
             clock.advance(1)
             (taken,) = await bag.receive(queue, count=10, visibility_s=30, until_us=0)
             await bag.delete(queue, [decode(taken.receipt_handle, queue)])

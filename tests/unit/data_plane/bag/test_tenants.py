@@ -15,7 +15,7 @@ from data_plane.bag.tenants import (
     NO_TAG,
     Consumption,
     Heavy,
-    Placement,
+    LanePlacement,
     Tenants,
     Waiting,
     tag_of,
@@ -112,7 +112,7 @@ def test_what_others_tell_is_heeded_until_it_is_over() -> None:
     tenants = Tenants()
     tenants.deepest = 2
     tenants.handed_out(1, 100)
-    tenants.learn({A: Placement(1, 200), B: Placement(1, 100), C: Placement(2, 50)})
+    tenants.learn({A: LanePlacement(1, 200), B: LanePlacement(1, 100), C: LanePlacement(2, 50)})
     assert [tenants.lane_of(tag) for tag in (A, B, C)] == [1, 0, 2]
     tenants.handed_out(1, 200)
     assert tenants.lane_of(A) == 0

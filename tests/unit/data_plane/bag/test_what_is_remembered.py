@@ -1,7 +1,7 @@
 """What a front end remembers of blocks: overtaken answers, and markers that it skipped."""
 
 from data_plane.bag.block import Block
-from data_plane.bag.bounds import READY_AGE_US_MAX
+from data_plane.bag.bounds import READY_AGE_US_MAX, SEGMENTS_HELD_BYTES_MAX
 from data_plane.bag.lane import Lane
 from data_plane.ports import Attributes, Item, Key
 from data_plane.stored import keys
@@ -56,3 +56,31 @@ def test_segments_are_read_again_where_a_state_comes_after_a_long_time() -> None
     assert block.segments == {0: segment}
     block.learn({"v": 1, "d": frozenset({1})}, 2_001 + 2 * READY_AGE_US_MAX)
     assert not block.segments
+
+
+def _bytes_at_hand(bench: Bench) -> int:
+    (lanes,) = bench.bag._desk.lanes.values()
+    blocks = lanes.lane(0).blocks.values()
+    return sum(segment.size_bytes for block in blocks for segment in block.segments.values())
+
+
+def test_big_messages_that_wait_are_read_again_instead_of_kept(bench: Bench) -> None:
+    """A visibility timeout of 0 leaves each message in the window, to be received again."""
+
+    async def story() -> None:
+        for number in range(40):
+            await bench.send(f"{number:04}".ljust(250_000, "b"))
+        for _ in range(3):
+            bodies = []
+            for _ in range(4):
+                deliveries = await bench.receive(visibility_s=1)
+                bodies += [one.message.body[:4] for one in deliveries]
+                assert _bytes_at_hand(bench) <= SEGMENTS_HELD_BYTES_MAX
+            assert sorted(bodies) == [f"{number:04}" for number in range(40)]
+            bench.clock.advance(1.001)
+        for _ in range(100):
+            await bench.receive(visibility_s=0)
+            assert _bytes_at_hand(bench) <= SEGMENTS_HELD_BYTES_MAX
+        assert len(await bench.drain()) == 40
+
+    bench.run(story())

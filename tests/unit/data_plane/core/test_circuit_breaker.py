@@ -57,7 +57,10 @@ def test_it_opens_when_half_of_the_last_calls_failed(
     assert play(outcomes)[1] == opens_after
 
 
-@pytest.mark.parametrize(("took_us", "opens_after"), [(999_999, 10), (1_000_000, 4)])
+@pytest.mark.parametrize(
+    ("took_us", "opens_after"),
+    [(999_999, 10), (1_000_000, 4), (2_999_999, 4), (4_000_000, 2), (8_000_000, 1)],
+)
 def test_failures_that_took_long_weigh_more(took_us: int, opens_after: int) -> None:
     assert play([True] * 10, took_us=took_us)[1] == opens_after
 

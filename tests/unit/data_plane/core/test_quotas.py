@@ -15,14 +15,14 @@ from data_plane.core.quotas import (
     SEND,
     UNLIMITED,
     QuotaError,
-    operation_class,
     parse_quotas,
     render_quotas,
 )
 from data_plane.core.token_bucket import Rate
-from data_plane.operations.catalog import message_operations
+from data_plane.operations.catalog import extension_operations, message_operations
+from data_plane.protocol.sqs import sqs
 
-_PER_S = [name for name in QUOTA_NAMES if not name.endswith("_burst")]
+_PER_S = [name for name in QUOTA_NAMES if not name.endswith(("_burst", "_percent"))]
 
 
 @given(st.dictionaries(st.sampled_from(_PER_S), st.integers(0, 10**12)))
@@ -68,9 +68,11 @@ def test_what_is_wrong_is_named(numbers: dict[str, object], said: str) -> None:
 
 
 def test_every_message_operation_has_its_class() -> None:
-    classes = {each.name: operation_class(each.name) for each in message_operations(None)}  # type: ignore[arg-type]
-    assert set(classes.values()) == {SEND, RECEIVE, DELETE}
-    assert operation_class("CreateQueue") == operation_class("ListQueues") == CONTROL
+    service = sqs(message_operations(None))  # type: ignore[arg-type]
+    classes = {service.quota_class(operation) for operation in service.operations.values()}
+    assert classes == {SEND, RECEIVE, DELETE}
+    (browse,) = extension_operations(None)  # type: ignore[arg-type]
+    assert service.quota_class(browse) == CONTROL
 
 
 def test_the_usual_quotas_are_those_of_the_documentation() -> None:
@@ -82,9 +84,12 @@ def test_the_usual_quotas_are_those_of_the_documentation() -> None:
             ("control", control),
         )
     }
-    rates = {**by_class, "sent_bytes": 32 * 1024 * 1024}
+    rates = {**by_class, **dict.fromkeys(("sent_bytes", "received_bytes"), 32 * 1024 * 1024)}
     assert render_quotas(DEFAULT_QUOTAS) == {
         **{f"{name}_per_s": per_s for name, per_s in rates.items()},
         **{f"{name}_burst": 2 * per_s for name, per_s in rates.items()},
         "long_polls": 1000,
+        "account_stored_percent": 50,
+        "account_queues": 100_000,
+        "account_definition_bytes": 256 * 1024 * 1024,
     }

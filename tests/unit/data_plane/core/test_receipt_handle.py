@@ -1,4 +1,5 @@
 import base64
+import struct
 from dataclasses import replace
 
 import pytest
@@ -8,10 +9,12 @@ from hypothesis import strategies as st
 from data_plane.core.errors import RECEIPT_HANDLE_IS_INVALID, RefusedError
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import TEXT_LENGTH, decode, encode
+from data_plane.core.tokens import queue_seal
 from tests.unit.data_plane.wire import ORDERS
 
-FACTS = (2, 65_535, b"0123456789", 127, 1_790_000_000_123, b"tokentokentok")
+FACTS = (2, 65_535, b"0123456789", 127, 1_790_000_000_123, b"tokentokentok", 1_048_576)
 HANDLE = encode(ORDERS, *FACTS)
+CLEAR_BITS = 16
 
 
 def refused(text: str, queue: Queue = ORDERS) -> tuple[object, str]:
@@ -25,10 +28,15 @@ def refusal_of(text: str) -> tuple[object, str]:
     return RECEIPT_HANDLE_IS_INVALID, message
 
 
+def refusal_of_another(text: str) -> tuple[object, str]:
+    """Of what has the form of a handle."""
+    return RECEIPT_HANDLE_IS_INVALID, f'The receipt handle "{text}" is not valid for this queue.'
+
+
 def test_a_handle_says_what_was_sealed() -> None:
     handle = decode(HANDLE, ORDERS)
-    facts = (handle.lane, handle.epoch, handle.block, handle.index, handle.sent_ms, handle.token)
-    assert facts == FACTS
+    place = (handle.lane, handle.epoch, handle.block, handle.index)
+    assert (*place, handle.sent_ms, handle.token, handle.size_bytes) == FACTS
     assert handle.text == HANDLE
     assert len(HANDLE) == TEXT_LENGTH
     assert encode(ORDERS, *FACTS) == HANDLE
@@ -36,8 +44,8 @@ def test_a_handle_says_what_was_sealed() -> None:
 
 def test_nothing_of_it_is_in_clear_but_the_version() -> None:
     octets = base64.urlsafe_b64decode(HANDLE)
-    other = base64.urlsafe_b64decode(encode(ORDERS, 2, 65_535, *FACTS[2:5], b"tokentokentoK"))
-    assert octets[:2] == other[:2] == b"\x02\x00"
+    other = base64.urlsafe_b64decode(encode(ORDERS, 2, 65_535, *FACTS[2:5], b"tokentokentoK", 9))
+    assert octets[:2] == other[:2] == b"\x03\x00"
     for known in (FACTS[2], FACTS[5], bytes.fromhex(ORDERS.uid)):
         assert known not in octets
     # One bit of the token: nothing else stays as it was.
@@ -50,7 +58,7 @@ def test_no_bit_of_it_can_be_changed() -> None:
         changed = bytearray(octets)
         changed[bit // 8] ^= 1 << bit % 8
         text = base64.urlsafe_b64encode(changed).decode()
-        assert refused(text) == refusal_of(text)
+        assert refused(text) == (refusal_of if bit < CLEAR_BITS else refusal_of_another)(text)
 
 
 def test_it_has_one_length_and_one_spelling() -> None:
@@ -73,17 +81,29 @@ def test_it_has_one_length_and_one_spelling() -> None:
     ],
 )
 def test_it_is_of_no_other_queue(other: Queue) -> None:
-    assert refused(HANDLE, other) == refusal_of(HANDLE)
+    assert refused(HANDLE, other) == refusal_of_another(HANDLE)
 
 
-def test_handles_of_before_are_none() -> None:
+def test_handles_of_before_that_say_no_size_are_good() -> None:
+    fields = struct.pack(">BH10sB6s13s", 2, 3, FACTS[2], 127, FACTS[4].to_bytes(6, "big"), FACTS[5])
+    sealed = queue_seal(ORDERS, "receipt handles").seal(fields)
+    text = base64.urlsafe_b64encode(b"\x02\x00" + sealed).decode()
+    handle = decode(text, ORDERS)
+    assert (len(text), handle.epoch, handle.sent_ms, handle.size_bytes) == (68, 3, FACTS[4], 0)
+    # Neither passes for the other.
+    for octets in (b"\x03\x00" + sealed, b"\x02" + base64.urlsafe_b64decode(HANDLE)[1:]):
+        changed = base64.urlsafe_b64encode(octets).decode()
+        assert refused(changed) == refusal_of(changed)
+
+
+def test_handles_that_were_not_sealed_are_none() -> None:
     earlier = base64.urlsafe_b64encode(b"\x01" + bytes(47)).decode()
     assert refused(earlier) == refusal_of(earlier)
 
 
 @given(st.text(max_size=80) | st.from_regex(rf"[A-Za-z0-9_-]{{{TEXT_LENGTH}}}", fullmatch=True))
 def test_what_nobody_sealed_is_none(text: str) -> None:
-    assert refused(text) == refusal_of(text)
+    assert refused(text) in (refusal_of(text), refusal_of_another(text))
 
 
 def test_a_queue_without_a_secret_has_no_handles() -> None:

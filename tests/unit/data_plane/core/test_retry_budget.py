@@ -35,3 +35,22 @@ def test_what_was_refused_is_counted() -> None:
     budget = RetryBudget()
     assert [budget.may_retry() for _ in range(BURST + 2)] == [True] * BURST + [False] * 2
     assert budget.refused == 2
+
+
+def test_refusals_that_a_repetition_overcomes_cost_nothing() -> None:
+    budget = RetryBudget()
+    for _ in range(10_000):
+        budget.called()
+        assert budget.may_retry()
+        assert budget.may_retry()
+        budget.succeeded(2)
+    assert budget.refused == 0
+
+
+def test_refusals_that_nothing_overcomes_end_the_budget() -> None:
+    budget, retries = RetryBudget(), 0
+    for _ in range(10_000):
+        budget.called()
+        retries += budget.may_retry()
+        budget.succeeded(0)
+    assert RETRY_SHARE * 10_000 <= retries <= RETRY_SHARE * 10_000 + BURST

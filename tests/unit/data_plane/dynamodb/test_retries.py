@@ -99,3 +99,18 @@ def test_the_deadline_of_the_request_ends_repetitions(naps: list[float]) -> None
             asyncio.run(hurried())
     assert sum(naps) <= 20 * 0.001
     assert len(script.requests) <= 25
+
+
+def test_a_table_that_throttles_every_other_request_serves_all_calls() -> None:
+    throttled = failure("ProvisionedThroughputExceededException")
+    cell = cell_on(Script(*[throttled, FOUND] * 2_000))
+    for _ in range(2_000):
+        assert asyncio.run(cell.get(KEY)) == {"v": 1}
+    assert cell.counters.retries == 2_000
+    assert cell.retries_refused == 0
+
+
+def test_a_table_that_throttles_all_is_asked_little_more_than_once() -> None:
+    script = Script(failure("ThrottlingException"))
+    fail(cell_on(script), 1000)
+    assert len(script.requests) <= 1000 * 1.1 + BURST

@@ -2,7 +2,13 @@ from email.utils import formatdate
 
 import pytest
 
-from data_plane.dynamodb.store_time import LEAD_US_MAX, SECOND_US, Exchange, StoreTime, read_date_us
+from data_plane.dynamodb.store_time import (
+    LEAD_US_MAX,
+    SECOND_US,
+    ClockExchange,
+    StoreTime,
+    read_date_us,
+)
 from data_plane.ports import SETTLE_US
 
 NOON_US = 1_790_000_000 * SECOND_US
@@ -28,12 +34,12 @@ class World:
         self.store_us += us
         self.ran_us += us
 
-    def exchange(self, *, there_us: int = 1_000, back_us: int = 1_000) -> Exchange:
+    def exchange(self, *, there_us: int = 1_000, back_us: int = 1_000) -> ClockExchange:
         sent_us = self.ran_us
         self.wait(there_us)
         date_us = self.store_us // SECOND_US * SECOND_US
         self.wait(back_us)
-        answered = Exchange(sent_us, self.ran_us, date_us)
+        answered = ClockExchange(sent_us, self.ran_us, date_us)
         self.time.observe(answered)
         return answered
 

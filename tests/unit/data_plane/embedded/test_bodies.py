@@ -7,20 +7,22 @@ import lmdb
 import pytest
 
 from data_plane.embedded.bodies import Bodies, head_time_to_live_s
+from data_plane.ports import DamagedItemError
 
 KEY = b"partition\0key"
 PAGE_BYTES = 4096
-INLINE_BYTES = 2030
+CHECKSUM_BYTES = 5
+INLINE_BYTES = 2030 - CHECKSUM_BYTES
 PIECE_BYTES = 2022
 SIZES = (
     1,
     INLINE_BYTES - len(KEY),
     INLINE_BYTES - len(KEY) + 1,
-    PIECE_BYTES - 1,
-    PIECE_BYTES,
-    PIECE_BYTES + 1,
-    7 * PIECE_BYTES,
-    7 * PIECE_BYTES + 1,
+    PIECE_BYTES - CHECKSUM_BYTES - 1,
+    PIECE_BYTES - CHECKSUM_BYTES,
+    PIECE_BYTES - CHECKSUM_BYTES + 1,
+    7 * PIECE_BYTES - CHECKSUM_BYTES,
+    7 * PIECE_BYTES - CHECKSUM_BYTES + 1,
 )
 
 
@@ -33,16 +35,16 @@ class Opened:
 
     def put(self, key: bytes, value: bytes) -> None:
         with self.env.begin(write=True) as txn:
-            stored = self.bodies.split(txn, key, value, 77)
-            self.bodies.drop(txn, txn.replace(key, stored))
+            stored = self.bodies.split(txn, key, value, lambda _value: 77)
+            self.bodies.drop(txn, key, txn.replace(key, stored))
 
     def get(self, key: bytes) -> bytes:
         with self.env.begin() as txn:
-            return bytes(self.bodies.join(txn, txn.get(key, b"\xff")))
+            return bytes(self.bodies.join(txn, key, txn.get(key, b"\xff")))
 
     def delete(self, key: bytes) -> None:
         with self.env.begin(write=True) as txn:
-            self.bodies.drop(txn, txn.pop(key))
+            self.bodies.drop(txn, key, txn.pop(key))
 
     def pieces(self) -> int:
         with self.env.begin() as txn:
@@ -95,7 +97,7 @@ def test_only_what_fits_half_a_page_with_its_key_stays_in_its_place(opened: Open
 
 def test_pieces_fill_their_pages(opened: Opened) -> None:
     for number in range(50):
-        opened.put(b"key%d" % number, body(8 * PIECE_BYTES))
+        opened.put(b"key%d" % number, body(8 * PIECE_BYTES - CHECKSUM_BYTES))
     assert opened.pieces() == 400
     assert opened.leaves() == 200
 
@@ -114,7 +116,7 @@ def test_a_value_with_pieces_missing_is_an_error(opened: Opened) -> None:
     with opened.env.begin(write=True, db=opened.bodies.tree) as txn, txn.cursor() as cursor:
         assert cursor.last()
         cursor.delete()
-    with pytest.raises(lmdb.CorruptedError, match="instead of 9000"):
+    with pytest.raises(DamagedItemError, match="instead of 9005"):
         opened.get(KEY)
 
 

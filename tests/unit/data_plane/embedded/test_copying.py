@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from data_plane.core.cell_clock import CellClock, Era, eras_from
 from data_plane.embedded import copying
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.embedded.copying import CHANGED, END, GONE, ITEM, CopyCutOffError, CopyEnd
@@ -104,3 +105,53 @@ async def _copied_over_a_failed_commit(directory: Path) -> None:
 def test_a_copy_that_a_failed_commit_cut_off_fails(tmp_path: Path) -> None:
     with pytest.raises(CellUnavailableError, match="while the cell was copied"):
         asyncio.run(_copied_over_a_failed_commit(tmp_path))
+
+
+async def _copied_together(folder: Path, writes_between: int) -> list[dict[bytes, bytes]]:
+    """Copies of two cells; each write to the second one follows that of the first."""
+    cells = [EmbeddedCell(folder / name, SystemClock()) for name in ("one", "two")]
+    for cell in cells:
+        await asyncio.gather(*(_append(cell, number) for number in range(1000)))
+    streams = [b"", b""]
+    number = 0
+    with cells[0].copying() as one, cells[1].copying() as two:
+        async for place, page in copying.pages_together([one, two]):
+            streams[place] += page
+            for _ in range(writes_between):
+                number += 1
+                for cell in cells:
+                    await cell.put(Key("A|many", number.to_bytes(4, "big")), {"n": number})
+                    await cell.put(Key("A|last", b"k"), {"n": number})
+    for cell in cells:
+        await cell.close()
+    return [_items(stream)[0] for stream in streams]
+
+
+@pytest.mark.parametrize("writes_between", [1, 12])
+def test_copies_of_several_cells_end_at_one_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes_between: int
+) -> None:
+    monkeypatch.setattr(copying, "PAGE_BYTES", 100_000)
+    monkeypatch.setattr(copying, "LAST_KEYS_MAX", 10)
+    monkeypatch.setattr(copying, "ROUNDS_OF_PATIENCE", 3)  # twelve writes are more than ten keys
+    copies = asyncio.run(_copied_together(tmp_path, writes_between))
+    numbers = [msgspec.msgpack.decode(items[b"A|last\0k"])["n"] for items in copies]
+    assert numbers[0] == numbers[1] > 10
+    for items, number in zip(copies, numbers, strict=True):
+        assert sum(key.startswith(b"A|many") for key in items) == number
+
+
+def test_a_copy_says_what_the_worlds_time_was(tmp_path: Path) -> None:
+    machine_us = 1_795_000_000_000_000
+    clock = CellClock(lambda: machine_us, lambda: machine_us, lambda _step: None)
+
+    async def copied() -> bytes:
+        cell = EmbeddedCell(tmp_path, clock)
+        await cell.put(Key("A|first", b"k"), {"n": 1})
+        clock.eras = clock.eras.with_era(Era(machine_us, 3_600_000_000))
+        stream = b"".join([page async for page in cell.copy()])
+        await cell.close()
+        return stream
+
+    _found, end = _items(asyncio.run(copied()))
+    assert eras_from(end.eras).shift_us == 3_600_000_000

@@ -7,9 +7,11 @@ import msgspec
 import pytest
 
 from data_plane.embedded.cell import EmbeddedCell
+from data_plane.embedded.encoding import encode_item
 from data_plane.embedded.traces import (
     EXPIRED,
     FINISHED,
+    PURGED,
     QUEUE_DELETED,
     TRACE_KEPT_S,
     traces_of,
@@ -127,6 +129,22 @@ def test_slots_of_a_log_leave_traces_under_the_first_slot_of_their_block() -> No
     assert found == [(block, 0, 3, None), (block, 3, 1, 1), (block, None, None, None)]
 
 
+@pytest.mark.parametrize("cause", [FINISHED, QUEUE_DELETED])
+def test_messages_of_two_minutes_have_traces_of_their_own(cause: str) -> None:
+    """The ledger of sends counts by minutes, and an audit compares the two."""
+    border_us = 28_000_000 * 60_000_000
+    removed = [
+        *(
+            _stored(f"B|{LANE}", bytes(19), _segment(first, 2, t=border_us + first - 4))
+            for first in (0, 2, 4, 6)
+        ),
+        _stored(f"S|{LANE}", BLOCK, {"v": 1, "d": frozenset(range(8))}),
+    ]
+    traces = [trace.attributes for trace in traces_of(removed, cause, NOW_S)]
+    told = [(one["i"], one["n"], one["t"]) for one in traces if one["k"] == "s"]
+    assert told == [(0, 4, border_us - 4), (4, 4, border_us)]
+
+
 def test_segments_with_messages_that_are_not_done_stay_apart() -> None:
     removed = [
         *(_stored(f"B|{LANE}", bytes(19), _segment(first, 2, t=first)) for first in (0, 2, 4, 6)),
@@ -141,3 +159,20 @@ def test_what_cannot_be_read_is_named(item: object) -> None:
     removed = [(f"B|{LANE}".encode() + b"\0where", msgspec.msgpack.encode(item))]
     (trace,) = traces_of(removed, EXPIRED, NOW_S)
     assert (trace.attributes["k"], trace.attributes["b"]) == ("u", b"where")
+
+
+def test_what_was_purged_shares_traces_by_the_minute() -> None:
+    """Whatever was done with it: so a purge of many small messages leaves little behind."""
+    removed = [
+        (
+            f"B|{LANE}".encode() + b"\0" + bytes((at,)),
+            encode_item({"k": "s", "b": bytes(10), "i": at, "n": 1, "y": 5, "t": stamp_us}),
+        )
+        for at, stamp_us in enumerate((59_000_000, 59_500_000, 60_000_000, 60_500_000))
+    ]
+    found = [trace.attributes for trace in traces_of(removed, PURGED, 7)]
+    assert [(one["c"], one["i"], one["n"], one["y"]) for one in found] == [
+        ("p", 0, 2, 10),
+        ("p", 2, 2, 10),
+    ]
+    assert len(list(traces_of(removed, FINISHED, 7))) == 4

@@ -10,8 +10,10 @@ from data_plane.core.queue import Queue
 from data_plane.core.quotas import UNLIMITED, Quotas
 from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.settings import FrontEndSettings
+from data_plane.frontend.storing import StorageUse
 from data_plane.operations.catalog import message_operations
 from data_plane.protocol.http import HttpRequest, HttpResponse
+from data_plane.protocol.sqs import sqs
 from tests.unit.data_plane.wire import ORDERS, FakeBag, json_request, query_request, run
 
 NOISY = "111111111111"
@@ -27,16 +29,18 @@ class Tenants:
     settings: FrontEndSettings = field(default_factory=FrontEndSettings)
     bag: FakeBag = field(default_factory=FakeBag)
     at_us: int = START_US
+    stored: StorageUse | None = None
 
     def __post_init__(self) -> None:
         self.front_end = FrontEnd(
-            message_operations(self.bag),
+            (sqs(message_operations(self.bag)),),
             self,
             self,
             self,
             self.settings,
             lambda _served: None,
             quotas=self,
+            stored=self.stored,
         )
 
     def now_us(self) -> int:

@@ -7,6 +7,7 @@ from data_plane.frontend.condition_keys import ConditionKeys
 from data_plane.frontend.exchange import Exchange
 from data_plane.policy.conditions import KNOWN_KEYS, is_known_key
 from data_plane.protocol.http import HttpRequest
+from data_plane.protocol.wire_protocols import AWS_JSON
 
 ACCOUNT = "111122223333"
 HEADERS = {
@@ -26,7 +27,7 @@ def values(
     key: str, caller: Caller = ROOT, *, client: str = "", secure: bool = False, **params: Any
 ) -> tuple[str, ...]:
     request = HttpRequest("POST", "/", "", HEADERS, b"", client=client, secure=secure)
-    exchange = Exchange(request, "id", 1_795_262_400_900_000, "json", params=params)
+    exchange = Exchange(request, "id", 1_795_262_400_900_000, AWS_JSON, params=params)
     exchange.region = "eu-west-1"
     return ConditionKeys(exchange, caller, "444455556666", None).get(f"aws:{key}", ())
 

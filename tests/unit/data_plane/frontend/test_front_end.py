@@ -1,11 +1,18 @@
+from collections.abc import Callable
+from dataclasses import replace as replace_operation
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from data_plane.frontend.front_end import FrontEnd
+from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
+from data_plane.operations.catalog import message_operations
 from data_plane.ports import CellFullError, CellUnavailableError
 from data_plane.protocol.http import HttpRequest
+from data_plane.protocol.operation import Work
+from data_plane.protocol.sqs import sqs
 from tests.unit.data_plane.wire import (
     ACCOUNT,
     CREDENTIAL,
@@ -17,6 +24,7 @@ from tests.unit.data_plane.wire import (
     json_request,
     query_request,
 )
+from tests.unit.repeatable import HandClock, SeededEntropy
 
 SEND = {"QueueUrl": URL, "MessageBody": "hello"}
 FORM = {"Action": "SendMessage", **SEND}
@@ -74,16 +82,9 @@ def test_of_a_queue_url_only_account_and_name_count(url: str, looked_up: tuple[s
 @pytest.mark.parametrize(
     "url",
     [
-        "/",
-        "http://h",
-        "http://h/orders",
         "http://h/queue/orders",
-        f"http://h/a/{ACCOUNT}/orders",
-        f"{ACCOUNT}/orders",
-        f"ftp://h/{ACCOUNT}/orders",
-        f"http:///{ACCOUNT}/orders",
-        f"http://h/{ACCOUNT}/",
-        f"http://[/{ACCOUNT}/orders",
+        "http://h/1234/orders",
+        f"http://h/0{ACCOUNT}/orders",
     ],
 )
 def test_other_addresses_are_invalid(url: str) -> None:
@@ -95,7 +96,26 @@ def test_other_addresses_are_invalid(url: str) -> None:
     }
 
 
-@pytest.mark.parametrize("url", ["", URL + "x", "other", URL + "%20", "a b"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        URL + "x",
+        "other",
+        URL + "%20",
+        "a b",
+        "/",
+        "http://h",
+        "http://whatever-incorrect-queue-address",
+        "http://h/orders",
+        f"http://h/a/{ACCOUNT}/orders",
+        f"{ACCOUNT}/orders",
+        f"ftp://h/{ACCOUNT}/orders",
+        f"http:///{ACCOUNT}/orders",
+        f"http://h/{ACCOUNT}/",
+        f"http://[/{ACCOUNT}/orders",
+    ],
+)
 def test_queues_that_do_not_exist(url: str) -> None:
     answer = Server().answer(json_request("SendMessage", {**SEND, "QueueUrl": url}))
     assert answer.status == 400
@@ -286,3 +306,41 @@ def test_forms_of_other_types_are_refused() -> None:
     request = replace(query_request(FORM), headers={"content-type": "multipart/form-data"})
     answer: Any = Server().answer(request)
     assert answer.status == 400
+
+
+def broken(*_: object) -> Any:
+    raise ArithmeticError
+
+
+def front_end(
+    server: Server, observe: Callable[[Served], None], measure: Callable[..., Work] | None = None
+) -> list[tuple[str, Exception]]:
+    """Give the server one that has these; what it could not tell of is in the list."""
+    unobserved: list[tuple[str, Exception]] = []
+    operations = message_operations(server.bag)
+    server.front_end = FrontEnd(
+        (sqs(replace_operation(one, measure=measure or one.measure) for one in operations),),
+        server,
+        HandClock(),
+        SeededEntropy(),
+        server.settings,
+        observe,
+        unobserved=lambda name, error: unobserved.append((name, error)),
+    )
+    return unobserved
+
+
+def test_an_answer_that_cannot_be_observed_stands() -> None:
+    server = Server()
+    unobserved = front_end(server, broken)
+    assert server.json("SendMessage", SEND)[0] == 200
+    assert server.json("SendMessage", {"QueueUrl": URL})[0] == 400
+    assert [(name, type(error)) for name, error in unobserved] == [("answer", ArithmeticError)] * 2
+
+
+def test_what_cannot_be_measured_was_done_all_the_same() -> None:
+    server = Server()
+    unobserved = front_end(server, server.served.append, broken)
+    assert server.json("SendMessage", SEND)[0] == 200
+    assert [(name, type(error)) for name, error in unobserved] == [("measure", ArithmeticError)]
+    assert [(served.status, served.messages) for served in server.served] == [(200, 0)]

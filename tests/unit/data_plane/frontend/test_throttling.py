@@ -12,6 +12,8 @@ from data_plane.frontend.exchange import Exchange
 from data_plane.frontend.refusals import ThrottledError
 from data_plane.frontend.throttling import Throttle
 from data_plane.operations.catalog import message_operations
+from data_plane.protocol.sqs import sqs
+from data_plane.protocol.wire_protocols import AWS_JSON
 from tests.unit.data_plane.frontend.tenants import NOISY, QUIET, START_US, Tenants, code
 from tests.unit.data_plane.wire import json_request, run
 
@@ -91,6 +93,29 @@ def test_bytes_sent_count_and_a_refusal_for_them_costs_no_call() -> None:
     assert tenants.outcomes(NOISY, "SendMessage", 88, MessageBody="m") == {"": 88}
 
 
+def test_the_bytes_of_every_call_count() -> None:
+    tenants = with_quotas(sent_bytes_per_s=1, sent_bytes_burst=REQUEST_BODY_BYTES_MAX)
+    handle = "h" * 16_000
+    outcomes = tenants.outcomes(NOISY, "DeleteMessage", 1_000, ReceiptHandle=handle)
+    let_in = outcomes["ReceiptHandleIsInvalid"]
+    assert 0 < let_in <= REQUEST_BODY_BYTES_MAX // len(handle)
+    assert outcomes[THROTTLED] == 1_000 - let_in
+    assert code(tenants.send(QUIET)) == ""
+
+
+def test_answers_count_and_their_account_waits_with_its_next_call() -> None:
+    per_s = 100_000
+    tenants = with_quotas(received_bytes_per_s=per_s)
+    assert code(tenants.send(NOISY, "m" * 1_000_000)) == ""
+    receive = {"MaxNumberOfMessages": 1, "WaitTimeSeconds": 0}
+    assert tenants.outcomes(NOISY, "ReceiveMessage", 2, **receive) == {"": 1, THROTTLED: 1}
+    assert code(tenants.send(NOISY)) == THROTTLED
+    tenants.at_us += 8 * SECOND_US
+    assert code(tenants.send(NOISY)) == THROTTLED
+    tenants.at_us += 2 * SECOND_US
+    assert code(tenants.send(NOISY)) == ""
+
+
 def test_the_answer_is_the_one_that_sdks_repeat() -> None:
     tenants = with_quotas(account_send_per_s=2, account_send_burst=1)
     assert code(tenants.send(NOISY)) == ""
@@ -155,8 +180,9 @@ def test_what_will_be_refused_is_known_from_its_headers() -> None:
     headers = {**request.headers, "authorization": "AWS4-HMAC-SHA256 Credential=AKIA1/2026/x"}
 
     def send(at_us: int) -> None:
-        exchange = Exchange(request, "id", START_US + at_us, "json")
-        exchange.operation = message_operations(tenants.bag)[0]
+        exchange = Exchange(request, "id", START_US + at_us, AWS_JSON)
+        exchange.service = sqs(message_operations(tenants.bag))
+        exchange.operation = exchange.service.operations["SendMessage"]
         exchange.caller = Caller(NOISY, access_key_id="AKIA1")
         run(throttle.by_account(exchange))
 
@@ -194,8 +220,9 @@ def test_whoever_is_refused_unread_gets_the_whole_quota_all_the_same(
         if throttle.exhausted_for_us(headers, START_US + at_us):
             outcomes["unread"] += 1
             continue
-        exchange = Exchange(request, "id", START_US + at_us, "json")
-        exchange.operation = message_operations(tenants.bag)[0]
+        exchange = Exchange(request, "id", START_US + at_us, AWS_JSON)
+        exchange.service = sqs(message_operations(tenants.bag))
+        exchange.operation = exchange.service.operations["SendMessage"]
         exchange.caller = Caller(NOISY, access_key_id="AKIA1")
         try:
             run(throttle.by_account(exchange))
@@ -211,8 +238,9 @@ def test_keys_of_the_exhausted_are_bounded() -> None:
     tenants = with_quotas(account_send_per_s=1)
     throttle = Throttle(tenants)
     for number in range(10_000):
-        exchange = Exchange(json_request("SendMessage", {}), "id", START_US, "json")
-        exchange.operation = message_operations(tenants.bag)[0]
+        exchange = Exchange(json_request("SendMessage", {}), "id", START_US, AWS_JSON)
+        exchange.service = sqs(message_operations(tenants.bag))
+        exchange.operation = exchange.service.operations["SendMessage"]
         exchange.caller = Caller(NOISY, access_key_id=str(number))
         with suppress(ThrottledError):
             run(throttle.by_account(exchange))
@@ -225,3 +253,13 @@ class _Everyone:
 
     async def find_quotas(self, account: str) -> Quotas:  # noqa: ARG002 - all have the same
         return self.quotas
+
+
+def test_who_asks_for_too_much_is_answered_a_little_later() -> None:
+    """So that a client that does not wait costs the server less than what it was refused."""
+    tenants = with_quotas(account_send_per_s=1)
+    assert not tenants.send(NOISY).held_back
+    throttled = tenants.send(NOISY)
+    assert code(throttled) == THROTTLED
+    assert throttled.held_back
+    assert not tenants.call(QUIET, "SendMessage", MessageBody="").held_back

@@ -3,6 +3,7 @@ import resource
 import pytest
 
 from data_plane.http.connections import accepted_connections
+from data_plane.http.server import HttpSettings
 
 INFINITE = resource.RLIM_INFINITY
 
@@ -42,3 +43,12 @@ def test_a_limit_that_cannot_be_raised_counts_as_it_is(monkeypatch: pytest.Monke
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, INFINITE))
     monkeypatch.setattr(resource, "setrlimit", refuse)
     assert accepted_connections(1000) == 128
+
+
+@pytest.mark.parametrize(
+    ("headers_bytes_max", "wanted"),
+    [(0, 16_384), (1 << 40, 16_384), (256 * 1_048_576, 3_276), (1, 1)],
+)
+def test_as_many_connections_as_may_hold_a_header_each(headers_bytes_max: int, wanted: int) -> None:
+    settings = HttpSettings(1, headers_bytes_max=headers_bytes_max)
+    assert settings.connections_wanted == wanted

@@ -1,12 +1,15 @@
 import asyncio
 import json
 import logging
+import sys
+import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from data_plane.http.logs import LogHandler, LogWriter
+from data_plane.http.logs import LogHandler, LogWriter, take_over
 from data_plane.http.tracebacks import traceback_text
 from tests.unit.data_plane.http.test_metrics import served
 
@@ -56,6 +59,18 @@ def test_a_line_says_who_did_what_and_how_long_it_took() -> None:
         "failed_entries": 0,
         "client": "127.0.0.1:1",
     }
+
+
+def test_a_denial_says_whose_it_was_where_a_signature_proved_that() -> None:
+    written: list[bytes] = []
+    writer = LogWriter(written.append, Clock(), "info")
+    who = {"principal": "arn:aws:iam::111111111111:user/ann", "access_key_id": "AKIAX"}
+    for status in (403, 200):
+        writer.served(served("SendMessage", status=status, **who))
+    writer.flush()
+    denied, allowed = lines(written)
+    assert {name: denied[name] for name in who} == who
+    assert not who.keys() & allowed.keys()
 
 
 def failed() -> Exception:
@@ -143,3 +158,68 @@ def test_what_modules_log_comes_out_as_lines() -> None:
     assert [line["level"] for line in found] == ["warning", "error"]
     assert found[0]["message"] == "disk full"
     assert found[0]["logger"] == "cell"
+
+
+def test_what_does_not_fit_into_its_text_is_logged_as_far_as_it_goes() -> None:
+    written: list[bytes] = []
+
+    async def main() -> None:
+        handler = LogHandler(LogWriter(written.append, Clock(), "info"), asyncio.get_running_loop())
+        handler.emit(logging.LogRecord("cell", logging.INFO, "", 0, "disk %d", ("full",), None))
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert [line["message"] for line in lines(written)] == ["disk %d (its arguments do not fit)"]
+
+
+def test_a_path_that_is_no_text_is_logged() -> None:
+    written: list[bytes] = []
+    LogWriter(written.append, Clock(), "info").event("error", "upkeep", error="/data/\udcff")
+    assert [line["error"] for line in lines(written)] == ["'/data/\\udcff'"]
+
+
+def test_what_is_logged_after_the_loop_is_not_lost() -> None:
+    written: list[bytes] = []
+    loop = asyncio.new_event_loop()
+    handler = LogHandler(LogWriter(written.append, Clock(), "info"), loop)
+    loop.close()
+    handler.emit(logging.LogRecord("cell", logging.INFO, "", 0, "closed", (), None))
+    assert [line["message"] for line in lines(written)] == ["closed"]
+
+
+def test_nothing_of_python_goes_past_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither warnings, nor what threads and finalizers raise: all would wait for who reads."""
+    for module, name in ((sys, "unraisablehook"), (threading, "excepthook")):
+        monkeypatch.setattr(module, name, getattr(module, name))
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    written: list[bytes] = []
+
+    class Failing:
+        def __del__(self) -> None:
+            raise ArithmeticError
+
+    async def main() -> None:
+        take_over(LogWriter(written.append, Clock(), "info"), asyncio.get_running_loop())
+        with warnings.catch_warnings():
+            logging.captureWarnings(capture=False)
+            logging.captureWarnings(capture=True)
+            warnings.simplefilter("always")
+            warnings.warn("an old way", DeprecationWarning, stacklevel=1)
+        Failing()
+        thread = threading.Thread(target=int, args=("secret",), name="worker")
+        thread.start()
+        thread.join()
+        await asyncio.sleep(0)
+
+    try:
+        asyncio.run(main())
+    finally:
+        logging.captureWarnings(capture=False)
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    warned, unraisable, failed = lines(written)
+    assert "DeprecationWarning: an old way" in warned["message"]
+    assert (unraisable["event"], failed["event"]) == ("unraisable", "thread")
+    assert unraisable["traceback"].endswith("ArithmeticError")
+    assert (failed["thread"], failed["traceback"].splitlines()[-1]) == ("worker", "ValueError")

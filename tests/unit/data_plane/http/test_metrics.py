@@ -41,7 +41,7 @@ def values(metrics: Metrics, gauges: Gauges | None = None) -> dict[str, float]:
             for label in ("queue", "operation", "status", "code", "le", "cell")
             if label in sample.labels
         ): sample.value
-        for family in text_string_to_metric_families(metrics.text(gauges).decode())
+        for family in text_string_to_metric_families(b"".join(metrics.pieces(gauges)).decode())
         for sample in family.samples
     }
 
@@ -121,6 +121,33 @@ def test_gauges_are_those_of_the_scrape() -> None:
     assert found["tidegate_uptime_seconds"] == 60
     assert found["tidegate_cell_commits_total,local"] == 7
     assert found["tidegate_cell_available,local"] == 1
+
+
+def test_the_text_is_bounded_and_comes_in_small_pieces() -> None:
+    metrics = Metrics()
+    for number in range(2 * module.QUEUES_MAX):
+        metrics.served(served("SendMessage", queue=f"{number:080}", region="r" * 32, messages=1))
+    counts = Counts(visible=2**60, in_flight=2**60, delayed=2**60, oldest_sent_ms=1)
+    names = list(metrics.queues)[: module.QUEUES_MAX]
+    pieces = list(metrics.pieces(Gauges(dict.fromkeys(names, counts), 0, 0.0, NOW_MS, {})))
+    assert sum(piece.count(b"\n") for piece in pieces) > 10 * module.QUEUES_MAX
+    assert sum(map(len, pieces)) < 3 * 1024 * 1024
+    assert max(piece.count(b"\n") for piece in pieces) <= 2 * 200
+    assert max(map(len, pieces)) < 128 * 1024
+
+
+def test_counting_goes_on_between_two_pieces() -> None:
+    metrics = Metrics()
+    metrics.served(served("SendMessage", messages=1))
+    for number, _ in enumerate(metrics.pieces(Gauges({}, 0, 0.0, NOW_MS, {}))):
+        metrics.served(served(f"Operation{number}", queue=f"q-{number}", messages=1, status=400))
+        metrics.served(served("SendMessage", queue=f"q-{number}", messages=1))
+
+
+def test_labels_cannot_end_their_line() -> None:
+    cells = {'a "table"\n\\b': {"available": 1.0, "lag_seconds": float("nan")}}
+    found = values(Metrics(), Gauges({}, 0, 0.0, NOW_MS, cells))
+    assert found['tidegate_cell_available,a "table"\n\\b'] == 1
 
 
 def test_resident_memory_is_that_of_a_python_process() -> None:

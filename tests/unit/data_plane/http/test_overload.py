@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from data_plane.http import overload
 from data_plane.http.overload import Overload, OverloadSettings
@@ -72,7 +73,7 @@ def test_refusals_are_in_the_protocol_of_the_request(
     headers: dict[str, str], content_type: str, said: bytes
 ) -> None:
     limit = Overload(OverloadSettings(), lambda: 0, _Entropy())
-    response = asyncio.run(limit.refusal(headers, OverloadSettings().requests_max + 1))
+    response = limit.refusal(headers, OverloadSettings().requests_max + 1)
     assert response is not None
     told = dict(response.headers)
     assert response.status == 503
@@ -80,6 +81,7 @@ def test_refusals_are_in_the_protocol_of_the_request(
     assert told["retry-after"] == "1"
     assert "x-amz-retry-after" not in told
     assert said in response.body
+    assert not response.held_back
     assert (limit.busy, limit.exhausted) == (1, 0)
 
 
@@ -88,11 +90,8 @@ def test_where_there_is_room_quotas_are_asked() -> None:
     answers = iter((None, answer))
     limit = Overload(OverloadSettings(), lambda: 0, _Entropy(), lambda _headers: next(answers))
 
-    async def story() -> None:
-        assert await limit.refusal({}, 1) is None
-        assert await limit.refusal({}, 1) is answer
-
-    asyncio.run(story())
+    assert limit.refusal({}, 1) is None
+    assert limit.refusal({}, 1) == replace(answer, held_back=True)
     assert (limit.busy, limit.exhausted) == (0, 1)
 
 
@@ -104,13 +103,20 @@ def test_who_has_used_up_a_quota_waits_for_the_refusal(monkeypatch: pytest.Monke
     settings = OverloadSettings(requests_max=2)
     limit = Overload(settings, lambda: 0, _Entropy(), lambda _headers: answer)
 
+    async def refused(in_flight: int) -> int:
+        refusal = limit.refusal({}, in_flight)
+        assert refusal is not None
+        assert refusal.held_back
+        await limit.hold_back()
+        return refusal.status
+
     async def story() -> None:
-        held = [asyncio.create_task(limit.refusal({}, number)) for number in (1, 2)]
+        held = [asyncio.create_task(refused(number)) for number in (1, 2)]
         await asyncio.sleep(0)
         assert limit.held == 2
-        assert await limit.refusal({}, 4) is answer
+        assert await refused(4) == 403
         assert not any(task.done() for task in held)
-        assert await asyncio.gather(*held) == [answer, answer]
+        assert await asyncio.gather(*held) == [403, 403]
 
     asyncio.run(story())
     assert (limit.held, limit.exhausted, limit.busy) == (0, 3, 0)

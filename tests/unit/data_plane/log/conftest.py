@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from data_plane.core.message import Delivery, Outgoing, Sent
+from data_plane.core.message import Delivery, Outgoing, SendCall, Sent
 from data_plane.core.queue import Generation, Queue
 from data_plane.core.receipt_handle import ReceiptHandle, decode
 from data_plane.log.engine import Log
@@ -53,7 +53,7 @@ class Bench:
                     body=body, size=len(body), group=group, deduplication_id=(rest or [body])[0]
                 )
             )
-        return await (log or self.log).send(self.queue, self.queue.account, messages)
+        return await (log or self.log).send(self.queue, SendCall(self.queue.account, messages))
 
     async def receive(
         self, count: int = 10, visibility_s: int = 30, log: Log | None = None, until_us: int = 0

@@ -8,7 +8,7 @@ import pytest
 
 from data_plane.core.browsing import Browsed
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.core.queue import Generation
 from data_plane.ports import Item
 from tests.unit.data_plane.log.conftest import HIGH_THROUGHPUT, QUEUE, Bench
@@ -159,8 +159,8 @@ def test_a_page_has_a_mebibyte_or_one_message(bench: Bench) -> None:
             Outgoing(body="x" * 400_000, size=400_000, group="g", deduplication_id=str(number))
             for number in range(3)
         ]
-        await bench.log.send(bench.queue, "1", big[:2])
-        await bench.log.send(bench.queue, "1", big[2:])
+        await bench.log.send(bench.queue, SendCall("1", big[:2]))
+        await bench.log.send(bench.queue, SendCall("1", big[2:]))
         first = await bench.log.browse(bench.queue, count=100)
         assert len(first.messages) == 2
         second = await bench.log.browse(bench.queue, count=100, position=first.next_position)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from data_plane.core.message import Outgoing, Sent
+from data_plane.core.message import Outgoing, SendCall, Sent
+from data_plane.core.queue import Generation
 from data_plane.log import appending, bounds
 from data_plane.log.desk import Access
 from tests.unit.data_plane.log.conftest import GROUP_SCOPE, HIGH_THROUGHPUT, Bench, bodies
@@ -49,6 +50,52 @@ def test_the_scope_may_be_the_group(bench: Bench) -> None:
         one, other, again = await bench.send("a:1:x", "b:2:x", "a:3:x")
         assert one == again != other
         assert await bench.drain() == ["1", "2"]
+
+    bench.run(story())
+
+
+GROUPWISE = {"DeduplicationScope": "messageGroup"}
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_what_was_sent_under_the_scope_of_the_queue_keeps_it(
+    bench: Bench, *, together: bool
+) -> None:
+    """For five minutes: a retry meets its original, whatever was changed in between."""
+    queue = bench.queue
+    by_group = replace(queue, attributes=GROUPWISE)
+    if together:  # In other logs, too, as in the higher throughput.
+        by_group = replace(by_group, generations=(*queue.generations, Generation(1, 8, 0)))
+
+    async def story() -> None:
+        (original,) = await bench.send("a:1:x")
+        bench.queue = by_group
+        for log in (bench.log, bench.front_end()):
+            assert await bench.send("a:2:x", "b:3:x", log=log) == [original] * 2
+        new, other = await bench.send("a:4:y", "b:5:y")
+        assert len({original, new, other}) == 3
+        bench.clock.advance(301)
+        one, another = await bench.send("a:6:x", "b:7:x")
+        assert len({original, one, another}) == 3
+        assert sorted(await bench.drain()) == ["1", "4", "5", "6", "7"]
+
+    bench.run(story())
+
+
+def test_what_was_sent_under_the_scope_of_groups_keeps_it(bench: Bench) -> None:
+    queue = bench.queue
+    bench.queue = replace(queue, attributes=GROUPWISE)
+
+    async def story() -> None:
+        originals = await bench.send("a:1:x", "b:2:x")
+        bench.queue = queue
+        for log in (bench.log, bench.front_end()):
+            assert await bench.send("a:3:x", "b:4:x", log=log) == originals
+        (third,) = await bench.send("c:5:x")
+        assert third not in originals
+        # By now it is one of the queue, of which those of new groups are duplicates.
+        assert await bench.send("d:6:x", "a:7:x") == [third, third]
+        assert await bench.drain() == ["1", "2", "5"]
 
     bench.run(story())
 
@@ -114,13 +161,13 @@ def test_a_cold_front_end_knows_75_000_duplicates(bench: Bench, together: int) -
         first = []
         for start in range(0, count, together):
             first += await bench.log.send(
-                bench.queue, bench.queue.account, outgoing[start : start + together]
+                bench.queue, SendCall(bench.queue.account, outgoing[start : start + together])
             )
         cold = bench.front_end()
         requests = bench.cell.requests.copy()
         probes = [0, 1, count // 2, count - 300, count - 1]
         for probe in probes:
-            again = await cold.send(bench.queue, bench.queue.account, [outgoing[probe]])
+            again = await cold.send(bench.queue, SendCall(bench.queue.account, [outgoing[probe]]))
             assert again == [first[probe]]
         spent = bench.cell.requests - requests
         assert spent["query"] <= 12
@@ -128,8 +175,9 @@ def test_a_cold_front_end_knows_75_000_duplicates(bench: Bench, together: int) -
         assert spent["put"] == 0
         new = await cold.send(
             bench.queue,
-            bench.queue.account,
-            [Outgoing(body="b", size=1, group="g", deduplication_id="new")],
+            SendCall(
+                bench.queue.account, [Outgoing(body="b", size=1, group="g", deduplication_id="new")]
+            ),
         )
         assert new[0].sequence > first[-1].sequence
 

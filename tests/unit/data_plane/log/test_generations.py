@@ -6,8 +6,13 @@ from dataclasses import replace
 import pytest
 
 from data_plane.core.digests import group_hash
-from data_plane.core.message import Outgoing, Sent
+from data_plane.core.message import Outgoing, SendCall, Sent
 from data_plane.core.queue import Generation, Queue
+from data_plane.log import receiving
+from data_plane.log.desk import Access
+from data_plane.log.generations import ended
+from data_plane.log.partition import Tail
+from data_plane.ports import CellUnavailableError
 from tests.unit.data_plane.log.conftest import GROUP_SCOPE, Bench, bodies
 
 ONE = Generation(0, 1, 0)
@@ -43,6 +48,26 @@ def test_order_holds_over_a_change(bench: Bench, restarted: bool) -> None:  # no
         await bench.delete([four], log)
         bench.clock.advance(1)
         assert bodies(await bench.receive(log=log)) == ["6"]
+
+    bench.run(story())
+
+
+def test_what_is_claimed_is_handed_out_though_a_later_generation_fails(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(at: Access, following: Generation) -> Tail:
+        if following.number == ONE_AGAIN.number:
+            raise CellUnavailableError("its partition does not answer")
+        return await ended(at, following)
+
+    async def story() -> None:
+        bench.queue = at(bench, ONE)
+        await bench.send("a:1")
+        bench.queue = at(bench, ONE, EIGHT, ONE_AGAIN)
+        monkeypatch.setattr(receiving, "ended", fails)
+        assert bodies(await bench.receive()) == ["1"]
+        with pytest.raises(CellUnavailableError):
+            await bench.receive()
 
     bench.run(story())
 
@@ -152,7 +177,7 @@ def test_sends_of_two_generations_share_no_slot(bench: Bench) -> None:
 
     async def send(queue: Queue, group: str) -> list[Sent]:
         message = Outgoing(body="b", size=1, group=group, deduplication_id="x")
-        return await bench.log.send(queue, queue.account, [message])
+        return await bench.log.send(queue, SendCall(queue.account, [message]))
 
     async def story() -> None:
         old, bench.queue = at(bench, ONE), at(bench, ONE, EIGHT)

@@ -1,6 +1,6 @@
 """One message that is held makes nothing grow: neither what is stored, nor read, nor remembered."""
 
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.log import bounds
 from tests.unit.data_plane.log.conftest import Bench, bodies
 
@@ -14,7 +14,7 @@ async def send_and_delete(bench: Bench, total: int) -> None:
             Outgoing(body="b", size=1, group=f"g{n}", deduplication_id=f"{number + n}")
             for n in range(TOGETHER)
         ]
-        await bench.log.send(bench.queue, bench.queue.account, outgoing)
+        await bench.log.send(bench.queue, SendCall(bench.queue.account, outgoing))
         deliveries = await bench.receive()
         assert len(deliveries) == TOGETHER
         await bench.delete(deliveries)

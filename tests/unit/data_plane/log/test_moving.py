@@ -8,8 +8,8 @@ import pytest
 
 from data_plane.core.errors import RefusedError, queue_does_not_exist
 from data_plane.core.identifiers import uuid_text
-from data_plane.core.message import Delivery, Message, Outgoing
-from data_plane.core.queue import Generation, Queue
+from data_plane.core.message import Delivery, Message, Outgoing, SendCall
+from data_plane.core.queue import Generation, Queue, RedrivePolicy
 from data_plane.core.receipt_handle import decode
 from data_plane.log import appending, moving, reader
 from data_plane.ports import CellUnavailableError
@@ -159,7 +159,7 @@ def test_big_messages_are_moved_in_slots_that_hold_them(pipe: Pipe) -> None:
             Outgoing(body=big + str(n), size=200_001, group="g", deduplication_id=str(n))
             for n in range(5)
         ]
-        await pipe.log.send(ORDERS, ORDERS.account, messages)
+        await pipe.log.send(ORDERS, SendCall(ORDERS.account, messages))
         for _ in range(2):
             assert len(await pipe.receive(visibility_s=0)) == 5
         assert await pipe.receive() == []
@@ -222,7 +222,7 @@ def test_the_search_for_a_copy_passes_other_messages_and_generations(pipe: Pipe)
         pipe.cell.stops = lambda _made: False
         for n in range(150):
             message = Outgoing(body="m", size=1, group=f"g{n}", deduplication_id=str(n))
-            await pipe.log.send(DEAD, DEAD.account, [message])
+            await pipe.log.send(DEAD, SendCall(DEAD.account, [message]))
         pipe.dead = replace(DEAD, generations=(Generation(0, 1, 0), Generation(1, 8, 1)))
         pipe.queues.by_name["dead.fifo"] = pipe.dead
         pipe.clock.advance(HOUR_S)
@@ -244,7 +244,7 @@ def test_a_copy_is_found_where_the_target_went_on_meanwhile(pipe: Pipe, begun_in
     async def story() -> None:
         await pipe.poison("g:p")
         message = Outgoing(body="m", size=1, group="other", deduplication_id="m")
-        await pipe.front_end().send(changed, DEAD.account, [message])
+        await pipe.front_end().send(changed, SendCall(DEAD.account, [message]))
         pipe.queues.by_name["dead.fifo"] = changed if begun_in == 1 else DEAD
         pipe.cell.stops = lambda made: made == "delete"
         with pytest.raises(CellUnavailableError):
@@ -352,6 +352,21 @@ def test_without_a_dead_letter_queue_messages_are_delivered_on(pipe: Pipe) -> No
         pipe.queues.by_name["dead.fifo"] = DEAD
         pipe.log.dropped(DEAD)
         assert [d.receive_count for d in await pipe.receive(visibility_s=0)] == [5]
+
+    pipe.run(story())
+
+
+def test_a_queue_that_is_its_own_dead_letter_queue_keeps_its_order(pipe: Pipe) -> None:
+    own = RedrivePolicy(ORDERS.account, ORDERS.region, ORDERS.name, 2)
+    pipe.queue = replace(ORDERS, redrive=own)
+
+    async def story() -> None:
+        sent = await pipe.send("g:poison", "g:second")
+        for count in range(1, 6):
+            deliveries = await pipe.receive(visibility_s=0)
+            assert [d.message.id for d in deliveries] == [one.id for one in sent]
+            assert {d.receive_count for d in deliveries} == {count}
+        assert await pipe.drain() == ["poison", "second"]
 
     pipe.run(story())
 

@@ -7,6 +7,7 @@ import pytest
 from data_plane.core.errors import RefusedError
 from data_plane.ports import Attributes, CellUnavailableError, Item, MasterKeysError, Update
 from data_plane.stored import keys
+from data_plane.stored.superfluous import stripped
 from tests.unit.data_plane.log.conftest import QUEUE, Bench, bodies
 from tests.unit.data_plane.sealed_queues import KmsLogBench
 
@@ -51,6 +52,22 @@ def test_a_slot_of_another_write_is_never_delivered(bench: Bench) -> None:
         log = bench.front_end()
         assert await bench.drain(log) == []
         assert log.damaged_segments == 1
+
+    bench.run(story())
+
+
+def test_what_a_purge_has_emptied_is_passed_over(bench: Bench) -> None:
+    """By whoever goes by the definition of before the purge still."""
+
+    async def story() -> None:
+        await bench.send("g:one")
+        (slot,) = await slots(bench)
+        await bench.cell.put(slot.key, stripped(slot.attributes))
+        for log in (bench.front_end(), bench.log):
+            assert await bench.drain(log) == []
+            assert log.damaged_segments == 0
+        await bench.send("g:two")
+        assert await bench.drain(bench.front_end()) == ["two"]
 
     bench.run(story())
 

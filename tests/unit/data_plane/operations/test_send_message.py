@@ -50,6 +50,39 @@ def test_everything_a_message_can_have() -> None:
     assert server.served[0].bytes == sent.size == 5 + 9 + 6 + 11
 
 
+TRACE = "Root=1-3152b799-8954dae64eda91bc9a23a7e8;Parent=7fa8c0f79203be72;Sampled=1"
+OWN = {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=own"}}
+
+
+def test_messages_belong_to_the_trace_of_their_call_or_to_their_own() -> None:
+    server = Server()
+    params = {"QueueUrl": URL, "MessageBody": "x"}
+    headers = {"x-amzn-trace-id": TRACE}
+    for given in ({}, {"MessageSystemAttributes": OWN}):
+        status, answer = server.json("SendMessage", {**params, **given}, headers)
+        assert status == 200
+        assert ("MD5OfMessageSystemAttributes" in answer) is bool(given)
+    batch = entries(
+        {"Id": "1", "MessageBody": "b"},
+        {"Id": "2", "MessageBody": "b", "MessageSystemAttributes": OWN},
+    )
+    assert len(server.json("SendMessageBatch", batch, headers)[1]["Successful"]) == 2
+    assert server.json("SendMessage", params)[0] == 200
+    traces = [message.trace_header for message in server.bag.outgoing]
+    assert traces == [TRACE, "Root=own", TRACE, "Root=own", ""]
+    assert [served.bytes for served in server.served] == [1, 1, 2, 1]
+
+
+def test_a_call_that_is_repeated_under_another_trace_is_the_same_call() -> None:
+    server = Server()
+    params = {"QueueUrl": URL, "MessageBody": "x"}
+    for headers, trace in ((INVOCATION, TRACE), (RETRY, TRACE.replace("7", "8")), (RETRY, "")):
+        server.json("SendMessage", params, {**headers, "x-amzn-trace-id": trace})
+    assert len({call for call, _ in server.bag.sends}) == 1
+    server.json("SendMessage", {**params, "MessageSystemAttributes": OWN}, RETRY)
+    assert len({call for call, _ in server.bag.sends}) == 2
+
+
 @pytest.mark.parametrize("params", [{}, {"MessageBody": ""}, {"MessageBody": None}])
 def test_a_message_needs_a_body(params: dict[str, Any]) -> None:
     server = Server()

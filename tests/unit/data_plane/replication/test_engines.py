@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from data_plane.bag.engine import Bag
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.core.receipt_handle import decode
 from data_plane.log.engine import Log
 from data_plane.ports import CellUnavailableError
@@ -48,7 +48,7 @@ def test_a_standard_send_is_one_write_in_each_member(group: Group) -> None:
     async def story() -> None:
         await bag.receive(STANDARD, count=1, visibility_s=30, until_us=0)
         group.forget()
-        await bag.send(STANDARD, "s", [message(str(n)) for n in range(10)])
+        await bag.send(STANDARD, SendCall("s", [message(str(n)) for n in range(10)]))
 
     asyncio.run(story())
     assert group.writes() == {"a": 1, "b": 1, "c": 1, "d": 0}
@@ -59,9 +59,9 @@ def test_a_fifo_send_is_one_write_in_each_member(group: Group) -> None:
     log, _ = log_of(group)
 
     async def story() -> None:
-        await log.send(FIFO, "s", [message("0", "g")])
+        await log.send(FIFO, SendCall("s", [message("0", "g")]))
         group.forget()
-        await log.send(FIFO, "s", [message(str(n), "g") for n in range(1, 11)])
+        await log.send(FIFO, SendCall("s", [message(str(n), "g") for n in range(1, 11)]))
 
     asyncio.run(story())
     assert group.writes() == {"a": 1, "b": 1, "c": 1, "d": 0}
@@ -72,14 +72,14 @@ def test_standard_messages_outlive_the_cell_that_served_them(group: Group) -> No
     bag, cells, at = bag_of(group)
 
     async def story() -> None:
-        await bag.send(STANDARD, "s", [message(str(n)) for n in range(10)])
+        await bag.send(STANDARD, SendCall("s", [message(str(n)) for n in range(10)]))
         group.clock.advance(5)
         first = await bag.receive(STANDARD, count=3, visibility_s=30, until_us=0)
         await bag.delete(STANDARD, [decode(one.receipt_handle, STANDARD) for one in first])
         await cells.ship()
         group.cells["a"].down = True
         with pytest.raises(CellUnavailableError):
-            await bag.send(STANDARD, "s", [message("x")])
+            await bag.send(STANDARD, SendCall("s", [message("x")]))
         at.at = group.drop("a")
         left = await bag.receive(STANDARD, count=10, visibility_s=30, until_us=0)
         bodies = {one.message.body for one in (*first, *left)}
@@ -94,7 +94,7 @@ def test_a_raised_retention_is_in_force_once_all_members_know_it(group: Group) -
     raised = replace(STANDARD, retention_s=1_209_600)
 
     async def story() -> None:
-        await bag.send(STANDARD, "s", [message("0")])
+        await bag.send(STANDARD, SendCall("s", [message("0")]))
         await cells.ship()
         group.cells["c"].down = True
         with pytest.raises(CellUnavailableError):
@@ -117,19 +117,19 @@ def test_fifo_order_and_deduplication_outlive_the_head(group: Group) -> None:
     other, at_other = log_of(group)
 
     async def story() -> None:
-        first = await log.send(FIFO, "s", [message("1", "g")])
-        await log.send(FIFO, "s", [message("2", "g")])
+        first = await log.send(FIFO, SendCall("s", [message("1", "g")]))
+        await log.send(FIFO, SendCall("s", [message("2", "g")]))
         taken = await log.receive(FIFO, count=1, visibility_s=30, until_us=0)
         group.cells["a"].down = True
         with pytest.raises(CellUnavailableError):
-            await log.send(FIFO, "s", [message("3", "g")])
+            await log.send(FIFO, SendCall("s", [message("3", "g")]))
         at.at = at_other.at = group.drop("a")
         # The other front end knows nothing: it reads what the survivors have.
-        again = await other.send(FIFO, "s", [message("1", "g")])
+        again = await other.send(FIFO, SendCall("s", [message("1", "g")]))
         assert again == first
         assert await other.receive(FIFO, count=10, visibility_s=30, until_us=0) == []
         await other.delete(FIFO, [decode(taken[0].receipt_handle, FIFO)])
-        await log.send(FIFO, "s", [message("3", "g")])
+        await log.send(FIFO, SendCall("s", [message("3", "g")]))
         left = await other.receive(FIFO, count=10, visibility_s=30, until_us=0)
         assert [one.message.body for one in left] == ["2", "3"]
 
@@ -162,12 +162,12 @@ def test_who_joins_counts_what_was_there_before(group: Group, copies: int) -> No
     bag, cells, at = bag_of(group)
 
     async def story() -> None:
-        await bag.send(STANDARD, "s", [message(str(n)) for n in range(10)])
+        await bag.send(STANDARD, SendCall("s", [message(str(n)) for n in range(10)]))
         group.clock.advance(5)
         first = await bag.receive(STANDARD, count=5, visibility_s=600, until_us=0)
         at.at = joined(group)
         await bag.delete(STANDARD, [decode(one.receipt_handle, STANDARD) for one in first[:4]])
-        await bag.send(STANDARD, "s", [message("late")])
+        await bag.send(STANDARD, SendCall("s", [message("late")]))
         await cells.ship()
         for _ in range(copies):
             await copy_all(group, "a", keys.partitions(STANDARD.uid))
@@ -183,12 +183,12 @@ def test_who_joins_a_chain_counts_what_was_there_before(group: Group) -> None:
     log, at = log_of(group)
 
     async def story() -> None:
-        await log.send(FIFO, "s", [message(str(n), str(n)) for n in range(10)])
+        await log.send(FIFO, SendCall("s", [message(str(n), str(n)) for n in range(10)]))
         group.clock.advance(5)
         first = await log.receive(FIFO, count=5, visibility_s=600, until_us=0)
         at.at = joined(group)
         await log.delete(FIFO, [decode(one.receipt_handle, FIFO) for one in first[:4]])
-        await log.send(FIFO, "s", [message("late", "late")])
+        await log.send(FIFO, SendCall("s", [message("late", "late")]))
         await copy_all(group, "c", (keys.counters(FIFO.uid),))
         expected = await log.counts(FIFO)
         assert (expected.visible, expected.in_flight) == (6, 1)
@@ -205,7 +205,7 @@ def test_a_counter_below_0_hides_nothing_of_others(group: Group) -> None:
     lost = keys.counter(STANDARD.uid, STANDARD.purged_us, counting.ALIVE, minute - 1)
 
     async def story() -> None:
-        await bag.send(STANDARD, "s", [message(str(n)) for n in range(10)])
+        await bag.send(STANDARD, SendCall("s", [message(str(n)) for n in range(10)]))
         for name in "abc":
             await group.cells[name].put(lost, {"n": -7})
         assert (await bag.counts(STANDARD)).visible == 10

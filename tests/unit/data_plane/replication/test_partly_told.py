@@ -7,7 +7,7 @@ import pytest
 from data_plane.bag import sending
 from data_plane.bag.bounds import COLLECT_AFTER_US
 from data_plane.bag.engine import Bag
-from data_plane.core.message import Delivery
+from data_plane.core.message import Delivery, SendCall
 from data_plane.core.receipt_handle import decode
 from data_plane.ports import CellUnavailableError, Item
 from data_plane.stored import keys
@@ -39,7 +39,7 @@ def test_a_block_is_collected_with_all_of_its_segments_or_not_at_all(
     async def story() -> None:
         bag, cells, _ = bag_of(group)
         for body in "ab":
-            await bag.send(STANDARD, "s", [message(body)])
+            await bag.send(STANDARD, SendCall("s", [message(body)]))
         group.clock.advance(4)
         first = await receive(bag)
         if told:
@@ -72,7 +72,7 @@ def test_a_block_is_collected_once_all_members_know_that_it_is_deleted(
     async def story() -> None:
         stopped, told, _ = bag_of(group)
         for body in "ab":
-            await stopped.send(STANDARD, "s", [message(body)])
+            await stopped.send(STANDARD, SendCall("s", [message(body)]))
         group.clock.advance(4)
         first = await receive(stopped)
         await told.ship()

@@ -8,6 +8,7 @@ import pytest
 from data_plane.bag import sending
 from data_plane.bag.bounds import COLLECT_AFTER_US, SAME_KEY_US_MAX
 from data_plane.bag.engine import Bag
+from data_plane.core.message import SendCall
 from data_plane.core.receipt_handle import decode
 from data_plane.ports import CellUnavailableError, Key
 from data_plane.stored import keys
@@ -25,7 +26,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def send(bag: Bag, *, repeated: bool) -> list[bytes]:
-    return await bag.send(STANDARD, "s", [message("once")], call=CALL, repeated=repeated)
+    return await bag.send(STANDARD, SendCall("s", [message("once")], name=CALL, repeated=repeated))
 
 
 async def consume(bag: Bag) -> list[bytes]:

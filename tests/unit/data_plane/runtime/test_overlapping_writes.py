@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from data_plane.bag.engine import Bag
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Append, Appended, CellUnavailableError
 from data_plane.runtime.blocking import BlockingDriver, BlockingWaits
@@ -94,7 +94,7 @@ def test_a_batch_with_two_delays_is_two_writes_at_the_same_time(
     cell = MeetingCell(driver, meet)
     bag = Bag({"a": cell}, driver.clock, SeededEntropy(), BlockingWaits(driver))
     batch = [Outgoing("now", ()), Outgoing("later", (), delay_s=5), Outgoing("now, too", ())]
-    ids = driver.run(bag.send(QUEUE, "sender", batch))
+    ids = driver.run(bag.send(QUEUE, SendCall("sender", batch)))
     assert len(set(ids)) == 3
     assert cell.memory.requests["append"] == 2
 
@@ -123,6 +123,6 @@ def test_a_long_poll_sleeps_and_looks_again(driver: BlockingDriver) -> None:
 
     assert poll(20) == []
     assert clock.now_us() == started_us + 20_000_000
-    driver.run(other.send(QUEUE, "sender", [Outgoing("in a while", (), delay_s=7)]))
+    driver.run(other.send(QUEUE, SendCall("sender", [Outgoing("in a while", (), delay_s=7)])))
     assert poll(20) == ["in a while"]
     assert clock.now_us() - started_us < 28_100_000

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_plane.core.answer_record import AnswerRecord, answered_as
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Item
 from data_plane.stored import ledger
@@ -108,7 +108,7 @@ def test_what_is_stored_before_batches_were_told_apart_is_read() -> None:
 def test_a_call_in_several_segments_counts_once() -> None:
     bench = Bench()
     messages = [Outgoing(body="m", size=40_000, delay_s=delay_s) for delay_s in (0, 5, 9)]
-    bench.run(bench.bag.send(QUEUE, "1", messages, batch=True))
+    bench.run(bench.bag.send(QUEUE, SendCall("1", messages, batch=True)))
     assert told(bench) == [(True, 1, 2, 3, 120_000)]
     assert sorted(counted(bench), key=str) == [(0, 0), (0, 0), (None, 2)]
 
@@ -150,7 +150,7 @@ def test_what_is_stored_for_a_request_says_which_record_its_answer_becomes() -> 
     messages = [Outgoing(body="m", size=1, delay_s=delay_s) for delay_s in (0, 5)]
     bench.run(bench.send("of nobody"))
     with answered_as(record):
-        bench.run(bench.bag.send(QUEUE, "1", messages, batch=True))
+        bench.run(bench.bag.send(QUEUE, SendCall("1", messages, batch=True)))
         fifo.run(fifo.send("g:a", "g:b"))
         # What was moved here nobody sent.
         assert "ra" not in calls_attributes([], 1)

@@ -30,3 +30,13 @@ def test_room_that_was_given_back_is_there_again() -> None:
     assert not room.take(message(1))
     room.give_back([first])
     assert room.take(message(11)), "it is the first again"
+
+
+def test_what_may_fit_is_known_by_sizes_alone_and_takes_no_room() -> None:
+    room = Room(10)
+    assert room.fitting([6, 4, 1]) == 2
+    assert room.fitting([11, 1]) == 1, "the first message fits whatever its size"
+    assert room.take(message(10))
+    assert room.fitting([1]) == 0
+    assert room.fitting([]) == 0
+    assert Room(None).fitting([1 << 30] * 3) == 3

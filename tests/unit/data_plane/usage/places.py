@@ -1,6 +1,7 @@
 """A usage place in memory, which may refuse, and what was stored there."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from io import BytesIO
 from typing import Any, TypeVar
@@ -16,11 +17,16 @@ T = TypeVar("T")
 
 
 class RefusingBlobs(MemoryBlobs):
-    """Takes nothing while `refuses`, of names that begin so."""
+    """Takes nothing while `refuses`, of names that begin so; counts what it is asked by folder."""
 
     refuses: str | None = None
 
+    def __init__(self, clock: HandClock) -> None:
+        super().__init__(clock)
+        self.puts: Counter[str] = Counter()
+
     async def put(self, name: str, body: bytes) -> None:
+        self.puts[name.partition("/")[0]] += 1
         if self.refuses is not None and name.startswith(self.refuses):
             raise CellUnavailableError("the place is away")
         await super().put(name, body)
@@ -48,6 +54,9 @@ class MemoryPlace(UsagePlace):
     def mark(self, writer: str) -> dict[str, Any]:
         mark: dict[str, Any] = json.loads(self.blobs._stored[f"writers/{writer}.json"][0])
         return mark
+
+    def tails(self) -> set[str]:
+        return {name for name in self.blobs._stored if name.startswith("tails/")}
 
     def marks(self) -> set[str]:
         return {name for name in self.blobs._stored if name.startswith("writers/")}

@@ -2,12 +2,13 @@ import asyncio
 
 import pytest
 
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Outgoing, SendCall
 from data_plane.memory.cell import MemoryCell
-from data_plane.ports import CellUnavailableError
+from data_plane.ports import CellUnavailableError, Key, Tally
 from data_plane.stored import ledger
+from data_plane.stored.keys import be64
 from data_plane.usage.record import US_PER_MINUTE
-from data_plane.usage.sends import STATE, SendRecords, discard
+from data_plane.usage.sends import STATE, UNDER_WAY_US, SendRecords, discard
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 from tests.unit.data_plane.usage.places import MemoryPlace
 
@@ -46,7 +47,7 @@ def test_a_minute_is_stored_once_it_is_over(books: Books) -> None:
         await books.bench.send("a", "b", "c", batch=True)
         await books.sends.write()
         assert books.rows() == []
-        books.bench.clock.advance(60)
+        books.bench.clock.advance(90)
         await books.sends.write()
 
     asyncio.run(story())
@@ -61,7 +62,30 @@ def test_a_minute_is_stored_once_it_is_over(books: Books) -> None:
     )
     mark = books.place.mark(row["writer"])
     assert (mark["kind"], mark["records"], mark["closed"]) == ("ledger", 2, False)
-    assert mark["complete_to"] == books.bench.clock.now_us() // 60_000_000
+    assert mark["complete_to"] == (books.bench.clock.now_us() - UNDER_WAY_US) // 60_000_000
+
+
+def test_what_is_stored_a_moment_after_its_minute_is_recorded(books: Books) -> None:
+    """Its row may lie below rows of that minute which would be records by then."""
+
+    def row(queue: str, minute: int) -> Tally:
+        named = be64(minute) + be64(0) + ledger.SINGLE + f"1|r|{queue}|u".encode()
+        return Tally(Key(ledger.PARTITION, named), 1, "m")
+
+    async def story() -> None:
+        cell, clock = books.bench.cell, books.bench.clock
+        minute = cell.now_us() // US_PER_MINUTE + 1
+        clock.advance((minute * US_PER_MINUTE - cell.now_us()) / 1_000_000)
+        await cell.put(Key("B|u", b"1"), {"v": 1}, tallies=lambda _: [row("orders", minute)])
+        clock.advance(60.01)
+        await books.sends.write()
+        # Stamped in the minute before, and committed now.
+        await cell.put(Key("B|u", b"2"), {"v": 1}, tallies=lambda _: [row("early", minute)])
+        clock.advance(60)
+        await books.sends.write()
+
+    asyncio.run(story())
+    assert sorted(row["queue"] for row in books.place.rows()) == ["early", "orders"]
 
 
 @pytest.mark.parametrize(("sent_before", "began_before"), [(True, 2), (False, 0)])
@@ -102,7 +126,7 @@ def test_whatever_is_cut_off_a_row_becomes_one_record(
 
     async def story() -> None:
         await books.bench.send("x")
-        books.bench.clock.advance(60)
+        books.bench.clock.advance(90)
         await books.bench.send("y")
         with monkeypatch.context() as patch:
             if cut == "records":
@@ -110,7 +134,7 @@ def test_whatever_is_cut_off_a_row_becomes_one_record(
             elif cut == "state":
                 await books.sends.write()  # the state is there
                 await books.bench.send("z")
-                books.bench.clock.advance(60)
+                books.bench.clock.advance(90)
                 patch.setattr(MemoryCell, "put", refuse)
             else:
                 patch.setattr(MemoryCell, "expire", lambda *_: None)
@@ -136,9 +160,11 @@ def test_the_ledger_has_what_was_stored_and_no_repetition(books: Books) -> None:
         bag = books.bench.bag
         batch = [Outgoing(body="m", size=1, group=group) for group in ("", "g", "g")]
         call = bytes(range(16))
-        await bag.send(QUEUE, "1", batch, call=call, batch=True)
-        await bag.send(QUEUE, "1", batch, call=call, repeated=True, batch=True)
-        await books.bench.front_end().send(QUEUE, "1", batch, call=call, repeated=True, batch=True)
+        await bag.send(QUEUE, SendCall("1", batch, name=call, batch=True))
+        await bag.send(QUEUE, SendCall("1", batch, name=call, repeated=True, batch=True))
+        await books.bench.front_end().send(
+            QUEUE, SendCall("1", batch, name=call, repeated=True, batch=True)
+        )
         await books.sends.write_last()
 
     asyncio.run(story())
@@ -148,12 +174,12 @@ def test_the_ledger_has_what_was_stored_and_no_repetition(books: Books) -> None:
 def test_what_nobody_wants_goes(books: Books) -> None:
     async def story() -> None:
         await books.bench.send("before")
-        books.bench.clock.advance(60)
+        books.bench.clock.advance(90)
         since = books.bench.cell.now_us() // US_PER_MINUTE
         await books.bench.send("x")
         await discard(books.bench.cell, since)
         assert books.left() == 2
-        books.bench.clock.advance(60)
+        books.bench.clock.advance(90)
         await discard(books.bench.cell, since)
         assert await books.bench.cell.get(STATE) is None
         assert books.left() == 1

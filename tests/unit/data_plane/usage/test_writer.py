@@ -54,6 +54,9 @@ def test_a_mark_is_there_before_anything_is_counted(bench: Bench) -> None:
         "closed": False,
         "desks": "",
         "off_from": 0,
+        "counted_to": bench.clock.now_us(),
+        "unsaved_max": module.UNSAVED_MIN,
+        "ended": 0,
     }
 
 

@@ -1,0 +1,196 @@
+"""What the cluster manager waits for, and which command ends that. Pure.
+
+A line for each reason, for people. What is planned is `planning.py`'s; this says why it is not.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from msgspec import structs
+
+from control_plane.cluster.cell_health import Health
+from control_plane.cluster.external import staying, wanted_copies
+from control_plane.cluster.internal import joining_groups
+from control_plane.cluster.observation import Group, Observation, Options
+from control_plane.places.changes import copies_kept
+from control_plane.places.items import ACTIVE, DRAINING, FAILED, FULL, REMOVED
+
+_US_PER_S = 1_000_000
+
+
+def waits_for(observation: Observation, options: Options, now_us: int) -> list[str]:
+    """Everything that is not as it should be, and why nothing is done about it now."""
+    known = {cell.name for cell in observation.cells}
+    unknown = {
+        member.cell
+        for group in observation.groups
+        for member in group.members
+        if member.cell not in known
+    }
+    if unknown:
+        return [f"the registry does not list {', '.join(sorted(unknown))}: nothing is planned"]
+    health = Health(observation, options, now_us)
+    return [
+        *_down(observation, options, health),
+        *_draining(observation, options, health),
+        *_lacking(observation, options, health),
+        *_joining(observation, options, now_us),
+        *_in_turn(observation, options, health),
+        *_chosen(observation, options, health),
+    ]
+
+
+def _down(observation: Observation, options: Options, health: Health) -> Iterator[str]:
+    failed = {cell.name for cell in observation.cells if cell.state == FAILED}
+    for cell in sorted(health.down):
+        held = [group for group in observation.groups if cell in group.full_cells]
+        kept = [group for group in held if len(group.full_cells) <= copies_kept(group.factor)]
+        if kept:
+            is_alone = any(group.full_cells == (cell,) for group in kept)
+            loses = " --lose-messages`, which loses what no other cell has" if is_alone else "`"
+            yield (
+                f"{cell} is down, and without it {_named(kept)} would keep less than half of the"
+                f" copies: `tidegate cells restore {cell}` brings it back; if it is lost,"
+                f" `tidegate cells remove {cell}{loses}"
+            )
+        if len(kept) == len(held) or cell in failed:
+            continue
+        know = f"if you know that it is lost, `tidegate cells fail {cell}`"
+        last = observation.removal
+        if health.is_blind:
+            yield f"{cell} looks down, and so do most cells, so nothing is taken out: {know}"
+        elif last is not None and last.cell != cell:
+            left_us = last.at_us + options.safe_us - health.now_us
+            if left_us > 0:
+                yield (
+                    f"{cell} looks down, and is taken out in {_seconds(left_us)}, a minute after"
+                    f" {last.cell} was: {know}"
+                )
+
+
+def _draining(observation: Observation, options: Options, health: Health) -> Iterator[str]:
+    for cell in observation.cells:
+        if cell.state != DRAINING:
+            continue
+        stay = [
+            group
+            for group in observation.groups
+            if cell.name in group.full_cells
+            and group.joining is None
+            and len(group.full_cells) <= wanted_copies(group, staying(observation))
+            and not _can_join(group, health, health.hot)
+        ]
+        if stay:
+            yield (
+                f"{cell.name} drains, and {_named(stay)} cannot leave it:"
+                f" {_why(observation, options, health, stay)}"
+            )
+
+
+def _lacking(observation: Observation, options: Options, health: Health) -> Iterator[str]:
+    """Groups that have less copies than they should, and no cell to get another one.
+
+    Also where a cell that drains has left them with less.
+    """
+    lack = [
+        group
+        for group in observation.groups
+        if group.joining is None
+        and 0 < len(group.full_cells) < group.factor
+        and not _can_join(group, health)
+    ]
+    if lack:
+        yield f"a copy of {_named(lack)} is missing: {_why(observation, options, health, lack)}"
+    empty = [group for group in observation.groups if not group.full_cells]
+    if empty:
+        yield f"no copy of {_named(empty)} serves: bring back the cells that have one"
+
+
+def _joining(observation: Observation, options: Options, now_us: int) -> Iterator[str]:
+    for cell in observation.cells:
+        groups = [
+            group
+            for group in observation.groups
+            if group.joining is not None
+            and group.joining.cell == cell.name
+            and now_us - group.since_us < options.grace_us
+        ]
+        if groups:
+            left_us = max(group.since_us for group in groups) + options.grace_us - now_us
+            yield (
+                f"{cell.name} joins {_named(groups)}: it is copied to in {_seconds(left_us)},"
+                " when no front end goes by an older map"
+            )
+
+
+def _in_turn(observation: Observation, options: Options, health: Health) -> Iterator[str]:
+    draining = {cell.name for cell in observation.cells if cell.state == DRAINING}
+    behind = [
+        group
+        for group in observation.groups
+        if group.full_cells
+        and group.joining is None
+        and not group.empty
+        and (len(group.full_cells) < group.factor or draining.intersection(group.full_cells))
+        and _can_join(group, health)
+    ]
+    if behind and joining_groups(observation) >= options.joins_max:
+        yield f"{_named(behind)} come next: {options.joins_max} groups are copied at a time"
+
+
+def _chosen(observation: Observation, options: Options, health: Health) -> Iterator[str]:
+    for group in observation.groups:
+        missing = {cell for cell in group.chosen if not group.has(cell)}
+        if missing and group.joining is None and not missing & health.usable:
+            only = tuple(cell for cell in observation.cells if cell.name in missing)
+            seen = structs.replace(observation, cells=only)
+            reasons = _reasons(seen, options, health, [group]) or ["there is no such cell"]
+            named = ", ".join(sorted(missing))
+            others = "`tidegate cells move-queue` chooses others"
+            yield f"{group.name} is to move to {named}: {', '.join(reasons)}; {others}"
+
+
+def _can_join(group: Group, health: Health, but: AbstractSet[str] = frozenset()) -> bool:
+    return any(not group.has(cell) for cell in health.usable - but)
+
+
+def _why(
+    observation: Observation, options: Options, health: Health, groups: Sequence[Group]
+) -> str:
+    """Why none of the other cells may join these groups, and what to do."""
+    reasons = _reasons(observation, options, health, groups)
+    if not reasons:
+        reasons.append("every other cell has a copy already")
+    return f"{', '.join(reasons)}; `tidegate cells add` gives them another cell"
+
+
+def _reasons(
+    observation: Observation, options: Options, health: Health, groups: Sequence[Group]
+) -> list[str]:
+    reasons = []
+    for cell in observation.cells:
+        name = cell.name
+        if cell.state == REMOVED or all(group.has(name) for group in groups):
+            continue
+        if cell.state in (DRAINING, FAILED):
+            state = "drains" if cell.state == DRAINING else "has failed"
+            reasons.append(f"{name} {state} (`tidegate cells restore {name}`)")
+        elif name in health.down:
+            reasons.append(f"{name} does not answer (`tidegate cells fail {name}` if it is lost)")
+        elif cell.state == FULL:
+            reasons.append(f"{name} is full")
+        elif cell.state == ACTIVE and name not in health.usable:
+            seconds = _seconds(options.back_after_us)
+            reasons.append(f"{name} has not answered for {seconds} yet")
+        elif name in health.hot:
+            reasons.append(f"{name} has too much to do")
+    return reasons
+
+
+def _named(groups: Iterable[Group]) -> str:
+    names = sorted(group.name for group in groups)
+    return names[0] if len(names) == 1 else f"{len(names)} groups ({names[0]}, ...)"
+
+
+def _seconds(time_us: int) -> str:
+    return f"{-(-time_us // _US_PER_S)} s"

@@ -1,0 +1,72 @@
+"""What the registry stores of messages that are to be dropped: of deleted and of purged queues."""
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from control_plane.core.definition import FORMAT, UnreadableDefinitionError, read_generations
+from data_plane.core.queue import FIRST_GENERATION, Generation, Queue
+from data_plane.ports import Attributes, Item, Key
+
+DELETED: Final = "X|"
+"""Partition of the deleted queues whose messages are still to be removed."""
+
+PURGED: Final = "Z|"
+"""Partition of the purges after which messages are still to be dropped."""
+
+NAME_KEPT_S: Final = 3 * 86_400 + 3_600
+"""For so long it is known which queue a uid was: while there are traces of its messages."""
+
+_TIME_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ToDrop:
+    """A queue that was deleted or purged at `since_us`, and whose messages lie in `cell`."""
+
+    key: Key
+    account: str
+    region: str
+    name: str
+    uid: str
+    cell: str
+    since_us: int
+    generations: tuple[Generation, ...] = (FIRST_GENERATION,)
+
+
+def key_of(partition: str, uid: str, since_us: int) -> Key:
+    """In order of time, so that a sweep finds first what is due first."""
+    return Key(partition, since_us.to_bytes(_TIME_BYTES, "big") + uid.encode())
+
+
+def item_of(queue: Queue) -> Attributes:
+    """What is stored under it."""
+    named = {"a": queue.account, "e": queue.region, "q": queue.name, "c": queue.cell}
+    generations = {"l": json.dumps(queue.generations)} if queue.fifo else {}
+    return {"v": FORMAT, **named, **generations}
+
+
+def name_of(queue: ToDrop, now_us: int) -> tuple[Key, Attributes]:
+    """What is kept of a deleted queue of which nothing else is left: which queue its uid was."""
+    named = {"a": queue.account, "e": queue.region, "q": queue.name, "c": queue.cell}
+    expires_s = now_us // 1_000_000 + NAME_KEPT_S
+    return Key(DELETED + queue.account, queue.key.sort), {"v": FORMAT, **named, "x": expires_s}
+
+
+def read(item: Item) -> ToDrop:
+    """What was stored. Raises UnreadableDefinitionError."""
+    attributes = item.attributes
+    if attributes.get("v") != FORMAT:
+        raise UnreadableDefinitionError(f"messages to drop of format {attributes.get('v')!r}")
+    account, region, name, cell = (str(attributes[field]) for field in ("a", "e", "q", "c"))
+    sort = item.key.sort
+    return ToDrop(
+        key=item.key,
+        account=account,
+        region=region,
+        name=name,
+        uid=sort[_TIME_BYTES:].decode(),
+        cell=cell,
+        since_us=int.from_bytes(sort[:_TIME_BYTES], "big"),
+        generations=read_generations(attributes),
+    )

@@ -1,0 +1,242 @@
+"""What may keep a server from serving, or cost it what it promises: looked at before it starts."""
+
+import os
+import resource
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from cryptography import x509
+
+from control_plane.cells import StartError
+from control_plane.tls import check_tls
+from data_plane.embedded.store import DATA_FILE
+from data_plane.ports import Clock
+from data_plane.settings import ServerSettings
+
+State = Literal["ok", "warning", "error"]
+
+FREE_BYTES_MIN: Final = 1 << 30
+FILES_MIN: Final = 4096
+FSYNC_S_MAX: Final = 0.05
+CERTIFICATE_S_MIN: Final = 14 * 86_400
+_FSYNCS: Final = 5
+_FOR_OTHERS: Final = 0o077
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
+_UNSUITED: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
+_MAGIC: Final = b"\xde\xc0\xef\xbe"
+_MAGIC_AT: Final = 16
+"""Of LMDB, behind the header of its first page."""
+
+
+class Finding(NamedTuple):
+    """What was looked at, how it is, and what helps where it is not well."""
+
+    check: str
+    state: State
+    said: str
+    remedy: str = ""
+
+
+Check = Callable[[ServerSettings], Finding]
+
+
+def examine(settings: ServerSettings, clock: Clock) -> Iterator[Finding]:
+    """Look at everything that can be looked at without starting a server."""
+    checks: list[Check] = [file_limit, port, partial(certificate, clock)]
+    if settings.cell == "embedded":
+        checks = [directory, writing, file_system, free_space, syncing, store, keys, *checks]
+    for check in checks:
+        yield check(settings)
+
+
+def directory(settings: ServerSettings) -> Finding:
+    """It is a directory of this user, closed to others; one that is missing is made."""
+    path = settings.data
+    if not path.exists():
+        return Finding("directory", "ok", f"{path} is not there yet; the first start makes it")
+    if not path.is_dir():
+        return Finding("directory", "error", f"{path} is no directory", "name another --data")
+    found = path.stat()
+    if found.st_uid != os.geteuid():
+        return Finding(
+            "directory",
+            "error",
+            f"{path} belongs to user {found.st_uid}, and this is user {os.geteuid()}",
+            f"run as that user, or: chown -R {os.geteuid()} {path}",
+        )
+    if stat.S_IMODE(found.st_mode) & _FOR_OTHERS:
+        mode = stat.S_IMODE(found.st_mode)
+        said = f"others may use {path} (mode {mode:o}); a start closes it"
+        return Finding("directory", "warning", said, f"chmod 700 {path}")
+    return Finding("directory", "ok", f"{path} is this user's alone")
+
+
+def writing(settings: ServerSettings) -> Finding:
+    """Files can be made there."""
+    path = _nearest(settings.data)
+    probe = path / f".tidegate-doctor-{os.getpid()}"
+    try:
+        with probe.open("xb"):
+            pass
+        probe.unlink()
+    except OSError as error:
+        remedy = "give this user the right to write there, or name another --data"
+        return Finding("writing", "error", f"{path}: {error.strerror}", remedy)
+    return Finding("writing", "ok", f"{path} can be written to")
+
+
+def file_system(settings: ServerSettings) -> Finding:
+    """It is on a disk of this machine."""
+    kind = kind_of(_nearest(settings.data))
+    if kind in _IN_MEMORY:
+        said = f"{settings.data} is on {kind}: nothing survives the machine"
+        return Finding("file system", "warning", said, "name a --data on a disk")
+    if kind in _UNSUITED:
+        said = f"{settings.data} is on {kind}, whose locks and mapped files are not those of a disk"
+        return Finding("file system", "error", said, "name a --data on a disk of this machine")
+    if kind == "overlay":
+        said = f"{settings.data} is in a container's own layer, and goes with it"
+        return Finding("file system", "warning", said, "mount a volume there")
+    return Finding("file system", "ok", f"{kind or 'of an unknown kind'}")
+
+
+def free_space(settings: ServerSettings) -> Finding:
+    """There is room for messages."""
+    disk = os.statvfs(_nearest(settings.data))
+    free = disk.f_bavail * disk.f_frsize
+    said = f"{free >> 20} MiB are free"
+    if free < FREE_BYTES_MIN:
+        return Finding("free space", "warning", said, "free some, or name a --data on another disk")
+    return Finding("free space", "ok", said)
+
+
+def syncing(settings: ServerSettings) -> Finding:
+    """A commit waits for the disk once: how long that takes."""
+    path = _nearest(settings.data) / f".tidegate-doctor-{os.getpid()}"
+    try:
+        took_s = sorted(_synced_s(path) for _ in range(_FSYNCS))[_FSYNCS // 2]
+    except OSError as error:
+        return Finding("fsync", "error", f"{path.parent}: {error.strerror}", "see 'writing'")
+    finally:
+        path.unlink(missing_ok=True)
+    said = f"a write is on disk after {took_s * 1000:.1f} ms"
+    if took_s > FSYNC_S_MAX:
+        remedy = "sends wait for it, together: use a disk with a faster fsync, or batches"
+        return Finding("fsync", "warning", said, remedy)
+    return Finding("fsync", "ok", said)
+
+
+def store(settings: ServerSettings) -> Finding:
+    """What is stored there is a store of this program."""
+    path = settings.data / DATA_FILE
+    try:
+        with path.open("rb") as file:
+            head = file.read(_MAGIC_AT + len(_MAGIC))
+    except FileNotFoundError:
+        return Finding("store", "ok", "there is none yet")
+    except OSError as error:
+        remedy = "run as the user whom it belongs to"
+        return Finding("store", "error", f"{path}: {error.strerror}", remedy)
+    if head[_MAGIC_AT:] != _MAGIC:
+        remedy = f"restore a backup, or: tidegate rescue {settings.data} NEW"
+        return Finding("store", "error", f"{path} is damaged, or no store", remedy)
+    return Finding("store", "ok", f"{path} is one")
+
+
+def keys(settings: ServerSettings) -> Finding:
+    """What is stored can be opened, and the keys are not where everybody reads them."""
+    path = settings.key_file
+    if settings.kms_key:
+        return Finding("keys", "ok", "they are in KMS, which was not asked")
+    if not path.exists():
+        if (settings.data / DATA_FILE).exists():
+            remedy = "put it back: without it nothing that is stored can be read"
+            return Finding("keys", "error", f"{path} is not there, and a store is", remedy)
+        return Finding("keys", "ok", f"the first start makes {path}")
+    for one in (path, settings.credentials_file):
+        if one.exists() and stat.S_IMODE(one.stat().st_mode) & _FOR_OTHERS:
+            return Finding("keys", "error", f"others may use {one}", f"chmod 600 {one}")
+    if path.parent == settings.data:
+        remedy = f"keep a copy of {path} elsewhere, and no copy of it with backups"
+        return Finding("keys", "warning", f"{path} lies beside what it opens", remedy)
+    return Finding("keys", "ok", f"{path} is apart from what it opens")
+
+
+def file_limit(_settings: ServerSettings) -> Finding:
+    """A connection is an open file; a server raises its limit as far as it may."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < FILES_MIN:
+        remedy = f"ulimit -Hn {FILES_MIN}, or LimitNOFILE= of the unit"
+        return Finding("open files", "warning", f"{hard} at most", remedy)
+    return Finding("open files", "ok", f"{hard} at most")
+
+
+def port(settings: ServerSettings) -> Finding:
+    """Nobody else listens there."""
+    try:
+        with socket.create_server((settings.host, settings.port)):
+            pass
+    except OSError as error:
+        said = f"{settings.host}:{settings.port}: {error.strerror}"
+        remedy = f"end what listens there (ss -ltnp 'sport = :{settings.port}'), or name a --port"
+        return Finding("port", "error", said, remedy)
+    return Finding("port", "ok", f"{settings.host}:{settings.port} is free")
+
+
+def certificate(clock: Clock, settings: ServerSettings) -> Finding:
+    """It can be used, and will be for a while."""
+    path = settings.tls_certificate
+    if path is None:
+        open_to_others = settings.host not in ("127.0.0.1", "::1", "localhost")
+        if open_to_others:
+            remedy = "--tls-certificate and --tls-key, or a proxy that has them"
+            return Finding("certificate", "warning", "bodies cross the network in clear", remedy)
+        return Finding("certificate", "ok", "none is needed on loopback")
+    try:
+        check_tls(settings)
+    except StartError as error:
+        return Finding("certificate", "error", str(error), "name a certificate and its key")
+    ends = x509.load_pem_x509_certificates(path.read_bytes())[0].not_valid_after_utc
+    left_s = ends.timestamp() - clock.now_us() / 1_000_000
+    said = f"{path} is valid until {ends:%Y-%m-%d}"
+    if left_s < CERTIFICATE_S_MIN:
+        state: State = "error" if left_s < 0 else "warning"
+        return Finding("certificate", state, said, "renew it, and restart the server")
+    return Finding("certificate", "ok", said)
+
+
+def kind_of(path: Path, mounts: Path = _MOUNTS) -> str:
+    """The kind of the file system that a path is on; "": nobody knows."""
+    best = ("", "")
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    whole = path.resolve()
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        point = before.split()[4].replace("\\040", " ")
+        if whole.is_relative_to(point) and len(point) >= len(best[0]):
+            best = (point, after.split()[0])
+    return best[1]
+
+
+def _nearest(path: Path) -> Path:
+    """The directory itself, or the next one above it that is there."""
+    whole = path.absolute()
+    return next(one for one in (whole, *whole.parents) if one.is_dir())
+
+
+def _synced_s(path: Path) -> float:
+    with path.open("wb") as file:
+        file.write(bytes(4096))
+        file.flush()
+        began_s = time.perf_counter()
+        os.fsync(file.fileno())
+        return time.perf_counter() - began_s

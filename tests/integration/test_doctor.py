@@ -1,0 +1,221 @@
+"""Each fault that is planted is named, with what helps."""
+
+import json
+import os
+import resource
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from control_plane import doctor
+from control_plane.cli.main import tidegate
+from control_plane.doctor import Finding, examine, kind_of
+from data_plane.settings import ServerSettings
+from data_plane.system import SystemClock
+from tests.integration.certificates import make_certificates
+from tests.ports import free_port
+
+Plant = Callable[[Path, pytest.MonkeyPatch], dict[str, Any]]
+STORE = bytes(16) + b"\xde\xc0\xef\xbe" + bytes(100)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A directory in which nothing is wrong."""
+    made = tmp_path / "data"
+    made.mkdir(mode=0o700)
+    (made / "data.mdb").write_bytes(STORE)
+    (tmp_path / "master.keys").touch(mode=0o600)
+    return made
+
+
+class Later:
+    """The machine's clock, some days later."""
+
+    def __init__(self, days: int) -> None:
+        self.days = days
+
+    def now_us(self) -> int:
+        return SystemClock().now_us() + self.days * 86_400_000_000
+
+
+def examined(folder: Path, *, days_later: int = 0, **changes: Any) -> list[Finding]:
+    given: dict[str, Any] = {"data": folder, "port": free_port()}
+    given["master_keys"] = folder.parent / "master.keys"
+    return list(examine(ServerSettings(**(given | changes)), Later(days_later)))
+
+
+def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk of which nothing bad is known, whatever the tests run on."""
+    monkeypatch.setattr(doctor, "kind_of", lambda _path: "ext4")
+    monkeypatch.setattr(doctor, "FREE_BYTES_MIN", 0)
+    monkeypatch.setattr(doctor, "_synced_s", lambda _path: 0.001)
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (1024, 20_000))
+
+
+def test_where_nothing_is_wrong_nothing_is_said(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy(monkeypatch)
+    assert [(one.check, one.said) for one in examined(data) if one.state != "ok"] == []
+
+
+def no_directory(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    (data.parent / "file").touch()
+    return {"data": data.parent / "file"}
+
+
+def open_directory(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    data.chmod(0o755)
+    return {}
+
+
+def of_somebody_else(_data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    user = os.geteuid()
+    patch.setattr(os, "geteuid", lambda: user + 1)
+    return {}
+
+
+def not_writable(_data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    return {"data": Path("/proc/tidegate")}
+
+
+def kind(name: str) -> Plant:
+    def plant(_data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+        patch.setattr(doctor, "kind_of", lambda _path: name)
+        return {}
+
+    return plant
+
+
+def full(_data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    patch.setattr(doctor, "FREE_BYTES_MIN", 1 << 80)
+    return {}
+
+
+def slow(_data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    patch.setattr(doctor, "_synced_s", lambda _path: 0.2)
+    return {}
+
+
+def damaged(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    (data / "data.mdb").write_bytes(b"no store")
+    return {}
+
+
+def lost_keys(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    (data.parent / "master.keys").unlink()
+    return {}
+
+
+def open_keys(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    (data.parent / "master.keys").chmod(0o644)
+    return {}
+
+
+def keys_beside(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    (data / "master.keys").touch(mode=0o600)
+    return {"master_keys": None}
+
+
+def few_files(_data: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    patch.setattr(resource, "getrlimit", lambda _which: (256, 1024))
+    return {}
+
+
+def in_clear(_data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    return {"host": "0.0.0.0"}  # noqa: S104 - that is the fault
+
+
+def wrong_certificate(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    one, two = (make_certificates(data.parent / name) for name in ("one", "two"))
+    return {"tls_certificate": one.certificate, "tls_key": two.key}
+
+
+def old_certificate(data: Path, _patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    made = make_certificates(data.parent / "made")
+    return {"tls_certificate": made.certificate, "tls_key": made.key, "days_later": 10_000}
+
+
+@pytest.mark.parametrize(
+    ("plant", "check", "state", "said", "remedy"),
+    [
+        (no_directory, "directory", "error", "is no directory", "--data"),
+        (of_somebody_else, "directory", "error", "belongs to user", "chown"),
+        (open_directory, "directory", "warning", "(mode 755)", "chmod 700"),
+        (not_writable, "writing", "error", "/proc", "--data"),
+        (kind("tmpfs"), "file system", "warning", "nothing survives", "on a disk"),
+        (kind("nfs4"), "file system", "error", "locks", "of this machine"),
+        (kind("overlay"), "file system", "warning", "own layer", "volume"),
+        (full, "free space", "warning", "MiB are free", "another disk"),
+        (slow, "fsync", "warning", "after 200.0 ms", "faster fsync"),
+        (damaged, "store", "error", "is damaged", "tidegate rescue"),
+        (lost_keys, "keys", "error", "is not there, and a store is", "put it back"),
+        (open_keys, "keys", "error", "others may use", "chmod 600"),
+        (keys_beside, "keys", "warning", "beside what it opens", "elsewhere"),
+        (few_files, "open files", "warning", "1024 at most", "LimitNOFILE"),
+        (in_clear, "certificate", "warning", "in clear", "--tls-certificate"),
+        (wrong_certificate, "certificate", "error", "is not the key of", "certificate"),
+        (old_certificate, "certificate", "error", "is valid until", "renew"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_planted_fault_is_named_with_its_remedy(  # noqa: PLR0913, PLR0917 - a row of the table
+    plant: Plant,
+    check: str,
+    state: str,
+    said: str,
+    remedy: str,
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    healthy(monkeypatch)
+    found = [one for one in examined(data, **plant(data, monkeypatch)) if one.state != "ok"]
+    named = [one for one in found if one.check == check]
+    assert len(named) == 1, found
+    assert named[0].state == state
+    assert said in named[0].said
+    assert remedy in named[0].remedy
+
+
+def test_the_command_ends_with_1_where_something_is_in_the_way(data: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = ["doctor", "--data", str(data), "--port", port, "--json"]
+        ran = CliRunner().invoke(tidegate, command)
+    assert ran.exit_code == 1
+    (finding,) = [one for one in json.loads(ran.stdout) if one["check"] == "port"]
+    assert finding["state"] == "error"
+    assert f"sport = :{port}" in finding["remedy"]
+    assert CliRunner().invoke(tidegate, ["doctor", "--account", "1"]).exit_code == 2
+    assert sorted(path.name for path in data.iterdir()) == ["data.mdb"], "nothing is changed"
+
+
+def test_warnings_are_told_and_are_no_failure(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    healthy(monkeypatch)
+    data.chmod(0o755)
+    ran = CliRunner().invoke(
+        tidegate,
+        ["doctor", "--port", str(free_port())],
+        env={"TIDEGATE_DATA": str(data), "TIDEGATE_MASTER_KEYS": str(data.parent / "master.keys")},
+    )
+    assert ran.exit_code == 0
+    assert "warning  directory: others may use" in ran.stdout
+    assert f"-> chmod 700 {data}" in ran.stdout
+
+
+def test_the_nearest_mount_says_the_kind(tmp_path: Path) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "1 0 8:1 / / rw shared:1 - ext4 /dev/sda rw\n"
+        f"2 1 0:30 / {tmp_path} rw - tmpfs tmpfs rw\n"
+        f"3 1 0:31 / {tmp_path}/two\\040words rw - nfs4 host:/x rw\n"
+    )
+    assert kind_of(tmp_path / "one", mounts) == "tmpfs"
+    assert kind_of(tmp_path / "two words/x", mounts) == "nfs4"
+    assert kind_of(Path("/"), mounts) == "ext4"
+    assert kind_of(tmp_path, tmp_path / "none") == ""

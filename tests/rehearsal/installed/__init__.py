@@ -1,0 +1,1 @@
+"""The distributions as they are installed outside a checkout."""

@@ -1,0 +1,92 @@
+"""A fixed set of universes in which the machine's clock is set, and what the time before showed."""
+
+import pytest
+
+from tests.simulation.clock import several
+from tests.simulation.clock.several import SeveralWorld
+from tests.simulation.clock.universe import run
+from tests.simulation.clock.world import ClockWorld
+from tests.simulation.planted import PlantedBug, planted
+from tests.simulation.planted.clock_bugs import CELL_TIME_BUGS
+from tests.simulation.process import Process
+
+CHUNKS = 4
+SEEDS_PER_CHUNK = 12
+SEEDS_MAX = 12
+
+SEVERAL = range(6)
+FOUND = (37, 99)
+"""Seeds that once showed a mistake: a clock that was set right by two steps, one of them between
+two processes, was taken for wrong; and one of the oracle, what seemed to have expired came late."""
+
+KINDS = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
+
+
+class FollowsTheClock(ClockWorld):
+    """Everything goes by the machine's clock, and cells stamp above what they stamped before."""
+
+    follows = True
+
+
+class OneCellFollows(SeveralWorld):
+    """One of several cells goes by the machine's clock."""
+
+    def begin(self, process: Process) -> None:
+        super().begin(process)
+        store = self.stores[1]
+        store.clock_us = self.machine_us
+        store.cell._clock = store
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_nothing_is_wrong_with_the_universes_of_these_seeds(chunk: int) -> None:
+    first = chunk * SEEDS_PER_CHUNK
+    wrong = {
+        seed: [f"{v.invariant}: {v.text}" for v in violations]
+        for seed in range(first, first + SEEDS_PER_CHUNK)
+        if (violations := run(seed).violations)
+    }
+    assert wrong == {}
+
+
+def test_a_service_that_follows_the_clock_is_found_out() -> None:
+    found = {
+        v.invariant for seed in range(SEEDS_MAX) for v in run(seed, FollowsTheClock).violations
+    }
+    assert found >= {"acknowledged is delivered", "duplicates go by real time"}
+
+
+def test_the_same_seed_has_the_same_history() -> None:
+    assert run(3).history.events == run(3).history.events
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_what_was_found_stays_mended(seed: int) -> None:
+    assert [f"{v.invariant}: {v.text}" for v in run(seed).violations] == []
+
+
+@pytest.mark.parametrize("bug", CELL_TIME_BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
+def test_a_planted_bug_is_found(bug: PlantedBug) -> None:
+    with planted(bug):
+        for seed in range(bug.first, bug.first + SEEDS_MAX):
+            if {violation.invariant for violation in run(seed).violations} & bug.invariants:
+                return
+    pytest.fail(f"{SEEDS_MAX} seeds from {bug.first} on do not show it")
+
+
+@KINDS
+def test_nothing_is_wrong_with_several_cells_on_one_machine(*, fifo: bool) -> None:
+    wrong = {
+        seed: [f"{v.invariant}: {v.text}" for v in violations]
+        for seed in SEVERAL
+        if (violations := several.run(seed, fifo=fifo).violations)
+    }
+    assert wrong == {}
+
+
+@KINDS
+def test_a_cell_that_follows_the_clock_alone_is_found_out(*, fifo: bool) -> None:
+    for seed in SEVERAL:
+        if several.run(seed, fifo=fifo, make=OneCellFollows).violations:
+            return
+    pytest.fail(f"{len(SEVERAL)} seeds do not show it")

@@ -1,0 +1,64 @@
+"""Universes in which what was purged is dropped while everything fails, and the bugs they show."""
+
+from collections.abc import Callable
+
+import pytest
+
+from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.memory.cell import MemoryCell
+from tests.simulation.fifo import universe as fifo
+from tests.simulation.planted import PlantedBug, planted
+from tests.simulation.planted.dropping_bugs import DROPPING_BUGS, FIFO_DROPPING_BUGS
+from tests.simulation.universe import Outcome, run_dropping
+
+CHUNKS = 2
+SEEDS_PER_CHUNK = 15
+SEEDS_MAX = 200
+
+Run = Callable[[int], Outcome]
+KINDS = pytest.mark.parametrize("run", [run_dropping, fifo.run_dropping], ids=["standard", "fifo"])
+
+
+@KINDS
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_nothing_is_wrong_with_the_universes_of_these_seeds(chunk: int, run: Run) -> None:
+    first = chunk * SEEDS_PER_CHUNK
+    wrong = {
+        seed: [f"{v.invariant}: {v.text}" for v in violations]
+        for seed in range(first, first + SEEDS_PER_CHUNK)
+        if (violations := run(seed).violations)
+    }
+    assert wrong == {}
+
+
+@KINDS
+def test_something_is_dropped_in_these_universes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    drop = MemoryCell.drop_superfluous
+    kinds: set[str] = set()
+
+    async def noted(cell: MemoryCell, part: Superfluous, after: bytes) -> Dropped:
+        dropped = await drop(cell, part, after)
+        if dropped.items:
+            kinds.add(part.partition[0])
+        return dropped
+
+    monkeypatch.setattr(MemoryCell, "drop_superfluous", noted)
+    for seed in range(8):
+        run(seed)
+    assert kinds == ({"B", "S", "T"} if run is run_dropping else {"G", "F", "U", "T"})
+
+
+@pytest.mark.parametrize(
+    ("run", "bug"),
+    [
+        *((run_dropping, bug) for bug in DROPPING_BUGS),
+        *((fifo.run_dropping, bug) for bug in FIFO_DROPPING_BUGS),
+    ],
+)
+def test_a_planted_bug_is_found(run: Run, bug: PlantedBug) -> None:
+    with planted(bug):
+        for seed in range(SEEDS_MAX):
+            found = {violation.invariant for violation in run(seed).violations}
+            if found & bug.invariants:
+                return
+    pytest.fail(f"{SEEDS_MAX} seeds do not show it")

@@ -1,0 +1,48 @@
+"""Universes in which machines' clocks are set under front ends on tables, and what that shows."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation.fifo import universe as fifo
+from tests.simulation.planted import PlantedBug, planted
+from tests.simulation.planted.clock_bugs import MACHINE_BUGS
+from tests.simulation.universe import Outcome, run_on_machines
+
+CHUNKS = 2
+SEEDS_PER_CHUNK = 12
+SEEDS_MAX = 12
+
+Run = Callable[[int], Outcome]
+KINDS = pytest.mark.parametrize("run", [run_on_machines, fifo.run_on_machines], ids=["bag", "log"])
+
+
+@KINDS
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_nothing_is_wrong_with_the_universes_of_these_seeds(chunk: int, run: Run) -> None:
+    first = chunk * SEEDS_PER_CHUNK
+    wrong = {
+        seed: [f"{v.invariant}: {v.text}" for v in violations]
+        for seed in range(first, first + SEEDS_PER_CHUNK)
+        if (violations := run(seed).violations)
+    }
+    assert wrong == {}
+
+
+@KINDS
+def test_clocks_are_set_and_what_takes_time_is_probed(run: Run) -> None:
+    events = [text for seed in range(8) for _, text in run(seed).history.events]
+    for hours in (-24, -1, 1, 24):
+        assert any(f"clock is wrong by {hours * 3_600}000000 us" in text for text in events)
+    what = "probe.window" if run is fifo.run_on_machines else "probe.delay"
+    assert any(what in text for text in events)
+
+
+@KINDS
+@pytest.mark.parametrize("bug", MACHINE_BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
+def test_a_planted_bug_is_found(run: Run, bug: PlantedBug) -> None:
+    with planted(bug):
+        for seed in range(SEEDS_MAX):
+            if {violation.invariant for violation in run(seed).violations} & bug.invariants:
+                return
+    pytest.fail(f"{SEEDS_MAX} seeds do not show it")

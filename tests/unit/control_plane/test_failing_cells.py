@@ -1,0 +1,84 @@
+"""Cells that an operator calls failed: what has to be left."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from control_plane.cells import StartError
+from control_plane.places.groups import REGISTRY
+from control_plane.places.items import ACTIVE, FAILED
+from control_plane.places.report import CellCommandError
+from control_plane.several_cells import SeveralCells
+
+from .starting import ITEM, members, nothing, play, queue
+
+
+def test_a_cell_is_not_failed_where_others_let_go_meanwhile(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        set_state, group = several.places.set_state, "g3.07"
+        await several.placing.placed(queue("0" * 30 + group[-2:], group))
+
+        async def drops_first(name: str, state: str) -> object:
+            if state == FAILED:
+                for other in ("cell-1", "cell-2"):
+                    epoch = several.known.placements[group].placement.epoch
+                    await several.places.drop_member(group, other, epoch=epoch, forced=True)
+            return await set_state(name, state)
+
+        several.places.set_state = drops_first  # type: ignore[assignment,method-assign]
+        with pytest.raises(CellCommandError, match="cell-3 has the only copy of 1 queue"):
+            await several.fail("cell-3")
+        assert several.states()["cell-3"] == "available"
+        assert several.known.cells["cell-3"].state == ACTIVE
+        assert not several.watch.aside
+
+    play(tmp_path, scenario)
+
+
+def test_a_cell_that_does_not_answer_is_not_relied_on(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        await several.look()
+        await asyncio.gather(*several._probes)
+        several.watch.aside.add("cell-1")  # as if it hung
+        with pytest.raises(CellCommandError, match="no more than 1 of 3 cells answer"):
+            await several.fail("cell-2")
+
+    play(tmp_path, scenario)
+
+
+def test_of_two_cells_one_may_be_failed_and_the_other_goes_on(tmp_path: Path) -> None:
+    async def fail(several: SeveralCells) -> None:
+        await several.control.put(ITEM, {"v": 1})
+        await several.fail("cell-1")
+        with pytest.raises(CellCommandError, match="no more than 0 of 2 cells answer"):
+            await several.fail("cell-2")
+        assert members(several, REGISTRY) == ["cell-2"]
+        await several.control.put(ITEM, {"v": 1, "n": 2})
+
+    async def again(several: SeveralCells) -> None:
+        assert several.known.cells["cell-1"].state == ACTIVE
+        assert await several.control.get(ITEM) == {"v": 1, "n": 2}
+        placement = several.own.placement()
+        await several.places.add_joining(REGISTRY, "cell-1", epoch=placement.epoch)
+        with pytest.raises(CellCommandError, match="cell-2 has the only whole copy of 1 groups"):
+            await several.fail("cell-2")
+        assert await several.control.get(ITEM) == {"v": 1, "n": 2}
+
+    play(tmp_path, fail, cells=2)
+    shutil.copytree(tmp_path, tmp_path.with_name("without"))
+    shutil.rmtree(tmp_path.with_name("without") / "cell-2")
+    with pytest.raises(StartError, match="cell-2"):  # what came meanwhile is in that one alone
+        play(tmp_path.with_name("without"), nothing, cells=2)
+    play(tmp_path, again, cells=2)
+
+
+def test_half_of_the_cells_need_the_manifest(tmp_path: Path) -> None:
+    async def scenario(several: SeveralCells) -> None:
+        several.own._is_kept = False
+        with pytest.raises(CellCommandError, match=r"manifest\.json"):
+            await several.fail("cell-1")
+        assert several.states() == dict.fromkeys(several.cells.folders, "available")
+
+    play(tmp_path, scenario, cells=2)

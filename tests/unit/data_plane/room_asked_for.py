@@ -1,0 +1,34 @@
+"""A room for answers that notes what it is asked for."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+_TURNS = 50
+
+
+class RoomAskedFor:
+    """`taken` has the sizes since it was left last. With a `failure` it has none."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.taken: list[int] = []
+        self.left = 0
+        self._failure = failure
+
+    async def take(self, size_bytes: int) -> None:
+        self.taken.append(size_bytes)
+        if self._failure is not None:
+            raise self._failure
+
+    def leave(self) -> None:
+        self.left += sum(self.taken)
+        self.taken.clear()
+
+
+async def let_wait(long_poll: Coroutine[Any, Any, object]) -> None:
+    """Begin it, and end it when it has done what it can."""
+    waiting = asyncio.create_task(long_poll)
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    waiting.cancel()
