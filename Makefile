@@ -46,17 +46,21 @@ EXPORTS =
 CLOSE =
 ACCEPT =
 
-# Options of `make simulate`, `make fuzz`, `make bench`, `make drill` and `make rehearse`.
+# Options of `make test`, `make test-spark`, `make simulate`, `make fuzz`, `make bench`, `make drill`,
+# `make rehearse` and `make nightly`.
+STRICT =
+PYTEST =
 SEEDS =
 SIMULATE =
 TARGET =
 SECONDS =
+FUZZ =
 ROUNDS =
 DRILL =
 BENCH =
 PEERS =
 ONLY =
-REHEARSE =
+NIGHTLY =
 
 PYTHON = $(shell command -v python3.11 || command -v python3)
 SERVE_ENV = .venv
@@ -106,10 +110,10 @@ UNKNOWN = $(filter-out $(KNOWN),$(GIVEN))
 $(if $(UNKNOWN),$(error there is no variable $(UNKNOWN); `make` lists the targets and theirs))
 
 .DEFAULT_GOAL = help
-.PHONY: help serve test lint bench simulate fuzz drill rehearse bill release lock clean
+.PHONY: help serve test test-spark lint nightly bench simulate fuzz drill rehearse bill release lock clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
 
 serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST= PORT= DATA= ...)
 	@exec $(SERVE_ENV)/bin/tidegate serve \
@@ -133,8 +137,18 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 		$(if $(LOG_LEVEL),--log-level "$(LOG_LEVEL)") $(if $(QUEUES),--queues "$(QUEUES)") \
 		$(if $(AUTO_CREATE_QUEUES),--auto-create-queues)
 
-test: lint $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) ## every check and every test
-	$(TEST_ENV)/bin/python -m pytest
+ONCE_MORE = -m tests.lanes.once_more $(if $(STRICT),--strict)
+
+test: lint $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) ## every check and every test but those of a night (STRICT=1 PYTEST=options)
+	$(TEST_ENV)/bin/python $(ONCE_MORE) $(PYTEST)
+
+test-spark: $(SPARK_READY) $(if $(findstring nightly,$(PYTEST)),$(FOCUS_READY) $(GLUE_READY))
+test-spark: ## test the jobs that bill and audit (STRICT=1 PYTEST=options)
+	@$(HAS_JAVA) || $(MAKE) --no-print-directory --silent $(JAVA_READY)
+	.venvs/spark/bin/python $(ONCE_MORE) -n 0 tests/spark $(PYTEST)
+
+nightly: $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) ## what takes long, lane by lane, with a table (NIGHTLY=options)
+	@$(TEST_ENV)/bin/python -m tests.lanes.nightly $(NIGHTLY)
 
 lint: $(LINT_READY) ## formatting, lint rules, types, import contracts
 	$(LINT_ENV)/bin/ruff format --check .
@@ -159,20 +173,19 @@ bill: $(SERVE_READY) $(SPARK_READY) ## bill a month (PERIOD=YYYY-MM ACCOUNT= USA
 simulate: $(TEST_READY) ## run seeded simulations (SEEDS=... SIMULATE=options)
 	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) $(SIMULATE)
 
-fuzz: $(TEST_READY) ## fuzz what reads bytes of strangers (TARGET=... SECONDS=...)
-	@$(TEST_ENV)/bin/python -m tests.fuzz $(or $(TARGET),all) --seconds $(or $(SECONDS),60)
+fuzz: $(TEST_READY) ## fuzz what reads bytes of strangers (TARGET=... SECONDS=... FUZZ=options)
+	@$(TEST_ENV)/bin/python -m tests.fuzz $(or $(TARGET),all) --seconds $(or $(SECONDS),60) $(FUZZ)
 
 drill: $(TEST_READY) ## cut power, fail disks, kill cells under servers (ROUNDS=... DRILL=options)
 	@$(HAS_JAVA) || $(MAKE) --no-print-directory --silent $(JAVA_READY)
 	@$(TEST_ENV)/bin/python -m tests.drills $(if $(ROUNDS),--rounds $(ROUNDS)) $(DRILL)
 
-rehearse: $(TEST_READY) ## run on AWS emulators, over bad networks too (SEEDS= ONLY=expression REHEARSE=options)
+rehearse: $(TEST_READY) ## run on AWS emulators, over bad networks too (SEEDS= ONLY=expression)
 	@$(MAKE) --no-print-directory --silent $(EMULATORS_READY) $(CDK_READY) $(LOCALSTACK_READY) \
-		$(FOCUS_READY) $(GLUE_READY) $(CHALICE_READY) $(RELEASE_READY)
-	@$(MAKE) --no-print-directory --silent $(SPARK_READY) || true
+		$(GLUE_READY) $(CHALICE_READY) $(RELEASE_READY) $(SPARK_READY)
 	@$(HAS_JAVA) || $(MAKE) --no-print-directory --silent $(JAVA_READY)
 	@$(TEST_ENV)/bin/python -m tests.rehearsal $(if $(SEEDS),--seeds $(SEEDS)) \
-		$(if $(ONLY),--only "$(ONLY)") $(REHEARSE)
+		$(if $(ONLY),--only "$(ONLY)")
 
 release: $(RELEASE_READY) ## make wheels, sums and materials in dist/ (VERSION=x.y.z writes it first; AUDIT=off)
 	@.venvs/release/bin/python -m infra.release $(if $(VERSION),--version "$(VERSION)") \

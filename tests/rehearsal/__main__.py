@@ -7,9 +7,6 @@ this machine allows to make such a network.
 import argparse
 import subprocess
 import sys
-from typing import Final
-
-import pytest
 
 from infra import asset
 from infra.stage_file import read_stage
@@ -19,8 +16,6 @@ from tests.rehearsal.deployment.stage import fetch_wheels
 from tests.rehearsal.installed.bare import fetch as fetch_installed
 from tests.rehearsal.installed.image import fetch_base
 from tests.rehearsal.processes import UnavailableError, own_network
-
-_SPARK: Final = local.ROOT / ".venvs/spark/bin/python"
 
 
 def say(line: str) -> None:
@@ -32,9 +27,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.rehearsal")
     parser.add_argument("--seeds", type=int, help="seeds for each kind of fault")
     parser.add_argument("--only", default="", metavar="EXPRESSION", help="as pytest's -k")
-    parser.add_argument(
-        "--bounded", action="store_true", help="leave out what takes long (marked in_full)"
-    )
     options = parser.parse_args()
     prefix = own_network()
     # What the functions of a deployment need cannot be had in a network of its own.
@@ -61,7 +53,6 @@ def main() -> int:
         say(f"`chalice package` is left out: {error}")
     arguments = ["--seeds", str(options.seeds)] if options.seeds is not None else []
     chosen = ["-k", options.only] if options.only else []
-    chosen += ["-m", "not in_full"] if options.bounded else []
     try:
         fetch_installed()
     except UnavailableError as error:
@@ -74,17 +65,7 @@ def main() -> int:
     rehearsed = subprocess.run(
         [*prefix, *command, *arguments, *chosen], cwd=local.ROOT, check=False
     )
-    return rehearsed.returncode or jobs(chosen)
-
-
-def jobs(chosen: list[str]) -> int:
-    """The exit code of the tests of Spark jobs, which have an environment of their own."""
-    if not _SPARK.exists():
-        say("jobs on Spark are left out: their environment could not be installed")
-        return 0
-    command = [str(_SPARK), "-m", "pytest", "-n", "0", "tests/spark", *chosen]
-    code = subprocess.run(command, cwd=local.ROOT, check=False).returncode
-    return 0 if chosen and code == pytest.ExitCode.NO_TESTS_COLLECTED else code
+    return rehearsed.returncode
 
 
 if __name__ == "__main__":

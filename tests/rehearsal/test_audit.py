@@ -221,7 +221,6 @@ def needs_spark() -> None:
 
 
 @pytest.mark.xdist_group("spark")
-@pytest.mark.in_full
 def test_the_audit_of_what_a_server_wrote(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "data", tmp_path / "log")
     store, usage = Directory(server.data), server.data / "usage"
@@ -252,7 +251,6 @@ def test_the_audit_of_what_a_server_wrote(tmp_path: Path) -> None:
     check_digests(usage, forger)
 
 
-@pytest.mark.in_full
 def test_a_queue_that_is_deleted_and_made_anew(tmp_path: Path) -> None:
     """No export sees the first one, nor its definition; what was sent to it is accounted for."""
     options = ("--no-sixty-second-rules", "--request-deadline", "2")
@@ -291,7 +289,6 @@ def exported(server: ServerProcess, out: Path) -> str:
 
 
 @pytest.mark.parametrize("engine", [pytest.param("moto", marks=pytest.mark.xdist_group("moto"))])
-@pytest.mark.in_full
 def test_the_audit_of_a_table(engine_url: EngineUrl, engine: str, tmp_path: Path) -> None:
     url, exports = engine_url(engine), tmp_path / "exports"
     with serving(url, tmp_path) as (server,):

@@ -16,7 +16,7 @@ from tests.audits.checking import (
     steady_case,
 )
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.in_full]
+pytestmark = pytest.mark.xdist_group("spark")
 
 STEADY_S = 140
 CELLS_BY_SEED = {1: 3, 3: 1, 4: 1}

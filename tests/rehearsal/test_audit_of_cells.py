@@ -50,7 +50,6 @@ def plant(data: Path) -> Counter[Any]:
 
 @pytest.mark.xdist_group("spark")
 @pytest.mark.skipif(not SPARK.exists(), reason=f"there is no Spark: {SPARK}")
-@pytest.mark.in_full
 def test_the_audit_of_several_cells(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "data", tmp_path / "log", options=("--cells", "3"))
     server.start()

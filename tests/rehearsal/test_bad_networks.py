@@ -61,7 +61,6 @@ PLANTED: Final = {
 
 
 @pytest.mark.parametrize("bug", PLANTED)
-@pytest.mark.in_full
 def test_planted_bugs_are_found(bug: str, engine_url: EngineUrl, tmp_path: Path) -> None:
     kind, deadline_s, expected = PLANTED[bug]
     options = ("--cell-deadline", str(deadline_s))

@@ -213,7 +213,6 @@ def check(tenant: Tenant, found: Sums, gaps: list[dict[str, int]]) -> int:
 
 
 @pytest.mark.xdist_group("spark")
-@pytest.mark.in_full
 def test_bills_are_what_clients_were_told(tmp_path: Path, record_property: Any) -> None:
     if not SPARK.exists():
         pytest.skip(f"there is no Spark: {SPARK}")  # what installs it: `make rehearse`

@@ -13,7 +13,6 @@ HISTORIES = 3
 SEED = 1
 
 
-@pytest.mark.in_full
 def test_bills_are_what_clients_have_in_their_books(tmp_path: Path) -> None:
     if not SPARK.exists():
         pytest.skip(f"there is no Spark: {SPARK}")  # what installs it: `make rehearse`

@@ -211,7 +211,6 @@ def check_audit(place: Path, exports: Path, known: Answered, by_number: int) -> 
 
 
 @pytest.mark.xdist_group("spark")
-@pytest.mark.in_full
 def test_sends_of_functions_are_billed_and_reads_are_short_by_the_gaps_that_are_told(
     tmp_path: Path, record_property: Any
 ) -> None:

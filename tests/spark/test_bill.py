@@ -144,7 +144,7 @@ def test_what_was_made_already_is_not_made_again(
         assert {name: kept[name] for name in made} == made
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_copies_order_and_grouping_change_no_byte(session: SparkSession, tmp_path: Path) -> None:
     rows = some_records()
     once, again = tmp_path / "once", tmp_path / "again"
@@ -247,7 +247,7 @@ def test_what_is_wrong_is_put_aside_said_and_never_billed(
                              ("Not yet known", "from 2026-11-01 00:03 UTC on", "")]  # fmt: skip
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_ends_of_sandboxes_are_said_in_one_line(session: SparkSession, tmp_path: Path) -> None:
     place, out = tmp_path / "usage", tmp_path / "bills"
     its: dict[str, Any] = {"kind": "function", "closed": False, "complete_to": MINUTE}
@@ -347,7 +347,7 @@ def test_what_was_not_metered_is_not_lost(session: SparkSession, tmp_path: Path)
     assert [its["state"] for its in json.loads(pointer.read_bytes())["gaps"]] == ["not metered"]
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_what_is_kept_no_longer_is_not_lost(session: SparkSession, tmp_path: Path) -> None:
     place, out = tmp_path / "usage", tmp_path / "bills"
     rows = [record(number=n, minute=MINUTE + n * 1440, writer=A) for n in range(1, 6)]
@@ -370,7 +370,7 @@ def test_what_is_kept_no_longer_is_not_lost(session: SparkSession, tmp_path: Pat
     assert bill(session, place, out, kept_from="2026-10-04").findings == lost
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_a_month_that_was_not_billed_makes_no_gaps(session: SparkSession, tmp_path: Path) -> None:
     """Not of servers and not of sandboxes: what they wrote in it is there."""
     place, out = tmp_path / "usage", tmp_path / "bills"

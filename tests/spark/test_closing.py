@@ -133,7 +133,7 @@ def test_exit_codes_tell_success_findings_and_failure_apart(
     assert [job.exit_code(code) for code in (0, 1, 2)] == [0, 0, 2]
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_a_month_in_doubt_is_closed_only_by_name(session: SparkSession, tmp_path: Path) -> None:
     place, out = tmp_path / "usage", tmp_path / "bills"
     put_records(place, [record(writer=A, number=n) for n in (1, 3)])
@@ -158,7 +158,7 @@ def test_a_month_in_doubt_is_closed_only_by_name(session: SparkSession, tmp_path
     assert kept["unknown_writers"] == ["d" * 16]
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_what_was_altered_is_told_and_made_again_while_a_month_is_open(
     session: SparkSession, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ from tests.spark.test_bill import MILLION, NEXT, NO_USAGE, A, B, bill
 from tests.spark.test_price_book import TEXT
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_late_records_of_a_closed_period_are_corrections(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -54,7 +54,7 @@ def test_late_records_of_a_closed_period_are_corrections(
     assert after.invoices == []
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_what_a_closed_period_was_invoiced_from_is_never_given_back_when_it_is_gone(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -77,7 +77,7 @@ def test_what_a_closed_period_was_invoiced_from_is_never_given_back_when_it_is_g
     ]
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_what_is_gone_of_a_correction_is_not_given_back(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -133,7 +133,7 @@ def as_of_before(place: Path, out: Path) -> None:
     path.write_bytes(canonical(said))
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_months_that_were_closed_before_there_were_hours_are_corrected(
     session: SparkSession, tmp_path: Path
 ) -> None:

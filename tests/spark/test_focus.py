@@ -128,10 +128,11 @@ def test_each_line_is_a_row_that_says_what_it_is(session: SparkSession, tmp_path
     assert (stored["ConsumedQuantity"], stored["ConsumedUnit"]) == (Decimal("4.375"), "GB-Hours")
 
 
+@pytest.mark.nightly
 def test_the_official_validator_finds_nothing(session: SparkSession, tmp_path: Path) -> None:
     python = ENVIRONMENT / "bin/python"
     if not python.exists():
-        pytest.skip("no FOCUS validator: it needs Python 3.12 (`make rehearse` installs it)")
+        pytest.skip("no FOCUS validator: it needs Python 3.12 (`make nightly` installs it)")
     data = table(session, tmp_path)
     # It looks for its list of currencies from where it is installed.
     (home,) = ENVIRONMENT.glob("lib/python3*/site-packages")

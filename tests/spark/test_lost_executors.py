@@ -77,12 +77,12 @@ def start(exports: Path, usage: Path, out: Path) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_an_audit_that_lost_its_executors_says_the_same(
     session: SparkSession, tmp_path: Path
 ) -> None:
     if not GLUE.exists():
-        pytest.skip(f"there is no awsglue: {GLUE}")  # what installs it: `make rehearse`
+        pytest.skip(f"there is no awsglue: {GLUE}")  # what installs it: `make nightly`
     exports, usage = tmp_path / "exports", tmp_path / "usage"
     write_export(exports, whole_cell().lines(), END_US)
     write_records(usage, LEDGER_RECORDS)

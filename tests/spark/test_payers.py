@@ -102,7 +102,7 @@ def check_files(out: Path) -> None:
     assert "0.36 EUR" in part
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_numbers_are_given_once_though_a_closing_is_killed(
     session: SparkSession, tmp_path: Path
 ) -> None:

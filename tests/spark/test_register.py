@@ -84,7 +84,7 @@ def test_the_register_is_as_of_the_last_export(session: SparkSession, tmp_path: 
     assert (its.from_minute, its.to_minute) == (MINUTE + 10, MINUTE + 220)
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_who_removes_a_writer_and_forges_another_is_told(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -129,7 +129,7 @@ def test_a_forged_mark_vouches_for_nothing_and_nothing_is_missing_by_it() -> Non
     assert forged_of(told, marks, (B,)) == {}
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_what_a_forged_mark_vouches_for_is_billed_neither_while_a_month_is_open_nor_later(
     session: SparkSession, tmp_path: Path
 ) -> None:

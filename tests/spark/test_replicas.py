@@ -89,7 +89,7 @@ def test_each_message_of_a_group_counts_once(session: SparkSession, tmp_path: Pa
     assert counted == {"orders": (6, 2), "f.fifo": (2, 1), "alone": (1, 0)}
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_members_at_different_steps_of_a_drop_are_alike(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -114,7 +114,7 @@ def test_members_at_different_steps_of_a_drop_are_alike(
     assert counted == {"orders": (2, 3), "f.fifo": (1, 1), "alone": (0, 0)}
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_copies_that_are_not_alike_are_named(session: SparkSession, tmp_path: Path) -> None:
     cells = whole()
     del cells["cell-3"].items[cells["cell-3"].segment(ORDERS, block(1), 3, 2, T0_US + S)]
@@ -150,7 +150,7 @@ def in_cell_2(plant: Cell) -> dict[tuple[str, bytes], dict[str, Value]]:
     return {(f"{key[0]}@4", key[1]): item for key, item in plant.items.items()}
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_what_becomes_of_copies_between_two_looks_is_named(
     session: SparkSession, tmp_path: Path
 ) -> None:

@@ -73,7 +73,7 @@ def test_two_processes_write_the_same_bytes(session: SparkSession, tmp_path: Pat
     assert all_of(tmp_path / "there") == all_of(tmp_path / "here")
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_a_bill_that_is_killed_at_every_step_ends_as_one_that_is_not(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -87,7 +87,7 @@ def test_a_bill_that_is_killed_at_every_step_ends_as_one_that_is_not(
     assert all_of(killed) == all_of(whole)
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_two_machines_write_the_same_bytes(tmp_path: Path) -> None:
     place, elsewhere = tmp_path / "usage", tmp_path / "elsewhere"
     put_month(place)
@@ -103,7 +103,7 @@ def test_two_machines_write_the_same_bytes(tmp_path: Path) -> None:
     assert any(name.endswith(MANIFEST) for name in all_of(tmp_path / "here"))
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_what_a_kill_at_any_step_leaves_is_finished_by_another_process(
     session: SparkSession, tmp_path: Path
 ) -> None:

@@ -171,7 +171,7 @@ def lines_of(out: Path, period: str = PERIOD) -> list[dict[str, Any]]:
     return [row for row in rows if row["operation"] == "StoredMessages"]
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_storage_is_charged_and_kept(session: SparkSession, tmp_path: Path) -> None:
     place, out, exports = tmp_path / "usage", tmp_path / "bills", tmp_path / "exports"
     put_records(place, [record(account=ACCOUNT, region=REGION)])
@@ -209,7 +209,7 @@ def test_storage_is_charged_and_kept(session: SparkSession, tmp_path: Path) -> N
     assert bytes_of(out, TABLES) == made
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_storage_without_a_price_changes_nothing(session: SparkSession, tmp_path: Path) -> None:
     place, exports = tmp_path / "usage", tmp_path / "exports"
     put_records(place, [record(account=ACCOUNT, region=REGION)])
@@ -220,7 +220,7 @@ def test_storage_without_a_price_changes_nothing(session: SparkSession, tmp_path
     assert not list((tmp_path / "with").rglob("stored_bytes.json"))
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_late_exports_change_open_months_and_correct_closed_ones(
     session: SparkSession, tmp_path: Path
 ) -> None:

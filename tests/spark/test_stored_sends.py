@@ -114,7 +114,7 @@ def gaps_of(summary: Summary) -> list[str]:
     return [line for line in summary.findings if line.startswith("lost:")]
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_lost_sends_are_billed_as_if_they_were_known(session: SparkSession, tmp_path: Path) -> None:
     exports = tmp_path / "exports"
     write_export(exports, stored().lines(), T0_US + 60 * MINUTE_US)
@@ -141,7 +141,7 @@ def test_lost_sends_are_billed_as_if_they_were_known(session: SparkSession, tmp_
     assert len(list((tmp_path / "second/runs").rglob("*.json"))) == 2
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_without_exports_sends_are_short_and_that_is_said(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -160,7 +160,7 @@ def test_without_exports_sends_are_short_and_that_is_said(
     assert len(bill(session, alone, tmp_path / "its").findings) == 1
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_what_was_derived_once_stays_when_exports_are_gone(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -188,7 +188,7 @@ def test_what_was_derived_once_stays_when_exports_are_gone(
     assert not bill(session, place, out, period="2027-01").invoices
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_copies_and_images_of_a_message_are_one(session: SparkSession, tmp_path: Path) -> None:
     exports = tmp_path / "exports"
     cell, before = stored(), Cell()
@@ -214,7 +214,7 @@ def test_copies_and_images_of_a_message_are_one(session: SparkSession, tmp_path:
     assert not [line for line in summary.findings if line.startswith("export")]
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_only_sends_of_the_period_without_a_record_are_derived(
     session: SparkSession, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ MONTHS = 2
 DAYS_MIN = 28 * MONTHS
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_months_of_bills_come_to_what_was_served(session: SparkSession, tmp_path: Path) -> None:
     told = rehearse(session, tmp_path, MONTHS, seed=3, every_h=24)
     assert told.problems == []

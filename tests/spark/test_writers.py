@@ -85,7 +85,7 @@ def without_mark(place: Path, row: dict[str, Any]) -> None:
     (place / "writers" / f"{row['writer']}.json").unlink()
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_a_forged_writer_changes_no_bill_and_is_told_while_a_month_is_open(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_forged_writer_changes_no_bill_and_is_told_while_a_month_is_open(
     assert sum(its.payable for its in accepted.invoices) > 300
 
 
-@pytest.mark.in_full
+@pytest.mark.nightly
 def test_no_file_and_no_mark_keeps_a_month_from_being_billed(
     session: SparkSession, tmp_path: Path
 ) -> None:

@@ -21,8 +21,6 @@ MB = 1_000_000
 BESIDE_ITS_BASE_BYTES_MAX = 150 * MB
 _ANSWER_S_MAX = 60
 
-pytestmark = pytest.mark.in_full
-
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Image:

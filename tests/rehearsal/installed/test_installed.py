@@ -79,12 +79,7 @@ def test_wheels_are_the_same_twice(
     }
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(VERSIONS[0]),
-        *(pytest.param(version, marks=pytest.mark.in_full) for version in VERSIONS[1:]),
-    ]
-)
+@pytest.fixture(params=VERSIONS)
 def bare(request: pytest.FixtureRequest, tmp_path: Path, distributions: Path) -> tuple[Bare, float]:
     """An environment, and when its making began."""
     made, began_s = Bare(tmp_path), time.monotonic()

@@ -1,0 +1,1 @@
+"""How tests are run: what a change must pass, and what takes a night."""
