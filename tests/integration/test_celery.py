@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
+
 import tidegate_sdk
 from tests.integration.server_process import ROOT, ServerProcess
 
@@ -60,6 +62,7 @@ def work(server: ServerProcess, tmp_path: Path, credentials: str, options: objec
     return ran.read_text().splitlines()
 
 
+@pytest.mark.nightly
 def test_a_celery_worker_does_a_thousand_tasks(server: ServerProcess, tmp_path: Path) -> None:
     done = work(server, tmp_path, "any:any", {})
     assert sorted(done) == sorted(f"{number} {number * 2}" for number in range(TASKS))

@@ -118,6 +118,7 @@ def placements(server: ServerProcess) -> dict[str, list[tuple[str, str]]]:
     }
 
 
+@pytest.mark.nightly
 def test_a_hot_queue_moves_alone_and_nothing_is_lost(server: ServerProcess) -> None:
     client = server.client()
     urls = {

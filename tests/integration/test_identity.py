@@ -133,6 +133,7 @@ def test_two_lost_directories_and_another_number_of_cells_begin_nothing_anew(
     assert take_all(sqs) == sent
 
 
+@pytest.mark.nightly
 def test_disks_that_were_all_replaced_are_found_by_the_same_start(operator: Operator) -> None:
     sqs = operator.start(2)
     sent = send(sqs)
@@ -192,6 +193,7 @@ def test_one_of_two_directories_is_enough(operator: Operator) -> None:
     assert refused.endswith("--give-up cell-1")
 
 
+@pytest.mark.nightly
 def test_old_copies_of_directories_are_named_and_filled_from_the_others(
     operator: Operator,
 ) -> None:
@@ -209,6 +211,7 @@ def test_old_copies_of_directories_are_named_and_filled_from_the_others(
     assert take_all(sqs) == sent
 
 
+@pytest.mark.nightly
 def test_two_old_copies_are_not_read(operator: Operator) -> None:
     send(operator.start(3))
     operator.server.stop()

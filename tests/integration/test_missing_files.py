@@ -130,6 +130,7 @@ def copies(server: ServerProcess, cell: str) -> int:
     return sum(cell in line and "joining" not in line for line in lines)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("way", [deleted, cut], ids=lambda way: way.__name__)
 def test_the_others_go_on_where_one_of_three_is_missing(three: ServerProcess, way: Way) -> None:
     sqs = three.client()
@@ -158,6 +159,7 @@ def test_the_others_go_on_where_one_of_three_is_missing(three: ServerProcess, wa
     assert [message["Body"] for message in received] == ["0", "1", "2"]
 
 
+@pytest.mark.nightly
 def test_nothing_is_acknowledged_where_all_of_three_are_deleted(three: ServerProcess) -> None:
     sqs = three.client()
     url = sqs.create_queue(QueueName="orders")["QueueUrl"]
@@ -177,6 +179,7 @@ def _swap(data: Path) -> None:
         other.with_name(f"was-{other.name}").rename(folder)
 
 
+@pytest.mark.nightly
 def test_all_go_on_when_all_directories_are_back_where_they_were(three: ServerProcess) -> None:
     """Also where the registry, which lies in them, did not answer meanwhile."""
     sqs = three.client()

@@ -4,6 +4,8 @@ import time
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from tests.integration.server_process import ServerProcess
 
 MESSAGES = 250
@@ -23,6 +25,7 @@ def visible(client: Any, url: str) -> int:
     return int(answer["Attributes"][name])
 
 
+@pytest.mark.nightly
 def test_a_task_goes_on_after_a_crash_and_moves_everything_once(server: ServerProcess) -> None:
     client = server.client()
     dead = client.create_queue(QueueName="dead")["QueueUrl"]

@@ -8,7 +8,7 @@ from random import Random
 from tests.integration.smuggling_cases import CASES, CONTROLS
 from tests.integration.socket_server import SocketServer
 
-REQUESTS = 1800
+REQUESTS = 600
 SEED = 5
 ANSWER_S_MAX = 20
 PATIENCE_S = 0.05

@@ -62,6 +62,7 @@ def start_and_connect(folder: Path) -> None:
         server.stop(signal.SIGKILL)
 
 
+@pytest.mark.nightly
 def test_no_connection_is_refused_from_the_line_started_on(tmp_path: Path) -> None:
     with ThreadPoolExecutor(5) as pool:
         list(pool.map(start_and_connect, (tmp_path / str(number) for number in range(STARTS))))

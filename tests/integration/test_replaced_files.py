@@ -152,6 +152,7 @@ def test_the_only_copy_of_a_queue_is_not_restored_from_what_was_swapped_in(
         send(sqs, url, LATE)
     (three.data / "cell-2").rename(real)
     copy.rename(three.data / "cell-2")
+    awaited(lambda: "is another file" in three.log.read_text(), "nobody notices it")
     for act in ("fail", "restore"):
         assert "--lose-messages" in run_cells(three, act, "cell-2")
     (three.data / "cell-2").rename(copy)

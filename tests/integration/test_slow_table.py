@@ -75,6 +75,7 @@ def check(told: list[tuple[str, int, float]]) -> None:
         assert statistics.median(took_s) < PAGE_S_MAX, path
 
 
+@pytest.mark.nightly
 def test_a_slow_table_serves_half_of_what_it_sustains(
     proxy: FaultProxy, server: ServerProcess
 ) -> None:
@@ -96,6 +97,7 @@ def test_a_slow_table_serves_half_of_what_it_sustains(
     assert max(one.took_s for one in load.answered) <= DEADLINE_S + 2
 
 
+@pytest.mark.nightly
 def test_a_table_that_throttles_half_serves_nearly_half(
     proxy: FaultProxy, server: ServerProcess
 ) -> None:

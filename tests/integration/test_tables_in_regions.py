@@ -144,6 +144,7 @@ def test_copies_lie_in_the_tables_of_all_regions(
     assert server.stop() == 0
 
 
+@pytest.mark.nightly
 def test_messages_flow_while_the_place_of_the_registry_is_lost(
     server: ServerProcess, regions: list[Engine], table: str
 ) -> None:

@@ -115,6 +115,7 @@ def hook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         thread.join()
 
 
+@pytest.mark.nightly
 def test_a_budget_tells_the_log_the_metrics_a_webhook_and_a_queue_once(tmp_path: Path) -> None:
     with hook() as (url, heard):
         terms = tmp_path / "billing.json"

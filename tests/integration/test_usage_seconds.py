@@ -73,6 +73,7 @@ def reads_by_writer(data: Path) -> dict[str, int]:
     return sums
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("options", [(), ("--cells", "3")], ids=["one cell", "three cells"])
 def test_a_crash_loses_five_seconds_of_reads_at_most(
     tmp_path: Path, options: tuple[str, ...]

@@ -74,6 +74,7 @@ def late_s(sender: Any, receiver: Any, url: str, after_s: float) -> float:
     return max(0.0, came_s[0] - sent_s)
 
 
+@pytest.mark.nightly
 def test_a_long_poll_hears_of_a_send_through_another_server(servers: list[ServerProcess]) -> None:
     sender, told, untold = (server.client() for server in servers)
     url = sender.create_queue(QueueName="orders")["QueueUrl"]

@@ -249,6 +249,7 @@ BUGS: Final = (
         "block collected with messages left",
         DELIVERED,
         ((deleting, "_collect_if_finished", _collect_too_much),),
+        first=12,
     ),
     PlantedBug(
         "purge stamp ahead of the purge",
