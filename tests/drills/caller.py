@@ -2,10 +2,13 @@
 
 import http.client
 import json
+import time
 from typing import Any, Final, Self
 
 REPLY_S_MAX: Final = 30.0
 UNAVAILABLE: Final = 503
+_INSISTS_S: Final = 300.0
+_NAP_S: Final = 0.25
 
 
 class RefusedError(Exception):
@@ -42,6 +45,20 @@ class Caller:
         text = self._exchange("POST", "/", json.dumps(params).encode(), headers)
         answer: dict[str, Any] = json.loads(text) if text else {}
         return answer
+
+    def insist(self, operation: str, **params: object) -> dict[str, Any]:
+        """Call again where the answer is 503, as it may be on a busy machine, for minutes.
+
+        Raises as `call`.
+        """
+        until_s = time.monotonic() + _INSISTS_S
+        while True:
+            try:
+                return self.call(operation, **params)
+            except RefusedError as error:
+                if error.status != UNAVAILABLE or time.monotonic() > until_s:
+                    raise
+            time.sleep(_NAP_S)  # between two tries
 
     def page(self, path: str) -> str:
         """Get a page. Raises RefusedError, LostConnectionError."""

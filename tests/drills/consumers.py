@@ -16,6 +16,7 @@ from tests.drills.books import Book, FifoBook, StandardBook
 from tests.drills.content import content_of, number_in
 
 VISIBILITY_S: Final = 20
+REGION: Final = "us-east-1"
 GROUPS: Final = ("a", "b", "c")
 _BATCH_MAX: Final = 10
 _WAIT_S: Final = 1
@@ -34,7 +35,7 @@ def new_client(port: int) -> Any:
     return boto3.client(
         "sqs",
         endpoint_url=f"http://127.0.0.1:{port}",
-        region_name="us-east-1",
+        region_name=REGION,
         aws_access_key_id="any",
         aws_secret_access_key="any",
         config=Config(

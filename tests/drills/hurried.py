@@ -8,18 +8,21 @@ planted.
 """
 
 import asyncio
+import json
 import runpy
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from control_plane.cluster import running
 from control_plane.cluster.observation import Options
 from control_plane.places import cached
-from control_plane.places.items import StoredPlacement
+from control_plane.places.beating import Heart
+from control_plane.places.items import FifoAppends, Heartbeat, StoredPlacement
 from control_plane.places.stored import PlaceMap
 from tests.drills.planted.faults import FAULTS
 
@@ -35,8 +38,7 @@ HURRIED: Final = Options(
     grace_us=GRACE_US,
     safe_us=SAFE_US,
     joins_max=64,
-    split_period_us=3_000_000,
-    split_appends_per_s=0.5,
+    split_period_us=0,
 )
 
 ALONE: Final = "alone"
@@ -54,10 +56,14 @@ DIES_AFTER: Final = "dies-after"
 
 STEPS: Final = ("observe", "plan", "take_out", "verify")
 
+LOADS: Final = "loads"
+"""While there is such a file, heartbeats tell of the sends to FIFO queues that it says, in JSON,
+and of no others. So the manager is asked for a split, however little the machine gets done."""
+
 
 def hurry(*, is_alone: bool) -> None:
     """Make the waits of the cluster manager short."""
-    options = replace(HURRIED, grace_us=_ALONE_GRACE_US) if is_alone else HURRIED
+    options = structs.replace(HURRIED, grace_us=_ALONE_GRACE_US) if is_alone else HURRIED
     cached.MAP_AGE_US_MAX = _ALONE_MAP_AGE_US_MAX if is_alone else MAP_AGE_US_MAX  # type: ignore[misc]
     running.AGAIN_US = AGAIN_US  # type: ignore[misc]
     running.IDLE_US = IDLE_US  # type: ignore[misc]
@@ -117,6 +123,20 @@ def kill_managers(folder: Path) -> None:
     running.Running._perform = perform_and_die  # type: ignore[method-assign]
 
 
+def tell_loads(folder: Path) -> None:
+    """Let heartbeats tell what LOADS says."""
+    beat = Heart.beat
+
+    def beat_as_told(self: Heart) -> Heartbeat:
+        seen, loads = beat(self), folder / LOADS
+        if not loads.exists():
+            return seen
+        told = tuple(FifoAppends(*load) for load in json.loads(loads.read_bytes()))
+        return replace(seen, appends=told)
+
+    Heart.beat = beat_as_told  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
     at = sys.argv.index("-m")
     place, *faults = sys.argv[1:at]
@@ -127,5 +147,6 @@ if __name__ == "__main__":
     hurry(is_alone=ALONE in faults)
     keep_old_maps(Path(place))
     kill_managers(Path(place))
+    tell_loads(Path(place))
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
