@@ -34,8 +34,8 @@ FIFO_HIGH_THROUGHPUT: Final = {
 }
 """Attributes of queues; without any it is a standard queue."""
 
-START_S_MAX: Final = 60.0
-STOP_S_MAX: Final = 60.0
+START_S_MAX: Final = 300.0
+STOP_S_MAX: Final = 300.0
 _RETRY_S: Final = 0.005
 _REPLY_S_MAX: Final = 60.0
 

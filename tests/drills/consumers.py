@@ -26,7 +26,7 @@ _ATTEMPTS: Final = 3
 _UNAVAILABLE: Final = 503
 _NAP_S: Final = 0.05
 _JOIN_S_MAX: Final = 200.0
-_LATE: Final = ("ReceiptHandleIsInvalid", "InvalidParameterValue")
+LATE: Final = ("ReceiptHandleIsInvalid", "InvalidParameterValue")
 """What a FIFO queue says of a delete after the lease has ended."""
 
 
@@ -251,7 +251,7 @@ class FifoConsumer(Consumer):
             try:
                 answer = self.call("delete_message", ReceiptHandle=handle)
             except ClientError as error:
-                if error.response["Error"]["Code"] not in _LATE:
+                if error.response["Error"]["Code"] not in LATE:
                     raise
                 break  # an earlier try of this delete was stored, or the lease has ended
             if answer is not None:

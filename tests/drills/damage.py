@@ -27,7 +27,7 @@ _BATCHES: Final = 60
 _BATCH: Final = 10
 _BODY: Final = "x" * 700
 _SERVED_EVERY: Final = 20
-_END_S_MAX: Final = 60
+_END_S_MAX: Final = 300
 _ROOT: Final = Path(__file__).parents[2]
 
 

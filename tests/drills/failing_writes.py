@@ -25,7 +25,7 @@ _DRILL: Final = "failing-writes"
 _FAILED: Final = 5
 """So many calls have to fail before the disk is well again."""
 
-_FACT_S_MAX: Final = 20.0
+_FACT_S_MAX: Final = 300.0
 _RECOVERED: Final = 10
 _CRASH_EVERY: Final = 3
 

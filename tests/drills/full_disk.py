@@ -37,14 +37,14 @@ _FREED_BY: Final = {3: "PurgeQueue", 0: "DeleteQueue"}
 _ROOM: Final = ("available", "nearly full")
 _STEPS: Final = 60
 _PAUSE_S: Final = 0.05
-_DROPPED_S_MAX: Final = 90.0
+_DROPPED_S_MAX: Final = 600.0
 """The grace of requests that were under way, and what dropping takes on a busy machine."""
 
 Steps = tuple[Callable[[], float | None], ...]
 
 _STEP_BYTES_MAX: Final = 1 << 24
 _STEP_BYTES_MIN: Final = 1 << 12
-_FACT_S_MAX: Final = 180.0
+_FACT_S_MAX: Final = 900.0
 
 
 def full_disk(plan: Plan) -> Findings:

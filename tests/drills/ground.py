@@ -20,7 +20,7 @@ _HOW_TO_CUT: Final = ("nothing", "journal", "everything")
 _HOW_OFTEN: Final = (90, 7, 3)
 _DEAD_DISK_SHARE: Final = 0.3
 _DEAD_DISK_S_MAX: Final = 1.0
-_SAID_S_MAX: Final = 1.0
+_SAID_S_MAX: Final = 30.0
 """What was said just before stands for HEALTH_KEPT_S; a probe under way may be from before, too."""
 
 

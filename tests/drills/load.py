@@ -21,7 +21,7 @@ PARKED_S: Final = 3600
 _VISIBILITIES_S: Final = (1, 2, 4)
 _DELAYS_S: Final = (0, 0, 0, 0, 0, 0, 0, 1, 3)
 _BATCH_MAX: Final = 10
-_JOIN_S_MAX: Final = 60.0
+_JOIN_S_MAX: Final = 300.0
 
 
 def _params_of(content: Content, delay_s: int) -> dict[str, Any]:

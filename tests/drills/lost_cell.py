@@ -154,7 +154,7 @@ def _make_queues(service: Service) -> None:
     fifo = [FifoBook(f"lost-{number}.fifo", _GROUPS) for number in numbers]
     for book in (*standard, *fifo):
         attributes = {"FifoQueue": "true"} if isinstance(book, FifoBook) else {}
-        service.call("CreateQueue", QueueName=book.name, Attributes=attributes)
+        service.insist("CreateQueue", QueueName=book.name, Attributes=attributes)
     service.standard, service.fifo = standard[0], fifo[0]
     service.others = (*standard[1:], *fifo[1:])
     service.noted = _NOTED

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from control_plane.places.groups import REGISTRY
 from tests.benchmarks.server_process import ServerError
-from tests.drills.caller import UNAVAILABLE, LostConnectionError, RefusedError
+from tests.drills.caller import LostConnectionError, RefusedError
 from tests.drills.service import Service
 
 CELLS: Final = 3
@@ -25,7 +25,7 @@ CELLS_MAX: Final = 6
 COPIES: Final = "g3."
 """How groups of three copies are named: queues of a service of three cells have them."""
 
-WELL_S_MAX: Final = 180.0
+WELL_S_MAX: Final = 900.0
 _WAYS_MAX: Final = 5
 _STUCK_S: Final = 45.0
 """After so long without a change for the better the operator starts the server again."""
@@ -125,20 +125,6 @@ class Operated(Service):
             answer = ""
         self.say(f"{operation} {params}: {answer or 'done'}")
         return answer
-
-    def create(self, queue: str, attributes: Mapping[str, str]) -> None:
-        """Make a queue, however busy the machine is. Raises RefusedError, LostConnectionError."""
-        until_s = time.monotonic() + _STUCK_S
-        while True:
-            try:
-                self.call("CreateQueue", QueueName=queue, Attributes=dict(attributes))
-            except RefusedError as error:
-                self.say(f"CreateQueue {queue}: {error}")
-                if error.status != UNAVAILABLE or time.monotonic() > until_s:
-                    raise
-                time.sleep(_LOOK_S)  # between two tries
-            else:
-                return
 
     def start(self, asked: Start | None = None) -> None:
         """Start the server, by the ways that refusals name. Raises StuckError."""

@@ -159,7 +159,7 @@ def _do(round_: Round, site: Operated) -> list[str]:
         site.start()
         for book in site.books:
             attributes = {"FifoQueue": "true"} if book.name.endswith(".fifo") else {}
-            site.create(book.name, attributes)
+            site.insist("CreateQueue", QueueName=book.name, Attributes=attributes)
         workers = Workers(site.servers, site.books, _PAUSE_S)
         try:
             with _accused(site):

@@ -54,10 +54,10 @@ def failed(service: OnDisks, random: Random) -> None:
     """An operator fails a cell, and restores it."""
     cell = _name(service.victim(random))
     service.note_loss()
-    service.call("TidegateFailCell", CellName=cell)
+    service.insist("TidegateFailCell", CellName=cell)
     service.await_progress(random)
     service.note_return()
-    service.call("TidegateRestoreCell", CellName=cell)
+    service.insist("TidegateRestoreCell", CellName=cell)
 
 
 def dead_disk(service: OnDisks, random: Random) -> None:
@@ -67,11 +67,11 @@ def dead_disk(service: OnDisks, random: Random) -> None:
     service.note_loss()
     disk.cut(random.choice(("nothing", "journal", "everything")))
     service.await_progress(random)
-    service.call("TidegateFailCell", CellName=_name(number))
+    service.insist("TidegateFailCell", CellName=_name(number))
     disk.unmount()
     disk.mount()
     service.note_return()
-    service.call("TidegateRestoreCell", CellName=_name(number))
+    service.insist("TidegateRestoreCell", CellName=_name(number))
 
 
 def full_disk(service: OnDisks, random: Random) -> None:
@@ -164,8 +164,8 @@ def _rounds(
     until_s = time.monotonic() + plan.seconds
     service.server.start()
     attributes = {"FifoQueue": "true"}
-    service.call("CreateQueue", QueueName=STANDARD)
-    service.call("CreateQueue", QueueName=FIFO, Attributes=attributes)
+    service.insist("CreateQueue", QueueName=STANDARD)
+    service.insist("CreateQueue", QueueName=FIFO, Attributes=attributes)
     workers = Workers([service.server], (service.standard, service.fifo))
     try:
         while findings.rounds < plan.rounds and time.monotonic() < until_s:

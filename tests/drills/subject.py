@@ -65,7 +65,7 @@ class Subject:
         self.server.start()
         if not self._queue_exists:
             with Caller(self.server.port) as caller:
-                caller.call("CreateQueue", QueueName=QUEUE)
+                caller.insist("CreateQueue", QueueName=QUEUE)
             self._queue_exists = True
 
 
