@@ -39,7 +39,7 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "TIDEGATE_ENDPOINT": NOWHERE},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -104,11 +104,11 @@ class ServerProcess:
         assert self.get("/health")[0] == 200
 
     def get(self, path: str) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         if self.authority is not None:
             trusted = ssl.create_default_context(cafile=self.authority)
             connection = http.client.HTTPSConnection(
-                "127.0.0.1", self.port, timeout=10, context=trusted
+                "127.0.0.1", self.port, timeout=60, context=trusted
             )
         try:
             connection.request("GET", path)

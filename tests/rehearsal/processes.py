@@ -20,8 +20,8 @@ _IN_OWN_NETWORK: Final = (
 )
 _WITH_LOOPBACK: Final = ("sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 
-_START_S_MAX: Final = 60
-_STOP_S_MAX: Final = 10
+_START_S_MAX: Final = 300
+_STOP_S_MAX: Final = 60
 
 
 class UnavailableError(Exception):
@@ -86,7 +86,7 @@ def running(program: Program, log: Path) -> Iterator[str]:
 def _await_answer(program: Program, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + _START_S_MAX
     while time.monotonic() < deadline and process.poll() is None:
-        connection = http.client.HTTPConnection(HOST, program.port, timeout=5)
+        connection = http.client.HTTPConnection(HOST, program.port, timeout=30)
         try:
             connection.request("GET", program.ready_path)
             if connection.getresponse().status < 500:

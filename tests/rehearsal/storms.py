@@ -16,13 +16,13 @@ from tests.rehearsal.workload import Workload
 CELL_DEADLINE_S: Final = 0.5
 """Short, so that clients see failures, too."""
 
-ANSWER_S_MAX: Final = 20.0
+ANSWER_S_MAX: Final = 40.0
 """A call makes a few requests, one after the other, each repeated for the deadline and a bit."""
 
 _SEEN_MIN: Final = 3
 REQUESTS_MIN: Final = 100
-PATIENCE_S: Final = 30.0
-_STORM_S_MAX: Final = 60
+PATIENCE_S: Final = 200.0
+_STORM_S_MAX: Final = 600
 
 
 class Scene(NamedTuple):

@@ -89,8 +89,10 @@ def test_a_fault_is_what_it_says(
     engine: Any, proxy: FaultProxy, table: str, case: tuple[Fault, object, int]
 ) -> None:
     fault, expected, applied = case
-    through = client("dynamodb", proxy.url, timeout_s=PATIENCE_S)
-    proxy.storm = Storm(1, (fault,), 1.0, patience_s=PATIENCE_S)
+    # Only who waits in vain is to wait no longer: on a busy machine answers come late.
+    is_in_vain = expected is ReadTimeoutError
+    through = client("dynamodb", proxy.url, timeout_s=PATIENCE_S if is_in_vain else 60)
+    proxy.storm = Storm(1, (fault,), 1.0)
     happened: object = None
     try:
         through.update_item(TableName=table, **ADD_ONE)

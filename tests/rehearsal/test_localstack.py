@@ -20,7 +20,7 @@ from tests.rehearsal.localstack import ENVIRONMENT
 
 FOLDER: Final = ROOT / "localstack"
 AWSLOCAL: Final = ENVIRONMENT / "bin" / "awslocal"
-_RUN_S_MAX: Final = 300
+_RUN_S_MAX: Final = 1800
 
 SESSION: Final = """
 set -e

@@ -20,7 +20,7 @@ RUNTIME: Final = "python3.11"
 """That of Chalice's environment: it packages for the Python that it runs on."""
 
 _BIN: Final = ENVIRONMENTS / "chalice" / "bin"
-_PACKAGE_S_MAX: Final = 300
+_PACKAGE_S_MAX: Final = 1800
 
 
 def config() -> dict[str, Any]:

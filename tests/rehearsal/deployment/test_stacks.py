@@ -16,7 +16,7 @@ from tests.rehearsal.deployment.deployed import Deployed
 
 pytestmark = pytest.mark.xdist_group("deployment")
 
-_EXECUTION_S_MAX: Final = 60
+_EXECUTION_S_MAX: Final = 600
 
 
 def test_the_table_is_the_one_that_the_code_describes(rehearsal: Rehearsal) -> None:
@@ -170,7 +170,7 @@ def test_what_holds_data_outlives_its_stacks(rehearsal: Rehearsal, tmp_path: Pat
             )
             formation.delete_stack(StackName=name)
             formation.get_waiter("stack_delete_complete").wait(
-                StackName=name, WaiterConfig={"Delay": 1}
+                StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 600}
             )
     assert deployed.resources()["AWS::DynamoDB::Table"] == []
 

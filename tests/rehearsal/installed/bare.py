@@ -19,7 +19,7 @@ VERSIONS: Final = ("3.11", "3.12", "3.13")
 WHEELS: Final = ROOT / "build" / "wheels"
 
 _HASH_CHARS: Final = 16
-_COMMAND_S_MAX: Final = 120
+_COMMAND_S_MAX: Final = 300
 _UV: Final = Path(sys.executable).with_name("uv")
 
 

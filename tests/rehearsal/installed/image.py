@@ -26,7 +26,7 @@ _SUITE: Final = "bookworm"
 _PACKAGES: Final = "python3,python3-venv,ca-certificates"
 _TOOLS: Final = ("buildah", "runc")
 _BUILD_S_MAX: Final = 600
-_RUN_S_MAX: Final = 60
+_RUN_S_MAX: Final = 300
 
 
 def fetch_base() -> None:

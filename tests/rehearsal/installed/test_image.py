@@ -19,7 +19,7 @@ from tests.rehearsal.processes import UnavailableError
 
 MB = 1_000_000
 BESIDE_ITS_BASE_BYTES_MAX = 150 * MB
-_ANSWER_S_MAX = 60
+_ANSWER_S_MAX = 300
 
 
 @pytest.fixture(scope="module")
