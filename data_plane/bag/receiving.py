@@ -82,7 +82,7 @@ async def redrive(desk: Desk, queue: Queue, *, count: int, target: Target) -> Re
     try:
         number = 0
         for _ in range(FETCH_ROUNDS_MAX):
-            _, more = await _round(at.in_lane(number), mover.left, 0, mover, patient=False)
+            _, more = await _round(at.in_lane(number), mover.left, 0, mover, first=False)
             if not more and number < at.lanes.deepest:
                 number, more = number + 1, True
             if not mover.left or not more:
@@ -126,18 +126,19 @@ async def _receive_in(at: Access, count: int, visibility_s: int) -> list[Deliver
     mover = DeadLetters(at.desk.queues, at.desk.is_dropped, at.desk.answer_bytes_max)
     deliveries: list[Delivery] = []
     for pages in range(FETCH_ROUNDS_MAX):
-        deliveries, go_on = await _round(at, count, visibility_s, mover, patient=pages == 0)
+        deliveries, go_on = await _round(at, count, visibility_s, mover, first=pages == 0)
         if deliveries or not go_on:
             break
     return deliveries
 
 
 async def _round(
-    at: Access, count: int, visibility_s: int, mover: Mover, *, patient: bool
+    at: Access, count: int, visibility_s: int, mover: Mover, *, first: bool
 ) -> tuple[list[Delivery], bool]:
     """Deliver or move up to `count` messages; the flag says whether there may be more.
 
-    `patient`: rather read on than take messages that others should pass.
+    The `first` of a receive's rounds rather reads on than takes messages that others should pass,
+    and alone carries upkeep along: many that find nothing but expired messages write no more.
     """
     moved_before = mover.moved
     if fair.should_learn(at):
@@ -155,9 +156,11 @@ async def _round(
         raise
     if short:
         _merge(taken, at.lane.take(at.queue, short, at.now_us(), WHENEVER_US))
-    if not taken and not (patient and more and at.lane.has_room()):
+    if not taken and not (first and more and at.lane.has_room()):
         taken = at.lane.take_aside(at.queue, count, at.now_us())
-    deliveries = await _lease_all(at, taken, visibility_s, mover) if taken else []
+    deliveries: list[Delivery] = []
+    if taken:
+        deliveries = await _lease_all(at, taken, visibility_s, mover, keeps_up=first)
     # What was taken and is not delivered went to another front end: there may be more behind it.
     return deliveries, more or bool(taken) or mover.moved > moved_before
 
@@ -172,7 +175,9 @@ def _merge(taken: Taken, further: Taken) -> None:
             taken.append((block, indexes))
 
 
-async def _lease_all(at: Access, taken: Taken, visibility_s: int, mover: Mover) -> list[Delivery]:
+async def _lease_all(
+    at: Access, taken: Taken, visibility_s: int, mover: Mover, *, keeps_up: bool
+) -> list[Delivery]:
     """Lease in all blocks at once, and do the upkeep that is due in the same breath.
 
     What one block fails is not lost with it: it is raised only if no other delivered.
@@ -185,7 +190,8 @@ async def _lease_all(at: Access, taken: Taken, visibility_s: int, mover: Mover) 
             at.lane.put_back(block, indexes, at.now_ms())
         raise
     calls = [_lease(at, block, indexes, visibility_s, mover) for block, indexes in taken]
-    calls += [due for due in (upkeep.writes_due(at), fair.news(at)) if due is not None]
+    kept_up = upkeep.writes_due(at) if keeps_up else None
+    calls += [due for due in (kept_up, fair.news(at)) if due is not None]
     if len(calls) == 1:
         return await calls[0]
     outcomes = await at.desk.waits.all_of(calls)

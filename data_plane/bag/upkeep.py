@@ -44,24 +44,25 @@ def writes_due(at: Access) -> Coroutine[Any, Any, list[Delivery]] | None:
         overflowing or at.lane.passed_messages >= LOW_WATER_MESSAGES
     ):
         return None
-    return _upkeep(at, settle=overflowing)
+    return _upkeep(at, LOW_WATER_MESSAGES, settle=overflowing)
 
 
-async def _upkeep(at: Access, *, settle: bool) -> list[Delivery]:
-    """Move the durable low-water mark; `settle`: past what is in flight, too, with markers.
+async def _upkeep(at: Access, passed_min: int, *, settle: bool) -> list[Delivery]:
+    """Move the durable low-water mark where so many messages were passed since it was written.
 
+    `settle`: past what is in flight, too, with markers.
     One at a time: others would write the same markers again.
     """
     if at.lane.upkeep_under_way:
         return []
     at.lane.upkeep_under_way = True
     try:
-        return await _keep_up(at, settle=settle)
+        return await _keep_up(at, passed_min, settle=settle)
     finally:
         at.lane.upkeep_under_way = False
 
 
-async def _keep_up(at: Access, *, settle: bool) -> list[Delivery]:
+async def _keep_up(at: Access, passed_min: int, *, settle: bool) -> list[Delivery]:
     cell = at.cell
     if settle:
         wanted = at.lane.unmarked(MARKERS_AT_ONCE_MAX)
@@ -72,7 +73,8 @@ async def _keep_up(at: Access, *, settle: bool) -> list[Delivery]:
             if isinstance(outcome, Exception):
                 raise outcome
         at.lane.cover(await _share_covered(at, cell) if is_replicated(cell) else None)
-    await write_low_water(at.cell, at.lane)
+    if at.lane.passed_messages >= passed_min:
+        await write_low_water(at.cell, at.lane)
     return []
 
 
@@ -240,7 +242,7 @@ async def sweep(desk: Desk) -> None:
 async def _sweep(at: Access) -> None:
     lane = at.lane
     if lane.window_gone or lane.low != lane.low_written:
-        await _upkeep(at, settle=lane.window_gone > 0)
+        await _upkeep(at, 0, settle=lane.window_gone > 0)
     # What says what was sent stays until that is recorded.
     until_us = min(at.now_us(), at.desk.sent.recorded_us())
     first = islice(lane.finished, COLLECT_BLOCKS_MAX)

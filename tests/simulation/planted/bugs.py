@@ -331,7 +331,7 @@ RARE: Final = (
         ),
     ),
     (
-        446,
+        407,
         PlantedBug(
             "a collected block taken for a new one",
             DELETED,

@@ -76,10 +76,10 @@ class Bench:
     async def delete(self, deliveries: list[Delivery], bag: Bag | None = None) -> None:
         await (bag or self.bag).delete(self.queue, [self.handle(d) for d in deliveries])
 
-    async def drain(self, bag: Bag | None = None) -> list[str]:
+    async def drain(self, bag: Bag | None = None, count: int = 10) -> list[str]:
         """Receive and delete until nothing is left: the bodies."""
         bodies: list[str] = []
-        while deliveries := await self.receive(bag=bag):
+        while deliveries := await self.receive(count, bag=bag):
             bodies += [d.message.body for d in deliveries]
             await self.delete(deliveries, bag=bag)
         return bodies

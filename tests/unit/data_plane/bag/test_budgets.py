@@ -141,3 +141,34 @@ def test_a_batch_of_the_greatest_size_is_one_segment(bench: Bench) -> None:
         assert len(await bench.receive()) == 10
 
     bench.run(story())
+
+
+async def leave_every_tenth(bench: Bench) -> None:
+    """Of 200 messages that came back, more are deleted behind each than let a receive look."""
+    for number in range(200):
+        await bench.send(str(number))
+    held = [delivery for _ in range(20) for delivery in await bench.receive(visibility_s=5)]
+    await bench.delete([d for d in held if int(d.message.body) % 10])
+
+
+def test_a_mark_that_creeps_past_what_was_left_costs_one_write_for_64_messages(
+    bench: Bench,
+) -> None:
+    async def story() -> None:
+        await leave_every_tenth(bench)
+        bench.clock.advance(6)
+        requests, _ = await bench.cost_of(lambda: bench.drain(count=1))
+        assert requests["update"] <= 20 + 20 + 200 // 64
+
+    bench.run(story())
+
+
+def test_a_receive_moves_the_mark_once_however_much_it_finds_expired(bench: Bench) -> None:
+    async def story() -> None:
+        await leave_every_tenth(bench)
+        bench.clock.advance(bench.queue.retention_s + 1)
+        requests, _ = await bench.cost_of(lambda: bench.receive(count=1))
+        assert requests["get_many"] > 10  # pages through what was left, in vain
+        assert requests.get("update", 0) <= 1
+
+    bench.run(story())

@@ -1,9 +1,13 @@
 """What a front end remembers of blocks: overtaken answers, and markers that it skipped."""
 
+from typing import Any
+
+import pytest
+
 from data_plane.bag.block import Block
 from data_plane.bag.bounds import READY_AGE_US_MAX, SEGMENTS_HELD_BYTES_MAX
 from data_plane.bag.lane import Lane
-from data_plane.ports import Attributes, Item, Key
+from data_plane.ports import Attributes, Item, Key, Written
 from data_plane.stored import keys
 from data_plane.stored.lease import Lease
 from data_plane.stored.segment import LoadedSegment
@@ -56,6 +60,26 @@ def test_segments_are_read_again_where_a_state_comes_after_a_long_time() -> None
     assert block.segments == {0: segment}
     block.learn({"v": 1, "d": frozenset({1})}, 2_001 + 2 * READY_AGE_US_MAX)
     assert not block.segments
+
+
+def test_a_block_that_is_collected_before_its_lease_is_written_is_not_a_new_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write finds nothing where a state was; the segments at hand are deleted ones."""
+    update = bench.cell.update
+
+    async def collected_before(*args: Any) -> Written:
+        monkeypatch.undo()
+        bench.cell.expire([item.key for item in bench.cell.items()])
+        return await update(*args)
+
+    async def story() -> None:
+        await bench.send("deleted by another front end")
+        assert await bench.receive(visibility_s=0)
+        monkeypatch.setattr(bench.cell, "update", collected_before)
+        assert await bench.receive() == []
+
+    bench.run(story())
 
 
 def _bytes_at_hand(bench: Bench) -> int:
