@@ -1,15 +1,21 @@
 """A fixed set of universes with dead letters, and the bugs that they show."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
+from tests.simulation.history import History
 from tests.simulation.planted import PlantedBug
 from tests.simulation.planted.dead_letter_bugs import (
     DEAD_LETTER_BUGS,
     FIFO_DEAD_LETTER_BUGS,
     redrive_seeds_to_find,
 )
-from tests.simulation.redrive.oracle import INVARIANTS
+from tests.simulation.redrive.oracle import INVARIANTS, Case, receives_are_bounded
 from tests.simulation.redrive.universe import TASKS, make_plan, run
+from tests.simulation.world import World
 
 CHUNKS = 3
 SEEDS_PER_CHUNK = 10
@@ -28,6 +34,39 @@ def test_nothing_is_wrong_with_the_universes_of_these_seeds(chunk: int, *, fifo:
         if (violations := run(seed, fifo=fifo).violations)
     }
     assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("attempts", "is_bounded"),
+    [
+        ([(0, 9, 2)], True),
+        ([(0, 9, 3)], False),
+        ([(0, 9, 3), (5, 7, 2)], True),
+        ([(0, 9, 4), (5, 7, 2)], False),
+        ([(0, 9, 3), (10, 12, None)], False),
+    ],
+    ids=["allowed", "one too many", "got again", "counted twice", "repeated later"],
+)
+def test_a_repeated_receive_may_count_once_more_for_each_repetition(
+    attempts: list[tuple[int, int, int | None]], *, is_bounded: bool
+) -> None:
+    """Attempts of a receive: when it is tried and answered, and the count of what it gets."""
+    plan = replace(make_plan(0, fifo=True), policies_change=False, receives_max=2)
+    history = History()
+    params = {"ReceiveRequestAttemptId": "again"}
+    call = history.call("consumer", "ReceiveMessage", plan.sources[0], params)
+    for tried_us, answered_us, counted in attempts:
+        attempt = history.invoke(tried_us, call, "fe")
+        told = {"ApproximateReceiveCount": counted}
+        message = {"MessageId": "m", "ReceiptHandle": "h", "Attributes": told}
+        history.answer(answered_us, attempt, 200, {"Messages": [message] if counted else []})
+    store = SimpleNamespace(estimate_error_us_max=0, queues=(), stored=())
+    scheduler = SimpleNamespace(now_us=100)
+    world = SimpleNamespace(
+        history=history, scheduler=scheduler, offset_us_min=0, offset_us_max=0, stores=[store]
+    )
+    violations = list(receives_are_bounded(Case(plan, cast(World, world))))
+    assert (violations == []) is is_bounded
 
 
 @pytest.mark.parametrize(("seed", "fifo"), FOUND)

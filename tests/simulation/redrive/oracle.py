@@ -57,13 +57,22 @@ class Case(oracle.Case):
         ]
 
     def may_ignore_leases(self, delivered: Delivered) -> bool:
-        """Also whether a receive may have got again what another attempt of it had taken.
+        """Also whether a receive got again, under the same handle, what it had taken before."""
+        return super().may_ignore_leases(delivered) or any(
+            other.message["ReceiptHandle"] == delivered.message["ReceiptHandle"]
+            and other.receive_count < delivered.receive_count
+            for other in self.ledger.deliveries[delivered.id]
+        )
 
-        Of two that are under way, the one that was tried first may be the one that gets it again.
+    def repetitions(self, delivered: Delivered) -> int:
+        """How often at most this receive had got again, under its id, what it had taken before.
+
+        Of two attempts that are under way, the one that was tried first may be the one that gets it
+        again: so all count that were tried before this answer, but for the one that took it.
         """
         receive = delivered.attempt.call.params.get("ReceiveRequestAttemptId", "")
         tried = [at_us for at_us in self.tried_us[receive] if at_us <= delivered.answered_us]
-        return len(tried) > 1 or super().may_ignore_leases(delivered)
+        return max(0, len(tried) - 1)
 
     def sent_us(self, place: Place) -> list[int]:
         """When the message in this place was sent: more than once if there are copies."""
@@ -174,15 +183,17 @@ def redriven_once(case: Case) -> Iterator[Violation]:
 
 
 def receives_are_bounded(case: Case) -> Iterator[Violation]:
-    """No message is delivered more often from its queue than the policy allows."""
+    """No message is delivered more often from its queue than the policy allows.
+
+    What a receive took within the policy, it may get again beyond it: each repetition under its id
+    counts once more (docs/promises.md, "Dead letters").
+    """
     if case.plan.policies_change:
         return
     for place, one in case.deliveries:
         count, most = one.receive_count, case.plan.receives_max
-        in_source = place.queue in case.plan.sources
-        if in_source and case.may_ignore_leases(one):
-            continue  # A receive that is repeated counts once more.
-        if (in_source and count > most) or (place.queue == case.plan.dead and count <= most):
+        is_beyond = place.queue in case.plan.sources and count > most + case.repetitions(one)
+        if is_beyond or (place.queue == case.plan.dead and count <= most):
             yield Violation(
                 "receives are bounded",
                 f"{place.id} was delivered from {place.queue} with receive count {count}",
@@ -256,6 +267,7 @@ def _overtaking(case: Case, earlier: list[Delivered], later: list[Delivered]) ->
     for one in later:
         if (
             id(one.attempt) not in together
+            and not case.repetitions(one)
             and not case.may_ignore_leases(one)
             and one.answered_us < expires_us
             and any(again.attempt.invoked_us > one.answered_us for again in earlier)

@@ -95,6 +95,21 @@ async def attempt(pipe: Pipe) -> list[Delivery]:
     return await pipe.log.receive(pipe.queue, count=2, visibility_s=30, until_us=0, attempt="a")
 
 
+def test_a_repeated_attempt_gets_again_what_may_be_delivered_no_more(pipe: Pipe) -> None:
+    async def story() -> None:
+        await pipe.send("g:poison")
+        await pipe.receive(visibility_s=0)
+        (first,), (again,) = await attempt(pipe), await attempt(pipe)
+        assert again.receipt_handle == first.receipt_handle
+        assert (first.receive_count, again.receive_count) == (2, 3)
+        pipe.clock.advance(31)
+        assert await pipe.receive() == []
+        (dead,) = await pipe.receive_dead()
+        assert dead.receive_count == 4
+
+    pipe.run(story())
+
+
 def test_nothing_moves_past_what_the_same_receive_delivers(
     pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
