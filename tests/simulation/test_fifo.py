@@ -1,12 +1,21 @@
 """A fixed set of universes of FIFO queues, and the bugs that they show."""
 
+from collections import Counter
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
+from data_plane.log.bounds import TAIL_AGE_US_MAX
+from tests.simulation.fifo.budgets import budgets_are_kept
+from tests.simulation.fifo.case import FifoCase
 from tests.simulation.fifo.oracle import INVARIANTS
 from tests.simulation.fifo.universe import run
+from tests.simulation.history import History
 from tests.simulation.planted.fifo_bug import FifoBug, fifo_seeds_to_find
 from tests.simulation.planted.log_bugs import LOG_BUGS
 from tests.simulation.planted.log_reader_bugs import LOG_READER_BUGS
+from tests.simulation.world import START_US
 
 CHUNKS = 5
 SEEDS_PER_CHUNK = 20
@@ -34,6 +43,28 @@ def test_nothing_is_wrong_with_the_universes_of_these_seeds(chunk: int) -> None:
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_was_found_stays_mended(seed: int) -> None:
     assert [f"{v.invariant}: {v.text}" for v in run(seed).violations] == []
+
+
+@pytest.mark.parametrize(
+    ("later_us", "is_kept"), [(TAIL_AGE_US_MAX - 1, False), (TAIL_AGE_US_MAX + 9_000, True)]
+)
+def test_a_send_may_read_that_looks_later_than_it_began(later_us: int, *, is_kept: bool) -> None:
+    """The end of the log was seen long enough ago only when the front end looks."""
+    history = History()
+    for began_us, answered_us in ((0, 9_000), (TAIL_AGE_US_MAX - 9_000, later_us)):
+        call = history.call("producer", "SendMessage", "q", {})
+        attempt = history.invoke(START_US + began_us, call, "fe")
+        attempt.spent = Counter({"query": 1, "put": 1})
+        history.answer(START_US + answered_us, attempt, 200, {})
+    queue = SimpleNamespace(name="q", high_throughput=False)
+    case = SimpleNamespace(
+        plan=SimpleNamespace(sequential=True),
+        fifo=SimpleNamespace(queues=[queue]),
+        history=history,
+        estimate_error_us=0,
+    )
+    violations = list(budgets_are_kept(cast(FifoCase, case)))
+    assert (violations == []) is is_kept
 
 
 def test_these_universes_are_of_a_size_that_means_something() -> None:
