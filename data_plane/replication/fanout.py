@@ -7,6 +7,7 @@ grow, so whatever order that arrives in, it comes to the same.
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from data_plane.core.cell_clock import Eras
@@ -33,7 +34,6 @@ from data_plane.replication.giving import IsNeeded, give_all, give_needed
 from data_plane.replication.member_cell import (
     LeftGroupError,
     MemberCell,
-    StalePlacementError,
     check_in_group,
     check_joined,
     members_of,
@@ -95,7 +95,6 @@ class Fanout:
         self._heir = heir
         self._unneeded = Unneeded(placement, cells, alone)
         self._pending: dict[Member, deque[_Change]] = {}
-        self._under_way: dict[int, _Change] = {}
         self._met: set[Member] = set()
         self._met_epoch = 0
         self._shipping = False
@@ -336,14 +335,8 @@ class Fanout:
         if at.epoch <= self._met_epoch:
             return
         self.hand_over()
-        alone = self._alone()
         members = {member._replace(full=True) for member in at.members}
         left = {id(change): change for told in self._pending.values() for change in told}
-        left |= {
-            name: change
-            for name, change in self._under_way.items()
-            if uid_of(change.key.partition) not in alone
-        }
         for member in members - self._met:
             heard = {id(change) for change in self._pending.get(member, ())}
             for change in sorted(left.values(), key=lambda change: change.since_us):
@@ -386,36 +379,35 @@ class Fanout:
             )
         finally:
             self._shipping = False
-            self._under_way.clear()
         for outcome in outcomes:
             if isinstance(outcome, Exception) and not isinstance(outcome, CellUnavailableError):
                 raise outcome
         return sum(map(len, self._pending.values()))
 
     async def _ship_to(self, at: Placement, member: MemberCell, changes: deque[_Change]) -> None:
+        """Changes stay in the queue until they are told, whatever ends this: some are told twice.
+
+        Until then they count as untold, and a member that joins meanwhile is to be told of them.
+        """
         left = len(changes)
         while left > 0 and changes:
             first = self._first()
             together = _next_round(changes)
             left -= len(together)
-            # A member that joins meanwhile is to be told of these, too.
-            self._under_way |= {id(change): change for change in together}
-            told = await self._waits.all_of([change.play(first, member) for change in together])
-            failed = [
-                change
-                for change, outcome in zip(together, told, strict=True)
-                if isinstance(outcome, Exception)
-            ]
-            changes.extendleft(reversed(failed))
-            for outcome in told:
-                if isinstance(outcome, Exception):
-                    raise outcome
-            try:
-                check_joined(at, self._at(*(change.key.partition for change in together)))
-            except StalePlacementError:
-                # What was told late may be missing in the copy that who joined got before.
-                changes.extendleft(reversed(together))
-                raise
+            outcomes = await self._waits.all_of([change.play(first, member) for change in together])
+            # What was told late may be missing in the copy that who joined got before.
+            check_joined(at, self._at(*(change.key.partition for change in together)))
+            failed = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+            told = {
+                id(change)
+                for change, outcome in zip(together, outcomes, strict=True)
+                if not isinstance(outcome, Exception)
+            }
+            # Of those at the front some may be gone: with a queue that left, or beyond PENDING_MAX.
+            front = [changes.popleft() for _ in range(min(len(together), len(changes)))]
+            changes.extendleft(change for change in reversed(front) if id(change) not in told)
+            if failed:
+                raise failed[0]
 
     # Reading
 
@@ -452,9 +444,10 @@ class Fanout:
 
 
 def _next_round(changes: deque[_Change]) -> list[_Change]:
-    """Take changes from the front that may be made side by side: no two of one item."""
+    """Changes at the front that may be made side by side: no two of one item."""
     together: dict[Key, _Change] = {}
-    while changes and len(together) < ROUND_MAX and changes[0].key not in together:
-        change = changes.popleft()
+    for change in islice(changes, ROUND_MAX):
+        if change.key in together:
+            break
         together[change.key] = change
     return list(together.values())

@@ -129,6 +129,75 @@ def test_who_joins_is_told_also_where_another_change_is_noted_while_others_are_t
     assert len(group.cells["d"].items()) == len(group.cells["a"].items()) == 2
 
 
+class TooOld(Map):
+    """A map that is too old the n-th time it is asked."""
+
+    def __init__(self, at: Placement, asked: int) -> None:
+        super().__init__(at)
+        self.left = asked
+
+    def __call__(self) -> Placement:
+        self.left -= 1
+        if self.left == 0:
+            raise StalePlacementError("the map of cells is 19 s old")
+        return self.at
+
+
+@pytest.mark.parametrize("asked", range(1, 12))
+def test_whenever_the_map_grows_too_old_what_is_not_told_is_told_the_next_time(
+    group: Group, asked: int
+) -> None:
+    at = TooOld(group.at, 0)
+    cells = Fanout(at, group.cells, group.waits, lacking)
+
+    async def story() -> None:
+        for number in range(3):
+            await cells.update(STATE, Update(assign={"v": 1}, add={"d": frozenset({number})}))
+        at.left = asked
+        try:
+            left = await cells.ship()
+        except StalePlacementError:
+            left = 1
+        assert left or at.left > 0
+        at.left = 0
+        assert await cells.ship() == 0
+        for name in "bc":
+            assert await group.cells[name].get(STATE) == {"v": 1, "d": frozenset(range(3))}
+
+    asyncio.run(story())
+
+
+def test_what_is_being_told_counts_as_untold_and_is_not_forgotten_where_that_is_cancelled(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = group.fanout()
+    is_asked = asyncio.Event()
+
+    async def never(*_call: Any) -> Written:
+        is_asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def story() -> None:
+        await cells.update(STATE, DELETED)
+        decided_us = group.clock.now_us()
+        group.clock.advance(2)
+        with monkeypatch.context() as patched:
+            patched.setattr(group.cells["b"], "update", never)
+            shipping = asyncio.create_task(cells.ship())
+            await is_asked.wait()
+            assert cells.oldest_us() == decided_us
+            with pytest.raises(CellUnavailableError):
+                await cells.tell()
+            shipping.cancel()
+            await asyncio.wait({shipping})
+        assert cells.oldest_us() == decided_us
+        assert await cells.ship() == 0
+        assert await group.cells["b"].get(STATE) == {"v": 1, "d": frozenset({3})}
+
+    asyncio.run(story())
+
+
 def test_an_append_that_took_so_long_that_a_member_joined_is_not_acknowledged(
     group: Group,
 ) -> None:
