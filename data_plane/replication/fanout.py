@@ -38,9 +38,8 @@ from data_plane.replication.member_cell import (
     check_joined,
     members_of,
 )
-from data_plane.replication.mending import Lacking
 from data_plane.replication.placement import Member, Placement, uid_of
-from data_plane.replication.replaying import replay
+from data_plane.replication.replaying import Merging, replay
 from data_plane.replication.unneeded import Unneeded
 
 PENDING_MAX: Final = 100_000
@@ -80,7 +79,7 @@ class Fanout:
         placement: Callable[[], Placement],
         cells: Mapping[str, Cell],
         waits: Waits,
-        lacking: Lacking,
+        lacking: Merging,
         *,
         acknowledge_first: bool = False,
         alone: Callable[[], Collection[str]] = tuple,

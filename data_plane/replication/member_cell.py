@@ -45,18 +45,22 @@ class MemberCell:
 
     def __init__(self, cell: Cell, member: Member, until_us: int | None = None) -> None:
         self.plain = cell
-        self._member = member
+        self.member = member
         self._until_us = until_us
+
+    def is_same(self, other: "MemberCell") -> bool:
+        """Whether both are the same member."""
+        return self.member[:2] == other.member[:2]
 
     def within(self, us: int) -> "MemberCell":
         """The member, in which nothing is put any more after so long from now."""
-        return MemberCell(self.plain, self._member, self.plain.now_us() + us)
+        return MemberCell(self.plain, self.member, self.plain.now_us() + us)
 
     def _key(self, key: Key) -> Key:
-        return Key(partition_of(self._member, key.partition), key.sort)
+        return Key(partition_of(self.member, key.partition), key.sort)
 
     def _tallies(self, tallies: Tallies) -> Tallies:
-        if tallies is no_tallies or not self._member.incarnation:
+        if tallies is no_tallies or not self.member.incarnation:
             return tallies
 
         def renamed(before: Attributes | None) -> Iterable[Tally]:
@@ -73,7 +77,7 @@ class MemberCell:
     ) -> Written:
         """As `Cell.put`. Raises CellUnavailableError when it is too late for that, too."""
         if self._until_us is not None and self.plain.now_us() > self._until_us:
-            raise CellUnavailableError(f"a call that writes to {self._member.cell} took too long")
+            raise CellUnavailableError(f"a call that writes to {self.member.cell} took too long")
         return await self.plain.put(self._key(key), attributes, condition, self._tallies(tallies))
 
     async def update(
@@ -114,14 +118,14 @@ class MemberCell:
     ) -> list[Item]:
         """As `Cell.query`."""
         page = await self.plain.query(
-            partition_of(self._member, partition),
+            partition_of(self.member, partition),
             after=after,
             until=until,
             limit=limit,
             reverse=reverse,
             strong=strong,
         )
-        if not self._member.incarnation:
+        if not self.member.incarnation:
             return page
         return [Item(Key(partition, item.key.sort), item.attributes) for item in page]
 
@@ -132,7 +136,7 @@ class MemberCell:
     async def drop(self, partition: str, budget: int) -> int:
         """Remove up to `budget` items of a partition that nobody writes to: how many it were."""
         if isinstance(self.plain, DroppingAll):
-            return await self.plain.drop(partition_of(self._member, partition), budget)
+            return await self.plain.drop(partition_of(self.member, partition), budget)
         items = await self.query(partition, limit=budget)
         for item in items:
             await self.delete(item.key)
@@ -142,7 +146,7 @@ class MemberCell:
         """As the plain cell, if it drops anything before its time."""
         if not isinstance(self.plain, Dropping):
             return Dropped(b"")
-        own = part._replace(partition=partition_of(self._member, part.partition))
+        own = part._replace(partition=partition_of(self.member, part.partition))
         return await self.plain.drop_superfluous(own, after)
 
 

@@ -28,13 +28,18 @@ def written_s(block: bytes, state: Attributes) -> int:
     return expires_s - kept_s if isinstance(expires_s, int) else 0
 
 
-def lacking(state: Attributes, copy: Attributes) -> tuple[Update, Condition] | None:
+def lacking(
+    state: Attributes, copy: Attributes, *, copy_decides: bool = False
+) -> tuple[Update, Condition] | None:
     """What brings a copy to know what `state` does, while what it changes is as in `copy`.
 
     None where it knows all of that; many leases take several calls. `state` is what the member that
-    decides has. Where a copy knows more, of deletes or of later deliveries, that stays: nothing is
-    taken from a set, and no receive count falls.
+    decides has; where `copy` is that member's own, it is what another one decided before. Where a
+    copy knows more, of deletes or of later deliveries, that stays: nothing is taken from a set, and
+    no receive count falls.
     """
+    if copy_decides:
+        state = _heard_late(state, copy)
     add: dict[str, Value] = {}
     for name in _SETS:
         missing = _set(state, name) - _set(copy, name)
@@ -91,6 +96,31 @@ def _is_ahead(stored: Value, known: Value | None) -> bool:
     if not isinstance(stored, bytes) or not isinstance(known, bytes):
         return known is None
     return stored != known and lease.receive_count(stored) >= lease.receive_count(known)
+
+
+def _heard_late(told: Attributes, own: Attributes) -> Attributes:
+    """What a member that decides takes of what it should have known when it began to.
+
+    Of a message that it has delivered itself meanwhile, the lease that lasts longer hides it, and
+    the higher receive count counts. Who has it by its own lease keeps it, if that is not the lower.
+    """
+    heard = dict(told)
+    for index in _leased(told) & _leased(own):
+        name, move = f"m{index}", f"q{index}"
+        theirs, ours = told[name], own[name]
+        if not isinstance(theirs, bytes) or not isinstance(ours, bytes):
+            continue
+        leases = lease.from_bytes(theirs), lease.from_bytes(ours)
+        if leases[0].token == leases[1].token:
+            continue  # the same delivery, whose visibility was changed
+        later = leases[leases[0].receive_count <= leases[1].receive_count]
+        visible_ms = max(one.visible_ms for one in leases)
+        heard[name] = later._replace(visible_ms=visible_ms).to_bytes()
+        if later is leases[1]:
+            heard.pop(move, None)
+            if move in own:
+                heard[move] = own[move]
+    return heard
 
 
 def _leased(state: Attributes) -> set[int]:

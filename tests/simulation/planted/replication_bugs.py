@@ -438,7 +438,7 @@ FANOUT_BUGS: Final = (
         "a queue alone is looked for where it was",
         DELIVERED | DELETED,
         _STAYING,
-        2,
+        14,
         fifo=False,
         directed=ALONE,
     ),

@@ -91,7 +91,7 @@ class Promised:
             self._expire_s[key] = expires_s
         at = self.records.present[self.records.group_of(key.partition)]
         wanted = [(member, latest) for member in at.members if member.full]
-        wanted += [(one._member, revision) for one in joining]
+        wanted += [(one.member, revision) for one in joining]
         for member, least in wanted:
             self._check(why, key, (member.cell, member.incarnation), least)
             if why == ACKNOWLEDGED and revision:

@@ -154,8 +154,8 @@ def test_a_lease_that_was_granted_is_granted_and_a_mark_only_rises(group: Group)
     asyncio.run(story())
 
 
-def lease(receive_count: int, visible_ms: int = 9_000) -> bytes:
-    return Lease(visible_ms, receive_count, 1_000, 1_000, 0, bytes(13)).to_bytes()
+def lease(receive_count: int, visible_ms: int = 9_000, who: bytes = b"1") -> bytes:
+    return Lease(visible_ms, receive_count, 1_000, 1_000, 0, who * 13).to_bytes()
 
 
 def leasing(before: bytes | None, after: bytes) -> tuple[Update, Condition]:
@@ -236,6 +236,38 @@ def test_who_serves_now_is_told_what_it_lacks_by_whoever_knows_it(group: Group) 
             known = await group.cells[cell].get(STATE)
             assert known is not None
             assert known["m0"] == lease(2)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("told", "granted", "kept"),
+    [
+        (lease(1, 0), lease(1, 9_000, b"2"), lease(1, 9_000, b"2")),
+        (lease(1, 20_000), lease(1, 9_000, b"2"), lease(1, 20_000, b"2")),
+        (lease(2, 5_000), lease(1, 9_000, b"2"), lease(2, 9_000)),
+        (lease(1, 20_000), lease(2, 9_000, b"2"), lease(2, 20_000, b"2")),
+    ],
+    ids=["shorter", "longer", "later", "earlier"],
+)
+def test_what_who_serves_now_has_granted_no_lease_ends_of_which_it_hears_later(
+    group: Group, told: bytes, granted: bytes, kept: bytes
+) -> None:
+    its_map = Map(group.at)
+    slow = Fanout(its_map, group.cells, group.waits, lacking)
+
+    async def story() -> None:
+        await slow.update(STATE, *leasing(None, told))
+        group.cells["a"].down = True
+        its_map.at = group.drop("a")
+        new = group.fanout()
+        await new.update(STATE, *leasing(None, granted))
+        assert await slow.ship() == 0
+        assert await new.ship() == 0
+        for cell in "bc":
+            known = await group.cells[cell].get(STATE)
+            assert known is not None
+            assert known["m0"] == kept
 
     asyncio.run(story())
 
