@@ -69,6 +69,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         "--causes", default="", help="of several-tables, operators: these failures, a,b,c"
     )
     parser.add_argument("--seed", type=int, default=time.time_ns() % 100_000)
+    parser.add_argument(
+        "--round", type=int, default=0, help="of power-cut, kill: draw what this round drew"
+    )
     parser.add_argument("--folder", type=Path, default=ROOT / "build", help="where to work")
     parser.add_argument("--unattended", action="store_true", help="go on after a violation")
     parser.add_argument("--planted", action="store_true", help="see planted faults be found")
@@ -157,19 +160,21 @@ def _drill(
 ) -> Findings:
     folder = work_folder(parent)
     rounds = options.rounds or OWN_ROUNDS.get(name, ROUNDS)
-    plan = Plan(folder, rounds, options.seconds, options.cells, options.seed)
+    plan = Plan(folder, rounds, options.seconds, options.cells, options.seed, round=options.round)
     try:
         if fault is not None:
             return DRILLS[name](replace(plan, fault=fault.name, causes=fault.causes))
+        evidence = parent / f"drill-evidence-{name}-{plan.seed}"
         plan = replace(
             plan,
+            evidence=evidence,
             causes=options.causes.split(",") if options.causes else (),
             keep_going=options.unattended,
             progress=lambda line: print(line, file=sys.stderr, flush=True),
         )
         findings = DRILLS[name](plan)
         if findings.violations:
-            _keep_evidence(findings, plan, parent / f"drill-evidence-{name}-{plan.seed}.txt")
+            _keep_evidence(findings, plan, evidence.with_suffix(".txt"))
         return findings
     finally:
         shutil.rmtree(folder)
@@ -180,12 +185,19 @@ def _keep_evidence(findings: Findings, plan: Plan, path: Path) -> None:
     texts = [violation.text for violation in findings.violations]
     with path.open("w") as file:
         print(findings.line(), f"seed {plan.seed}, {plan.cells} cells", *texts, sep="\n", file=file)
+        print(*_what_is_left(findings), sep="\n", file=file)
         for log in sorted(plan.folder.glob("*.log")):
             tail = log.read_text(errors="replace")[-LOG_BYTES_KEPT:]
             print(f"\n{log.name}:", tail, sep="\n", file=file)
     for text in texts[:SHOWN_MAX]:
         print("   ", text)
-    print(f"    evidence: {path}")
+    print(f"    evidence: {path}", *_what_is_left(findings), sep="\n    ")
+
+
+def _what_is_left(findings: Findings) -> list[str]:
+    """Where the data of a violation is, and how its round is repeated."""
+    left = [f"data of {name}: {copy}" for name, copy in findings.kept.items()]
+    return [*left, f'repeat: make drill DRILL="{findings.repeat}"'] if findings.repeat else left
 
 
 if __name__ == "__main__":

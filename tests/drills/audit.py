@@ -3,6 +3,7 @@
 import time
 from typing import Final
 
+from tests.drills.ledger import LATE_S_MAX
 from tests.drills.load import Client
 from tests.drills.subject import Subject
 
@@ -14,6 +15,8 @@ _LOOKS_MAX: Final = 2
 _LOOK_AGAIN_AFTER_S: Final = 1.0
 _RELEASED_AFTER_S: Final = (0, 0, 1, 3)
 _SETTLE_S_MAX: Final = 30.0
+_LOOKED_FOR_S: Final = VISIBILITY_S + LATE_S_MAX + 1
+"""No lease of these clients lasts longer, but of those that are parked."""
 
 
 def audit(subject: Subject, seed: str) -> None:
@@ -34,6 +37,17 @@ def settled_audit(subject: Subject, seed: str) -> None:
         _look(subject, client)
 
 
+def last_look(subject: Subject, seed: str) -> None:
+    """Tell what is lost from what is hidden: look for it until no lease can hide it any more."""
+    until_s = time.monotonic() + _LOOKED_FOR_S
+    client = Client(subject, seed)
+    with client.caller:
+        while subject.ledger.lost() and time.monotonic() < until_s and not client.lost:
+            _receive_all(client)
+            time.sleep(_LOOK_AGAIN_AFTER_S)  # nothing tells when leases end but the time
+    subject.ledger.end(time.time())
+
+
 def _end_long_leases(subject: Subject, client: Client) -> None:
     for number, handle in subject.parked.items():
         client.change(number, handle, 0)
@@ -52,7 +66,8 @@ def _look(subject: Subject, client: Client) -> None:
             found |= _receive_all(client)
     if client.lost:
         if not ledger.violations:
-            ledger.accuse("answer", "the server was gone during an audit")
+            how = f"{client.lost_by}; its process {subject.process_state()}"
+            ledger.accuse("answer", f"the server was gone during an audit: {how}")
         return
     ledger.end_audit(began_s)
     client.release(found, _RELEASED_AFTER_S)

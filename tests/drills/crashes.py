@@ -1,13 +1,19 @@
-"""Power cuts and kills under load, again and again over the same data."""
+"""Power cuts and kills under load, again and again over the same data.
 
+What clients ask for, and when and how power is cut, a round draws by the drill's seed and its own
+number. What threads and processes make of that is not drawn: so a round is repeated many times.
+"""
+
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Final
 
-from tests.drills.audit import audit, settled_audit
+from tests.drills.audit import audit, last_look, settled_audit
 from tests.drills.disk import reason_to_skip
 from tests.drills.drill import Findings, Plan
 from tests.drills.ground import Ground, Kills, power_cuts
@@ -50,26 +56,32 @@ def _crashes(drill: str, plan: Plan, ground: Ground) -> Findings:
         try:
             for_each(subjects, Subject.start)
             _rounds(plan, subjects, ground, findings)
+            for_each(subjects, partial(last_look, seed=f"{plan.seed} at last"))
         except SERVER_FAILURES as error:
             subjects[0].ledger.accuse("answer", f"{type(error).__name__}: {error}")
+            _keep_data(plan, subjects, findings)
     findings.seconds = time.monotonic() - began_s
     findings.add(subject.ledger for subject in subjects)
     return findings
 
 
 def _rounds(plan: Plan, subjects: Sequence[Subject], ground: Ground, findings: Findings) -> None:
-    random = Random(f"{findings.drill} {plan.seed}")
     shown_s = time.monotonic()
     until_s = shown_s + plan.seconds
     going = True
     while going:
         findings.rounds += 1
-        _work_until_crash(plan, subjects, ground, random, findings.rounds)
+        drawn = plan.round or findings.rounds
+        for subject in subjects:
+            subject.ledger.round = findings.rounds
+        _work_until_crash(plan, subjects, ground, f"{plan.seed} {drawn}")
         ground.recover()
         for_each(subjects, Subject.start)
         going = findings.rounds < plan.rounds and time.monotonic() < until_s
-        look = audit if going and findings.rounds % _SETTLED_EVERY else settled_audit
-        for_each(subjects, partial(look, seed=f"{plan.seed} {findings.rounds}"))
+        look = audit if going and drawn % _SETTLED_EVERY else settled_audit
+        for_each(subjects, partial(look, seed=f"{plan.seed} {drawn}"))
+        for subject in _keep_data(plan, subjects, findings):
+            subject.start()
         if not plan.keep_going and any(subject.ledger.violations for subject in subjects):
             return
         if time.monotonic() > shown_s + _PROGRESS_S:
@@ -77,15 +89,35 @@ def _rounds(plan: Plan, subjects: Sequence[Subject], ground: Ground, findings: F
             plan.progress(f"{findings.drill}: {findings.rounds} rounds")
 
 
-def _work_until_crash(
-    plan: Plan, subjects: Sequence[Subject], ground: Ground, random: Random, number: int
-) -> None:
+def _keep_data(plan: Plan, subjects: Sequence[Subject], findings: Findings) -> list[Subject]:
+    """End servers of which a promise was broken for the first time, and copy what they had."""
+    wrong = [one for one in subjects if one.ledger.violations and one.name not in findings.kept]
+    if wrong and not findings.repeat:
+        drawn = plan.round or findings.rounds
+        findings.repeat = (
+            f"--only {findings.drill} --cells {plan.cells} --seed {plan.seed} --round {drawn}"
+        )
+    halted = []
+    for subject in wrong if plan.evidence is not None else ():
+        assert plan.evidence is not None
+        subject.halt()
+        halted.append(subject)
+        copy = plan.evidence / f"{subject.name}-round-{findings.rounds}"
+        shutil.rmtree(copy, ignore_errors=True)
+        findings.kept[subject.name] = copy
+        if subject.data.is_dir():  # a file system that was cut off may not be mounted again
+            shutil.copytree(subject.data, copy, ignore=_sockets)
+    return halted
+
+
+def _sockets(folder: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if Path(folder, name).is_socket()]
+
+
+def _work_until_crash(plan: Plan, subjects: Sequence[Subject], ground: Ground, seed: str) -> None:
     """Load on all servers until enough was noted by the clients of each; then the crash."""
-    loads = []
-    for subject in subjects:
-        subject.ledger.round = number
-        seed = f"{plan.seed} {number} {subject.name}"
-        loads.append(Load(subject, seed, plan.connections))
+    random = Random(f"crash {seed}")
+    loads = [Load(one, f"{seed} {one.name}", plan.connections) for one in subjects]
     for subject in subjects:
         enough = subject.ledger.tally["noted"] + random.randint(*_NOTED_BEFORE)
         if not subject.ledger.wait_for("noted", enough, _NOTED_S_MAX):

@@ -22,7 +22,8 @@ class Plan:
 
     A drill ends after its rounds, after so many seconds, and when something was violated unless it
     is to keep going. `causes` are the failures to choose from, where a drill has several; () are
-    all of them.
+    all of them. With `round` each round draws what that one drew. `evidence` is where to keep
+    the data of a server whose promise was broken; None: nowhere.
     """
 
     folder: Path
@@ -34,6 +35,8 @@ class Plan:
     fault: str = ""
     causes: Sequence[str] = ()
     keep_going: bool = False
+    round: int = 0
+    evidence: Path | None = None
     progress: Callable[[str], None] = lambda _line: None
 
 
@@ -41,7 +44,8 @@ class Plan:
 class Findings:
     """What came of a drill. `skipped` says why it did not happen; `facts` are worth a mention.
 
-    `figures` are lines of what was measured.
+    `figures` are lines of what was measured. `kept` are copies of data that a promise was broken
+    with, by server, and `repeat` has the options that repeat the round in which that was first.
     """
 
     drill: str
@@ -52,6 +56,8 @@ class Findings:
     violations: list[Violation] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
     figures: list[str] = field(default_factory=list)
+    kept: dict[str, Path] = field(default_factory=dict)
+    repeat: str = ""
 
     def add(self, ledgers: Iterable[Kept]) -> None:
         """Take over what books say at the end."""

@@ -3,7 +3,8 @@
 Times are seconds of the clock that the server has, too. Clients note what they ask before they ask,
 so that whatever was not answered is known to be in doubt. An *audit* is a time without other
 clients, in which everything visible is received: what should have been seen then and was not, is
-lost.
+*lost*, unless it is seen later: then it was *hidden*. What comes after its delete was acknowledged
+is *resurrected*.
 """
 
 import threading
@@ -35,7 +36,7 @@ class Violation:
 
 
 KINDS: Final = (
-    *("lost", "resurrected", "early", "altered", "duplicate", "order", "count", "answer"),
+    *("lost", "hidden", "resurrected", "early", "altered", "duplicate", "order", "count", "answer"),
 )
 
 
@@ -44,8 +45,8 @@ class Entry:
     """A message that may be stored.
 
     It may not be delivered from `hidden_from_s` to `hidden_until_s`, and audits must find it from
-    `due_s` on. A change of its visibility that was answered before `changeable_until_s` was made.
-    `counts` are the receive counts that were answered with it.
+    `due_s` on. `counts` are the receive counts that were answered with it, and `noted` says how
+    many deliveries and changes of its visibility were noted.
     """
 
     round: int
@@ -53,9 +54,9 @@ class Entry:
     message_id: str = ""
     hidden_from_s: float = 0.0
     hidden_until_s: float = 0.0
-    changeable_until_s: float = 0.0
     due_s: float = NEVER_S
     counts: set[int] = field(default_factory=set)
+    noted: int = 0
     deleting: bool = False
     audit: int = 0
 
@@ -73,6 +74,34 @@ class Unanswered:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of visibility that is asked for. If it is answered before `sure_until_s` it is made.
+
+    `noted` is what the message's entry said then: if it says more when the answer is noted, others
+    may have changed the visibility later, for answers are not noted in their order.
+    """
+
+    number: int
+    visibility_s: float
+    asked_s: float
+    sure_until_s: float = 0.0
+    noted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """What an audit of this round, which began at `since_s`, did not find.
+
+    `accused` is the place of the violation that says so; None: it need not have been there.
+    """
+
+    entry: Entry
+    round: int
+    since_s: float
+    accused: int | None
+
+
 class Ledger:
     """The books of one server. Its methods may be called from many threads."""
 
@@ -82,7 +111,8 @@ class Ledger:
         self.round = 0
         self.entries: dict[int, Entry] = {}
         self.gone: dict[int, float] = {}
-        """From when on no receive may bring a message, by number."""
+        """Messages whose delete was acknowledged, by number, and when."""
+        self.missed: dict[int, Missed] = {}
         self.unanswered: list[Unanswered] = []
         self.violations: list[Violation] = []
         self.tally: Counter[str] = Counter()
@@ -101,12 +131,14 @@ class Ledger:
             self.tally.update((what, "noted"))
             self.changed.notify_all()
 
-    def accuse(self, kind: str, text: str) -> None:
-        """Note a violation."""
+    def accuse(self, kind: str, text: str, instead_of: int | None = None) -> None:
+        """Note a violation, maybe in the place of another one."""
+        violation = Violation(kind, f"{self.cell}, round {self.round}: {kind}: {text}")
         with self.changed:
-            self.violations.append(
-                Violation(kind, f"{self.cell}, round {self.round}: {kind}: {text}")
-            )
+            if instead_of is None:
+                self.violations.append(violation)
+            else:
+                self.violations[instead_of] = violation
 
     # Sending
 
@@ -156,9 +188,10 @@ class Ledger:
         number = number_in(message)
         with self.changed:
             entry = self.entries.get(number) if number is not None else None
+            entry = entry or self._come_back(number, message, asked_s)
             if number is None or entry is None:
-                self._judge_absent(number, message, asked_s)
                 return None
+            entry.noted += 1
             wrong = differences(message, self.content_of(number))
             if wrong:
                 self.accuse("altered", f"{self._shown(number)} came with another {wrong}")
@@ -198,45 +231,53 @@ class Ledger:
             self.gone.setdefault(number, now_s)
             self.note("deletes")
 
-    def change_asked(self, number: int, visibility_s: float, now_s: float) -> None:
+    def change_asked(self, number: int, visibility_s: float, now_s: float) -> Change:
         """Note that a message's visibility is going to be changed."""
         with self.changed:
             entry = self.entries.get(number)
-            if entry is not None:
-                entry.changeable_until_s = entry.hidden_until_s
-                entry.hidden_until_s = min(entry.hidden_until_s, now_s + visibility_s)
+            if entry is None:
+                return Change(number, visibility_s, now_s)
+            sure_until_s = entry.hidden_until_s
+            entry.hidden_until_s = min(entry.hidden_until_s, now_s + visibility_s)
+            return Change(number, visibility_s, now_s, sure_until_s, entry.noted)
 
-    def change_answered(
-        self, number: int, visibility_s: float, asked_s: float, answered_s: float
-    ) -> None:
+    def change_answered(self, change: Change, answered_s: float) -> None:
         """Note that a change of visibility was acknowledged.
 
-        Where the visibility may have ended before, it may have had no effect.
+        Where the visibility may have ended before, it may have had no effect. Where anything else
+        of the message was noted meanwhile, that may have come later: somebody may have received it
+        as soon as the change let it be seen.
         """
+        until_s = change.asked_s + change.visibility_s
+        due_s = answered_s + change.visibility_s
         with self.changed:
-            entry = self.entries.get(number)
-            if entry is not None and answered_s < entry.changeable_until_s - EARLY_S_MAX:
-                entry.hidden_from_s, entry.hidden_until_s = asked_s, asked_s + visibility_s
-                entry.due_s = answered_s + visibility_s
-            elif entry is not None:
-                entry.hidden_until_s = min(entry.hidden_until_s, asked_s + visibility_s)
-                entry.due_s = max(entry.due_s, answered_s + visibility_s)
+            entry = self.entries.get(change.number)
+            if entry is not None:
+                is_latest = entry.noted == change.noted
+                if is_latest and answered_s < change.sure_until_s - EARLY_S_MAX:
+                    entry.hidden_from_s, entry.hidden_until_s = change.asked_s, until_s
+                    entry.due_s = due_s
+                else:
+                    entry.hidden_until_s = min(entry.hidden_until_s, until_s)
+                    entry.due_s = max(entry.due_s, due_s)
+                entry.noted += 1
             self.note("changes")
 
-    def change_failed(self, number: int, visibility_s: float, now_s: float) -> None:
+    def change_failed(self, change: Change, now_s: float) -> None:
         """Note that nobody knows which visibility a message has."""
         with self.changed:
-            entry = self.entries.get(number)
+            entry = self.entries.get(change.number)
             if entry is not None:
-                entry.due_s = max(entry.due_s, now_s + visibility_s)
+                entry.due_s = max(entry.due_s, now_s + change.visibility_s)
+                entry.noted += 1
 
-    def change_refused(self, number: int, answer: str, now_s: float) -> bool:
+    def change_refused(self, change: Change, answer: str, now_s: float) -> bool:
         """Whether it may be that a message was not in flight; then it can be received now."""
         with self.changed:
-            entry = self.entries.get(number)
+            entry = self.entries.get(change.number)
             if entry is not None and entry.stored and "MessageNotInflight" not in answer:
                 return False
-            if entry is not None:
+            if entry is not None and entry.noted == change.noted:
                 entry.due_s = now_s
             return True
 
@@ -257,14 +298,29 @@ class Ledger:
         """Everything visible was received since `began_s`: judge what was not."""
         with self.changed:
             hidden_max = self._hidden_max(began_s)
-            missing = self.missing(began_s)
-            for number in missing:
-                self.accuse("lost", f"{self._shown(number)} ({hidden_max} may be leased)")
-            if missing or hidden_max == 0:
-                # Either lost, or it was never stored, or its delete took effect.
-                for number in self._absent(began_s):
-                    del self.entries[number]
-                    self.gone[number] = began_s
+            missing = set(self.missing(began_s))
+            # Or it was never stored, or its delete took effect.
+            for number in self._absent(began_s) if missing or hidden_max == 0 else ():
+                accused = None
+                if number in missing:
+                    accused = len(self.violations)
+                    self.accuse("lost", f"{self._shown(number)} ({hidden_max} may be leased)")
+                entry = self.entries.pop(number)
+                self.missed[number] = Missed(entry, self.round, began_s, accused)
+
+    def lost(self) -> list[int]:
+        """What audits should have found and nobody has seen since."""
+        with self.changed:
+            return [number for number, one in self.missed.items() if one.accused is not None]
+
+    def end(self, now_s: float) -> None:
+        """Nobody looks any more: say for how long what is lost was not seen."""
+        with self.changed:
+            for number in self.lost():
+                one = self.missed[number]
+                text = f"{_text(number, one.entry)}, not seen for {now_s - one.since_s:.0f} s, from"
+                text = f"{text} the audit of round {one.round} to the end"
+                self.accuse("lost", text, one.accused)
 
     def _hidden_max(self, began_s: float) -> int:
         """How many messages receives may have leased whose answers were lost."""
@@ -304,14 +360,41 @@ class Ledger:
             self.accuse("duplicate", f"{self._shown(number)} has another id, too: {message_id}")
         entry.message_id = message_id
 
-    def _judge_absent(self, number: int | None, message: Mapping[str, Any], asked_s: float) -> None:
+    def _come_back(
+        self, number: int | None, message: Mapping[str, Any], asked_s: float
+    ) -> Entry | None:
+        """Judge a delivery of what is not there; from then on it is there again.
+
+        None where nobody sent it, and where the receive was under way when its delete was answered.
+        """
+        count = message["Attributes"]["ApproximateReceiveCount"]
+        missed = self.missed.pop(number, None) if number is not None else None
         gone_s = self.gone.get(number) if number is not None else None
-        if gone_s is None:
+        if number is not None and missed is not None:
+            entry = missed.entry
+            was = "whose delete was not answered, " if entry.deleting else ""
+            text = (
+                f"{_text(number, entry)}, {was}not found by the audit of round {missed.round}, came"
+                f" as number {count}, {asked_s - missed.since_s:.3f} s after it began"
+            )
+            self.accuse("hidden", text, missed.accused)
+            entry.deleting = False
+        elif number is not None and gone_s is not None:
+            if asked_s <= gone_s:
+                return None
+            entry = Entry(self.round, message_id=message["MessageId"])
+            text = (
+                f"message {number}, id {entry.message_id}, came as number {count},"
+                f" {asked_s - gone_s:.3f} s after its delete was acknowledged"
+            )
+            self.accuse("resurrected", text)
+            del self.gone[number]
+        else:
             start = str(message.get("Body"))[:40]
             self.accuse("altered", f"a message that nobody sent: {start!r}")
-        elif asked_s > gone_s:
-            text = f"message {number}, id {message['MessageId']}, was gone {asked_s - gone_s:.3f} s"
-            self.accuse("resurrected", text)
+            return None
+        self.entries[number] = entry
+        return entry
 
     def _judge_count(
         self, number: int, entry: Entry, message: Mapping[str, Any], *, auditing: bool
@@ -325,9 +408,12 @@ class Ledger:
         entry.counts.add(count)
 
     def _shown(self, number: int) -> str:
-        entry = self.entries[number]
-        how = "acknowledged" if entry.acknowledged else "not acknowledged"
-        return (
-            f"message {number}, id {entry.message_id or 'unknown'}, {how} in round {entry.round},"
-            f" received {sorted(entry.counts)}"
-        )
+        return _text(number, self.entries[number])
+
+
+def _text(number: int, entry: Entry) -> str:
+    how = "acknowledged" if entry.acknowledged else "not acknowledged"
+    return (
+        f"message {number}, id {entry.message_id or 'unknown'}, {how} in round {entry.round},"
+        f" received {sorted(entry.counts)}"
+    )

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tests.drills.caller import REPLY_S_MAX, UNAVAILABLE, Caller, LostConnectionError, RefusedError
 from tests.drills.content import Content
-from tests.drills.ledger import Ledger
+from tests.drills.ledger import Change, Ledger
 from tests.drills.subject import Subject
 
 STORED_MAX: Final = 300
@@ -36,11 +36,12 @@ class Client:
     """One connection and what it does, one step after the other.
 
     Whatever the server answers but 200 and 503 is a violation. When the server or the queue is
-    gone, `lost` is set, and nothing is asked any more.
+    gone, `lost` is set, `lost_by` says what tells so, and nothing is asked any more.
     """
 
     def __init__(self, subject: Subject, seed: str) -> None:
         self.lost = False
+        self.lost_by = ""
         self.caller = Caller(subject.server.port)
         self._subject = subject
         self._ledger: Ledger = subject.ledger
@@ -128,19 +129,14 @@ class Client:
 
     def change(self, number: int, handle: str, visibility_s: int) -> None:
         """Change the visibility of one message, which may have ended meanwhile."""
-        asked_s = time.time()
-        self._ledger.change_asked(number, visibility_s, asked_s)
+        change = self._ledger.change_asked(number, visibility_s, time.time())
         answer = self._call(
             "ChangeMessageVisibility",
-            may_be_refused=partial(self._ledger.change_refused, number),
+            may_be_refused=partial(self._ledger.change_refused, change),
             ReceiptHandle=handle,
             VisibilityTimeout=visibility_s,
         )
-        answered_s = time.time()
-        if answer is None:
-            self._ledger.change_failed(number, visibility_s, answered_s)
-        else:
-            self._ledger.change_answered(number, visibility_s, asked_s, answered_s)
+        self._note_change(change, time.time(), is_made=answer is not None)
 
     def release(self, handles: dict[int, str], visibilities_s: Sequence[int]) -> None:
         """Change the visibility of many messages, in batches, each to one of these."""
@@ -149,19 +145,21 @@ class Client:
             batch = numbers[start : start + _BATCH_MAX]
             visibility_s = self._random.choice(visibilities_s)
             asked_s = time.time()
-            for number in batch:
-                self._ledger.change_asked(number, visibility_s, asked_s)
+            changes = [self._ledger.change_asked(one, visibility_s, asked_s) for one in batch]
             entries = {
                 str(number): {"ReceiptHandle": handles[number], "VisibilityTimeout": visibility_s}
                 for number in batch
             }
             answers = self._batch("ChangeMessageVisibilityBatch", entries)
             answered_s = time.time()
-            for number in batch:
-                if number in answers:
-                    self._ledger.change_answered(number, visibility_s, asked_s, answered_s)
-                else:
-                    self._ledger.change_failed(number, visibility_s, answered_s)
+            for change in changes:
+                self._note_change(change, answered_s, is_made=change.number in answers)
+
+    def _note_change(self, change: Change, answered_s: float, *, is_made: bool) -> None:
+        if is_made:
+            self._ledger.change_answered(change, answered_s)
+        else:
+            self._ledger.change_failed(change, answered_s)
 
     def _delete(self, number: int, handle: str) -> None:
         self._ledger.delete_asked(number)
@@ -199,7 +197,7 @@ class Client:
             return self.caller.call(operation, QueueUrl=self._url, **params)
         except RefusedError as error:
             if _NO_QUEUE in error.text:
-                self.lost = True
+                self._end(error)
                 self._ledger.queue_lost()
                 return None
             expected = error.status == UNAVAILABLE or (
@@ -207,10 +205,13 @@ class Client:
             )
             self._refused(operation, error, expected=expected)
         except LostConnectionError as error:
-            self.lost = True
+            self._end(error)
             if isinstance(error.__cause__, TimeoutError):
                 self._ledger.accuse("answer", f"{operation} was not answered in {REPLY_S_MAX} s")
         return None
+
+    def _end(self, error: Exception) -> None:
+        self.lost, self.lost_by = True, str(error) or repr(error.__cause__)
 
     def _refused(self, operation: str, answer: object, *, expected: bool) -> None:
         self._ledger.note("refused")

@@ -51,9 +51,20 @@ class Subject:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.halt()
+
+    def halt(self) -> None:
+        """End the server, if it has not ended yet."""
         if self.server.process is not None:
             self.server.process.kill()
             self.server.process.wait()
+            self.server.process = None
+
+    def process_state(self) -> str:
+        """Whether the server's process runs, in words."""
+        process = self.server.process
+        code = process.poll() if process is not None else None
+        return "runs" if process is not None and code is None else f"ended with {code}"
 
     @property
     def queue_url(self) -> str:

@@ -1,13 +1,15 @@
-"""The faults: each makes the embedded cell of this process break a promise."""
+"""The faults: each makes the server of this process break a promise."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any, Final
 
 import lmdb
 
+from data_plane.bag import deleting, lane, receiving
 from data_plane.embedded import cell, store
 from data_plane.embedded.batch import answer_all
 from data_plane.ports import Appended
@@ -22,6 +24,8 @@ from tests.drills.planted.replicas import (
 )
 
 _COMMIT_LATER_S: Final = 0.05
+_GUARD_MS: Final = 8_000
+_DELETES_KEPT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,20 @@ def _keep_no_reserve() -> None:
     cell.StoreSizes = sizes  # type: ignore[attr-defined, assignment]
 
 
+def _keep_leases_too_long() -> None:
+    for reader in (lane, receiving):
+        vars(reader)["FOREIGN_LEASE_GUARD_MS"] = _GUARD_MS
+
+
+def _forget_deletes() -> None:
+    numbers, delete = count(1), deleting._delete_blindly
+
+    async def forgetting(*block: Any) -> set[str]:
+        return set() if next(numbers) % _DELETES_KEPT == 0 else await delete(*block)
+
+    deleting._delete_blindly = forgetting  # type: ignore[assignment]
+
+
 FAULTS: Final = {
     fault.name: fault
     for fault in (
@@ -116,6 +134,9 @@ FAULTS: Final = {
             frozenset({"lost", "resurrected"}),
             _answer_sends_before_commit,
         ),
+        # What is there, and is not found in time, is told from what is lost.
+        Fault("keep-leases-too-long", "kill", frozenset({"hidden"}), _keep_leases_too_long),
+        Fault("forget-deletes", "kill", frozenset({"resurrected"}), _forget_deletes),
         Fault(
             "believe-failed-commits",
             "failing-writes",
