@@ -287,7 +287,8 @@ def _signed_names(written: str) -> tuple[str, ...]:
 def _check_headers(signed_names: tuple[str, ...], headers: Mapping[str, str]) -> None:
     """What is signed is there and can be read, and what acts on a request is signed.
 
-    A content type need not be: some SDKs leave it out, and another one only makes a request wrong.
+    A content type need not be: some SDKs leave it out, and another one only makes a request wrong
+    (but of a form with a target: data_plane/frontend/authentication.py).
     """
     for name in signed_names:
         value = headers.get(name)

@@ -7,6 +7,7 @@ from data_plane.core.caller import AccessKey
 from data_plane.core.errors import (
     INVALID_ADDRESS,
     INVALID_CLIENT_TOKEN,
+    SIGNATURE_DOES_NOT_MATCH,
     RefusedError,
     signature_does_not_match,
 )
@@ -33,6 +34,8 @@ SIGNING_KEYS_MAX: Final = 4096
 
 _US_PER_S: Final = 1_000_000
 _CONTENT_HASH: Final = "x-amz-content-sha256"
+_TARGET: Final = "x-amz-target"
+_CONTENT_TYPE: Final = "content-type"
 
 
 def authenticate(credentials: Credentials, clock: Clock, in_turns: InTurns) -> Stage:
@@ -49,6 +52,7 @@ def authenticate(credentials: Credentials, clock: Clock, in_turns: InTurns) -> S
     async def stage(exchange: Exchange) -> None:
         request = exchange.request
         claim, key = await claimed_key(request, (exchange.served_by.name,), credentials, clock)
+        _check_content_type(exchange, claim)
         query = canonical_query(request.query, without_signature=claim.expires_s is not None)
         body = request.body
         if len(body) <= SMALL_BODY_BYTES_MAX:
@@ -72,6 +76,20 @@ def authenticate(credentials: Credentials, clock: Clock, in_turns: InTurns) -> S
                     raise signature_does_not_match()
 
     return stage
+
+
+def _check_content_type(exchange: Exchange, claim: Claim) -> None:
+    """A form with a target is one by its content type alone, so that has to be signed.
+
+    Otherwise whoever sees a request in JSON could have a text in it read as a form.
+    """
+    if not exchange.protocol.is_form or _TARGET not in exchange.request.headers:
+        return
+    if _CONTENT_TYPE not in claim.signed_names:
+        raise RefusedError(
+            SIGNATURE_DOES_NOT_MATCH,
+            "'Content-Type' must be a 'SignedHeader' in the AWS Authorization.",
+        )
 
 
 async def claimed_key(

@@ -32,6 +32,7 @@ from data_plane.protocol.shapes import ListOf, MapOf, Scalar, Shape, Structure
 Fields = dict[str, str]
 """Decoded form fields by name; of a repeated field the first counts."""
 
+FORM_TYPE: Final = "application/x-www-form-urlencoded"
 _VALUE: Final = ""  # the key under which a node of the tree keeps the field that ends there
 _DEPTH_MAX: Final = 8  # deeper names belong to no shape
 _find_broken_escape: Final = re.compile("%(?![0-9A-Fa-f]{2})").search
@@ -61,7 +62,7 @@ def form_of(request: HttpRequest) -> bytes:
     content_type = request.headers.get("content-type", "").lower()
     if request.method == "GET" or not request.body:
         return b""
-    if content_type and not content_type.startswith("application/x-www-form-urlencoded"):
+    if content_type and not content_type.startswith(FORM_TYPE):
         raise RefusedError(MALFORMED_INPUT, "The content type is not supported.")
     return request.body
 

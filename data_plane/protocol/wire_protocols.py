@@ -61,9 +61,14 @@ def protocol_of(headers: Mapping[str, str]) -> WireProtocol:
 
 
 def _says_json(headers: Mapping[str, str]) -> bool:
-    if "x-amz-target" in headers:
-        return True
-    return headers.get("content-type", "").lower().startswith("application/x-amz-json")
+    """By the content type, as Smithy's protocols are told apart; the target where that says none.
+
+    There are clients that send a form with a header X-Amz-Target.
+    """
+    content_type = headers.get("content-type", "").lower()
+    if content_type.startswith(aws_query.FORM_TYPE):
+        return False
+    return "x-amz-target" in headers or content_type.startswith("application/x-amz-json")
 
 
 def _find_target(services: Services, request: HttpRequest) -> Found:

@@ -15,7 +15,7 @@ from data_plane.frontend.authentication import SIGNING_KEYS_MAX
 from data_plane.operations.catalog import message_operations
 from data_plane.protocol.aws_query import parse_fields
 from data_plane.protocol.http import HttpRequest
-from data_plane.protocol.wire_protocols import QUERY
+from data_plane.protocol.wire_protocols import QUERY, protocol_of
 from tests.conformance.signing import (
     ACTION,
     AWS_JSON,
@@ -178,6 +178,18 @@ def test_a_content_type_need_not_be_signed() -> None:
     unsigned = signed("POST", "/", "", {"X-Amz-Target": "AmazonSQS.ListQueues"}, b"{}")
     assert "content-type" not in unsigned.headers["authorization"]
     assert code(with_headers(unsigned, {"content-type": AWS_JSON})) == ""
+
+
+def test_the_content_type_of_a_form_with_a_target_is_signed() -> None:
+    """It says that a text, in a body that was signed as JSON, is a form's."""
+    body = b'{"QueueName":"&Action=DeleteQueue&x="}'
+    target = {"X-Amz-Target": "AmazonSQS.CreateQueue"}
+    unsigned = with_headers(signed("POST", "/", "", target, body), {"content-type": FORM})
+    assert protocol_of(unsigned.headers) is QUERY
+    with pytest.raises(RefusedError, match="'Content-Type' must be a 'SignedHeader'"):
+        Verifier().verify(unsigned, QUERY)
+    as_form = signed("POST", "/", "", {**target, "Content-Type": FORM}, b"Action=ListQueues")
+    assert Verifier().verify(as_form, QUERY).caller is KEY.caller
 
 
 def test_the_host_is_signed() -> None:

@@ -224,6 +224,22 @@ def test_unknown_operations(target: str) -> None:
     assert Server().answer(replace(json_request("SendMessage", SEND), method="GET")).status == 400
 
 
+@pytest.mark.parametrize("target", ["AmazonSQSv20121105.ListQueues", "AmazonSQS.SendMessage"])
+def test_a_form_is_a_form_whatever_target_it_names(target: str) -> None:
+    """Perl's Amazon::SQS::Simple sends both."""
+    request = query_request(FORM)
+    answer = Server().answer(replace(request, headers={**request.headers, "x-amz-target": target}))
+    assert answer.status == 200
+    assert b"<SendMessageResponse" in answer.body
+
+
+@pytest.mark.parametrize("content_type", ["", "application/json", "application/x-amz-json-1.1"])
+def test_a_target_names_the_operation_of_all_that_is_no_form(content_type: str) -> None:
+    answer = Server().answer(json_request("SendMessage", SEND, {"content-type": content_type}))
+    assert answer.status == 200
+    assert b'"MessageId"' in answer.body
+
+
 def test_the_legacy_rendering_is_by_accept() -> None:
     request = query_request(FORM)
     request = replace(request, headers={**request.headers, "accept": "application/json"})
