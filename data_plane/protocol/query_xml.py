@@ -15,8 +15,9 @@ NAMESPACE: Final = "http://queue.amazonaws.com/doc/2012-11-05/"
 _DECLARATION: Final = '<?xml version="1.0"?>'
 _CONTENT_TYPE_HEADER: Final = ("content-type", "text/xml")
 _ESCAPES: Final = str.maketrans(
-    # A parser turns a bare carriage return into a line feed, which would break the body's MD5.
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#13;"}
+    # A parser turns a bare carriage return into a line feed, which would break the body's MD5. It
+    # is written as SQS does: parsers of SDKs know this spelling, and not all know decimals.
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#xD;"}
 )
 _NO_SUCH_QUEUE: Final = queue_does_not_exist()
 _not_xml = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

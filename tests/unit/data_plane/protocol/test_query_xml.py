@@ -50,7 +50,7 @@ def test_a_received_message() -> None:
     assert encode("ReceiveMessage", RECEIVE_MESSAGE_OUTPUT, value) == (
         f"{HEAD}<ReceiveMessageResponse {NS}><ReceiveMessageResult>"
         "<Message><MessageId>m</MessageId><ReceiptHandle>h</ReceiptHandle>"
-        "<MD5OfBody>5</MD5OfBody><Body>&lt;&amp;&gt;&quot;&#13;\n\t\u00fc</Body>"
+        "<MD5OfBody>5</MD5OfBody><Body>&lt;&amp;&gt;&quot;&#xD;\n\t\u00fc</Body>"
         "<Attribute><Name>SenderId</Name><Value>1</Value></Attribute>"
         "<Attribute><Name>SentTimestamp</Name><Value>2</Value></Attribute>"
         "<MD5OfMessageAttributes>6</MD5OfMessageAttributes>"
