@@ -1,7 +1,8 @@
 """Receipt handles: where a delivered message lies, so that a delete needs to read nothing.
 
 Layout: docs/storage.md, "Tokens". They are sealed: whoever is not a front end of this registry can
-neither read one nor make one, and one of another queue does not open.
+neither read one nor make one, and one of another queue does not open. They are in base64 as those
+of SQS are: clients put them between hyphens.
 """
 
 import base64
@@ -22,7 +23,10 @@ _WITHOUT_SIZE: Final = b"\x02\x00"
 
 _LAYOUT: Final = struct.Struct(">BH10sB6s13s")
 _SIZE_BYTES: Final = 3
-_FORM: Final = re.compile(rf"[A-Za-z0-9_-]{{{TEXT_LENGTH - 4}}}([A-Za-z0-9_-]{{4}})?", re.ASCII)
+_CHARS: Final = rf"{{{TEXT_LENGTH - 4}}}(.{{4}})?"
+_FORM: Final = re.compile(rf"(?=.{_CHARS}\Z)([A-Za-z0-9+/]*|[A-Za-z0-9_-]*)", re.ASCII)
+_URL_SAFE: Final = str.maketrans("-_", "+/")
+"""Handles of before 0.2 are in the other alphabet of base64."""
 _PURPOSE: Final = "receipt handles"
 
 
@@ -57,7 +61,7 @@ def encode(  # noqa: PLR0913, PLR0917 - a handle is these facts
     fields = _LAYOUT.pack(lane, epoch, block, index, sent_ms.to_bytes(6, "big"), token)
     fields += size_bytes.to_bytes(_SIZE_BYTES, "big")
     sealed = queue_seal(queue, _PURPOSE).seal(fields)
-    return base64.urlsafe_b64encode(_IN_CLEAR + sealed).decode()
+    return base64.b64encode(_IN_CLEAR + sealed).decode()
 
 
 def decode(text: str, queue: Queue) -> ReceiptHandle:
@@ -68,7 +72,7 @@ def decode(text: str, queue: Queue) -> ReceiptHandle:
     """
     if _FORM.fullmatch(text) is None:
         raise _refusal(text)
-    octets = base64.urlsafe_b64decode(text)
+    octets = base64.b64decode(text.translate(_URL_SAFE))
     if not octets.startswith(_IN_CLEAR if len(text) == TEXT_LENGTH else _WITHOUT_SIZE):
         raise _refusal(text)
     try:

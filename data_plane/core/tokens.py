@@ -1,6 +1,7 @@
 """Tokens: sealed texts that clients get and bring back (docs/storage.md, "Tokens").
 
-A token has one spelling. What does not open gets NotSealedHereError, whatever is wrong with it.
+A token has one spelling, and that of before 0.2. What does not open gets NotSealedHereError,
+whatever is wrong with it.
 """
 
 import base64
@@ -11,6 +12,8 @@ from typing import Final
 from data_plane.core.queue import Queue
 from data_plane.core.sealing import NotSealedHereError, TokenSeal, place
 
+_URL_SAFE: Final = str.maketrans("-_", "+/")
+_TO_URL_SAFE: Final = str.maketrans("+/", "-_")
 QUEUE_SEALS_MAX: Final = 10_000
 """Seals of queues that a process keeps at hand, each some hundred bytes."""
 
@@ -44,17 +47,19 @@ def _queue_seal(purpose: str, secret: bytes, uid: str, arn: str) -> BoundSeal:
 
 
 def to_text(version: int, sealed: bytes) -> str:
-    """A token of sealed bytes: base64url without padding, the version (0 to 255) in clear."""
-    return base64.urlsafe_b64encode(bytes((version,)) + sealed).decode().rstrip("=")
+    """A token of sealed bytes: in base64, as SQS's are, the version (0 to 255) in clear."""
+    return base64.b64encode(bytes((version,)) + sealed).decode()
 
 
 def from_text(version: int, token: str) -> bytes:
     """The sealed bytes of a token of this version. Raises NotSealedHereError."""
     try:
-        octets = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        octets = base64.b64decode(token.translate(_URL_SAFE) + "=" * (-len(token) % 4))
     except (binascii.Error, ValueError):
         raise NotSealedHereError from None
     sealed = octets[1:]
-    if octets[:1] != bytes((version,)) or to_text(version, sealed) != token:
+    text = to_text(version, sealed)
+    of_before = text.translate(_TO_URL_SAFE).rstrip("=")
+    if octets[:1] != bytes((version,)) or token not in (text, of_before):
         raise NotSealedHereError
     return sealed

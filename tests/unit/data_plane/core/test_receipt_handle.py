@@ -1,4 +1,5 @@
 import base64
+import re
 import struct
 from dataclasses import replace
 
@@ -43,8 +44,8 @@ def test_a_handle_says_what_was_sealed() -> None:
 
 
 def test_nothing_of_it_is_in_clear_but_the_version() -> None:
-    octets = base64.urlsafe_b64decode(HANDLE)
-    other = base64.urlsafe_b64decode(encode(ORDERS, 2, 65_535, *FACTS[2:5], b"tokentokentoK", 9))
+    octets = base64.b64decode(HANDLE)
+    other = base64.b64decode(encode(ORDERS, 2, 65_535, *FACTS[2:5], b"tokentokentoK", 9))
     assert octets[:2] == other[:2] == b"\x03\x00"
     for known in (FACTS[2], FACTS[5], bytes.fromhex(ORDERS.uid)):
         assert known not in octets
@@ -53,20 +54,36 @@ def test_nothing_of_it_is_in_clear_but_the_version() -> None:
 
 
 def test_no_bit_of_it_can_be_changed() -> None:
-    octets = base64.urlsafe_b64decode(HANDLE)
+    octets = base64.b64decode(HANDLE)
     for bit in range(len(octets) * 8):
         changed = bytearray(octets)
         changed[bit // 8] ^= 1 << bit % 8
-        text = base64.urlsafe_b64encode(changed).decode()
+        text = base64.b64encode(changed).decode()
         assert refused(text) == (refusal_of if bit < CLEAR_BITS else refusal_of_another)(text)
+
+
+def test_it_is_base64_as_those_of_sqs_are() -> None:
+    """The extended client for Python takes what is behind the last hyphen for the handle."""
+    for number in range(100):
+        handle = encode(ORDERS, *FACTS[:4], number, *FACTS[5:])
+        assert re.fullmatch(r"[A-Za-z0-9+/]+", handle)
+        assert decode(handle, ORDERS).sent_ms == number
+
+
+def test_handles_of_before_are_read() -> None:
+    """Those were base64url."""
+    of_before = HANDLE.replace("/", "_").replace("+", "-")
+    assert of_before != HANDLE
+    handle = decode(of_before, ORDERS)
+    assert (handle.token, handle.text) == (FACTS[5], of_before)
 
 
 def test_it_has_one_length_and_one_spelling() -> None:
     for length in range(len(HANDLE)):
         assert refused(HANDLE[:length]) == refusal_of(HANDLE[:length])
-    plus = HANDLE.replace("-", "+").replace("_", "/")
-    assert plus != HANDLE
-    for text in (plus, HANDLE + "=", HANDLE + "A", HANDLE + "\n", " " + HANDLE[1:], HANDLE * 20):
+    handles = (encode(ORDERS, *FACTS[:3], index, *FACTS[4:]) for index in range(100))
+    mixed = next(one for one in handles if one.count("/") > 1).replace("/", "_", 1)
+    for text in (mixed, HANDLE + "=", HANDLE + "A", HANDLE + "\n", " " + HANDLE[1:], HANDLE * 20):
         assert refused(text) == refusal_of(text)
 
 
@@ -91,13 +108,13 @@ def test_handles_of_before_that_say_no_size_are_good() -> None:
     handle = decode(text, ORDERS)
     assert (len(text), handle.epoch, handle.sent_ms, handle.size_bytes) == (68, 3, FACTS[4], 0)
     # Neither passes for the other.
-    for octets in (b"\x03\x00" + sealed, b"\x02" + base64.urlsafe_b64decode(HANDLE)[1:]):
-        changed = base64.urlsafe_b64encode(octets).decode()
+    for octets in (b"\x03\x00" + sealed, b"\x02" + base64.b64decode(HANDLE)[1:]):
+        changed = base64.b64encode(octets).decode()
         assert refused(changed) == refusal_of(changed)
 
 
 def test_handles_that_were_not_sealed_are_none() -> None:
-    earlier = base64.urlsafe_b64encode(b"\x01" + bytes(47)).decode()
+    earlier = base64.b64encode(b"\x01" + bytes(47)).decode()
     assert refused(earlier) == refusal_of(earlier)
 
 

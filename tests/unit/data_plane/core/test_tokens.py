@@ -1,3 +1,4 @@
+import base64
 from dataclasses import replace
 
 import pytest
@@ -17,10 +18,12 @@ def test_a_token_has_one_spelling() -> None:
         sealed = b"\xff" * length
         token = to_text(7, sealed)
         assert from_text(7, token) == sealed
-        others = [token + "=", token + "A", token[:-1], token.replace("_", "/"), token + "\n"]
+        of_before = base64.urlsafe_b64encode(b"\x07" + sealed).decode().rstrip("=")
+        assert from_text(7, of_before) == sealed
+        others = [token + "=", token + "A", token[:-1], token.replace("/", "_"), token + "\n"]
         # Bits of the last character that stand for nothing.
         others += [token[:-1] + last for last in "ABCDwxyz0189-_" if last != token[-1]]
-        for other in others:
+        for other in {*others} - {of_before}:
             try:
                 assert from_text(7, other) != sealed
             except NotSealedHereError:
