@@ -19,7 +19,7 @@ from data_plane.core.errors import (
     missing_parameter,
 )
 from data_plane.core.identifiers import is_account
-from data_plane.core.json_documents import compact, json_object
+from data_plane.core.json_documents import compact, json_object, without_nulls
 from data_plane.core.limits import (
     PERMISSION_LABEL_CHARS_MAX,
     POLICY_BYTES_MAX,
@@ -50,13 +50,17 @@ _is_action: Final = re.compile(r"\*|[sS][qQ][sS]:[A-Za-z*?]+").fullmatch
 
 
 def parse(value: str) -> str:
-    """Check the attribute's value and answer it as it was given.
+    """Check the attribute's value and answer it as it was given, but for members that are null.
+
+    Those of the document, of its statements and of their principals count as absent; in a condition
+    they are wrong: what it would be without a key or an operator is not for us to say.
 
     What stands in the place of an ARN and is none is let pass, as AWS does: its statement never
     allows. Raises RefusedError: InvalidAttributeValue, or OverLimit where the policy is too big.
     """
     if len(value.encode()) > POLICY_BYTES_MAX:
         raise RefusedError(OVER_LIMIT, "Submitted policy is over max allowed size.")
+    value = _without_nulls(value)
     if any(doubt != NO_ARN for doubt in compile_policy(value, Kind.RESOURCE).doubts):
         raise _invalid_policy()
     statements = statements_of(json_object(value) or {})
@@ -149,6 +153,28 @@ def without_permission(policy: str, label: str) -> str:
             f"Value {label} for parameter Label is invalid. Reason: can't find label.",
         )
     return compact({**document, "Statement": kept}) if kept else ""
+
+
+def _without_nulls(text: str) -> str:
+    given = json_object(text) or {}
+    document = without_nulls(given)
+    match document.get("Statement"):
+        case list() as statements:
+            document["Statement"] = list(map(_statement_without_nulls, statements))
+        case statement:
+            document["Statement"] = _statement_without_nulls(statement)
+    document = without_nulls(document)
+    return text if document == given else compact(document)
+
+
+def _statement_without_nulls(statement: object) -> object:
+    if not isinstance(statement, dict):
+        return statement
+    members = without_nulls(statement)
+    for name in ("Principal", "NotPrincipal"):
+        if isinstance(members.get(name), dict):
+            members[name] = without_nulls(members[name])
+    return members
 
 
 def _one_or_many(values: Sequence[str]) -> str | list[str]:

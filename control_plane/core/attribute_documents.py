@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 from control_plane.core import access_policy
 from data_plane.core.errors import INVALID_ATTRIBUTE_VALUE, RefusedError, invalid_parameter
 from data_plane.core.identifiers import is_account, is_queue_name, is_region
-from data_plane.core.json_documents import compact, json_object
+from data_plane.core.json_documents import compact, json_object, without_nulls
 from data_plane.core.limits import (
     MAX_RECEIVE_COUNT_MAX,
     POLICY_BYTES_MAX,
@@ -22,8 +22,8 @@ _ARN_PARTS: Final = 6
 def parse(name: str, value: str) -> str:
     """Validate the document and answer the text that is kept: as it was given, spaces included.
 
-    A count that came as a text is kept as a number, and a document of uncommon length without its
-    spaces. "" stays "" and means removal. Raises RefusedError.
+    A count that came as a text is kept as a number, a document of uncommon length without its
+    spaces, and a member that is null is not kept at all. "" stays "" and means removal. Raises RefusedError.
     """
     if value == "":
         return ""
@@ -80,6 +80,7 @@ def _parse_redrive_policy(value: str) -> dict[str, Any]:
             "Invalid value for the parameter RedrivePolicy. "
             "Reason: Redrive policy is not a valid JSON map.",
         )
+    document = without_nulls(document)
     for name in ("maxReceiveCount", "deadLetterTargetArn"):
         if name not in document:
             raise invalid_redrive_policy(
@@ -124,8 +125,8 @@ def _refuse_target(value: str, arn: object) -> NoReturn:
 
 
 def _parse_redrive_allow_policy(value: str) -> dict[str, Any]:
-    document = json_object(value)
-    if document is None or not document.keys() <= {"redrivePermission", "sourceQueueArns"}:
+    document = without_nulls(json_object(value) or {})
+    if not document.keys() <= {"redrivePermission", "sourceQueueArns"}:
         raise _unsupported_allow_policy()
     permission = document.get("redrivePermission")
     if permission not in ("allowAll", "denyAll", "byQueue"):

@@ -1,7 +1,7 @@
 """JSON inside attributes: strict to read, compact to store."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -17,6 +17,15 @@ def json_object(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
+
+
+def without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The object without members that are null: as AWS has it, those were not given.
+
+    Tools that write infrastructure write so what nobody set (hashicorp/terraform-provider-aws
+    #42453).
+    """
+    return {name: value for name, value in document.items() if value is not None}
 
 
 def compact(document: object) -> str:

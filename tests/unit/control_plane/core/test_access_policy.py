@@ -65,7 +65,30 @@ def test_a_policy_is_kept_as_it_was_given(document: object) -> None:
         assert parse(text) == text
 
 
+WITH_NULLS = [
+    (policy(STATEMENT, Version=None, Id=None), json.dumps({"Statement": [STATEMENT]})),
+    (policy(changed(Condition=None, Sid=None, NotAction=None)), policy(changed(Sid=...))),
+    (
+        policy(changed(Principal={"AWS": "*", "Service": None, "Federated": None})),
+        policy(changed(Principal={"AWS": "*"})),
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "kept"), WITH_NULLS, ids=numbers(WITH_NULLS))
+def test_members_that_are_null_are_not_kept(given: str, kept: str) -> None:
+    assert json.loads(parse(given)) == json.loads(kept)
+    single = json.loads(given)
+    (single["Statement"],) = single["Statement"]
+    assert json.loads(parse(json.dumps(single)))["Statement"] == json.loads(kept)["Statement"][0]
+
+
 WRONG_STATEMENTS = [
+    changed(Principal=None),
+    changed(Principal={"AWS": None}),
+    changed(Principal={"AWS": [None]}),
+    changed(Action=["sqs:SendMessage", None]),
+    changed(Condition={"Bool": None}),
     "x",
     [],
     {},
@@ -118,7 +141,7 @@ WRONG_DOCUMENTS = [
     policy(),
     policy(STATEMENT, Dummy=1),
     policy(STATEMENT, Version="4532-10-17"),
-    policy(STATEMENT, Version=None),
+    policy(STATEMENT, Statement=None),
     policy(STATEMENT, Id=5),
     policy(STATEMENT)[:-1] + ',"Statement":[]}',
     policy(changed(Sid="\ud800")),
