@@ -158,6 +158,7 @@ COUNT_ATTRIBUTES: Final = frozenset(
 _KMS_ATTRIBUTES: Final = ("KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds")
 _INTEGER_DIGITS_MAX: Final = 10
 _SCOPED_BY_FIFO: Final = ("DeduplicationScope", "FifoThroughputLimit")
+_OF_FIFO_ALONE: Final = frozenset({"FifoQueue", "ContentBasedDeduplication"})
 
 
 def default_of(name: str) -> str:
@@ -254,12 +255,13 @@ def render(
 
     `read_only` holds those that nobody sets. A name whose attribute has no value is left out.
 
-    Raises RefusedError: InvalidAttributeName for an unknown name.
+    Raises RefusedError: InvalidAttributeName for an unknown name, and of a standard queue for the
+    two of FIFO queues that AWS was seen to refuse (aws/aws-sdk-ruby #1350).
     """
     asked = set(names)
     for name in asked:
         row = QUEUE_ATTRIBUTES.get(name)
-        if name != ALL and (row is None or (row.name == "FifoQueue" and not fifo)):
+        if name != ALL and (row is None or (name in _OF_FIFO_ALONE and not fifo)):
             raise _unknown_attribute(name)
     shown: dict[str, str] = {}
     for name, row in QUEUE_ATTRIBUTES.items():

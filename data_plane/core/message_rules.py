@@ -62,7 +62,7 @@ def read_outgoing(params: Mapping[str, Any]) -> Outgoing:
     group = params.get("MessageGroupId")
     if group is not None:
         check_group_id(group)
-    if "MessageDeduplicationId" in params:
+    if "MessageDeduplicationId" in params:  # refused, as cdklabs/construct-hub #905 saw it
         raise wrong_queue_type("MessageDeduplicationId", params["MessageDeduplicationId"])
     delay_s = params.get("DelaySeconds")
     if delay_s is not None and not 0 <= delay_s <= DELAY_S_MAX:

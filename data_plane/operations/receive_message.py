@@ -7,7 +7,6 @@ from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
     RefusedError,
     invalid_parameter,
-    wrong_queue_type,
 )
 from data_plane.core.extended_times import extended_visibility_s
 from data_plane.core.fifo_rules import check_receive_attempt_id
@@ -84,11 +83,14 @@ def receive_message(engine: MessageEngine, in_turns: InTurns = at_once) -> Opera
 
 
 def _read_attempt(params: Params, queue: Queue) -> str:
+    """The attempt's name; without effect on a standard queue, as in SQS.
+
+    Source: the API reference says that it applies only to FIFO queues, and Spring's listeners have
+    sent it to all of them (awspring/spring-cloud-aws #529, #579).
+    """
     attempt: str | None = params.get("ReceiveRequestAttemptId")
-    if attempt is None:
+    if attempt is None or not queue.fifo:
         return ""
-    if not queue.fifo:
-        raise wrong_queue_type("ReceiveRequestAttemptId", attempt)
     check_receive_attempt_id(attempt)
     return attempt
 

@@ -94,14 +94,13 @@ def test_wrong_names(loaded: Fifo, name: str) -> None:
     assert bodies(attempt(loaded, "!" * 128)) == ["a1", "a2"]
 
 
-def test_standard_queues_know_no_attempts(sqs: Any) -> None:
+@pytest.mark.parametrize("name", ["one", "a b", "a" * 129])
+def test_standard_queues_take_no_notice_of_attempts(sqs: Any, name: str) -> None:
+    """Listeners of awspring/spring-cloud-aws 3.0.0-M2 send one to every queue (#529, #579)."""
     url = sqs.create_queue(QueueName="orders")["QueueUrl"]
-    refused = error(sqs.receive_message, QueueUrl=url, ReceiveRequestAttemptId="one")
-    assert refused == (
-        "InvalidParameterValue",
-        (
-            "Value one for parameter ReceiveRequestAttemptId is invalid. Reason: The request "
-            "include parameter that is not valid for this queue type."
-        ),
-        400,
-    )
+    sqs.send_message(QueueUrl=url, MessageBody="a")
+    first = sqs.receive_message(QueueUrl=url, ReceiveRequestAttemptId=name)["Messages"]
+    assert bodies(first) == ["a"]
+    sqs.send_message(QueueUrl=url, MessageBody="b")
+    again = sqs.receive_message(QueueUrl=url, ReceiveRequestAttemptId=name)["Messages"]
+    assert bodies(again) == ["b"]

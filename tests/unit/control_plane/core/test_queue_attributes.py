@@ -248,6 +248,12 @@ BAD_REDRIVE_POLICIES = {
     '{"maxReceiveCount":5}': (
         "Redrive policy does not contain mandatory attribute: deadLetterTargetArn."
     ),
+    redrive_with(deadLetterTargetArn=None): (
+        "Redrive policy does not contain mandatory attribute: deadLetterTargetArn."
+    ),
+    redrive_with(maxReceiveCount=None): (
+        "Redrive policy does not contain mandatory attribute: maxReceiveCount."
+    ),
     redrive_with(a=1): (
         "Only following attributes are supported: [maxReceiveCount, deadLetterTargetArn]."
     ),
@@ -259,7 +265,6 @@ for arn in (
     "dummy",
     "",
     7,
-    None,
     ["arn"],
     DLQ_ARN + ":x",
     "arn:aws:sqs:us-east-1:123456789012:",
@@ -276,7 +281,6 @@ for count, shown in (
     (1001, "1001"),
     (-36, "-36"),
     (True, "true"),
-    (None, "null"),
     (1.5, "1.5"),
     ([5], "[5]"),
     ("invalid", "invalid"),
@@ -335,6 +339,26 @@ def test_a_redrive_allow_policy_is_kept_as_it_was_given(document: dict[str, obje
     assert set_on_standard({"RedriveAllowPolicy": given}) == {"RedriveAllowPolicy": given}
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "kept"),
+    [
+        (
+            "RedriveAllowPolicy",
+            '{"redrivePermission":"denyAll","sourceQueueArns":null}',
+            '{"redrivePermission":"denyAll"}',
+        ),
+        (
+            "RedriveAllowPolicy",
+            '{"redrivePermission": "allowAll", "sourceQueueArns": null, "comment": null}',
+            '{"redrivePermission":"allowAll"}',
+        ),
+        ("RedrivePolicy", redrive_with()[:-1] + ',"comment":null}', redrive_with()),
+    ],
+)
+def test_members_that_are_null_are_not_kept(name: str, given: str, kept: str) -> None:
+    assert json.loads(set_on_standard({name: given})[name]) == json.loads(kept)
+
+
 def test_a_redrive_allow_policy_says_whose_letters_are_taken() -> None:
     def allowed(document: dict[str, object]) -> bool:
         parsed = set_on_standard({"RedriveAllowPolicy": json.dumps(document)})
@@ -352,6 +376,13 @@ def test_a_redrive_allow_policy_says_whose_letters_are_taken() -> None:
     [
         (
             {"redrivePermission": "byQueue"},
+            (
+                "When you specify the byQueue permission type, "
+                "you must also specify one or more sourceQueueArns values."
+            ),
+        ),
+        (
+            {"redrivePermission": "byQueue", "sourceQueueArns": None},
             (
                 "When you specify the byQueue permission type, "
                 "you must also specify one or more sourceQueueArns values."
@@ -393,7 +424,9 @@ def test_a_wrong_redrive_allow_policy_is_refused(document: object, reason: str) 
         "{}",
         None,
         444,
+        {"redrivePermission": None},
         {"redrivePermission": "some"},
+        {"redrivePermission": "byQueue", "sourceQueueArns": [None]},
         {"redrivePermission": ["byQueue"]},
         {"redrivePermission": "allowAll", "more": 1},
         {"redrivePermission": "byQueue", "sourceQueueArns": DLQ_ARN},
@@ -450,3 +483,15 @@ def test_an_unknown_name_is_refused(name: str) -> None:
 
 def test_a_fifo_queue_shows_that_it_is_one() -> None:
     assert render({"FifoQueue": "true"}, {}, ["FifoQueue"], fifo=True) == {"FifoQueue": "true"}
+
+
+@pytest.mark.parametrize("name", ["FifoQueue", "ContentBasedDeduplication"])
+def test_a_standard_queue_is_not_asked_for_what_fifo_queues_have(name: str) -> None:
+    with pytest.raises(RefusedError, match=rf"^Unknown Attribute {name}\.$"):
+        render({}, {}, [name, "All"], fifo=False)
+    assert name in render({"FifoQueue": "true"}, {}, [name], fifo=True)
+
+
+@pytest.mark.parametrize("name", ["DeduplicationScope", "FifoThroughputLimit"])
+def test_what_aws_was_not_seen_to_refuse_is_left_out(name: str) -> None:
+    assert render({}, {}, [name], fifo=False) == {}

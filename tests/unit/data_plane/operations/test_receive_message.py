@@ -142,7 +142,7 @@ def test_the_queue_has_the_defaults() -> None:
         ({"WaitTimeSeconds": 21}, False),
         ({"VisibilityTimeout": -1}, False),
         ({"VisibilityTimeout": 43_201}, False),
-        ({"ReceiveRequestAttemptId": "a"}, False),
+        ({"ReceiveRequestAttemptId": " "}, True),  # of FIFO queues
         ({"MessageAttributeNames": [f"a{n}" for n in range(1000)]}, True),
         ({"MessageAttributeNames": [f"a{n}" for n in range(1001)]}, False),
     ],
