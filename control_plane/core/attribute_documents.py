@@ -23,7 +23,8 @@ def parse(name: str, value: str) -> str:
     """Validate the document and answer the text that is kept: as it was given, spaces included.
 
     A count that came as a text is kept as a number, a document of uncommon length without its
-    spaces, and a member that is null is not kept at all. "" stays "" and means removal. Raises RefusedError.
+    spaces, and a member that is null is not kept at all. "" stays "" and means removal. Raises
+    RefusedError.
     """
     if value == "":
         return ""

@@ -33,11 +33,11 @@ def queue_of(call: Call) -> Queue:
     return call.queue
 
 
-def checked_entries(params: Params, entry_name: str, required: tuple[str, ...]) -> Sequence[Entry]:
+def checked_entries(params: Params, entry_name: str) -> Sequence[Entry]:
     """The entries of a batch, once the rules that concern the whole batch hold.
 
-    Raises RefusedError for the whole call: no entry or too many, required members missing or
-    empty, ids that are malformed or repeated.
+    Raises RefusedError for the whole call: no entry or too many, ids that are missing, malformed or
+    repeated. What else is wrong with an entry is its own affair (docs/promises.md, "Batches").
     """
     entries: Sequence[Entry] = params["Entries"]
     if not entries:
@@ -55,9 +55,6 @@ def checked_entries(params: Params, entry_name: str, required: tuple[str, ...]) 
         entry_id = entry.get("Id")
         if entry_id is None:
             raise missing_parameter(f"{entry_name}.{number}.Id")
-        for name in required:
-            if not is_given(entry, name):
-                raise missing_parameter(f"{entry_name}.{number}.{name}")
         if not is_batch_entry_id(entry_id):
             raise RefusedError(
                 INVALID_BATCH_ENTRY_ID,
@@ -70,16 +67,29 @@ def checked_entries(params: Params, entry_name: str, required: tuple[str, ...]) 
     return entries
 
 
+def check_given(entry: Entry, entry_name: str, number: int, required: Sequence[str]) -> None:
+    """Raise RefusedError for the first of these members that is missing or empty."""
+    for name in required:
+        if not is_given(entry, name):
+            raise missing_parameter(f"{entry_name}.{number}.{name}")
+
+
 async def outcomes_of(
     entries: Sequence[Entry],
+    entry_name: str,
+    required: Sequence[str],
     read: Callable[[Entry], T],
     perform: Callable[[Sequence[T]], Awaitable[Sequence[RefusedError | None]]],
 ) -> Sequence[Outcome]:
-    """Perform what could be read of the entries in one call, and say what became of each."""
+    """Perform what could be read of the entries in one call, and say what became of each.
+
+    One without a required member fails alone (aws/aws-sdk-go-v2 #2250 saw it of a timeout).
+    """
     outcomes: list[Outcome] = []
     readable: list[tuple[int, T]] = []
     for position, entry in enumerate(entries):
         try:
+            check_given(entry, entry_name, position + 1, required)
             readable.append((position, read(entry)))
             outcomes.append(DONE)
         except RefusedError as refusal:

@@ -58,9 +58,11 @@ def change_message_visibility_batch(engine: MessageEngine) -> Operation:
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
-        entries = checked_entries(call.params, ENTRY_NAME, ("ReceiptHandle", "VisibilityTimeout"))
+        entries = checked_entries(call.params, ENTRY_NAME)
         outcomes = await outcomes_of(
             entries,
+            ENTRY_NAME,
+            ("ReceiptHandle", "VisibilityTimeout"),
             lambda entry: _read_change(entry, queue),
             lambda changes: _change(engine, queue, changes),
         )

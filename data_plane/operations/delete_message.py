@@ -44,9 +44,11 @@ def delete_message_batch(engine: MessageEngine) -> Operation:
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
-        entries = checked_entries(call.params, ENTRY_NAME, ("ReceiptHandle",))
+        entries = checked_entries(call.params, ENTRY_NAME)
         outcomes = await outcomes_of(
             entries,
+            ENTRY_NAME,
+            ("ReceiptHandle",),
             lambda entry: receipt_handle.decode(entry["ReceiptHandle"], queue),
             lambda handles: engine.delete(queue, handles),
         )

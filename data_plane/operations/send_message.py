@@ -11,7 +11,6 @@ from data_plane.core.errors import (
     BATCH_REQUEST_TOO_LONG,
     INVALID_PARAMETER_VALUE,
     RefusedError,
-    missing_parameter,
 )
 from data_plane.core.extended_times import with_extended_delay
 from data_plane.core.fifo_rules import read_fifo_outgoing, refusal_of_batch
@@ -21,7 +20,14 @@ from data_plane.core.message import Outgoing, SendCall, Sent
 from data_plane.core.message_rules import read_outgoing, rendered_size_bytes
 from data_plane.core.queue import Queue
 from data_plane.core.turns import InTurns, at_once
-from data_plane.operations.batch import Entry, Outcome, batch_output, checked_entries, queue_of
+from data_plane.operations.batch import (
+    Entry,
+    Outcome,
+    batch_output,
+    check_given,
+    checked_entries,
+    queue_of,
+)
 from data_plane.operations.message_engine import MessageEngine
 from data_plane.protocol.message_shapes import (
     SEND_MESSAGE_BATCH_INPUT,
@@ -62,7 +68,7 @@ def send_message_batch(engine: MessageEngine, in_turns: InTurns = at_once) -> Op
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
-        entries = checked_entries(call.params, ENTRY_NAME, ())
+        entries = checked_entries(call.params, ENTRY_NAME)
         read = _read_entries(entries, queue)
         messages = [message for message in read if isinstance(message, Outgoing)]
         answers: Iterator[Params] = iter(())
@@ -102,8 +108,7 @@ def _read_entries(entries: Sequence[Entry], queue: Queue) -> list[Outgoing | Ref
     read: list[Outgoing | RefusedError] = []
     for number, entry in enumerate(entries, start=1):
         try:
-            if not entry.get("MessageBody"):
-                raise missing_parameter(f"{ENTRY_NAME}.{number}.MessageBody")
+            check_given(entry, ENTRY_NAME, number, ("MessageBody",))
             read.append(_read(entry, queue))
         except RefusedError as refusal:
             if queue.fifo:

@@ -79,14 +79,74 @@ def test_capitals_make_another_id(bench: Bench, action: str, queue: str) -> None
     assert bench.call(action, batch(action, queue, ["a", "A"])).status == 200
 
 
-def failed(bench: Bench, params: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Id, code and message of the entries that a batch to send reports as failed."""
-    result = bench.call("SendMessageBatch", params).result
+def failed(bench: Bench, action: str, params: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Id, code and message of the entries that a batch reports as failed."""
+    result = bench.call(action, params).result
     names = ("Id", "Code", "Message")
     if bench.protocol == "json":
         return [tuple(entry[name] for name in names) for entry in result["Failed"]]
     found = result.iterfind(".//{*}BatchResultErrorEntry")
     return [tuple(entry.findtext(f"{{*}}{name}") for name in names) for entry in found]
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize(
+    ("action", "name", "value"),
+    [
+        ("DeleteMessageBatch", "ReceiptHandle", None),
+        ("DeleteMessageBatch", "ReceiptHandle", ""),
+        ("ChangeMessageVisibilityBatch", "ReceiptHandle", None),
+        ("ChangeMessageVisibilityBatch", "ReceiptHandle", ""),
+        ("ChangeMessageVisibilityBatch", "VisibilityTimeout", None),
+    ],
+)
+def test_an_entry_without_a_member_fails_alone(
+    bench: Bench, queue: str, action: str, name: str, value: str | None
+) -> None:
+    """The AWS SDK for Go left out timeouts of 0 until August 2024 (aws/aws-sdk-go-v2 #2250)."""
+    params = batch(action, queue, ["a", "b"])
+    del params["Entries"][1][name]
+    if value is not None:
+        params["Entries"][1][name] = value
+    handle = 'The input receipt handle "x" is not a valid receipt handle.'
+    missing = f"The request must contain the parameter {action}RequestEntry.2.{name}."
+    assert failed(bench, action, params) == [
+        ("a", "ReceiptHandleIsInvalid", handle),
+        ("b", "MissingParameter", missing),
+    ]
+
+
+def test_an_entry_with_a_wrong_timeout_fails_alone(bench: Bench) -> None:
+    params = batch("ChangeMessageVisibilityBatch", "orders", ["a", "b"])
+    params["Entries"][0]["VisibilityTimeout"] = -1
+    params["Entries"][1]["VisibilityTimeout"] = 43_201
+    reason = "Must be >= 0 and <= 43200, if provided."
+    assert failed(bench, "ChangeMessageVisibilityBatch", params) == [
+        (
+            name,
+            "InvalidParameterValue",
+            f"Value {timeout_s} for parameter VisibilityTimeout is invalid. Reason: {reason}",
+        )
+        for name, timeout_s in (("a", -1), ("b", 43_201))
+    ]
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize(
+    ("action", "name"),
+    [("SendMessageBatch", "DelaySeconds"), ("ChangeMessageVisibilityBatch", "VisibilityTimeout")],
+)
+def test_a_member_of_another_type_refuses_the_call(
+    bench: Bench, queue: str, action: str, name: str
+) -> None:
+    """It is the request that cannot be read."""
+    params = batch(action, queue, ["a", "b"])
+    params["Entries"][1][name] = "soon"
+    before = bench.state()
+    assert bench.call(action, params) == refused(
+        "MalformedInput", "STRING_VALUE can not be converted to an Integer"
+    )
+    assert bench.state() == before
 
 
 @pytest.mark.parametrize("body", [{}, {"MessageBody": ""}])
@@ -95,7 +155,7 @@ def test_an_entry_without_a_body(bench: Bench, body: dict[str, str]) -> None:
     message = "The request must contain the parameter SendMessageBatchRequestEntry.2.MessageBody."
     params = batch("SendMessageBatch", "orders", ["a"])
     params["Entries"].append({"Id": "b", **body})
-    assert failed(bench, params) == [("b", "MissingParameter", message)]
+    assert failed(bench, "SendMessageBatch", params) == [("b", "MissingParameter", message)]
 
     before = bench.state()
     params = batch("SendMessageBatch", "orders.fifo", ["a"])
