@@ -1,6 +1,8 @@
 """ReceiveRequestAttemptId: a receive that is repeated gets what its first attempt took.
 
-Source: SQS API reference, ReceiveMessage. The item is described in docs/storage.md.
+Source: SQS API reference, ReceiveMessage: as long as none of it was deleted, or had its visibility
+changed. Then a repetition is refused, in the words of awslabs/amazon-sqs-java-messaging-lib #213.
+The item is described in docs/storage.md.
 """
 
 from collections.abc import Sequence
@@ -10,6 +12,7 @@ from msgspec.structs import replace
 
 from data_plane.core import receipt_handle
 from data_plane.core.digests import attempt_hash
+from data_plane.core.errors import invalid_parameter
 from data_plane.core.message import Delivery, Message
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
@@ -19,7 +22,7 @@ from data_plane.log.desk import Access, Desk, access_of
 from data_plane.log.reader import is_over
 from data_plane.log.slots import MESSAGES, read_slot
 from data_plane.log.window import sequence_number
-from data_plane.ports import Equals, Key, Lacks, Update
+from data_plane.ports import Attributes, Equals, Key, Lacks, Update
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
 from data_plane.stored.cell_of_queue import cell_of
@@ -28,14 +31,19 @@ from data_plane.stored.segment import FORMAT_VERSION, LoadedSegment, check_versi
 from data_plane.stored.superfluous import is_emptied
 
 _SEPARATOR = "\n"
+_NOT_RETRYABLE = (
+    "The receiveRequestAttemptId is not valid anymore since the receive call is not retryable."
+)
 
 
 def _key(queue: Queue, attempt: str) -> Key:
     return Key(keys.attempts(queue.uid), attempt_hash(queue, attempt))
 
 
-async def remember(desk: Desk, queue: Queue, attempt: str, deliveries: Sequence[Delivery]) -> None:
-    """Store what an attempt took. Raises CellUnavailableError."""
+async def remember(
+    desk: Desk, queue: Queue, attempt: str, deliveries: Sequence[Delivery], visibility_s: int
+) -> None:
+    """Store what an attempt took, and for how long. Raises CellUnavailableError."""
     now_us = desk.clock.now_us()
     await cell_of(desk.cells, queue).put(
         _key(queue, attempt),
@@ -43,6 +51,7 @@ async def remember(desk: Desk, queue: Queue, attempt: str, deliveries: Sequence[
             "v": FORMAT_VERSION,
             "t": now_us,
             "h": _SEPARATOR.join(delivery.receipt_handle for delivery in deliveries),
+            "s": visibility_s,
             "x": now_us // 1_000_000 + DATA_TTL_SLACK_S,
         },
     )
@@ -51,9 +60,13 @@ async def remember(desk: Desk, queue: Queue, attempt: str, deliveries: Sequence[
 async def repeat(desk: Desk, queue: Queue, attempt: str, visibility_s: int) -> list[Delivery]:
     """Lease again what an earlier attempt of the last 5 minutes took, and still holds.
 
-    Under the same handles, with the visibility begun anew. Raises CellUnavailableError.
+    Under the same handles, with the visibility begun anew.
+
+    Raises CellUnavailableError, and RefusedError where some of it was deleted or had its visibility
+    changed.
     """
-    item = await cell_of(desk.cells, queue).get(_key(queue, attempt))
+    cell, key = cell_of(desk.cells, queue), _key(queue, attempt)
+    item = await cell.get(key)
     if item is None:
         return []
     check_version(item)
@@ -64,20 +77,49 @@ async def repeat(desk: Desk, queue: Queue, attempt: str, visibility_s: int) -> l
     for handle in handles:
         place = (handle.lane, handle.epoch, leases.block_of(handle))
         blocks.setdefault(place, []).append(handle)
-    again: dict[str, Delivery] = {}
+    taken_s = number(item, "s") if "s" in item else None
+    seen = []
     for (partition, generation, block), held in blocks.items():
         at = access_of(desk, queue, partition, generation)
-        again |= await _lease_again(at, block, held, visibility_s)
+        asked_us = at.now_us()
+        state = await at.cell.get(at.partition.state_key(block))
+        if state is None:
+            state = await leases.state_now(at, block)
+        if any(_is_changed(state, handle, taken_s) for handle in held):
+            raise invalid_parameter("ReceiveRequestAttemptId", attempt, _NOT_RETRYABLE)
+        seen.append((at, block, held, state, asked_us))
+    again: dict[str, Delivery] = {}
+    for at, block, held, state, asked_us in seen:
+        again |= await _lease_again(at, block, held, state, asked_us, visibility_s)
+    if again and taken_s != visibility_s:
+        await cell.put(key, {**item, "s": visibility_s})
     return [again[handle.text] for handle in handles if handle.text in again]
 
 
-async def _lease_again(
-    at: Access, block: int, handles: list[ReceiptHandle], visibility_s: int
+def _is_changed(state: Attributes | None, handle: ReceiptHandle, taken_s: int | None) -> bool:
+    """Whether the message was deleted, or its lease does not end `taken_s` after its receive.
+
+    None: the attempt was stored before that was noted. A message that others have received since
+    its visibility ended is theirs, and not changed.
+    """
+    if leases.is_done(state, handle.index):
+        return True
+    known = leases.lease_in(state, handle.index)
+    if taken_s is None or known is None or known.token != handle.token:
+        return False
+    return known.visible_ms != (known.leased_ms + taken_s * 1000 if taken_s else 0)
+
+
+async def _lease_again(  # noqa: PLR0913, PLR0917 - a block as it was seen
+    at: Access,
+    block: int,
+    handles: list[ReceiptHandle],
+    state: Attributes | None,
+    asked_us: int,
+    visibility_s: int,
 ) -> dict[str, Delivery]:
     """What of one block is still held; nothing where others change it meanwhile."""
     key = at.partition.state_key(block)
-    asked_us = at.now_us()
-    state = await at.cell.get(key)
     now_ms = asked_us // 1000
     visible_ms = now_ms + visibility_s * 1000 if visibility_s else 0
     held: dict[int, Lease] = {}
@@ -90,7 +132,7 @@ async def _lease_again(
             and known.visible_ms > now_ms
         ):
             held[handle.index] = known._replace(
-                visible_ms=visible_ms, receive_count=known.receive_count + 1
+                visible_ms=visible_ms, leased_ms=now_ms, receive_count=known.receive_count + 1
             )
     if state is None or not held:
         return {}

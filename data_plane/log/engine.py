@@ -80,7 +80,8 @@ class Log:
         """Lease up to `count` messages for `visibility_s`, in order within each group.
 
         Waits for a first message until `until_us`. The leases are durable when it returns. With
-        the `attempt` of an earlier receive it gets what that one took, if it is still held.
+        the `attempt` of an earlier receive it gets what that one took, if it is still held;
+        InvalidParameterValue where some of that was deleted, or had its visibility changed.
         """
         if attempt:
             again = await attempts.repeat(self._desk, queue, attempt, visibility_s)
@@ -90,7 +91,7 @@ class Log:
             self._desk, queue, count=count, visibility_s=visibility_s, until_us=until_us
         )
         if attempt and deliveries:
-            await attempts.remember(self._desk, queue, attempt, deliveries)
+            await attempts.remember(self._desk, queue, attempt, deliveries, visibility_s)
         return in_world_time(deliveries, cell_of(self._desk.cells, queue).eras)
 
     async def redrive(self, queue: Queue, *, count: int, target: Target) -> Redriven:

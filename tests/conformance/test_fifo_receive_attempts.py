@@ -59,10 +59,57 @@ def test_a_repetition_begins_the_timeout_anew(loaded: Fifo, server: InProcessSer
     assert loaded.bodies(2) == ["a1", "a2"]
 
 
-def test_what_was_deleted_does_not_come_again(loaded: Fifo) -> None:
+NOT_RETRYABLE = (
+    "InvalidParameterValue",
+    (
+        "Value one for parameter ReceiveRequestAttemptId is invalid. Reason: The "
+        "receiveRequestAttemptId is not valid anymore since the receive call is not retryable."
+    ),
+    400,
+)
+
+
+def repeated(loaded: Fifo, **options: Any) -> tuple[str, str, int]:
+    params = {"QueueUrl": loaded.url, "ReceiveRequestAttemptId": "one", **options}
+    return error(loaded.sqs.receive_message, **params)
+
+
+def test_an_attempt_of_which_a_message_was_deleted_is_refused(
+    loaded: Fifo, server: InProcessServer
+) -> None:
     first = attempt(loaded, "one")
-    loaded.delete(first[0])
-    assert "a1" not in bodies(attempt(loaded, "one"))
+    loaded.delete(first[1])
+    assert repeated(loaded) == NOT_RETRYABLE
+    other = loaded.through(server.another().client("json"))
+    assert repeated(other) == NOT_RETRYABLE
+    # What is left of it is held as before, and to be had under another name once it is visible.
+    server.clock.advance(31)
+    assert sorted(bodies(attempt(loaded, "two"))) == ["a1", "b1"]
+
+
+@pytest.mark.parametrize("timeout_s", [0, 5, 600])
+def test_an_attempt_of_which_a_visibility_was_changed_is_refused(
+    loaded: Fifo, server: InProcessServer, timeout_s: int
+) -> None:
+    first = attempt(loaded, "one")
+    server.clock.advance(1)
+    loaded.sqs.change_message_visibility(
+        QueueUrl=loaded.url, ReceiptHandle=first[1]["ReceiptHandle"], VisibilityTimeout=timeout_s
+    )
+    assert repeated(loaded) == NOT_RETRYABLE
+    assert repeated(loaded, VisibilityTimeout=timeout_s) == NOT_RETRYABLE
+    server.clock.advance(301)
+    attempt(loaded, "one")
+
+
+def test_repetitions_are_no_changes(loaded: Fifo, server: InProcessServer) -> None:
+    handles = [message["ReceiptHandle"] for message in attempt(loaded, "one")]
+    for timeout_s in (40, 40, 7, 30):
+        server.clock.advance(3)
+        again = attempt(loaded, "one", VisibilityTimeout=timeout_s)
+        assert [message["ReceiptHandle"] for message in again] == handles
+    loaded.delete(*again)
+    assert repeated(loaded) == NOT_RETRYABLE
 
 
 def test_what_others_hold_does_not_come_again(loaded: Fifo, server: InProcessServer) -> None:
