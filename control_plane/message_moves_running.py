@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 from control_plane.core import move_task
 from control_plane.core.move_task import Allowance, MoveTask, Tasks
-from control_plane.core.queue_arn import read_queue_arn
+from control_plane.core.queue_arn import of_today, read_queue_arn
 from control_plane.message_moves import Lead, MessageMoves
 from data_plane.core.errors import Fault, RefusedError, queue_does_not_exist
 from data_plane.core.message import Message, Redriven
@@ -179,7 +179,7 @@ class MoveRunner:
         return target
 
     async def _find(self, arn: str) -> Queue | None:
-        name = read_queue_arn(arn)
+        name = read_queue_arn(of_today(arn))
         return await self._queues.find(name.account, name.region, name.name) if name else None
 
     async def _note(

@@ -11,6 +11,7 @@ from control_plane.core.queues_file import DeclaredQueue, QueuesFileError
 from control_plane.operations.dead_letter_target import check_dead_letter_target
 from control_plane.registry import Registry
 from data_plane.core.errors import QUEUE_DELETED_RECENTLY, RefusedError
+from data_plane.core.partitions import arn_of
 
 CREATED: Final = "queue created"
 DIFFERS: Final = "queue differs from the file"
@@ -83,8 +84,8 @@ class QueuesAtStart:
         if queue.dead_letter_queue:
             given["RedrivePolicy"] = json.dumps(
                 {
-                    "deadLetterTargetArn": (
-                        f"arn:aws:sqs:{self._region}:{self._account}:{queue.dead_letter_queue}"
+                    "deadLetterTargetArn": arn_of(
+                        "sqs", self._region, self._account, queue.dead_letter_queue
                     ),
                     "maxReceiveCount": queue.receive_count_max,
                 }

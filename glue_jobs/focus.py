@@ -24,6 +24,17 @@ VERSION: Final = "1.2"
 QUANTITY: Final = DecimalType(38, 9)
 """Of a unit: sizes of units are powers of ten up to 10^9."""
 
+_PARTITIONS: Final = {
+    "cn-": "aws-cn",
+    "eu-isoe-": "aws-iso-e",
+    "eusc-": "aws-eusc",
+    "us-gov-": "aws-us-gov",
+    "us-iso-": "aws-iso",
+    "us-isob-": "aws-iso-b",
+    "us-isof-": "aws-iso-f",
+}
+"""By how the names of their regions begin."""
+
 _PAYERS: Final = (
     "account string, payer string, invoice string, currency string, ascii_name string,"
     " payer_name string, ascii_payer string"
@@ -175,13 +186,22 @@ def _each(price: Column) -> Column:
     return (price / size).cast(DecimalType(PLACES, PLACES))
 
 
+def _partition(region: Column) -> Column:
+    """AWS's partition, which stands in ARNs behind `arn:`."""
+    partition = f.lit("aws")
+    for prefix, name in _PARTITIONS.items():
+        partition = f.when(region.startswith(prefix), name).otherwise(partition)
+    return partition
+
+
 def _what() -> dict[str, Column]:
     """The service, the queue, and the SKU."""
     charged = is_charge()
     is_sub = charged & (f.col("payer") != f.col("account"))
     has_queue = charged & (f.col("queue") != "")
     region = f.when(charged & (f.col("region") != ""), f.col("region"))
-    arn = f.concat_ws(":", f.lit("arn:aws:sqs"), f.col("region"), f.col("account"), f.col("queue"))
+    name = [f.col(part) for part in ("region", "account", "queue")]
+    arn = f.concat_ws(":", f.lit("arn"), _partition(f.col("region")), f.lit("sqs"), *name)
     null: Any = f.lit(None).cast("string")
     return {
         "CommitmentDiscountStatus": null,

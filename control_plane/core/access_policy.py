@@ -117,11 +117,12 @@ def with_permission(
         "Id": f"{queue_arn}/SQSDefaultPolicy",
     }
     statements = statements_of(document)
+    partition = queue_arn.split(":", 2)[1]
     wanted = {
         "Sid": label,
         "Effect": "Allow",
         "Principal": {
-            "AWS": _one_or_many([f"arn:aws:iam::{account}:root" for account in accounts])
+            "AWS": _one_or_many([f"arn:{partition}:iam::{account}:root" for account in accounts])
         },
         "Action": _one_or_many([f"SQS:{action}" for action in actions]),
         "Resource": queue_arn,

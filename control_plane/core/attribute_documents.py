@@ -6,8 +6,8 @@ Messages are those AWS answers with.
 from typing import Any, Final, NoReturn
 
 from control_plane.core import access_policy
+from control_plane.core.queue_arn import of_today, read_queue_arn
 from data_plane.core.errors import INVALID_ATTRIBUTE_VALUE, RefusedError, invalid_parameter
-from data_plane.core.identifiers import is_account, is_queue_name, is_region
 from data_plane.core.json_documents import compact, json_object, without_nulls
 from data_plane.core.limits import (
     MAX_RECEIVE_COUNT_MAX,
@@ -63,7 +63,7 @@ def allows_source(parsed: str, source_arn: str) -> bool:
     document = json_object(parsed) or {"redrivePermission": "allowAll"}
     match document["redrivePermission"]:
         case "byQueue":
-            return source_arn in document["sourceQueueArns"]
+            return source_arn in map(of_today, document["sourceQueueArns"])
         case permission:
             return bool(permission == "allowAll")
 
@@ -175,10 +175,7 @@ def _invalid_allow_policy(value: str, reason: str) -> RefusedError:
 
 
 def _is_queue_arn(arn: Any) -> bool:
-    match arn.split(":") if isinstance(arn, str) else []:
-        case ["arn", "aws", "sqs", region, account, name]:
-            return bool(is_region(region) and is_account(account) and is_queue_name(name))
-    return False
+    return isinstance(arn, str) and read_queue_arn(arn) is not None
 
 
 def _is_digits(text: str) -> bool:

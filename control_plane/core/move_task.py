@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from control_plane.core.queue_arn import of_today
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, RESOURCE_NOT_FOUND, RefusedError
 from data_plane.core.limits import MOVE_TASKS_LISTED_MAX
 from data_plane.core.queue import Queue
@@ -167,7 +168,7 @@ def read_handle(handle: str) -> tuple[str, str]:
         parts = None
     match parts:
         case {"taskId": str(task_id), "sourceArn": str(source_arn)}:
-            return task_id, source_arn
+            return task_id, of_today(source_arn)
     raise RefusedError(INVALID_PARAMETER_VALUE, "Value for parameter TaskHandle is invalid.")
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from data_plane.core.partitions import AWS
+
 ROOT: Final = "root"
 
 
@@ -37,9 +39,13 @@ class Caller:
     @property
     def arn(self) -> str:
         """The principal's ARN; a service's is its name."""
+        return self.arn_in(AWS)
+
+    def arn_in(self, partition: str) -> str:
+        """The principal's ARN as the regions of a partition have it."""
         if self.service:
             return self.service
-        return f"arn:aws:iam::{self.account}:{f'user/{self.user}' if self.user else ROOT}"
+        return f"arn:{partition}:iam::{self.account}:{f'user/{self.user}' if self.user else ROOT}"
 
 
 @dataclass(frozen=True, slots=True)

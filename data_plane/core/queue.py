@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from data_plane.core.partitions import arn_of
+
 AT_MOST_ONCE: Final = "atMostOnce"
 AT_LEAST_ONCE: Final = "atLeastOnce"
 EXACTLY_ONCE: Final = "exactlyOnce"
@@ -80,6 +82,11 @@ class Queue:
     @property
     def arn(self) -> str:
         """Amazon Resource Name."""
+        return arn_of("sqs", self.region, self.account, self.name)
+
+    @property
+    def bound_name(self) -> str:
+        """What seals and data keys of it are bound to (docs/storage.md): an ARN of `aws`."""
         return f"arn:aws:sqs:{self.region}:{self.account}:{self.name}"
 
     @property

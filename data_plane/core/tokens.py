@@ -38,12 +38,12 @@ class BoundSeal:
 
 def queue_seal(queue: Queue, purpose: str) -> BoundSeal:
     """The seal of a queue's tokens: of this incarnation, account, region and name alone."""
-    return _queue_seal(purpose, queue.secret, queue.uid, queue.arn)
+    return _queue_seal(purpose, queue.secret, queue.uid, queue.bound_name)
 
 
 @lru_cache(QUEUE_SEALS_MAX)
-def _queue_seal(purpose: str, secret: bytes, uid: str, arn: str) -> BoundSeal:
-    return BoundSeal(TokenSeal(secret, purpose), place(uid, arn))
+def _queue_seal(purpose: str, secret: bytes, uid: str, name: str) -> BoundSeal:
+    return BoundSeal(TokenSeal(secret, purpose), place(uid, name))
 
 
 def to_text(version: int, sealed: bytes) -> str:

@@ -14,6 +14,7 @@ from data_plane.core.errors import (
     RefusedError,
 )
 from data_plane.core.identifiers import is_account, is_queue_name, is_region
+from data_plane.core.partitions import partition_of
 from data_plane.core.queue import Queue
 from data_plane.frontend.condition_keys import ConditionKeys
 from data_plane.frontend.exchange import Exchange, Stage
@@ -110,6 +111,7 @@ def _denied(caller: Caller, permission: Permission, decision: Decision) -> Refus
         why = f"because no {decision.kind.value} policy allows the {action} action"
     return RefusedError(
         ACCESS_DENIED,
-        f"User: {caller.arn} is not authorized to perform: {action} "
+        f"User: {caller.arn_in(partition_of(permission.region))} is not authorized to perform: "
+        f"{action} "
         f"on resource: {permission.arn} {why}",
     )

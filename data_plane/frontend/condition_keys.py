@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from data_plane.core.caller import Caller
+from data_plane.core.partitions import partition_of
 from data_plane.core.queue import Queue
 from data_plane.frontend.exchange import Exchange
 from data_plane.policy.dates import date_text
@@ -71,6 +72,10 @@ def _principal_type(keys: ConditionKeys) -> str:
     return "Account" if keys.caller.is_root else "User"
 
 
+def _principal_arn(keys: ConditionKeys) -> str:
+    return keys.caller.arn_in(partition_of(keys.exchange.region))
+
+
 def _user_id(keys: ConditionKeys) -> str:
     caller = keys.caller
     return caller.account if caller.is_root else caller.user_id
@@ -80,7 +85,7 @@ _KEYS: Final[Mapping[str, Callable[[ConditionKeys], str]]] = {
     "aws:currenttime": lambda keys: date_text(_moment_us(keys)),
     "aws:epochtime": lambda keys: str(_moment_us(keys) // _US_PER_S),
     "aws:principalaccount": lambda keys: "" if keys.caller.service else keys.caller.account,
-    "aws:principalarn": lambda keys: "" if keys.caller.service else keys.caller.arn,
+    "aws:principalarn": lambda keys: "" if keys.caller.service else _principal_arn(keys),
     "aws:principalisawsservice": lambda keys: _truth(keys.caller.service),
     "aws:principalservicename": lambda keys: keys.caller.service,
     "aws:principaltype": _principal_type,

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from data_plane.core.identifiers import is_account
 from data_plane.core.json_documents import json_object
+from data_plane.core.partitions import without_partition
 from data_plane.policy.conditions import Condition, compile_condition, is_known_key
 from data_plane.policy.patterns import (
     ARN_SEGMENTS,
@@ -312,7 +313,7 @@ def _read_principals(value: object) -> Principals:
     named = {kind: texts_of(names) for kind, names in value.items()}
     if not all(named.values()):
         raise MalformedPatternError("principals are a text or a list of texts")
-    aws = named.get("AWS", [])
+    aws = [without_partition(name) for name in named.get("AWS", [])]
     others = [name for name in aws if name != "*"]
     others += [name for kind, names in named.items() if kind != "AWS" for name in names]
     for name in others:

@@ -15,6 +15,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final, Protocol
 
+from data_plane.core.partitions import without_partition
+
 Values = tuple[str, ...]
 
 
@@ -115,12 +117,24 @@ def folded_test(parts: Sequence[Part]) -> Test:
 
 
 def arn_test(parts: Sequence[Part]) -> Test:
-    """Compare an ARN segment by segment. Raises MalformedPatternError for what is no ARN."""
+    """Compare an ARN segment by segment. Raises MalformedPatternError for what is no ARN.
+
+    A pattern for the partition `aws` matches what has another one by its region, too: policies of
+    before 0.2 say so, when there was no other partition, and a Deny among them must go on to hold.
+    """
     segments = split_arn(parts)
     if len(segments) != ARN_SEGMENTS or segments[0] != ["arn"]:
         raise MalformedPatternError(NO_ARN)
     test = _test(segments)
-    return lambda value, keys: test(value, keys) if _is_arn(value) else None
+
+    def matches(value: str, keys: Keys) -> bool | None:
+        if not _is_arn(value):
+            return None
+        matched = test(value, keys)
+        of_before = without_partition(value)
+        return matched if matched or of_before == value else test(of_before, keys)
+
+    return matches
 
 
 def split_arn(parts: Sequence[Part]) -> list[list[Part]]:

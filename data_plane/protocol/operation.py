@@ -8,6 +8,7 @@ import msgspec
 
 from data_plane.core.caller import Caller
 from data_plane.core.message import Stored
+from data_plane.core.partitions import arn_of
 from data_plane.core.queue import Queue
 from data_plane.protocol.shapes import Structure
 
@@ -62,7 +63,7 @@ class Permission(NamedTuple):
     @property
     def arn(self) -> str:
         """The resource, as policies name it."""
-        return f"arn:aws:{self.service}:{self.region}:{self.account}:{self.name}"
+        return arn_of(self.service, self.region, self.account, self.name)
 
     @property
     def action_name(self) -> str:

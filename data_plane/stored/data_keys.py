@@ -304,7 +304,7 @@ class QueueKeys:
         return int(period) * 1_000_000
 
     def _context(self) -> Mapping[str, str]:
-        return {"tidegate:account": self.queue.account, "tidegate:queue": self.queue.arn}
+        return {"tidegate:account": self.queue.account, "tidegate:queue": self.queue.bound_name}
 
 
 class DataKeys:

@@ -64,7 +64,7 @@ def lines() -> list[tuple[object, ...]]:
             cost=Decimal("2.1875"),
         ),
         changed(kind="correction", of_period="2026-10", date="2026-10-05", quantity=-3),
-        changed(account="222233334444", list_price=Decimal("0.000001")),
+        changed(account="222233334444", list_price=Decimal("0.000001"), region="us-gov-west-1"),
         changed(kind="credit", account="acme", cost=Decimal(-1), **{**nothing, "sku": "c-1"}),
         changed(kind="tax", cost=Decimal("0.19"), **{**nothing, "sku": "VAT"}),
         changed(kind="rounding", date=f"{PERIOD}-01", quantity=0, cost=Decimal("0.004"), **nothing),
@@ -122,6 +122,10 @@ def test_each_line_is_a_row_that_says_what_it_is(session: SparkSession, tmp_path
     tagged = {row["Tags"] for row in rows if row["ResourceName"] == "orders"}
     assert [json.loads(its) for its in tagged if its] == [{"team": "Vertrieb", "büro": "Köln"}]
     assert all(its.isascii() for its in tagged if its)
+    assert {row["ResourceId"] for row in rows} - {None} == {
+        "arn:aws:sqs:eu-west-1:111122223333:orders",
+        "arn:aws-us-gov:sqs:us-gov-west-1:222233334444:orders",
+    }
     received = next(row for row in rows if row["SkuId"] == "transfer-out")
     assert (received["ConsumedQuantity"], received["ConsumedUnit"]) == (1, "GB")
     stored = next(row for row in rows if row["SkuId"] == "storage")

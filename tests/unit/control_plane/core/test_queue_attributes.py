@@ -369,6 +369,8 @@ def test_a_redrive_allow_policy_says_whose_letters_are_taken() -> None:
     assert not allowed({"redrivePermission": "denyAll"})
     assert not allowed({"redrivePermission": "byQueue", "sourceQueueArns": [DLQ_ARN]})
     assert allowed({"redrivePermission": "byQueue", "sourceQueueArns": [DLQ_ARN, SOURCE_ARN]})
+    of_before = '{"redrivePermission":"byQueue","sourceQueueArns":["arn:aws:sqs:cn-north-1:1:q"]}'
+    assert allows_source(of_before, "arn:aws-cn:sqs:cn-north-1:1:q")
 
 
 @pytest.mark.parametrize(

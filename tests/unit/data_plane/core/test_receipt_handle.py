@@ -123,6 +123,13 @@ def test_what_nobody_sealed_is_none(text: str) -> None:
     assert refused(text) in (refusal_of(text), refusal_of_another(text))
 
 
+def test_the_partition_of_a_region_is_not_what_it_is_bound_to() -> None:
+    """Handles, tokens and data keys of before 0.2 were bound to an ARN of `aws` in all regions."""
+    queue = replace(ORDERS, region="cn-north-1")
+    assert queue.arn.startswith("arn:aws-cn:sqs:cn-north-1:")
+    assert queue.bound_name == queue.arn.replace("aws-cn", "aws")
+
+
 def test_a_queue_without_a_secret_has_no_handles() -> None:
     bare = replace(ORDERS, secret=b"")
     with pytest.raises(ValueError, match="a secret has 32 bytes, not 0"):
