@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -396,4 +397,5 @@ def _http_settings(settings: ServerSettings) -> HttpSettings:
         settings.grace_s,
         headers_bytes_max=memory_bytes() // 2,
         tls=tls_files(settings),
+        prefix=urlsplit(settings.base_url).path.rstrip("/"),
     )

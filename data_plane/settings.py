@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from data_plane.core.addresses import is_loopback, is_origin
+from data_plane.core.addresses import is_base_url, is_loopback, is_origin
 from data_plane.core.identifiers import is_account, is_region
 from data_plane.core.limits import (
     CALLS_MAX_DEFAULT,
@@ -208,8 +208,8 @@ class ServerSettings:
             raise SettingError("request-deadline", f"{self.request_deadline_s} is not above 0")
         if self.grace_s < 0:
             raise SettingError("grace", f"{self.grace_s} is below 0")
-        if self.base_url and not is_origin(self.base_url):
-            raise SettingError("base-url", f"{self.base_url!r} is not of the form {_ORIGIN}")
+        if self.base_url and not is_base_url(self.base_url):
+            raise SettingError("base-url", f"{self.base_url!r} is not of the form {_ORIGIN}[/path]")
         self._check_tls()
         self._check_metrics()
         self._check_load()

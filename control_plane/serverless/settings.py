@@ -3,11 +3,11 @@
 They have the names, and the checks, of the server's settings wherever it has the same one.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from data_plane.core.addresses import is_base_url
 from data_plane.core.limits import DROP_ITEMS_PER_S_MAX, RECEIVE_WAIT_S_MAX
 from data_plane.settings import ServerSettings, SettingError
 
@@ -23,9 +23,6 @@ _OF_SERVER: Final = ServerSettings()
 _S3: Final = "s3://"
 _HOW: Final = "AWS_LAMBDA_INITIALIZATION_TYPE"
 _FROM_A_SNAPSHOT: Final = "snap-start"
-_is_base_url: Final = re.compile(
-    r"https?://[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?(/[A-Za-z0-9_~.-]+)*/?"
-).fullmatch
 
 
 class VariableError(ValueError):
@@ -154,7 +151,7 @@ def _check(settings: FunctionSettings) -> None:
         if place and not place.startswith(_S3):
             raise VariableError(PREFIX + name, f"{place!r} is not of the form s3://bucket[/prefix]")
         _check_as_server(name, blobs=place)
-    if settings.base_url and _is_base_url(settings.base_url) is None:
+    if settings.base_url and not is_base_url(settings.base_url):
         raise VariableError(
             PREFIX + "BASE_URL", f"{settings.base_url!r} is not of the form https://host[/path]"
         )

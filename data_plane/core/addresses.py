@@ -1,7 +1,11 @@
 """Hosts and URLs that settings name."""
 
 import ipaddress
+import re
+from typing import Final
 from urllib.parse import urlsplit
+
+_base_url: Final = re.compile(r"(?P<origin>https?://[^/?#]+)(/[A-Za-z0-9_~.-]+)*/?").fullmatch
 
 
 def is_loopback(host: str) -> bool:
@@ -22,3 +26,9 @@ def is_origin(url: str) -> bool:
     except ValueError:
         return False
     return not wrong and parts.path in ("", "/") and not parts.query and not parts.fragment
+
+
+def is_base_url(url: str) -> bool:
+    """Whether it is an origin, behind which may stand the path that leads to a service."""
+    found = _base_url(url)
+    return found is not None and is_origin(found["origin"])

@@ -18,7 +18,8 @@ class Exchange(msgspec.Struct):
 
     `signed_query` is a Query request's query string as it is signed, or None. `path_queue` is the
     account and queue that the path names, or None. `queue_account` and `queue_name` name the queue
-    that it is about, and `queue` is None where there is none. `authorised` says that policies were
+    that it is about, and `queue` is None where there is none; an `odd_address` is then what was
+    sent of it, and is not valid. `authorised` says that policies were
     asked and allow it. Dates in policies are judged by the machine's clock, `machine_us`.
     """
 
@@ -35,6 +36,7 @@ class Exchange(msgspec.Struct):
     region: str = ""
     queue_account: str = ""
     queue_name: str = ""
+    odd_address: str = ""
     queue: Queue | None = None
     authorised: bool = False
     invocation_id: str = ""

@@ -4,7 +4,8 @@ Of a queue URL only account and name count, so that it works through every host,
 before them may be what leads to the service, as it is in queue URLs that were handed out. A bare
 name means the caller's own queue; a request on a queue's path need not repeat it. A request that
 names none, or whose queue URL is none, asks for a queue that does not exist; an address with an
-account that is none is not valid (both recorded from AWS).
+account that is none is not valid (both recorded from AWS). ElasticMQ's addresses of before 1.0 have
+the word `queue` there: they mean the caller's own queue, if there is one of that name.
 """
 
 import re
@@ -35,6 +36,9 @@ _url_parts: Final = re.compile(
 _URL_CHARS_KEPT: Final = 300
 """Longer URLs are read anew each time: strangers do not choose how much is kept."""
 
+_OF_ELASTICMQ: Final = "queue"
+"""In the place of the account."""
+
 _FIRST_MESSAGES: Final = frozenset({"SendMessage", "SendMessageBatch"})
 
 
@@ -48,11 +52,16 @@ def find_queue(queues: Queues, expected: ExpectedQueue | None = None, base_url: 
     base_path = urlsplit(base_url).path
 
     async def stage(exchange: Exchange) -> None:
+        if exchange.path_queue is not None:
+            _check_account(exchange.path_queue[0], exchange.request.path)
         if not exchange.chosen.on_queue:
             return
-        account, name = _address(exchange, base_path)
+        address, account, name = _address(exchange, base_path)
+        _check_account(account, address)
         if not is_queue_name(name):
             raise queue_does_not_exist()
+        if account == _OF_ELASTICMQ:
+            account, exchange.odd_address = exchange.account, address
         exchange.queue_account, exchange.queue_name = account, name
         queue = await queues.find(account, exchange.region, name)
         if queue is None and expected is not None and _may_create(exchange, account):
@@ -65,30 +74,33 @@ def find_queue(queues: Queues, expected: ExpectedQueue | None = None, base_url: 
 def require_queue(exchange: Exchange) -> None:
     """Raise RefusedError where the queue that the request names does not exist."""
     if exchange.queue is None and exchange.chosen.on_queue:
-        raise queue_does_not_exist()
+        raise _invalid(exchange.odd_address) if exchange.odd_address else queue_does_not_exist()
 
 
 def _may_create(exchange: Exchange, account: str) -> bool:
     return exchange.chosen.name in _FIRST_MESSAGES and account == exchange.account
 
 
-def _address(exchange: Exchange, base_path: str) -> tuple[str, str]:
+def _address(exchange: Exchange, base_path: str) -> tuple[str, str, str]:
+    """What was sent, and what it says in the places of the account and the queue's name."""
     url = exchange.params.get("QueueUrl", "")
     if not url:
         if exchange.path_queue is None:
             raise queue_does_not_exist()
-        account, name = exchange.path_queue
-    elif "/" not in url:
-        return exchange.account, url
-    else:
-        read = _read_url if len(url) <= _URL_CHARS_KEPT else _read_url.__wrapped__
-        account, name = read(url, exchange.request.prefix, base_path)
-    if not is_account(account):
-        address = url or exchange.request.path
-        raise RefusedError(
-            INVALID_ADDRESS, f"The address {address} is not valid for this endpoint."
-        )
-    return account, name
+        return exchange.request.path, *exchange.path_queue
+    if "/" not in url:
+        return url, exchange.account, url
+    read = _read_url if len(url) <= _URL_CHARS_KEPT else _read_url.__wrapped__
+    return url, *read(url, exchange.request.prefix, base_path)
+
+
+def _check_account(account: str, address: str) -> None:
+    if not is_account(account) and account != _OF_ELASTICMQ:
+        raise _invalid(address)
+
+
+def _invalid(address: str) -> RefusedError:
+    return RefusedError(INVALID_ADDRESS, f"The address {address} is not valid for this endpoint.")
 
 
 def _without(url: str, prefix: str) -> str:

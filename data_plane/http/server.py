@@ -76,7 +76,7 @@ class HttpSettings:
     no more connections are accepted than may do that with `headers_bytes_max` (0: any number).
 
     Requests in flight have `grace_s` seconds to finish when the server stops. With `tls` nothing
-    else is spoken.
+    else is spoken. Before the paths of the service may stand `prefix` ("": nothing does).
     """
 
     body_bytes_max: int
@@ -91,6 +91,7 @@ class HttpSettings:
     bodies_bytes_max: int = BODIES_HELD_BYTES_MAX
     send_timeout_s: float = 30
     tls: TlsFiles | None = None
+    prefix: str = ""
 
     @property
     def connections_wanted(self) -> int:
@@ -309,6 +310,7 @@ class HttpServer:
             client=scope.client,
             secure=self._settings.tls is not None,
             refusal=refusal,
+            prefix=self._settings.prefix,
         )
 
     async def _read_long(

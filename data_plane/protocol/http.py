@@ -18,7 +18,8 @@ class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     serves HTTP found wrong with it: fault and message of the answer; its body was not read then.
 
     `prefix` is what of the path leads to the service, where it shares a host with others; a path
-    that is nothing else may have been sent with or without a slash at its end. Who serves the
+    that is nothing else may have been sent with or without a slash at its end, and a proxy may have
+    taken the prefix away. Who serves the
     request may have named it already (`request_id`, a UUID), and may have to be done with it at a
     moment (`until_us`).
     """
@@ -38,15 +39,20 @@ class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     @property
     def paths(self) -> tuple[str, ...]:
         """The path as the client may have sent, and signed, it."""
-        path = self.path
-        if not self.prefix or path.rstrip("/") != self.prefix:
+        path, prefix = self.path, self.prefix
+        if not prefix or (path.startswith(f"{prefix}/") and path != f"{prefix}/"):
             return (path,)
-        return path, path.rstrip("/") if path.endswith("/") else f"{path}/"
+        if path.rstrip("/") == prefix:
+            return path, path.rstrip("/") if path.endswith("/") else f"{path}/"
+        return path, prefix + path, *([prefix] if path == "/" else [])
 
 
 def path_inside(request: HttpRequest) -> str:
     """The request's path as the service has it, without what leads to the service."""
-    return request.path.removeprefix(request.prefix) or "/"
+    path, prefix = request.path, request.prefix
+    if not prefix or (path != prefix and not path.startswith(f"{prefix}/")):
+        return path
+    return path[len(prefix) :] or "/"
 
 
 def queue_path(path: str) -> tuple[str, str] | None:

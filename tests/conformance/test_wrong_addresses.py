@@ -81,10 +81,8 @@ def test_json_is_posted(documents: Bench, method: str) -> None:
     assert documents.send(replace(request, method=method)) == UNKNOWN
 
 
-@pytest.mark.parametrize(
-    "content_type", ["application/json", "text/plain", "application/x-www-form-urlencoded", ""]
-)
-def test_a_target_makes_it_json_whatever_its_content_type_says(
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain", ""])
+def test_a_target_makes_it_json_unless_its_content_type_says_that_it_is_a_form(
     documents: Bench, content_type: str
 ) -> None:
     body = {"QueueUrl": "orders", "MessageBody": "x"}
@@ -92,6 +90,37 @@ def test_a_target_makes_it_json_whatever_its_content_type_says(
     assert documents.send(request) == Reply(200)
     request = json_request("SendMessage", b"Action=ListQueues", {"content-type": content_type})
     assert documents.send(request).code == "MalformedInput"
+
+
+def test_addresses_of_elasticmq_are_read_where_there_is_such_a_queue(forms: Bench) -> None:
+    """Until 1.0 it had the word `queue` in the place of the account."""
+    form = encode_form([("Action", "SendMessage"), ("MessageBody", "x")])
+    assert forms.send(form_request(form, path="/queue/orders")) == Reply(200)
+    assert forms.send(form_request(form, path="/queue/nothing")) == refused(
+        "InvalidAddress", "The address /queue/nothing is not valid for this endpoint."
+    )
+
+
+def test_addresses_of_elasticmq_in_queue_urls(bench: Bench) -> None:
+    params = {"QueueUrl": "http://elasticmq:9324/queue/orders", "MessageBody": "x"}
+    assert bench.call("SendMessage", params) == Reply(200)
+    for wrong in ("http://elasticmq:9324/queue/nothing", "http://elasticmq:9324/queues/orders"):
+        assert bench.call("SendMessage", {**params, "QueueUrl": wrong}) == refused(
+            "InvalidAddress", f"The address {wrong} is not valid for this endpoint."
+        )
+
+
+@pytest.mark.parametrize("action", ["ListQueues", "GetQueueUrl", "SendMessage"])
+def test_a_path_of_two_words_is_an_address_of_a_queue(documents: Bench, action: str) -> None:
+    """Whatever the operation is about: `/api/sqs` leads here no more than `/sqs` does."""
+    params = {"QueueUrl": "orders", "QueueName": "orders", "MessageBody": "x"}
+    request = replace(json_request(action, params), path="/api/sqs/")
+    assert documents.send(request) == refused(
+        "InvalidAddress", "The address /api/sqs/ is not valid for this endpoint."
+    )
+    assert documents.send(replace(json_request(action, params), path="/sqs")) == refused(
+        "InvalidAction", "The path is unknown."
+    )
 
 
 @pytest.mark.parametrize("action", ["Nonsense", "sendMessage", "SendMessage ", "", "<b>&"])

@@ -71,6 +71,7 @@ def test_refusals_are_served_too() -> None:
         (f"https://elsewhere:1/{ACCOUNT}/orders?x=y", (ACCOUNT, REGION, "orders")),
         ("http://h/999999999999/orders", ("999999999999", REGION, "orders")),
         ("orders", (ACCOUNT, REGION, "orders")),
+        ("http://h/queue/orders", (ACCOUNT, REGION, "orders")),  # ElasticMQ's of before 1.0
     ],
 )
 def test_of_a_queue_url_only_account_and_name_count(url: str, looked_up: tuple[str, ...]) -> None:
@@ -82,7 +83,8 @@ def test_of_a_queue_url_only_account_and_name_count(url: str, looked_up: tuple[s
 @pytest.mark.parametrize(
     "url",
     [
-        "http://h/queue/orders",
+        "http://h/queue/nothing",
+        "http://h/queues/orders",
         "http://h/1234/orders",
         f"http://h/0{ACCOUNT}/orders",
     ],
