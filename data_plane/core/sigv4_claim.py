@@ -40,17 +40,18 @@ _FIELD_NAME_CHARS_MAX: Final = 64
 _DATE_CHARS_MAX: Final = 16
 _is_digits: Final = re.compile(r"[0-9a-f]+").fullmatch
 _SECURITY_TOKEN: Final = "X-Amz-Security-Token"  # noqa: S105 - the name of a field
+_EXPIRES: Final = "X-Amz-Expires"
+_REQUIRED_FIELDS: Final = (
+    "X-Amz-Algorithm",
+    "X-Amz-Credential",
+    QUERY_SIGNATURE,
+    "X-Amz-SignedHeaders",
+    "X-Amz-Date",
+)
+"""In this order, and no more of them, AWS names those that are missing: recorded of DynamoDB and
+Kinesis by mhart/dynalite and mhart/kinesalite."""
 _QUERY_FIELDS: Final = {
-    name.lower(): name
-    for name in (
-        "X-Amz-Algorithm",
-        "X-Amz-Credential",
-        "X-Amz-Date",
-        "X-Amz-Expires",
-        "X-Amz-SignedHeaders",
-        QUERY_SIGNATURE,
-        _SECURITY_TOKEN,
-    )
+    name.lower(): name for name in (*_REQUIRED_FIELDS, _EXPIRES, _SECURITY_TOKEN)
 }
 _is_header_name: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 _is_date: Final = re.compile(
@@ -230,9 +231,7 @@ def _query_fields(query: str) -> dict[str, str]:
 def _read_query(fields: Mapping[str, str]) -> Claim:
     if _SECURITY_TOKEN in fields:
         raise _invalid_token()
-    missing = [
-        name for name in _QUERY_FIELDS.values() if name != _SECURITY_TOKEN and not fields.get(name)
-    ]
+    missing = [name for name in _REQUIRED_FIELDS if not fields.get(name)]
     if missing:
         raise _incomplete(
             " ".join(f"AWS query-string parameters must include '{name}'." for name in missing)
@@ -240,7 +239,9 @@ def _read_query(fields: Mapping[str, str]) -> Claim:
         )
     if fields["X-Amz-Algorithm"] != ALGORITHM:
         raise _unsupported_algorithm()
-    written = fields["X-Amz-Expires"]
+    # Without it it holds as long as one in a header does: 15 minutes are what SQS and STS give a
+    # presigned request whatever it says (aws/aws-sdk-ruby #2498, aws/aws-sdk-go #2167).
+    written = fields.get(_EXPIRES, str(WINDOW_S))
     expires_s = int(written) if _is_expiry(written) else 0
     if not 1 <= expires_s <= EXPIRES_S_MAX:
         raise _incomplete(f"X-Amz-Expires must be between 1 and {EXPIRES_S_MAX} seconds.")

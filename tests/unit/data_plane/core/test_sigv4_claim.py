@@ -1,13 +1,25 @@
 """What is read of signatures and refused before a key is looked for."""
 
+import hmac
 import re
 
 import pytest
 from msgspec.structs import replace
 
+from data_plane.core.sigv4 import (
+    body_hash,
+    canonical_query,
+    canonical_request,
+    signing_key,
+    string_to_sign,
+)
+from data_plane.core.sigv4_claim import basic_format
+from data_plane.protocol.http import HttpRequest
 from tests.conformance.signing import (
+    KEY,
     NO_MATCH,
     NOW_S,
+    REGION,
     authorized,
     call,
     code,
@@ -139,8 +151,63 @@ def test_dates_that_are_none(date: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-SignedHeaders"],
+    ("at_s", "expected"),
+    [
+        (NOW_S, ""),
+        (NOW_S - 900, ""),
+        (NOW_S - 901, "SignatureDoesNotMatch"),
+        (NOW_S + 901, "SignatureDoesNotMatch"),
+    ],
+)
+def test_presigned_without_an_expiry_holds_for_15_minutes(at_s: int, expected: str) -> None:
+    """As aws4fetch and aws4 sign for JavaScript."""
+    assert code(presigned_for_nothing(at_s)) == expected
+
+
+def test_an_expiry_is_not_to_be_added_or_emptied() -> None:
+    request = presigned_for_nothing(NOW_S)
+    later = replace(request, query=f"{request.query}&X-Amz-Expires=604800")
+    assert code(later) == "SignatureDoesNotMatch"
+    emptied = replace(request, query=f"{request.query}&X-Amz-Expires=")
+    assert code(emptied) == "IncompleteSignature"
+
+
+def presigned_for_nothing(at_s: int) -> HttpRequest:
+    """Without `X-Amz-Expires`: botocore always has it, so the pieces are put together here."""
+    with_expiry = presigned(at_s=at_s)
+    fields = [
+        field
+        for field in with_expiry.query.split("&")
+        if not field.startswith(("X-Amz-Expires", "X-Amz-Signature"))
+    ]
+    names = ["host"]
+    text = canonical_request(
+        with_expiry.method,
+        with_expiry.path,
+        canonical_query("&".join(fields)),
+        with_expiry.headers,
+        names,
+        body_hash(with_expiry.body),
+    )
+    date = basic_format(at_s)
+    scope = f"{date[:8]}/{REGION}/sqs/aws4_request"
+    key = signing_key(KEY.secret, date[:8], REGION, "sqs")
+    signed_text = string_to_sign(date, scope, text).encode()
+    signature = hmac.new(key, signed_text, "sha256").hexdigest()
+    return replace(with_expiry, query="&".join([*fields, f"X-Amz-Signature={signature}"]))
+
+
+def test_what_is_missing_is_named_as_by_aws() -> None:
+    names = ("Algorithm", "Credential", "Signature", "SignedHeaders", "Date")
+    request = replace(presigned(), query="X-Amz-Expires=60")
+    assert refusal(request)[1] == (
+        " ".join(f"AWS query-string parameters must include 'X-Amz-{name}'." for name in names)
+        + " Re-examine the query-string parameters."
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-SignedHeaders"]
 )
 def test_presigned_without_a_part(name: str) -> None:
     request = presigned()
