@@ -2,8 +2,8 @@
 
 Granian (hyper) refuses what has no clear end, and what has bytes where none may be. It lets pass,
 or does not tell apart, what this module refuses: a host that is missing, repeated or none; repeated
-headers that say who calls and what for; a target that names another host; bodies in chunks, whose
-end Granian does not tell from a broken one; and bodies that are too long.
+headers that say who calls and what for; a target that names another host; bodies in chunks that
+are encoded otherwise as well, or have a length; and bodies that are too long.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +17,7 @@ from data_plane.core.errors import (
 )
 from data_plane.core.identifiers import is_host
 
+_CHUNKED: Final = "chunked"
 _DECIDES: Final = frozenset({"authorization", "content-type", "date", "host"})
 _DECIDE: Final = ("x-amz-", "amz-sdk-")
 
@@ -60,10 +61,18 @@ def check_host(headers: Mapping[str, str], http_version: str, authority: str | N
         raise RefusedError(MALFORMED_HTTP_REQUEST, "Host header and request target differ.")
 
 
-def body_length(headers: Mapping[str, str], bytes_max: int) -> int:
-    """How long the request's body is. Raises RefusedError where that is unknown or too much."""
-    if "transfer-encoding" in headers:
-        raise RefusedError(LENGTH_REQUIRED, "The request must have a Content-Length.")
+def body_length(headers: Mapping[str, str], bytes_max: int) -> int | None:
+    """How long the request's body is; None: it is in chunks, and its end will say so.
+
+    Raises RefusedError where that is too much, or two readers could see it differently.
+    """
+    encoding = headers.get("transfer-encoding")
+    if encoding is not None:
+        if "content-length" in headers:
+            raise RefusedError(MALFORMED_HTTP_REQUEST, "The body has chunks and a length.")
+        if encoding.lower() != _CHUNKED:
+            raise RefusedError(LENGTH_REQUIRED, "The request must have a Content-Length.")
+        return None
     length = int(headers.get("content-length", "0"))
     if length > bytes_max:
         raise request_too_large(bytes_max)

@@ -4,7 +4,8 @@ The parsing is Granian's (hyper), which also refuses malformed requests and ones
 Content-Length differ; screening.py says what it lets pass. Two things reach us otherwise than sent:
 the path comes decoded (so `%2F` is a slash here) and is encoded again where it needs it; header
 values that are not ASCII are missing. A request that is refused before its body is read ends its
-connection, so that nothing behind it can be taken for another request.
+connection, so that nothing behind it can be taken for another request; so does one whose body is in
+chunks, of whose length another reader may think otherwise.
 """
 
 import asyncio
@@ -267,7 +268,9 @@ class HttpServer:
             held.leave()
         if response.held_back and request.refusal is None:
             await self._overload.hold_back()  # as those, but with nothing of it in memory
-        return response if request.refusal is None else _closing(response)
+        if request.refusal is not None or "transfer-encoding" in received:
+            return _closing(response)
+        return response
 
     async def _read(
         self, scope: Any, received: Any, proto: Any, watch: Watch, held: "_HeldBody"
@@ -282,7 +285,11 @@ class HttpServer:
                 check_readable(received.keys(), headers)
             check_host(headers, scope.http_version, scope.authority)
             length = body_length(headers, self._settings.body_bytes_max)
-            if length > SMALL_BODY_BYTES_MAX:
+            if length is None:
+                head = self._request(scope, headers, b"", None)
+                reading = self._read_encoded(head, proto, watch, held)
+                body = await self._read_body(reading, 0, watch)
+            elif length > SMALL_BODY_BYTES_MAX:
                 head = self._request(scope, headers, b"", None)
                 body = await self._read_long(head, length, proto, watch, held)
             elif length:
@@ -361,6 +368,45 @@ class HttpServer:
         if come != length:
             raise RefusedError(MALFORMED_HTTP_REQUEST, "The request's body ended early.")
         return b"".join(chunks)
+
+    async def _read_encoded(
+        self, head: HttpRequest, proto: Any, watch: Watch, held: "_HeldBody"
+    ) -> bytes:
+        """A body in chunks. One that is not small counts as the longest of its operation.
+
+        Granian ends it with one empty piece. Where it was cut off, or has trailers, there are two.
+        """
+        chunks: list[bytes] = []
+        come = ends = 0
+        bytes_max = SMALL_BODY_BYTES_MAX
+        async for chunk in proto:
+            chunks.append(chunk)
+            come += len(chunk)
+            ends += not chunk
+            if come > bytes_max == SMALL_BODY_BYTES_MAX:
+                beginning = replace(head, body=b"".join(chunks))
+                bytes_max = await self._admit_encoded(beginning, watch, held)
+            if come > bytes_max:
+                raise request_too_large(bytes_max)
+        if ends != 1:
+            message = "The request's body ended early, or has trailers."
+            raise RefusedError(MALFORMED_HTTP_REQUEST, message)
+        return b"".join(chunks)
+
+    async def _admit_encoded(self, beginning: HttpRequest, watch: Watch, held: "_HeldBody") -> int:
+        """How long the body may be of which this is known. Raises RefusedError."""
+        if self._admission is None:
+            raise request_too_large(SMALL_BODY_BYTES_MAX)
+        bytes_max = self._admission.bytes_max(beginning)
+        if bytes_max > SMALL_BODY_BYTES_MAX:
+            account, _ = await self._admission.admit(beginning, bytes_max)
+            if not held.hold(account, bytes_max):
+                raise RefusedError(SERVICE_UNAVAILABLE, "Too many big requests arrive. Try again.")
+            settings = self._settings
+            watch.wait_for_body(
+                settings.body_read_timeout_s + bytes_max / settings.body_bytes_per_s_min
+            )
+        return bytes_max
 
 
 class _HeldBody:

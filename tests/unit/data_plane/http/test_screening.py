@@ -67,8 +67,16 @@ def test_no_hosts(headers: dict[str, str], version: str, authority: str | None) 
     assert raised.value.fault is MALFORMED_HTTP_REQUEST
 
 
-@pytest.mark.parametrize(("headers", "length"), [({}, 0), ({"content-length": "10"}, 10)])
-def test_lengths(headers: dict[str, str], length: int) -> None:
+@pytest.mark.parametrize(
+    ("headers", "length"),
+    [
+        ({}, 0),
+        ({"content-length": "10"}, 10),
+        ({"transfer-encoding": "chunked"}, None),
+        ({"transfer-encoding": "Chunked"}, None),
+    ],
+)
+def test_lengths(headers: dict[str, str], length: int | None) -> None:
     assert body_length(headers, 10) == length
 
 
@@ -76,8 +84,10 @@ def test_lengths(headers: dict[str, str], length: int) -> None:
     ("headers", "fault"),
     [
         ({"content-length": "11"}, REQUEST_TOO_LARGE),
-        ({"transfer-encoding": "chunked"}, LENGTH_REQUIRED),
-        ({"transfer-encoding": "", "content-length": "1"}, LENGTH_REQUIRED),
+        ({"transfer-encoding": "chunked,chunked"}, LENGTH_REQUIRED),
+        ({"transfer-encoding": "gzip, chunked"}, LENGTH_REQUIRED),
+        ({"transfer-encoding": ""}, LENGTH_REQUIRED),
+        ({"transfer-encoding": "chunked", "content-length": "1"}, MALFORMED_HTTP_REQUEST),
     ],
 )
 def test_bodies_that_are_not_read(headers: dict[str, str], fault: Fault) -> None:
