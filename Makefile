@@ -22,6 +22,8 @@ ACCOUNT =
 REGION =
 BASE_URL =
 ALLOWED_HOSTS =
+ALLOW_ORIGIN =
+SIXTY_SECOND_RULES =
 TLS_CERTIFICATE =
 TLS_KEY =
 METADATA_CACHE =
@@ -129,6 +131,8 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 		$(if $(ACCOUNT),--account "$(ACCOUNT)") $(if $(REGION),--region "$(REGION)") \
 		$(if $(BASE_URL),--base-url "$(BASE_URL)") \
 		$(if $(ALLOWED_HOSTS),--allowed-hosts "$(ALLOWED_HOSTS)") \
+		$(if $(ALLOW_ORIGIN),--allow-origin "$(ALLOW_ORIGIN)") \
+		$(if $(filter off,$(SIXTY_SECOND_RULES)),--no-sixty-second-rules) \
 		$(if $(TLS_CERTIFICATE),--tls-certificate "$(TLS_CERTIFICATE)") \
 		$(if $(TLS_KEY),--tls-key "$(TLS_KEY)") \
 		$(if $(METADATA_CACHE),--metadata-cache "$(METADATA_CACHE)") \

@@ -47,6 +47,7 @@ from data_plane.core.limits import RECEIVE_BYTES_MAX, RECEIVE_WAIT_S_MAX, REQUES
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.http.connections import Listeners
+from data_plane.http.cross_origin import AllowedOrigins
 from data_plane.http.logs import LogWriter
 from data_plane.http.metrics import CONTENT_TYPE, Gauges, Metrics, QueueName
 from data_plane.http.observers import Observers
@@ -170,6 +171,7 @@ class TidegateServer:
             self.overload,
             front_end.admission,
             refuse_none if settings.verifies else self.foreign_pages.refusal,
+            AllowedOrigins(settings.origins),
         )
 
     def _served(self, served: Served) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from data_plane.core.addresses import is_base_url, is_loopback, is_origin
+from data_plane.core import addresses
 from data_plane.core.identifiers import is_account, is_region
 from data_plane.core.limits import (
     CALLS_MAX_DEFAULT,
@@ -53,7 +53,6 @@ METRICS_OFF: Final = "off"
 _ADDRESS_AND_PORT: Final = re.compile(
     r"(?:\[(?P<address>[0-9A-Fa-f:.]{2,45})\]|(?P<host>[A-Za-z0-9._-]{1,253})):(?P<port>[0-9]{1,5})"
 )
-_HOST_PATTERN: Final = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 
 USAGE_OFF: Final = "off"
 """Of the setting `usage`: nothing is counted."""
@@ -126,7 +125,8 @@ class ServerSettings:
     With `tls_certificate` and `tls_key`, files in PEM form, it serves HTTPS alone.
 
     Without authentication it serves under the names of this machine, and under `allowed_hosts`,
-    with commas between them; `*.` before one stands for all names below it.
+    with commas between them; `*.` before one stands for all names below it. With authentication
+    pages of `allow_origin` may call, with commas as well.
 
     The log is for programs (`log_format` is "json"), for people ("text"), or for people where it
     goes to a terminal ("auto").
@@ -169,6 +169,7 @@ class ServerSettings:
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     allowed_hosts: str = ""
+    allow_origin: str = ""
     metrics: str = METRICS_ON
     metrics_key: Path | None = None
     wake_ups: str = ""
@@ -208,8 +209,12 @@ class ServerSettings:
             raise SettingError("request-deadline", f"{self.request_deadline_s} is not above 0")
         if self.grace_s < 0:
             raise SettingError("grace", f"{self.grace_s} is below 0")
-        if self.base_url and not is_base_url(self.base_url):
+        if self.base_url and not addresses.is_base_url(self.base_url):
             raise SettingError("base-url", f"{self.base_url!r} is not of the form {_ORIGIN}[/path]")
+        for origin in self.origins:
+            _check_origin("allow-origin", origin)
+        if self.origins and not self.verifies:
+            raise SettingError("allow-origin", "without authentication no page may call")
         self._check_tls()
         self._check_metrics()
         self._check_load()
@@ -231,7 +236,7 @@ class ServerSettings:
     def _check_auth(self) -> None:
         if self.auth not in ("on", "off"):
             raise SettingError("auth", f"{self.auth!r} is neither 'on' nor 'off'")
-        if not self.verifies and not is_loopback(self.host):
+        if not self.verifies and not addresses.is_loopback(self.host):
             raise SettingError(
                 "host", f"without authentication only loopback addresses serve, not {self.host}"
             )
@@ -259,15 +264,19 @@ class ServerSettings:
             raise SettingError("tls-certificate", "--tls-key needs one")
 
     @property
+    def origins(self) -> tuple[str, ...]:
+        """Origins whose pages may call."""
+        return addresses.listed(self.allow_origin)
+
+    @property
     def further_hosts(self) -> tuple[str, ...]:
         """Names under which a server without authentication serves. Raises SettingError."""
-        names = [name.strip().lower() for name in self.allowed_hosts.split(",") if name.strip()]
-        wrong = next((name for name in names if _HOST_PATTERN.fullmatch(name) is None), None)
-        if wrong is not None:
+        names = addresses.listed(self.allowed_hosts)
+        if wrong := [name for name in names if not addresses.is_host_pattern(name)]:
             raise SettingError(
-                "allowed-hosts", f"{wrong!r} is neither a host's name nor *. and a name; no port"
+                "allowed-hosts", f"{wrong[0]!r} is neither a host's name nor *. and a name; no port"
             )
-        return tuple(names)
+        return names
 
     @property
     def metrics_at(self) -> tuple[str, int] | None:
@@ -349,18 +358,14 @@ class ServerSettings:
             raise SettingError("kms-key", f"{self.kms_key!r} is no id, alias or ARN of a KMS key")
         if self.kms_endpoint and not self.kms_key:
             raise SettingError("kms-endpoint", "it is for keys of KMS: --kms-key")
-        if self.kms_endpoint and not is_origin(self.kms_endpoint):
-            reason = f"{self.kms_endpoint!r} is not of the form {_ORIGIN}"
-            raise SettingError("kms-endpoint", reason)
+        _check_origin("kms-endpoint", self.kms_endpoint)
 
     def _check_usage(self) -> None:
         if "://" in self.usage and _PLACE.fullmatch(self.usage) is None:
             raise SettingError(
                 "usage", f"{self.usage!r} is none of s3://bucket[/prefix], a directory, 'off'"
             )
-        if self.usage_endpoint and not is_origin(self.usage_endpoint):
-            reason = f"{self.usage_endpoint!r} is not of the form {_ORIGIN}"
-            raise SettingError("usage-endpoint", reason)
+        _check_origin("usage-endpoint", self.usage_endpoint)
         if self.usage_endpoint and "://" not in self.usage:
             raise SettingError("usage-endpoint", "it is for usage in S3: --usage s3://bucket")
 
@@ -369,8 +374,7 @@ class ServerSettings:
             raise SettingError("cell", f"{self.cell!r} is none of {', '.join(CELLS)}")
         if self.endpoint and self.cell != "dynamodb":
             raise SettingError("endpoint", f"the cell {self.cell!r} has none; did you mean --cell?")
-        if self.endpoint and not is_origin(self.endpoint):
-            raise SettingError("endpoint", f"{self.endpoint!r} is not of the form {_ORIGIN}")
+        _check_origin("endpoint", self.endpoint)
         named = (("table", "table", self.table), ("cell-name", "cell", self.own_cell))
         for name, kind, value in named:
             if _TABLE.fullmatch(value) is None:
@@ -452,10 +456,7 @@ class ServerSettings:
             raise SettingError(
                 "blobs", f"{self.blobs!r} is neither s3://bucket[/prefix] nor a directory"
             )
-        if self.blobs_endpoint and not is_origin(self.blobs_endpoint):
-            raise SettingError(
-                "blobs-endpoint", f"{self.blobs_endpoint!r} is not of the form {_ORIGIN}"
-            )
+        _check_origin("blobs-endpoint", self.blobs_endpoint)
         if self.blobs_endpoint and "://" not in self.blobs:
             raise SettingError("blobs-endpoint", "it is for blobs in S3: --blobs s3://bucket")
         if not 0 <= self.blob_threshold_bytes <= _BLOB_THRESHOLD_BYTES_MAX:
@@ -470,10 +471,15 @@ def read_cache_nodes(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(_cache_node(part) for part in text.split(",")) if text else ()
 
 
+def _check_origin(setting: str, url: str) -> None:
+    if url and not addresses.is_origin(url):
+        raise SettingError(setting, f"{url!r} is not of the form {_ORIGIN}")
+
+
 def _further_table(text: str, region: str) -> FurtherTable:
     """The cell of name=[region/][endpoint/]table; `region` where none is named."""
     found = _FURTHER.fullmatch(text)
-    if found is None or (found["endpoint"] and not is_origin(found["endpoint"])):
+    if found is None or (found["endpoint"] and not addresses.is_origin(found["endpoint"])):
         raise SettingError(
             "cells-dynamodb", f"{text!r} is not of the form name=[region/][endpoint/]table"
         )

@@ -154,7 +154,7 @@ _SAYING_S = 2.0
 @setting("--region", "Region of callers whose requests name none, and of the table of --table.")
 @setting(
     "--base-url",
-    "Scheme and host of queue URLs.",
+    "Scheme, host and path of queue URLs.",
     metavar="URL",
     show_default="those that the caller used",
 )
@@ -163,6 +163,12 @@ _SAYING_S = 2.0
     "Further names under which a server without authentication serves; *.NAME: those below it.",
     metavar="NAME,...",
     show_default="names of this machine",
+)
+@setting(
+    "--allow-origin",
+    "Origins whose web pages may call a server with authentication, from a browser.",
+    metavar="ORIGIN,...",
+    show_default="none",
 )
 @setting(
     "--metrics",

@@ -5,6 +5,7 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
+_host_pattern: Final = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*").fullmatch
 _base_url: Final = re.compile(r"(?P<origin>https?://[^/?#]+)(/[A-Za-z0-9_~.-]+)*/?").fullmatch
 
 
@@ -32,3 +33,13 @@ def is_base_url(url: str) -> bool:
     """Whether it is an origin, behind which may stand the path that leads to a service."""
     found = _base_url(url)
     return found is not None and is_origin(found["origin"])
+
+
+def is_host_pattern(name: str) -> bool:
+    """Whether it is the name of a host, or of those below one behind `*.`."""
+    return _host_pattern(name) is not None
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Names with commas between them, in lower case and without slashes at their ends."""
+    return tuple(part.strip().lower().rstrip("/") for part in text.split(",") if part.strip())

@@ -38,6 +38,7 @@ from data_plane.core.limits import (
 from data_plane.frontend.admission import Admission
 from data_plane.http.answers import LONG_ANSWER_BYTES, Answers
 from data_plane.http.connections import ListeningServer, accepted_connections
+from data_plane.http.cross_origin import AllowedOrigins
 from data_plane.http.held import Held
 from data_plane.http.origins import refuse_none
 from data_plane.http.overload import Overload
@@ -106,7 +107,8 @@ class HttpServer:
     """Answers requests with `answer`, and GET and HEAD of the paths in `pages` with those.
 
     Under `overload` requests are refused, but not those of the pages; `refuse_foreign` is asked
-    about all. Long bodies are read if `admission` (None: never) lets them come.
+    about all. Pages of `origins` see the answers to what they have signed.
+    Long bodies are read if `admission` (None: never) lets them come.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what decides about a request
@@ -117,7 +119,9 @@ class HttpServer:
         overload: Overload,
         admission: Admission | None,
         refuse_foreign: RefuseForeign = refuse_none,
+        origins: AllowedOrigins | None = None,
     ) -> None:
+        self._origins = origins or AllowedOrigins()
         self._refuse_foreign = refuse_foreign
         self._answer = answer
         self._pages = pages
@@ -219,8 +223,11 @@ class HttpServer:
                 response = _closing(response)
             elif page is not None:
                 response = await page(received, scope.client)
+            elif (preflight := self._origins.preflight(scope.method, received)) is not None:
+                response = preflight
             else:
                 response = await self._answer_call(scope, received, proto)
+                response = self._origins.shown(response, received)
             if len(response.body) <= LONG_ANSWER_BYTES:
                 proto.response_bytes(response.status, list(response.headers), response.body)
             elif not self._answers.send(proto, response):
