@@ -14,7 +14,6 @@ from data_plane.bag.lane import is_over
 from data_plane.bag.moving import Moving
 from data_plane.core import receipt_handle
 from data_plane.core.errors import OVER_LIMIT, RefusedError, is_of_kms
-from data_plane.core.limits import IN_FLIGHT_MAX
 from data_plane.core.long_answers import leave_room, room_for
 from data_plane.core.message import Delivery, Message, Redriven
 from data_plane.core.message_rules import size_bytes
@@ -103,7 +102,9 @@ async def _check_in_flight(at: Access) -> None:
         in_flight.looked(await counting.in_flight(at.cell, at.queue, now_us), now_us)
     if in_flight.is_full:
         raise RefusedError(
-            OVER_LIMIT, f"Queue {at.queue.name} has {IN_FLIGHT_MAX} messages in flight, its limit."
+            OVER_LIMIT,
+            "Too many messages have been received without being deleted.\n"
+            "Please delete your received messages or let them timeout before receiving more.",
         )
 
 

@@ -12,7 +12,7 @@ from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
     UNSUPPORTED_OPERATION,
     RefusedError,
-    invalid_characters,
+    invalid_character,
     invalid_parameter,
     wrong_queue_type,
 )
@@ -258,21 +258,26 @@ def _read_trace_header(system: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _check_characters(body: str) -> None:
-    if _has_invalid_characters(body):
-        raise invalid_characters()
+    wrong = _first_invalid_character(body)
+    if wrong:
+        raise invalid_character(wrong)
 
 
 def _check_characters_of_attribute(text: str) -> None:
     """As for bodies, but under another code: recorded from AWS."""
-    if _has_invalid_characters(text):
-        raise _refused(invalid_characters().message)
+    wrong = _first_invalid_character(text)
+    if wrong:
+        raise _refused(invalid_character(wrong, "message attribute").message)
 
 
-def _has_invalid_characters(text: str) -> bool:
+def _first_invalid_character(text: str) -> str:
+    """The first character that no message may have, or ""."""
     if text.isascii():  # nearly all are, and bytes are checked several times as fast
         encoded = text.encode()
-        return len(encoded.translate(None, _ASCII_NOT_ALLOWED)) != len(encoded)
-    return _find_invalid_character(text) is not None
+        if len(encoded.translate(None, _ASCII_NOT_ALLOWED)) == len(encoded):
+            return ""
+    found = _find_invalid_character(text)
+    return found[0] if found else ""
 
 
 def _empty_value(name: str, kind: str) -> RefusedError:

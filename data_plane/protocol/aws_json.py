@@ -9,12 +9,13 @@ map it stays a key without a value), and decimals lose their fraction.
 import binascii
 import json
 import math
+import re
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 import msgspec
 
-from data_plane.core.errors import MALFORMED_INPUT, Fault, RefusedError, invalid_characters
+from data_plane.core.errors import MALFORMED_INPUT, Fault, RefusedError, invalid_character
 from data_plane.core.limits import LONG_MAX, LONG_MIN
 from data_plane.protocol.http import HttpResponse
 from data_plane.protocol.operation import Params
@@ -51,7 +52,8 @@ def _decode(body: bytes, read: Reader, parse: Callable[[str], Any]) -> Params:
     except (ValueError, RecursionError) as error:
         raise RefusedError(MALFORMED_INPUT, "The request body is not valid JSON.") from error
     if b"\\u" in body:
-        _refuse_lone_surrogates(body.replace(b"NaN", b"0"))  # in a text it changes nothing
+        # In a text it changes nothing.
+        _refuse_lone_surrogates(body.replace(b"NaN", b"0"), value)
     params: Params = read(value)
     return params
 
@@ -196,12 +198,13 @@ def _kind(value: Any) -> str:
             return "NUMBER"
 
 
-def _refuse_lone_surrogates(body: bytes) -> None:
+def _refuse_lone_surrogates(body: bytes, value: Any) -> None:
     """Of what the standard library reads, the stricter parser refuses them alone."""
     try:
         _decode_unicode(body)
     except (ValueError, RecursionError) as error:
-        raise invalid_characters() from error
+        found = _find_surrogate(json.dumps(value, ensure_ascii=False))
+        raise invalid_character(found[0] if found else _SURROGATE) from error
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -215,6 +218,8 @@ def _not_json(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
+_SURROGATE: Final = "\ud800"
+_find_surrogate: Final = re.compile("[\ud800-\udfff]").search
 _encoder: Final = msgspec.json.Encoder()  # writes bytes as base64, as the protocol wants
 _decode_unicode: Final = msgspec.json.Decoder(float_hook=str).decode
 _parse: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_json).decode

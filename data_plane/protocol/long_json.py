@@ -10,7 +10,7 @@ from collections.abc import Generator
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Final
 
-from data_plane.core.errors import MALFORMED_INPUT, RefusedError, invalid_characters
+from data_plane.core.errors import MALFORMED_INPUT, RefusedError, invalid_character
 from data_plane.core.limits import JSON_OUTSIDE_BYTES_MAX, JSON_STRINGS_MAX
 from data_plane.protocol.aws_json import Reader, decode_with_places
 from data_plane.protocol.operation import Params
@@ -50,8 +50,8 @@ def decode_in_slices(body: bytes, read: Reader) -> Generator[None, None, Params]
     if b"\\u" in body:
         for text in taken:
             for at in range(0, len(text), _SLICE_BYTES):
-                if _find_surrogate(text, at, at + _SLICE_BYTES):
-                    raise invalid_characters()
+                if found := _find_surrogate(text, at, at + _SLICE_BYTES):
+                    raise invalid_character(found[0])
                 yield
     return params
 

@@ -42,7 +42,8 @@ def check_required(operation: Operation, params: Params) -> None:
 
     What else holds of parameters is each operation's own to check. The queue's address is
     resolved by now. A queue's name that is absent has words of its own (recorded from AWS); one
-    that is empty is like any wrong name.
+    that is empty is like any wrong name. The handle of a message has another name in AWS JSON
+    (aws/aws-sdk-js-v3 #5478).
     """
     for name in operation.input.required:
         if name == "QueueName":
@@ -52,4 +53,5 @@ def check_required(operation: Operation, params: Params) -> None:
                     "Value for parameter QueueName is invalid. Reason: Must specify a queue name.",
                 )
         elif name != "QueueUrl" and not is_given(params, name):
-            raise missing_parameter(name)
+            is_handle = operation.name == "DeleteMessage" and name == "ReceiptHandle"
+            raise missing_parameter("MessageHandle" if is_handle else name)

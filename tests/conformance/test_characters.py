@@ -25,12 +25,19 @@ from tests.conformance.raw_calls import (
 ORDERS = url("orders")
 ACCEPTED = [0x9, 0xA, 0xD, 0x20, 0x7F, 0x85, 0xD7FF, 0xE000, 0xFFFD, 0x10000, 0x1FFFE, 0x10FFFF]
 REFUSED = [*range(0x9), 0xB, 0xC, *range(0xE, 0x20), 0xFFFE, 0xFFFF]
-WORDS = (
-    "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | "
-    "#xE000 to #xFFFD | #x10000 to #x10FFFF"
-)
-INVALID = refused("InvalidMessageContents", WORDS)
-INVALID_ATTRIBUTE = refused("InvalidParameterValue", WORDS)
+
+
+def words(point: int, place: str = "message body") -> str:
+    return (
+        f"Invalid binary character '#x{point:X}' was found in the {place}, the set of allowed "
+        "characters is #x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF]."
+    )
+
+
+def invalid(point: int) -> Reply:
+    return refused("InvalidMessageContents", words(point))
+
+
 NOT_JSON = refused("MalformedInput", "The request body is not valid JSON.")
 NOT_A_FORM = refused("MalformedQueryString", "The query string contains a syntax error.")
 
@@ -104,7 +111,8 @@ def test_characters_come_back_as_they_were_sent(bench: Bench, point: int) -> Non
 def test_other_characters_are_refused(bench: Bench, point: int, place: str) -> None:
     before = bench.state()
     params = PLACES[place](f"a{chr(point)}b")
-    expected = INVALID if place == "body" else INVALID_ATTRIBUTE
+    in_attribute = refused("InvalidParameterValue", words(point, "message attribute"))
+    expected = invalid(point) if place == "body" else in_attribute
     assert bench.call("SendMessage", {"QueueUrl": ORDERS, **params}) == expected
     assert bench.state() == before
 
@@ -127,8 +135,8 @@ def test_in_a_batch_they_fail_their_entry_alone(bench: Bench, point: int) -> Non
     assert failed == {
         "Id": "b",
         "SenderFault": True,
-        "Code": INVALID.code,
-        "Message": INVALID.message,
+        "Code": "InvalidMessageContents",
+        "Message": words(point),
     }
 
 
@@ -141,7 +149,7 @@ def test_json_has_its_own_rule_for_control_characters(documents: Bench, point: i
     """They are text as escapes alone; all others may be written either way."""
     escaped = json.dumps(chr(point)).encode().strip(b'"')
     written = chr(point).encode()
-    expected = INVALID if point in REFUSED else Reply(200)
+    expected = invalid(point) if point in REFUSED else Reply(200)
     assert documents.send(json_request("SendMessage", body_of(escaped))) == expected
     expected = NOT_JSON if point < 0x20 else expected
     assert documents.send(json_request("SendMessage", body_of(written))) == expected
@@ -152,7 +160,8 @@ def test_json_has_its_own_rule_for_control_characters(documents: Bench, point: i
 )
 def test_lone_surrogates_in_json(documents: Bench, text: str) -> None:
     before = documents.state()
-    assert documents.send(json_request("SendMessage", body_of(text.encode()))) == INVALID
+    expected = invalid(int(text[2:6], 16))
+    assert documents.send(json_request("SendMessage", body_of(text.encode()))) == expected
     assert documents.state() == before
 
 

@@ -159,7 +159,7 @@ def test_standard_queues_take_groups_but_no_deduplication(sqs: Any) -> None:
     answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
     assert [entry["Id"] for entry in answer["Successful"]] == ["good"]
     assert [(entry["Id"], entry["Message"]) for entry in answer["Failed"]] == [
-        ("dedup", refused),
+        ("dedup", "The request include parameter that is not valid for this queue type"),
         ("group", WRONG_ID.format(GROUP, " ")),
     ]
     shown = one(sqs, url, MessageSystemAttributeNames=["All"])["Attributes"]

@@ -251,7 +251,7 @@ ABSENT: list[tuple[str, dict[str, Any], tuple[str, str]]] = [
     (
         "DeleteMessage",
         {"QueueUrl": ORDERS},
-        ("MissingParameter", "The request must contain the parameter ReceiptHandle."),
+        ("MissingParameter", "The request must contain the parameter MessageHandle."),
     ),
     (
         "ChangeMessageVisibility",

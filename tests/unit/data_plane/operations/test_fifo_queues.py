@@ -94,8 +94,8 @@ WHOLE_BATCH_ERRORS = [
         {**GOOD, "MessageBody": "\x00"},
         "InvalidMessageContents",
         (
-            "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | "
-            "#x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF"
+            "Invalid binary character '#x0' was found in the message body, the set of allowed "
+            "characters is #x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF]."
         ),
     ),
 ]

@@ -50,9 +50,10 @@ def test_required_parameters(action: str, name: str) -> None:
     params = {"QueueUrl": URL, "ReceiptHandle": handle(1), "VisibilityTimeout": 1}
     params.pop(name, None)
     status, answer = Server().json(action, params)
+    said = "MessageHandle" if (action, name) == ("DeleteMessage", "ReceiptHandle") else name
     assert (status, answer["message"]) == (
         400,
-        f"The request must contain the parameter {name}.",
+        f"The request must contain the parameter {said}.",
     )
 
 
