@@ -94,7 +94,7 @@ def test_pages_of_the_server_are_not_for_others(server: ServerProcess, path: str
 
 
 def test_without_authentication_no_page_may_be_allowed(tmp_path: Path) -> None:
-    options = ("--auth", "off", "--data", str(tmp_path / "data"), "--allow-origin", SHOP)
-    ended = run_command("serve", *options)
+    options = ("--auth", "off", "--data", str(tmp_path / "data"), "--port", "0")
+    ended = run_command("serve", *options, "--allow-origin", SHOP)
     assert ended.returncode == 2
     assert "allow-origin: without authentication no page may call" in ended.stderr
