@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ROOT, ServerProcess
 
+MODULES = ROOT / ".venvs" / "clients"
 _numbers = itertools.count()
 
 
@@ -52,3 +53,18 @@ def client_environment(server: ServerProcess) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def folder() -> Path:
     return Path(__file__).parent
+
+
+def locked(folder: Path) -> bytes:
+    return (folder / "package-lock.json").read_bytes()
+
+
+@pytest.fixture(scope="session")
+def modules(folder: Path) -> Path:
+    """Where the clients for Node are installed, in the versions that the lock file names."""
+    if not (MODULES / ".installed").is_file() or locked(MODULES) != locked(folder):
+        pytest.fail(
+            "the AWS SDK for JavaScript is missing: `make test` installs it, from npm's registry",
+            pytrace=False,
+        )
+    return MODULES / "node_modules"

