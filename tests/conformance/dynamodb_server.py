@@ -1,7 +1,6 @@
 """A front end on a DynamoDB cell, in this process, for clients without a socket."""
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
@@ -9,15 +8,16 @@ from typing import Any
 
 from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import make_table
-from data_plane.dynamodb.store_time import SECOND_US, read_date_us
+from data_plane.dynamodb.store_time import SECOND_US
 from data_plane.memory.blobs import MemoryBlobs
 from data_plane.ports import Offload
 from data_plane.stored.bodies import BodyStore
 from data_plane.system import SystemClock
 from tests.conformance.dynamodb_suite import new_table_name
-from tests.conformance.in_process import InProcessServer, ShiftedClock
+from tests.conformance.in_process import InProcessServer
 from tests.conformance.on_driver import in_turn
 from tests.conformance.runners import LoopInAThread, NewRunner
+from tests.conformance.waited_clock import WaitedClock
 
 THRESHOLD_BYTES = 200
 
@@ -31,19 +31,18 @@ def serving_on_dynamodb(
     With `verifies` signatures count, and quotas hold. Bodies of more than 200 bytes packed lie
     apart, in memory.
 
-    When the server's clock is put forward, all clocks are: also that of the store, and the one that
-    only runs.
+    All have the server's time: also the store, and the clock that only runs.
     """
     table, lock = new_table_name(), threading.Lock()
     make_table(client, table)
 
-    def open_cell(clock: ShiftedClock, offload: Offload) -> DynamoCell:
+    def open_cell(clock: WaitedClock, offload: Offload) -> DynamoCell:
         return DynamoCell(
             client,
             table,
             clock,
             in_turn(offload, lock),
-            monotonic_us=lambda: time.monotonic_ns() // 1000 + clock.ahead_us,
+            monotonic_us=clock.now_us,
         )
 
     blobs = MemoryBlobs(SystemClock())
@@ -55,15 +54,14 @@ def serving_on_dynamodb(
         held_on_tables=verifies,
     )
 
-    def put_forward(response_dict: Any, **_: object) -> None:
-        headers = response_dict["headers"]
-        date_us = read_date_us(headers["date"]) + server.clock.ahead_us
-        headers["date"] = formatdate(date_us // SECOND_US, usegmt=True)
+    def tell_time(response_dict: Any, **_: object) -> None:
+        date_s = server.clock.now_us() // SECOND_US
+        response_dict["headers"]["date"] = formatdate(date_s, usegmt=True)
 
-    client.meta.events.register("before-parse.dynamodb", put_forward)
+    client.meta.events.register("before-parse.dynamodb", tell_time)
     try:
         yield server
     finally:
         server.close()
-        client.meta.events.unregister("before-parse.dynamodb", put_forward)
+        client.meta.events.unregister("before-parse.dynamodb", tell_time)
         client.delete_table(TableName=table)

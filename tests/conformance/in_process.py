@@ -25,10 +25,11 @@ from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Cell, Offload
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.stored.bodies import BodyStore
-from data_plane.system import SystemClock, SystemEntropy
+from data_plane.system import SystemEntropy
 from tests.conformance.on_driver import OffloadedCell
 from tests.conformance.query_model import query_loader
 from tests.conformance.runners import Chosen, NewRunner
+from tests.conformance.waited_clock import WaitedClock
 from tests.unit.data_plane.master_keys import HeldKeys
 
 T = TypeVar("T")
@@ -39,21 +40,7 @@ ENDPOINT = "http://queues.example:9324"
 _REGISTRY_SECRET = bytes(range(32))
 
 
-class ShiftedClock:
-    """The machine's clock, which a test can put forward."""
-
-    def __init__(self) -> None:
-        self._machine = SystemClock()
-        self.ahead_us = 0
-
-    def now_us(self) -> int:
-        return self._machine.now_us() + self.ahead_us
-
-    def advance(self, seconds: float) -> None:
-        self.ahead_us += round(seconds * 1_000_000)
-
-
-NewCell = Callable[[ShiftedClock, Offload], Cell]
+NewCell = Callable[[WaitedClock, Offload], Cell]
 NewBodies = Callable[[], BodyStore]
 
 
@@ -81,7 +68,7 @@ class InProcessServer:
         webhooks: Sequence[str] = (),
     ) -> None:
         self.endpoint = ENDPOINT
-        self.clock: ShiftedClock = neighbour.clock if neighbour else ShiftedClock()
+        self.clock: WaitedClock = neighbour.clock if neighbour else WaitedClock()
         self.served: list[Served] = neighbour.served if neighbour else []
         self._lock: threading.Lock = neighbour._lock if neighbour else threading.Lock()
         self._beside: list[InProcessServer] = []

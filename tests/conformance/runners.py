@@ -9,12 +9,11 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
-from data_plane.ports import Clock, Offload, Waits
+from data_plane.ports import Offload, Waits
 from data_plane.runtime.blocking import BlockingDriver, BlockingWaits
-from data_plane.runtime.event_loop import EventLoopWaits
-from data_plane.system import sleep
 from tests.conformance.doors import Door, rest_door, url_door
 from tests.conformance.on_driver import THREADS_MAX, inline
+from tests.conformance.waited_clock import WaitedClock, WaitsOnClock
 
 T = TypeVar("T")
 
@@ -44,8 +43,8 @@ class LoopInAThread:
     serves_one_at_a_time = False
     new_door: Callable[[Any], Door] | None = None
 
-    def __init__(self, clock: Clock) -> None:
-        self.waits: Waits = EventLoopWaits(clock)
+    def __init__(self, clock: WaitedClock) -> None:
+        self.waits: Waits = WaitsOnClock(clock)
         self.offload: Offload = inline
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -74,8 +73,8 @@ class OneAfterTheOther:
     serves_one_at_a_time = True
     new_door: Callable[[Any], Door] | None = None
 
-    def __init__(self, clock: Clock) -> None:
-        self._driver = BlockingDriver(clock, sleep, threads_max=THREADS_MAX)
+    def __init__(self, clock: WaitedClock) -> None:
+        self._driver = BlockingDriver(clock, clock.sleep, threads_max=THREADS_MAX)
         self.waits: Waits = BlockingWaits(self._driver)
         self.offload: Offload = self._driver.offload
         self._turn = threading.Lock()
@@ -100,7 +99,7 @@ class BehindUrl(OneAfterTheOther):
     new_door: Callable[[Any], Door] | None = staticmethod(url_door)
 
 
-NewRunner = Callable[[Clock], Runner]
+NewRunner = Callable[[WaitedClock], Runner]
 
 DOORS: dict[str, NewRunner] = {"rest": BehindRest, "url": BehindUrl}
 RUNNERS: dict[str, NewRunner] = {"event loop": LoopInAThread, "blocking": OneAfterTheOther}

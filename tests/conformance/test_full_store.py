@@ -20,12 +20,11 @@ from data_plane.protocol.http import HttpRequest
 from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.placement import Member, Placement
-from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored.merging import lacking
 from data_plane.system import SystemEntropy
 from tests.conformance.embedded_cell import MIB, embedded
-from tests.conformance.in_process import ShiftedClock
 from tests.conformance.test_embedded_cell import file_size_limit
+from tests.conformance.waited_clock import WaitedClock, WaitsOnClock
 
 AT = Placement("g3.00", 4, (Member("a"), Member("b", 3), Member("c")))
 DISK_BYTES = 16 * MIB
@@ -47,12 +46,12 @@ def _note_nothing(event: str, **_fields: object) -> None:
 class Site:
     """A service over embedded cells, and somebody who calls it."""
 
-    def __init__(self, cells: dict[str, EmbeddedCell], clock: ShiftedClock, *, fifo: bool) -> None:
+    def __init__(self, cells: dict[str, EmbeddedCell], clock: WaitedClock, *, fifo: bool) -> None:
         self.cells = cells
         self.clock = clock
         self.fifo = fifo
         self._sent = 0
-        waits = EventLoopWaits(clock)
+        waits = WaitsOnClock(clock)
         standard: Cell = cells["a"]
         chain: Cell = cells["a"]
         if len(cells) > 1:
@@ -167,7 +166,7 @@ class Site:
 @asynccontextmanager
 async def opened(folder: Path, names: str, *, fifo: bool) -> AsyncIterator[Site]:
     async with AsyncExitStack() as stack:
-        clock = ShiftedClock()
+        clock = WaitedClock()
         cells = {
             name: await stack.enter_async_context(embedded(folder / name, clock))  # type: ignore[arg-type]
             for name in names

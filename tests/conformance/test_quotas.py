@@ -17,11 +17,8 @@ QUOTAS = {"account_send_per_s": 5, "queue_receive_per_s": 2, "account_control_pe
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcessServer]:
-    """Its time stands still but for what a test adds."""
+def server() -> Iterator[InProcessServer]:
     made = InProcessServer(verifies=True)
-    start_us = made.clock.now_us() - made.clock.ahead_us
-    monkeypatch.setattr(made.clock, "now_us", lambda: start_us + made.clock.ahead_us)
     made.run(made.accounts.create_account("root", OPERATOR, {}))
     yield made
     made.close()

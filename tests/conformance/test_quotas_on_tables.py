@@ -29,13 +29,8 @@ def dynamodb() -> Iterator[Any]:
 
 
 @pytest.fixture(params=RUNNERS)
-def server(
-    request: pytest.FixtureRequest, dynamodb: Any, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[InProcessServer]:
-    """Its time stands still but for what a test adds."""
+def server(request: pytest.FixtureRequest, dynamodb: Any) -> Iterator[InProcessServer]:
     with serving_on_dynamodb(dynamodb, RUNNERS[request.param], verifies=True) as made:
-        start_us = made.clock.now_us() - made.clock.ahead_us
-        monkeypatch.setattr(made.clock, "now_us", lambda: start_us + made.clock.ahead_us)
         made.run(made.accounts.create_account("root", OPERATOR, {}))
         yield made
     assert [served.exception for served in made.served if served.exception] == []

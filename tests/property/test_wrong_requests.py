@@ -65,21 +65,9 @@ class _NoLongPolls:
         self._loop.close()
 
 
-class _SlowClock:
-    """Time passes by a microsecond with each look: nothing becomes due between two of them."""
-
-    def __init__(self) -> None:
-        self._now_us = 1_900_000_000_000_000
-
-    def now_us(self) -> int:
-        self._now_us += 1
-        return self._now_us
-
-
 @contextmanager
 def opened(protocol: str) -> Iterator[Bench]:
     bench = Bench(protocol, _NoLongPolls)
-    bench.server.clock._machine = _SlowClock()  # type: ignore[assignment]
     try:
         for name in QUEUES:
             fifo = name.endswith(".fifo")
