@@ -2,7 +2,6 @@
 
 import hashlib
 import struct
-import threading
 import time
 from typing import Any
 
@@ -11,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from tests.conformance.client_calls import nothing, one
 from tests.conformance.in_process import ACCOUNT, InProcessServer
+from tests.conformance.long_polls import WAIT_S, end_of_poll
 
 ATTRIBUTES = {
     "text": {"DataType": "String", "StringValue": "grüße & <b>\t\n"},
@@ -283,39 +283,17 @@ def test_a_bare_name_and_any_host_address_a_queue(sqs: Any, url: str) -> None:
     assert url.endswith(f"/{ACCOUNT}/orders")
 
 
-def watch_for_reads(server: InProcessServer) -> threading.Event:
-    """An event that is set as soon as somebody has looked for messages."""
-    looked = threading.Event()
-    query = server.cell.query
-
-    async def query_and_tell(*args: Any, **kwargs: Any) -> Any:
-        found = await query(*args, **kwargs)
-        looked.set()
-        return found
-
-    server.cell.query = query_and_tell  # type: ignore[method-assign]
-    return looked
-
-
 @pytest.mark.parametrize("protocol", ["json", "query"])
 def test_a_long_poll_ends_with_the_first_message(server: InProcessServer, protocol: str) -> None:
     sqs = server.client(protocol)
     url = sqs.create_queue(QueueName="orders")["QueueUrl"]
-    received: list[Any] = []
-
-    def poll() -> None:
-        received.append(sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20))
-
-    looked = watch_for_reads(server)
-    started_s = time.monotonic()
-    poller = threading.Thread(target=poll)
-    poller.start()
-    assert looked.wait(10)
     sender = server.free().client(protocol)
-    sender.send_message(QueueUrl=url, MessageBody="x")
-    poller.join(30)
-    assert [message["Body"] for message in received[0]["Messages"]] == ["x"]
-    assert time.monotonic() - started_s < 15
+    answer = end_of_poll(
+        server,
+        lambda: sqs.receive_message(QueueUrl=url, WaitTimeSeconds=WAIT_S),
+        lambda: sender.send_message(QueueUrl=url, MessageBody="x"),
+    )
+    assert [message["Body"] for message in answer["Messages"]] == ["x"]
 
 
 def test_a_long_poll_without_messages_waits(sqs: Any) -> None:
@@ -331,22 +309,15 @@ def test_a_long_poll_without_messages_waits(sqs: Any) -> None:
 def test_a_long_poll_ends_with_its_queue(server: InProcessServer) -> None:
     sqs = server.client()
     url = sqs.create_queue(QueueName="orders")["QueueUrl"]
-    outcome: list[str] = []
 
-    def poll() -> None:
+    def poll() -> str:
         try:
-            answer = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20)
-            outcome.append(str(answer.get("Messages")))
+            return str(sqs.receive_message(QueueUrl=url, WaitTimeSeconds=WAIT_S).get("Messages"))
         except ClientError as failure:
-            outcome.append(failure.response["Error"]["Code"])
+            return str(failure.response["Error"]["Code"])
 
-    looked = watch_for_reads(server)
-    poller = threading.Thread(target=poll)
-    poller.start()
-    assert looked.wait(10)
-    server.client().delete_queue(QueueUrl=url)
-    poller.join(15)
-    assert outcome in (["AWS.SimpleQueueService.NonExistentQueue"], ["None"])
+    outcome = end_of_poll(server, poll, lambda: server.client().delete_queue(QueueUrl=url))
+    assert outcome in ("AWS.SimpleQueueService.NonExistentQueue", "None")
 
 
 def test_the_biggest_message_fits(sqs: Any, url: str) -> None:

@@ -7,11 +7,10 @@ from typing import Any
 
 from tests.conformance.fifo_calls import Fifo, by_group
 from tests.conformance.in_process import InProcessServer
-from tests.conformance.test_two_front_ends import begin
+from tests.conformance.long_polls import LIMIT_S, begin
 
 GROUPS = "abcd"
 PER_GROUP = 15
-DRAINED_WITHIN_S = 30
 
 
 def both_sides(server: InProcessServer, **attributes: str) -> tuple[Fifo, Fifo]:
@@ -24,7 +23,7 @@ def check_concurrent_work(both: tuple[Fifo, Fifo]) -> None:
     bodies = {group: [f"{group}{n:02}" for n in range(PER_GROUP)] for group in GROUPS}
     delivered: list[str] = []
     lock = threading.Lock()
-    deadline_s = time.monotonic() + DRAINED_WITHIN_S
+    deadline_s = time.monotonic() + LIMIT_S
 
     def send(mine: Fifo, groups: str) -> None:
         for mixed in zip(*(bodies[group] for group in groups), strict=True):

@@ -1,8 +1,8 @@
 """FIFO queues: delays of the queue, and receives that wait."""
 
-import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,9 +10,7 @@ from botocore.exceptions import ClientError
 
 from tests.conformance.fifo_calls import Fifo
 from tests.conformance.in_process import InProcessServer
-
-WAIT_S = 20
-MUCH_LESS_S = 15
+from tests.conformance.long_polls import WAIT_S, end_of_poll
 
 
 def test_the_delay_of_the_queue(sqs: Any, server: InProcessServer) -> None:
@@ -60,45 +58,12 @@ def test_a_delay_that_begins_holds_what_is_there(sqs: Any, server: InProcessServ
     assert fifo.bodies() == ["a1", "a2"]
 
 
-def watch_for_waits(server: InProcessServer) -> threading.Event:
-    """An event that is set as soon as somebody has found nothing and waits."""
-    begun = threading.Event()
-    waits = server._runner.waits
-    wait_for = waits.wait_for
-
-    async def tell_and_wait(*args: Any) -> bool:
-        begun.set()
-        return await wait_for(*args)
-
-    waits.wait_for = tell_and_wait  # type: ignore[method-assign,assignment]
-    return begun
-
-
-def poll(fifo: Fifo, outcome: list[Any]) -> threading.Thread:
-    """A receive that waits, in a thread."""
-
-    def receive() -> None:
-        try:
-            outcome.append(fifo.receive(WaitTimeSeconds=WAIT_S))
-        except ClientError as failure:
-            outcome.append(failure.response["Error"]["Code"])
-
-    thread = threading.Thread(target=receive)
-    thread.start()
-    return thread
-
-
 def bodies_of_a_poll(server: InProcessServer, fifo: Fifo, act: Callable[[Fifo], None]) -> list[str]:
-    """What a waiting receive gets when something is done meanwhile, in much less than its wait."""
-    outcome: list[Any] = []
-    waits = watch_for_waits(server)
-    started_s = time.monotonic()
-    poller = poll(fifo, outcome)
-    assert waits.wait(10)
-    act(fifo.through(server.free().client("json")))
-    poller.join(30)
-    assert time.monotonic() - started_s < MUCH_LESS_S
-    return [message["Body"] for message in outcome[0]]
+    """What a waiting receive gets when something is done meanwhile."""
+    other = fifo.through(server.free().client("json"))
+    poll = partial(fifo.bodies, WaitTimeSeconds=WAIT_S)
+    bodies: list[str] = end_of_poll(server, poll, lambda: act(other))
+    return bodies
 
 
 def test_a_wait_ends_with_the_first_message(server: InProcessServer) -> None:
@@ -162,10 +127,12 @@ def test_a_wait_without_messages_lasts(server: InProcessServer) -> None:
 @pytest.mark.parametrize("server", ["event loop"], indirect=True)
 def test_a_wait_ends_with_its_queue(server: InProcessServer) -> None:
     fifo = Fifo(server.client())
-    outcome: list[Any] = []
-    waits = watch_for_waits(server)
-    poller = poll(fifo, outcome)
-    assert waits.wait(10)
-    server.client().delete_queue(QueueUrl=fifo.url)
-    poller.join(MUCH_LESS_S)
-    assert outcome in (["AWS.SimpleQueueService.NonExistentQueue"], [[]])
+
+    def poll() -> Any:
+        try:
+            return fifo.receive(WaitTimeSeconds=WAIT_S)
+        except ClientError as failure:
+            return failure.response["Error"]["Code"]
+
+    outcome = end_of_poll(server, poll, lambda: server.client().delete_queue(QueueUrl=fifo.url))
+    assert outcome in ("AWS.SimpleQueueService.NonExistentQueue", [])

@@ -1,7 +1,5 @@
 """Two front ends on one cell, each with a client: what one does, the other finds by looking."""
 
-import threading
-from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -9,34 +7,7 @@ import pytest
 
 from tests.conformance.client_calls import nothing, one
 from tests.conformance.in_process import InProcessServer
-from tests.conformance.test_boto3_messages import watch_for_reads
-
-
-def begin(call: Callable[[], Any]) -> Callable[[], Any]:
-    """Call in a thread; what is returned waits for the answer."""
-    answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(call()))
-    thread.start()
-
-    def answer() -> Any:
-        thread.join(30)
-        return answers[0]
-
-    return answer
-
-
-def watch_for_waits(server: InProcessServer) -> threading.Event:
-    """An event that is set each time when a long poll has looked and begins to wait."""
-    waiting = threading.Event()
-    waits = server.ground.waits
-    wait_for = waits.wait_for
-
-    async def tell_and_wait_for(channel: Hashable, seen: int, until_us: int) -> bool:
-        waiting.set()
-        return await wait_for(channel, seen, until_us)
-
-    waits.wait_for = tell_and_wait_for  # type: ignore[method-assign]
-    return waiting
+from tests.conformance.long_polls import WAIT_S, Waits, begin, end_of_poll
 
 
 @pytest.fixture
@@ -49,11 +20,12 @@ def test_a_long_poll_finds_what_the_other_was_sent(
 ) -> None:
     polling, sending = clients
     url = polling.create_queue(QueueName="orders")["QueueUrl"]
-    looked = watch_for_reads(server)
-    answer = begin(lambda: polling.receive_message(QueueUrl=url, WaitTimeSeconds=20))
-    assert looked.wait(10)
-    sending.send_message(QueueUrl=url, MessageBody="x")
-    assert [message["Body"] for message in answer()["Messages"]] == ["x"]
+    answer = end_of_poll(
+        server,
+        lambda: polling.receive_message(QueueUrl=url, WaitTimeSeconds=WAIT_S),
+        lambda: sending.send_message(QueueUrl=url, MessageBody="x"),
+    )
+    assert [message["Body"] for message in answer["Messages"]] == ["x"]
 
 
 def test_a_long_poll_outlives_a_queue_that_the_other_deletes(
@@ -61,14 +33,13 @@ def test_a_long_poll_outlives_a_queue_that_the_other_deletes(
 ) -> None:
     polling, deleting = clients
     url = polling.create_queue(QueueName="orders")["QueueUrl"]
-    waiting = watch_for_waits(server)
-    answer = begin(lambda: polling.receive_message(QueueUrl=url, WaitTimeSeconds=20))
-    assert waiting.wait(10)
+    waits = Waits(server)
+    answer = begin(lambda: polling.receive_message(QueueUrl=url, WaitTimeSeconds=WAIT_S))
+    waits.reach(1)
     deleting.delete_queue(QueueUrl=url)
     # It looks once a second. While it waits no read is under way that would take 20 s so.
-    waiting.clear()
-    assert waiting.wait(10)
-    server.clock.advance(20)
+    waits.reach(waits.begun + 1)
+    server.clock.advance(WAIT_S)
     assert "Messages" not in answer()
 
 
