@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from control_plane import several_cells
 from control_plane.message_moves import MessageMoves
 from control_plane.operations.catalog import queue_operations
+from control_plane.places import watching
 from control_plane.registry import Registry
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts
@@ -138,3 +140,10 @@ def control() -> ControlPlane:
 def lenient() -> ControlPlane:
     """Without the 60 second rules."""
     return ControlPlane(sixty_second_rules=False)
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells on a disk that is busy may take their time."""
+    monkeypatch.setattr(watching, "PROBE_US_MAX", 60_000_000)
+    monkeypatch.setattr(several_cells, "_LAST_WORD_S_MAX", 60.0)

@@ -10,6 +10,8 @@ from control_plane.several_cells import SeveralCells
 from data_plane.replication.member_cell import StalePlacementError
 from tests.unit.control_plane.starting import play
 
+pytestmark = pytest.mark.usefixtures("patience")
+
 
 def test_a_cell_is_added_while_the_registry_gets_a_member(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

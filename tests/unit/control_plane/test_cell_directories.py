@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from control_plane import several_cells
 from control_plane.cells import StartError
 from control_plane.places.groups import REGISTRY
 from control_plane.places.items import REMOVED
@@ -19,6 +18,8 @@ from data_plane.ports import CellUnavailableError
 from data_plane.system import SystemClock
 
 from .starting import ITEM, groups_of, members, nothing, play, queue
+
+pytestmark = pytest.mark.usefixtures("patience")
 
 
 def back_up(data: Path, *cells: str) -> None:
@@ -100,11 +101,7 @@ def test_another_cells_directory_is_not_restored_in_a_cells_place(tmp_path: Path
     play(tmp_path, scenario)
 
 
-def test_copies_from_before_a_removal_are_stale(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(several_cells, "_LAST_WORD_S_MAX", 60.0)  # it is to take its time here
-
+def test_copies_from_before_a_removal_are_stale(tmp_path: Path) -> None:
     async def scenario(several: SeveralCells) -> None:
         before = dict(several.own.incarnations)
         await several.fail("cell-3")

@@ -14,6 +14,8 @@ from control_plane.several_cells import SeveralCells
 
 from .starting import ITEM, members, nothing, play, queue
 
+pytestmark = pytest.mark.usefixtures("patience")
+
 
 def test_a_cell_is_not_failed_where_others_let_go_meanwhile(tmp_path: Path) -> None:
     async def scenario(several: SeveralCells) -> None:

@@ -27,6 +27,8 @@ from tests.unit.control_plane.starting import (
     queue,
 )
 
+pytestmark = pytest.mark.usefixtures("patience")
+
 
 async def looked(several: SeveralCells) -> dict[str, str]:
     """How the cells are, after a look at each."""

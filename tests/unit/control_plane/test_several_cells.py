@@ -23,6 +23,8 @@ from data_plane.system import SystemClock, SystemEntropy
 
 from .starting import ITEM, groups_of, members, nothing, play, queue
 
+pytestmark = pytest.mark.usefixtures("patience")
+
 
 def test_a_new_service_and_its_next_starts(tmp_path: Path) -> None:
     async def first(several: SeveralCells) -> None:

@@ -27,6 +27,8 @@ from data_plane.stored.bodies import BodyStore
 from data_plane.stored.keys import segments
 from data_plane.system import SystemClock, SystemEntropy
 
+pytestmark = pytest.mark.usefixtures("patience")
+
 UID = "0" * 16
 OTHER = "f" * 15 + "0"
 

@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from control_plane.several_cells import SeveralCells
 from tests.unit.control_plane.starting import play
+
+pytestmark = pytest.mark.usefixtures("patience")
 
 
 def test_what_is_told_of_swapped_directories_is_what_is_open(tmp_path: Path) -> None:

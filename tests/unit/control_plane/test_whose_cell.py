@@ -15,6 +15,8 @@ from data_plane.system import SystemClock
 
 from .starting import ITEM, nothing, play
 
+pytestmark = pytest.mark.usefixtures("patience")
+
 
 def started_alone(data: Path, **options: bool) -> str:
     """Why a server of one cell does not start there; "": it does."""

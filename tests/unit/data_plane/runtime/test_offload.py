@@ -12,14 +12,17 @@ from data_plane.core.deadline import deadline
 from data_plane.ports import CellUnavailableError, DeadlinePassedError
 from data_plane.runtime.event_loop import EventLoopOffload
 from data_plane.runtime.guard import CircuitOpenError, Guard
-from data_plane.system import SystemClock
+from tests.unit.repeatable import HandClock
 
 LIMIT_S = 60
 
 
+CLOCK = HandClock()
+"""It stands still: a deadline is as far away when it is looked at as when it was set."""
+
+
 def offload_of(threads_max: int, patience_s: float = LIMIT_S) -> EventLoopOffload:
-    clock = SystemClock()
-    return EventLoopOffload(threads_max, clock, Guard("test", clock), patience_s=patience_s)
+    return EventLoopOffload(threads_max, CLOCK, Guard("test", CLOCK), patience_s=patience_s)
 
 
 class Hanging:
@@ -131,7 +134,7 @@ def test_a_caller_whose_deadline_passes_is_answered_and_its_call_keeps_the_threa
 
     async def main() -> None:
         offload = offload_of(1)
-        with deadline(SystemClock().now_us() + 10_000), pytest.raises(DeadlinePassedError):
+        with deadline(CLOCK.now_us() + 10_000), pytest.raises(DeadlinePassedError):
             await offload(call)
         next_one = asyncio.create_task(offload(lambda: "next"))
         await call.entered()
@@ -148,7 +151,7 @@ def test_nothing_is_begun_when_the_deadline_has_passed() -> None:
 
     async def main() -> None:
         offload = offload_of(1)
-        with deadline(SystemClock().now_us()), pytest.raises(DeadlinePassedError):
+        with deadline(CLOCK.now_us()), pytest.raises(DeadlinePassedError):
             await offload(lambda: made.append("late"))
         offload.close()
 
@@ -167,7 +170,7 @@ def test_who_gets_no_thread_in_time_fails_and_leaves_its_place_in_the_queue(
         held = asyncio.create_task(offload(call))
         await call.entered()
         for _ in range(3):
-            until_us = SystemClock().now_us() + 100_000 if by_deadline else None
+            until_us = CLOCK.now_us() + 100_000 if by_deadline else None
             with (
                 deadline(until_us),
                 pytest.raises(CellUnavailableError, match="no thread was free in time"),
@@ -185,11 +188,10 @@ def test_who_gets_no_thread_in_time_fails_and_leaves_its_place_in_the_queue(
 def test_what_waits_for_a_thread_when_the_breaker_opens_is_not_sent() -> None:
     call = Hanging()
     call.error = CellUnavailableError("gone")
-    clock = SystemClock()
-    guard = Guard("test", clock, rules=BreakerRules(weight_min=1, open_us=3600 * 1_000_000))
+    guard = Guard("test", CLOCK, rules=BreakerRules(weight_min=1, open_us=3600 * 1_000_000))
 
     async def main() -> None:
-        offload = EventLoopOffload(1, clock, guard, patience_s=LIMIT_S)
+        offload = EventLoopOffload(1, CLOCK, guard, patience_s=LIMIT_S)
         calls = [asyncio.create_task(offload(call)) for _ in range(20)]
         await call.entered()
         call.release()
@@ -209,7 +211,7 @@ def test_the_guard_learns_how_a_call_ended_for_which_nobody_waited() -> None:
 
     async def main() -> None:
         offload = offload_of(1)
-        with deadline(SystemClock().now_us() + 10_000), pytest.raises(DeadlinePassedError):
+        with deadline(CLOCK.now_us() + 10_000), pytest.raises(DeadlinePassedError):
             await offload(call)
         await call.entered()
         call.release()
@@ -225,7 +227,7 @@ def test_a_timeout_of_the_call_itself_is_its_own() -> None:
 
     async def main() -> None:
         offload = offload_of(1)
-        with deadline(SystemClock().now_us() + 60_000_000), pytest.raises(TimeoutError):
+        with deadline(CLOCK.now_us() + 60_000_000), pytest.raises(TimeoutError):
             await offload(time_out)
         offload.close()
 

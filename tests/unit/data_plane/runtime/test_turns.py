@@ -46,7 +46,9 @@ def test_two_that_are_long_take_turns_and_others_go_on() -> None:
     assert "ba" not in between[2:]
 
 
-def test_work_of_less_than_a_slice_does_not_wait() -> None:
+def test_work_of_less_than_a_slice_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loop, "monotonic", lambda: 0.0)
+
     def short() -> Generator[None, None, int]:
         yield
         return 7
