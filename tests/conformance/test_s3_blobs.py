@@ -50,7 +50,7 @@ def prefix(request: pytest.FixtureRequest) -> str:
     return f"tidegate/{zlib.crc32(request.node.nodeid.encode())}/"
 
 
-def open_blobs(client: Any, prefix: str, deadline_s: float = 0.2) -> S3Blobs:
+def open_blobs(client: Any, prefix: str, deadline_s: float = 60) -> S3Blobs:
     return S3Blobs(client, BUCKET, prefix, SystemClock(), at_once, deadline_s=deadline_s)
 
 
@@ -180,8 +180,9 @@ def test_an_answer_that_is_not_whole_is_none(client: Any, prefix: str, kind: str
     async def story() -> None:
         await open_blobs(client, prefix).put("a", BODY)
         operation, spoil = NOT_WHOLE[kind]
+        spoilt = open_blobs(Spoilt(client, operation, spoil, 1000), prefix, deadline_s=0.2)
         with pytest.raises(CellUnavailableError, match="s3://bodies"):
-            await use(open_blobs(Spoilt(client, operation, spoil, 1000), prefix), operation)
+            await use(spoilt, operation)
 
     run(story())
 
@@ -194,7 +195,7 @@ def test_it_is_asked_for_again(client: Any, prefix: str, kind: str) -> None:
         await open_blobs(client, prefix).put("a", BODY)
         operation, spoil = NOT_WHOLE[kind]
         spoilt = Spoilt(client, operation, spoil, 1)
-        blobs = open_blobs(spoilt, prefix, deadline_s=10)
+        blobs = open_blobs(spoilt, prefix)
         expected = {"get_object": BODY, "put_object": None, "list_objects_v2": ["a"]}[operation]
         assert await use(blobs, operation) == expected
         assert spoilt.left == 0

@@ -98,7 +98,7 @@ class Balancer:
 
 
 def _is_well(port: int) -> bool:
-    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+    connection = http.client.HTTPConnection(HOST, port, timeout=60)
     try:
         connection.request("GET", "/health")
         return connection.getresponse().status == 200

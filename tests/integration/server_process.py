@@ -8,6 +8,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,14 @@ from botocore.config import Config
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
-STOP_S_MAX = 30
+START_S_MAX = 60
+STOP_S_MAX = 60
+COMMAND_S_MAX = 120
+ANSWER_S_MAX = 60
+"""Long polls are of 20 s."""
+
+LAG_S_MAX = 60
+"""A server that a busy machine holds up is not to refuse what comes meanwhile."""
 
 
 PROGRAM = ("-m", "control_plane.cli")
@@ -39,7 +47,7 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "TIDEGATE_ENDPOINT": NOWHERE},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=COMMAND_S_MAX,
         check=False,
     )
 
@@ -81,10 +89,10 @@ class ServerProcess:
         return section["aws_access_key_id"], section["aws_secret_access_key"]
 
     def start(self) -> None:
-        """Start it and return when it answers."""
+        """Start it and return when it is well."""
         arguments = [
             *("serve", "--port", str(self.port), "--data", str(self.data), "--auth", self.auth),
-            *self.options,
+            *("--lag", str(LAG_S_MAX), *self.options),
         ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -101,14 +109,17 @@ class ServerProcess:
         said = re.search(r" on \S+:(\d+), ", self.greeting)
         assert said is not None, f"the server does not start: {self.log.read_text()}"
         self.port = int(said[1])
-        assert self.get("/health")[0] == 200
+        until_s = time.monotonic() + START_S_MAX
+        while (health := self.get("/health"))[0] != 200:
+            assert time.monotonic() < until_s, health
+            time.sleep(0.05)  # between two looks
 
     def get(self, path: str) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_S_MAX)
         if self.authority is not None:
             trusted = ssl.create_default_context(cafile=self.authority)
             connection = http.client.HTTPSConnection(
-                "127.0.0.1", self.port, timeout=60, context=trusted
+                "127.0.0.1", self.port, timeout=ANSWER_S_MAX, context=trusted
             )
         try:
             connection.request("GET", path)
@@ -143,6 +154,8 @@ class ServerProcess:
             aws_access_key_id=self.access_key[0],
             aws_secret_access_key=self.access_key[1],
             config=Config(
-                retries={"total_max_attempts": attempts}, connect_timeout=5, read_timeout=40
+                retries={"total_max_attempts": attempts},
+                connect_timeout=ANSWER_S_MAX,
+                read_timeout=ANSWER_S_MAX,
             ),
         )

@@ -11,6 +11,7 @@ from data_plane.http.overload import Overload, OverloadSettings
 from data_plane.http.server import HttpServer, HttpSettings, Page
 from data_plane.system import SystemEntropy
 from tests.conformance.in_process import InProcessServer
+from tests.integration.server_process import LAG_S_MAX
 
 _HOST = "127.0.0.1"
 
@@ -27,7 +28,10 @@ class SocketServer(InProcessServer):
         self.endpoint = f"http://{_HOST}:{self.port}"
         settings = HttpSettings(REQUEST_BODY_BYTES_MAX, **limits)
         self.overload = Overload(
-            OverloadSettings(), lambda: 0, SystemEntropy(), self.front_end.refuse_unread
+            OverloadSettings(lag_s_max=LAG_S_MAX),
+            lambda: 0,
+            SystemEntropy(),
+            self.front_end.refuse_unread,
         )
         front_end = self.front_end
         self.http = HttpServer(

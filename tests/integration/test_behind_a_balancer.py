@@ -15,7 +15,7 @@ from botocore.config import Config
 
 from tests.integration.balancer import Balancer
 from tests.integration.dynamodb_engine import Engine
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ANSWER_S_MAX, ServerProcess
 
 SENDERS = 2
 MORE = 15
@@ -68,8 +68,8 @@ def client(balancer: Balancer, of: ServerProcess) -> Any:
         aws_secret_access_key=secret,
         config=Config(
             retries={"mode": "standard", "total_max_attempts": 10},
-            connect_timeout=5,
-            read_timeout=40,
+            connect_timeout=ANSWER_S_MAX,
+            read_timeout=ANSWER_S_MAX,
         ),
     )
 
@@ -80,7 +80,7 @@ def assert_each_call_meets_the_other_server(sqs: Any, balancer: Balancer) -> Non
     balancer.served.clear()
     for body in ("one", "two"):
         sqs.send_message(QueueUrl=url, MessageBody=body)
-        (got,) = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=10)["Messages"]
+        (got,) = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20)["Messages"]
         assert got["Body"] == body
         sqs.delete_message(QueueUrl=url, ReceiptHandle=got["ReceiptHandle"])
     ports = [port for port, _ in balancer.served]

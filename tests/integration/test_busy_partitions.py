@@ -107,7 +107,7 @@ async def _send(server: TidegateServer) -> None:
 
 
 async def _receive(server: TidegateServer) -> int:
-    params = {"QueueUrl": _url(server), "MaxNumberOfMessages": 10, "WaitTimeSeconds": 5}
+    params = {"QueueUrl": _url(server), "MaxNumberOfMessages": 10, "WaitTimeSeconds": 20}
     return len((await _call(server, "ReceiveMessage", params)).get("Messages", []))
 
 

@@ -80,7 +80,7 @@ def test_a_crash_under_load_undoes_nothing_that_was_acknowledged(server: ServerP
             pool.submit(until_the_crash, job, server, queue, ledger)
             for job in [send] * SENDERS + [work] * WORKERS
         ]
-        assert ledger.enough.wait(60)
+        assert ledger.enough.wait(120)
         server.kill()
         for job in jobs:
             job.result(60)
@@ -103,10 +103,12 @@ def test_a_lease_and_its_count_outlive_a_crash(server: ServerProcess) -> None:
     client.send_message(QueueUrl=queue, MessageBody="once")
     handle = ""
     for _ in range(2):
-        (message,) = client.receive_message(QueueUrl=queue, WaitTimeSeconds=5)["Messages"]
+        (message,) = client.receive_message(QueueUrl=queue, WaitTimeSeconds=20)["Messages"]
         handle = message["ReceiptHandle"]
         client.change_message_visibility(QueueUrl=queue, ReceiptHandle=handle, VisibilityTimeout=0)
-    (message,) = client.receive_message(QueueUrl=queue, WaitTimeSeconds=5)["Messages"]
+    (message,) = client.receive_message(
+        QueueUrl=queue, WaitTimeSeconds=20, VisibilityTimeout=VISIBILITY_S
+    )["Messages"]
     server.kill()
     server.start()
     client = server.client()
@@ -115,6 +117,6 @@ def test_a_lease_and_its_count_outlive_a_crash(server: ServerProcess) -> None:
         QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
     )
     (message,) = client.receive_message(
-        QueueUrl=queue, WaitTimeSeconds=5, MessageSystemAttributeNames=["All"]
+        QueueUrl=queue, WaitTimeSeconds=20, MessageSystemAttributeNames=["All"]
     )["Messages"]
     assert int(message["Attributes"]["ApproximateReceiveCount"]) == 4

@@ -173,6 +173,6 @@ def test_rescued_messages_are_served(known: ServerProcess, tmp_path: Path) -> No
     server.start()
     client = server.client()
     queue = client.get_queue_url(QueueName="orders")["QueueUrl"]
-    (message,) = client.receive_message(QueueUrl=queue, WaitTimeSeconds=5)["Messages"]
+    (message,) = client.receive_message(QueueUrl=queue, WaitTimeSeconds=20)["Messages"]
     assert message["Body"] == "kept"
     server.stop()

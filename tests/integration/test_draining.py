@@ -80,7 +80,7 @@ class Story:
                     "ReceiveMessage",
                     QueueUrl=self.url(name),
                     MaxNumberOfMessages=10,
-                    WaitTimeSeconds=2,
+                    WaitTimeSeconds=20,
                 )
                 messages = got.get("Messages", [])
                 assert messages, f"{name}: {len(wanted - found)} messages are not delivered"

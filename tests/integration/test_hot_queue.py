@@ -171,7 +171,7 @@ def test_a_hot_queue_moves_alone_and_nothing_is_lost(server: ServerProcess) -> N
     for url, bodies in neighbours.items():
         found: set[str] = set()
         while len(found) < len(bodies):
-            got = client.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=5)
+            got = client.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=20)
             assert "Messages" in got, url
             found |= {message["Body"] for message in got["Messages"]}
         assert found == bodies

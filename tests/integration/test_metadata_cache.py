@@ -15,7 +15,8 @@ from tests.integration.dynamodb_engine import Engine
 from tests.integration.server_process import ServerProcess, run_command
 from tests.ports import free_port
 
-WAIT_S_MAX = 60
+WAIT_S_MAX = 600
+"""A node that was too slow is left alone for a minute, and may be too slow again."""
 
 
 @pytest.fixture
@@ -132,8 +133,7 @@ def test_a_server_asks_nodes_over_tls(tmp_path: Path, over_tls: ProtocolServer) 
     server = ServerProcess(tmp_path / "data", tmp_path / "log", options=options)
     server.start()
     url = server.client().create_queue(QueueName="q")["QueueUrl"]
-    # A node that was too slow is left alone for a minute.
-    give_up_s = time.monotonic() + 3 * WAIT_S_MAX
+    give_up_s = time.monotonic() + WAIT_S_MAX
     while not over_tls.commands:
         assert time.monotonic() < give_up_s
         server.client().send_message(QueueUrl=url, MessageBody="m")

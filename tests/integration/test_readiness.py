@@ -35,7 +35,7 @@ class Connecting(SocketServer):
         report = super().started()
 
         def connect() -> None:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=5):
+            with socket.create_connection(("127.0.0.1", self.port), timeout=60):
                 self.connected = True
             report()
 
@@ -54,7 +54,7 @@ def start_and_connect(folder: Path) -> None:
             if said["event"] == "started":
                 break
         address = urlsplit(said["url"])
-        with socket.create_connection(("127.0.0.1", address.port or 0), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", address.port or 0), timeout=60) as connection:
             connection.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
             assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
         starting.result()

@@ -63,7 +63,7 @@ def received(sqs: Any, url: str, count: int) -> set[str]:
     """The first letters of bodies; they are deleted."""
     found: set[str] = set()
     while len(found) < count:
-        answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=5)
+        answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=20)
         for message in answer["Messages"]:
             found.add(message["Body"][:5])
             sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])

@@ -24,12 +24,12 @@ def engine() -> Iterator[Engine]:
 
 
 @pytest.fixture
-def on_dynamodb(tmp_path: Path, engine: Engine) -> Iterator[ServerProcess]:
-    options = (
-        *("--cell", "dynamodb", "--endpoint", engine.url, "--table", engine.table),
-        *("--cell-deadline", "0.5"),
-    )
-    server = ServerProcess(tmp_path / "data", tmp_path / "log", options=options)
+def on_dynamodb(
+    request: pytest.FixtureRequest, tmp_path: Path, engine: Engine
+) -> Iterator[ServerProcess]:
+    options = ("--cell", "dynamodb", "--endpoint", engine.url, "--table", engine.table)
+    further = getattr(request, "param", ())
+    server = ServerProcess(tmp_path / "data", tmp_path / "log", options=(*options, *further))
     server.start()
     yield server
     server.kill()
@@ -51,7 +51,7 @@ def test_what_was_acknowledged_is_there_after_a_crash(
     server.start()
     left: set[str] = set()
     while len(left) < 9:
-        answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=5)
+        answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=20)
         left |= {message["Body"] for message in answer["Messages"]}
     assert left == bodies - {first["Body"]}
     status, health = server.get("/health")
@@ -61,16 +61,17 @@ def test_what_was_acknowledged_is_there_after_a_crash(
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize("on_dynamodb", [("--cell-deadline", "1")], indirect=True, ids=["1 s"])
 def test_a_server_outlives_an_outage_of_dynamodb(
     on_dynamodb: ServerProcess, engine: Engine
 ) -> None:
     server = on_dynamodb
-    sqs = server.client()
+    sqs = server.client(attempts=5)
     url = sqs.create_queue(QueueName="outage")["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody="before")
     engine.stop()
     with pytest.raises(ClientError) as failed:
-        sqs.send_message(QueueUrl=url, MessageBody="during")
+        server.client().send_message(QueueUrl=url, MessageBody="during")
     assert failed.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
     health = wait_for_health(server, 503)  # a probe under way may not be back yet
     assert json.loads(health)["cells"] == {engine.table: "unavailable"}
@@ -80,7 +81,7 @@ def test_a_server_outlives_an_outage_of_dynamodb(
     sqs.send_message(QueueUrl=url, MessageBody="after")
     received: set[str] = set()
     while not {"before", "after"} <= received:
-        answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=5)
+        answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=20)
         received |= {message["Body"] for message in answer["Messages"]}
     assert received == {"before", "after"}
     assert server.get("/health")[0] == 200
@@ -88,7 +89,7 @@ def test_a_server_outlives_an_outage_of_dynamodb(
 
 
 def wait_for_health(server: ServerProcess, wanted: int) -> str:
-    give_up_s = time.monotonic() + 30
+    give_up_s = time.monotonic() + 60
     while (answer := server.get("/health"))[0] != wanted:
         assert time.monotonic() < give_up_s
         time.sleep(0.05)  # between two looks

@@ -110,7 +110,7 @@ def originals(signer: Signer) -> list[Original]:
         Original("call", signer.call("SendMessage", call)),
         Original("form", signer.form(b"Action=SendMessage&MessageBody=form")),
         Original("GET", signer.sign("GET", signer.path, ACTION.replace("presigned", "GET"))),
-        Original("presigned", signer.sign("GET", signer.path, ACTION, expires_s=60)),
+        Original("presigned", signer.sign("GET", signer.path, ACTION, expires_s=3600)),
     ]
 
 

@@ -111,7 +111,7 @@ def send(sqs: Any, url: str, bodies: list[str]) -> list[str]:
 
 def take(sqs: Any, url: str) -> str:
     """Receive a message and delete it."""
-    (message,) = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5)["Messages"]
+    (message,) = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20)["Messages"]
     sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
     body: str = message["Body"]
     return body

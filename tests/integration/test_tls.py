@@ -12,7 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import SSLError
 
 from tests.integration.certificates import Certificates, make_certificates
-from tests.integration.server_process import ServerProcess, run_command
+from tests.integration.server_process import ANSWER_S_MAX, ServerProcess, run_command
 
 
 def tls_options(made: Certificates) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def test_a_message_goes_round(server: ServerProcess) -> None:
     assert queue.startswith("https://")
     assert server.url in server.greeting
     client.send_message(QueueUrl=queue, MessageBody="x" * 300_000)
-    (message,) = client.receive_message(QueueUrl=queue, WaitTimeSeconds=5)["Messages"]
+    (message,) = client.receive_message(QueueUrl=queue, WaitTimeSeconds=20)["Messages"]
     assert message["Body"] == "x" * 300_000
 
 
@@ -63,7 +63,7 @@ def test_who_does_not_trust_the_certificate_does_not_get_through(server: ServerP
 
 
 def test_plain_http_gets_no_answer(server: ServerProcess) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=ANSWER_S_MAX)
     connection.request("GET", "/health")
     with pytest.raises((http.client.BadStatusLine, ConnectionError)):
         connection.getresponse()
@@ -73,7 +73,7 @@ def test_plain_http_gets_no_answer(server: ServerProcess) -> None:
 
 def shake_hands(server: ServerProcess, context: ssl.SSLContext) -> str | None:
     with (
-        socket.create_connection(("127.0.0.1", server.port), timeout=10) as plain,
+        socket.create_connection(("127.0.0.1", server.port), timeout=ANSWER_S_MAX) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as connection,
     ):
         return connection.version()

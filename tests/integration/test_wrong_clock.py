@@ -17,7 +17,7 @@ from tests.integration.server_process import ServerProcess
 
 HOUR_S = 3_600
 DAY_S = 24 * HOUR_S
-SOON_S = 10
+SOON_S = 60
 """What is due by real time comes within so long, on a machine that has much else to do."""
 
 _FOUND = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
@@ -167,7 +167,7 @@ def test_a_clock_that_was_ahead_until_the_server_stopped(machine: Machine, ahead
         for line in metrics.splitlines()
         if line.startswith("tidegate_cell_clock_lead_seconds{")
     ]
-    assert ahead_s - 60 <= lead <= ahead_s
+    assert ahead_s - 600 <= lead <= ahead_s
 
 
 def test_several_cells_have_one_time(machine: Machine) -> None:
@@ -203,7 +203,7 @@ def test_a_clock_that_is_set_while_the_server_serves_and_back(
     assert machine.receive("orders.fifo") == ["b"]
     client, orders = machine.server.client(), machine.queues["orders"]
     (message,) = client.receive_message(
-        QueueUrl=orders, AttributeNames=["SentTimestamp"], WaitTimeSeconds=2
+        QueueUrl=orders, AttributeNames=["SentTimestamp"], WaitTimeSeconds=20
     )["Messages"]
     assert message["Body"] == "sent before"
     assert abs(int(message["Attributes"]["SentTimestamp"]) - sent_ms) < SOON_S * 1000
