@@ -18,12 +18,13 @@ _MINUTE = slice(1, 9)
 _US_PER_MINUTE = 60_000_000
 
 
-def _send(server: ServerProcess, queue: str, stop: Event) -> int:
+def _send(server: ServerProcess, queue: str, begun: Event, stop: Event) -> int:
     """Send until it is time to stop; how many messages it were."""
     client = server.client()
     for calls in count(1):
         entries = [{"Id": str(entry), "MessageBody": "body" * 50} for entry in range(10)]
         client.send_message_batch(QueueUrl=queue, Entries=entries)
+        begun.set()
         if stop.is_set():
             return 10 * calls
     raise AssertionError("a count has no end")
@@ -60,10 +61,11 @@ def _check_one_moment(folder: Path) -> int:
 
 def test_each_export_is_of_one_moment(server: ServerProcess, tmp_path: Path) -> None:
     queue = server.client().create_queue(QueueName="orders")["QueueUrl"]
-    stop = Event()
+    begun, stop = Event(), Event()
     with ThreadPoolExecutor(2) as pool:
-        sending = [pool.submit(_send, server, queue, stop) for _ in range(2)]
+        sending = [pool.submit(_send, server, queue, begun, stop) for _ in range(2)]
         try:
+            assert begun.wait(60)
             for number in range(EXPORTS):
                 command = ("export", str(tmp_path / str(number)), "--data", str(server.data))
                 exported = run_command(*command)
