@@ -1,12 +1,11 @@
 """Appending: one conditional put at the next slot, and what makes it count (docs/storage.md)."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import cast
 
-from data_plane.log import tails
+from data_plane.log import ends, tails
 from data_plane.log.bounds import (
-    APPEND_AGE_US_MAX,
     APPEND_ATTEMPTS_MAX,
     BLOCK_FULL_MESSAGES,
 )
@@ -19,17 +18,13 @@ from data_plane.log.slots import (
     Slot,
     common_attributes,
     generation_after,
-    read_slot,
 )
 from data_plane.ports import (
-    ITEM_ABSENT,
     Attributes,
     CellUnavailableError,
-    Item,
     Key,
     Tallies,
     Value,
-    Written,
     no_tallies,
 )
 from data_plane.stored import keys
@@ -63,64 +58,12 @@ def place(at: Access, tail: Tail, kind: str, nonce: bytes, stamp_us: int) -> dic
 async def put_next(
     at: Access, tail: Tail, attributes: Attributes, tallies: Tallies = no_tallies
 ) -> bool:
-    """Store the slot behind the tail; False where another writer was faster.
+    """Store the slot behind the tail, and the page of duplicates below it where one is due.
 
-    Raises CellUnavailableError; then the slot may have been stored, and whoever appends next reads
-    on before.
+    False where another writer was faster. Raises as `ends.put_next`.
     """
-    key = at.partition.slot_key(tail.last.number + 1)
-    if not _is_next(at, tail, key):
-        return False
-    if at.bodies is not None:
-        attributes = await at.bodies.put_slot_apart(key, attributes, at.now_us())
-        if not _is_next(at, tail, key):
-            return False
-    tail.unsure = True
-    asked_us = at.cell.now_us()
-    stored = await _put_beside_page(at, tail, key, attributes, tallies)
-    written, record = stored
-    if not written.applied and (written.before or {}).get("w") != attributes["w"]:
-        return False
-    came_us = written.time_ms * 1000
-    if came_us >= tail.last.expires_s * 1_000_000 or came_us - tail.seen_us > APPEND_AGE_US_MAX:
-        # Others may hold the slot for one that was collected.
-        at.partition.tail = None
-        raise CellUnavailableError("the slot was stored too late to count")
-    tail.take_over(read_slot(Item(key, record)))
-    tail.seen_us, tail.unsure = max(tail.seen_us, asked_us), False
-    return True
-
-
-def _is_next(at: Access, tail: Tail, key: Key) -> bool:
-    """Whether this slot still is the next one, as far as this front end knows."""
-    return (
-        at.partition.tail is tail
-        and not tail.unsure
-        and at.partition.slot_key(tail.last.number + 1) == key
-    )
-
-
-async def _put_beside_page(
-    at: Access, tail: Tail, key: Key, attributes: Attributes, tallies: Tallies
-) -> tuple[Written, Attributes]:
-    """Store the slot and, where one is due, the deduplication page of what lies below it."""
-    put = _put(at, key, attributes, tallies)
-    if not tail.page_due:
-        return await put
-    last = tail.last
-    stored, page = await at.desk.waits.all_of([put, _write_page(at, tail, last)])
-    if isinstance(page, Exception) and not isinstance(page, CellUnavailableError):
-        raise page  # One that the cell did not take stays due.
-    if isinstance(stored, Exception):
-        raise stored
-    return cast(tuple[Written, Attributes], stored)
-
-
-async def _put(
-    at: Access, key: Key, attributes: Attributes, tallies: Tallies
-) -> tuple[Written, Attributes]:
-    written = await at.cell.put(key, attributes, ITEM_ABSENT, tallies)
-    return written, attributes
+    page = partial(_write_page, at, tail, tail.last) if tail.page_due else None
+    return await ends.put_next(at, at.partition, tail, attributes, tallies, page)
 
 
 async def _write_page(at: Access, tail: Tail, last: Slot) -> None:

@@ -6,9 +6,9 @@ from data_plane.core.cell_clock import Eras
 from data_plane.core.queue import Queue
 from data_plane.log.bounds import PAGE_BYTES, PAGE_ENTRIES, PAGE_SLOTS
 from data_plane.log.reader import Reader
-from data_plane.log.slots import MESSAGES, PURGE, Slot, purged_by
+from data_plane.log.slots import MESSAGES, PURGE, Slot, purged_by, read_slot
 from data_plane.log.window import Window
-from data_plane.ports import Key
+from data_plane.ports import Item, Key
 from data_plane.stored import keys
 from data_plane.stored.segment import number
 
@@ -32,8 +32,24 @@ class Tail:
     entries: int = 0
     size_bytes: int = 0
 
-    def take_over(self, slot: Slot) -> None:
+    @property
+    def number(self) -> int:
+        """Of the last slot."""
+        return self.last.number
+
+    @property
+    def following(self) -> int:
+        """Of the next one."""
+        return self.last.number + 1
+
+    @property
+    def expires_s(self) -> int:
+        """Until when the last slot is there."""
+        return self.last.expires_s
+
+    def take_over(self, item: Item) -> None:
         """The next slot was written, by whomever."""
+        slot = read_slot(item)
         if slot.number <= self.last.number:
             return
         self.last = slot
@@ -79,11 +95,12 @@ class Partition:
         self.queue = queue
         self.number = number_
         self.generation = generation
-        self.uid = queue.uid
-        self.slots = keys.slots(queue.uid, number_, self.generation)
-        self.states = keys.slot_states(queue.uid, number_, self.generation)
-        self.pages = keys.pages(queue.uid, number_, self.generation)
-        self.low_water_key = keys.low_water(queue.uid, number_, self.generation)
+        # A FIFO queue reads its own log; what it has done to it stands under the reader's uid.
+        log_uid = reader_uid = queue.uid
+        self.slots = keys.slots(log_uid, number_, generation)
+        self.pages = keys.pages(log_uid, number_, generation)
+        self.states = keys.slot_states(reader_uid, number_, generation)
+        self.low_water_key = keys.low_water(reader_uid, number_, generation)
         self.tail: Tail | None = None
         self.used_us = 0
         self.has_earlier = generation > 0

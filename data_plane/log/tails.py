@@ -6,10 +6,10 @@ Who appends at a slot must have read what lies below it (docs/storage.md, "Slot"
 from collections.abc import Awaitable
 from functools import partial
 
+from data_plane.log import ends
 from data_plane.log.bounds import (
     PAGES_PER_QUERY,
     START_VALID_S,
-    TAIL_AGE_US_MAX,
     WINDOW_US,
 )
 from data_plane.log.desk import Access
@@ -20,75 +20,25 @@ from data_plane.ports import (
     ITEM_ABSENT,
     Absent,
     Attributes,
-    CellUnavailableError,
     Equals,
     Item,
     Update,
 )
 from data_plane.stored import keys
 from data_plane.stored.bounds import QUERY_PAGE
-from data_plane.stored.coalescing import coalesce
 from data_plane.stored.segment import FORMAT_VERSION, number, octets
 
-_PAGE_BYTES_SAFE = 512 * 1024
-"""A page of a query that has fewer bytes was not cut off because of its size."""
-
-_OPEN_ATTEMPTS_MAX = 8
 _BLOCK_FULL = 64
 """A start's index: what follows opens a block of its own."""
 
 
 async def current(at: Access) -> Tail:
     """The partition's tail, as of at most TAIL_AGE_US_MAX ago. Raises CellUnavailableError."""
-    tail = at.partition.tail
-    if tail is None or tail.unsure or at.cell.now_us() - tail.seen_us > TAIL_AGE_US_MAX:
-        # One at a time: the others find what the first has read.
-        await coalesce(at.desk, ("tail", at.partition.slots), None, partial(_look, at))
-        tail = at.partition.tail
-        if tail is None:
-            raise CellUnavailableError("the end of the log changes faster than it can be read")
-    return tail
-
-
-async def _look(at: Access, waiting: list[object]) -> list[object | Exception]:
-    tail = at.partition.tail
-    if tail is None or not await _read_on(at, tail):
-        at.partition.tail = None
-        for _ in range(_OPEN_ATTEMPTS_MAX):
-            if await _open(at):
-                break
-    return [None] * len(waiting)
-
-
-async def _read_on(at: Access, tail: Tail) -> bool:
-    """Read what was appended meanwhile; False where the last slot is no more, or past its `x`."""
-    after = tail.last.number - 1
-    while True:
-        asked_us = at.cell.now_us()
-        items = await at.cell.query(at.partition.slots, after=keys.be64(after), limit=QUERY_PAGE)
-        if after < tail.last.number and (not items or _number(items[0]) != tail.last.number):
-            return False
-        for item in items:
-            tail.take_over(read_slot(item))
-        if _is_last_page(items):
-            tail.seen_us, tail.unsure = asked_us, False
-            return not _is_past(tail.last, asked_us)
-        after = tail.last.number
+    return await ends.current(at, at.partition, partial(_open, at))
 
 
 def _number(item: Item) -> int:
     return keys.slot_of(item.key.sort)
-
-
-def _is_past(last: Slot, now_us: int) -> bool:
-    """Whether nobody knows any more what was behind this slot, and may have been removed."""
-    return last.expires_s * 1_000_000 <= now_us
-
-
-def _is_last_page(items: list[Item]) -> bool:
-    """Whether nothing can have followed a page: it is short, and not because of its size."""
-    sizes = (len(body) for item in items if isinstance(body := item.attributes.get("z"), bytes))
-    return len(items) < QUERY_PAGE and sum(sizes) < _PAGE_BYTES_SAFE
 
 
 async def _open(at: Access) -> bool:
@@ -101,7 +51,7 @@ async def _open(at: Access) -> bool:
         at.cell.query(partition.pages, limit=PAGES_PER_QUERY, reverse=True),
     )
     last = read_slot(newest[0]) if newest else None
-    if last is None or _is_past(last, asked_us):
+    if last is None or ends.is_past(last.expires_s, asked_us):
         await _begin(at, last)
         return False
     window_us = partition.eras.before_us(max(last.stamp_us, asked_us), WINDOW_US)
@@ -163,7 +113,7 @@ async def _uncovered(at: Access, newest: list[Item], covered: int, window_us: in
             if slot.number <= covered or slot.stamp_us <= window_us:
                 return found[::-1]
             found.append(slot)
-        if _is_last_page(page):
+        if ends.is_last_page(page):
             break
         page = await at.cell.query(
             at.partition.slots,

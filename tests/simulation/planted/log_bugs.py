@@ -4,11 +4,11 @@ from typing import Any, Final
 
 from data_plane.core.digests import deduplication_hash
 from data_plane.core.queue import Queue
-from data_plane.log import appending, generations, receiving, sending, tails, upkeep, window
+from data_plane.log import appending, ends, generations, receiving, sending, tails, upkeep, window
 from data_plane.log.desk import Access
 from data_plane.log.generations import Inherited
 from data_plane.log.partition import Tail
-from data_plane.log.slots import START, Slot, common_attributes, read_slot
+from data_plane.log.slots import START, Slot, common_attributes
 from data_plane.log.window import Original, Window
 from data_plane.ports import (
     ALWAYS,
@@ -51,7 +51,7 @@ def _ages_are_real(plan: FifoPlan) -> bool:
 # Slots
 
 
-def _never_past(_last: Slot, _now_us: int) -> bool:
+def _never_past(_expires_s: int, _now_us: int) -> bool:
     return False
 
 
@@ -79,7 +79,7 @@ async def _counted_whenever_it_came(
     except CellUnavailableError as error:
         if "too late" not in str(error):
             raise
-        tail.take_over(read_slot(Item(key, attributes)))
+        tail.take_over(Item(key, attributes))
         tail.unsure = False
         at.partition.tail = tail
         return True
@@ -93,7 +93,7 @@ async def _failed_is_passed_over(
     except CellUnavailableError:
         if at.partition.tail is tail:
             key = at.partition.slot_key(tail.last.number + 1)
-            tail.take_over(read_slot(Item(key, attributes)))
+            tail.take_over(Item(key, attributes))
             tail.unsure = False
         raise
 
@@ -196,14 +196,12 @@ def _put(wrong: Any) -> tuple[tuple[Any, str, Any], ...]:
 
 
 LOG_BUGS: Final = (
-    FifoBug(
-        "a slot taken for another's is overwritten", SLOTS, ((appending, "ITEM_ABSENT", ALWAYS),)
-    ),
+    FifoBug("a slot taken for another's is overwritten", SLOTS, ((ends, "ITEM_ABSENT", ALWAYS),)),
     FifoBug(
         "a log goes on where its last slot is past its time",
         SLOTS,
         (
-            (tails, "_is_past", _never_past),
+            (ends, "is_past", _never_past),
             *_put(_counted_whenever_it_came),
         ),
     ),
