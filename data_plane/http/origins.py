@@ -17,7 +17,6 @@ from data_plane.core.identifiers import is_host, random_uuid_text
 from data_plane.frontend.refusals import encode_refusal
 from data_plane.ports import Entropy
 from data_plane.protocol.http import HttpResponse
-from data_plane.protocol.wire_protocols import protocol_of
 
 LOCAL_HOSTS: Final = (
     "localhost",
@@ -161,7 +160,7 @@ class ForeignPages:
             "warning", "foreign page refused", request_id=request_id, shown=shown, client=client
         )
         says = _SAYS.format(shown, _FOR_HOST if shown.startswith("Host: ") else _FOR_PAGE)
-        return encode_refusal(protocol_of(headers), request_id, ACCESS_DENIED, says)
+        return encode_refusal(headers, request_id, ACCESS_DENIED, says)
 
     def _is_plain(self, headers: Mapping[str, str]) -> bool:
         """Whether no page can have made the request: four look-ups, where to read all is dear.

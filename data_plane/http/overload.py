@@ -20,7 +20,6 @@ from data_plane.core.limits import CALLS_MAX_DEFAULT
 from data_plane.frontend.refusals import encode_refusal
 from data_plane.ports import Entropy
 from data_plane.protocol.http import HttpResponse
-from data_plane.protocol.wire_protocols import protocol_of
 
 _PROBE_PERIOD_S: Final = 0.05
 _RETRY_AFTER_US: Final = 1_000_000
@@ -123,7 +122,7 @@ class Overload:
         """The answer to a request with these headers: there is too much to do."""
         self.busy += 1
         return encode_refusal(
-            protocol_of(headers),
+            headers,
             random_uuid_text(self._entropy.random_bytes(_REQUEST_ID_BYTES)),
             SERVICE_UNAVAILABLE,
             "The service is busy. Try again.",

@@ -5,6 +5,7 @@ are kept in the order in which they began to, and one task looks at the eldest n
 """
 
 import asyncio
+from collections import Counter
 from time import monotonic
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ class Patience:
 
     def __init__(self) -> None:
         self._since_s: dict[Watch, float] = {}
+        self._slow: Counter[int] = Counter()
         self.slow_bodies = 0
 
     def begin(self, watch: "Watch") -> None:
@@ -29,6 +31,16 @@ class Patience:
     def end(self, watch: "Watch") -> None:
         """It does not wait any more."""
         self._since_s.pop(watch, None)
+
+    def slow(self, port: int, change: int) -> None:
+        """A request that takes long has come from this port, or is over."""
+        self._slow[port] += change
+        if not self._slow[port]:
+            del self._slow[port]
+
+    def is_slow(self, port: int) -> bool:
+        """Whether a request from this port of a client takes long just now."""
+        return port in self._slow
 
     async def run(self) -> None:
         """Tell those that have waited for PATIENCE_S, for ever."""
@@ -49,11 +61,16 @@ class Watch:
     (`is_over`). A task whose answer takes long is cancelled when the client closes its connection.
     """
 
-    __slots__ = ("_body_timeout_s", "_patience", "_proto", "_task", "_timer", "_watcher", "is_over")
+    __slots__ = (
+        *("_body_timeout_s", "_patience", "_port", "_proto", "_scope", "_task", "_timer"),
+        *("_watcher", "is_over"),
+    )
 
-    def __init__(self, patience: Patience, proto: Any) -> None:
+    def __init__(self, patience: Patience, scope: Any, proto: Any) -> None:
         self._patience = patience
+        self._scope = scope
         self._proto = proto
+        self._port = -1
         self._task = asyncio.current_task()
         self._body_timeout_s: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -72,6 +89,9 @@ class Watch:
 
     def lose_patience(self) -> None:
         """What it waits for takes long."""
+        if self._port < 0:
+            self._port = int(self._scope.client.rpartition(":")[2])
+            self._patience.slow(self._port, 1)
         if self._body_timeout_s is None:
             self._watcher = asyncio.create_task(self._watch_client())
             return
@@ -97,6 +117,9 @@ class Watch:
     def end(self) -> None:
         """What was waited for is there, or will not come: leave the task alone."""
         self._patience.end(self)
+        if self._port >= 0:
+            self._patience.slow(self._port, -1)
+            self._port = -1
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -7,7 +7,7 @@ are encoded otherwise as well, or have a length; and bodies that are too long.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from data_plane.core.errors import (
     LENGTH_REQUIRED,
@@ -18,8 +18,38 @@ from data_plane.core.errors import (
 from data_plane.core.identifiers import is_host
 
 _CHUNKED: Final = "chunked"
+HTTP_2: Final = "2"
 _DECIDES: Final = frozenset({"authorization", "content-type", "date", "host"})
 _DECIDE: Final = ("x-amz-", "amz-sdk-")
+
+
+class HeadersWithHost:
+    """Headers of a request in HTTP/2, which names its host elsewhere: as if in HTTP/1.1."""
+
+    def __init__(self, received: Any, authority: str | None) -> None:
+        self._received = received
+        self._host = authority if authority and "host" not in received else None
+
+    def __len__(self) -> int:
+        return len(self._received) + (self._host is not None)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._received or (name == "host" and self._host is not None)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a header."""
+        if name == "host" and self._host is not None:
+            return self._host
+        return self._received.get(name, default)
+
+    def keys(self) -> list[str]:
+        """The names of all headers."""
+        return [*self._received.keys(), *(("host",) if self._host is not None else ())]
+
+    def items(self) -> list[tuple[str, str]]:
+        """Names and values, as they came."""
+        host = [("host", self._host)] if self._host is not None else []
+        return [*self._received.items(), *host]
 
 
 def combine(items: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -77,6 +107,12 @@ def body_length(headers: Mapping[str, str], bytes_max: int) -> int | None:
     if length > bytes_max:
         raise request_too_large(bytes_max)
     return length
+
+
+def check_length(headers: Mapping[str, str]) -> None:
+    """Raise RefusedError where a request in HTTP/2 does not say how long its body is."""
+    if "content-length" not in headers:
+        raise RefusedError(LENGTH_REQUIRED, "The request must have a Content-Length.")
 
 
 def _decides(name: str) -> bool:

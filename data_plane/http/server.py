@@ -1,11 +1,13 @@
-"""Serve HTTP/1.1 in the running event loop: bytes on a socket to HttpRequest, and back.
+"""Serve HTTP/1.1 and HTTP/2 in the running event loop: bytes on a socket to HttpRequest, and back.
 
 The parsing is Granian's (hyper), which also refuses malformed requests and ones whose body and
 Content-Length differ; screening.py says what it lets pass. Two things reach us otherwise than sent:
 the path comes decoded (so `%2F` is a slash here) and is encoded again where it needs it; header
 values that are not ASCII are missing. A request that is refused before its body is read ends its
 connection, so that nothing behind it can be taken for another request; so does one whose body is in
-chunks, of whose length another reader may think otherwise.
+chunks, of whose length another reader may think otherwise. In HTTP/2 its stream ends.
+
+HTTP/2 is spoken with who begins with it (prior knowledge), and over TLS with who asks for it.
 """
 
 import asyncio
@@ -18,7 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from granian.constants import HTTPModes, Interfaces, SSLProtocols, TaskImpl
-from granian.http import HTTP1Settings
+from granian.http import HTTP1Settings, HTTP2Settings
 from granian.rsgi import ProtocolClosed  # type: ignore[attr-defined]
 from msgspec.structs import replace
 
@@ -40,10 +42,19 @@ from data_plane.http.answers import LONG_ANSWER_BYTES, Answers
 from data_plane.http.connections import ListeningServer, accepted_connections
 from data_plane.http.cross_origin import AllowedOrigins
 from data_plane.http.held import Held
+from data_plane.http.idle import IdleConnections
 from data_plane.http.origins import refuse_none
 from data_plane.http.overload import Overload
 from data_plane.http.patience import Patience, Watch
-from data_plane.http.screening import body_length, check_host, check_readable, combine
+from data_plane.http.screening import (
+    HTTP_2,
+    HeadersWithHost,
+    body_length,
+    check_host,
+    check_length,
+    check_readable,
+    combine,
+)
 from data_plane.protocol.http import HttpRequest, HttpResponse
 
 Answer = Callable[[HttpRequest], Awaitable[HttpResponse]]
@@ -54,6 +65,9 @@ RefuseForeign = Callable[[Mapping[str, str], str], HttpResponse | None]
 
 _PAGE_METHODS = frozenset({"GET", "HEAD"})
 _CLOSE = ("connection", "close")
+_FAREWELL_S = 0.5
+_IDLE_S_MIN = 1.0
+"""Longer than a request is in flight unnoticed (patience.py)."""
 
 
 class TlsFiles(NamedTuple):
@@ -68,11 +82,14 @@ class HttpSettings:
     """What a connection may do.
 
     The header of a request must be there within `header_read_timeout_s` of the connection's start
-    or of the last answer, so that is also how long a connection may be idle. A body has
+    or of the last answer, so that is also how long a connection may be idle. (In HTTP/2 whatever
+    comes begins that time anew.) Over one connection there may be `streams_max` requests in HTTP/2
+    at a time. A body has
     `body_read_timeout_s`, and longer as its length takes at `body_bytes_per_s_min`; longer ones
     than `body_bytes_max` are not read, and of those that are not small not more are held at a time
     than have `bodies_bytes_max` together. A client that takes nothing of its answer for
     `send_timeout_s` is cut off (on Linux). Above `connections_max` connections wait to be accepted.
+    What of bodies nobody has read yet is as much as the windows of HTTP/2 let come.
 
     A header that is not finished takes up to `header_buffer_bytes`, before anybody hears of it. So
     no more connections are accepted than may do that with `headers_bytes_max` (0: any number).
@@ -87,6 +104,10 @@ class HttpSettings:
     connections_max: int = 16_384
     header_read_timeout_s: float = 30
     header_buffer_bytes: int = 80 * 1024
+    streams_max: int = 100
+    stream_window_bytes: int = 256 * 1024
+    connection_window_bytes: int = 1024 * 1024
+    send_buffer_bytes: int = 64 * 1024
     headers_bytes_max: int = 0
     body_read_timeout_s: float = 20
     body_bytes_per_s_min: int = 32 * 1024
@@ -152,32 +173,14 @@ class HttpServer:
 
     async def _serve(self, stop: asyncio.Event, listener: socket.socket) -> bool:
         settings = self._settings
-        server = ListeningServer(
-            self,
-            listener,
-            send_timeout_s=settings.send_timeout_s,
-            interface=Interfaces.RSGI,
-            task_impl=TaskImpl.asyncio,
-            runtime_threads=1,
-            http=HTTPModes.http1,
-            http1_settings=HTTP1Settings(
-                header_read_timeout=round(settings.header_read_timeout_s * 1000),
-                max_buffer_size=settings.header_buffer_bytes,
-            ),
-            websockets=False,
-            backlog=settings.backlog,
-            backpressure=accepted_connections(settings.connections_wanted),
-            log_enabled=False,
-            ssl_cert=settings.tls.certificate if settings.tls else None,
-            ssl_key=settings.tls.key if settings.tls else None,
-            # Systems of before 2019 have SDKs without TLS 1.3; 1.1 is obsolete (RFC 8996).
-            ssl_protocol_min=SSLProtocols.tls12,
-        )
+        idle_s = max(settings.header_read_timeout_s, _IDLE_S_MIN)
+        idle = IdleConnections(listener.getsockname()[1], idle_s, self.patience.is_slow)
+        server = self._listening(listener)
         serving = asyncio.create_task(server.serve())
         stopped = asyncio.create_task(stop.wait())
         watching = {
             asyncio.create_task(forever)
-            for forever in (self._overload.watch(), self.patience.run())
+            for forever in (self._overload.watch(), self.patience.run(), idle.run())
         }
         await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
         for task in watching:
@@ -192,14 +195,49 @@ class HttpServer:
                 await self._finish()
         await self._answers.end()
         server.stop()  # type: ignore[no-untyped-call]
-        left_s = until_s - asyncio.get_running_loop().time()
-        done, _ = await asyncio.wait({serving}, timeout=max(0, left_s))
+        left_s = max(0, until_s - asyncio.get_running_loop().time())
+        done, _ = await asyncio.wait({serving}, timeout=min(left_s, _FAREWELL_S))
+        if not done and not self.in_flight:
+            # Clients of HTTP/2 are asked to end their connections, and some do not.
+            idle.end_all()
+            done, _ = await asyncio.wait({serving}, timeout=max(0, left_s - _FAREWELL_S))
         if done:
             serving.result()
             return True
         self._is_cut_off = True
         serving.cancel()
         return False
+
+    def _listening(self, listener: socket.socket) -> ListeningServer:
+        settings = self._settings
+        return ListeningServer(
+            self,
+            listener,
+            send_timeout_s=settings.send_timeout_s,
+            interface=Interfaces.RSGI,
+            task_impl=TaskImpl.asyncio,
+            runtime_threads=1,
+            http=HTTPModes.auto,
+            http1_settings=HTTP1Settings(
+                header_read_timeout=round(settings.header_read_timeout_s * 1000),
+                max_buffer_size=settings.header_buffer_bytes,
+            ),
+            http2_settings=HTTP2Settings(
+                initial_connection_window_size=settings.connection_window_bytes,
+                initial_stream_window_size=settings.stream_window_bytes,
+                max_concurrent_streams=settings.streams_max,
+                max_headers_size=settings.header_buffer_bytes,
+                max_send_buffer_size=settings.send_buffer_bytes,
+            ),
+            websockets=False,
+            backlog=settings.backlog,
+            backpressure=accepted_connections(settings.connections_wanted),
+            log_enabled=False,
+            ssl_cert=settings.tls.certificate if settings.tls else None,
+            ssl_key=settings.tls.key if settings.tls else None,
+            # Systems of before 2019 have SDKs without TLS 1.3; 1.1 is obsolete (RFC 8996).
+            ssl_protocol_min=SSLProtocols.tls12,
+        )
 
     async def _finish(self) -> None:
         """Return when nothing is in flight, and all long answers are taken: nothing new begins."""
@@ -217,6 +255,8 @@ class HttpServer:
         self.in_flight += 1
         try:
             received = scope.headers  # a copy, each time it is asked for
+            if scope.http_version == HTTP_2:
+                received = HeadersWithHost(received, scope.authority)
             page = self._pages.get(scope.path) if scope.method in _PAGE_METHODS else None
             response = self._refuse_foreign(received, scope.client)
             if response is not None:
@@ -261,7 +301,7 @@ class HttpServer:
             if refused.held_back:
                 await self._overload.hold_back()
             return _closing(refused) if "transfer-encoding" in received else refused
-        watch = Watch(self.patience, proto)
+        watch = Watch(self.patience, scope, proto)
         held = _HeldBody(self._bodies)
         try:
             request = await self._read(scope, received, proto, watch, held)
@@ -290,7 +330,10 @@ class HttpServer:
             headers = combine(items)
             if len(received) != len(headers):
                 check_readable(received.keys(), headers)
-            check_host(headers, scope.http_version, scope.authority)
+            version = scope.http_version
+            check_host(headers, version, scope.authority)
+            if version == HTTP_2 and scope.method not in _PAGE_METHODS:
+                check_length(headers)
             length = body_length(headers, self._settings.body_bytes_max)
             if length is None:
                 head = self._request(scope, headers, b"", None)

@@ -100,7 +100,8 @@ def test_an_idle_connection_ends() -> None:
 
 def test_a_body_that_does_not_come_is_answered_408() -> None:
     with serving(body_read_timeout_s=SHORT_S) as server, connected(server) as connection:
-        connection.sendall(HEAD % len(FORM) + b"X-Amz-Target: AmazonSQS.ListQueues\r\n\r\n{")
+        head = HEAD.replace(b"x-www-form-urlencoded", b"x-amz-json-1.0") % len(FORM)
+        connection.sendall(head + b"X-Amz-Target: AmazonSQS.ListQueues\r\n\r\n{")
         answer = rest(connection)
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b"\r\nconnection: close\r\n" in answer

@@ -7,7 +7,14 @@ from data_plane.core.errors import (
     Fault,
     RefusedError,
 )
-from data_plane.http.screening import body_length, check_host, check_readable, combine
+from data_plane.http.screening import (
+    HeadersWithHost,
+    body_length,
+    check_host,
+    check_length,
+    check_readable,
+    combine,
+)
 
 
 def test_repeated_headers_count_as_one_in_their_order() -> None:
@@ -94,3 +101,24 @@ def test_bodies_that_are_not_read(headers: dict[str, str], fault: Fault) -> None
     with pytest.raises(RefusedError) as raised:
         body_length(headers, 10)
     assert raised.value.fault is fault
+
+
+def test_in_http_2_the_authority_is_the_host() -> None:
+    received = HeadersWithHost({"a": "1"}, "x:80")
+    assert received.items() == [("a", "1"), ("host", "x:80")]
+    assert received.keys() == ["a", "host"]
+    assert len(received) == len(received.items())
+    assert "host" in received
+    assert "b" not in received
+    assert (received.get("host", ""), received.get("a"), received.get("b", "")) == ("x:80", "1", "")
+    named = HeadersWithHost({"host": "y"}, "x")  # which check_host refuses
+    assert (named.items(), named.get("host"), len(named)) == ([("host", "y")], "y", 1)
+    unnamed = HeadersWithHost({}, None)
+    assert (unnamed.items(), "host" in unnamed, len(unnamed)) == ([], False, 0)
+
+
+def test_in_http_2_a_request_says_how_long_its_body_is() -> None:
+    check_length({"content-length": "0"})
+    with pytest.raises(RefusedError) as refused:
+        check_length({})
+    assert refused.value.fault is LENGTH_REQUIRED
