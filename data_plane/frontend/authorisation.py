@@ -5,7 +5,7 @@ answer where there is none. Refusals have the words of AWS; GetQueueUrl alone sa
 accounts' queues that they do not exist (recorded from AWS).
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from data_plane.core.caller import Caller
 from data_plane.core.errors import (
@@ -24,6 +24,20 @@ from data_plane.ports import Queues
 from data_plane.protocol.operation import Permission
 
 
+def name_resource(exchange: Exchange) -> Awaitable[None] | None:
+    """Note which resource of a service without queues the request is about, for logs and usage."""
+    if exchange.served_by.has_queues or exchange.chosen.permissions is None:
+        return None
+    return _name_resource(exchange)
+
+
+async def _name_resource(exchange: Exchange) -> None:
+    exchange.permissions = await _elsewhere(exchange)
+    for permission in exchange.permissions[:1]:
+        exchange.queue_account = permission.account
+        exchange.queue_name = permission.name.rpartition("/")[2]
+
+
 def authorise(queues: Queues) -> Stage:
     """Raise RefusedError (AccessDenied) unless policies allow the call."""
 
@@ -35,9 +49,13 @@ def authorise(queues: Queues) -> Stage:
         if operation.on_queue:
             _check(exchange, caller, _on_queue(exchange), exchange.queue)
         else:
-            for permission in await _elsewhere(exchange):
-                queue = await _find(queues, permission) if exchange.served_by.has_queues else None
-                _check(exchange, caller, permission, queue)
+            for permission in exchange.permissions or await _elsewhere(exchange):
+                if exchange.served_by.has_queues:
+                    _check(exchange, caller, permission, await _find(queues, permission))
+                else:
+                    _check(
+                        exchange, caller, permission, None, await _policy_of(exchange, permission)
+                    )
         exchange.authorised = True
 
     return stage
@@ -71,11 +89,25 @@ async def _find(queues: Queues, permission: Permission) -> Queue | None:
     return await queues.find(account, region, name)
 
 
-def _check(exchange: Exchange, caller: Caller, permission: Permission, queue: Queue | None) -> None:
-    decision = _decide(exchange, caller, permission, queue)
+async def _policy_of(exchange: Exchange, permission: Permission) -> str:
+    policy_of = exchange.served_by.policy_of
+    return await policy_of(permission) if policy_of is not None else ""
+
+
+def _check(
+    exchange: Exchange,
+    caller: Caller,
+    permission: Permission,
+    queue: Queue | None,
+    document: str = "",
+) -> None:
+    """Raise RefusedError unless it is allowed; `document` is the policy of what is no queue."""
+    if queue is not None:
+        document = queue.attributes.get("Policy") or ""
+    decision = _decide(exchange, caller, permission, queue, document)
     if decision.allowed and queue is not None and not queue.is_stored:
         permission = permission._replace(action="CreateQueue")
-        decision = _decide(exchange, caller, permission, None)
+        decision = _decide(exchange, caller, permission, None, "")
     if decision.allowed:
         return
     if exchange.chosen.hides and permission.account != caller.account:
@@ -87,9 +119,12 @@ def _check(exchange: Exchange, caller: Caller, permission: Permission, queue: Qu
 
 
 def _decide(
-    exchange: Exchange, caller: Caller, permission: Permission, queue: Queue | None
+    exchange: Exchange,
+    caller: Caller,
+    permission: Permission,
+    queue: Queue | None,
+    document: str,
 ) -> Decision:
-    document = queue.attributes.get("Policy") if queue is not None else None
     request = Request(
         caller,
         permission.action_name,

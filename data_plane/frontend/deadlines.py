@@ -33,7 +33,7 @@ def allow_waiting(settings: FrontEndSettings) -> Stage:
         most_s = _wait_s_max(exchange, settings)
         if wait_s > most_s:
             wait_s = most_s
-            exchange.params = {**exchange.params, "WaitTimeSeconds": wait_s}
+            exchange.params = {**exchange.params, exchange.chosen.wait_member: wait_s}
         set_deadline(_deadline_us(exchange, settings.request_deadline_s + wait_s))
 
     return stage
@@ -55,8 +55,10 @@ def _wait_s_max(exchange: Exchange, settings: FrontEndSettings) -> int:
 
 
 def asked_wait_s(exchange: Exchange) -> int:
-    """For how long the request says that it waits for messages; not checked yet."""
-    if exchange.chosen.name != "ReceiveMessage" or exchange.queue is None:
+    """For how long the request says that it waits for messages, or records; not checked yet."""
+    operation = exchange.chosen
+    if not operation.wait_member or (operation.on_queue and exchange.queue is None):
         return 0
-    wait_s: int = exchange.params.get("WaitTimeSeconds", exchange.queue.receive_wait_s)
+    of_queue = exchange.queue.receive_wait_s if exchange.queue is not None else 0
+    wait_s: int = exchange.params.get(operation.wait_member, of_queue)
     return wait_s

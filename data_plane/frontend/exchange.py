@@ -1,6 +1,6 @@
 """One request on its way through the stages."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -8,7 +8,7 @@ from data_plane.core.caller import Caller
 from data_plane.core.message import Stored
 from data_plane.core.queue import Queue
 from data_plane.protocol.http import HttpRequest, HttpResponse
-from data_plane.protocol.operation import Operation, Params, Work
+from data_plane.protocol.operation import Operation, Params, Permission, Work
 from data_plane.protocol.service import Service
 from data_plane.protocol.wire_protocols import WireProtocol
 
@@ -19,8 +19,9 @@ class Exchange(msgspec.Struct):
     `signed_query` is a Query request's query string as it is signed, or None. `path_queue` is the
     account and queue that the path names, or None. `queue_account` and `queue_name` name the queue
     that it is about, and `queue` is None where there is none; an `odd_address` is then what was
-    sent of it, and is not valid. `authorised` says that policies were
-    asked and allow it. Dates in policies are judged by the machine's clock, `machine_us`.
+    sent of it, and is not valid. Of another service's resource, a stream say, the name stands
+    there, and what policies must allow in `permissions`. `authorised` says that policies were asked
+    and allow it. Dates in policies are judged by the machine's clock, `machine_us`.
     """
 
     request: HttpRequest
@@ -38,6 +39,7 @@ class Exchange(msgspec.Struct):
     queue_name: str = ""
     odd_address: str = ""
     queue: Queue | None = None
+    permissions: Sequence[Permission] = ()
     authorised: bool = False
     invocation_id: str = ""
     attempt: int = 1

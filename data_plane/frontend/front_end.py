@@ -18,7 +18,7 @@ from data_plane.core.long_answers import use_room
 from data_plane.core.turns import InTurns, at_once
 from data_plane.frontend.admission import Admission
 from data_plane.frontend.authentication import authenticate
-from data_plane.frontend.authorisation import authorise
+from data_plane.frontend.authorisation import authorise, name_resource
 from data_plane.frontend.deadlines import allow_waiting, begin
 from data_plane.frontend.dispatch import encode_output, measure, perform
 from data_plane.frontend.exchange import Exchange, Stage
@@ -106,6 +106,7 @@ class FrontEnd:
             *((self._throttle.by_account,) if self._throttle else ()),
             decode_params(known, in_turns),
             find_queue(queues, expected, settings.base_url),  # metadata
+            name_resource,
             *((authorise(queues),) if credentials else ()),
             *((self._throttle.by_queue,) if self._throttle else ()),
             allow_waiting(settings),
@@ -127,7 +128,7 @@ class FrontEnd:
             return None
         request_id = random_uuid_text(self._entropy.random_bytes(_REQUEST_ID_BYTES))
         error = ThrottledError(wait_us)
-        return encode_refusal(protocol_of(headers), request_id, error.fault, error.message, wait_us)
+        return encode_refusal(headers, request_id, error.fault, error.message, wait_us)
 
     async def answer(self, request: HttpRequest) -> HttpResponse:
         """Answer one request. Raises nothing that a request or a store can cause."""
@@ -155,10 +156,10 @@ class FrontEnd:
             _name_payer(exchange)
         except Exception as error:  # noqa: BLE001 - observed with its traceback, and answered 500
             fault, message, unexpected = _explain(error)
-            code = fault.code
+            code = exchange.protocol.spell(fault, request.headers).code
             failure = error if unexpected else None
             exchange.response = encode_refusal(
-                exchange.protocol,
+                request.headers,
                 exchange.request_id,
                 fault,
                 message,

@@ -21,7 +21,7 @@ from data_plane.frontend.settings import FrontEndSettings
 from data_plane.protocol.http import path_inside, queue_path
 from data_plane.protocol.operation import Params
 from data_plane.protocol.service import Services
-from data_plane.protocol.wire_protocols import PROTOCOLS, UNKNOWN_OPERATION
+from data_plane.protocol.wire_protocols import PROTOCOLS
 
 
 def check_size_and_syntax(settings: FrontEndSettings) -> Stage:
@@ -58,14 +58,15 @@ def find_operation(services: Services) -> Stage:
 
     def stage(exchange: Exchange) -> None:
         request, protocol = exchange.request, exchange.protocol
-        if exchange.path_queue is None and path_inside(request) != "/":
+        is_known_path = exchange.path_queue is not None or path_inside(request) == "/"
+        if not is_known_path and not protocol.at_any_path:
             if not protocol.is_form:
                 raise RefusedError(INVALID_ACTION, "The path is unknown.")
-            exchange.response = UNKNOWN_OPERATION
+            exchange.response = protocol.no_operation(request)
             return
         found = protocol.find(services, request)
         if found is None:
-            exchange.response = UNKNOWN_OPERATION
+            exchange.response = protocol.no_operation(request)
             return
         exchange.service, exchange.operation = service, operation = found
         bytes_max = service.body_bytes_max[operation.name]
@@ -86,6 +87,7 @@ def decode_params(services: Services, in_turns: InTurns) -> Stage:
         )
         for protocol in PROTOCOLS
         for service in services.all
+        if protocol.name in service.protocols
         for operation in service.operations.values()
     }
 

@@ -1,11 +1,12 @@
 """Refusals as responses, in the protocol of the request."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from data_plane.core.errors import REQUEST_THROTTLED, Fault, RefusedError
 from data_plane.protocol.http import HttpResponse
 from data_plane.protocol.service import Service
-from data_plane.protocol.wire_protocols import WireProtocol
+from data_plane.protocol.wire_protocols import protocol_of
 
 _US_PER_MS: Final = 1_000
 _US_PER_S: Final = 1_000_000
@@ -21,7 +22,7 @@ class ThrottledError(RefusedError):
 
 
 def encode_refusal(  # noqa: PLR0913, PLR0917 - what an answer says, and how
-    protocol: WireProtocol,
+    headers: Mapping[str, str],
     request_id: str,
     fault: Fault,
     message: str,
@@ -30,14 +31,17 @@ def encode_refusal(  # noqa: PLR0913, PLR0917 - what an answer says, and how
 ) -> HttpResponse:
     """The response that refuses a request; with a time, it says when to try again.
 
-    `service` is the one that was asked, if that is known.
+    `headers` are the request's: its protocol is known by them. `service` is the one that was asked,
+    if that is known.
     """
-    response = protocol.encode_fault(request_id, service, fault, message)
+    protocol = protocol_of(headers)
+    spelled = protocol.spell(fault, headers)
+    response = protocol.encode_fault(request_id, service, spelled, message)
     if not retry_after_us:
         return response
-    headers = [*response.headers, ("retry-after", str(-(-retry_after_us // _US_PER_S)))]
+    told = [*response.headers, ("retry-after", str(-(-retry_after_us // _US_PER_S)))]
     if fault is REQUEST_THROTTLED:
         # In milliseconds; boto3 heeds it, and adds nothing to it. So an overloaded server does not
         # send it: all whom it refuses would come back at once.
-        headers.append(("x-amz-retry-after", str(-(-retry_after_us // _US_PER_MS))))
-    return HttpResponse(response.status, tuple(headers), response.body)
+        told.append(("x-amz-retry-after", str(-(-retry_after_us // _US_PER_MS))))
+    return HttpResponse(response.status, tuple(told), response.body)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from data_plane.core.limits import (
+    BODY_BYTES_MAX,
     CALLS_MAX_DEFAULT,
     LONG_POLLS_MAX_DEFAULT,
     RECEIVE_WAIT_S_MAX,
-    REQUEST_BODY_BYTES_MAX,
 )
 
 
@@ -23,7 +23,7 @@ class FrontEndSettings:
     default_account: str = "000000000000"
     default_region: str = "us-east-1"
     base_url: str = ""
-    body_bytes_max: int = REQUEST_BODY_BYTES_MAX
+    body_bytes_max: int = BODY_BYTES_MAX
     retry_after_s: int = 1
     calls_max: int = CALLS_MAX_DEFAULT
     long_polls_max: int = LONG_POLLS_MAX_DEFAULT

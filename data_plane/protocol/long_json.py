@@ -6,7 +6,7 @@ decoded in slices; what is left is short, or it is no legal request, and is pars
 """
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Final
 
@@ -41,30 +41,44 @@ def decode_in_slices(body: bytes, read: Reader) -> Generator[None, None, Params]
     """
     taken: list[str] = []
     try:
-        rest = yield from _take_strings(body, taken)
+        rest = yield from take_strings(body, taken)
     except ValueError as error:
         raise RefusedError(MALFORMED_INPUT, "The request body is not valid JSON.") from error
     yield
     strings = iter(taken)
     params = decode_with_places(rest, read, lambda _place: next(strings))
-    if b"\\u" in body:
-        for text in taken:
-            for at in range(0, len(text), _SLICE_BYTES):
-                if found := _find_surrogate(text, at, at + _SLICE_BYTES):
-                    raise invalid_character(found[0])
-                yield
+    if b"\\u" in body and (found := (yield from find_lone_surrogate(taken))):
+        raise invalid_character(found)
     return params
 
 
-def _take_strings(body: bytes, taken: list[str]) -> Generator[None, None, bytes]:
-    """The body with a place for each long string, which is decoded into `taken`."""
+def find_lone_surrogate(taken: Sequence[str]) -> Generator[None, None, str]:
+    """What in the texts is no character, looked for in slices; "" where all of it is."""
+    for text in taken:
+        for at in range(0, len(text), _SLICE_BYTES):
+            if found := _find_surrogate(text, at, at + _SLICE_BYTES):
+                return found[0]
+            yield
+    return ""
+
+
+def take_strings(
+    body: bytes,
+    taken: list[str],
+    strings_max: int = JSON_STRINGS_MAX,
+    outside_bytes_max: int = JSON_OUTSIDE_BYTES_MAX,
+) -> Generator[None, None, bytes]:
+    """The body with NaN in the place of each long string, which is decoded into `taken`.
+
+    Raises ValueError where it is no JSON, or more than these say.
+    """
     kept: list[bytes] = []
     at = outside = paused_at = 0
-    for _ in range(JSON_STRINGS_MAX + 1):
-        opening = body.find(b'"', at, at + JSON_OUTSIDE_BYTES_MAX + 1)
+    for _ in range(strings_max + 1):
+        opening = body.find(b'"', at, at + outside_bytes_max + 1)
         end = len(body) if opening < 0 else opening
         outside += end - at
-        if outside > JSON_OUTSIDE_BYTES_MAX:
+        if outside > outside_bytes_max:
             raise ValueError("too much outside of strings")
         between = body[at:end]
         if _find_word(between):

@@ -101,8 +101,10 @@ class Operation:
     members left out); it raises RefusedError, having changed nothing. `on_queue` operations have
     their QueueUrl resolved to `Call.queue` before. `measure` says from input and output what was
     done. Policies must allow `action` ("": its name) on that queue, or the `permissions` if it has
-    such. One that is `at_root` is not asked for on a queue's path, and one that `hides` tells
-    another account's caller who may not call it that there is no such queue.
+    such. It may wait for as many seconds as its member `wait_member` says ("": it does not wait);
+    one on a queue waits otherwise as that says. One that is `at_root` is not asked for on a queue's
+    path, and one that `hides` tells another account's caller who may not call it that there is no
+    such queue.
     """
 
     name: str
@@ -115,3 +117,4 @@ class Operation:
     permissions: PermissionsOf | None = None
     at_root: bool = False
     hides: bool = False
+    wait_member: str = ""

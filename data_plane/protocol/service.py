@@ -4,11 +4,11 @@ Amazon SQS is one (sqs.py). The stages of the front end know none of them by nam
 from service to service is a field here.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from data_plane.core.quotas import CONTROL
-from data_plane.protocol.operation import Operation, Params
+from data_plane.protocol.operation import Operation, Params, Permission
 from data_plane.protocol.shapes import Structure
 
 
@@ -26,12 +26,13 @@ class Service:
     """One service.
 
     `name` stands in signatures, in ARNs and before the actions of policies. A request in AWS JSON
-    names the service by `target_prefix`, one in Query by `version`; answers in XML are in the
-    namespace `xml_namespace`. A body may have `body_bytes_max`, by operation. `quota_classes` says
-    in which class an operation counts (CONTROL, where it is missing). Operations are read by
-    `input_of`, and `check` raises RefusedError for parameters that are missing. With `has_queues`
-    its resources are queues, which have policies of their own. `prefix` stands before the names of
-    its operations in logs, metrics and usage: SQS, which came first, has none.
+    names the service by `target_prefix`, one in Query by `version` ("": it does not speak that);
+    answers in XML are in the namespace `xml_namespace`. A body may have `body_bytes_max`, by
+    operation. `quota_classes` says in which class an operation counts (CONTROL, where it is
+    missing). Operations are read by `input_of`, and `check` raises RefusedError for parameters that
+    are missing, or wrong. With `has_queues` its resources are queues, which have policies of their
+    own. It speaks the `protocols` of these names (wire_protocols.py). `prefix` stands before the
+    names of its operations in logs, metrics and usage: SQS, which came first, has none.
     """
 
     name: str
@@ -44,7 +45,9 @@ class Service:
     input_of: Callable[[Operation], Structure] = input_of
     check: Callable[[Operation, Params], None] = check_nothing
     has_queues: bool = False
+    policy_of: Callable[[Permission], Awaitable[str]] | None = None
     prefix: str = ""
+    protocols: tuple[str, ...] = ("json", "query-json", "query")
 
     def __post_init__(self) -> None:
         if unbounded := self.operations.keys() - self.body_bytes_max.keys():
@@ -72,4 +75,4 @@ class Services:
         self.default = self.all[0]
         self.names = tuple(service.name for service in self.all)
         self.by_target_prefix = {service.target_prefix: service for service in self.all}
-        self.by_version = {service.version: service for service in self.all}
+        self.by_version = {each.version: each for each in self.all if each.version}

@@ -1,7 +1,8 @@
 """Shapes of parameters: the type of each member, and its name in the Query protocol.
 
 botocore's model says which members exist; it no longer says how the Query protocol spells lists and
-maps (`MessageAttribute.1.Name`), so that is kept here.
+maps (`MessageAttribute.1.Name`), so that is kept here. A service whose requests are checked by
+their shapes alone has Bounds in them (constraints.py).
 """
 
 from collections.abc import Mapping
@@ -9,10 +10,32 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a value may be: all that is given must hold, both ends included.
+
+    `least` and `most` are of an integer's value, of a text's characters, of a blob's bytes, of the
+    members of a list or map. A text matches `pattern` as a whole, or is one of `values`, which are
+    told in this order.
+    """
+
+    least: int | None = None
+    most: int | None = None
+    pattern: str = ""
+    values: tuple[str, ...] = ()
+
+
+ANYTHING = Bounds()
+
+
+@dataclass(frozen=True, slots=True)
 class Scalar:
-    """A leaf: `kind` is one of `string`, `integer`, `boolean`, `blob` (bytes), `timestamp`."""
+    """A leaf: `kind` is one of `string`, `integer`, `boolean`, `blob` (bytes), `timestamp`.
+
+    A timestamp is a number of milliseconds since 1970, whatever the protocol writes.
+    """
 
     kind: str
+    bounds: Bounds = ANYTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +43,8 @@ class ListOf:
     """A list. In Query its members are `<query_name>.1`, `<query_name>.2`, ... (flattened)."""
 
     member: "Shape"
-    query_name: str
+    query_name: str = ""
+    bounds: Bounds = ANYTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +52,23 @@ class MapOf:
     """A map with string keys. In Query: `<query_name>.1.<query_key>`, `.1.<query_value>`."""
 
     value: "Shape"
-    query_name: str
+    query_name: str = ""
     query_key: str = "Name"
     query_value: str = "Value"
+    key: Scalar = Scalar("string")
+    bounds: Bounds = ANYTHING
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """Named members, and which of them a request must contain."""
+    """Named members, and which of them a request must contain.
+
+    Of those in `one_of` it must contain one; the first is what is told to be missing.
+    """
 
     members: Mapping[str, "Shape"] = field(default_factory=dict)
     required: tuple[str, ...] = ()
+    one_of: tuple[str, ...] = ()
 
 
 Shape = Scalar | ListOf | MapOf | Structure
@@ -47,3 +77,4 @@ STRING = Scalar("string")
 INTEGER = Scalar("integer")
 BOOLEAN = Scalar("boolean")
 BLOB = Scalar("blob")
+TIMESTAMP = Scalar("timestamp")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from data_plane.core.errors import (
@@ -11,7 +12,16 @@ from data_plane.core.errors import (
     RefusedError,
 )
 from data_plane.core.limits import SMALL_BODY_BYTES_MAX
-from data_plane.protocol import aws_json, aws_query, legacy_json, long_json, query_xml
+from data_plane.protocol import (
+    aws_json,
+    aws_query,
+    cbor,
+    kinesis_json,
+    kinesis_wire,
+    legacy_json,
+    long_json,
+    query_xml,
+)
 from data_plane.protocol.http import HttpRequest, HttpResponse, path_inside, queue_path
 from data_plane.protocol.operation import Operation, Params
 from data_plane.protocol.service import Service, Services
@@ -25,8 +35,19 @@ Slices = Generator[None, None, Params]
 Decode = Callable[[HttpRequest, str], Params | Slices]
 """The parameters of a request with this query string. Raises RefusedError."""
 
+_SPEAKS_JSON: Final = "AmazonSQS"
+"""Whose calls are in AWS JSON 1.0 whatever they say."""
 _SHOWN_CHARS: Final = 256
 """So much of what a stranger wrote is repeated in an answer."""
+
+
+def _as_it_is(fault: Fault, _headers: Mapping[str, str]) -> Fault:
+    """SQS's names are those of the table."""
+    return fault
+
+
+def _unknown_operation(_request: HttpRequest) -> HttpResponse:
+    return query_xml.UNKNOWN_OPERATION
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,9 +56,11 @@ class WireProtocol:
 
     `name` is how logs and metrics call it, and `matches` says of a request's headers whether it is
     to be answered so. `find` answers None where the request names no operation at all, which is
-    answered by UNKNOWN_OPERATION; it raises RefusedError for one that does not exist. `decoder`
+    answered by `no_operation`; it raises RefusedError for one that does not exist. `decoder`
     makes what decodes an operation's parameters. Those of one that `is_form` may stand in the query
-    string, and are signed in an order of their own then.
+    string, and are signed in an order of their own then. `spell` gives a fault that all services
+    share the name and status that it has for a request with these headers. `at_any_path` requests
+    may name an operation.
     """
 
     name: str
@@ -47,9 +70,9 @@ class WireProtocol:
     decoder: Callable[[Operation, Structure], Decode]
     encode: Callable[[str, Service, Operation, Params], HttpResponse]
     encode_fault: Callable[[str, Service | None, Fault, str], HttpResponse]
-
-
-UNKNOWN_OPERATION: Final = query_xml.UNKNOWN_OPERATION
+    spell: Callable[[Fault, Mapping[str, str]], Fault] = _as_it_is
+    no_operation: Callable[[HttpRequest], HttpResponse] = _unknown_operation
+    at_any_path: bool = False
 
 
 def protocol_of(headers: Mapping[str, str]) -> WireProtocol:
@@ -67,6 +90,10 @@ def _says_json(headers: Mapping[str, str]) -> bool:
     """
     content_type = headers.get("content-type", "").lower()
     if content_type.startswith(aws_query.FORM_TYPE):
+        return False
+    if headers.get("x-amz-target", "").startswith(_SPEAKS_JSON):
+        return True
+    if kinesis_wire.says_kinesis(headers):
         return False
     return "x-amz-target" in headers or content_type.startswith("application/x-amz-json")
 
@@ -165,6 +192,58 @@ def _encode_legacy_fault(
     return legacy_json.encode_fault(request_id, fault, message)
 
 
+def _find_in_kinesis(services: Services, request: HttpRequest) -> Found | None:
+    if not kinesis_wire.can_name_operation(request):
+        return None
+    if not kinesis_wire.is_target(request.headers):
+        raise RefusedError(INVALID_ACTION, "The operation is unknown.")
+    return _find_target(services, request)
+
+
+def _kinesis(
+    name: str,
+    media: str,
+    matches: Callable[[Mapping[str, str]], bool],
+    decoder_of: Callable[[Structure], Callable[[bytes], Params | Slices]],
+    encoder_of: Callable[[Structure], Callable[[Params], bytes]],
+) -> WireProtocol:
+    """A protocol of Kinesis. What decodes and encodes is made when a shape is met first."""
+    encoders: dict[int, tuple[Structure, Callable[[Params], bytes]]] = {}
+
+    def encoder(shape: Structure) -> Callable[[Params], bytes]:
+        made = encoders.get(id(shape))
+        if made is None:  # With the shape, so that its id stays its own.
+            made = encoders[id(shape)] = (shape, encoder_of(shape))
+        return made[1]
+
+    def decoder(_operation: Operation, shape: Structure) -> Decode:
+        once = cache(lambda: decoder_of(shape))
+        return lambda request, _query: once()(request.body)
+
+    def encode(
+        request_id: str, _service: Service, operation: Operation, output: Params
+    ) -> HttpResponse:
+        return kinesis_wire.answer(request_id, media, encoder(operation.output)(output))
+
+    def encode_fault(
+        request_id: str, _service: Service | None, fault: Fault, message: str
+    ) -> HttpResponse:
+        return kinesis_wire.refusal(request_id, media, fault, message)
+
+    return WireProtocol(
+        name=name,
+        is_form=False,
+        matches=matches,
+        find=_find_in_kinesis,
+        decoder=decoder,
+        encode=encode,
+        encode_fault=encode_fault,
+        spell=kinesis_wire.spell,
+        no_operation=kinesis_wire.no_operation,
+        at_any_path=True,
+    )
+
+
 AWS_JSON: Final = WireProtocol(
     name="json",
     is_form=False,
@@ -173,6 +252,20 @@ AWS_JSON: Final = WireProtocol(
     decoder=_json_decoder,
     encode=_encode_json,
     encode_fault=_encode_json_fault,
+)
+KINESIS_CBOR: Final = _kinesis(
+    "cbor",
+    kinesis_wire.CBOR,
+    lambda headers: kinesis_wire.media_type(headers) == kinesis_wire.CBOR,
+    cbor.decoder,
+    cbor.encoder,
+)
+KINESIS_JSON: Final = _kinesis(
+    "json-1.1",
+    kinesis_wire.JSON,
+    kinesis_wire.says_kinesis,
+    kinesis_json.decoder,
+    kinesis_json.encoder,
 )
 LEGACY_JSON: Final = WireProtocol(
     name="query-json",
@@ -194,5 +287,5 @@ QUERY: Final = WireProtocol(
     encode=_encode_xml,
     encode_fault=_encode_xml_fault,
 )
-PROTOCOLS: Final = (AWS_JSON, LEGACY_JSON, QUERY)
+PROTOCOLS: Final = (AWS_JSON, KINESIS_CBOR, KINESIS_JSON, LEGACY_JSON, QUERY)
 """The first that matches a request is its protocol; the last matches all."""

@@ -22,6 +22,22 @@ ELSEWHERE = {
     "PURGE_INTERVAL_S": "below",
     "RECREATE_AFTER_DELETE_S": "below",
     "REQUEST_BODY_BYTES_MAX": "below",
+    "BODY_BYTES_MAX": "the longer of two",
+    **dict.fromkeys(
+        (
+            *("STREAM_NAME_CHARS_MAX", "PARTITION_KEY_CHARS_MAX", "PUT_RECORDS_MAX"),
+            *("GET_RECORDS_MAX", "RECORD_KIB_MIN", "RECORD_KIB_MAX"),
+            *("STREAM_RETENTION_HOURS_MIN", "STREAM_RETENTION_HOURS_MAX"),
+        ),
+        "the unit tests of the shapes of streams",
+    ),
+    **dict.fromkeys(
+        (
+            *("PUT_BODY_BYTES_MAX", "STREAM_BODY_BYTES_MAX", "STREAM_POLICY_BYTES_MAX"),
+            *("PUT_OUTSIDE_BYTES_MAX", "PUT_STRINGS_MAX", "CBOR_ITEMS_MAX"),
+        ),
+        "the unit tests of Kinesis's protocols",
+    ),
     "REQUEST_TARGET_BYTES_MAX": "below",
     "REQUEST_HEADERS_MAX": "below",
     "REQUEST_HEADER_BYTES_MAX": "below",

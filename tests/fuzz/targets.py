@@ -1,8 +1,9 @@
 """What is fuzzed: each target reads bytes, and raises where something must not have happened."""
 
+import base64
 import json
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Generator
+from functools import cache, partial
 from random import Random
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -11,12 +12,16 @@ from control_plane.core import access_policy, move_task
 from control_plane.operations.paging import last_listed, next_token
 from data_plane.core import browsing, receipt_handle
 from data_plane.core.caller import Caller
-from data_plane.core.errors import Fault, RefusedError
+from data_plane.core.errors import MALFORMED_INPUT, VALIDATION, Fault, RefusedError
 from data_plane.core.sealing import TokenSeal
 from data_plane.policy.evaluate import Request, decide
 from data_plane.policy.language import Kind, compile_policy
+from data_plane.protocol import cbor, kinesis_json
+from data_plane.protocol.constraints import checker
 from data_plane.protocol.http import HttpRequest
 from data_plane.protocol.operation import Call
+from data_plane.protocol.shapes import Structure
+from data_plane.protocol.stream_shapes import SHAPES
 from tests.conformance.in_process import ACCOUNT, REGION
 from tests.conformance.raw_calls import encode_form, form_fields
 from tests.conformance.signing import FORM, Verifier, form_call, json_call, signed
@@ -224,6 +229,63 @@ def policies() -> Target:
     return Target([POLICY.encode(), REDRIVE.encode(), _BY_SOURCE.encode()], run)
 
 
+# Calls of Kinesis: whatever is read can be written, and is the same when it is read again.
+
+STREAM_CALLS: dict[str, dict[str, Any]] = {
+    "PutRecords": {"StreamName": "s", "Records": [{"Data": b"abc", "PartitionKey": "k"}] * 2},
+    "GetShardIterator": {"ShardId": "0", "ShardIteratorType": "AT_TIMESTAMP", "Timestamp": 1_500},
+    "ListShards": {"ShardFilter": {"Type": "AT_TIMESTAMP", "Timestamp": 7}, "MaxResults": 3},
+    "AddTagsToStream": {"StreamName": "s", "Tags": {"a": "b"}},
+    "DeleteStream": {"StreamName": "s", "EnforceConsumerDeletion": True},
+}
+
+
+def kinesis_calls() -> Target:
+    """The decoders of both media types, and the check of bounds, without what is behind them."""
+    shapes = {name: given for name, (given, _) in SHAPES.items()}
+    seeds: list[bytes] = []
+    for name, params in STREAM_CALLS.items():
+        written = json.dumps(params, default=lambda data: base64.b64encode(data).decode())
+        bodies = (written.encode(), cbor.encoder(shapes[name])(params))
+        seeds += [name.encode() + b"\n" + body for body in bodies]
+
+    def run(octets: bytes) -> None:
+        name, _, body = octets.partition(b"\n")
+        action = name.decode("latin-1") if name.decode("latin-1") in shapes else "PutRecords"
+        shape, decode = shapes[action], _json_decoder(action)
+        for written in (body, body + b" " * 300_000):
+            fault, params = _attempt(partial(_finished_decoding, decode, written))
+            _check_call(shape, fault, params)
+        fault, params = _attempt(lambda: cbor.decoder(shape)(body))
+        _check_call(shape, fault, params)
+
+    return Target(seeds, run)
+
+
+@cache
+def _json_decoder(name: str) -> kinesis_json.Decode:
+    return kinesis_json.decoder(SHAPES[name][0])
+
+
+def _finished_decoding(decode: kinesis_json.Decode, body: bytes) -> Any:
+    decoding = decode(body)
+    while isinstance(decoding, Generator):
+        try:
+            next(decoding)
+        except StopIteration as end:
+            return end.value
+    return decoding
+
+
+def _check_call(shape: Structure, fault: Fault | None, params: Any) -> None:
+    if fault is not None:
+        assert fault is MALFORMED_INPUT
+        return
+    assert cbor.decoder(shape)(cbor.encoder(shape)(params)) == params
+    fault, _ = _attempt(lambda: checker(shape)(params))
+    assert fault in {None, VALIDATION}
+
+
 TARGETS: dict[str, Callable[[], Target]] = {
     "verifier": verifier,
     "json": json_bodies,
@@ -231,4 +293,5 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "receipt-handles": receipt_handles,
     "tokens": tokens,
     "policies": policies,
+    "kinesis": kinesis_calls,
 }

@@ -41,6 +41,7 @@ def test_a_short_campaign_breaks_nothing(record_property: Any) -> None:
     assert {name for name, _ in counts} == {
         "forms",
         "json",
+        "kinesis",
         "policies",
         "receipt-handles",
         "tokens",
