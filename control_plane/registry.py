@@ -224,11 +224,19 @@ class Registry:
         """Queues whose deletion was begun and not swept yet, the oldest first."""
         return [to_drop.read(item) for item in await self._cell.query(to_drop.DELETED, limit=limit)]
 
+    async def is_there(self, queue: ToDrop) -> bool:
+        """Whether the queue, or the stream, exists: its deletion was cut off at the start."""
+        definition = await self._cell.get(to_drop.definition_key(queue))
+        return definition is not None and (definition.get("k"), definition.get("u")) in {
+            (kind, queue.uid) for kind in to_drop.LIVE
+        }
+
     async def swept(self, queue: ToDrop) -> None:
         """Forget the deleted queue but for its name: nothing else of it is left."""
         if self._placing is not None:
             await self._placing.gone(queue.uid, queue.cell)
-        await self._cell.put(*to_drop.name_of(queue, self._clock.now_us()))
+        if not queue.is_stream:
+            await self._cell.put(*to_drop.name_of(queue, self._clock.now_us()))
         await self._cell.delete(queue.key)
 
     async def purges(self, limit: int) -> list[ToDrop]:

@@ -35,6 +35,7 @@ from control_plane.several_opening import (
 )
 from control_plane.stored_bytes import StoredBytes
 from control_plane.stored_on_tables import held_on_tables
+from control_plane.stream_upkeep import STREAMS_EVERY_S
 from control_plane.sweep import SWEPT_AFTER_US
 from control_plane.tls import cache_tls, tls_files
 from control_plane.together import WATCH_PERIOD_S, Together
@@ -43,7 +44,7 @@ from control_plane.usage import Usage
 from control_plane.vital_signs import Backlogs, Pulse
 from control_plane.waking import ADDRESSES_EVERY_S, Waking
 from data_plane import VERSION
-from data_plane.core.limits import RECEIVE_BYTES_MAX, RECEIVE_WAIT_S_MAX, REQUEST_BODY_BYTES_MAX
+from data_plane.core.limits import BODY_BYTES_MAX, RECEIVE_BYTES_MAX, RECEIVE_WAIT_S_MAX
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.http.connections import Listeners
@@ -252,6 +253,7 @@ class TidegateServer:
         if (watch := self.usage.watch(service, self.log.event)) is not None:
             repeat(watch, _BUDGETS_PERIOD_S)
         repeat(service.sweep.step)
+        repeat(service.streams.upkeep.step, STREAMS_EVERY_S)
         repeat(self._move_messages, due=self._moves_begun)
         if self._stored is not None:
             repeat(self._stored.measure)
@@ -395,7 +397,7 @@ def _written_after_us(settings: ServerSettings, opened: OpenedCell) -> int:
 
 def _http_settings(settings: ServerSettings) -> HttpSettings:
     return HttpSettings(
-        REQUEST_BODY_BYTES_MAX,
+        BODY_BYTES_MAX,
         settings.grace_s,
         headers_bytes_max=memory_bytes() // 2,
         tls=tls_files(settings),

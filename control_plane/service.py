@@ -28,6 +28,9 @@ from control_plane.operations.usage_catalog import usage_operations
 from control_plane.places.report import CellsControl
 from control_plane.registry import Placing, Registry, RoomForDefinitions
 from control_plane.root_credentials import RootCredentials
+from control_plane.stream_operations.catalog import stream_operations
+from control_plane.stream_upkeep import StreamUpkeep
+from control_plane.streams import StreamRegistry
 from control_plane.sweep import SWEPT_AFTER_US, Paid, Sweep
 from data_plane.bag.engine import Bag
 from data_plane.core.root_key import RootKey
@@ -38,7 +41,12 @@ from data_plane.frontend.served import Served, Unobserved, raise_unobserved
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.frontend.storing import StorageUse
 from data_plane.log.engine import Log
-from data_plane.operations.catalog import extension_operations, message_operations
+from data_plane.operations.catalog import (
+    extension_operations,
+    message_operations,
+    record_operations,
+)
+from data_plane.operations.shard_iterator import PURPOSE
 from data_plane.ports import (
     AccountQuotas,
     Cell,
@@ -48,10 +56,12 @@ from data_plane.ports import (
     MasterKeys,
     Waits,
 )
+from data_plane.protocol.kinesis import kinesis
 from data_plane.protocol.operation import Operation
 from data_plane.protocol.sqs import sqs
 from data_plane.stored.bodies import BodyStore, HeldSegments
 from data_plane.stored.data_keys import DataKeys
+from data_plane.streams.engine import Streams
 
 OPERATOR: Final = "000000000000"
 """The account whose root administers the others, where no setting names another."""
@@ -126,6 +136,34 @@ class ServiceSettings:
     root_key: RootKey | None = None
 
 
+class _Streams:
+    """The streams of a service: their registry and engine, and the service that clients reach."""
+
+    def __init__(
+        self,
+        ground: ServicePorts,
+        cached: CachedCell | None,
+        cells: Mapping[str, Cell],
+        data_keys: DataKeys,
+    ) -> None:
+        clock, entropy, waits = ground.clock, ground.entropy, ground.waits
+        self.engine = Streams(cells, clock, entropy, waits, ground.bodies, data_keys)
+        self.registry = registry = StreamRegistry(
+            cached or ground.control,
+            tuple(ground.cells),
+            clock,
+            entropy,
+            self.engine,
+            secret=ground.registry_secret,
+            recent=cached,
+            placing=ground.placing,
+        )
+        self.upkeep = StreamUpkeep(registry, self.engine, clock)
+        seal = registry.token_seal(PURPOSE)
+        records = record_operations(self.engine, registry, seal, waits)
+        self.service = kinesis((*stream_operations(registry), *records), registry.policy_of)
+
+
 class RunningService:
     """Registry, accounts, engines and the front end before them.
 
@@ -170,6 +208,7 @@ class RunningService:
         bag = Bag(ground.cells, *ports, answer_bytes_max)
         log = Log(fifo_cells, *ports, answer_bytes_max)
         self.engine = Engine(bag, log)
+        self.streams = _Streams(ground, cached, fifo_cells, data_keys)
         self.sweep = _sweep(ground, self.registry, self.engine)
         expected = None
         if settings.auto_create_queues:
@@ -186,7 +225,7 @@ class RunningService:
             *_extensions(ground, administration, self.registry, self.budgets),
         )
         self.front_end = FrontEnd(
-            (sqs(self.operations),),
+            (sqs(self.operations), self.streams.service),
             self.registry,
             clock,
             entropy,

@@ -14,7 +14,7 @@ from control_plane.last_known import LAST_KNOWN_US_MAX
 from control_plane.registry import Registry
 from data_plane.core.dropping import Dropping, DroppingAll, Superfluous
 from data_plane.ports import Cell, CellUnavailableError, Clock, Waits
-from data_plane.stored.keys import log_partitions, partitions
+from data_plane.stored.keys import log_partitions, partitions, stream_partitions
 from data_plane.stored.sent_minutes import ALWAYS_US
 from data_plane.stored.superfluous import superfluous
 
@@ -61,8 +61,7 @@ async def sweep_dropped(  # noqa: PLR0913 - when it is due is for who calls to s
         cell = cells[queue.cell]
         if not cell.chooses_stamps and recorded_us < queue.since_us + wait_us:
             break  # What requests under way have sent until then may not be recorded yet.
-        definition = await registry.read(queue.account, queue.region, queue.name)
-        if definition is None or definition.uid != queue.uid:
+        if not await registry.is_there(queue):
             removed += await _empty(cell, queue, items_max - removed)
         if removed < items_max:
             # Where the queue is still there its deletion was cut off at the start: all is as was.
@@ -73,13 +72,19 @@ async def sweep_dropped(  # noqa: PLR0913 - when it is due is for who calls to s
 async def _empty(cell: Cell, queue: ToDrop, budget: int) -> int:
     """Remove items of the queue; fewer than `budget` means that none is left."""
     removed = 0
-    for partition in (*partitions(queue.uid), *log_partitions(queue.uid, queue.generations)):
+    for partition in _partitions_of(queue):
         while removed < budget:
             count = await _drop(cell, partition, budget - removed)
             if count == 0:
                 break
             removed += count
     return removed
+
+
+def _partitions_of(queue: ToDrop) -> tuple[str, ...]:
+    if queue.is_stream:
+        return stream_partitions(queue.uid, queue.shards)
+    return (*partitions(queue.uid), *log_partitions(queue.uid, queue.generations))
 
 
 async def _drop(cell: Cell, partition: str, budget: int) -> int:

@@ -6,6 +6,7 @@ from typing import Final
 
 from control_plane.core.definition import FORMAT, UnreadableDefinitionError, read_generations
 from data_plane.core.queue import FIRST_GENERATION, Generation, Queue
+from data_plane.core.stream import Stream
 from data_plane.ports import Attributes, Item, Key
 
 DELETED: Final = "X|"
@@ -17,12 +18,18 @@ PURGED: Final = "Z|"
 NAME_KEPT_S: Final = 3 * 86_400 + 3_600
 """For so long it is known which queue a uid was: while there are traces of its messages."""
 
+LIVE: Final = ("q", "t")
+"""Kinds of definitions of what exists: a queue, a stream."""
+
 _TIME_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ToDrop:
-    """A queue that was deleted or purged at `since_us`, and whose messages lie in `cell`."""
+    """A queue that was deleted or purged at `since_us`, and whose messages lie in `cell`.
+
+    What has `shards` is a stream.
+    """
 
     key: Key
     account: str
@@ -32,6 +39,18 @@ class ToDrop:
     cell: str
     since_us: int
     generations: tuple[Generation, ...] = (FIRST_GENERATION,)
+    shards: tuple[int, ...] = ()
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a stream: that has shards, whatever became of them."""
+        return bool(self.shards)
+
+
+def definition_key(queue: ToDrop) -> Key:
+    """Where its definition lies, or one of the same name."""
+    kind = "A" if queue.is_stream else "Q"
+    return Key(f"{kind}|{queue.account}|{queue.region}", queue.name.encode())
 
 
 def key_of(partition: str, uid: str, since_us: int) -> Key:
@@ -44,6 +63,13 @@ def item_of(queue: Queue) -> Attributes:
     named = {"a": queue.account, "e": queue.region, "q": queue.name, "c": queue.cell}
     generations = {"l": json.dumps(queue.generations)} if queue.fifo else {}
     return {"v": FORMAT, **named, **generations}
+
+
+def stream_item(stream: Stream) -> Attributes:
+    """The same of a stream: `s` has the numbers of its shards, which name the logs."""
+    named = {"a": stream.account, "e": stream.region, "q": stream.name, "c": stream.cell}
+    shards = json.dumps([shard.number for shard in stream.shards], separators=(",", ":"))
+    return {"v": FORMAT, **named, "s": shards}
 
 
 def name_of(queue: ToDrop, now_us: int) -> tuple[Key, Attributes]:
@@ -69,4 +95,5 @@ def read(item: Item) -> ToDrop:
         cell=cell,
         since_us=int.from_bytes(sort[:_TIME_BYTES], "big"),
         generations=read_generations(attributes),
+        shards=tuple(json.loads(str(attributes["s"]))) if "s" in attributes else (),
     )

@@ -6,7 +6,7 @@ they stand for nor try names out.
 
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from data_plane.core.queue import DIGESTS_BY_UID, Queue
 from data_plane.core.sealing import derive
@@ -30,6 +30,19 @@ _PERSONS_BY_UID: Final = {_GROUPS: b"g", _DEDUPLICATION: b"d", _TAGS: b""}
 """What keeps digests of different names apart where one key, the uid, serves for all."""
 
 
+class Hashed(Protocol):
+    """What names are hashed for: a queue, or a stream."""
+
+    @property
+    def uid(self) -> str: ...  # noqa: D102 - see Queue
+
+    @property
+    def secret(self) -> bytes: ...  # noqa: D102
+
+    @property
+    def digest_version(self) -> int: ...  # noqa: D102
+
+
 class _Key(NamedTuple):
     key: bytes
     person: bytes
@@ -42,7 +55,7 @@ def _key(purpose: str, secret: bytes, uid: str, digest_version: int) -> _Key:
     return _Key(derive(secret, purpose), b"")
 
 
-def _digest(purpose: str, queue: Queue, name: str, size_bytes: int = _HASH_BYTES) -> bytes:
+def _digest(purpose: str, queue: Hashed, name: str, size_bytes: int = _HASH_BYTES) -> bytes:
     key, person = _key(purpose, queue.secret, queue.uid, queue.digest_version)
     return blake2b(name.encode(), digest_size=size_bytes, key=key, person=person).digest()
 
@@ -77,6 +90,6 @@ def attempt_hash(queue: Queue, attempt: str) -> bytes:
     return _digest(_ATTEMPTS, queue, attempt)
 
 
-def call_hash(queue: Queue, call: str) -> bytes:
+def call_hash(queue: Hashed, call: str) -> bytes:
     """16 bytes that name an SDK's call, of which the text says everything."""
     return _digest(_CALLS, queue, call)

@@ -1,16 +1,19 @@
 """The one table of error codes, and the exception that carries a refusal to the caller.
 
-Each fault has two names: `shape` is the `__type` of AWS JSON, `code` is what SDKs show and what the
-Query protocol sends (`x-amzn-query-error`). The shapes that SQS's model does not have are those of
-every AWS service and live in another namespace. Source: botocore's SQS model (awsQueryCompatible),
-answers recorded from AWS, and "Common Errors" of the SQS API reference.
+Each fault of SQS has two names: `shape` is the `__type` of AWS JSON, `code` is what SDKs show and
+what the Query protocol sends (`x-amzn-query-error`). The shapes that SQS's model does not have are
+those of every AWS service and live in another namespace. Source: botocore's models (SQS's is
+awsQueryCompatible), answers recorded from AWS, and "Common Errors" of the SQS API reference.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 OF_SQS: Final = "com.amazonaws.sqs#"
 OF_EVERY_SERVICE: Final = "com.amazon.coral.service#"
+OF_KINESIS: Final = ""
+"""Kinesis writes shapes without a namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,10 @@ def _legacy(shape: str, status: int = 400) -> Fault:
 
 def _common(shape: str, code: str, status: int = 400, *, sender: bool = True) -> Fault:
     return Fault(shape, code, status, sender, OF_EVERY_SERVICE)
+
+
+def _kinesis(shape: str, status: int = 400, *, sender: bool = True) -> Fault:
+    return Fault(shape, shape, status, sender, OF_KINESIS)
 
 
 QUEUE_DOES_NOT_EXIST: Final = Fault("QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue")
@@ -90,6 +97,52 @@ INVALID_SECURITY: Final = Fault("InvalidSecurity", "InvalidSecurity", 403)
 
 INTERNAL_FAILURE: Final = _common("InternalFailure", "InternalFailure", 500, sender=False)
 SERVICE_UNAVAILABLE: Final = _common("ServiceUnavailable", "ServiceUnavailable", 503, sender=False)
+
+# Of Kinesis, which has one name for each (its API reference, and botocore's model).
+VALIDATION: Final = _kinesis("ValidationException")
+INVALID_ARGUMENT: Final = _kinesis("InvalidArgumentException")
+STREAM_NOT_FOUND: Final = _kinesis("ResourceNotFoundException")
+"""Also of a shard, a consumer, a policy."""
+RESOURCE_IN_USE: Final = _kinesis("ResourceInUseException")
+LIMIT_EXCEEDED: Final = _kinesis("LimitExceededException")
+THROUGHPUT_EXCEEDED: Final = _kinesis("ProvisionedThroughputExceededException")
+EXPIRED_ITERATOR: Final = _kinesis("ExpiredIteratorException")
+EXPIRED_NEXT_TOKEN: Final = _kinesis("ExpiredNextTokenException")
+DRY_RUN: Final = _kinesis("DryRunOperationException")
+
+KINESIS_SPELLING: Final[Mapping[Fault, Fault]] = {
+    OVER_LIMIT: LIMIT_EXCEEDED,
+    INVALID_PARAMETER_VALUE: INVALID_ARGUMENT,
+    MISSING_PARAMETER: VALIDATION,
+    RESOURCE_NOT_FOUND: STREAM_NOT_FOUND,
+    KMS_ACCESS_DENIED: _kinesis("KMSAccessDeniedException"),
+    KMS_DISABLED: _kinesis("KMSDisabledException"),
+    KMS_INVALID_KEY_USAGE: _kinesis("KMSInvalidStateException"),
+    KMS_INVALID_STATE: _kinesis("KMSInvalidStateException"),
+    KMS_NOT_FOUND: _kinesis("KMSNotFoundException"),
+    KMS_OPT_IN_REQUIRED: _kinesis("KMSOptInRequired"),
+    KMS_THROTTLED: _kinesis("KMSThrottlingException"),
+    **{
+        fault: _kinesis(fault.shape)
+        for fault in (
+            *(MALFORMED_INPUT, MALFORMED_QUERY, INVALID_ACTION, MALFORMED_HTTP_REQUEST),
+            *(ACCESS_DENIED, MISSING_AUTHENTICATION_TOKEN, INCOMPLETE_SIGNATURE),
+            *(INVALID_CLIENT_TOKEN, SIGNATURE_DOES_NOT_MATCH, INVALID_SECURITY, INVALID_ADDRESS),
+        )
+    },
+    **{
+        fault: _kinesis(fault.shape, fault.status, sender=fault.sender)
+        for fault in (
+            *(REQUEST_TOO_LARGE, LENGTH_REQUIRED, REQUEST_TIMEOUT),
+            *(INTERNAL_FAILURE, SERVICE_UNAVAILABLE),
+        )
+    },
+}
+"""How Kinesis spells what all services share: 400 for what is wrong with a call, whatever SQS says.
+
+Those of HTTP alone keep their status, and so does what is the server's fault. What throttling is
+called depends on the operation (protocol/kinesis.py).
+"""
 
 
 def request_too_large(body_bytes_max: int) -> RefusedError:
@@ -147,6 +200,25 @@ def of_entry(refusal: RefusedError) -> RefusedError:
 def queue_does_not_exist() -> RefusedError:
     """No queue has this name in the account and region."""
     return RefusedError(QUEUE_DOES_NOT_EXIST, "The specified queue does not exist.")
+
+
+def stream_not_found(name: str, account: str) -> RefusedError:
+    """No stream has this name. The words are AWS's, as those of all that is about streams."""
+    return RefusedError(STREAM_NOT_FOUND, f"Stream {name} under account {account} not found.")
+
+
+def shard_not_found(shard: str, name: str, account: str) -> RefusedError:
+    """No shard of the stream has this id, or there is no such stream."""
+    return RefusedError(
+        STREAM_NOT_FOUND, f"Shard {shard} in stream {name} under account {account} does not exist"
+    )
+
+
+def no_such_shard(shard: str, name: str, account: str) -> RefusedError:
+    """The same, as it is said of shards that are to be changed, and of what is no shard's id."""
+    return RefusedError(
+        STREAM_NOT_FOUND, f"Could not find shard {shard} in stream {name} under account {account}."
+    )
 
 
 def invalid_character(found: str, place: str = "message body") -> RefusedError:

@@ -1,7 +1,8 @@
 # ruff: noqa: S101 - the table proves itself when it is imported
 """Every limit of the API in one table, with its unit last; bounds are inclusive.
 
-Source: the SQS developer guide, "Amazon SQS quotas", and the API reference of each action.
+Source: the SQS developer guide, "Amazon SQS quotas", and the API reference of each action; of
+streams botocore's model of Kinesis.
 """
 
 from collections.abc import Mapping
@@ -72,6 +73,12 @@ LIST_RESULTS_MAX: Final = 1000
 MOVE_TASKS_LISTED_MAX: Final = 10
 MOVED_PER_SECOND_MAX: Final = 500
 
+# Streams (Kinesis developer guide, "Quotas and limits"; the first two are our own)
+STREAM_SHARDS_MAX: Final = 1_000
+"""A definition with so many, and as many closed ones, is an item of a table still."""
+ACCOUNT_SHARDS_MAX: Final = 10_000
+ON_DEMAND_STREAMS_MAX: Final = 50
+
 # Accounts (IAM's: user guide, "IAM and AWS STS quotas"; the second one is our own)
 ACCESS_KEYS_MAX: Final = 2
 """Of the root of an account, of a user, of a service."""
@@ -88,9 +95,26 @@ BUDGETS_MAX: Final = 10
 """Our own: of an account."""
 WEBHOOK_URL_CHARS_MAX: Final = 512
 
+# Streams
+STREAM_NAME_CHARS_MAX: Final = 128
+PARTITION_KEY_CHARS_MAX: Final = 256
+PUT_RECORDS_MAX: Final = 500
+GET_RECORDS_MAX: Final = 10_000
+RECORD_KIB_MIN: Final = 1_024
+RECORD_KIB_MAX: Final = 10_240
+"""A stream says itself, within these, how big its records may be."""
+STREAM_RETENTION_HOURS_MIN: Final = 24
+STREAM_RETENTION_HOURS_MAX: Final = 8_760
+STREAM_POLICY_BYTES_MAX: Final = 20_480
+
 # Requests (our own: SQS states none)
 REQUEST_BODY_BYTES_MAX: Final = 12 * 1_048_576
-"""So that a batch of messages that each are within their limit is told that it is too long."""
+"""Of SQS: so that a batch of messages that each are within their limit is told that it is too long.
+"""
+PUT_BODY_BYTES_MAX: Final = 15 * 1_048_576
+"""Of Kinesis: 10 MiB of records in base64, with their keys and some room."""
+BODY_BYTES_MAX: Final = max(REQUEST_BODY_BYTES_MAX, PUT_BODY_BYTES_MAX)
+"""Of any operation."""
 REQUEST_TARGET_BYTES_MAX: Final = 16_384
 REQUEST_HEADERS_MAX: Final = 128
 REQUEST_HEADER_BYTES_MAX: Final = 32_768
@@ -102,6 +126,11 @@ JSON_OUTSIDE_BYTES_MAX: Final = 32_768
 """Of a body in JSON, outside of its strings: brackets, commas, numbers, white space."""
 JSON_STRINGS_MAX: Final = 2_048
 """Strings of a body in JSON, names of members among them; a full batch has 1,000."""
+PUT_OUTSIDE_BYTES_MAX: Final = 262_144
+PUT_STRINGS_MAX: Final = 8_192
+"""The same of Kinesis, where a full call has 3,500 strings."""
+CBOR_ITEMS_MAX: Final = 16_384
+"""Values and names in a body in CBOR; a full call has 3,500."""
 RECEIVE_BYTES_MAX: Final = 2 * 1_048_576
 """Of the messages that one receive answers on a server; a single one comes whatever its size."""
 
@@ -147,7 +176,31 @@ OPERATION_BODY_BYTES_MAX: Final[Mapping[str, int]] = {
         SMALL_BODY_BYTES_MAX,
     ),
 }
-"""An operation that is missing here is not served: what builds a front end fails."""
+"""Of SQS. An operation that is missing here is not served: what builds a front end fails."""
+
+STREAM_BODY_BYTES_MAX: Final[Mapping[str, int]] = {
+    "PutRecord": PUT_BODY_BYTES_MAX,
+    "PutRecords": PUT_BODY_BYTES_MAX,
+    "CreateStream": SMALL_BODY_BYTES_MAX + _TAGS_BYTES,
+    "AddTagsToStream": SMALL_BODY_BYTES_MAX + _TAGS_BYTES,
+    "TagResource": SMALL_BODY_BYTES_MAX + _TAGS_BYTES,
+    "RemoveTagsFromStream": SMALL_BODY_BYTES_MAX + _TAG_KEYS_BYTES,
+    "UntagResource": SMALL_BODY_BYTES_MAX + _TAG_KEYS_BYTES,
+    "PutResourcePolicy": SMALL_BODY_BYTES_MAX + STREAM_POLICY_BYTES_MAX * _BYTE_BYTES_MAX,
+    **dict.fromkeys(
+        (
+            *("DeleteStream", "DescribeStream", "DescribeStreamSummary", "ListStreams"),
+            *("ListShards", "GetShardIterator", "GetRecords", "SplitShard", "MergeShards"),
+            *("IncreaseStreamRetentionPeriod", "DecreaseStreamRetentionPeriod"),
+            *("UpdateShardCount", "UpdateStreamMode", "UpdateMaxRecordSize"),
+            *("UpdateStreamRecordDistributionStrategy", "ListTagsForStream"),
+            *("ListTagsForResource", "GetResourcePolicy", "DeleteResourcePolicy"),
+            *("StartStreamEncryption", "StopStreamEncryption", "DescribeLimits"),
+        ),
+        SMALL_BODY_BYTES_MAX,
+    ),
+}
+"""Of Kinesis, as above."""
 
 # What one server holds at a time (our own)
 BODIES_HELD_BYTES_MAX: Final = 64 * 1_048_576
@@ -197,8 +250,10 @@ assert BATCH_ENTRIES_MAX * MESSAGE_SIZE_BYTES_MAX < REQUEST_BODY_BYTES_MAX
 assert BATCH_SIZE_BYTES_MAX * _ESCAPED_BYTES_PER_BYTE_MAX < REQUEST_BODY_BYTES_MAX
 assert min(OPERATION_BODY_BYTES_MAX.values()) == SMALL_BODY_BYTES_MAX
 assert max(OPERATION_BODY_BYTES_MAX.values()) == REQUEST_BODY_BYTES_MAX
+assert max(STREAM_BODY_BYTES_MAX.values()) == PUT_BODY_BYTES_MAX
+assert RECORD_KIB_MAX * 1_024 * 4 / 3 < PUT_BODY_BYTES_MAX  # in base64
 assert ACTION_WITHIN_BYTES <= SMALL_BODY_BYTES_MAX
-assert QUOTA_SENT_BYTES_PER_S_DEFAULT >= REQUEST_BODY_BYTES_MAX
+assert QUOTA_SENT_BYTES_PER_S_DEFAULT >= BODY_BYTES_MAX
 assert QUOTA_QUEUE_MESSAGE_CALLS_PER_S_DEFAULT <= QUOTA_MESSAGE_CALLS_PER_S_DEFAULT
 assert QUEUE_MESSAGE_SIZE_BYTES_MIN < QUEUE_MESSAGE_SIZE_BYTES_DEFAULT <= MESSAGE_SIZE_BYTES_MAX
 assert RETENTION_S_MIN <= RETENTION_S_DEFAULT <= RETENTION_S_MAX

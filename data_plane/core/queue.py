@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from data_plane.core.limits import KMS_DATA_KEY_REUSE_S_DEFAULT
 from data_plane.core.partitions import arn_of
 
 AT_MOST_ONCE: Final = "atMostOnce"
@@ -18,6 +19,10 @@ DIGESTS_BY_UID: Final = 1
 
 DIGESTS_BY_SECRET: Final = 2
 
+
+DATA_KEY_KEPT_S: Final = 60 * 86_400
+"""A message is stored for 29 days at most after its key was made: that serves for a day, and the
+longest delay and the longest retention are 14 days each."""
 
 NOT_STORED: Final = 0
 """Version of a queue that its first message would create; stored ones count from 1."""
@@ -88,6 +93,32 @@ class Queue:
     def bound_name(self) -> str:
         """What seals and data keys of it are bound to (docs/storage.md): an ARN of `aws`."""
         return f"arn:aws:sqs:{self.region}:{self.account}:{self.name}"
+
+    @property
+    def key_context(self) -> Mapping[str, str]:
+        """What its data keys are wrapped for."""
+        return {"tidegate:account": self.account, "tidegate:queue": self.bound_name}
+
+    @property
+    def master_key_id(self) -> str:
+        """The KMS key that its messages are sealed under ("": the service's own)."""
+        return self.attributes.get("KmsMasterKeyId", "")
+
+    @property
+    def data_key_reuse_s(self) -> int:
+        """For how long a data key of KMS's serves."""
+        period = self.attributes.get("KmsDataKeyReusePeriodSeconds", KMS_DATA_KEY_REUSE_S_DEFAULT)
+        return int(period)
+
+    @property
+    def data_key_kept_s(self) -> int:
+        """For how long a data key is stored."""
+        return DATA_KEY_KEPT_S
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether its messages are sealed where it has no KMS key."""
+        return bool(self.secret) and self.attributes.get("SqsManagedSseEnabled") != "false"
 
     @property
     def is_stored(self) -> bool:

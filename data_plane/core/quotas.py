@@ -47,6 +47,14 @@ QUOTA_CLASSES: Final = {
 """Of SQS: deletes with changes, all that is rare as control. A batch is one call, as in SQS's own
 quotas."""
 
+STREAM_QUOTA_CLASSES: Final = {
+    "PutRecord": SEND,
+    "PutRecords": SEND,
+    "GetRecords": RECEIVE,
+    "GetShardIterator": RECEIVE,
+}
+"""Of Kinesis, likewise."""
+
 _UNLIMITED_RATE: Final = Rate()
 _BURST_SECONDS: Final = 2
 _NUMBER_MAX: Final = 10**12

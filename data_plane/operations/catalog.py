@@ -1,5 +1,6 @@
 """The message operations that every entry point serves."""
 
+from data_plane.core.sealing import TokenSeal
 from data_plane.core.turns import InTurns, at_once
 from data_plane.operations.browse_messages import browse_messages
 from data_plane.operations.change_message_visibility import (
@@ -7,10 +8,16 @@ from data_plane.operations.change_message_visibility import (
     change_message_visibility_batch,
 )
 from data_plane.operations.delete_message import delete_message, delete_message_batch
+from data_plane.operations.get_records import get_records
+from data_plane.operations.get_shard_iterator import get_shard_iterator
 from data_plane.operations.message_engine import MessageEngine
+from data_plane.operations.put_records import Puts, put_record, put_records
 from data_plane.operations.receive_message import receive_message
 from data_plane.operations.send_message import send_message, send_message_batch
+from data_plane.operations.stream_address import KnownStreams
+from data_plane.ports import Waits
 from data_plane.protocol.operation import Operation
+from data_plane.streams.engine import Streams
 
 
 def extension_operations(engine: MessageEngine) -> tuple[Operation, ...]:
@@ -28,4 +35,17 @@ def message_operations(engine: MessageEngine, in_turns: InTurns = at_once) -> tu
         delete_message_batch(engine),
         change_message_visibility(engine),
         change_message_visibility_batch(engine),
+    )
+
+
+def record_operations(
+    engine: Streams, streams: KnownStreams, seal: TokenSeal, waits: Waits
+) -> tuple[Operation, ...]:
+    """All actions of Kinesis on records, over one engine."""
+    puts = Puts(engine, streams, waits)
+    return (
+        put_record(puts),
+        put_records(puts),
+        get_shard_iterator(engine, streams, seal),
+        get_records(engine, streams, seal),
     )

@@ -79,6 +79,7 @@ def receive_message(engine: MessageEngine, in_turns: InTurns = at_once) -> Opera
         RECEIVE_MESSAGE_OUTPUT,
         perform,
         measure=measure_messages,
+        wait_member="WaitTimeSeconds",
     )
 
 

@@ -51,8 +51,11 @@ from data_plane.stored.segment import (
 
 _NAME: Final = re.compile(r"([0-9a-f]{16})/([0-9a-f]{2})\.([0-9]+)/([0-9a-f]{8})/([0-9a-f]{30})")
 _SLOT_NAME: Final = re.compile(
-    r"([0-9a-f]{16})/log([0-9a-f]{2})\.([0-9]+)/([0-9a-f]{16})/[0-9a-f]{26}"
+    r"([0-9a-f]{16})/log([0-9a-f]{2}|[0-9a-f]{8})\.([0-9]+)/([0-9a-f]{16})/[0-9a-f]{26}"
 )
+_SHARD_DIGITS: Final = 8
+"""A queue's partition has two."""
+
 _BUCKET_DIGITS: Final = 8
 
 
@@ -74,6 +77,8 @@ def segment_of(name: str) -> Key | None:
     in_log = _SLOT_NAME.fullmatch(name)
     if in_log is not None:
         uid, partition, generation, slot = in_log.groups()
+        if len(partition) == _SHARD_DIGITS:
+            return Key(keys.records(uid, int(partition, 16)), bytes.fromhex(slot))
         return Key(keys.slots(uid, int(partition, 16), int(generation)), bytes.fromhex(slot))
     parts = _NAME.fullmatch(name)
     if parts is None:
@@ -196,15 +201,24 @@ class BodyStore:
         if held is not None:
             self._held.move_to_end(name)
             return held[1]
-        self.counters.gets += 1
-        body = await self._blobs.get(name)
+        body = await self.body_of(segment.item)
         if body is None:
             return None
-        if crc32(body) != number(segment.item, "g"):
-            raise DamagedSegmentError(f"blob {name} is not what was written")
         messages = open_segment(segment.key, segment.item, body, unseal)
         self._hold(name, number(segment.item, "y"), messages)
         return messages
+
+    async def body_of(self, item: Attributes) -> bytes | None:
+        """What stands for `z` of an item whose body lies apart; None where it is gone.
+
+        Raises DamagedSegmentError where it is not what was written.
+        """
+        name = str(item["o"])
+        self.counters.gets += 1
+        body = await self._blobs.get(name)
+        if body is not None and crc32(body) != number(item, "g"):
+            raise DamagedSegmentError(f"blob {name} is not what was written")
+        return body
 
     def _hold(self, name: str, size_bytes: int, messages: list[Message]) -> None:
         """Keep a body for the next receives: its other messages are wanted soon."""

@@ -35,10 +35,6 @@ UNNEEDED_BODIES_MAX = 100_000
 PARTITIONS_HELD_MAX = 4_096
 """Partitions whose part of what seals are bound to is kept."""
 
-DATA_KEY_TTL_S = 60 * 86_400
-"""A message is stored for 29 days at most after its key was made: that serves for a day, and the
-longest delay and the longest retention are 14 days each."""
-
 DATA_KEYS_PER_QUEUE_MAX = 64
 QUEUES_WITH_DATA_KEYS_MAX = 4_096
 """Keys that a front end has at hand; what falls out is derived, or asked for, again."""

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Protocol, runtime_checkable
 
-from data_plane.core.queue import Queue
 from data_plane.ports import Cell
 
 
@@ -22,8 +21,18 @@ class SeveralGroups(Protocol):
         ...
 
 
-def cell_of(cells: Mapping[str, Cell], queue: Queue) -> Cell:
-    """The queue's cell. Raises KeyError where there is none of this name."""
+class Placed(Protocol):
+    """What lies in a cell: a queue, or a stream."""
+
+    @property
+    def uid(self) -> str: ...  # noqa: D102 - see Queue
+
+    @property
+    def cell(self) -> str: ...  # noqa: D102
+
+
+def cell_of(cells: Mapping[str, Cell], queue: Placed) -> Cell:
+    """Its cell. Raises KeyError where there is none of this name."""
     cell = cells[queue.cell]
     if _has_several(type(cell)):
         several: SeveralGroups = cell  # type: ignore[assignment]

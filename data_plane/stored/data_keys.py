@@ -8,7 +8,7 @@ that every front end can open what one has sealed.
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from data_plane.core.errors import (
     KMS_ACCESS_DENIED,
@@ -21,8 +21,6 @@ from data_plane.core.errors import (
     Fault,
     RefusedError,
 )
-from data_plane.core.limits import KMS_DATA_KEY_REUSE_S_DEFAULT
-from data_plane.core.queue import Queue
 from data_plane.core.sealing import NONCE_BYTES, DataSeal, NotSealedHereError, derive
 from data_plane.ports import (
     Attributes,
@@ -37,7 +35,6 @@ from data_plane.ports import (
 )
 from data_plane.stored import keys
 from data_plane.stored.bounds import (
-    DATA_KEY_TTL_S,
     DATA_KEYS_PER_QUEUE_MAX,
     QUEUES_WITH_DATA_KEYS_MAX,
 )
@@ -45,7 +42,6 @@ from data_plane.stored.coalescing import coalesce
 from data_plane.stored.segment import (
     FORMAT_VERSION,
     DamagedSegmentError,
-    LoadedSegment,
     Sealing,
     UnknownFormatError,
     bound_to,
@@ -72,6 +68,46 @@ _FAULTS: Final[Mapping[str, Fault]] = {
 }
 _DAMAGED: Final = frozenset({"InvalidCiphertext", "IncorrectKey"})
 """The master key is there, and what was stored is not what it has wrapped for this queue."""
+
+
+class Keyed(Protocol):
+    """What has data keys of its own: a queue, or a stream.
+
+    It is named by `uid` and has a `secret` where its keys are managed. With a `master_key_id` they
+    are those of a KMS key, each used for `data_key_reuse_s`, kept for `data_key_kept_s` as what it
+    has sealed may be, and wrapped for the `key_context`. Without one, it `is_sealed` or not.
+    """
+
+    @property
+    def account(self) -> str: ...  # noqa: D102 - see the class
+
+    @property
+    def uid(self) -> str: ...  # noqa: D102
+
+    @property
+    def secret(self) -> bytes: ...  # noqa: D102
+
+    @property
+    def master_key_id(self) -> str: ...  # noqa: D102
+
+    @property
+    def data_key_reuse_s(self) -> int: ...  # noqa: D102
+
+    @property
+    def key_context(self) -> Mapping[str, str]: ...  # noqa: D102
+
+    @property
+    def data_key_kept_s(self) -> int: ...  # noqa: D102
+
+    @property
+    def is_sealed(self) -> bool: ...  # noqa: D102
+
+
+class Sealed(Protocol):
+    """What is sealed with a data key: `key_id` names that (b"": it is not sealed)."""
+
+    @property
+    def key_id(self) -> bytes: ...  # noqa: D102
 
 
 class _Opened(NamedTuple):
@@ -108,7 +144,7 @@ class Opener(NamedTuple):
     seals: Mapping[bytes, DataSeal]
     failures: Mapping[bytes, Exception]
 
-    def failure(self, segment: LoadedSegment) -> Exception | None:
+    def failure(self, segment: Sealed) -> Exception | None:
         """Why this segment does not open, if its key is not to be had."""
         return self.failures.get(segment.key_id)
 
@@ -130,7 +166,7 @@ class Opener(NamedTuple):
 class QueueKeys:
     """The data keys of one queue, as one front end has them; made by `DataKeys`."""
 
-    def __init__(self, shared: "DataKeys", queue: Queue) -> None:
+    def __init__(self, shared: "DataKeys", queue: Keyed) -> None:
         self.queue = queue
         self._shared = shared
         self._opened: OrderedDict[bytes, _Opened] = OrderedDict()
@@ -146,12 +182,12 @@ class QueueKeys:
         Raises RefusedError with one of KMS's faults, and CellUnavailableError.
         """
         queue = self.queue
-        key_id = queue.attributes.get("KmsMasterKeyId", "")
+        key_id = queue.master_key_id
         if key_id:
             if not self._shared.has_master_keys:
                 raise RefusedError(KMS_NOT_FOUND, "This server has no master keys.")
             id_, seal = await self._kms_key(key_id)
-        elif not queue.secret or queue.attributes.get("SqsManagedSseEnabled") == "false":
+        elif not queue.is_sealed:
             return None
         else:
             day = self._shared.clock.now_us() // _DAY_US
@@ -199,7 +235,7 @@ class QueueKeys:
                 return self._use(item.key.sort, key_id, made_us, seal)
         id_ = keys.be64(now_us) + shared.entropy.random_bytes(_ID_RANDOM_BYTES)
         try:
-            plain, wrapped = await master_keys.generate(self._context(), key_id)
+            plain, wrapped = await master_keys.generate(self.queue.key_context, key_id)
         except MasterKeysError as error:
             raise _refused(error) from error
         await cell.put(
@@ -209,7 +245,7 @@ class QueueKeys:
                 "m": key_id,
                 "k": wrapped.master_key,
                 "z": wrapped.wrapped,
-                "x": now_us // 1_000_000 + DATA_KEY_TTL_S,
+                "x": now_us // 1_000_000 + queue.data_key_kept_s,
             },
         )
         return self._use(id_, key_id, now_us, self._hold(_OF_KMS + id_, DataSeal(plain)))
@@ -220,7 +256,7 @@ class QueueKeys:
 
     # Opening
 
-    async def opener(self, segments: Iterable[LoadedSegment]) -> Opener:
+    async def opener(self, segments: Iterable[Sealed]) -> Opener:
         """What opens these segments; keys that are not at hand are asked for, side by side."""
         wanted = {one.key_id: None for one in segments if one.key_id[:1] == _OF_KMS}
         if not wanted:
@@ -260,7 +296,7 @@ class QueueKeys:
         _, master_keys = self._shared.store
         wrapped = WrappedKey(str(item["k"]), octets(item, "z"))
         try:
-            plain = await master_keys.unwrap(wrapped, self._context())
+            plain = await master_keys.unwrap(wrapped, self.queue.key_context)
         except MasterKeysError as error:
             if error.reason in _DAMAGED:
                 raise DamagedSegmentError(f"a data key does not open: {error}") from error
@@ -299,12 +335,7 @@ class QueueKeys:
         return seal
 
     def _reuse_us(self) -> int:
-        attributes = self.queue.attributes
-        period = attributes.get("KmsDataKeyReusePeriodSeconds", KMS_DATA_KEY_REUSE_S_DEFAULT)
-        return int(period) * 1_000_000
-
-    def _context(self) -> Mapping[str, str]:
-        return {"tidegate:account": self.queue.account, "tidegate:queue": self.queue.bound_name}
+        return self.queue.data_key_reuse_s * 1_000_000
 
 
 class DataKeys:
@@ -341,7 +372,7 @@ class DataKeys:
         assert self._master_keys is not None  # noqa: S101 - likewise
         return self._cell, self._master_keys
 
-    def of(self, queue: Queue) -> QueueKeys:
+    def of(self, queue: Keyed) -> QueueKeys:
         """The keys of a queue, by its definition as it is here."""
         found = self._queues.get(queue.uid)
         if found is None:

@@ -75,6 +75,21 @@ def pages(uid: str, partition: int, generation: int) -> str:
     return f"U|{uid}|{lane_name(partition, generation)}"
 
 
+def records(uid: str, shard: int) -> str:
+    """The partition of the log of a stream's shard."""
+    return f"N|{uid}|{shard:08x}|0"
+
+
+def anchor(uid: str, shard: int) -> Key:
+    """The key of what says where a shard's log ends when its slots are gone."""
+    return Key(marks(uid), f"{shard:08x}|0".encode())
+
+
+def stream_partitions(uid: str, shards: Iterable[int]) -> tuple[str, ...]:
+    """All partitions of a stream."""
+    return (*(records(uid, shard) for shard in shards), marks(uid))
+
+
 def data_keys(uid: str) -> str:
     """The partition of the wrapped data keys of a queue, in the registry's cell."""
     return f"Y|{uid}"

@@ -97,7 +97,7 @@ class Sealing(NamedTuple):
 
 
 def seal(
-    messages: Sequence[PackedMessage], sealing: Sealing | None, partition: str, *name: bytes | str
+    messages: Sequence[Sequence[Any]], sealing: Sealing | None, partition: str, *name: bytes | str
 ) -> dict[str, Value]:
     """Pack, compress where it pays, and seal: the attributes that hold the messages.
 
@@ -108,7 +108,7 @@ def seal(
 
 
 def seal_in_slices(
-    messages: Sequence[PackedMessage], sealing: Sealing | None, partition: str, *name: bytes | str
+    messages: Sequence[Sequence[Any]], sealing: Sealing | None, partition: str, *name: bytes | str
 ) -> Generator[None, None, dict[str, Value]]:
     """As `seal`, for long messages: it yields where others may have their turn."""
     yield
@@ -176,9 +176,11 @@ class DamagedSegmentError(Exception):
     """A segment's bytes are not what was written."""
 
 
-def _open(
-    key: Key, item: Attributes, body: bytes | None, unseal: Unseal | None
-) -> list[PackedMessage]:
+def unpack(key: Key, item: Attributes, body: bytes | None, unseal: Unseal | None) -> bytes:
+    """What is beneath the seal and the compression of a segment: a MessagePack list.
+
+    `body` is what a blob holds in the item's stead. Raises DamagedSegmentError, UnknownFormatError.
+    """
     if item["v"] != DEAD_LETTER_VERSION:
         check_version(item)
     envelope, packed = item["e"], item["z"] if body is None else body
@@ -189,10 +191,18 @@ def _open(
             raise UnknownFormatError("a sealed segment, and no keys")
         packed = unseal(key, item, packed)
     try:
-        if envelope in _COMPRESSED_ENVELOPES:
-            packed = _decompressor.decompress(packed)
+        return _decompressor.decompress(packed) if envelope in _COMPRESSED_ENVELOPES else packed
+    except zstandard.ZstdError as damage:
+        raise DamagedSegmentError(str(damage)) from damage
+
+
+def _open(
+    key: Key, item: Attributes, body: bytes | None, unseal: Unseal | None
+) -> list[PackedMessage]:
+    packed = unpack(key, item, body, unseal)
+    try:
         return _decoder.decode(packed)
-    except (zstandard.ZstdError, msgspec.DecodeError) as damage:
+    except msgspec.DecodeError as damage:
         raise DamagedSegmentError(str(damage)) from damage
 
 

@@ -178,6 +178,19 @@ class InProcessServer:
         self._connect(client)
         return client
 
+    def kinesis(self, account: str = ACCOUNT, secret: str = "unused") -> Any:  # noqa: S107 - as above
+        """A client of streams."""
+        client = boto3.session.Session().client(
+            "kinesis",
+            aws_access_key_id=account,
+            aws_secret_access_key=secret,
+            region_name=REGION,
+            endpoint_url=self.endpoint,
+            config=Config(retries={"total_max_attempts": 1}),
+        )
+        client.meta.events.register("before-send.kinesis", self._send)
+        return client
+
     def close(self) -> None:
         """Stop what still runs."""
         for server in self._beside:

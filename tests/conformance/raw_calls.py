@@ -26,7 +26,11 @@ AUTHORIZATION = (
     f"AWS4-HMAC-SHA256 Credential={ACCOUNT}/20260101/{REGION}/sqs/aws4_request, "
     "SignedHeaders=host, Signature=00"
 )
-_FAULTS = {fault.code: fault for fault in vars(errors).values() if isinstance(fault, Fault)}
+_FAULTS = {
+    fault.code: fault
+    for fault in vars(errors).values()
+    if isinstance(fault, Fault) and fault.namespace != errors.OF_KINESIS
+}
 _XMLNS = f"{{{NAMESPACE}}}"
 
 

@@ -1,0 +1,202 @@
+"""The stored definition of a stream, and of a change of its shards that is under way.
+
+docs/storage.md names the attributes of the items. An item of a format or kind that is not known
+here is refused, never guessed at.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import msgspec
+
+from control_plane.core.definition import FORMAT, UnreadableDefinitionError
+from control_plane.core.item_field import item_field
+from data_plane.core.partitions import arn_of
+from data_plane.core.sealing import derive
+from data_plane.core.stream import Shard, Stream
+from data_plane.ports import Attributes, Value
+
+PROVISIONED: Final = "PROVISIONED"
+ON_DEMAND: Final = "ON_DEMAND"
+_STREAM: Final = "t"
+_HOUR_S: Final = 3_600
+_HASH_BYTES: Final = 16
+
+
+class Resharding(NamedTuple):
+    """A change of shards that is under way: these end, and then those begin."""
+
+    parents: tuple[int, ...]
+    children: tuple[Shard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDefinition:
+    """A stream as the control plane knows it.
+
+    `created_ms` is when it was made. Records are stored for `kept_hours` at least, so that the
+    retention can be raised up to that; `raised_ms` says since when what was stored before is to
+    stay for longer (0: nothing is). `mode` is PROVISIONED or ON_DEMAND. `version` counts its
+    changes, and `nonce` (8 bytes) names the write that stored it.
+    """
+
+    account: str
+    region: str
+    name: str
+    uid: str
+    cell: str
+    created_ms: int
+    mode: str
+    shards: tuple[Shard, ...]
+    version: int = 1
+    retention_hours: int = 24
+    kept_hours: int = 0
+    raised_ms: int = 0
+    record_kib_max: int = 1024
+    spreads: bool = False
+    master_key_id: str = ""
+    policy: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    resharding: Resharding | None = None
+    nonce: bytes = b""
+
+    @property
+    def arn(self) -> str:
+        """Amazon Resource Name."""
+        return arn_of("kinesis", self.region, self.account, f"stream/{self.name}")
+
+    @property
+    def hours_kept(self) -> int:
+        """For how long records are stored."""
+        return max(self.retention_hours, self.kept_hours)
+
+    @property
+    def shards_since_us(self) -> int:
+        """When its first shards were made, in whole seconds."""
+        return self.created_ms // 1_000 * 1_000_000
+
+    @property
+    def next_shard(self) -> int:
+        """The number of the next shard, which none had before."""
+        made = [shard.number for shard in self.shards]
+        planned = self.resharding.children if self.resharding is not None else ()
+        return max((*made, *(shard.number for shard in planned))) + 1
+
+    def to_stream(self, registry_secret: bytes) -> Stream:
+        """What the data plane must know, and the stream's own secret."""
+        return Stream(
+            account=self.account,
+            region=self.region,
+            name=self.name,
+            uid=self.uid,
+            cell=self.cell,
+            version=self.version,
+            retention_s=self.retention_hours * _HOUR_S,
+            kept_s=self.hours_kept * _HOUR_S,
+            record_bytes_max=self.record_kib_max * 1024,
+            shards=self.shards,
+            spreads=self.spreads,
+            master_key_id=self.master_key_id,
+            policy=self.policy,
+            secret=derive(registry_secret, "stream", self.uid),
+        )
+
+
+def encode(definition: StreamDefinition) -> Attributes:
+    """The definition as the attributes of an item; account, region and name are in its key."""
+    item: dict[str, Value] = {
+        "v": FORMAT,
+        "k": _STREAM,
+        "w": definition.nonce,
+        "r": definition.version,
+        "u": definition.uid,
+        "c": definition.cell,
+        "b": definition.created_ms,
+        "m": definition.mode,
+        "h": definition.retention_hours,
+        "i": definition.kept_hours,
+        "j": definition.raised_ms,
+        "z": definition.record_kib_max,
+        "d": int(definition.spreads),
+        "e": definition.master_key_id,
+        "p": definition.policy,
+        "g": json.dumps(definition.tags, separators=(",", ":"), sort_keys=True, ensure_ascii=False),
+        "s": _pack(definition.shards),
+    }
+    if definition.resharding is not None:
+        parents, children = definition.resharding
+        item["l"] = msgspec.msgpack.encode((parents, _pack(children)))
+    return item
+
+
+def decode(account: str, region: str, name: str, item: Attributes) -> StreamDefinition:
+    """Read what `encode` wrote. Raises UnreadableDefinitionError for anything else."""
+    if item.get("v") != FORMAT or item.get("k") != _STREAM:
+        raise UnreadableDefinitionError(
+            f"stream {account}/{region}/{name}: format {item.get('v')!r}, kind {item.get('k')!r}"
+        )
+    resharding = None
+    if "l" in item:
+        parents, children = msgspec.msgpack.decode(
+            _bytes(item, "l"), type=tuple[tuple[int, ...], bytes]
+        )
+        resharding = Resharding(parents, _unpack(children))
+    return StreamDefinition(
+        account=account,
+        region=region,
+        name=name,
+        uid=_text(item, "u"),
+        cell=_text(item, "c"),
+        created_ms=_integer(item, "b"),
+        mode=_text(item, "m"),
+        shards=_unpack(_bytes(item, "s")),
+        version=_integer(item, "r"),
+        retention_hours=_integer(item, "h"),
+        kept_hours=_integer(item, "i"),
+        raised_ms=_integer(item, "j"),
+        record_kib_max=_integer(item, "z"),
+        spreads=bool(_integer(item, "d")),
+        master_key_id=_text(item, "e"),
+        policy=_text(item, "p"),
+        tags=json.loads(_text(item, "g")),
+        resharding=resharding,
+        nonce=_bytes(item, "w"),
+    )
+
+
+_Packed = tuple[int, bytes, bytes, int, int, int, int]
+
+
+def _pack(shards: Sequence[Shard]) -> bytes:
+    return msgspec.msgpack.encode(
+        [
+            (
+                shard.number,
+                shard.first_hash.to_bytes(_HASH_BYTES, "big"),
+                shard.last_hash.to_bytes(_HASH_BYTES, "big"),
+                *shard[3:],
+            )
+            for shard in shards
+        ]
+    )
+
+
+def _unpack(packed: bytes) -> tuple[Shard, ...]:
+    return tuple(
+        Shard(number, int.from_bytes(first, "big"), int.from_bytes(last, "big"), *rest)
+        for number, first, last, *rest in msgspec.msgpack.decode(packed, type=list[_Packed])
+    )
+
+
+def _text(item: Attributes, name: str) -> str:
+    return item_field(item, name, str, UnreadableDefinitionError)
+
+
+def _integer(item: Attributes, name: str) -> int:
+    return item_field(item, name, int, UnreadableDefinitionError)
+
+
+def _bytes(item: Attributes, name: str) -> bytes:
+    return item_field(item, name, bytes, UnreadableDefinitionError)

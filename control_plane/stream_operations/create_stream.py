@@ -1,0 +1,82 @@
+"""CreateStream: a new stream, which is there at once."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from control_plane.core.stream_definition import ON_DEMAND, PROVISIONED
+from control_plane.core.stream_tags import check_tags
+from control_plane.streams import StreamRegistry
+from data_plane.core.errors import INVALID_ARGUMENT, LIMIT_EXCEEDED, VALIDATION, RefusedError
+from data_plane.core.limits import STREAM_SHARDS_MAX
+from data_plane.operations.stream_address import StreamName, on_stream
+from data_plane.protocol.operation import Call, Operation, Params, Permission
+from data_plane.protocol.stream_shapes import CREATE_STREAM_INPUT, NOTHING
+
+ON_DEMAND_SHARDS: Final = 4
+"""As many as AWS gives a stream on demand."""
+
+
+def create_stream(registry: StreamRegistry) -> Operation:
+    """The operation on this registry."""
+
+    async def perform(call: Call) -> Params:
+        params = call.params
+        count = params.get("ShardCount")
+        mode = (params.get("StreamModeDetails") or {}).get("StreamMode")
+        if mode == ON_DEMAND and count is not None:
+            raise RefusedError(VALIDATION, "ShardCount is not expected when StreamMode=ON_DEMAND")
+        if mode == PROVISIONED and count is None:
+            raise RefusedError(VALIDATION, "ShardCount is required when StreamMode=PROVISIONED")
+        mode = mode or (ON_DEMAND if count is None else PROVISIONED)
+        spreads = params.get("RecordDistributionStrategy") == "AUTO"
+        if spreads and mode == PROVISIONED:
+            raise RefusedError(
+                INVALID_ARGUMENT, "RecordDistributionStrategy AUTO needs a stream on demand."
+            )
+        shards = count or ON_DEMAND_SHARDS
+        check_shard_count(call, shards)
+        tags = params.get("Tags") or {}
+        check_tags(tags)
+        wanted = registry.define(
+            account=call.account,
+            region=call.region,
+            name=params["StreamName"],
+            shards=shards,
+            mode=mode,
+            kept_hours=params.get("TidegateRetentionHoursMax", 0),
+            record_kib_max=params.get("MaxRecordSizeInKiB", 1024),
+            spreads=spreads,
+            tags=tags,
+        )
+        await registry.create(wanted)
+        return {}
+
+    return Operation(
+        "CreateStream",
+        CREATE_STREAM_INPUT,
+        NOTHING,
+        perform,
+        on_queue=False,
+        permissions=_permissions,
+    )
+
+
+def check_shard_count(call: Call, shards: int) -> None:
+    """Raise RefusedError (LimitExceeded) for more shards than a stream may have."""
+    if shards > STREAM_SHARDS_MAX:
+        raise RefusedError(
+            LIMIT_EXCEEDED,
+            f"This request would exceed the shard limit for the account {call.account} in"
+            f" {call.region}. Current shard count for the account: 0. Limit: {STREAM_SHARDS_MAX}."
+            f" Number of additional shards that would have resulted from this request: {shards}."
+            " Refer to the AWS Service Limits page"
+            " (http://docs.aws.amazon.com/general/latest/gr/aws_service_limits.html) for current"
+            " limits and how to request higher limits.",
+        )
+
+
+async def _permissions(account: str, region: str, params: Params) -> Sequence[Permission]:
+    """To create the stream, and to give it tags where some are given."""
+    name = StreamName(account, region, params.get("StreamName") or "")
+    actions = ("CreateStream", "AddTagsToStream") if params.get("Tags") else ("CreateStream",)
+    return [on_stream(action, name) for action in actions]

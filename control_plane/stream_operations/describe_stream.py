@@ -1,0 +1,54 @@
+"""DescribeStream and DescribeStreamSummary."""
+
+from typing import Final
+
+from control_plane.stream_operations.named import definition_of, on_stream
+from control_plane.stream_operations.rendering import description, listed, summary
+from control_plane.streams import StreamRegistry
+from data_plane.operations.stream_address import named, shard_number
+from data_plane.protocol.operation import Call, Operation, Params
+from data_plane.protocol.stream_shapes import (
+    DESCRIBE_STREAM_INPUT,
+    DESCRIBE_STREAM_OUTPUT,
+    DESCRIBE_STREAM_SUMMARY_INPUT,
+    DESCRIBE_STREAM_SUMMARY_OUTPUT,
+)
+
+SHARDS_MAX: Final = 100
+"""Shards on a page."""
+
+_HOUR_S: Final = 3_600
+
+
+def describe_stream(registry: StreamRegistry) -> Operation:
+    """The operation on this registry."""
+
+    async def perform(call: Call) -> Params:
+        name = named(call.account, call.region, call.params)
+        after = call.params.get("ExclusiveStartShardId")
+        first = shard_number(after, name) + 1 if after is not None else 0
+        definition = await definition_of(registry, call)
+        shards = [
+            shard
+            for shard in listed(definition, definition.retention_hours * _HOUR_S, call.now_us)
+            if shard.number >= first
+        ]
+        limit = min(call.params.get("Limit", SHARDS_MAX), SHARDS_MAX)
+        page, has_more = shards[:limit], len(shards) > limit
+        return {"StreamDescription": description(definition, page, has_more=has_more)}
+
+    return on_stream("DescribeStream", DESCRIBE_STREAM_INPUT, DESCRIBE_STREAM_OUTPUT, perform)
+
+
+def describe_stream_summary(registry: StreamRegistry) -> Operation:
+    """The operation on this registry."""
+
+    async def perform(call: Call) -> Params:
+        return {"StreamDescriptionSummary": summary(await definition_of(registry, call))}
+
+    return on_stream(
+        "DescribeStreamSummary",
+        DESCRIBE_STREAM_SUMMARY_INPUT,
+        DESCRIBE_STREAM_SUMMARY_OUTPUT,
+        perform,
+    )

@@ -1,0 +1,83 @@
+"""What operations on one stream have in common: which it is, and who may ask."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from control_plane.core.stream_definition import ON_DEMAND, StreamDefinition
+from control_plane.streams import StreamRegistry
+from data_plane.core.errors import RESOURCE_IN_USE, VALIDATION, RefusedError, stream_not_found
+from data_plane.core.stream import Stream
+from data_plane.operations.stream_address import StreamName, named, permission, stream_of
+from data_plane.operations.stream_address import on_stream as permission_on
+from data_plane.protocol.operation import Call, Operation, Params, Permission
+from data_plane.protocol.shapes import Structure
+
+
+async def definition_of(registry: StreamRegistry, call: Call) -> StreamDefinition:
+    """The definition of the stream that a call names. Raises RefusedError (ResourceNotFound)."""
+    name = named(call.account, call.region, call.params)
+    definition = await registry.read(*name)
+    if definition is None:
+        raise stream_not_found(name.name, name.account)
+    return definition
+
+
+async def stream_named(registry: StreamRegistry, call: Call) -> Stream:
+    """The stream that a call names. Raises RefusedError (ResourceNotFound)."""
+    return await stream_of(registry, named(call.account, call.region, call.params))
+
+
+def check_active(definition: StreamDefinition) -> None:
+    """Raise RefusedError (ResourceInUse) while the stream's shards are changed."""
+    if definition.resharding is not None:
+        raise RefusedError(
+            RESOURCE_IN_USE,
+            f"Stream {definition.name} under account {definition.account} not ACTIVE, instead in"
+            " state UPDATING",
+        )
+
+
+def check_provisioned(definition: StreamDefinition) -> None:
+    """Raise RefusedError (Validation) where the shards are the service's to choose."""
+    if definition.mode == ON_DEMAND:
+        raise RefusedError(
+            VALIDATION,
+            f"Request is invalid. Stream {definition.name} under account {definition.account} is"
+            " in On-Demand mode.",
+        )
+
+
+def on_stream(
+    name: str,
+    input_: Structure,
+    output: Structure,
+    perform: Callable[[Call], Awaitable[Params]],
+) -> Operation:
+    """An operation on the stream that its parameters name."""
+    return Operation(name, input_, output, perform, on_queue=False, permissions=permission(name))
+
+
+RESOURCE_ARN: Final = "ResourceARN"
+
+
+async def stream_by_arn(registry: StreamRegistry, call: Call) -> Stream:
+    """The stream that a call names as a resource. Raises RefusedError (ResourceNotFound)."""
+    return await stream_of(registry, _resource(call.account, call.region, call.params))
+
+
+def _resource(account: str, region: str, params: Params) -> StreamName:
+    return named(account, region, {"StreamARN": params.get(RESOURCE_ARN)})
+
+
+def on_resource(
+    name: str,
+    input_: Structure,
+    output: Structure,
+    perform: Callable[[Call], Awaitable[Params]],
+) -> Operation:
+    """An operation on the stream whose ARN is given as that of a resource."""
+
+    async def needed(account: str, region: str, params: Params) -> Sequence[Permission]:
+        return [permission_on(name, _resource(account, region, params))]
+
+    return Operation(name, input_, output, perform, on_queue=False, permissions=needed)

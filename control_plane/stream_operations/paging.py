@@ -1,0 +1,42 @@
+"""Tokens that continue a list: sealed, of one list, and expired after five minutes (Kinesis)."""
+
+import json
+from typing import Final
+
+from data_plane.core.errors import EXPIRED_NEXT_TOKEN, INVALID_ARGUMENT, RefusedError
+from data_plane.core.sealing import NotSealedHereError, TokenSeal
+from data_plane.core.tokens import from_text
+from data_plane.core.tokens import to_text as token_text
+from data_plane.protocol.operation import Call
+
+PURPOSE: Final = "lists of streams"
+EXPIRES_US: Final = 300_000_000
+_VERSION: Final = 1
+
+
+def to_text(seal: TokenSeal, call: Call, scope: str, last: str) -> str:
+    """A token that continues the caller's list `scope` behind `last`."""
+    text = json.dumps([call.account, call.region, scope, last, call.now_us])
+    return token_text(_VERSION, seal.seal(text.encode()))
+
+
+def read(seal: TokenSeal, call: Call, scope: str, token: str) -> str:
+    """Behind what the token continues the list `scope`; any list where `scope` is "".
+
+    Raises RefusedError: InvalidArgument, ExpiredNextToken.
+    """
+    return read_scope(seal, call, token, scope)[1]
+
+
+def read_scope(seal: TokenSeal, call: Call, token: str, scope: str = "") -> tuple[str, str]:
+    """The list that a token continues, and behind what. Raises as `read`."""
+    try:
+        plain = seal.unseal(from_text(_VERSION, token))
+    except NotSealedHereError:
+        raise RefusedError(INVALID_ARGUMENT, "Invalid NextToken.") from None
+    account, region, listed, last, made_us = json.loads(plain)
+    if (account, region) != (call.account, call.region) or scope not in ("", listed):
+        raise RefusedError(INVALID_ARGUMENT, "Invalid NextToken.")
+    if call.now_us - made_us > EXPIRES_US:
+        raise RefusedError(EXPIRED_NEXT_TOKEN, "The NextToken has expired.")
+    return listed, last

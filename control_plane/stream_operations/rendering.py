@@ -1,0 +1,84 @@
+"""Streams and shards as clients see them."""
+
+from typing import Any, Final
+
+from control_plane.core.stream_definition import ON_DEMAND, StreamDefinition
+from data_plane.core import sequence_number
+from data_plane.core.stream import NO_SHARD, Shard, Stream
+from data_plane.operations.get_records import hash_key_range
+from data_plane.operations.stream_address import shard_id
+
+ACTIVE: Final = "ACTIVE"
+UPDATING: Final = "UPDATING"
+
+
+def status(definition: StreamDefinition) -> str:
+    """A stream is there as soon as it is made; a change of its shards takes a moment."""
+    return ACTIVE if definition.resharding is None else UPDATING
+
+
+def summary(definition: StreamDefinition) -> dict[str, Any]:
+    """A StreamDescriptionSummary."""
+    distribution = {"RecordDistributionStrategy": strategy(spreads=definition.spreads)}
+    return {
+        **_common(definition),
+        "OpenShardCount": sum(shard.is_open for shard in definition.shards),
+        "ConsumerCount": 0,
+        "QueueCount": 0,
+        "MaxRecordSizeInKiB": definition.record_kib_max,
+        **(distribution if definition.mode == ON_DEMAND else {}),
+    }
+
+
+def description(
+    definition: StreamDefinition, shards: list[Shard], *, has_more: bool
+) -> dict[str, Any]:
+    """A StreamDescription with these of its shards."""
+    return {
+        **_common(definition),
+        "Shards": [shard_description(shard) for shard in shards],
+        "HasMoreShards": has_more,
+    }
+
+
+def _common(definition: StreamDefinition) -> dict[str, Any]:
+    key = definition.master_key_id
+    return {
+        "StreamName": definition.name,
+        "StreamARN": definition.arn,
+        "StreamStatus": status(definition),
+        "StreamModeDetails": {"StreamMode": definition.mode},
+        "RetentionPeriodHours": definition.retention_hours,
+        "StreamCreationTimestamp": definition.created_ms,
+        "EnhancedMonitoring": [{"ShardLevelMetrics": []}],
+        "EncryptionType": "KMS" if key else "NONE",
+        **({"KeyId": key} if key else {}),
+    }
+
+
+def shard_description(shard: Shard) -> dict[str, Any]:
+    """A Shard; one that is open has no ending sequence number."""
+    numbers = {"StartingSequenceNumber": sequence_number.starting(shard)}
+    if not shard.is_open:
+        numbers["EndingSequenceNumber"] = sequence_number.ending(shard)
+    output: dict[str, Any] = {
+        "ShardId": shard_id(shard.number),
+        "HashKeyRange": hash_key_range(shard),
+        "SequenceNumberRange": numbers,
+    }
+    if shard.parent != NO_SHARD:
+        output["ParentShardId"] = shard_id(shard.parent)
+    if shard.adjacent != NO_SHARD:
+        output["AdjacentParentShardId"] = shard_id(shard.adjacent)
+    return output
+
+
+def listed(stream: Stream | StreamDefinition, retention_s: int, now_us: int) -> list[Shard]:
+    """The shards that have records, or may get some: not those whose records have all expired."""
+    horizon_us = now_us - retention_s * 1_000_000
+    return [one for one in stream.shards if one.is_open or one.closed_us > horizon_us]
+
+
+def strategy(*, spreads: bool) -> str:
+    """How a stream chooses the shards of its records."""
+    return "AUTO" if spreads else "USER_PARTITION_KEY"

@@ -1,0 +1,70 @@
+"""UpdateStreamMode, UpdateStreamRecordDistributionStrategy and UpdateMaxRecordSize."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from control_plane.core.stream_definition import ON_DEMAND, StreamDefinition
+from control_plane.stream_operations.named import check_active, on_stream, stream_named
+from control_plane.streams import StreamRegistry
+from data_plane.core.errors import INVALID_ARGUMENT, RefusedError
+from data_plane.protocol.operation import Call, Operation, Params
+from data_plane.protocol.shapes import Structure
+from data_plane.protocol.stream_shapes import (
+    NOTHING,
+    UPDATE_DISTRIBUTION_INPUT,
+    UPDATE_MAX_RECORD_SIZE_INPUT,
+    UPDATE_STREAM_MODE_INPUT,
+)
+
+_Edit = Callable[[StreamDefinition, Params], StreamDefinition]
+
+
+def update_stream_mode(registry: StreamRegistry) -> Operation:
+    """The operation on this registry. The shards stay as they are."""
+
+    def edit(definition: StreamDefinition, params: Params) -> StreamDefinition:
+        mode = params["StreamModeDetails"]["StreamMode"]
+        spreads = definition.spreads and mode == ON_DEMAND
+        return replace(definition, mode=mode, spreads=spreads)
+
+    return _changing(registry, "UpdateStreamMode", UPDATE_STREAM_MODE_INPUT, edit)
+
+
+def update_stream_record_distribution_strategy(registry: StreamRegistry) -> Operation:
+    """The operation on this registry. What is stored stays where it is."""
+
+    def edit(definition: StreamDefinition, params: Params) -> StreamDefinition:
+        spreads = params["RecordDistributionStrategy"] == "AUTO"
+        if spreads and definition.mode != ON_DEMAND:
+            raise RefusedError(
+                INVALID_ARGUMENT, "RecordDistributionStrategy AUTO needs a stream on demand."
+            )
+        return replace(definition, spreads=spreads)
+
+    return _changing(
+        registry,
+        "UpdateStreamRecordDistributionStrategy",
+        UPDATE_DISTRIBUTION_INPUT,
+        edit,
+    )
+
+
+def update_max_record_size(registry: StreamRegistry) -> Operation:
+    """The operation on this registry. Records that are stored stay readable."""
+
+    def edit(definition: StreamDefinition, params: Params) -> StreamDefinition:
+        return replace(definition, record_kib_max=params["MaxRecordSizeInKiB"])
+
+    return _changing(registry, "UpdateMaxRecordSize", UPDATE_MAX_RECORD_SIZE_INPUT, edit)
+
+
+def _changing(registry: StreamRegistry, name: str, input_: Structure, edit: _Edit) -> Operation:
+    async def perform(call: Call) -> Params:
+        def edited(definition: StreamDefinition) -> StreamDefinition:
+            check_active(definition)
+            return edit(definition, call.params)
+
+        await registry.change(await stream_named(registry, call), edited)
+        return {}
+
+    return on_stream(name, input_, NOTHING, perform)

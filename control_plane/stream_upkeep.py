@@ -1,0 +1,73 @@
+"""Upkeep of streams: a step every minute or so, by any server; several at once do no harm."""
+
+from dataclasses import replace
+from typing import Final
+
+from control_plane.core import shard_map
+from control_plane.core.stream_definition import StreamDefinition
+from control_plane.last_known import LAST_KNOWN_US_MAX
+from control_plane.streams import StreamRegistry
+from data_plane.ports import CellUnavailableError, Clock
+from data_plane.streams.engine import Streams
+
+STREAMS_EVERY_S: Final = 60.0
+"""How often a server looks after its streams."""
+
+_ALL_KNOW_US: Final = LAST_KNOWN_US_MAX + 300_000_000
+"""After this no front end goes by a definition of before."""
+
+
+class StreamUpkeep:
+    """What streams need beside requests, over one registry and its engine."""
+
+    def __init__(self, registry: StreamRegistry, engine: Streams, clock: Clock) -> None:
+        self._registry = registry
+        self._engine = engine
+        self._clock = clock
+
+    async def step(self) -> None:
+        """Look after every stream once. Raises CellUnavailableError, when it has tried all."""
+        failure: CellUnavailableError | None = None
+        async for definition in self._registry.everywhere():
+            try:
+                await self._look_after(definition)
+            except CellUnavailableError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    async def _look_after(self, definition: StreamDefinition) -> None:
+        stream = self._registry.stream(definition)
+        if definition.resharding is not None:
+            definition = await self._registry.complete(stream)
+            stream = self._registry.stream(definition)
+        for shard in stream.open_shards:
+            await self._engine.anchor(stream, shard)
+        if definition.raised_ms:
+            await self._keep_for_longer(definition)
+        now_us = self._clock.now_us()
+        horizon_us = now_us - stream.kept_s * 1_000_000
+        if shard_map.forgotten(definition.shards, horizon_us) != definition.shards:
+            await self._registry.change(
+                definition,
+                lambda known: replace(known, shards=shard_map.forgotten(known.shards, horizon_us)),
+            )
+
+    async def _keep_for_longer(self, definition: StreamDefinition) -> None:
+        """Re-stamp what is stored, and for good once nobody appends by an older definition.
+
+        What is to stay has an hour, and what is appended meanwhile a day.
+        """
+        began_us = self._clock.now_us()
+        stream = self._registry.stream(definition)
+        for shard in stream.shards:
+            await self._engine.restamp(stream, shard)
+        if began_us - definition.raised_ms * 1_000 >= _ALL_KNOW_US:
+            await self._registry.change(
+                definition,
+                lambda known: (
+                    replace(known, raised_ms=0)
+                    if known.raised_ms == definition.raised_ms
+                    else known
+                ),
+            )

@@ -1,0 +1,356 @@
+"""The registry of streams: which exist, stored in a cell, answered from a bounded cache.
+
+As with queues (registry.py) every write is a compare-and-set on the nonce of the write before it.
+The items are described in docs/storage.md.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+
+from control_plane.core import shard_map
+from control_plane.core.definition import FORMAT
+from control_plane.core.stream_definition import (
+    PROVISIONED,
+    Resharding,
+    StreamDefinition,
+    decode,
+    encode,
+)
+from control_plane.core.to_drop import DELETED, key_of, stream_item
+from control_plane.last_known import LastKnown, Seen
+from control_plane.recent_items import FromCell, RecentItems
+from control_plane.registry import Placing
+from data_plane.core.errors import (
+    INTERNAL_FAILURE,
+    RESOURCE_IN_USE,
+    RefusedError,
+    stream_not_found,
+)
+from data_plane.core.sealing import TokenSeal
+from data_plane.core.stream import Shard, Stream
+from data_plane.ports import ITEM_ABSENT, Attributes, Cell, Clock, Entropy, Equals, Key
+from data_plane.protocol.operation import Permission
+
+CACHED_STREAMS_MAX: Final = 10_000
+ATTEMPTS_MAX: Final = 8
+_LEADS: Final = "I|"
+_TIME: Final = 8
+_PAGE: Final = 100
+_NONCE_BYTES: Final = 8
+_UID_BYTES: Final = 8
+_LIKE_FIFO: Final[Mapping[str, str]] = {"FifoQueue": "true"}
+"""Streams are placed as FIFO queues are: on chains."""
+
+_Name = tuple[str, str, str]
+"""Account, region and name of a stream."""
+
+
+class ShardLogs(Protocol):
+    """What the registry asks of the engine."""
+
+    async def close(self, stream: Stream, shard: Shard) -> int:
+        """Append nothing to the shard any more: the stamp of its end."""
+        ...
+
+
+class StreamRegistry:
+    """Definitions of streams in `cell`; new ones are placed in one of `cells`, or by `placing`.
+
+    From `secret`, the registry's own (32 bytes), follow those of the streams. What requests need is
+    read from `recent`, where the cell itself need not be asked. `logs` are the streams' own.
+    Methods raise CellUnavailableError.
+    """
+
+    def __init__(  # noqa: PLR0913 - ports, and what its server decides
+        self,
+        cell: Cell,
+        cells: Sequence[str],
+        clock: Clock,
+        entropy: Entropy,
+        logs: ShardLogs,
+        *,
+        secret: bytes,
+        recent: RecentItems | None = None,
+        placing: Placing | None = None,
+    ) -> None:
+        self._cell = cell
+        self._cells = tuple(cells)
+        self._clock = clock
+        self._entropy = entropy
+        self._logs = logs
+        self._secret = secret
+        self._placing = placing
+        self._recent = recent or FromCell(cell, clock)
+        self._streams: LastKnown[_Name, Stream] = LastKnown(
+            self._read_stream,
+            clock,
+            CACHED_STREAMS_MAX,
+            absent_us=0,
+            refresh_after_us=self._recent.refresh_after_us,
+        )
+
+    # Reading
+
+    async def find(self, account: str, region: str, name: str) -> Stream | None:
+        """The stream as of at most 5 s ago, or None where there is none.
+
+        While the cell does not answer, or not within a second, the definition known last serves for
+        10 minutes.
+        """
+        return await self._streams.find((account, region, name))
+
+    async def read(self, account: str, region: str, name: str) -> StreamDefinition | None:
+        """The definition as it is stored now, or None where there is no such stream."""
+        item = await self._cell.get(_key(account, region, name))
+        return None if item is None else decode(account, region, name, item)
+
+    async def names(self, account: str, region: str, *, after: str, limit: int) -> list[str]:
+        """Names of streams in order, those past `after`, at most `limit`."""
+        found: list[str] = []
+        position = after.encode()
+        while len(found) < limit:
+            items = await self._cell.query(
+                _partition(account, region), after=position, limit=limit - len(found)
+            )
+            if not items:
+                break
+            position = items[-1].key.sort
+            found += [item.key.sort.decode() for item in items]
+        return found
+
+    async def all_of(self, account: str, region: str) -> AsyncIterator[StreamDefinition]:
+        """The definitions of an account's streams in a region, in order of their names."""
+        position = b""
+        while items := await self._cell.query(
+            _partition(account, region), after=position, limit=_PAGE
+        ):
+            position = items[-1].key.sort
+            for item in items:
+                yield decode(account, region, item.key.sort.decode(), item.attributes)
+
+    async def everywhere(self) -> AsyncIterator[StreamDefinition]:
+        """The definitions of all streams, in order of when they were made."""
+        position = b""
+        while items := await self._cell.query(_LEADS, after=position, limit=_PAGE):
+            position = items[-1].key.sort
+            for item in items:
+                account, region, name = str(item.attributes["n"]).split("|")
+                definition = await self.read(account, region, name)
+                if definition is not None and definition.uid.encode() == item.key.sort[_TIME:]:
+                    yield definition
+
+    async def renewed(self, stream: Stream) -> Stream:
+        """The definition as it is now, once a change of its shards that is under way is done.
+
+        Raises RefusedError (ResourceNotFound) where the stream is not there any more.
+        """
+        return self.stream(await self.complete(stream))
+
+    def stream(self, definition: StreamDefinition) -> Stream:
+        """What the data plane must know of a stream of this registry, its secret included."""
+        return definition.to_stream(self._secret)
+
+    async def policy_of(self, permission: Permission) -> str:
+        """The resource policy of the stream that a permission is about; "" for none."""
+        name = permission.name.removeprefix("stream/")
+        stream = await self.find(permission.account, permission.region, name)
+        return stream.policy if stream is not None else ""
+
+    def token_seal(self, purpose: str) -> TokenSeal:
+        """The seal of tokens for a purpose of its own."""
+        return TokenSeal(self._secret, purpose)
+
+    async def _read_stream(self, name: _Name) -> Seen[Stream]:
+        key = _key(*name)
+        recent = await self._recent.recent([key])
+        item = recent.items.get(key)
+        stream = None if item is None else self.stream(decode(*name, item))
+        return Seen(stream, recent.asked_us)
+
+    # Changing
+
+    def define(  # noqa: PLR0913 - what a request says of a new stream
+        self,
+        *,
+        account: str,
+        region: str,
+        name: str,
+        shards: int,
+        mode: str = PROVISIONED,
+        kept_hours: int = 0,
+        record_kib_max: int = 1024,
+        spreads: bool = False,
+        tags: Mapping[str, str],
+    ) -> StreamDefinition:
+        """A definition with a new uid, placed in a cell; nothing is stored."""
+        uid = self._entropy.random_bytes(_UID_BYTES).hex()
+        now_us = self._clock.now_us()
+        return StreamDefinition(
+            account=account,
+            region=region,
+            name=name,
+            uid=uid,
+            cell=self._place(uid),
+            created_ms=now_us // 1_000,
+            mode=mode,
+            shards=shard_map.first_shards(shards, now_us // 1_000_000),
+            kept_hours=kept_hours,
+            record_kib_max=record_kib_max,
+            spreads=spreads,
+            tags=tags,
+        )
+
+    def _place(self, uid: str) -> str:
+        if self._placing is not None:
+            return self._placing.place(uid, _LIKE_FIFO)
+        return self._cells[int(uid, 16) % len(self._cells)]
+
+    async def create(self, wanted: StreamDefinition) -> StreamDefinition:
+        """Store the new stream. Raises RefusedError (ResourceInUse) where the name is taken."""
+        stored = replace(wanted, nonce=self._entropy.random_bytes(_NONCE_BYTES))
+        # First: one too many leads to nothing, one too few leaves a stream without upkeep.
+        name = f"{wanted.account}|{wanted.region}|{wanted.name}"
+        await self._cell.put(_lead(wanted), {"v": FORMAT, "n": name})
+        key = _key(wanted.account, wanted.region, wanted.name)
+        written = await self._cell.put(key, encode(stored), ITEM_ABSENT)
+        if not written.applied and (written.before or {}).get("w") != stored.nonce:
+            await self._cell.delete(_lead(wanted))
+            raise RefusedError(
+                RESOURCE_IN_USE,
+                f"Stream {wanted.name} under account {wanted.account} already exists.",
+            )
+        self._note(stored)
+        return stored
+
+    async def change(
+        self,
+        known: Stream | StreamDefinition,
+        edit: Callable[[StreamDefinition], StreamDefinition],
+    ) -> StreamDefinition:
+        """Replace the definition by what `edit` makes of it; a no-op is not written.
+
+        `edit` may run several times, and its RefusedError goes to the caller. Raises RefusedError
+        (ResourceNotFound) if the stream is not there any more.
+        """
+        account, region, name = known.account, known.region, known.name
+        key = _key(account, region, name)
+        nonce = self._entropy.random_bytes(_NONCE_BYTES)
+        occupant = await self._cell.get(key)
+        for _ in range(ATTEMPTS_MAX):
+            before = _decoded(known, occupant)
+            edited = edit(before)
+            if edited == before:
+                self._note(before)
+                return before
+            stored = replace(edited, version=before.version + 1, nonce=nonce)
+            condition = ((Equals("w", before.nonce),),)
+            written = await self._cell.put(key, encode(stored), condition)
+            if written.applied or (written.before or {}).get("w") == nonce:
+                self._note(stored)
+                return stored
+            occupant = written.before
+        raise RefusedError(INTERNAL_FAILURE, f"Too many concurrent changes of stream {name}.")
+
+    async def delete(self, stream: Stream) -> None:
+        """Remove the definition, and leave the records to the sweep.
+
+        The sweep's item comes first: it does nothing while the stream is there, so a crash between
+        the two writes neither loses a stream nor leaves records behind. Raises RefusedError
+        (ResourceNotFound).
+        """
+        definition = _decoded(stream, await self._cell.get(_key_of(stream)))
+        await self._cell.put(key_of(DELETED, stream.uid, self._clock.now_us()), stream_item(stream))
+        condition = ((Equals("u", stream.uid),),)
+        written = await self._cell.delete(
+            _key(stream.account, stream.region, stream.name), condition
+        )
+        self._streams.changed((stream.account, stream.region, stream.name), None)
+        if not written.applied:
+            raise stream_not_found(stream.name, stream.account)
+        await self._cell.delete(_lead(definition))
+
+    async def reshard(
+        self,
+        stream: Stream,
+        plan: Callable[[StreamDefinition], Resharding | None],
+    ) -> StreamDefinition:
+        """Change the shards as `plan` says, and answer when that is done; None: nothing to do.
+
+        The plan is stored first, so whoever finds it goes on with it; a change that was under way
+        is completed before. `plan` raises RefusedError where the shards do not allow it.
+        """
+        await self.complete(stream)
+
+        def begin(definition: StreamDefinition) -> StreamDefinition:
+            if definition.resharding is not None:
+                raise RefusedError(
+                    RESOURCE_IN_USE,
+                    f"Stream {definition.name} under account {definition.account} not ACTIVE,"
+                    " instead in state UPDATING",
+                )
+            return replace(definition, resharding=plan(definition))
+
+        begun = await self.change(stream, begin)
+        return begun if begun.resharding is None else await self._carry_out(begun)
+
+    async def complete(self, stream: Stream) -> StreamDefinition:
+        """Go on with a change of the shards that somebody has begun, if there is one."""
+        definition = _decoded(stream, await self._cell.get(_key_of(stream)))
+        if definition.resharding is None:
+            self._note(definition)
+            return definition
+        return await self._carry_out(definition)
+
+    async def _carry_out(self, definition: StreamDefinition) -> StreamDefinition:
+        """End the parents' logs, then let the children take records: a bounded number of writes."""
+        resharding = definition.resharding
+        if resharding is None:
+            return definition
+        stream = self.stream(definition)
+        by_number = {shard.number: shard for shard in definition.shards}
+        ended_us = {
+            number: await self._logs.close(stream, by_number[number])
+            for number in resharding.parents
+        }
+        horizon_us = self._clock.now_us() - stream.kept_s * 1_000_000
+
+        def done(present: StreamDefinition) -> StreamDefinition:
+            if present.resharding != resharding:
+                return present  # Somebody else was faster.
+            shards = shard_map.carried_out(present.shards, resharding, ended_us)
+            kept = shard_map.forgotten(shards, horizon_us)
+            return replace(present, shards=kept, resharding=None)
+
+        return await self.change(definition, done)
+
+    def _note(self, definition: StreamDefinition) -> None:
+        """Own changes show at once."""
+        name = (definition.account, definition.region, definition.name)
+        self._streams.changed(name, self.stream(definition))
+
+
+def _decoded(known: Stream | StreamDefinition, item: Attributes | None) -> StreamDefinition:
+    """The definition of this very stream. Raises RefusedError (ResourceNotFound)."""
+    if item is None:
+        raise stream_not_found(known.name, known.account)
+    definition = decode(known.account, known.region, known.name, item)
+    if definition.uid != known.uid:
+        raise stream_not_found(known.name, known.account)
+    return definition
+
+
+def _lead(definition: StreamDefinition) -> Key:
+    return Key(_LEADS, definition.created_ms.to_bytes(_TIME, "big") + definition.uid.encode())
+
+
+def _partition(account: str, region: str) -> str:
+    return f"A|{account}|{region}"
+
+
+def _key(account: str, region: str, name: str) -> Key:
+    return Key(_partition(account, region), name.encode())
+
+
+def _key_of(stream: Stream) -> Key:
+    return _key(stream.account, stream.region, stream.name)

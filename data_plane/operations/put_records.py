@@ -1,0 +1,266 @@
+"""PutRecord and PutRecords: records go to the shards of their hash keys, behind all others."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final
+
+from data_plane.core.digests import call_hash
+from data_plane.core.errors import INVALID_ARGUMENT, RefusedError
+from data_plane.core.record import OutgoingRecord, Put, PutCall
+from data_plane.core.sequence_number import parse, sequence_number
+from data_plane.core.stream import HASH_KEY_MAX, Shard, Stream, hash_key_of
+from data_plane.operations.stream_address import (
+    KnownStreams,
+    end_dry_run,
+    named,
+    permission,
+    shard_id,
+    stream_of,
+)
+from data_plane.ports import CellUnavailableError, Waits
+from data_plane.protocol.constraints import blob_too_long, missing, refuse
+from data_plane.protocol.operation import Call, Operation, Params, Work
+from data_plane.protocol.stream_shapes import (
+    PUT_RECORD_INPUT,
+    PUT_RECORD_OUTPUT,
+    PUT_RECORDS_INPUT,
+    PUT_RECORDS_OUTPUT,
+)
+from data_plane.streams.appending import PutOutcome, ShardClosedError
+from data_plane.streams.bounds import REPEATS_US
+from data_plane.streams.engine import Streams
+
+PUT_BYTES_MAX: Final = 10 * 1024 * 1024
+_ROUNDS_MAX: Final = 4
+"""How often records follow shards that are split or merged while they are put."""
+
+_KMS: Final = {"EncryptionType": "KMS"}
+
+
+@dataclass(slots=True)
+class _Putting:
+    """Records on their way, and where those are that are stored, by position in the call."""
+
+    stream: Stream
+    records: Sequence[OutgoingRecord]
+    hash_keys: Sequence[int]
+    call: PutCall
+    stored: dict[int, tuple[Shard, Put]] = field(default_factory=dict)
+    failure: Exception | None = None
+
+    def shares(self) -> dict[Shard, list[int]]:
+        """The positions of what is not stored yet, by the shard it goes to."""
+        shares: dict[Shard, list[int]] = {}
+        for position, hash_key in enumerate(self.hash_keys):
+            if position not in self.stored:
+                shares.setdefault(self.stream.shard_of(hash_key), []).append(position)
+        return shares
+
+
+class Puts:
+    """Puts of records over one engine."""
+
+    def __init__(self, engine: Streams, streams: KnownStreams, waits: Waits) -> None:
+        self._engine = engine
+        self._streams = streams
+        self._waits = waits
+        self._turns = count()
+
+    async def stream_for(self, call: Call) -> Stream:
+        """The stream that a call puts into. Raises RefusedError."""
+        return await stream_of(self._streams, named(call.account, call.region, call.params))
+
+    def _hash_key(self, stream: Stream, entry: Params, turn: int) -> int:
+        """Where a record goes. Raises RefusedError for a hash key that is none."""
+        given = entry.get("ExplicitHashKey")
+        if given is not None and int(given) > HASH_KEY_MAX:
+            raise RefusedError(
+                INVALID_ARGUMENT,
+                "Invalid ExplicitHashKey. ExplicitHashKey must be in the range: [0, 2^128-1]."
+                f" Specified value was {given}",
+            )
+        if stream.spreads:
+            opened = stream.open_shards
+            return opened[turn % len(opened)].first_hash
+        return int(given) if given is not None else hash_key_of(entry["PartitionKey"])
+
+    async def put(self, call: Call, stream: Stream, entries: Sequence[Params]) -> _Putting:
+        """Store the records, each in its shard; those of one shard in their order."""
+        named_call = _named_call(call, stream)
+        # A call that is repeated takes the turns that it took before.
+        turn = int.from_bytes(named_call.name) if named_call.name else next(self._turns)
+        putting = _Putting(
+            stream,
+            [OutgoingRecord(entry.get("PartitionKey"), entry["Data"]) for entry in entries],
+            [self._hash_key(stream, entry, turn + n) for n, entry in enumerate(entries)],
+            named_call,
+        )
+        if named_call.repeated:
+            await self._find_in_closed(putting, call.now_us)
+        for _ in range(_ROUNDS_MAX):
+            if not await self._round(putting):
+                break
+            putting.stream = await self._streams.renewed(putting.stream)
+        if not putting.stored and putting.failure is not None:
+            raise putting.failure
+        return putting
+
+    async def _find_in_closed(self, putting: _Putting, now_us: int) -> None:
+        """What the call stored before its shard was closed: its records go elsewhere by now."""
+        for shard in putting.stream.shards:
+            if shard.is_open or shard.closed_us < now_us - REPEATS_US:
+                continue
+            positions = [
+                position
+                for position, hash_key in enumerate(putting.hash_keys)
+                if shard.first_hash <= hash_key <= shard.last_hash
+                and position not in putting.stored
+            ]
+            found = await self._engine.stored_of(
+                putting.stream, shard, putting.call.name, len(positions)
+            )
+            for position, put in zip(positions, found, strict=False):
+                putting.stored[position] = (shard, put)
+
+    async def _round(self, putting: _Putting) -> bool:
+        """Put what is not stored yet; whether some of it has to follow a shard that was closed."""
+        shares = putting.shares()
+        outcomes = await self._waits.all_of(
+            [
+                self._engine.put(
+                    putting.stream,
+                    shard,
+                    [putting.records[position] for position in positions],
+                    putting.call,
+                )
+                for shard, positions in shares.items()
+            ]
+        )
+        moved_on = False
+        for (shard, positions), outcome in zip(shares.items(), outcomes, strict=True):
+            appended = outcome if isinstance(outcome, PutOutcome) else PutOutcome([], outcome)
+            for position, put in zip(positions, appended.stored, strict=False):
+                putting.stored[position] = (shard, put)
+            if isinstance(appended.failure, ShardClosedError):
+                moved_on = True
+            elif isinstance(appended.failure, CellUnavailableError | RefusedError):
+                putting.failure = appended.failure
+            elif appended.failure is not None:
+                raise appended.failure
+        return moved_on
+
+
+def _named_call(call: Call, stream: Stream) -> PutCall:
+    if not call.invocation_id:
+        return PutCall()
+    name = call_hash(stream, f"{call.account} {call.invocation_id}")
+    return PutCall(name, repeated=call.attempt > 1)
+
+
+def put_record(puts: Puts) -> Operation:
+    """PutRecord."""
+
+    async def perform(call: Call) -> Params:
+        stream = await puts.stream_for(call)
+        _check_entry(stream, call.params, "")
+        ordered = call.params.get("SequenceNumberForOrdering")
+        if ordered is not None:
+            _check_ordering(stream, ordered, call.now_us)
+        end_dry_run(call.params)
+        putting = await puts.put(call, stream, [call.params])
+        shard, put = putting.stored[0]
+        return {**_answer(shard, put), **_sealed_by(stream)}
+
+    return Operation(
+        "PutRecord",
+        PUT_RECORD_INPUT,
+        PUT_RECORD_OUTPUT,
+        perform,
+        on_queue=False,
+        measure=lambda params, _output: Work(1, _size_bytes(params), 0, sent=True),
+        permissions=permission("PutRecord"),
+    )
+
+
+def put_records(puts: Puts) -> Operation:
+    """PutRecords: up to 500 records, each of which may fail by itself."""
+
+    async def perform(call: Call) -> Params:
+        stream = await puts.stream_for(call)
+        entries = call.params["Records"]
+        for number, entry in enumerate(entries, 1):
+            _check_entry(stream, entry, f"records.{number}.member.")
+        if sum(map(_size_bytes, entries)) > PUT_BYTES_MAX:
+            raise RefusedError(INVALID_ARGUMENT, "Records size exceeds 10 MB limit")
+        end_dry_run(call.params)
+        putting = await puts.put(call, stream, entries)
+        results = [
+            _answer(*putting.stored[position]) if position in putting.stored else _FAILED
+            for position in range(len(entries))
+        ]
+        failed = len(entries) - len(putting.stored)
+        return {"FailedRecordCount": failed, "Records": results, **_sealed_by(stream)}
+
+    return Operation(
+        "PutRecords",
+        PUT_RECORDS_INPUT,
+        PUT_RECORDS_OUTPUT,
+        perform,
+        on_queue=False,
+        measure=_measure,
+        permissions=permission("PutRecords"),
+    )
+
+
+_FAILED: Final = {"ErrorCode": "InternalFailure", "ErrorMessage": "Internal Service Failure"}
+
+
+def _answer(shard: Shard, put: Put) -> dict[str, Any]:
+    number = sequence_number(shard, put.offset, put.stamp_us)
+    return {"ShardId": shard_id(shard.number), "SequenceNumber": number}
+
+
+def _sealed_by(stream: Stream) -> Params:
+    return _KMS if stream.master_key_id else {}
+
+
+def _size_bytes(entry: Params) -> int:
+    return len(entry["Data"]) + len((entry.get("PartitionKey") or "").encode())
+
+
+def _check_entry(stream: Stream, entry: Params, path: str) -> None:
+    """Raise RefusedError (Validation) for a record without a key, or a bigger one than may be."""
+    if entry.get("PartitionKey") is None and not stream.spreads:
+        refuse([missing(f"{path}partitionKey")])
+    if _size_bytes(entry) > stream.record_bytes_max:
+        refuse([blob_too_long(f"{path}data", stream.record_bytes_max)])
+
+
+def _check_ordering(stream: Stream, text: str, now_us: int) -> None:
+    """Raise RefusedError for what is no sequence number; every later one is greater anyway."""
+    refusal = RefusedError(
+        INVALID_ARGUMENT,
+        f"ExclusiveMinimumSequenceNumber {text} used in PutRecord on stream {stream.name} under"
+        f" account {stream.account} is invalid.",
+    )
+    if stream.spreads:
+        raise refusal
+    if text.strip("0") == "":
+        return
+    try:
+        number = parse(text)
+    except ValueError:
+        raise refusal from None
+    if max(number.stamp_s, number.made_s) > now_us // 1_000_000 + 1:
+        raise refusal
+
+
+def _measure(params: Params, output: Params) -> Work:
+    failed = output["FailedRecordCount"]
+    stored = [
+        entry
+        for entry, result in zip(params["Records"], output["Records"], strict=True)
+        if "SequenceNumber" in result
+    ]
+    return Work(len(stored), sum(map(_size_bytes, stored)), failed, sent=True)

@@ -1,0 +1,173 @@
+"""Appending records: what arrives while a write is under way shares the next slot."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple, cast
+
+from data_plane.core.errors import RefusedError
+from data_plane.core.record import OutgoingRecord, Put, PutCall
+from data_plane.log import ends
+from data_plane.ports import CellUnavailableError
+from data_plane.stored.coalescing import coalesce
+from data_plane.streams import repeats, tails
+from data_plane.streams.bounds import APPEND_ATTEMPTS_MAX, SLOT_BYTES_MAX, SLOT_RECORDS_MAX
+from data_plane.streams.desk import Access, Tail
+from data_plane.streams.slots import (
+    END,
+    RECORDS,
+    PartOfCall,
+    pack_calls,
+    pack_slot,
+    slot_attributes,
+)
+
+EVERYONE = 1 << 30
+
+
+class ShardClosedError(Exception):
+    """The shard was split or merged: its records go to its children. Nothing was stored."""
+
+
+@dataclass(eq=False, slots=True)
+class _Parcel:
+    """Records of one call for one shard, and what of them is stored so far."""
+
+    records: Sequence[OutgoingRecord]
+    call: PutCall
+    stored: list[Put] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Records of a parcel, from `first` on, that go into one slot."""
+
+    parcel: _Parcel
+    first: int
+    records: Sequence[OutgoingRecord]
+
+
+class PutOutcome(NamedTuple):
+    """Where the first of the records are, and why not all of them are there, if so.
+
+    After a ShardClosedError the others were not stored; after a CellUnavailableError some may be.
+    """
+
+    stored: list[Put]
+    failure: Exception | None
+
+
+async def append(at: Access, records: Sequence[OutgoingRecord], call: PutCall) -> PutOutcome:
+    """Store the records behind all others of the shard, in their order; durable when it returns."""
+    parcel = _Parcel(records, call)
+    lane = ("stream", at.log.slots)
+    return cast(PutOutcome, await coalesce(at.desk, lane, parcel, partial(_flush, at)))
+
+
+async def _flush(at: Access, entries: list[object]) -> list[object | Exception]:
+    parcels = cast(list[_Parcel], entries)
+    failure: Exception | None = None
+    try:
+        for parcel in parcels:
+            if parcel.call.repeated and parcel.call.name:
+                parcel.stored += await repeats.find(at, parcel.call.name, len(parcel.records))
+        for pieces in _slots(parcels):
+            await _append(at, pieces)
+    except (CellUnavailableError, RefusedError, ShardClosedError) as error:
+        failure = error
+    return [
+        PutOutcome(parcel.stored, failure if len(parcel.stored) < len(parcel.records) else None)
+        for parcel in parcels
+    ]
+
+
+def _slots(parcels: Sequence[_Parcel]) -> Iterator[list[_Piece]]:
+    """What is not stored yet of the parcels, slot by slot, in order."""
+    pieces: list[_Piece] = []
+    room, room_bytes = SLOT_RECORDS_MAX, SLOT_BYTES_MAX
+    for parcel in parcels:
+        first = at = len(parcel.stored)
+        while at < len(parcel.records):
+            size_bytes = parcel.records[at].size_bytes
+            if room and (size_bytes <= room_bytes or room == SLOT_RECORDS_MAX):
+                room, room_bytes, at = room - 1, room_bytes - size_bytes, at + 1
+                continue
+            if at > first:
+                pieces.append(_Piece(parcel, first, parcel.records[first:at]))
+            yield pieces
+            pieces, first = [], at
+            room, room_bytes = SLOT_RECORDS_MAX, SLOT_BYTES_MAX
+        if at > first:
+            pieces.append(_Piece(parcel, first, parcel.records[first:at]))
+    if pieces:
+        yield pieces
+
+
+async def _append(at: Access, pieces: Sequence[_Piece]) -> None:
+    """Append the pieces at the next offset, wherever that is by then."""
+    records = [record for piece in pieces for record in piece.records]
+    size_bytes = sum(record.size_bytes for record in records)
+    parts = pack_calls(_parts(pieces))
+    for _ in range(APPEND_ATTEMPTS_MAX):
+        nonce = at.desk.new_token()
+        sealing = await at.data_keys.sealing()
+        tail = await tails.current(at)
+        _check_open(tail)
+        stamp_us = next_stamp_us(at, tail)
+        key = at.log.slot_key(tail.following)
+        expires_s = max(tail.expires_s if tail.stamp_us else 0, at.slot_ttl_s(stamp_us))
+        slot = {
+            **slot_attributes(RECORDS, nonce, stamp_us, expires_s, len(records)),
+            "y": size_bytes,
+            **({"c": parts} if parts else {}),
+            **pack_slot(records, sealing, key, nonce),
+        }
+        first = tail.following
+        if await ends.put_next(at, at.log, tail, slot):
+            _note(pieces, first, stamp_us)
+            at.desk.waits.signal(at.channel, EVERYONE)
+            return
+    raise CellUnavailableError("others append to the shard faster than this front end")
+
+
+def _parts(pieces: Sequence[_Piece]) -> Iterator[PartOfCall]:
+    first = 0
+    for piece in pieces:
+        if piece.parcel.call.name:
+            yield PartOfCall(piece.parcel.call.name, first, len(piece.records), piece.first)
+        first += len(piece.records)
+
+
+def _note(pieces: Sequence[_Piece], offset: int, stamp_us: int) -> None:
+    for piece in pieces:
+        piece.parcel.stored += [Put(offset + n, stamp_us) for n in range(len(piece.records))]
+        offset += len(piece.records)
+
+
+def next_stamp_us(at: Access, tail: Tail) -> int:
+    """The stamp of the next slot: above all before it, and the present if that is later."""
+    return max(tail.stamp_us + 1, at.cell.now_us())
+
+
+def _check_open(tail: Tail) -> None:
+    if tail.end is not None:
+        raise ShardClosedError
+
+
+async def close(at: Access) -> int:
+    """Append the end of the shard's log, if it has none: its stamp.
+
+    Nothing is appended behind it. Raises CellUnavailableError.
+    """
+    for _ in range(APPEND_ATTEMPTS_MAX):
+        nonce = at.desk.new_token()
+        tail = await tails.current(at)
+        if tail.end is not None:
+            return tail.stamp_us
+        stamp_us = next_stamp_us(at, tail)
+        expires_s = max(tail.expires_s, at.slot_ttl_s(stamp_us))
+        slot = slot_attributes(END, nonce, stamp_us, expires_s, 0)
+        if await ends.put_next(at, at.log, tail, slot):
+            at.desk.waits.signal(at.channel, EVERYONE)
+            return stamp_us
+    raise CellUnavailableError("others append to the shard faster than this front end")

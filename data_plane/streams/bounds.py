@@ -1,0 +1,39 @@
+"""What the stream engine keeps bounded, and why."""
+
+SLOT_RECORDS_MAX = 500
+"""As many as PutRecords takes: a call for one shard is one slot."""
+
+SLOT_BYTES_MAX = 1024 * 1024
+"""A slot is read whole. A record that is bigger has one to itself."""
+
+APPEND_ATTEMPTS_MAX = 16
+"""How often an append that others were faster than is tried at the next offset."""
+
+TTL_SLACK_S = 3_600
+KEPT_S_MIN = 86_400
+"""A slot stays for so long, and for the slack, at least."""
+
+ANCHOR_US = 3_600_000_000
+"""How often an anchor says where a log ends."""
+
+ANCHOR_SURE_US = KEPT_S_MIN * 1_000_000
+"""An anchor as old as this does not say any more what was appended behind it, and is gone."""
+
+OFFSETS_SKIPPED = 1 << 32
+"""More than can have been appended behind an anchor without anybody there to renew it."""
+
+REPEATS_US = 300_000_000
+REPEATS_SLOTS_MAX = 1_000
+REPEATS_BYTES_MAX = 64 * 1024 * 1024
+"""How far back a call that is repeated is looked for in the cell."""
+
+CALLS_HELD_MAX = 1_000
+"""Parts of calls that a front end remembers of each shard."""
+
+SHARDS_MAX = 4_000
+"""Shards that a front end remembers."""
+
+READ_ITEMS_MAX = 100
+READ_BYTES_MAX = 10 * 1024 * 1024
+READ_RECORDS_MAX = 10_000
+"""Of one GetRecords (Kinesis); at least one record comes, whatever its size."""

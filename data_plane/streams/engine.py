@@ -1,0 +1,101 @@
+"""The stream engine as its callers see it. Each method is a module of this package."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from data_plane.core.record import OutgoingRecord, Put, PutCall
+from data_plane.core.stream import Shard, Stream
+from data_plane.ports import Cell, Clock, Entropy, Waits
+from data_plane.stored.bodies import BodyStore
+from data_plane.stored.data_keys import DataKeys
+from data_plane.streams import appending, reading, repeats, searching, tails, upkeep
+from data_plane.streams.appending import PutOutcome
+from data_plane.streams.desk import Access, Desk, access_of
+from data_plane.streams.reading import Place, Read
+
+
+class Streams:
+    """Streams on cells; `bodies` has, by cell, where those too big for its items go.
+
+    Without `data_keys` no stream can have a KMS key. Methods raise CellUnavailableError where a
+    cell fails them.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - a front end is these ports
+        self,
+        cells: Mapping[str, Cell],
+        clock: Clock,
+        entropy: Entropy,
+        waits: Waits,
+        bodies: Mapping[str, BodyStore] = MappingProxyType({}),
+        data_keys: DataKeys | None = None,
+    ) -> None:
+        self._desk = Desk(cells, clock, entropy, waits, bodies, data_keys)
+
+    async def put(
+        self, stream: Stream, shard: Shard, records: Sequence[OutgoingRecord], call: PutCall
+    ) -> PutOutcome:
+        """Store the records behind all others of the shard, in their order.
+
+        What is answered as stored is durable. What a call that is repeated has stored before is
+        answered as it was then.
+        """
+        return await appending.append(self._at(stream, shard), records, call)
+
+    async def stored_of(self, stream: Stream, shard: Shard, call: bytes, records: int) -> list[Put]:
+        """Where the first of a call's records for a shard are, as far as they are stored."""
+        return await repeats.find(self._at(stream, shard), call, records)
+
+    async def read(
+        self, stream: Stream, shard: Shard, place: Place, *, records_max: int, until_us: int = 0
+    ) -> Read:
+        """Up to so many records from a place on, of 10 MiB at most if of several.
+
+        Waits for a first one until `until_us`. What is older than the retention is passed over.
+        """
+        at = self._at(stream, shard)
+        return await reading.read(at, place, records_max=records_max, until_us=until_us)
+
+    async def oldest(self, stream: Stream, shard: Shard) -> Place:
+        """The place of the first record that has not expired."""
+        at = self._at(stream, shard)
+        return Place(await searching.first_since(at, reading.horizon_us(at) + 1))
+
+    async def latest(self, stream: Stream, shard: Shard) -> Place:
+        """The place behind the last record that there is now."""
+        return await reading.latest(self._at(stream, shard))
+
+    async def place_of(self, stream: Stream, shard: Shard, offset: int) -> Place:
+        """The place of the record at an offset; of one that is not there, of what comes after."""
+        return await reading.place_of(self._at(stream, shard), offset)
+
+    async def since(self, stream: Stream, shard: Shard, time_us: int) -> Place:
+        """The place of the first record that arrived at this time or later."""
+        at, now_us = self._at(stream, shard), self._desk.clock.now_us()
+        eras = at.log.eras
+        # All stamps up to this one are of before.
+        before_us = eras.before_us(now_us, eras.world_us(now_us) - time_us + 1)
+        return Place(await searching.first_since(at, before_us + 1))
+
+    async def close(self, stream: Stream, shard: Shard) -> int:
+        """Append nothing to the shard any more: the stamp of its end."""
+        return await appending.close(self._at(stream, shard))
+
+    async def restamp(self, stream: Stream, shard: Shard) -> None:
+        """Let what is stored of the shard stay for as long as the stream says.
+
+        Takes time with what is stored.
+        """
+        await upkeep.restamp(self._at(stream, shard))
+
+    async def anchor(self, stream: Stream, shard: Shard) -> None:
+        """Let the shard's offsets go on when its records are gone; to be called every hour."""
+        await tails.anchor(self._at(stream, shard))
+
+    @property
+    def damaged_slots(self) -> int:
+        """How many slots could not be read; they stay stored, and are passed over."""
+        return self._desk.damaged_slots
+
+    def _at(self, stream: Stream, shard: Shard) -> Access:
+        return access_of(self._desk, stream, shard)

@@ -1,0 +1,163 @@
+"""Readers get what there is from any place on, in order, as often as they like."""
+
+import asyncio
+
+import pytest
+
+from data_plane.core.record import OutgoingRecord
+from data_plane.ports import Key
+from data_plane.stored import keys
+from data_plane.streams.bounds import READ_BYTES_MAX
+from data_plane.streams.reading import Place
+from tests.unit.data_plane.streams.conftest import DAY_S, Bench, texts
+
+
+def _put_hundred(bench: Bench) -> list[str]:
+    wanted = [f"k:{n}" for n in range(100)]
+
+    async def scenario() -> None:
+        for start in range(0, 100, 7):
+            await bench.put(*wanted[start : start + 7])
+            bench.clock.advance(1)
+
+    bench.run(scenario())
+    return wanted
+
+
+@pytest.mark.parametrize("records_max", [1, 3, 7, 10, 50, 99, 100, 101])
+def test_pages_of_any_size_have_all_records_in_order(bench: Bench, records_max: int) -> None:
+    wanted = _put_hundred(bench)
+    assert bench.run(bench.all_texts(records_max)) == wanted
+
+
+@pytest.mark.parametrize("offset", [1, 2, 7, 8, 50, 99, 100, 101, 500])
+def test_any_offset_is_a_place(bench: Bench, offset: int) -> None:
+    wanted = _put_hundred(bench)
+    assert texts(bench.run(bench.read(Place(offset)))) == wanted[offset - 1 :]
+
+
+def test_a_page_says_how_far_behind_it_is(bench: Bench) -> None:
+    _put_hundred(bench)
+    first = bench.run(bench.read(records_max=7))
+    behind_us = bench.clock.now_us() - first.records[-1].arrived_us
+    assert first.behind_ms == behind_us // 1000
+    assert bench.run(bench.read(records_max=100)).behind_ms == 0
+    assert bench.run(bench.read(Place(200))).behind_ms == 0
+
+
+def test_a_page_has_ten_mebibytes_at_most_or_one_record(bench: Bench) -> None:
+    big = READ_BYTES_MAX - 1
+    bench.run(
+        bench.put_records(
+            [OutgoingRecord("k", b"x" * big), OutgoingRecord("k", b"y"), OutgoingRecord("k", b"z")]
+        )
+    )
+    page = bench.run(bench.read())
+    assert [len(record.data) for record in page.records] == [big]
+    assert page.place is not None
+    assert texts(bench.run(bench.read(page.place))) == ["y", "z"]
+
+
+def test_a_read_costs_the_same_wherever_it_is(bench: Bench) -> None:
+    _put_hundred(bench)
+    at_the_end = bench.run(bench.read(Place(99))).place
+    assert bench.run(bench.cost_of(lambda: bench.read(at_the_end))) == {"query": 1}
+    near = bench.run(bench.cost_of(lambda: bench.read(Place(50), records_max=1)))
+    assert near == {"query": 2}
+
+
+def test_records_expire_by_time_alone(bench: Bench) -> None:
+    bench.run(bench.put("a:old"))
+    bench.clock.advance(DAY_S - 10)
+    bench.run(bench.put("a:new"))
+    assert bench.run(bench.all_texts()) == ["a:old", "a:new"]
+    bench.clock.advance(11)
+    assert bench.run(bench.all_texts()) == ["a:new"]
+    bench.keep_for(2 * DAY_S)
+    assert bench.run(bench.all_texts()) == ["a:old", "a:new"]  # Nothing had removed it.
+
+
+def test_a_place_that_has_expired_goes_on_with_the_oldest_record(bench: Bench) -> None:
+    _put_hundred(bench)
+    bench.clock.advance(DAY_S - 8)
+    page = bench.run(bench.read(Place(3)))
+    oldest = bench.run(bench.streams.oldest(bench.stream, bench.shard))
+    assert page.records[0].offset == oldest.offset > 3
+    assert len(page.records) == 101 - oldest.offset
+
+
+def test_latest_is_behind_what_is_there_also_of_other_front_ends(bench: Bench) -> None:
+    other = bench.front_end()
+
+    async def scenario() -> list[str]:
+        await bench.put("a:1")
+        await bench.put("a:2", streams=other)
+        await bench.put("a:3")
+        place = await other.latest(bench.stream, bench.shard)
+        await bench.put("a:4")
+        return texts(await bench.read(place))
+
+    assert bench.run(scenario()) == ["a:4"]
+
+
+def test_latest_of_an_empty_shard_is_its_beginning(bench: Bench) -> None:
+    place = bench.run(bench.streams.latest(bench.stream, bench.shard))
+    bench.run(bench.put("a:1"))
+    assert texts(bench.run(bench.read(place))) == ["a:1"]
+
+
+def test_the_first_record_since_a_time(bench: Bench) -> None:
+    began_us = bench.clock.now_us()
+    _put_hundred(bench)
+    for n in range(16):
+        place = bench.run(bench.streams.since(bench.stream, bench.shard, began_us + n * 1_000_000))
+        assert place.offset == min(7 * n, 100) + 1
+    place = bench.run(bench.streams.since(bench.stream, bench.shard, began_us - 1))
+    assert place.offset == 1
+
+
+def test_a_search_by_time_takes_few_steps_whatever_the_pauses(bench: Bench) -> None:
+    async def scenario() -> None:
+        for n in range(300):
+            await bench.put(f"k:{n}")
+            bench.clock.advance(0.001 if n % 100 else 20_000)
+
+    bench.run(scenario())
+    bench.keep_for(30 * DAY_S)
+    cost = bench.run(
+        bench.cost_of(
+            lambda: bench.streams.since(
+                bench.stream, bench.shard, bench.clock.now_us() - 30_000_000
+            )
+        )
+    )
+    assert cost["query"] <= 24
+
+
+def test_a_read_waits_for_the_first_record(bench: Bench) -> None:
+    async def scenario() -> list[str]:
+        until_us = bench.clock.now_us() + 60_000_000
+        waiting = asyncio.ensure_future(
+            bench.streams.read(
+                bench.stream, bench.shard, Place(1), records_max=10, until_us=until_us
+            )
+        )
+        await asyncio.sleep(0)
+        await bench.put("a:1")
+        return texts(await waiting)
+
+    assert bench.run(scenario()) == ["a:1"]
+
+
+def test_a_damaged_slot_is_passed_over_and_counted(bench: Bench) -> None:
+    async def scenario() -> list[str]:
+        for n in range(3):
+            await bench.put(f"k:{n}")
+        key = Key(keys.records(bench.stream.uid, 0), keys.be64(2))
+        item = await bench.cell.get(key)
+        assert item is not None
+        await bench.cell.put(key, {**item, "z": b"\0" * 40})
+        return await bench.all_texts()
+
+    assert bench.run(scenario()) == ["k:0", "k:2"]
+    assert bench.streams.damaged_slots == 1

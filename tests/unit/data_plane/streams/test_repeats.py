@@ -1,0 +1,89 @@
+"""A call that an SDK repeats stores its records once, and is answered as before."""
+
+import pytest
+
+from data_plane.core.record import OutgoingRecord, PutCall
+from data_plane.memory.cell import MemoryCell
+from data_plane.ports import (
+    ALWAYS,
+    Attributes,
+    CellUnavailableError,
+    Condition,
+    Key,
+    Tallies,
+    Written,
+    no_tallies,
+)
+from data_plane.streams.bounds import SLOT_BYTES_MAX
+from tests.unit.data_plane.streams.conftest import Bench
+
+
+class SilentCell(MemoryCell):
+    """Stores what it is given, and does not say so while it `is_silent`."""
+
+    is_silent = False
+
+    async def put(
+        self,
+        key: Key,
+        attributes: Attributes,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        written = await super().put(key, attributes, condition, tallies)
+        if self.is_silent:
+            raise CellUnavailableError("silent")
+        return written
+
+
+FIRST = PutCall(b"c" * 16)
+AGAIN = PutCall(b"c" * 16, repeated=True)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_repeated_call_finds_its_records(bench: Bench, restarted: bool) -> None:  # noqa: FBT001
+    async def scenario() -> tuple[object, object]:
+        await bench.put("a:0")
+        first = await bench.put("a:1", "a:2", call=FIRST)
+        await bench.put("a:3")
+        streams = bench.front_end() if restarted else None
+        return first, await bench.put("a:1", "a:2", call=AGAIN, streams=streams)
+
+    first, again = bench.run(scenario())
+    assert first == again
+    assert bench.run(bench.all_texts()) == ["a:0", "a:1", "a:2", "a:3"]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_of_a_call_that_broke_off_the_rest_is_stored(bench: Bench, restarted: bool) -> None:  # noqa: FBT001
+    records = [OutgoingRecord("k", bytes([n]) * (SLOT_BYTES_MAX - 10)) for n in range(3)]
+
+    async def scenario() -> list[int]:
+        # The first two slots of three took effect before the front end was gone.
+        await bench.put_records(records[:2], call=FIRST)
+        streams = bench.front_end() if restarted else None
+        return [put.offset for put in await bench.put_records(records, streams, AGAIN)]
+
+    assert bench.run(scenario()) == [1, 2, 3]
+    page = bench.run(bench.read())
+    assert [record.data for record in page.records] == [record.data for record in records]
+
+
+def test_a_call_that_took_effect_without_an_answer_is_not_stored_again(bench: Bench) -> None:
+    bench.cell = cell = SilentCell(bench.clock)
+    streams = bench.front_end()
+    cell.is_silent = True
+
+    async def scenario() -> None:
+        with pytest.raises(CellUnavailableError):
+            await bench.put("a:1", streams=streams, call=FIRST)
+        cell.is_silent = False
+        await bench.put("a:1", streams=streams, call=AGAIN)
+
+    bench.run(scenario())
+    assert bench.run(bench.all_texts(streams=streams)) == ["a:1"]
+
+
+def test_first_attempts_ask_for_nothing(bench: Bench) -> None:
+    bench.run(bench.put("a:0"))
+    assert bench.run(bench.cost_of(lambda: bench.put("a:1", call=FIRST))) == {"put": 1}
