@@ -8,6 +8,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from data_plane.core.limits import (
+    ACCOUNT_SHARDS_MAX,
+    ON_DEMAND_STREAMS_MAX,
+    STREAM_SHARDS_MAX,
+)
 from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
 
 BANK = "444455556666"
@@ -168,6 +173,19 @@ def test_a_resource_policy_is_kept(kinesis: Any) -> None:
     assert _refused(kinesis.delete_resource_policy, ResourceARN=ARN)[0] == (
         "ResourceNotFoundException"
     )
+
+
+def test_shards_are_counted_and_bounded(kinesis: Any, stream: str) -> None:
+    kinesis.create_stream(StreamName="on-demand")
+    limits = kinesis.describe_limits()
+    assert limits["OpenShardCount"] == 6
+    assert limits["ShardLimit"] == ACCOUNT_SHARDS_MAX
+    assert limits["OnDemandStreamCount"] == 1
+    assert limits["OnDemandStreamCountLimit"] == ON_DEMAND_STREAMS_MAX
+    kinesis.create_stream(StreamName="wide", ShardCount=STREAM_SHARDS_MAX)
+    code, _ = _refused(kinesis.create_stream, StreamName="wider", ShardCount=STREAM_SHARDS_MAX + 1)
+    assert code == "LimitExceededException"
+    assert stream in kinesis.list_streams()["StreamNames"]
 
 
 # Records

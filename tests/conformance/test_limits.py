@@ -12,6 +12,10 @@ from tests.conformance.raw_calls import PROTOCOLS, Bench, Reply, refused, url
 
 LIMITS = [*MESSAGES, *BATCHES, *QUEUES]
 ELSEWHERE = {
+    **dict.fromkeys(
+        ("STREAM_SHARDS_MAX", "ACCOUNT_SHARDS_MAX", "ON_DEMAND_STREAMS_MAX"),
+        "test_boto3_streams.py",
+    ),
     "POLICY_BYTES_MAX": "the unit tests of policies",
     "POLICY_STATEMENTS_MAX": "the unit tests of policies",
     "POLICY_PRINCIPALS_MAX": "the unit tests of policies",

@@ -90,6 +90,9 @@ def handles(bench: Bench) -> dict[str, str]:
     return {"task": task["TaskHandle"], "key": key["AccessKeyId"], **held}
 
 
+KINESIS_JSON = "application/x-amz-json-1.1"
+
+
 def answer_is_well_formed(bench: Bench, request: HttpRequest) -> Reply:
     """The answer, in the protocol that the request's headers ask for."""
     headers = request.headers
@@ -98,8 +101,12 @@ def answer_is_well_formed(bench: Bench, request: HttpRequest) -> Reply:
     if response.body == NO_ACTION:
         assert response.status == 404
         return Reply(404)
-    if "x-amz-target" in headers or headers.get("content-type", "").startswith(
-        "application/x-amz-json"
+    content_type = headers.get("content-type", "")
+    target = headers.get("x-amz-target", "")
+    if content_type.startswith(KINESIS_JSON) and not target.startswith("AmazonSQS"):
+        return Reply(response.status)  # It is answered as by Kinesis, which has it no operation.
+    if not content_type.startswith("application/x-www-form-urlencoded") and (
+        target or content_type.startswith("application/x-amz-json")
     ):
         return read_reply(response, "json")
     legacy = "application/json" in headers.get("accept", "")

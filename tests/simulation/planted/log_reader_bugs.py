@@ -282,7 +282,7 @@ LOG_READER_BUGS: Final = (
             (reading, "CLAIM_AGE_US_MAX", NEVER),
         ),
         _ages_are_real,
-        first=150,
+        first=930,
     ),
     FifoBug(
         "a block is forgotten before all of it was read",
