@@ -295,7 +295,7 @@ async def settle(world: ReplicatedWorld) -> None:
     for manager in world.managers:
         manager.retire()
     await scheduler.pause(SECOND_US)
-    if not world.is_whole():
+    if not world.has_all_copies():
         world.history.broken.append(f"groups do not stay whole: {world.records.present}")
     world.records.look_at_what_came_back()
     world.quiet_since_us = scheduler.now_us

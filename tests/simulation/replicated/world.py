@@ -254,6 +254,18 @@ class ReplicatedWorld(World):
             for at in self.records.present.values()
         )
 
+    def has_all_copies(self) -> bool:
+        """Whether every group has as many full members as it can have; others may join it.
+
+        To join is the first step of a move, which a manager that ends may have begun just before.
+        """
+        lost = {store.name for store in self.stores if store.down_until_us > self.scheduler.now_us}
+        wanted = min(len(set(self.cell_names) - lost), self.replication.factor)
+        return all(
+            sum(member.full and member.cell not in lost for member in at.members) >= wanted
+            for at in self.records.present.values()
+        )
+
     def reconciled_for(self, front_ends: Iterable[str], began_us: int) -> None:
         """A manager has compared all copies, from then until now."""
         ended_us = self.scheduler.now_us
