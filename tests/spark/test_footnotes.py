@@ -21,7 +21,8 @@ def test_the_books_own_rules_are_told() -> None:
         (
             "Requests that failed by the service's fault, answered with AccessDenied,"
             " RequestThrottled or SignatureDoesNotMatch, of no known operation or of operations"
-            " whose names begin with Tidegate cost nothing. Others that were refused cost the same."
+            " whose names begin with Tidegate or kinesis: cost nothing. Others that were refused"
+            " cost the same."
         ),
         "All usage of an account's month has its share of free quantity and tiers.",
     ]
