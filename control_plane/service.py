@@ -156,7 +156,7 @@ class _Streams:
             self.engine,
             secret=ground.registry_secret,
             recent=cached,
-            placing=ground.placing,
+            several=ground.placing is not None,
         )
         self.upkeep = StreamUpkeep(registry, self.engine, clock)
         seal = registry.token_seal(PURPOSE)

@@ -20,9 +20,9 @@ from control_plane.core.stream_definition import (
 from control_plane.core.to_drop import DELETED, key_of, stream_item
 from control_plane.last_known import LastKnown, Seen
 from control_plane.recent_items import FromCell, RecentItems
-from control_plane.registry import Placing
 from data_plane.core.errors import (
     INTERNAL_FAILURE,
+    INVALID_ARGUMENT,
     RESOURCE_IN_USE,
     RefusedError,
     stream_not_found,
@@ -39,9 +39,6 @@ _TIME: Final = 8
 _PAGE: Final = 100
 _NONCE_BYTES: Final = 8
 _UID_BYTES: Final = 8
-_LIKE_FIFO: Final[Mapping[str, str]] = {"FifoQueue": "true"}
-"""Streams are placed as FIFO queues are: on chains."""
-
 _Name = tuple[str, str, str]
 """Account, region and name of a stream."""
 
@@ -55,8 +52,9 @@ class ShardLogs(Protocol):
 
 
 class StreamRegistry:
-    """Definitions of streams in `cell`; new ones are placed in one of `cells`, or by `placing`.
+    """Definitions of streams in `cell`; new ones are placed in one of `cells`.
 
+    Where queues have copies in `several` cells there are no streams yet: nobody would copy theirs.
     From `secret`, the registry's own (32 bytes), follow those of the streams. What requests need is
     read from `recent`, where the cell itself need not be asked. `logs` are the streams' own.
     Methods raise CellUnavailableError.
@@ -72,7 +70,7 @@ class StreamRegistry:
         *,
         secret: bytes,
         recent: RecentItems | None = None,
-        placing: Placing | None = None,
+        several: bool = False,
     ) -> None:
         self._cell = cell
         self._cells = tuple(cells)
@@ -80,7 +78,7 @@ class StreamRegistry:
         self._entropy = entropy
         self._logs = logs
         self._secret = secret
-        self._placing = placing
+        self._several = several
         self._recent = recent or FromCell(cell, clock)
         self._streams: LastKnown[_Name, Stream] = LastKnown(
             self._read_stream,
@@ -183,7 +181,10 @@ class StreamRegistry:
         spreads: bool = False,
         tags: Mapping[str, str],
     ) -> StreamDefinition:
-        """A definition with a new uid, placed in a cell; nothing is stored."""
+        """A definition with a new uid, placed in a cell; nothing is stored.
+
+        Raises RefusedError (InvalidArgument) where there are several cells.
+        """
         uid = self._entropy.random_bytes(_UID_BYTES).hex()
         now_us = self._clock.now_us()
         return StreamDefinition(
@@ -202,8 +203,8 @@ class StreamRegistry:
         )
 
     def _place(self, uid: str) -> str:
-        if self._placing is not None:
-            return self._placing.place(uid, _LIKE_FIFO)
+        if self._several:
+            raise RefusedError(INVALID_ARGUMENT, "Streams need a service of one cell.")
         return self._cells[int(uid, 16) % len(self._cells)]
 
     async def create(self, wanted: StreamDefinition) -> StreamDefinition:

@@ -85,6 +85,20 @@ def test_a_stream_is_found_as_it_was_made(bench: Bench) -> None:
     assert len(made.shards) == 2
 
 
+def test_there_are_no_streams_where_nobody_would_copy_them(bench: Bench) -> None:
+    several = StreamRegistry(
+        bench.cell,
+        ("a", "b"),
+        bench.clock,
+        bench.entropy,
+        bench.engine,
+        secret=SECRET,
+        several=True,
+    )
+    with pytest.raises(RefusedError, match="Streams need a service of one cell"):
+        several.define(account=WHERE[0], region=WHERE[1], name=WHERE[2], shards=1, tags={})
+
+
 def test_a_name_is_taken_once(bench: Bench) -> None:
     bench.run(bench.create())
     with pytest.raises(RefusedError, match="already exists"):
