@@ -22,20 +22,21 @@ from tests.benchmarks.security import measure_security
 from tests.benchmarks.server_process import ROOT, ServerProcess
 from tests.benchmarks.soak import measure_soak
 from tests.benchmarks.strangers import measure_strangers
+from tests.benchmarks.streams import measure_streams
 from tests.benchmarks.throughput import Bench
 from tests.benchmarks.wire import BATCH
 from tests.rehearsal.processes import UnavailableError
 
 PROFILED = (
     *("send", "send_batch", "receive_delete", "cycle"),
-    *("fifo_send", "fifo_send_batch", "fifo_cycle", "secured_send"),
+    *("fifo_send", "fifo_send_batch", "fifo_cycle", "secured_send", "put"),
 )
 P99_MS_MAX = 10
 BY_NAME = ("bills", "soak")
 """Scenarios that run only if they are named."""
 
 OF_THEIR_OWN = {
-    *("bare", "backlog", "fair", "security", "isolation", "strangers"),
+    *("bare", "backlog", "fair", "security", "isolation", "strangers", "streams"),
     *BY_NAME,
     *OF_FIFO,
 }
@@ -111,8 +112,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 def _plan(options: argparse.Namespace) -> Plan:
     plan = smoke(Plan()) if options.smoke else Plan()
     given = {name: getattr(options, name) for name in ("seconds", "runs", "backlog")}
-    given["peer_backlog"] = options.backlog
-    given["fair_backlog"] = options.backlog
+    given["peer_backlog"] = given["fair_backlog"] = given["stream_backlog"] = options.backlog
     given["strangers_seconds"] = given["soak_seconds"] = options.seconds
     given["fifo_seconds"] = given["fifo_cycle_seconds"] = options.seconds
     return replace(plan, **{name: value for name, value in given.items() if value})
@@ -161,16 +161,7 @@ def _measure(folder: Path, options: argparse.Namespace) -> Report:
     server_options = ["--log-level", options.log_level]
     report = Report(machine_facts(folder))
     report.say(heading(report.machine))
-    if set(chosen) - {
-        "bare",
-        "backlog",
-        "fair",
-        "security",
-        "isolation",
-        "strangers",
-        *BY_NAME,
-        *OF_FIFO,
-    }:
+    if set(chosen) - OF_THEIR_OWN:
         server = ServerProcess(folder / "data", folder / "log", server_options)
         with canned_server() as canned_port, server:
             _measure_throughput(Bench(server, canned_port, plan), plan, chosen, report)
@@ -189,6 +180,8 @@ def _measure(folder: Path, options: argparse.Namespace) -> Report:
         measure_isolation(folder, options.log_level, plan, report)
     if "strangers" in chosen:
         measure_strangers(folder, options.log_level, plan, report)
+    if "streams" in chosen:
+        measure_streams(folder, options.log_level, plan, report)
     if "soak" in chosen:
         measure_soak(folder, options.log_level, plan, report)
     if "bills" in chosen:

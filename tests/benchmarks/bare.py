@@ -28,35 +28,43 @@ HALF: Final = 0.5
 
 def measure_bare(folder: Path, log_level: str, plan: Plan, report: Report) -> None:
     """Report the sends of both, as fast as they can and at half of the real server's rate."""
-    ours = ServerProcess(folder / "beside-data", folder / "beside-log", ["--log-level", log_level])
-    both = [
-        Contestant(OURS, VERSION, ON_DISK, ours),
-        Contestant(BARE, "", ON_DISK, PeerProcess(_bare(folder), folder / "bare-log")),
-    ]
     with ExitStack() as started:
-        for each in both:
-            started.enter_context(each.server)
-            started.callback(each.resume)
-        groups = {OURS: Group("send", both[0].create_queue("bare", {}), plan.bare_connections)}
-        url = f"http://127.0.0.1:{both[1].server.port}/{ACCOUNT}/bare"
+        contestants = both(folder / "beside", log_level, started)
+        ours, bare = contestants
+        groups = {OURS: Group("send", ours.create_queue("bare", {}), plan.bare_connections)}
+        url = f"http://127.0.0.1:{bare.server.port}/{ACCOUNT}/bare"
         groups[BARE] = replace(groups[OURS], queue_url=url)
-        rates_hz = _in_turns("send", both, groups, plan, report)
+        rates_hz = in_turns("send", contestants, groups, plan, report)
         paced = {
             name: replace(group, connections=plan.paced_connections, rate_hz=rates_hz[OURS] * HALF)
             for name, group in groups.items()
         }
-        _in_turns("half_peak", both, paced, plan, report)
+        in_turns("half_peak", contestants, paced, plan, report)
     ratio = rates_hz[BARE] / rates_hz[OURS]
     report.state(Fact("sends of the bare server to those of the real one", ratio, "times"))
 
 
-def _in_turns(
-    work: str, both: list[Contestant], groups: dict[str, Group], plan: Plan, report: Report
+def both(folder: Path, log_level: str, started: ExitStack) -> list[Contestant]:
+    """The real server and the bare one, running; what they store goes to the folder."""
+    folder.mkdir()
+    ours = ServerProcess(folder / "data", folder / "log", ["--log-level", log_level])
+    found = [
+        Contestant(OURS, VERSION, ON_DISK, ours),
+        Contestant(BARE, "", ON_DISK, PeerProcess(_bare(folder), folder / "bare-log")),
+    ]
+    for each in found:
+        started.enter_context(each.server)
+        started.callback(each.resume)
+    return found
+
+
+def in_turns(
+    work: str, contestants: list[Contestant], groups: dict[str, Group], plan: Plan, report: Report
 ) -> dict[str, float]:
     """Report a row of each; their rates, in messages a second."""
-    outcomes: dict[str, list[Outcome]] = {each.name: [] for each in both}
+    outcomes: dict[str, list[Outcome]] = {each.name: [] for each in contestants}
     for _ in range(plan.runs):
-        for each in both:
+        for each in contestants:
             with each.turn():
                 group = groups[each.name]
                 outcome = run_load(each.server, [group], plan.seconds, plan.warm_up_s)
@@ -64,7 +72,7 @@ def _in_turns(
     rows = [row_of(f"{work}, {name}", groups[name], found) for name, found in outcomes.items()]
     for row in rows:
         report.add(row)
-    return {each.name: row.messages_hz for each, row in zip(both, rows, strict=True)}
+    return {each.name: row.messages_hz for each, row in zip(contestants, rows, strict=True)}
 
 
 def _bare(folder: Path) -> Program:

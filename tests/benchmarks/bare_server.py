@@ -1,13 +1,15 @@
 """The least that a durable send over HTTP can be, from the parts that the real server stands on.
 
 `python -m tests.benchmarks.bare_server PORT FOLDER` parses each request, hashes what a signature is
-made of, commits the message to LMDB with all others that wait, and answers as SQS does. It checks,
-counts and logs nothing, and nobody can receive what it keeps.
+made of, commits the message to LMDB with all others that wait, and answers as SQS does. Records of
+a stream are hashed and sealed besides, as one item a call. It checks, counts and logs nothing, and
+nobody can receive what it keeps.
 """
 
 import asyncio
 import hashlib
 import hmac
+import os
 import queue
 import sys
 import threading
@@ -18,17 +20,29 @@ from typing import Any, Final
 import lmdb
 import msgspec
 import uvloop
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from granian.constants import HTTPModes, Interfaces, TaskImpl
 from granian.server.embed import Server
 
 _MAP_BYTES: Final = 1 << 36
 _HEADERS: Final = [("content-type", "application/x-amz-json-1.0")]
+_PUT_RECORDS: Final = "Kinesis_20131202.PutRecords"
+_FIRST_NUMBER: Final = 10**55
 _SCOPE: Final = ("20260101", "us-east-1", "sqs", "aws4_request")
 
 
 class _Send(msgspec.Struct):
     QueueUrl: str
     MessageBody: str
+
+
+class _Record(msgspec.Struct):
+    Data: bytes
+    PartitionKey: str
+
+
+class _Put(msgspec.Struct):
+    Records: list[_Record]
 
 
 class BareServer:
@@ -38,6 +52,8 @@ class BareServer:
         self._store = lmdb.open(str(folder), map_size=_MAP_BYTES, lock=False)
         self._loop = asyncio.get_running_loop()
         self._decode = msgspec.json.Decoder(_Send).decode
+        self._decode_put = msgspec.json.Decoder(_Put).decode
+        self._cipher = AESGCM(AESGCM.generate_key(256))
         self._encode = msgspec.json.Encoder().encode
         self._stored = 0
         self._committing = False
@@ -47,15 +63,32 @@ class BareServer:
         threading.Thread(target=self._commit_all, daemon=True).start()
 
     async def __rsgi__(self, scope: Any, proto: Any) -> None:
-        """Answer one request: a send, whatever it asks for."""
+        """Answer one request: a send, whatever it asks for, or PutRecords."""
         body: bytes = await proto()
         _signature(scope.headers.items(), body)
+        if scope.headers["x-amz-target"] == _PUT_RECORDS:
+            proto.response_bytes(200, _HEADERS, await self._put_records(body))
+            return
         sent = self._decode(body)
         text = sent.MessageBody.encode()
         message_id = uuid.uuid4()
         await self._keep(message_id.bytes + text)
         answer = {"MessageId": str(message_id), "MD5OfMessageBody": hashlib.md5(text).hexdigest()}  # noqa: S324 - SQS's digest
         proto.response_bytes(200, _HEADERS, self._encode(answer))
+
+    async def _put_records(self, body: bytes) -> bytes:
+        """Seal what is put as one item, and answer with numbers."""
+        put = self._decode_put(body)
+        for record in put.Records:
+            hashlib.md5(record.PartitionKey.encode()).digest()  # noqa: S324 - Kinesis' hash key
+        plain = b"".join([record.Data for record in put.Records])
+        await self._keep(self._cipher.encrypt(os.urandom(12), plain, None))
+        first = self._stored * len(put.Records)
+        records = [
+            {"ShardId": "shardId-000000000000", "SequenceNumber": f"{_FIRST_NUMBER + first + at}"}
+            for at in range(len(put.Records))
+        ]
+        return self._encode({"FailedRecordCount": 0, "Records": records})
 
     async def _keep(self, message: bytes) -> None:
         done = self._loop.create_future()

@@ -7,6 +7,15 @@ from typing import Final
 
 from tests.benchmarks.load import Group, Tally
 from tests.benchmarks.signing import Signer
+from tests.benchmarks.stream_wire import (
+    failed_records,
+    get_request,
+    iterator_request,
+    next_iterator,
+    put_requests,
+    record_count,
+    shard_iterator,
+)
 from tests.benchmarks.wire import (
     BATCH,
     DeleteTemplate,
@@ -103,6 +112,28 @@ def _cycles(
         tally.messages += len(handles)
 
 
+def _puts(tally: Tally, group: Group, requests: Iterator[Request]) -> Conversation:
+    while not group.messages_max or tally.offered < group.messages_max:
+        tally.offered += group.count
+        failed = failed_records((yield "put", next(requests)))
+        tally.messages += group.count - failed
+        if failed:
+            tally.errors["records of a call failed"] += failed
+
+
+def _reads(tally: Tally, group: Group, port: int, shard: int) -> Conversation:
+    """Read a shard from its beginning to its end, and again."""
+    begin = iterator_request(port, group.queue_url, shard)
+    while True:
+        iterator: bytes | None = shard_iterator((yield "iterator", begin))
+        read = 1
+        while read and iterator:
+            response = yield "get", get_request(port, iterator, group.count)
+            read = record_count(response)
+            iterator = next_iterator(response)
+            tally.messages += read
+
+
 def conversations(port: int, group: Group, tally: Tally) -> Callable[[], Conversation]:
     """Return what starts the conversation of one connection of a group.
 
@@ -116,6 +147,12 @@ def conversations(port: int, group: Group, tally: Tally) -> Callable[[], Convers
         sends = _in_turns(signer, build(port, url, message_groups))
         each = 1 if group.work == "send" else BATCH
         return lambda: _sends(tally, group, group.work, sends, each)
+    if group.work == "put":
+        puts = _in_turns(signer, put_requests(port, url, group.count, group.record_bytes))
+        return lambda: _puts(tally, group, puts)
+    if group.work == "read":
+        shards = itertools.cycle(range(group.shards))
+        return lambda: _reads(tally, group, port, next(shards))
     deletes = _Deletes(signer, DeleteTemplate(port, url))
     if group.work == "receive_delete":
         receive = receive_request(port, url, count=group.count, visibility_s=VISIBILITY_S)

@@ -17,7 +17,8 @@ class Group:
     work of the group; 0 leaves the end to the clock. To a FIFO queue go messages of so many
     `message_groups`, in turns; 0: it is a standard one. With a `key` requests are signed, and
     bodies bear no stamps. Errors that say what is `tolerated` are no failures but the point: they
-    are counted apart.
+    are counted apart. Work on streams has the stream's name for a URL, `count` records of
+    `record_bytes` a call, and reads `shards`.
     """
 
     work: str
@@ -29,6 +30,8 @@ class Group:
     message_groups: int = 0
     key: AccessKey | None = None
     tolerated: str = ""
+    record_bytes: int = 1024
+    shards: int = 1
 
 
 @dataclass(frozen=True, slots=True)

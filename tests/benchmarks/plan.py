@@ -17,6 +17,7 @@ SCENARIOS: Final = {
     "isolation": "a quiet tenant's times beside one at ten times its quota",
     "strangers": "a tenant's sends beside the worst requests of strangers and other tenants",
     "soak": "memory over time under a steady load of everything; only if it is named",
+    "streams": "puts and reads of records by batch and connections, and behind a long stream",
     "bills": "bills on Spark beside the same sums on DuckDB; only if it is named",
     "fifo_send": "sends to FIFO queues, by connections, partitions and groups",
     "fifo_cycle": "send to a FIFO queue, receive as many, delete them; likewise",
@@ -75,6 +76,11 @@ class Plan:
     fifo_blocked: int = 100_000
     fifo_blocked_rounds: int = 5
     bill_records: int = 20_000_000
+    stream_records: tuple[int, ...] = (1, 10, 500)
+    stream_connections: tuple[int, ...] = (1, 16)
+    stream_shards: int = 4
+    stream_read_records: int = 100_000
+    stream_backlog: int = 10_000_000
     peer_connections: tuple[int, ...] = (1, 64)
     peer_backlog: int = 100_000
     peer_backlog_connections: int = 1
@@ -119,6 +125,10 @@ def smoke(plan: Plan) -> Plan:
         fifo_blocked=3_000,
         fifo_blocked_rounds=1,
         bill_records=1_000_000,
+        stream_records=(10,),
+        stream_connections=(4,),
+        stream_read_records=5_000,
+        stream_backlog=20_000,
         peer_connections=(1, 16),
         peer_backlog=5_000,
         peer_fill_s_max=5.0,

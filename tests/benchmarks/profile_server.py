@@ -28,12 +28,18 @@ FILLED: Final = 60_000
 FIFO_PREFIX: Final = "fifo_"
 SECURED: Final = "secured_send"
 FIFO_GROUPS: Final = 100
+PUT: Final = "put"
+PUT_RECORDS: Final = 500
 _LINE: Final = re.compile(r":\d+\)$")
 
 
-def _group(server: ServerProcess, work: str) -> Group:
+def _group(server: ServerProcess, work: str, plan: Plan) -> Group:
     if work == SECURED:
         return everything_on(server, CONNECTIONS)
+    if work == PUT:
+        with Line(server.port) as line:
+            name = line.create_stream("profile", plan.stream_shards)
+        return Group(work, name, plan.stream_connections[-1], count=PUT_RECORDS)
     fifo_work = work.removeprefix(FIFO_PREFIX)
     with Line(server.port) as line:
         if work != fifo_work:
@@ -62,7 +68,7 @@ def profile(folder: Path, options: list[str], work: str, plan: Plan) -> str:
     stacks = folder / "stacks"
     duration_s = max(1, int(plan.seconds))
     with server:
-        group = _group(server, work)
+        group = _group(server, work, plan)
         recorder = subprocess.Popen(
             [
                 *(py_spy, "record", "--pid", str(server.pid), "--rate", str(SAMPLES_HZ)),
@@ -106,7 +112,7 @@ def _with_cprofile(folder: Path, options: list[str], work: str, plan: Plan) -> s
     wrapper = (sys.executable, "-m", "cProfile", "-o", str(result))
     server = ServerProcess(folder / "data", folder / "log", options, wrapper)
     with server:
-        told = _load(server, _group(server, work), plan)
+        told = _load(server, _group(server, work, plan), plan)
     with (folder / "statistics").open("w") as text:
         pstats.Stats(str(result), stream=text).sort_stats("tottime").print_stats(TOP)
     return f"{told}\n{(folder / 'statistics').read_text()}"

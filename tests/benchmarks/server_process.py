@@ -15,6 +15,7 @@ from tests.benchmarks.generator import READ_BYTES
 from tests.benchmarks.signing import AccessKey, Signer
 from tests.benchmarks.wire import (
     ACCOUNT,
+    STREAMS,
     Request,
     ResponseError,
     request,
@@ -111,6 +112,12 @@ class Line:
         body = response_body(self.exchange(asked))
         answer: dict[str, Any] = json.loads(body) if body else {}
         return answer
+
+    def create_stream(self, name: str, shards: int) -> str:
+        """Create a stream and return its name."""
+        asked = {"StreamName": name, "ShardCount": shards}
+        self.exchange(request(self._port, "CreateStream", asked, service=STREAMS))
+        return name
 
     def create_queue(self, name: str, attributes: Mapping[str, str] | None = None) -> str:
         """Create a queue with these attributes and return its URL."""

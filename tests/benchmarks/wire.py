@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 ACCOUNT: Final = "000000000000"
 BODY_BYTES: Final = 1024
@@ -29,13 +29,13 @@ _HEAD: Final = (
     "POST / HTTP/1.1\r\n"
     "Host: 127.0.0.1:{port}\r\n"
     "Accept-Encoding: identity\r\n"
-    "X-Amz-Target: AmazonSQS.{operation}\r\n"
-    "Content-Type: application/x-amz-json-1.0\r\n"
+    "X-Amz-Target: {target}\r\n"
+    "Content-Type: application/x-amz-json-{version}\r\n"
     "User-Agent: Boto3/1.44.5 md/Botocore#1.44.5 ua/2.1 os/linux#6.1 md/arch#x86_64"
     " lang/python#3.11.7 md/pyimpl#CPython m/b,Z,e cfg/retry-mode#standard Botocore/1.44.5\r\n"
     "X-Amz-Date: 20260101T000000Z\r\n"
     "Authorization: AWS4-HMAC-SHA256"
-    " Credential=AKIAIOSFODNN7EXAMPLE/20260101/us-east-1/sqs/aws4_request,"
+    " Credential=AKIAIOSFODNN7EXAMPLE/20260101/us-east-1/{service}/aws4_request,"
     " SignedHeaders=content-type;host;x-amz-date;x-amz-target, Signature={signature}\r\n"
     "amz-sdk-invocation-id: {call}\r\n"
     "amz-sdk-request: attempt=1; max=3\r\n"
@@ -45,6 +45,18 @@ _HEAD: Final = (
 _HANDLE: Final = re.compile(rb'"ReceiptHandle" ?: ?"([^"]+)"')
 _BODY_STAMP: Final = re.compile(rb'"Body" ?: ?"(\d{%d})' % STAMP_DIGITS)
 _LENGTH: Final = b"content-length:"
+
+
+class Service(NamedTuple):
+    """How requests of a service are told: by their target, AWS JSON's version, the signing name."""
+
+    target: str
+    version: str
+    signing_name: str
+
+
+QUEUES: Final = Service("AmazonSQS", "1.0", "sqs")
+STREAMS: Final = Service("Kinesis_20131202", "1.1", "kinesis")
 
 
 class ResponseError(Exception):
@@ -93,15 +105,23 @@ class Request:
         )
 
 
-def request(
-    port: int, operation: str, params: object, seed: int = 0, message_groups: int = 0
+def request(  # noqa: PLR0913 - what a request says
+    port: int,
+    operation: str,
+    params: object,
+    seed: int = 0,
+    message_groups: int = 0,
+    *,
+    service: Service = QUEUES,
 ) -> Request:
     """Build a request; `seed` chooses the parts that look random."""
     source = random.Random(f"{operation} {seed}")
     body = json.dumps(params, separators=(",", ":")).encode()
     head = _HEAD.format(
         port=port,
-        operation=operation,
+        target=f"{service.target}.{operation}",
+        version=service.version,
+        service=service.signing_name,
         signature=f"{source.getrandbits(256):064x}",
         call=f"{source.getrandbits(32):08x}-{source.getrandbits(16):04x}-4000-8000-" + "0" * 12,
         length=len(body),
