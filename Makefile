@@ -223,7 +223,7 @@ lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd infra && $(NPM) install --save-exact --package-lock-only \
 		$(NPM_OPTIONS) aws-cdk@2
 	cd tests/benchmarks/peers && $(NPM) install --save-exact --package-lock-only \
-		$(NPM_OPTIONS) fauxqs@latest
+		$(NPM_OPTIONS) fauxqs@latest kinesalite@latest
 
 clean: ## remove environments and caches; never data
 	rm -rf .venv .venvs .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -10,6 +10,7 @@ from tests.benchmarks import bare
 from tests.benchmarks.latency import median
 from tests.benchmarks.load import Group, Outcome
 from tests.benchmarks.peers.contestants import OURS
+from tests.benchmarks.peers.logs import LOGS, puts, running
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.process import cpu_s
 from tests.benchmarks.report import Fact, Report
@@ -46,6 +47,7 @@ def measure_streams(folder: Path, log_level: str, plan: Plan, report: Report) ->
         _far_reads(server, plan, report)
     report.state(Fact("records read to records put, a second", read_hz / best.rate(), "times"))
     _beside_bare(folder, log_level, plan, report)
+    _beside_logs(folder, plan, report)
 
 
 def _puts(server: ServerProcess, plan: Plan, report: Report) -> Outcome:
@@ -156,3 +158,16 @@ def _beside_bare(folder: Path, log_level: str, plan: Plan, report: Report) -> No
         rates_hz = bare.in_turns(f"put {RECORDS_MAX}", both, groups, plan, report)
     ours_hz, bare_hz = rates_hz[OURS], rates_hz[bare.BARE]
     report.state(Fact("records put, to those of the bare server", ours_hz / bare_hz, "times"))
+
+
+def _beside_logs(folder: Path, plan: Plan, report: Report) -> None:
+    """Puts to other logs that are installed."""
+    for log in LOGS:
+        with running(log, folder / log.name) as peer:
+            if peer is None:
+                report.say(f"{log.name}: not installed (package {log.package})")
+                continue
+            report.say(f"{log.name}: acknowledges after {log.keeps}")
+            for records in plan.stream_records:
+                for connections in plan.stream_connections:
+                    report.add(puts(log, peer, records, connections, plan))
