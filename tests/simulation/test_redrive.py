@@ -1,4 +1,4 @@
-"""A fixed set of universes with dead letters, and the bugs that they show."""
+"""Universes with dead letters, and the bugs that they show."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -17,23 +17,10 @@ from tests.simulation.redrive.oracle import INVARIANTS, Case, receives_are_bound
 from tests.simulation.redrive.universe import TASKS, make_plan, run
 from tests.simulation.world import World
 
-CHUNKS = 3
-SEEDS_PER_CHUNK = 10
+PLANS = 30
 SEEDS_MAX = 200
 FOUND = ((221, False), (203, True))
 """Seeds, and whether of FIFO queues, that once showed a bug of the engine, or of the oracle."""
-
-
-@pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
-@pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_nothing_is_wrong_with_the_universes_of_these_seeds(chunk: int, *, fifo: bool) -> None:
-    first = chunk * SEEDS_PER_CHUNK
-    wrong = {
-        seed: [f"{v.invariant}: {v.text}" for v in violations]
-        for seed in range(first, first + SEEDS_PER_CHUNK)
-        if (violations := run(seed, fifo=fifo).violations)
-    }
-    assert wrong == {}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +62,7 @@ def test_what_was_found_stays_mended(seed: int, *, fifo: bool) -> None:
 
 
 def test_messages_go_all_ways_in_these_universes() -> None:
-    plans = [make_plan(seed) for seed in range(CHUNKS * SEEDS_PER_CHUNK)]
+    plans = [make_plan(seed) for seed in range(PLANS)]
     assert {plan.tasks for plan in plans} == set(TASKS)
     received: set[str] = set()
     for seed in range(12):
