@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-INPUTS = 2_000
+INPUTS = 700
 PLANTED = """
 import runpy, sys
 from tests.fuzz import targets

@@ -232,7 +232,7 @@ BUGS: Final = (
         "stamps not chosen by the cell",
         DELIVERED,
         ((MemoryCell, "_free_stamp_us", _stamp_of_the_sender),),
-        first=49,
+        first=100,
     ),
     PlantedBug(
         "low-water mark past leases without a marker",
@@ -242,7 +242,7 @@ BUGS: Final = (
     PlantedBug("low-water mark past every lease", DELIVERED, ((Lane, "_prune", _prune_leased),)),
     PlantedBug("markers not written", DELIVERED, ((upkeep, "mark", _mark_in_memory),)),
     PlantedBug(
-        "late writes not announced", DELIVERED, ((upkeep, "came_late", _never_late),), first=103
+        "late writes not announced", DELIVERED, ((upkeep, "came_late", _never_late),), first=151
     ),
     PlantedBug("cursor past the present", DELIVERED, ((Lane, "absorb", _absorb_past_now),)),
     PlantedBug(

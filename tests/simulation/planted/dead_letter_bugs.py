@@ -174,7 +174,7 @@ FIFO_DEAD_LETTER_BUGS: Final = (
         ),
     ),
     (
-        17,
+        28,
         PlantedBug(
             "ended before they are stored",
             ARRIVES,
@@ -190,7 +190,7 @@ FIFO_DEAD_LETTER_BUGS: Final = (
         ),
     ),
     (
-        188,
+        222,
         PlantedBug(
             "copies beyond the window not looked for",
             ONCE,

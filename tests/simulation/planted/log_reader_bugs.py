@@ -264,13 +264,13 @@ LOG_READER_BUGS: Final = (
         "closed ranges are too wide",
         DELIVERED,
         ((Reader, "closed_ranges", _ranges_too_wide),),
-        first=131,
+        first=191,
     ),
     FifoBug(
         "closed ranges reach beyond what was looked at",
         DELIVERED | HELD,
         ((Reader, "closed_ranges", _ranges_to_the_cursor),),
-        first=98,
+        first=206,
     ),
     FifoBug(
         "blocks are collected at once, and claims are never too old",
