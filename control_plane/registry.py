@@ -27,6 +27,7 @@ from control_plane.core.queue_lifecycle import (
     check_same_queue,
 )
 from control_plane.core.replication import wanted_factor
+from control_plane.core.stream_definition import StreamDefinition
 from control_plane.core.to_drop import ToDrop
 from control_plane.last_known import LastKnown, Seen
 from control_plane.recent_items import FromCell, RecentItems
@@ -61,13 +62,16 @@ _State = Definition | Tombstone | None
 
 
 class Placing(Protocol):
-    """Where new queues go on a service of several cells."""
+    """Where new queues, and streams, go on a service of several cells."""
 
     def place(self, uid: str, attributes: Mapping[str, str]) -> str:
-        """What the definition of a new queue names as its cell. Raises RefusedError."""
+        """What the definition of a new queue names as its cell; a stream has no attributes.
+
+        Raises RefusedError.
+        """
         ...
 
-    async def placed(self, definition: Definition) -> None:
+    async def placed(self, definition: Definition | StreamDefinition) -> None:
         """The definition is about to be stored. Raises CellUnavailableError."""
         ...
 

@@ -156,7 +156,7 @@ class _Streams:
             self.engine,
             secret=ground.registry_secret,
             recent=cached,
-            several=ground.placing is not None,
+            placing=ground.placing,
         )
         self.upkeep = StreamUpkeep(registry, self.engine, clock)
         seal = registry.token_seal(PURPOSE)

@@ -29,6 +29,7 @@ from data_plane.embedded.copying import CopySource
 from data_plane.embedded.store import CellInUseError, CellOpenError
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
 from data_plane.replication.placement import INCARNATION_MARK, partition_of
+from data_plane.stored.keys import is_of_shard
 
 REGISTRY_DOWN_US: Final = 1_500_000
 """A cell that fails for so long leaves the registry's chain, without which nothing is decided."""
@@ -40,7 +41,7 @@ IDLE_BEAT_US: Final = 60_000_000
 """Between two heartbeats while nothing happens."""
 
 _OF_REGISTRY: Final = frozenset(f"{kind}|" for kind in "ACDIJKMNPQWXYZ")
-"""How partitions of the registry begin (docs/storage.md); no partition of messages does."""
+"""How partitions of the registry begin (docs/storage.md); of others only logs of shards do."""
 
 _OF_CELL: Final = frozenset({OWN.partition, STORED_PROBE.partition})
 """Those that each cell has for itself."""
@@ -206,7 +207,7 @@ class SeveralCells(Together):
                 plain = name.partition(INCARNATION_MARK)[0]
                 if partition_of(member, plain) != name or plain in _OF_CELL:
                     continue
-                if plain[:2] in _OF_REGISTRY:
+                if plain[:2] in _OF_REGISTRY and not is_of_shard(plain):
                     found.append(plain)
             await asyncio.sleep(0)
         return found

@@ -16,13 +16,14 @@ from control_plane.core.stream_definition import (
     StreamDefinition,
     decode,
     encode,
+    key_of_stream,
 )
 from control_plane.core.to_drop import DELETED, key_of, stream_item
 from control_plane.last_known import LastKnown, Seen
 from control_plane.recent_items import FromCell, RecentItems
+from control_plane.registry import Placing
 from data_plane.core.errors import (
     INTERNAL_FAILURE,
-    INVALID_ARGUMENT,
     RESOURCE_IN_USE,
     RefusedError,
     stream_not_found,
@@ -52,9 +53,8 @@ class ShardLogs(Protocol):
 
 
 class StreamRegistry:
-    """Definitions of streams in `cell`; new ones are placed in one of `cells`.
+    """Definitions of streams in `cell`; new ones are placed in one of `cells`, or by `placing`.
 
-    Where queues have copies in `several` cells there are no streams yet: nobody would copy theirs.
     From `secret`, the registry's own (32 bytes), follow those of the streams. What requests need is
     read from `recent`, where the cell itself need not be asked. `logs` are the streams' own.
     Methods raise CellUnavailableError.
@@ -70,7 +70,7 @@ class StreamRegistry:
         *,
         secret: bytes,
         recent: RecentItems | None = None,
-        several: bool = False,
+        placing: Placing | None = None,
     ) -> None:
         self._cell = cell
         self._cells = tuple(cells)
@@ -78,7 +78,7 @@ class StreamRegistry:
         self._entropy = entropy
         self._logs = logs
         self._secret = secret
-        self._several = several
+        self._placing = placing
         self._recent = recent or FromCell(cell, clock)
         self._streams: LastKnown[_Name, Stream] = LastKnown(
             self._read_stream,
@@ -100,7 +100,7 @@ class StreamRegistry:
 
     async def read(self, account: str, region: str, name: str) -> StreamDefinition | None:
         """The definition as it is stored now, or None where there is no such stream."""
-        item = await self._cell.get(_key(account, region, name))
+        item = await self._cell.get(key_of_stream(account, region, name))
         return None if item is None else decode(account, region, name, item)
 
     async def names(self, account: str, region: str, *, after: str, limit: int) -> list[str]:
@@ -160,7 +160,7 @@ class StreamRegistry:
         return TokenSeal(self._secret, purpose)
 
     async def _read_stream(self, name: _Name) -> Seen[Stream]:
-        key = _key(*name)
+        key = key_of_stream(*name)
         recent = await self._recent.recent([key])
         item = recent.items.get(key)
         stream = None if item is None else self.stream(decode(*name, item))
@@ -181,10 +181,7 @@ class StreamRegistry:
         spreads: bool = False,
         tags: Mapping[str, str],
     ) -> StreamDefinition:
-        """A definition with a new uid, placed in a cell; nothing is stored.
-
-        Raises RefusedError (InvalidArgument) where there are several cells.
-        """
+        """A definition with a new uid, placed in a cell; nothing is stored."""
         uid = self._entropy.random_bytes(_UID_BYTES).hex()
         now_us = self._clock.now_us()
         return StreamDefinition(
@@ -203,8 +200,8 @@ class StreamRegistry:
         )
 
     def _place(self, uid: str) -> str:
-        if self._several:
-            raise RefusedError(INVALID_ARGUMENT, "Streams need a service of one cell.")
+        if self._placing is not None:
+            return self._placing.place(uid, {})
         return self._cells[int(uid, 16) % len(self._cells)]
 
     async def create(self, wanted: StreamDefinition) -> StreamDefinition:
@@ -213,10 +210,14 @@ class StreamRegistry:
         # First: one too many leads to nothing, one too few leaves a stream without upkeep.
         name = f"{wanted.account}|{wanted.region}|{wanted.name}"
         await self._cell.put(_lead(wanted), {"v": FORMAT, "n": name})
-        key = _key(wanted.account, wanted.region, wanted.name)
+        if self._placing is not None:
+            await self._placing.placed(wanted)
+        key = key_of_stream(wanted.account, wanted.region, wanted.name)
         written = await self._cell.put(key, encode(stored), ITEM_ABSENT)
         if not written.applied and (written.before or {}).get("w") != stored.nonce:
             await self._cell.delete(_lead(wanted))
+            if self._placing is not None:
+                await self._placing.gone(wanted.uid, wanted.cell)
             raise RefusedError(
                 RESOURCE_IN_USE,
                 f"Stream {wanted.name} under account {wanted.account} already exists.",
@@ -235,7 +236,7 @@ class StreamRegistry:
         (ResourceNotFound) if the stream is not there any more.
         """
         account, region, name = known.account, known.region, known.name
-        key = _key(account, region, name)
+        key = key_of_stream(account, region, name)
         nonce = self._entropy.random_bytes(_NONCE_BYTES)
         occupant = await self._cell.get(key)
         for _ in range(ATTEMPTS_MAX):
@@ -263,9 +264,7 @@ class StreamRegistry:
         definition = _decoded(stream, await self._cell.get(_key_of(stream)))
         await self._cell.put(key_of(DELETED, stream.uid, self._clock.now_us()), stream_item(stream))
         condition = ((Equals("u", stream.uid),),)
-        written = await self._cell.delete(
-            _key(stream.account, stream.region, stream.name), condition
-        )
+        written = await self._cell.delete(_key_of(stream), condition)
         self._streams.changed((stream.account, stream.region, stream.name), None)
         if not written.applied:
             raise stream_not_found(stream.name, stream.account)
@@ -346,12 +345,8 @@ def _lead(definition: StreamDefinition) -> Key:
 
 
 def _partition(account: str, region: str) -> str:
-    return f"A|{account}|{region}"
-
-
-def _key(account: str, region: str, name: str) -> Key:
-    return Key(_partition(account, region), name.encode())
+    return key_of_stream(account, region, "").partition
 
 
 def _key_of(stream: Stream) -> Key:
-    return _key(stream.account, stream.region, stream.name)
+    return key_of_stream(stream.account, stream.region, stream.name)

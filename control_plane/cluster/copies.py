@@ -11,7 +11,7 @@ from data_plane.ports import CellUnavailableError
 from data_plane.replication.copying import COPY_US_MAX, PAGE, Position, copy_some
 from data_plane.replication.member_cell import MemberCell, members_of
 from data_plane.replication.placement import Member, Placement
-from data_plane.stored.keys import log_partitions, partitions
+from data_plane.stored.keys import log_partitions, partitions, stream_partitions
 from data_plane.stored.merging import lacking
 
 ITEMS_PER_STEP: Final = 512
@@ -104,6 +104,10 @@ async def _partitions(cluster: Cluster, queue: PlacedQueue | None) -> tuple[Sequ
         if cluster.registry_partitions is None:
             raise CellUnavailableError("this process has no registry to copy")
         return await cluster.registry_partitions(), True
+    if queue.is_stream:
+        # A child that begins from now on is written to all members, who joins included.
+        shards = await cluster.placing.shards_of(queue)
+        return stream_partitions(queue.uid, shards) if shards else (), True
     definition = await cluster.registry.read(queue.account, queue.region, queue.name)
     if definition is None or definition.uid != queue.uid:
         return (), False

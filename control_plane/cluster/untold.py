@@ -76,7 +76,7 @@ async def _present(cluster: Cluster, group: str, uid: str) -> Placement:
 
 async def _ranges(cluster: Cluster, queue: PlacedQueue | None, since_s: int) -> Sequence[Range]:
     """What is compared of a queue: nothing of one that is not there, or lies on a chain."""
-    if queue is None:
+    if queue is None or queue.is_stream:
         return ()
     definition = await cluster.registry.read(queue.account, queue.region, queue.name)
     if definition is None or definition.uid != queue.uid:

@@ -16,11 +16,13 @@ from control_plane.core.item_field import item_field
 from data_plane.core.partitions import arn_of
 from data_plane.core.sealing import derive
 from data_plane.core.stream import Shard, Stream
-from data_plane.ports import Attributes, Value
+from data_plane.ports import Attributes, Key, Value
 
 PROVISIONED: Final = "PROVISIONED"
 ON_DEMAND: Final = "ON_DEMAND"
-_STREAM: Final = "t"
+STREAM: Final = "t"
+"""What an item says that is about a stream."""
+
 _HOUR_S: Final = 3_600
 _HASH_BYTES: Final = 16
 
@@ -104,11 +106,16 @@ class StreamDefinition:
         )
 
 
+def key_of_stream(account: str, region: str, name: str) -> Key:
+    """Where the definition of a stream lies."""
+    return Key(f"A|{account}|{region}", name.encode())
+
+
 def encode(definition: StreamDefinition) -> Attributes:
     """The definition as the attributes of an item; account, region and name are in its key."""
     item: dict[str, Value] = {
         "v": FORMAT,
-        "k": _STREAM,
+        "k": STREAM,
         "w": definition.nonce,
         "r": definition.version,
         "u": definition.uid,
@@ -133,7 +140,7 @@ def encode(definition: StreamDefinition) -> Attributes:
 
 def decode(account: str, region: str, name: str, item: Attributes) -> StreamDefinition:
     """Read what `encode` wrote. Raises UnreadableDefinitionError for anything else."""
-    if item.get("v") != FORMAT or item.get("k") != _STREAM:
+    if item.get("v") != FORMAT or item.get("k") != STREAM:
         raise UnreadableDefinitionError(
             f"stream {account}/{region}/{name}: format {item.get('v')!r}, kind {item.get('k')!r}"
         )

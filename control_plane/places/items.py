@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from control_plane.core.item_field import item_field
+from control_plane.core.stream_definition import STREAM
 from control_plane.places.groups import own_group
 from data_plane.ports import Attributes, Key
 from data_plane.replication.placement import Member, Placement
@@ -16,6 +17,9 @@ from data_plane.replication.placement import Member, Placement
 FORMAT: Final = 1
 FORMAT_WITH_OWN: Final = 2
 """Of placements in which queues alone, or chosen cells, are named: who does not know it refuses."""
+
+FORMAT_OF_STREAMS: Final = 2
+"""Of streams in the list of a group: who does not know it would make a copy without them full."""
 
 PLACEMENTS: Final = "P|"
 CELLS: Final = "C|"
@@ -94,12 +98,16 @@ class FifoAppends(NamedTuple):
 
 
 class PlacedQueue(NamedTuple):
-    """A queue that has its messages in a group, or had: who looks finds out by its definition."""
+    """A queue that has its messages in a group, or had: who looks finds out by its definition.
+
+    A stream, with its records, where it `is_stream`.
+    """
 
     account: str
     region: str
     name: str
     uid: str
+    is_stream: bool = False
 
 
 class Removal(NamedTuple):
@@ -150,13 +158,16 @@ def queues_partition(group: str) -> str:
 
 def encode_placed_queue(queue: PlacedQueue) -> Attributes:
     """The attributes of an item; group and uid are in its key."""
-    return {"v": FORMAT, "a": queue.account, "e": queue.region, "q": queue.name}
+    item: Attributes = {"v": FORMAT, "a": queue.account, "e": queue.region, "q": queue.name}
+    return {**item, "v": FORMAT_OF_STREAMS, "k": STREAM} if queue.is_stream else item
 
 
 def decode_placed_queue(uid: str, item: Attributes) -> PlacedQueue:
     """What `encode_placed_queue` wrote. Raises UnreadablePlaceError for anything else."""
-    _check_format(f"queue {uid} of a group", item)
-    return PlacedQueue(text(item, "a"), text(item, "e"), text(item, "q"), uid)
+    is_stream = item.get("v") == FORMAT_OF_STREAMS and item.get("k") == STREAM
+    if not is_stream:
+        _check_format(f"queue {uid} of a group", item)
+    return PlacedQueue(text(item, "a"), text(item, "e"), text(item, "q"), uid, is_stream)
 
 
 def encode_members(members: tuple[Member, ...]) -> str:

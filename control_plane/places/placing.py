@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 from control_plane.core.definition import Definition
+from control_plane.core.stream_definition import StreamDefinition, decode, key_of_stream
 from control_plane.places.groups import alone_in, common_group, place_of, read_place
 from control_plane.places.items import (
     PlacedQueue,
@@ -44,10 +45,25 @@ class GroupPlacing:
         """
         return place_of(uid, attributes, self._cells())
 
-    async def placed(self, definition: Definition) -> None:
-        """List a queue that is about to be stored."""
-        queue = PlacedQueue(definition.account, definition.region, definition.name, definition.uid)
+    async def placed(self, definition: Definition | StreamDefinition) -> None:
+        """List a queue, or a stream, that is about to be stored."""
+        queue = PlacedQueue(
+            definition.account,
+            definition.region,
+            definition.name,
+            definition.uid,
+            is_stream=isinstance(definition, StreamDefinition),
+        )
         await self._cell.put(_key(definition.uid, definition.cell), encode_placed_queue(queue))
+
+    async def shards_of(self, listed: PlacedQueue) -> tuple[int, ...]:
+        """The shards that a listed stream has by now, by which its logs are found; () if none."""
+        name = listed.account, listed.region, listed.name
+        item = await self._cell.get(key_of_stream(*name))
+        stream = None if item is None else decode(*name, item)
+        if stream is None or stream.uid != listed.uid:
+            return ()
+        return tuple(shard.number for shard in stream.shards)
 
     async def gone(self, uid: str, place: str) -> None:
         """Forget a queue of which nothing is left."""

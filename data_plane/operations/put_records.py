@@ -102,6 +102,8 @@ class Puts:
             if not await self._round(putting):
                 break
             putting.stream = await self._streams.renewed(putting.stream)
+            # That took time, in which another attempt of the call may have got ahead.
+            putting.call = putting.call._replace(repeated=True)
         if not putting.stored and putting.failure is not None:
             raise putting.failure
         return putting

@@ -13,6 +13,7 @@ MARKER_FIRST = b"\xff"
 PURGE_FIRST = b"\xfe"
 LANE_FIRST = b"\xfd"
 LATE_LAST = b"\xff"
+_SHARD_BARS = 3
 _MOVED_BYTE, _MOVED_BIT = 6, 0x80
 """The highest bit of a block's counter, which no front end counts up to."""
 
@@ -78,6 +79,11 @@ def pages(uid: str, partition: int, generation: int) -> str:
 def records(uid: str, shard: int) -> str:
     """The partition of the log of a stream's shard."""
     return f"N|{uid}|{shard:08x}|0"
+
+
+def is_of_shard(partition: str) -> bool:
+    """Whether it is the log of a shard, of what begins like one: access keys do, too."""
+    return partition.startswith("N|") and partition.count("|") == _SHARD_BARS
 
 
 def anchor(uid: str, shard: int) -> Key:

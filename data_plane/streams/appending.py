@@ -71,8 +71,8 @@ async def _flush(at: Access, entries: list[object]) -> list[object | Exception]:
         for parcel in parcels:
             if parcel.call.repeated and parcel.call.name:
                 parcel.stored += await repeats.find(at, parcel.call.name, len(parcel.records))
-        for pieces in _slots(parcels):
-            await _append(at, pieces)
+        while (pieces := next(_slots(parcels), None)) is not None:
+            await _append(at, parcels, pieces)
     except (CellUnavailableError, RefusedError, ShardClosedError) as error:
         failure = error
     return [
@@ -85,7 +85,7 @@ def _slots(parcels: Sequence[_Parcel]) -> Iterator[list[_Piece]]:
     """What is not stored yet of the parcels, slot by slot, in order."""
     pieces: list[_Piece] = []
     room, room_bytes = SLOT_RECORDS_MAX, SLOT_BYTES_MAX
-    for parcel in parcels:
+    for parcel in _unstored(parcels):
         first = at = len(parcel.stored)
         while at < len(parcel.records):
             size_bytes = parcel.records[at].size_bytes
@@ -103,8 +103,24 @@ def _slots(parcels: Sequence[_Parcel]) -> Iterator[list[_Piece]]:
         yield pieces
 
 
-async def _append(at: Access, pieces: Sequence[_Piece]) -> None:
-    """Append the pieces at the next offset, wherever that is by then."""
+def _unstored(parcels: Sequence[_Parcel]) -> Iterator[_Parcel]:
+    """Parcels that are not stored yet; of several attempts of a call, which wait here, the first.
+
+    The others catch up with it.
+    """
+    names: set[bytes] = set()
+    for parcel in parcels:
+        name = parcel.call.name
+        if len(parcel.stored) < len(parcel.records) and name not in names:
+            names |= {name} if name else set()
+            yield parcel
+
+
+async def _append(at: Access, parcels: Sequence[_Parcel], pieces: Sequence[_Piece]) -> None:
+    """Append the pieces, of these parcels, at the next offset, wherever that is by then.
+
+    Not where it turns out that some of the parcels are stored already.
+    """
     records = [record for piece in pieces for record in piece.records]
     size_bytes = sum(record.size_bytes for record in records)
     parts = pack_calls(_parts(pieces))
@@ -112,6 +128,8 @@ async def _append(at: Access, pieces: Sequence[_Piece]) -> None:
         nonce = at.desk.new_token()
         sealing = await at.data_keys.sealing()
         tail = await tails.current(at)
+        if _catch_up(parcels, tail):
+            return
         _check_open(tail)
         stamp_us = next_stamp_us(at, tail)
         key = at.log.slot_key(tail.following)
@@ -128,6 +146,19 @@ async def _append(at: Access, pieces: Sequence[_Piece]) -> None:
             at.desk.waits.signal(at.channel, EVERYONE)
             return
     raise CellUnavailableError("others append to the shard faster than this front end")
+
+
+def _catch_up(parcels: Sequence[_Parcel], tail: Tail) -> bool:
+    """Whether another attempt of a call has come first, and its slot is seen only now.
+
+    It may have been under way when it was looked for, or half written in a chain of cells.
+    """
+    found = False
+    for parcel in parcels:
+        more = repeats.following(parcel.stored, tail.calls.get(parcel.call.name, ()))
+        parcel.stored += more
+        found = found or bool(more)
+    return found
 
 
 def _parts(pieces: Sequence[_Piece]) -> Iterator[PartOfCall]:

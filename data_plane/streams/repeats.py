@@ -1,6 +1,6 @@
 """Calls that an SDK repeats: what is stored of one for a shard already."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from data_plane.core.record import Put
 from data_plane.stored import keys
@@ -19,15 +19,15 @@ async def find(at: Access, call: bytes, records: int) -> list[Put]:
     """
     tail = await tails.current(at)
     known = tail.calls.get(call)
-    found = _in_order(known) if known is not None else []
-    return found if len(found) >= records else _in_order(await _look_back(at, call))
+    found = following((), known) if known is not None else []
+    return found if len(found) >= records else following((), await _look_back(at, call))
 
 
-def _in_order(parts: Iterable[StoredPart]) -> list[Put]:
-    """The records of these parts, without what follows a gap."""
+def following(stored: Sequence[Put], parts: Iterable[StoredPart]) -> list[Put]:
+    """The records of these parts behind those that are known, without what follows a gap."""
     found: list[Put] = []
     for slot, stamp_us, part in sorted(parts, key=lambda stored: stored.part.before):
-        if part.before == len(found):
+        if part.before == len(stored) + len(found):
             first = slot + part.first
             found += [Put(first + n, stamp_us) for n in range(part.records)]
     return found

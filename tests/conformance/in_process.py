@@ -29,6 +29,7 @@ from data_plane.system import SystemEntropy
 from tests.conformance.on_driver import OffloadedCell
 from tests.conformance.query_model import query_loader
 from tests.conformance.runners import Chosen, NewRunner
+from tests.conformance.several_in_process import over_several
 from tests.conformance.waited_clock import WaitedClock
 from tests.unit.data_plane.master_keys import HeldKeys
 
@@ -50,7 +51,8 @@ class InProcessServer:
     Several threads may call it at the same time; `runner` says whether they take turns. `new_cell`
     opens another cell than one in memory, and `new_bodies` the place for what is too big for it,
     for each front end anew. With `verifies` signatures count, and `OPERATOR` is the account whose
-    root administers the others; `held_on_tables` are its accounts as those of tables are.
+    root administers the others; `held_on_tables` are its accounts as those of tables are. Of
+    several `cells` that in memory has the registry alone, and no other front end stands beside it.
     """
 
     def __init__(  # noqa: PLR0913 - what tests want of a server
@@ -66,6 +68,7 @@ class InProcessServer:
         neighbour: "InProcessServer | None" = None,
         tenant_usage: TenantUsage | None = None,
         webhooks: Sequence[str] = (),
+        cells: int = 1,
     ) -> None:
         self.endpoint = ENDPOINT
         self.clock: WaitedClock = neighbour.clock if neighbour else WaitedClock()
@@ -92,6 +95,13 @@ class InProcessServer:
             tenant_usage=tenant_usage,
             webhooks=webhooks,
         )
+        if cells > 1:
+            self.members = {f"cell-{n}": MemoryCell(self.clock) for n in range(1, cells + 1)}
+            offload = self._runner.offload
+            named = {
+                name: OffloadedCell(one, offload, self._lock) for name, one in self.members.items()
+            }
+            self.ground = over_several(self.ground, named, self._runner.run)
         self._knows = tenant_usage, webhooks
         self._held_on_tables = held_on_tables
         if held_on_tables:

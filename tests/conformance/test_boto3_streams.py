@@ -14,11 +14,23 @@ from data_plane.core.limits import (
     STREAM_SHARDS_MAX,
 )
 from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
+from tests.conformance.runners import RUNNERS
 
 BANK = "444455556666"
 NAME = "clicks"
 ARN = f"arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/{NAME}"
 FIRST, SECOND = "shardId-000000000000", "shardId-000000000001"
+
+
+@pytest.fixture(params=[(runner, cells) for runner in RUNNERS for cells in (1, 3)], ids=str)
+def server(request: pytest.FixtureRequest) -> Iterator[InProcessServer]:
+    """As everywhere; and on a service of three cells, where each shard is a chain."""
+    runner, cells = request.param
+    started = InProcessServer(RUNNERS[runner], cells=cells)
+    yield started
+    started.close()
+    failures = [served.exception for served in started.served if served.exception]
+    assert failures == [], "the server answered with an internal error"
 
 
 @pytest.fixture

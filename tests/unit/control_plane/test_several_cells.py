@@ -405,6 +405,7 @@ def test_what_a_copy_of_the_registry_consists_of(tmp_path: Path) -> None:
         plain = several.cells.plain["cell-3"]
         await plain.put(Key("B|0|00|0", b"1"), {"v": 1})
         await plain.put(Key("Q|1|eu-west-1@7", b"1"), {"v": 1})
+        await plain.put(Key("N|00112233445566aa|00000000|0", b"1"), {"v": 1})  # a shard's log
         assert await several.registry_partitions() == ["C|", "P|", "Q|1|us-east-1", "Y|"]
         await several._leave_registry("cell-3")
         joined = await several.places.add_joining(REGISTRY, "cell-3", epoch=2)

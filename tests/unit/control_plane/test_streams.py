@@ -10,6 +10,8 @@ import pytest
 
 from control_plane.core import shard_map
 from control_plane.core.stream_definition import Resharding, StreamDefinition
+from control_plane.places.items import PlacedQueue
+from control_plane.places.placing import GroupPlacing
 from control_plane.stream_upkeep import StreamUpkeep
 from control_plane.streams import StreamRegistry
 from data_plane.core.errors import RefusedError
@@ -85,18 +87,36 @@ def test_a_stream_is_found_as_it_was_made(bench: Bench) -> None:
     assert len(made.shards) == 2
 
 
-def test_there_are_no_streams_where_nobody_would_copy_them(bench: Bench) -> None:
+def test_on_several_cells_a_stream_lies_in_a_group_that_lists_it(bench: Bench) -> None:
+    placing = GroupPlacing(bench.cell, lambda: 3)
     several = StreamRegistry(
         bench.cell,
-        ("a", "b"),
+        ("a", "b", "c"),
         bench.clock,
         bench.entropy,
         bench.engine,
         secret=SECRET,
-        several=True,
+        placing=placing,
     )
-    with pytest.raises(RefusedError, match="Streams need a service of one cell"):
-        several.define(account=WHERE[0], region=WHERE[1], name=WHERE[2], shards=1, tags={})
+
+    def define() -> StreamDefinition:
+        return several.define(account=WHERE[0], region=WHERE[1], name=WHERE[2], shards=2, tags={})
+
+    async def scenario() -> None:
+        made = await several.create(define())
+        assert made.cell == f"g3.{int(made.uid, 16) % 16:02}"
+        listed = PlacedQueue(*WHERE, made.uid, is_stream=True)
+        assert await placing.queues_of(made.cell) == [listed]
+        assert await placing.shards_of(listed) == (0, 1)
+        assert await placing.shards_of(listed._replace(uid="0" * 16)) == ()
+        taken = define()
+        with pytest.raises(RefusedError, match="already exists"):
+            await several.create(taken)
+        assert taken.uid not in [one.uid for one in await placing.queues_of(taken.cell)]
+        await several.delete(several.stream(made))
+        assert await placing.shards_of(listed) == ()
+
+    bench.run(scenario())
 
 
 def test_a_name_is_taken_once(bench: Bench) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from control_plane.core.definition import Definition
+from control_plane.core.stream_definition import StreamDefinition
 from control_plane.places.groups import place_of
 from control_plane.registry import Registry
 from tests.unit.control_plane.conftest import ControlPlane, refusal
@@ -25,7 +26,7 @@ class Groups:
     def place(self, uid: str, attributes: Mapping[str, str]) -> str:
         return place_of(uid, attributes, 3)
 
-    async def placed(self, definition: Definition) -> None:
+    async def placed(self, definition: Definition | StreamDefinition) -> None:
         self.placed_names.append(definition.name)
 
     async def gone(self, _uid: str, place: str) -> None:

@@ -91,6 +91,9 @@ def test_the_small_items() -> None:
     queue = PlacedQueue("1" * 12, "us-east-1", "orders", "0" * 16)
     assert encode_placed_queue(queue) == {"v": 1, "a": "1" * 12, "e": "us-east-1", "q": "orders"}
     assert decode_placed_queue("0" * 16, encode_placed_queue(queue)) == queue
+    stream = queue._replace(is_stream=True)
+    assert encode_placed_queue(stream) == {**encode_placed_queue(queue), "v": 2, "k": "t"}
+    assert decode_placed_queue("0" * 16, encode_placed_queue(stream)) == stream
     removal = Removal("a", 17, b"12345678")
     assert encode_removal(removal) == {"v": 1, "w": b"12345678", "n": "a", "t": 17}
     assert decode_removal(encode_removal(removal)) == removal
@@ -105,6 +108,7 @@ def test_another_format_is_refused() -> None:
         lambda: decode_heartbeat("f", {**encode_heartbeat(BEAT), "v": 2}),
         lambda: decode_removal({"v": 1, "w": "text", "n": "a", "t": 17}),
         lambda: decode_placed_queue("u", {"v": 3}),
+        lambda: decode_placed_queue("u", {"v": 2, "a": "1", "e": "r", "q": "q"}),
     ):
         with pytest.raises(UnreadablePlaceError):
             refused()

@@ -1,8 +1,11 @@
 """A call that an SDK repeats stores its records once, and is answered as before."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
 import pytest
 
-from data_plane.core.record import OutgoingRecord, PutCall
+from data_plane.core.record import OutgoingRecord, Put, PutCall
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import (
     ALWAYS,
@@ -87,3 +90,51 @@ def test_a_call_that_took_effect_without_an_answer_is_not_stored_again(bench: Be
 def test_first_attempts_ask_for_nothing(bench: Bench) -> None:
     bench.run(bench.put("a:0"))
     assert bench.run(bench.cost_of(lambda: bench.put("a:1", call=FIRST))) == {"put": 1}
+
+
+class LateCell(MemoryCell):
+    """Lets `meanwhile` happen before the next put."""
+
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    async def put(
+        self,
+        key: Key,
+        attributes: Attributes,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
+        return await super().put(key, attributes, condition, tallies)
+
+
+def test_an_attempt_that_is_late_finds_the_one_that_overtook_it(bench: Bench) -> None:
+    bench.cell = cell = LateCell(bench.clock)
+    streams, other = bench.front_end(), bench.front_end()
+
+    async def scenario() -> tuple[object, object]:
+        await bench.put("a:0", streams=streams)
+        overtaking: list[object] = []
+
+        async def overtake() -> None:
+            overtaking.append(await bench.put("a:1", "a:2", streams=other, call=AGAIN))
+
+        cell.meanwhile = overtake
+        late = await bench.put("a:1", "a:2", streams=streams, call=FIRST)
+        return late, overtaking[0]
+
+    late, overtaking = bench.run(scenario())
+    assert late == overtaking
+    assert bench.run(bench.all_texts(streams=streams)) == ["a:0", "a:1", "a:2"]
+
+
+def test_attempts_that_wait_together_are_stored_once(bench: Bench) -> None:
+    async def scenario() -> list[list[Put]]:
+        puts = (("a:0", None), ("a:1", FIRST), ("a:1", AGAIN), ("a:3", None))
+        return await asyncio.gather(*(bench.put(text, call=call) for text, call in puts))
+
+    _, first, again, _ = bench.run(scenario())
+    assert first == again
+    assert sorted(bench.run(bench.all_texts())) == ["a:0", "a:1", "a:3"]
