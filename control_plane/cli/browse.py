@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from control_plane.cli.refusals import or_exit
+from control_plane.cli.tables import printable
 
 _PAGE_MAX: Final = 100
 _BODY_CHARS: Final = 60
@@ -54,16 +55,13 @@ def _messages(client: Any, name: str, limit: int) -> Iterator[Mapping[str, Any]]
 
 def _as_row(message: Mapping[str, Any]) -> str:
     attributes = message["Attributes"]
-    body = message["Body"]
-    shown = body if len(body) <= _BODY_CHARS else body[: _BODY_CHARS - 1] + "…"
     return _ROW.format(
         message["State"],
         _time(message.get("VisibleTimestamp")),
         attributes["ApproximateReceiveCount"],
         _time(attributes["SentTimestamp"]),
         message["MessageId"],
-        # What a terminal would act upon does not reach it.
-        "".join(character if character.isprintable() else "·" for character in shown),
+        printable(message["Body"], _BODY_CHARS),
     )
 
 

@@ -14,8 +14,14 @@ from control_plane.cli.root_key import FILE_SUFFIX, ID, SECRET, read_part
 from control_plane.cli.setting import FILE, VariableOption
 from data_plane.settings import CREDENTIALS_FILE, ServerSettings
 
-Connect = Callable[[], Any]
-"""Makes a client. Raises click.ClickException where the credentials cannot be read."""
+Connect = Callable[..., Any]
+"""Makes a client of a service (`sqs` unless said).
+
+Raises click.ClickException where the credentials cannot be read.
+"""
+
+CONNECTIONS_MAX: Final = 16
+"""Calls of a command that run at once."""
 
 _DEFAULTS: Final = ServerSettings()
 _CREDENTIALS: Final = (
@@ -81,7 +87,7 @@ _OPTIONS: Final = (
         envvar=["TIDEGATE_REGION", "AWS_REGION", "AWS_DEFAULT_REGION"],
         show_envvar=True,
         show_default=f"that of the credentials file, else {_DEFAULTS.region}",
-        help="Region of the queues.",
+        help="Region of queues and streams.",
     ),
     click.option(
         "--access-key-id",
@@ -186,10 +192,11 @@ def _connect(context: click.Context, options: dict[str, Any]) -> Connect:
         for name in _CREDENTIALS:
             if source(name) is ParameterSource.ENVIRONMENT:
                 options[name] = None
-    return lambda: _client(**options)
+    return lambda service="sqs": _client(service, **options)
 
 
 def _client(  # noqa: PLR0913 - one for each option
+    service: str,
     *,
     endpoint: str,
     region: str | None,
@@ -216,11 +223,16 @@ def _client(  # noqa: PLR0913 - one for each option
         found = _Profile(_ANY, _ANY, "")
     return tidegate_sdk.client(
         endpoint,
+        service,
         region_name=region or found.region or _DEFAULTS.region,
         aws_access_key_id=found.access_key_id,
         aws_secret_access_key=found.secret,
         verify=str(ca_bundle) if ca_bundle is not None else None,
-        config=Config(connect_timeout=5, retries={"total_max_attempts": 2}),
+        config=Config(
+            connect_timeout=5,
+            max_pool_connections=CONNECTIONS_MAX,
+            retries={"total_max_attempts": 2},
+        ),
     )
 
 

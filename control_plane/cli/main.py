@@ -36,7 +36,8 @@ COMMANDS: Final = {
     "rescue": "Write what is whole of a data directory into a new one.",
     "restore": "Make a service of a backup, or of tables that were restored.",
     "root": "Make the root account of a deployment.",
-    "serve": "Serve queues.",
+    "serve": "Serve queues and streams.",
+    "stream": "Look after streams; put, get and follow records.",
     "usage": "Show what an account has used this month, and what that costs.",
     "user": "Create, list and delete users of an account.",
 }
@@ -52,7 +53,7 @@ COMMANDS: Final = {
 )
 @click.version_option(VERSION, prog_name="tidegate")
 def tidegate() -> None:
-    """A durable message queue that speaks Amazon SQS."""
+    """A durable message queue that speaks Amazon SQS, with streams that speak Kinesis."""
 
 
 def main() -> None:

@@ -9,11 +9,13 @@ from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionEr
 
 T = TypeVar("T")
 
+_UNKNOWN_KEY: Final = (
+    "The server does not know this access key: name its credentials file by --data or"
+    " AWS_SHARED_CREDENTIALS_FILE, or give an access key."
+)
 _HINTS: Final = {
-    "InvalidClientTokenId": (
-        "The server does not know this access key: name its credentials file by --data or"
-        " AWS_SHARED_CREDENTIALS_FILE, or give an access key."
-    ),
+    "InvalidClientTokenId": _UNKNOWN_KEY,
+    "UnrecognizedClientException": _UNKNOWN_KEY,
 }
 """What to do, by the code of the error, where AWS's message does not say it."""
 _WRONG_SIGNATURE: Final = "The request signature we calculated does not match"

@@ -33,3 +33,9 @@ def tell(
         return
     names = [column.lower().replace(" ", "_") for column in columns]
     click.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2))
+
+
+def printable(text: str, chars_max: int) -> str:
+    """The beginning of a text, in one line, without what a terminal would act upon."""
+    shown = text if len(text) <= chars_max else text[: chars_max - 1] + "…"
+    return "".join(character if character.isprintable() else "·" for character in shown)

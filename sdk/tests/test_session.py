@@ -21,6 +21,7 @@ EXTRA_MEMBERS = {
     ("ReceiveMessage", "TidegateVisibilityTimeout"),
     ("ChangeMessageVisibility", "TidegateVisibilityTimeout"),
 }
+NOTHING = botocore.model.StructureShape("Nothing", {"type": "structure", "members": {}})
 EXTRA_ENTRY_MEMBERS = {
     ("SendMessageBatch", "TidegateDelaySeconds"),
     ("ChangeMessageVisibilityBatch", "TidegateVisibilityTimeout"),
@@ -45,6 +46,21 @@ def test_a_client_made_here_knows_the_extensions() -> None:
     assert members_beyond_sqs(client) == (EXTRA_MEMBERS, EXTRA_ENTRY_MEMBERS)
     assert hasattr(client, "tidegate_browse_messages")
     assert client.can_paginate("tidegate_browse_messages")
+
+
+def test_a_client_of_streams_knows_its_own() -> None:
+    model = tidegate_sdk.client(ENDPOINT, "kinesis", **OPTIONS).meta.service_model
+    found = {
+        (name, member)
+        for name in model.operation_names
+        for member in (model.operation_model(name).input_shape or NOTHING).members
+        if member.startswith("Tidegate")
+    }
+    assert found == {
+        ("CreateStream", "TidegateRetentionHoursMax"),
+        ("GetRecords", "TidegateWaitTimeSeconds"),
+        ("IncreaseStreamRetentionPeriod", "TidegateRetentionHoursMax"),
+    }
 
 
 def test_other_clients_of_boto3_see_nothing_of_them() -> None:

@@ -1,4 +1,4 @@
-"""Sessions whose SQS clients know Tidegate's extensions.
+"""Sessions whose clients know Tidegate's extensions.
 
 botocore merges a file `service-2.sdk-extras.json`, found where it looks for models, into the model
 of a service. Such files lie in `MODELS`, and these functions let single sessions look there.
@@ -15,7 +15,7 @@ MODELS: Final = Path(__file__).parent / "models"
 
 
 def extend(core: botocore.session.Session) -> None:
-    """Let the SQS clients of this session know the extensions, if it has not made one yet.
+    """Let the clients of this session know the extensions, if it has not made one yet.
 
     A session reads the model of a service once.
     """
@@ -31,6 +31,10 @@ def session(**options: Any) -> boto3.session.Session:
     return boto3.session.Session(botocore_session=core, **options)
 
 
-def client(endpoint_url: str, **options: Any) -> Any:
-    """An SQS client for a server, with the options of `boto3.client`, that knows the extensions."""
-    return session().client("sqs", endpoint_url=endpoint_url, **options)
+def client(endpoint_url: str, service: str = "sqs", **options: Any) -> Any:
+    """A client for a server, with the options of `boto3.client`, that knows the extensions.
+
+    `service` is `sqs`, or `kinesis` for streams.
+    """
+    made: Any = session()
+    return made.client(service, endpoint_url=endpoint_url, **options)

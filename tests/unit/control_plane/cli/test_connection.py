@@ -17,8 +17,8 @@ class Recorder:
     def __init__(self) -> None:
         self.options: dict[str, Any] = {}
 
-    def __call__(self, endpoint: str, **options: Any) -> "Recorder":
-        self.options = {"endpoint": endpoint, **options}
+    def __call__(self, endpoint: str, service: str, **options: Any) -> "Recorder":
+        self.options = {"endpoint": endpoint, "service": service, **options}
         return self
 
     def create_queue(self, **_params: Any) -> dict[str, str]:
@@ -93,6 +93,13 @@ def test_options_may_stand_before_the_command_or_behind_it(
     assert connected.options["region_name"] == "eu-west-1"
 
 
+def test_commands_of_streams_speak_kinesis(connected: Recorder) -> None:
+    assert create().exit_code == 0
+    assert connected.options["service"] == "sqs"
+    CliRunner().invoke(tidegate, ["stream", "list"], prog_name="tidegate")
+    assert connected.options["service"] == "kinesis"
+
+
 def test_an_option_without_its_value_is_named(connected: Recorder) -> None:
     ended = CliRunner().invoke(tidegate, ["queue", "create", "orders", "--endpoint"])
     assert ended.exit_code == 2
@@ -104,7 +111,7 @@ def test_no_command_has_an_option_of_the_connection() -> None:
     loaded = [tidegate.get_command(click.Context(tidegate), name) for name in COMMANDS]
     groups = [group for group in loaded if isinstance(group, ConnectedGroup)]
     assert [group.name for group in groups] == [
-        *("account", "budget", "cells", "key", "queue", "user")
+        *("account", "budget", "cells", "key", "queue", "stream", "user")
     ]
     for group in groups:
         own = {name for parameter in group.params for name in parameter.opts}

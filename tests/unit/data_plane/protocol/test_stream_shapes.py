@@ -6,6 +6,7 @@ from typing import Any
 import botocore.session
 import pytest
 
+import tidegate_sdk
 from data_plane.protocol.shapes import Bounds, ListOf, MapOf, Scalar, Shape, Structure
 from data_plane.protocol.stream_shapes import RETENTION_MAX, SHAPES, WAIT
 
@@ -99,6 +100,18 @@ def test_what_differs_from_the_model_is_listed_with_a_reason() -> None:
     expected = [f"{name}: only botocore's" for name in LEFT_OUT]
     expected += [f"{name}: only ours" for name in OURS]
     assert sorted(found) == sorted(expected)
+
+
+def test_the_models_of_the_sdk_have_what_is_ours() -> None:
+    session = botocore.session.get_session()
+    tidegate_sdk.extend(session)
+    model: Any = session.get_service_model("kinesis")
+    found = [
+        difference
+        for name, (given, _) in SHAPES.items()
+        for difference in differences(given, model.operation_model(name).input_shape, name)
+    ]
+    assert all(one.endswith(": only botocore's") for one in found), found
 
 
 @pytest.mark.parametrize("name", sorted(SHAPES))
