@@ -1,4 +1,4 @@
-"""Every command of docs/tutorial.md, run in its order, prints what the page says."""
+"""Every command of the tutorials, run in their order, prints what the page says."""
 
 import os
 import re
@@ -14,7 +14,9 @@ import pytest
 from tests.integration.server_process import ROOT
 from tests.ports import free_port
 
-PAGE = ROOT / "docs" / "tutorial.md"
+PAGES = {"tutorial.md": 20, "streams.md": 12}
+"""How many steps each page has at least."""
+
 PORT = "9324"
 KILL = 'pkill -9 -f "tidegate serve"'
 START_S_MAX = 60
@@ -32,8 +34,9 @@ class Step(NamedTuple):
         return self.command.startswith("cat > ")
 
 
-def steps() -> Iterator[Step]:
-    for block in re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL):
+def steps(page: str) -> Iterator[Step]:
+    text = (ROOT / "docs" / page).read_text()
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, follows = part.partition("\n")
             yield Step(command, follows)
@@ -125,9 +128,10 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     terminal.kill()
 
 
-def test_every_command_does_what_the_page_says(terminal: Terminal) -> None:
-    done = list(steps())
-    assert len(done) > 20
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_does_what_the_page_says(terminal: Terminal, page: str) -> None:
+    done = list(steps(page))
+    assert len(done) > PAGES[page]
     for step in done:
         printed = terminal.do(step)
         if printed is not None:
