@@ -101,7 +101,7 @@ def answer_line(served: Served, writer: str, number: int, minute: int) -> str:
         operation=served.operation,
         status=status_class(served.status),
         code=served.code,
-        units=units_of(served.bytes),
+        units=served.units or units_of(served.bytes),
         messages=served.messages - served.duplicates,
         bytes=served.bytes - served.duplicate_bytes,
         failed_entries=served.failed_entries,

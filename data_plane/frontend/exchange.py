@@ -55,6 +55,14 @@ class Exchange(msgspec.Struct):
         return self.caller.account if self.caller is not None else ""
 
     @property
+    def owner(self) -> str:
+        """Who pays: whoever owns the queue, or what else policies let it use; else the caller."""
+        if self.queue is not None:
+            return self.queue.account
+        owned = self.authorised and self.queue_name and not self.served_by.has_queues
+        return self.queue_account if owned else self.account
+
+    @property
     def chosen(self) -> Operation:
         """The operation, after the stage that finds it."""
         if self.operation is None:

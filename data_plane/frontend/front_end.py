@@ -198,7 +198,7 @@ class FrontEnd:
         return Served(
             request_id=exchange.request_id,
             operation=exchange.shown_operation,
-            account=exchange.queue.account if exchange.queue else exchange.account,
+            account=exchange.owner,
             region=exchange.region,
             queue=exchange.queue_name,
             protocol=exchange.protocol.name,
@@ -216,6 +216,8 @@ class FrontEnd:
             duplicates=work.messages - stored.messages if work.sent else 0,
             duplicate_bytes=work.size - stored.size_bytes if work.sent else 0,
             counted=stored.counted,
+            units=work.units,
+            behind_ms=work.behind_ms,
             exception=failure,
         )
 

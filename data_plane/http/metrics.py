@@ -1,4 +1,4 @@
-"""Metrics in Prometheus' text format: SQS's own per queue, under CloudWatch's names, and ours.
+"""Metrics in Prometheus' text format: SQS's and Kinesis's, by CloudWatch's names, and ours.
 
 A request pays for a few additions; everything else happens when the metrics are asked for, some
 lines at a time, so that whoever writes them can let others go first in between.
@@ -11,13 +11,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, islice
-from math import inf, isfinite
+from math import inf
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from data_plane.core.message import Counts
 from data_plane.frontend.served import Served
+from data_plane.http.prometheus_text import (
+    COUNTER,
+    GAUGE,
+    SUMMARY,
+    Family,
+    escaped,
+    labelled,
+    labels_text,
+    number_text,
+)
+from data_plane.http.stream_metrics import PREFIX, StreamMetrics
 
 QueueName = tuple[str, str, str]
 """Account, region and name."""
@@ -38,23 +49,12 @@ _OK: Final = 200
 
 _LINES_MAX: Final = 200
 """Written in one go: it takes a fraction of a millisecond."""
-_COUNTER: Final = "counter"
-_GAUGE: Final = "gauge"
 _SIZES: Final = "tidegate_sqs_sent_message_size_bytes"
 _OLDEST: Final = "tidegate_sqs_approximate_age_of_oldest_message_seconds"
 _DURATION: Final = "tidegate_request_duration_seconds"
 
 
 _Record = TypeVar("_Record")
-
-
-class _Family(NamedTuple):
-    """Samples of one name, a line each."""
-
-    name: str
-    kind: str
-    says: str
-    lines: Iterable[str]
 
 
 @dataclass(slots=True)
@@ -105,6 +105,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.queues: dict[QueueName, QueueTotals] = {}
+        self.streams = StreamMetrics()
         self._requests: dict[tuple[str, int, str], int] = {}
         self._latencies: dict[str, Latencies] = {}
 
@@ -119,7 +120,10 @@ class Metrics:
         latencies.buckets[bisect_left(LATENCY_BUCKETS_S, took_s)] += 1
         latencies.sum_s += took_s
         if served.queue and served.status == _OK:
-            self._count_messages(served)
+            if served.operation.startswith(PREFIX):
+                self.streams.served(served)
+            else:
+                self._count_messages(served)
 
     def _count_messages(self, served: Served) -> None:
         totals = self._totals((served.account, served.region, served.queue))
@@ -147,14 +151,16 @@ class Metrics:
 
     def pieces(self, gauges: Gauges) -> Iterator[bytes]:
         """All metrics, in Prometheus' text format: pieces of up to _LINES_MAX lines."""
-        for family in chain(self._of_queues(gauges), self._of_server(gauges)):
+        for family in chain(
+            self._of_queues(gauges), self.streams.families(gauges.now_ms), self._of_server(gauges)
+        ):
             name, kind, says, _ = family
             yield f"# HELP {name} {says}\n# TYPE {name} {kind}\n".encode()
             lines = iter(family.lines)
             while piece := "".join(islice(lines, _LINES_MAX)):
                 yield piece.encode()
 
-    def _of_queues(self, gauges: Gauges) -> Iterator[_Family]:
+    def _of_queues(self, gauges: Gauges) -> Iterator[Family]:
         # Requests go on between two pieces: what they add must not change what is walked over.
         totals = list(self.queues.items())
         for name, cloudwatch, attribute in (
@@ -165,22 +171,22 @@ class Metrics:
         ):
             full_name = f"tidegate_sqs_{name}_total"
             lines = _queue_lines(full_name, totals, attrgetter(attribute))
-            yield _Family(full_name, _COUNTER, f"{cloudwatch} (count)", lines)
-        yield _Family(
+            yield Family(full_name, COUNTER, f"{cloudwatch} (count)", lines)
+        yield Family(
             _SIZES,
-            "summary",
+            SUMMARY,
             "SentMessageSize (bytes)",
             (
-                f"{_SIZES}_count{labels} {_number(t.sent)}\n"
-                f"{_SIZES}_sum{labels} {_number(t.sent_bytes)}\n"
+                f"{_SIZES}_count{labels} {number_text(t.sent)}\n"
+                f"{_SIZES}_sum{labels} {number_text(t.sent_bytes)}\n"
                 for q, t in totals
                 for labels in (_queue_labels(q),)
             ),
         )
         yield from _of_backlogs(gauges)
 
-    def _of_server(self, gauges: Gauges) -> Iterator[_Family]:
-        yield _labelled(
+    def _of_server(self, gauges: Gauges) -> Iterator[Family]:
+        yield labelled(
             "tidegate_requests_total",
             "Requests answered, by operation, HTTP status and error code",
             (
@@ -188,7 +194,7 @@ class Metrics:
                 for (operation, status, code), count in list(self._requests.items())
             ),
         )
-        yield _Family(
+        yield Family(
             _DURATION,
             "histogram",
             "Time to answer a request, long polls included",
@@ -198,32 +204,30 @@ class Metrics:
                 for line in _histogram_lines(operation, latencies)
             ),
         )
-        yield _labelled(
+        yield labelled(
             "tidegate_requests_refused_unread_total",
             "Requests refused as they arrived, by reason (docs/operations.md)",
             (({"reason": reason}, number) for reason, number in gauges.refused_unread.items()),
         )
         yield from _of_observers(gauges)
-        yield _labelled(
+        yield labelled(
             "tidegate_requests_in_flight",
             "Requests being answered now",
             [({}, gauges.in_flight)],
         )
-        yield _labelled(
+        yield labelled(
             "tidegate_uptime_seconds", "Time since the server started", [({}, gauges.uptime_s)]
         )
-        yield _labelled(
-            "process_resident_memory_bytes", "Resident memory", [({}, resident_bytes())]
-        )
+        yield labelled("process_resident_memory_bytes", "Resident memory", [({}, resident_bytes())])
         yield from _by_label("cell", gauges.cells)
         yield from _by_label("dependency", gauges.dependencies)
         for name, value in gauges.usage.items():
-            yield _labelled(
+            yield labelled(
                 f"tidegate_usage_{name}", f"Usage: {name.replace('_', ' ')}", [({}, value)]
             )
 
 
-def _of_observers(gauges: Gauges) -> Iterator[_Family]:
+def _of_observers(gauges: Gauges) -> Iterator[Family]:
     for name, told, label, numbers in (
         (
             *("tidegate_log_lines_dropped_total", "Lines of the log that could not be written"),
@@ -234,10 +238,10 @@ def _of_observers(gauges: Gauges) -> Iterator[_Family]:
             *("observer", gauges.observer_failures),
         ),
     ):
-        yield _labelled(name, told, [({label: one}, number) for one, number in numbers.items()])
+        yield labelled(name, told, [({label: one}, number) for one, number in numbers.items()])
 
 
-def _of_backlogs(gauges: Gauges) -> Iterator[_Family]:
+def _of_backlogs(gauges: Gauges) -> Iterator[Family]:
     for name, cloudwatch, attribute in (
         ("visible", "ApproximateNumberOfMessagesVisible", "visible"),
         ("not_visible", "ApproximateNumberOfMessagesNotVisible", "in_flight"),
@@ -245,7 +249,7 @@ def _of_backlogs(gauges: Gauges) -> Iterator[_Family]:
     ):
         full_name = f"tidegate_sqs_approximate_number_of_messages_{name}"
         lines = _queue_lines(full_name, gauges.queues.items(), attrgetter(attribute))
-        yield _Family(full_name, _GAUGE, f"{cloudwatch} (count)", lines)
+        yield Family(full_name, GAUGE, f"{cloudwatch} (count)", lines)
 
     def age_s(counts: Counts) -> float:
         age_ms = gauges.now_ms - counts.oldest_sent_ms if counts.oldest_sent_ms else 0
@@ -253,62 +257,39 @@ def _of_backlogs(gauges: Gauges) -> Iterator[_Family]:
 
     says = "ApproximateAgeOfOldestMessage (seconds)"
     lines = _queue_lines(_OLDEST, gauges.queues.items(), age_s)
-    yield _Family(_OLDEST, _GAUGE, says, lines)
+    yield Family(_OLDEST, GAUGE, says, lines)
 
 
-def _by_label(label: str, gauges: Mapping[str, Mapping[str, float]]) -> Iterator[_Family]:
+def _by_label(label: str, gauges: Mapping[str, Mapping[str, float]]) -> Iterator[Family]:
     families: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for labelled, values in gauges.items():
+    for one, values in gauges.items():
         for name, value in values.items():
-            families.setdefault(name, []).append(({label: labelled}, value))
+            families.setdefault(name, []).append(({label: one}, value))
     for name, samples in families.items():
         says = f"The {label}'s {name.replace('_', ' ')}"
-        yield _labelled(f"tidegate_{label}_{name}", says, samples)
-
-
-def _labelled(name: str, says: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> _Family:
-    kind = _COUNTER if name.endswith("_total") else _GAUGE
-    lines = (f"{name}{_labels(labels)} {_number(value)}\n" for labels, value in samples)
-    return _Family(name, kind, says, lines)
+        yield labelled(f"tidegate_{label}_{name}", says, samples)
 
 
 def _queue_lines(
     name: str, queues: Iterable[tuple[QueueName, _Record]], read: Callable[[_Record], float]
 ) -> Iterator[str]:
-    return (f"{name}{_queue_labels(q)} {_number(read(record))}\n" for q, record in queues)
+    return (f"{name}{_queue_labels(q)} {number_text(read(record))}\n" for q, record in queues)
 
 
 @lru_cache(maxsize=2 * QUEUES_MAX)
 def _queue_labels(queue: QueueName) -> str:
     account, region, name = queue
-    return _labels({"account": account, "queue": name, "region": region})
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items()) + "}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
-
-
-def _number(value: float) -> str:
-    number = float(value)
-    if isfinite(number):
-        return repr(number)
-    return {inf: "+Inf", -inf: "-Inf"}.get(number, "NaN")
+    return labels_text({"account": account, "queue": name, "region": region})
 
 
 def _histogram_lines(operation: str, latencies: Latencies) -> Iterator[str]:
     total = 0
-    operation = _escaped(operation)
+    operation = escaped(operation)
     for bound, count in zip((*LATENCY_BUCKETS_S, inf), latencies.buckets, strict=True):
         total += count
-        yield f'{_DURATION}_bucket{{le="{_number(bound)}",operation="{operation}"}} {total}.0\n'
+        yield f'{_DURATION}_bucket{{le="{number_text(bound)}",operation="{operation}"}} {total}.0\n'
     yield f'{_DURATION}_count{{operation="{operation}"}} {total}.0\n'
-    yield f'{_DURATION}_sum{{operation="{operation}"}} {_number(latencies.sum_s)}\n'
+    yield f'{_DURATION}_sum{{operation="{operation}"}} {number_text(latencies.sum_s)}\n'
 
 
 def resident_bytes() -> int:

@@ -102,4 +102,4 @@ def _measure(_params: Params, output: Params) -> Work:
     size_bytes = sum(
         len(record["Data"]) + len(record.get("PartitionKey", "").encode()) for record in records
     )
-    return Work(messages=len(records), size=size_bytes)
+    return Work(len(records), size_bytes, behind_ms=output["MillisBehindLatest"])

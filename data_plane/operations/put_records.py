@@ -32,6 +32,9 @@ from data_plane.streams.bounds import REPEATS_US
 from data_plane.streams.engine import Streams
 
 PUT_BYTES_MAX: Final = 10 * 1024 * 1024
+PAYLOAD_UNIT_BYTES: Final = 25 * 1024
+"""AWS bills each record by units of so much, begun ones included."""
+
 _ROUNDS_MAX: Final = 4
 """How often records follow shards that are split or merged while they are put."""
 
@@ -171,6 +174,7 @@ def put_record(puts: Puts) -> Operation:
             _check_ordering(stream, ordered, call.now_us)
         end_dry_run(call.params)
         putting = await puts.put(call, stream, [call.params])
+        _note(call, [call.params])
         shard, put = putting.stored[0]
         return {**_answer(shard, put), **_sealed_by(stream)}
 
@@ -180,7 +184,7 @@ def put_record(puts: Puts) -> Operation:
         PUT_RECORD_OUTPUT,
         perform,
         on_queue=False,
-        measure=lambda params, _output: Work(1, _size_bytes(params), 0, sent=True),
+        measure=lambda params, _output: _work([params], 0),
         permissions=permission("PutRecord"),
     )
 
@@ -201,6 +205,7 @@ def put_records(puts: Puts) -> Operation:
             _answer(*putting.stored[position]) if position in putting.stored else _FAILED
             for position in range(len(entries))
         ]
+        _note(call, [entries[position] for position in putting.stored])
         failed = len(entries) - len(putting.stored)
         return {"FailedRecordCount": failed, "Records": results, **_sealed_by(stream)}
 
@@ -265,4 +270,16 @@ def _measure(params: Params, output: Params) -> Work:
         for entry, result in zip(params["Records"], output["Records"], strict=True)
         if "SequenceNumber" in result
     ]
-    return Work(len(stored), sum(map(_size_bytes, stored)), failed, sent=True)
+    return _work(stored, failed)
+
+
+def _work(stored: Sequence[Params], failed: int) -> Work:
+    sizes_bytes = [_size_bytes(entry) for entry in stored]
+    units = sum(max(1, -(-size_bytes // PAYLOAD_UNIT_BYTES)) for size_bytes in sizes_bytes)
+    return Work(len(stored), sum(sizes_bytes), failed, sent=True, units=units)
+
+
+def _note(call: Call, stored: Sequence[Params]) -> None:
+    """Note what the call has stored; what a repeated one had stored before is among it."""
+    call.stored.messages += len(stored)
+    call.stored.size_bytes += sum(map(_size_bytes, stored))

@@ -80,12 +80,16 @@ class Work(NamedTuple):
 
     `messages` were sent, received or deleted, duplicates included; `size` is the bytes of those
     sent or received; `failed_entries` of a batch were not. `sent`: it is a call that sends.
+    `units` is what it is billed by, where those are not chunks of that size (0). So long before the
+    end, `behind_ms`, arrived the last record that it read.
     """
 
     messages: int = 0
     size: int = 0
     failed_entries: int = 0
     sent: bool = False
+    units: int = 0
+    behind_ms: int = 0
 
 
 def no_work(_params: Params, _output: Params) -> Work:

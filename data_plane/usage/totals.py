@@ -102,7 +102,7 @@ class Counting:
         if sums is None:
             sums = self._sums[seen] = [0, 0, 0, 0, 0]
         sums[0] += 1
-        sums[1] += 1 if size <= UNIT_BYTES else -(-size // UNIT_BYTES)
+        sums[1] += served.units or (1 if size <= UNIT_BYTES else -(-size // UNIT_BYTES))
         sums[2] += served.messages - served.duplicates
         sums[3] += size - served.duplicate_bytes
         sums[4] += served.failed_entries

@@ -67,6 +67,11 @@ def test_a_begun_chunk_of_64_kib_is_a_unit_and_so_is_an_empty_request(
     assert usage_of(line_of(1, msgspec.structs.replace(ANSWERED, bytes=size)))["units"] == units
 
 
+def test_units_of_another_kind_are_told_as_they_are() -> None:
+    put = msgspec.structs.replace(ANSWERED, bytes=65_537, units=9)
+    assert usage_of(line_of(1, put))["units"] == 9
+
+
 @pytest.mark.parametrize(("status", "told"), [(200, "2xx"), (403, "4xx"), (503, "5xx")])
 def test_a_refusal_is_told_by_its_class_and_code(status: int, told: str) -> None:
     served = msgspec.structs.replace(

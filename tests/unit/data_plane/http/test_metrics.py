@@ -6,6 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from data_plane.core.message import Counts
 from data_plane.frontend.served import Served
 from data_plane.http import metrics as module
+from data_plane.http import stream_metrics
 from data_plane.http.metrics import Gauges, Metrics, resident_bytes
 
 NOW_MS = 1_800_000_000_000
@@ -38,7 +39,7 @@ def values(metrics: Metrics, gauges: Gauges | None = None) -> dict[str, float]:
         sample.name
         + "".join(
             f",{sample.labels[label]}"
-            for label in ("queue", "operation", "status", "code", "le", "cell")
+            for label in ("queue", "stream", "operation", "status", "code", "le", "cell")
             if label in sample.labels
         ): sample.value
         for family in text_string_to_metric_families(b"".join(metrics.pieces(gauges)).decode())
@@ -62,6 +63,73 @@ def test_messages_are_counted_per_queue_as_sqs_does() -> None:
     assert found["tidegate_sqs_number_of_empty_receives_total,orders"] == 1
     assert found["tidegate_sqs_number_of_messages_deleted_total,orders"] == 3
     assert found["tidegate_sqs_number_of_messages_deleted_total,other"] == 1
+
+
+def of_streams(metrics: Metrics, now_ms: int = NOW_MS) -> dict[str, float]:
+    found = values(metrics, Gauges({}, 0, 0.0, now_ms, {}))
+    return {
+        name.removeprefix("tidegate_kinesis_"): value
+        for name, value in found.items()
+        if name.startswith("tidegate_kinesis_")
+    }
+
+
+def test_records_are_counted_per_stream_as_kinesis_does() -> None:
+    metrics = Metrics()
+    for operation, did in (
+        ("PutRecord", {"messages": 1, "bytes": 100}),
+        ("PutRecords", {"messages": 3, "bytes": 900, "failed_entries": 2}),
+        ("GetRecords", {"messages": 4, "bytes": 1000, "behind_ms": 70}),
+        ("GetRecords", {}),
+        ("ListShards", {}),
+    ):
+        metrics.served(served(f"kinesis:{operation}", queue="clicks", **did))
+    metrics.served(served("kinesis:PutRecord", queue="clicks", status=500, messages=1))
+    assert of_streams(metrics, now_ms=1_000) == {
+        f"{name},clicks": value
+        for name, value in {
+            "incoming_bytes_total": 1000,
+            "incoming_records_total": 4,
+            "put_record_bytes_total": 100,
+            "put_record_success_total": 1,
+            "put_records_bytes_total": 900,
+            "put_records_success_total": 1,
+            "put_records_total_records_total": 5,
+            "put_records_successful_records_total": 3,
+            "put_records_failed_records_total": 2,
+            "get_records_bytes_total": 1000,
+            "get_records_records_total": 4,
+            "get_records_success_total": 2,
+            "get_records_iterator_age_milliseconds": 70,
+        }.items()
+    }
+    assert not any("tidegate_sqs" in name for name in values(metrics)), "a stream is no queue"
+
+
+def test_the_age_of_iterators_is_the_greatest_of_a_minute_or_two() -> None:
+    name = "get_records_iterator_age_milliseconds,clicks"
+    metrics = Metrics()
+    for minute, behind_ms in ((0, 900), (0, 100), (1, 50), (4, 20)):
+        when = {"finished_us": minute * 60_000_000, "behind_ms": behind_ms}
+        metrics.served(served("kinesis:GetRecords", queue="clicks", **when))
+        assert of_streams(metrics, now_ms=minute * 60_000)[name] == (20 if minute == 4 else 900)
+    assert of_streams(metrics, now_ms=5 * 60_000)[name] == 20
+    assert of_streams(metrics, now_ms=6 * 60_000)[name] == 0
+
+
+def test_a_deleted_stream_has_no_series_and_more_than_a_thousand_share_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stream_metrics, "STREAMS_MAX", 2)
+    metrics = Metrics()
+    for name in ("a", "b", "c", "d"):
+        metrics.served(served("kinesis:PutRecord", queue=name, messages=1))
+    found = of_streams(metrics)
+    assert found["incoming_records_total,a"] == 1
+    assert found["incoming_records_total,(other)"] == 2
+    assert "incoming_records_total,c" not in found
+    metrics.served(served("kinesis:DeleteStream", queue="a"))
+    assert "incoming_records_total,a" not in of_streams(metrics)
 
 
 def test_a_refused_request_counts_as_request_and_moves_no_messages() -> None:

@@ -1,0 +1,117 @@
+"""What requests on streams are counted as: for bills, and under CloudWatch's names."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from data_plane.frontend.served import Served
+from data_plane.http.metrics import Metrics
+from data_plane.operations.put_records import PAYLOAD_UNIT_BYTES
+from data_plane.usage.record import UsageRecord
+from data_plane.usage.totals import Counting
+from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
+
+NAME = "clicks"
+BANK = "444455556666"
+ARN = f"arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/{NAME}"
+
+
+def told(server: InProcessServer) -> dict[str, UsageRecord]:
+    """The usage records of all that was served, by operation."""
+    counting = Counting(())
+    for served in server.served:
+        counting.served(served)
+    return {record.operation: record for record in counting.take().records("0" * 16, 1)}
+
+
+def iterator_of(kinesis: Any) -> str:
+    answer = kinesis.get_shard_iterator(
+        StreamName=NAME, ShardId="shardId-000000000000", ShardIteratorType="TRIM_HORIZON"
+    )
+    return str(answer["ShardIterator"])
+
+
+@pytest.fixture
+def kinesis(server: InProcessServer) -> Any:
+    client = server.kinesis()
+    client.create_stream(StreamName=NAME, ShardCount=1)
+    return client
+
+
+def test_each_record_is_billed_by_units_of_its_own(server: InProcessServer, kinesis: Any) -> None:
+    whole = b"x" * (PAYLOAD_UNIT_BYTES - 1)  # and a byte of its key
+    kinesis.put_record(StreamName=NAME, PartitionKey="k", Data=whole)
+    kinesis.put_records(
+        StreamName=NAME,
+        Records=[{"PartitionKey": "k", "Data": data} for data in (b"", b"y", whole + b"z")],
+    )
+    one, several = told(server)["kinesis:PutRecord"], told(server)["kinesis:PutRecords"]
+    assert (one.requests, one.units, one.messages, one.bytes) == (1, 1, 1, PAYLOAD_UNIT_BYTES)
+    assert (several.requests, several.units, several.messages) == (1, 1 + 1 + 2, 3)
+    assert several.bytes == 3 + 1 + PAYLOAD_UNIT_BYTES
+    assert (one.account, one.region, one.queue) == (ACCOUNT, REGION, NAME)
+
+
+def test_what_is_read_is_counted_in_records_and_bytes(
+    server: InProcessServer, kinesis: Any
+) -> None:
+    for data in (b"one", b"three"):
+        kinesis.put_record(StreamName=NAME, PartitionKey="key", Data=data)
+    page = kinesis.get_records(ShardIterator=iterator_of(kinesis), Limit=1)
+    assert server.served[-1].behind_ms == page["MillisBehindLatest"]
+    kinesis.get_records(ShardIterator=page["NextShardIterator"])
+    read = told(server)["kinesis:GetRecords"]
+    assert (read.requests, read.messages, read.bytes) == (2, 2, 3 + 3 + 5 + 3)
+    assert read.queue == NAME
+
+
+def test_a_refused_put_is_a_request_that_stored_nothing(
+    server: InProcessServer, kinesis: Any
+) -> None:
+    with pytest.raises(kinesis.exceptions.ResourceNotFoundException):
+        kinesis.put_record(StreamName="none", PartitionKey="k", Data=b"x")
+    refused = told(server)["kinesis:PutRecord"]
+    assert (refused.status, refused.code) == ("4xx", "ResourceNotFoundException")
+    assert (refused.requests, refused.units, refused.messages, refused.bytes) == (1, 1, 0, 0)
+
+
+def test_metrics_are_of_the_stream_and_of_no_queue(server: InProcessServer, kinesis: Any) -> None:
+    kinesis.put_record(StreamName=NAME, PartitionKey="k", Data=b"x")
+    metrics = Metrics()
+    for served in server.served:
+        metrics.served(served)
+    assert metrics.queues == {}
+    lines = b"".join(line for one in metrics.streams.families(0) for line in encoded(one.lines))
+    label = f'{{account="{ACCOUNT}",region="{REGION}",stream="{NAME}"}}'
+    assert f"tidegate_kinesis_incoming_bytes_total{label} 2.0\n" in lines.decode()
+
+
+def encoded(lines: Any) -> Iterator[bytes]:
+    return (line.encode() for line in lines)
+
+
+def test_the_owner_of_a_stream_pays_for_others_that_it_lets_in() -> None:
+    server = InProcessServer(verifies=True)
+    for account in (ACCOUNT, BANK):
+        server.run(server.accounts.create_account("one", account, {}))
+    keys = [server.run(server.accounts.create_key(account)) for account in (ACCOUNT, BANK)]
+    owner, bank = (server.kinesis(key.id, key.secret) for key in keys)
+    owner.create_stream(StreamName=NAME, ShardCount=1)
+    record = {"StreamARN": ARN, "Data": b"x", "PartitionKey": "a"}
+
+    def put_by_the_bank() -> Served:
+        with suppress(bank.exceptions.ClientError):
+            bank.put_record(**record)
+        return server.served[-1]
+
+    denied = put_by_the_bank()
+    assert (denied.code, denied.account) == ("AccessDeniedException", BANK)
+    allowed = {"Effect": "Allow", "Principal": {"AWS": BANK}, "Action": "kinesis:PutRecord"}
+    policy = {"Version": "2012-10-17", "Statement": [{**allowed, "Resource": ARN}]}
+    owner.put_resource_policy(ResourceARN=ARN, Policy=json.dumps(policy))
+    put = put_by_the_bank()
+    assert (put.status, put.account, put.messages) == (200, ACCOUNT, 1)
+    server.close()
