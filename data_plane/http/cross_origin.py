@@ -17,7 +17,7 @@ _MAX_AGE_S: Final = "600"
 _HEADERS: Final = frozenset({"authorization", "content-type"})
 _PREFIXES: Final = ("x-amz-", "amz-sdk-")
 """So are the headers of SDKs named that a browser does not send for every page."""
-_SHOWN: Final = "retry-after, x-amzn-errortype, x-amzn-query-error, x-amzn-requestid"
+_SHOWN: Final = "retry-after, x-amz-id-2, x-amzn-errortype, x-amzn-query-error, x-amzn-requestid"
 _ASKED: Final = "access-control-request-headers"
 
 

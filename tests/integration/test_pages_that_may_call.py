@@ -1,6 +1,7 @@
 """Pages of other origins that the operator allows, towards a server with authentication (CORS)."""
 
 import http.client
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -42,10 +43,18 @@ def answer(
         )
 
 
-def signed(server: ServerProcess, origin: str) -> dict[str, str]:
+STREAMS = {
+    "Content-Type": "application/x-amz-json-1.1",
+    "X-Amz-Target": "Kinesis_20131202.ListStreams",
+}
+
+
+def signed(
+    server: ServerProcess, origin: str, target: dict[str, str] = TARGET, service: str = "sqs"
+) -> dict[str, str]:
     """What a page sends: the browser adds where it comes from."""
-    request: Any = AWSRequest("POST", f"{server.url}/", headers=TARGET, data=b"{}")
-    SigV4Auth(Credentials(*server.access_key), "sqs", "us-east-1").add_auth(request)
+    request: Any = AWSRequest("POST", f"{server.url}/", headers=target, data=b"{}")
+    SigV4Auth(Credentials(*server.access_key), service, "us-east-1").add_auth(request)
     return {**request.headers, "Origin": origin, "Sec-Fetch-Site": "cross-site"}
 
 
@@ -65,6 +74,18 @@ def test_an_allowed_page_asks_calls_and_sees(server: ServerProcess) -> None:
     status, headers, body = answer(server, "POST", signed(server, SHOP), b"{}")
     assert (status, headers["access-control-allow-origin"]) == (200, SHOP)
     assert "QueueUrls" in body or body == "{}"
+
+
+def test_an_allowed_page_calls_streams(server: ServerProcess) -> None:
+    status, headers, body = answer(server, "POST", signed(server, SHOP, STREAMS, "kinesis"), b"{}")
+    assert (status, headers["access-control-allow-origin"]) == (200, SHOP)
+    assert json.loads(body)["StreamNames"] == []
+    shown = headers["access-control-expose-headers"].split(", ")
+    assert {"x-amz-id-2", "x-amzn-requestid"} <= headers.keys() & set(shown)
+    refused = {**STREAMS, "Origin": SHOP}
+    status, headers, body = answer(server, "POST", refused, b"{}")
+    assert (status, headers["access-control-allow-origin"]) == (400, SHOP)
+    assert "MissingAuthenticationToken" in body
 
 
 def test_it_sees_why_it_is_refused(server: ServerProcess) -> None:
