@@ -82,7 +82,9 @@ def check_permission(label: str, accounts: Sequence[str], actions: Sequence[str]
     if not actions:
         raise missing_parameter("Actions")
     if not accounts or not all(map(is_account, accounts)):
-        raise invalid_parameter("PrincipalId", f"[{', '.join(accounts)}]", "Unable to verify.")
+        raise invalid_parameter(
+            "PrincipalId", f"[{', '.join(accounts)}]", "Unable to verify principal."
+        )
     if len(actions) > STATEMENT_ACTIONS_MAX:
         raise RefusedError(
             OVER_LIMIT,

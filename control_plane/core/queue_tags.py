@@ -22,7 +22,7 @@ def check_tags(tags: Mapping[str, Any]) -> None:
             raise _refused("Tag keys cannot start with the reserved prefix aws:.")
         _check_characters("keys", key)
         if not isinstance(value, str):
-            raise _refused("Tag values cannot be null.")
+            raise _refused("the parameter 'value' may not be null")
         if len(value) > TAG_VALUE_CHARS_MAX:
             raise _refused("Tag values must be at most 256 characters in length.")
         _check_characters("values", value)

@@ -8,7 +8,7 @@ from data_plane.bag import fair
 from data_plane.bag.bounds import COLLECT_AFTER_US, LEASE_ATTEMPTS_MAX
 from data_plane.bag.desk import Access, Desk, open_lanes_of
 from data_plane.bag.lane import Finished
-from data_plane.core.errors import RefusedError, invalid_parameter
+from data_plane.core.errors import RefusedError, handle_expired
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import (
@@ -47,7 +47,7 @@ async def delete(
         if isinstance(outcome, Exception):
             raise outcome
         expired |= outcome
-    return [expired_handle(handle) if handle.text in expired else None for handle in handles]
+    return [handle_expired(handle.text) if handle.text in expired else None for handle in handles]
 
 
 async def _delete_blindly(at: Access, block_id: bytes, handles: list[ReceiptHandle]) -> set[str]:
@@ -90,11 +90,6 @@ def holds_lease(state: Attributes, handle: ReceiptHandle) -> bool:
     """Whether the last lease of the handle's message is the handle's."""
     stored = state.get(f"m{handle.index}")
     return isinstance(stored, bytes) and lease.from_bytes(stored).token == handle.token
-
-
-def expired_handle(handle: ReceiptHandle) -> RefusedError:
-    """The message was received again, or deleted, by somebody else."""
-    return invalid_parameter("ReceiptHandle", handle.text, "The receipt handle has expired.")
 
 
 async def delete_in(

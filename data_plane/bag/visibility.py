@@ -7,9 +7,15 @@ from typing import NamedTuple
 from data_plane.bag import fair, upkeep
 from data_plane.bag.block import NEVER_MS
 from data_plane.bag.bounds import LEASE_ATTEMPTS_MAX, VISIBILITY_TOTAL_MS_MAX
-from data_plane.bag.deleting import expired_handle, holds_lease
+from data_plane.bag.deleting import holds_lease
 from data_plane.bag.desk import Access, Desk, channel, open_lanes_of
-from data_plane.core.errors import INVALID_PARAMETER_VALUE, MESSAGE_NOT_INFLIGHT, RefusedError
+from data_plane.core.errors import (
+    INVALID_PARAMETER_VALUE,
+    MESSAGE_NOT_INFLIGHT,
+    RefusedError,
+    handle_expired,
+    no_such_lease,
+)
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import (
@@ -99,16 +105,12 @@ def _decide(
     for index, (handle, visibility_s) in wanted.items():
         stored = state.get(f"m{index}") if state is not None else None
         if state is None or not isinstance(stored, bytes) or not _can_change(state, index):
-            outcomes[index] = RefusedError(
-                INVALID_PARAMETER_VALUE,
-                f"Value {handle.text} for parameter ReceiptHandle is invalid. Reason: Message does"
-                " not exist or is not available for visibility timeout change.",
-            )
+            outcomes[index] = no_such_lease(handle.text)
             continue
         held = lease.from_bytes(stored)
         visible_ms = now_ms + visibility_s * 1000 if visibility_s else 0
         if terms.fenced and not holds_lease(state, handle):
-            outcomes[index] = expired_handle(handle)
+            outcomes[index] = handle_expired(handle.text)
         elif held.visible_ms <= now_ms:
             outcomes[index] = _not_in_flight() if terms.fenced else None
         elif visible_ms > held.leased_ms + terms.total_ms_max:

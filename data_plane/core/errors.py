@@ -163,6 +163,8 @@ def signature_does_not_match() -> RefusedError:
 
 
 _WRONG_QUEUE_TYPE: Final = "The request include parameter that is not valid for this queue type"
+_HANDLE_EXPIRED: Final = "The receipt handle has expired"
+_NO_SUCH_LEASE: Final = "Message does not exist or is not available for visibility timeout change"
 
 
 def is_of_kms(refusal: RefusedError) -> bool:
@@ -187,13 +189,28 @@ def wrong_queue_type(name: str, value: object) -> RefusedError:
     return invalid_parameter(name, value, f"{_WRONG_QUEUE_TYPE}.")
 
 
-def of_entry(refusal: RefusedError) -> RefusedError:
-    """What is told of an entry of a batch that is refused so: the same, in fewer words once.
+def handle_expired(handle: str) -> RefusedError:
+    """The message was received again, or deleted, or its visibility has ended."""
+    return invalid_parameter("ReceiptHandle", handle, f"{_HANDLE_EXPIRED}.")
 
-    Source: aws/aws-sdk-js #3187.
+
+def no_such_lease(handle: str) -> RefusedError:
+    """Nothing is in flight of which the handle could change the visibility."""
+    return invalid_parameter("ReceiptHandle", handle, f"{_NO_SUCH_LEASE}.")
+
+
+def of_entry(refusal: RefusedError) -> RefusedError:
+    """What is told of an entry of a batch that is refused so: the reason alone, in some cases.
+
+    Sources: aws/aws-sdk-js #3187; smaskalik/sqsmover #54 of DeleteMessageBatch, and what AWS's own
+    SQSMessagePoller.cs (aws/aws-dotnet-messaging) expects of ChangeMessageVisibilityBatch.
     """
     if refusal.message.endswith(f"{_WRONG_QUEUE_TYPE}."):
         return RefusedError(refusal.fault, _WRONG_QUEUE_TYPE)
+    if refusal.message.endswith(f"{_HANDLE_EXPIRED}."):
+        return RefusedError(RECEIPT_HANDLE_IS_INVALID, _HANDLE_EXPIRED)
+    if refusal.message.endswith(f"{_NO_SUCH_LEASE}."):
+        return RefusedError(RECEIPT_HANDLE_IS_INVALID, _NO_SUCH_LEASE)
     return refusal
 
 

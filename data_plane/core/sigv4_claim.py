@@ -1,7 +1,7 @@
 """What a request says of its own signature, read strictly and not believed yet.
 
-The words of refusals are AWS's as far as they were recorded. What the sender wrote is not repeated
-where a secret may have slipped in: into the credential, say.
+The words of refusals are AWS's as far as they were recorded, also where they end with a space. What
+the sender wrote is not repeated where a secret may have slipped in: into the credential, say.
 """
 
 import re
@@ -102,7 +102,7 @@ def read_claim(headers: Mapping[str, str], query: str, services: Sequence[str]) 
                 "Found both 'X-Amz-Algorithm' as a query-string param and 'Authorization' as HTTP "
                 "header."
             )
-        claim = _read_header(authorization, headers.get("x-amz-date"))
+        claim = _read_header(authorization, headers.get("x-amz-date", headers.get("date")))
     elif fields:
         claim = _read_query(fields)
     else:
@@ -110,7 +110,7 @@ def read_claim(headers: Mapping[str, str], query: str, services: Sequence[str]) 
             raise _old_signature()
         raise RefusedError(MISSING_AUTHENTICATION_TOKEN, "Request is missing Authentication Token")
     if claim.service not in services:
-        raise _no_match(f"Credential should be scoped to correct service: '{services[0]}'.")
+        raise _no_match(f"Credential should be scoped to correct service: '{services[0]}'. ")
     _check_headers(claim.signed_names, headers)
     return claim
 
@@ -123,7 +123,8 @@ def check_times(claim: Claim, now_s: int) -> None:
     signed_s = epoch_s(claim.date)
     if signed_s is None:
         raise _incomplete(
-            "Date must be in ISO-8601 'basic format'. See http://en.wikipedia.org/wiki/ISO_8601"
+            f"Date must be in ISO-8601 'basic format'. Got '{claim.date}'. "
+            "See http://en.wikipedia.org/wiki/ISO_8601"
         )
     if signed_s > now_s + WINDOW_S:
         raise _no_match(
@@ -264,11 +265,11 @@ def _claim(credential: str, date: str, signed_headers: str, signature: str) -> C
     key_id, day, region, service, terminator = parts
     wrong = []
     if is_region(region) is None:
-        wrong.append("Credential should be scoped to a valid region.")
+        wrong.append(f"Credential should be scoped to a valid region, not '{region}'. ")
     if terminator != TERMINATOR:
-        wrong.append(f"Credential should be scoped with a valid terminator: '{TERMINATOR}'.")
+        wrong.append(f"Credential should be scoped with a valid terminator: '{TERMINATOR}'. ")
     if wrong:
-        raise _no_match(" ".join(wrong))
+        raise _no_match("".join(wrong))
     if _is_key_id(key_id) is None:
         raise _invalid_token()
     return Claim(key_id, day, region, service, date, _signed_names(signed_headers), signature)

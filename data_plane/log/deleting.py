@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from data_plane.core.errors import RefusedError
+from data_plane.core.errors import RefusedError, handle_expired
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log import leases
@@ -88,9 +88,9 @@ def _judge(at: Access, state: Attributes | None, handle: ReceiptHandle, now_ms: 
     held = leases.lease_in(state, handle.index)
     if leases.is_done(state, handle.index):
         own = held is not None and held.token == handle.token
-        return None if own or not at.queue.is_fenced else leases.expired(handle)
+        return None if own or not at.queue.is_fenced else handle_expired(handle.text)
     if held is None or held.token != handle.token or held.visible_ms <= now_ms:
-        return leases.expired(handle)
+        return handle_expired(handle.text)
     return None
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 
-from data_plane.core.errors import INVALID_PARAMETER_VALUE, RefusedError
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log.desk import Access
 from data_plane.ports import Attributes, is_replicated
@@ -27,15 +26,6 @@ def is_done(state: Attributes | None, index: int) -> bool:
         return True
     done = state.get("d")
     return isinstance(done, frozenset) and index in done
-
-
-def expired(handle: ReceiptHandle) -> RefusedError:
-    """The lease of the handle is over, or another receive holds one."""
-    return RefusedError(
-        INVALID_PARAMETER_VALUE,
-        f"Value {handle.text} for parameter ReceiptHandle is invalid. "
-        "Reason: The receipt handle has expired.",
-    )
 
 
 async def state_of(at: Access, block: int, handles: Collection[ReceiptHandle]) -> Attributes | None:

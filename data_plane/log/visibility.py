@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 from functools import partial
 
-from data_plane.core.errors import INVALID_PARAMETER_VALUE, MESSAGE_NOT_INFLIGHT, RefusedError
+from data_plane.core.errors import (
+    INVALID_PARAMETER_VALUE,
+    MESSAGE_NOT_INFLIGHT,
+    RefusedError,
+    handle_expired,
+    no_such_lease,
+)
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log import leases
@@ -90,13 +96,9 @@ def _decide(
         held = leases.lease_in(state, handle.index)
         visible_ms = now_ms + visibility_s * 1000 if visibility_s else 0
         if leases.is_done(state, handle.index) or held is None:
-            outcomes[text] = RefusedError(
-                INVALID_PARAMETER_VALUE,
-                f"Value {text} for parameter ReceiptHandle is invalid. Reason: Message does"
-                " not exist or is not available for visibility timeout change.",
-            )
+            outcomes[text] = no_such_lease(text)
         elif held.token != handle.token:
-            outcomes[text] = leases.expired(handle)
+            outcomes[text] = handle_expired(text)
         elif held.visible_ms <= now_ms:
             outcomes[text] = RefusedError(
                 MESSAGE_NOT_INFLIGHT, "The specified message isn't in flight."

@@ -10,6 +10,7 @@ from data_plane.core.errors import (
     TOO_MANY_ENTRIES,
     RefusedError,
     missing_parameter,
+    of_entry,
 )
 from data_plane.core.identifiers import is_batch_entry_id
 from data_plane.core.limits import BATCH_ENTRIES_MAX, BATCH_ENTRY_ID_CHARS_MAX
@@ -108,12 +109,13 @@ def batch_output(entries: Sequence[Entry], outcomes: Sequence[Outcome]) -> Param
     failed: list[Entry] = []
     for entry, outcome in zip(entries, outcomes, strict=True):
         if isinstance(outcome, RefusedError):
+            refusal = of_entry(outcome)
             failed.append(
                 {
                     "Id": entry["Id"],
-                    "SenderFault": outcome.fault.sender,
-                    "Code": outcome.fault.code,
-                    "Message": outcome.message,
+                    "Code": refusal.fault.code,
+                    "Message": refusal.message,
+                    "SenderFault": refusal.fault.sender,
                 }
             )
         else:

@@ -11,7 +11,6 @@ from data_plane.core.errors import (
     BATCH_REQUEST_TOO_LONG,
     INVALID_PARAMETER_VALUE,
     RefusedError,
-    of_entry,
 )
 from data_plane.core.extended_times import with_extended_delay
 from data_plane.core.fifo_rules import read_fifo_outgoing, refusal_of_batch
@@ -114,7 +113,7 @@ def _read_entries(entries: Sequence[Entry], queue: Queue) -> list[Outgoing | Ref
         except RefusedError as refusal:
             if queue.fifo:
                 raise refusal_of_batch(refusal) from refusal
-            read.append(of_entry(refusal))
+            read.append(refusal)
     sizes = [message.size if isinstance(message, Outgoing) else 0 for message in read]
     if sum(sizes) > BATCH_SIZE_BYTES_MAX:
         raise RefusedError(

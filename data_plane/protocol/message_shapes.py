@@ -40,7 +40,7 @@ _SENT: Final[dict[str, Shape]] = {
     "SequenceNumber": STRING,
 }
 _FAILED: Final = ListOf(
-    Structure({"Id": STRING, "SenderFault": BOOLEAN, "Code": STRING, "Message": STRING}),
+    Structure({"Id": STRING, "Code": STRING, "Message": STRING, "SenderFault": BOOLEAN}),
     "BatchResultErrorEntry",
 )
 

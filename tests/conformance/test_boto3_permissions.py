@@ -115,7 +115,10 @@ def test_wrong_permissions(sqs: Any, url: str) -> None:
             add(url, "l", []),
             (
                 "InvalidParameterValue",
-                "Value [] for parameter PrincipalId is invalid. Reason: Unable to verify.",
+                (
+                    "Value [] for parameter PrincipalId is invalid. "
+                    "Reason: Unable to verify principal."
+                ),
                 400,
             ),
         ),

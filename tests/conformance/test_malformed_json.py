@@ -246,7 +246,7 @@ ABSENT: list[tuple[str, dict[str, Any], tuple[str, str]]] = [
     (
         "TagQueue",
         {"QueueUrl": ORDERS, "Tags": {"k": None}},
-        ("InvalidParameterValue", "Tag values cannot be null."),
+        ("InvalidParameterValue", "the parameter 'value' may not be null"),
     ),
     (
         "DeleteMessage",

@@ -238,7 +238,7 @@ def test_good_permissions(label: str) -> None:
                 ["SendMessage"],
                 (
                     f"InvalidParameterValue: Value [{', '.join(accounts)}] for parameter "
-                    "PrincipalId is invalid. Reason: Unable to verify."
+                    "PrincipalId is invalid. Reason: Unable to verify principal."
                 ),
             )
             for accounts in ([], ["123"], [ACCOUNT, "x" * 12], [f"arn:aws:iam::{ACCOUNT}:root"])

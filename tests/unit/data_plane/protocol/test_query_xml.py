@@ -82,14 +82,14 @@ def test_an_action_without_output_has_no_result() -> None:
 def test_a_batch_result() -> None:
     value = {
         "Successful": [{"Id": "a", "MessageId": "m", "MD5OfMessageBody": "5"}],
-        "Failed": [{"Id": "b", "SenderFault": True, "Code": "C", "Message": "why"}],
+        "Failed": [{"Id": "b", "Code": "C", "Message": "why", "SenderFault": True}],
     }
     document = encode("SendMessageBatch", SEND_MESSAGE_BATCH_OUTPUT, value)
     assert (
         "<SendMessageBatchResult><SendMessageBatchResultEntry><Id>a</Id><MessageId>m</MessageId>"
         "<MD5OfMessageBody>5</MD5OfMessageBody></SendMessageBatchResultEntry>"
-        "<BatchResultErrorEntry><Id>b</Id><SenderFault>true</SenderFault><Code>C</Code>"
-        "<Message>why</Message></BatchResultErrorEntry></SendMessageBatchResult>"
+        "<BatchResultErrorEntry><Id>b</Id><Code>C</Code><Message>why</Message>"
+        "<SenderFault>true</SenderFault></BatchResultErrorEntry></SendMessageBatchResult>"
     ) in document
 
 
