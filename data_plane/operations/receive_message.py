@@ -31,6 +31,8 @@ from data_plane.protocol.message_shapes import RECEIVE_MESSAGE_INPUT, RECEIVE_ME
 from data_plane.protocol.operation import Call, Operation, Params
 
 _US_PER_S: Final = 1_000_000
+_ALL_OF_SYSTEM: Final = "all"
+"""In any case: users send `ALL` to SQS (celery/kombu #2300, aws/aws-sdk-js #93)."""
 _ALL_NAMES: Final = frozenset({"All", "*"})
 """Either asks for all message attributes, as the empty prefix `.*` does: recorded from AWS."""
 
@@ -99,7 +101,7 @@ def _read_attempt(params: Params, queue: Queue) -> str:
 def _read_choice(params: Params) -> Choice:
     system: set[str] = set()
     for name in (*params.get("AttributeNames", ()), *params.get("MessageSystemAttributeNames", ())):
-        if name == "All":
+        if name.lower() == _ALL_OF_SYSTEM:
             system |= SYSTEM_ATTRIBUTES
         elif name in SYSTEM_ATTRIBUTES:
             system.add(name)

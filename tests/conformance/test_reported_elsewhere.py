@@ -281,6 +281,70 @@ def test_attributes_come_back_as_they_were_sent(server: InProcessServer) -> None
     assert received["Messages"][0]["MessageAttributes"] == given
 
 
+@pytest.mark.parametrize("name", ["All", "ALL", "all"])
+@pytest.mark.parametrize("member", ["AttributeNames", "MessageSystemAttributeNames"])
+def test_all_attributes_in_any_case(server: InProcessServer, member: str, name: str) -> None:
+    """celery/kombu #2300, boto/boto #1676, aws/aws-sdk-js #93."""
+    address = ask(server, "CreateQueue", QueueName="shouted")["QueueUrl"]
+    ask(server, "SendMessage", QueueUrl=address, MessageBody="x")
+    (message,) = ask(server, "ReceiveMessage", QueueUrl=address, **{member: [name]})["Messages"]
+    assert "SenderId" in message["Attributes"]
+    assert len(message["Attributes"]) == 4
+
+
+def test_a_name_without_a_number(server: InProcessServer) -> None:
+    """aws/aws-sdk-go #36 has the form that SQS takes."""
+    address = ask(server, "CreateQueue", QueueName="unnumbered")["QueueUrl"]
+    ask(server, "SendMessage", QueueUrl=address, MessageBody="x")
+    fields = "AttributeName=All&MaxNumberOfMessages=10&MessageAttributeName=All"
+    document = form(server, f"Action=ReceiveMessage&QueueUrl={quote_plus(address)}&{fields}")
+    assert "<Attribute><Name>SenderId</Name>" in document
+
+
+def test_when_a_queue_was_created(server: InProcessServer) -> None:
+    """gruntwork-io/cloud-nuke #618 reads `1698270675`."""
+    names = ["CreatedTimestamp", "LastModifiedTimestamp"]
+    times = ask(server, "GetQueueAttributes", QueueUrl=EMPTY, AttributeNames=names)["Attributes"]
+    assert [len(times[name]) for name in names] == [10, 10]
+    assert all(times[name].isdecimal() for name in names)
+
+
+def test_an_entry_that_is_delayed_for_too_long(server: InProcessServer) -> None:
+    """aws/aws-sdk-ruby #265; getmoto/moto #5372 has the same of 2022."""
+    entries = [
+        {"Id": str(delay_s), "MessageBody": "x", "DelaySeconds": delay_s} for delay_s in (180, 3600)
+    ]
+    answer = ask(server, "SendMessageBatch", QueueUrl=ORDERS, Entries=entries)
+    assert [entry["Id"] for entry in answer["Successful"]] == ["180"]
+    assert answer["Failed"] == [
+        {
+            "Id": "3600",
+            "Code": "InvalidParameterValue",
+            "Message": (
+                "Value 3600 for parameter DelaySeconds is invalid. "
+                "Reason: DelaySeconds must be >= 0 and <= 900."
+            ),
+            "SenderFault": True,
+        }
+    ]
+
+
+def test_a_queue_that_was_deleted(server: InProcessServer) -> None:
+    """suredone/qdone #22 creates it again, boto/botocore #1821 deletes it again."""
+    gone = {"QueueUrl": ask(server, "CreateQueue", QueueName="gone")["QueueUrl"]}
+    ask(server, "DeleteQueue", **gone)
+    again = json_request("DeleteQueue", gone)
+    assert read_reply(server.answer(again), "json") == refused(
+        NO_QUEUE, "The specified queue does not exist."
+    )
+    created = json_request("CreateQueue", {"QueueName": "gone"})
+    assert read_reply(server.answer(created), "json") == refused(
+        f"{LEGACY}QueueDeletedRecently",
+        "You must wait 60 seconds after deleting a queue before you can create another with the "
+        "same name.",
+    )
+
+
 def test_nothing_to_receive(server: InProcessServer) -> None:
     """aws/aws-sdk-net #3600 shows JSON without `Messages`, aws/aws-sdk-ruby #1870 the document."""
     assert ask(server, "ReceiveMessage", QueueUrl=EMPTY) == {}

@@ -79,7 +79,7 @@ def test_attributes_that_the_message_lacks_leave_no_trace() -> None:
     assert not {"Attributes", "MessageAttributes", "MD5OfMessageAttributes"} & message.keys()
 
 
-@pytest.mark.parametrize("name", ["VisibilityTimeout", "all", "", "Policy"])
+@pytest.mark.parametrize("name", ["VisibilityTimeout", "alle", "", "Policy"])
 def test_unknown_system_attributes_are_refused(name: str) -> None:
     status, answer = Server().json("ReceiveMessage", {"QueueUrl": URL, "AttributeNames": [name]})
     assert status == 400
