@@ -12,7 +12,6 @@ from control_plane.core import attribute_documents
 from data_plane.core.errors import (
     INVALID_ATTRIBUTE_NAME,
     INVALID_ATTRIBUTE_VALUE,
-    INVALID_PARAMETER_VALUE,
     RefusedError,
 )
 from data_plane.core.limits import (
@@ -213,9 +212,10 @@ def apply(current: Mapping[str, str], parsed: Mapping[str, str]) -> dict[str, st
         and kept.get("DeduplicationScope") != "messageGroup"
     ):
         raise RefusedError(
-            INVALID_PARAMETER_VALUE,
-            "The perMessageGroupId value is allowed only when the value for "
-            "DeduplicationScope is messageGroup",
+            INVALID_ATTRIBUTE_VALUE,
+            "Invalid value for the parameter FifoThroughputLimit. Reason: To set "
+            "FifoThroughputLimit to perMessageGroupId, the DeduplicationScope must be "
+            "messageGroup.",
         )
     return kept
 

@@ -140,7 +140,7 @@ def check_times(claim: Claim, now_s: int) -> None:
     if claim.day != claim.date[:8]:
         raise _no_match(
             "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from "
-            "HTTP."
+            f"HTTP: '{claim.day}' != '{claim.date[:8]}', from '{claim.date}'."
         )
 
 
@@ -267,7 +267,10 @@ def _claim(credential: str, date: str, signed_headers: str, signature: str) -> C
     if is_region(region) is None:
         wrong.append(f"Credential should be scoped to a valid region, not '{region}'. ")
     if terminator != TERMINATOR:
-        wrong.append(f"Credential should be scoped with a valid terminator: '{TERMINATOR}'. ")
+        wrong.append(
+            f"Credential should be scoped with a valid terminator: '{TERMINATOR}', "
+            f"not '{terminator}'. "
+        )
     if wrong:
         raise _no_match("".join(wrong))
     if _is_key_id(key_id) is None:
@@ -318,7 +321,8 @@ def _no_match(message: str) -> RefusedError:
 
 
 def _unsupported_algorithm() -> RefusedError:
-    return _incomplete(f"Unsupported AWS 'algorithm' (only {ALGORITHM} for now).")
+    """AWS names it. Here it is not repeated: a key is derived from `AWS4` and a secret."""
+    return _incomplete(f"Unsupported AWS 'algorithm' (only {ALGORITHM} for now). ")
 
 
 def _old_signature() -> RefusedError:

@@ -4,8 +4,9 @@ Of a queue URL only account and name count, so that it works through every host,
 before them may be what leads to the service, as it is in queue URLs that were handed out. A bare
 name means the caller's own queue; a request on a queue's path need not repeat it. A request that
 names none, or whose queue URL is none, asks for a queue that does not exist; an address with an
-account that is none is not valid (both recorded from AWS). ElasticMQ's addresses of before 1.0 have
-the word `queue` there: they mean the caller's own queue, if there is one of that name.
+account that is none, and an ARN, is not valid (all recorded from AWS). ElasticMQ's addresses of
+before 1.0 have the word `queue` there: they mean the caller's own queue, if there is one of that
+name.
 """
 
 import re
@@ -88,6 +89,8 @@ def _address(exchange: Exchange, base_path: str) -> tuple[str, str, str]:
         if exchange.path_queue is None:
             raise queue_does_not_exist()
         return exchange.request.path, *exchange.path_queue
+    if url.startswith("arn:"):
+        raise _invalid(url)
     if "/" not in url:
         return url, exchange.account, url
     read = _read_url if len(url) <= _URL_CHARS_KEPT else _read_url.__wrapped__

@@ -155,11 +155,11 @@ HIGH_THROUGHPUT = {"DeduplicationScope": "messageGroup", "FifoThroughputLimit": 
 def test_high_throughput_needs_deduplication_by_group() -> None:
     limit = {"FifoThroughputLimit": "perMessageGroupId"}
     for held in ({}, {"DeduplicationScope": "queue"}):
-        with pytest.raises(RefusedError, match="allowed only when the value for Deduplication"):
+        with pytest.raises(RefusedError, match="the DeduplicationScope must be messageGroup"):
             apply(held, limit)
     assert apply({"DeduplicationScope": "messageGroup"}, limit) == HIGH_THROUGHPUT
     assert apply({}, HIGH_THROUGHPUT) == HIGH_THROUGHPUT
-    with pytest.raises(RefusedError, match="allowed only when the value for Deduplication"):
+    with pytest.raises(RefusedError, match="the DeduplicationScope must be messageGroup"):
         apply(HIGH_THROUGHPUT, {"DeduplicationScope": "queue"})
     back = {"DeduplicationScope": "queue", "FifoThroughputLimit": "perQueue"}
     assert apply(HIGH_THROUGHPUT, back) == back

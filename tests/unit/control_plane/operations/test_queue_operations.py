@@ -80,7 +80,7 @@ def test_create_is_idempotent_for_the_attributes_given(control: Any) -> None:
         (
             "orders.fifo",
             {"FifoQueue": "true", "FifoThroughputLimit": "perMessageGroupId"},
-            "InvalidParameterValue: The perMessageGroupId value is allowed only when",
+            "InvalidAttributeValue: Invalid value for the parameter FifoThroughputLimit. Reason: ",
         ),
         ("or.fifo.fifo", {"FifoQueue": "true"}, "InvalidParameterValue: The name of a FIFO queue"),
     ],
@@ -301,7 +301,7 @@ def test_a_fifo_queue(control: Any) -> None:
     assert control.attributes("orders.fifo", *scope, *limit) == scope | limit
     end = {"QueueUrl": "orders.fifo", "Attributes": {"DeduplicationScope": "queue"}}
     assert refusal(control, "SetQueueAttributes", **end).startswith(
-        "InvalidParameterValue: The perMessageGroupId value is allowed only when"
+        "InvalidAttributeValue: Invalid value for the parameter FifoThroughputLimit. Reason: "
     )
 
 

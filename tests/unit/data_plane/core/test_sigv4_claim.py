@@ -38,14 +38,17 @@ from tests.conformance.signing import (
         (
             "/aws4_request",
             "/aws5_request",
-            "Credential should be scoped with a valid terminator: 'aws4_request'. ",
+            (
+                "Credential should be scoped with a valid terminator: 'aws4_request', "
+                "not 'aws5_request'. "
+            ),
         ),
         (
             "/20150830/",
             "/20150829/",
             (
                 "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date "
-                "from HTTP."
+                "from HTTP: '20150829' != '20150830', from '20150830T123600Z'."
             ),
         ),
     ],
@@ -277,7 +280,7 @@ def test_authorization_without_a_date() -> None:
 def test_other_algorithms(algorithm: str) -> None:
     wanted = (
         "IncompleteSignature",
-        "Unsupported AWS 'algorithm' (only AWS4-HMAC-SHA256 for now).",
+        "Unsupported AWS 'algorithm' (only AWS4-HMAC-SHA256 for now). ",
         400,
     )
     altered = authorized(call(), lambda text: text.replace("AWS4-HMAC-SHA256", algorithm))
