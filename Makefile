@@ -219,7 +219,7 @@ lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(subst --universal --python-version 3.11,$(LOCALSTACK_FOR),$(COMPILE)) \
 		--upgrade localstack.in -o localstack.txt
 	cd tests/clients && $(NPM) install --save-exact --package-lock-only \
-		$(NPM_OPTIONS) @aws-sdk/client-sqs@latest aws4@latest aws4fetch@latest
+		$(NPM_OPTIONS) @aws-sdk/client-kinesis@latest @aws-sdk/client-sqs@latest aws4@latest aws4fetch@latest
 	cd infra && $(NPM) install --save-exact --package-lock-only \
 		$(NPM_OPTIONS) aws-cdk@2
 	cd tests/benchmarks/peers && $(NPM) install --save-exact --package-lock-only \

@@ -26,8 +26,14 @@ Record = Mapping[str, Any]
 
 def shards_of(client: Any, stream: str) -> list[dict[str, Any]]:
     """All shards that have records, or may get some, in order of their numbers."""
-    pages = client.get_paginator("list_shards").paginate(StreamName=stream)
-    return [shard for page in pages for shard in page["Shards"]]
+    found: list[dict[str, Any]] = []
+    # boto3's paginator names the stream again with each token, which Kinesis refuses.
+    asked = {"StreamName": stream}
+    while asked:
+        page = client.list_shards(**asked)
+        found += page["Shards"]
+        asked = {"NextToken": page["NextToken"]} if page.get("NextToken") else {}
+    return found
 
 
 def parents_of(shard: Mapping[str, Any]) -> list[str]:

@@ -23,7 +23,15 @@ is_normal_path: Final = re.compile("/|(/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)+/?").ful
 _SHA256: Final = "sha256"
 _SLICE_BYTES: Final = 1_048_576
 """Of a body that is hashed: a millisecond, twice that without the processor's instructions."""
+AUTHORITY: Final = ":authority"
+"""What signers call the host in HTTP/2."""
+
 _find_broken_escape: Final = re.compile("%(?![0-9A-Fa-f]{2})").search
+
+
+def sent_as(name: str) -> str:
+    """The header that has a signed name's value: HTTP/2 names the host otherwise."""
+    return "host" if name == AUTHORITY else name
 
 
 def canonical_request(  # noqa: PLR0913, PLR0917 - the parts of a request
@@ -36,11 +44,11 @@ def canonical_request(  # noqa: PLR0913, PLR0917 - the parts of a request
 ) -> str:
     """What a signature stands for.
 
-    `path` is as sent, `query` canonical already; `headers` has all of `signed_names`, values of
-    repeated headers joined by commas.
+    `path` is as sent, `query` canonical already; `headers` has all of `signed_names`, as they are
+    `sent_as`, values of repeated headers joined by commas.
     """
     lines = [method, canonical_path(path), query]
-    lines += [f"{name}:{_canonical_value(headers[name])}" for name in signed_names]
+    lines += [f"{name}:{_canonical_value(headers[sent_as(name)])}" for name in signed_names]
     return "\n".join((*lines, "", ";".join(signed_names), body_hash))
 
 

@@ -21,7 +21,7 @@ from data_plane.core.errors import (
 )
 from data_plane.core.identifiers import is_region
 from data_plane.core.limits import REQUEST_HEADERS_MAX
-from data_plane.core.sigv4 import ALGORITHM, QUERY_SIGNATURE, TERMINATOR
+from data_plane.core.sigv4 import ALGORITHM, AUTHORITY, QUERY_SIGNATURE, TERMINATOR, sent_as
 from data_plane.core.utc import utc_time
 
 WINDOW_S: Final = 900
@@ -53,7 +53,7 @@ Kinesis by mhart/dynalite and mhart/kinesalite."""
 _QUERY_FIELDS: Final = {
     name.lower(): name for name in (*_REQUIRED_FIELDS, _EXPIRES, _SECURITY_TOKEN)
 }
-_is_header_name: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+").fullmatch
+_is_header_name: Final = re.compile(r":authority|[a-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 _is_date: Final = re.compile(
     r"([0-9]{4})(0[1-9]|1[0-2])([0-9]{2})T([01][0-9]|2[0-3])([0-5][0-9])([0-5][0-9])Z"
 ).fullmatch
@@ -284,7 +284,7 @@ def _signed_names(written: str) -> tuple[str, ...]:
     names = tuple(written.split(";", REQUEST_HEADERS_MAX))
     if not all(map(_is_header_name, names)) or list(names) != sorted(set(names)):
         raise _incomplete("The names of 'SignedHeaders' must be distinct, sorted, in lower case.")
-    if "host" not in names:
+    if "host" not in names and AUTHORITY not in names:
         raise _no_match("'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization.")
     return names
 
@@ -296,7 +296,7 @@ def _check_headers(signed_names: tuple[str, ...], headers: Mapping[str, str]) ->
     (but of a form with a target: data_plane/frontend/authentication.py).
     """
     for name in signed_names:
-        value = headers.get(name)
+        value = headers.get(sent_as(name))
         if value is None or not ((value.isascii() and value.isprintable()) or _is_printable(value)):
             raise _no_match("A 'SignedHeader' of the AWS Authorization is missing or not readable.")
     for name in headers:

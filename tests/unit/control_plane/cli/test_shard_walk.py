@@ -1,6 +1,6 @@
 """Which shards are read when: a child behind its parents, whatever is answered first."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,17 +32,17 @@ class FakeStream:
     def children(self, shard: str) -> list[str]:
         return [name for name, (parents, _) in self.shards.items() if shard in parents]
 
-    def get_paginator(self, operation: str) -> "FakeStream":
-        assert operation == "list_shards"
-        return self
-
-    def paginate(self, **_params: Any) -> Iterator[dict[str, Any]]:
-        for name, (parents, _) in self.shards.items():
-            if name not in self.unlisted:
-                named = zip(("ParentShardId", "AdjacentParentShardId"), parents, strict=False)
-                numbers = CLOSED if self.children(name) else OPEN
-                shard = {"ShardId": name, "SequenceNumberRange": numbers, **dict(named)}
-                yield {"Shards": [shard]}
+    def list_shards(self, **params: Any) -> dict[str, Any]:
+        """A shard a page, as Kinesis takes them: by the stream's name, or by a token alone."""
+        assert len(params) == 1
+        listed = [name for name in self.shards if name not in self.unlisted]
+        at = int(params.get("NextToken", 0))
+        name = listed[at]
+        named = zip(("ParentShardId", "AdjacentParentShardId"), self.shards[name][0], strict=False)
+        numbers = CLOSED if self.children(name) else OPEN
+        shard = {"ShardId": name, "SequenceNumberRange": numbers, **dict(named)}
+        following = {"NextToken": str(at + 1)} if at + 1 < len(listed) else {}
+        return {"Shards": [shard], **following}
 
     def get_shard_iterator(self, **params: Any) -> dict[str, str]:
         shard, kind = params["ShardId"], params["ShardIteratorType"]

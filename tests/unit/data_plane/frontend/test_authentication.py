@@ -2,8 +2,11 @@
 
 import hashlib
 import re
+from typing import Any
 
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
 from msgspec.structs import replace
 
 from data_plane.core.caller import AccessKey, Caller
@@ -57,6 +60,24 @@ def test_the_bearer_and_the_region_are_known() -> None:
         assert exchange.caller is KEY.caller
         assert exchange.region == REGION
     assert Verifier().verify(call(key=OTHER_KEY, region="xy-9")).caller is OTHER_KEY.caller
+
+
+def test_the_host_may_be_signed_as_http_2_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the AWS SDK for JavaScript does for each call on a stream."""
+    headers_to_sign = SigV4Auth.headers_to_sign
+
+    def named_otherwise(self: SigV4Auth, request: AWSRequest) -> Any:
+        headers = headers_to_sign(self, request)
+        headers[":authority"] = headers["host"]
+        del headers["host"]
+        return headers
+
+    monkeypatch.setattr(SigV4Auth, "headers_to_sign", named_otherwise)
+    request = call()
+    assert "SignedHeaders=:authority;content-type;" in request.headers["authorization"]
+    assert Verifier().verify(request).caller is KEY.caller
+    assert refusal(with_headers(request, {"host": "elsewhere"})) == NO_MATCH
+    assert code(with_headers(request, {"host": None})) == "SignatureDoesNotMatch"
 
 
 def test_no_signature() -> None:
