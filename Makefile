@@ -77,6 +77,8 @@ CLIENTS = .venvs/clients
 CLIENTS_READY = $(CLIENTS)/.installed
 VECTORS = .venvs/vectors
 VECTORS_READY = $(VECTORS)/.installed
+MOTO_TESTS = .venvs/moto
+MOTO_TESTS_READY = $(MOTO_TESTS)/.installed
 LOCALSTACK_READY = .venvs/localstack/.installed
 CDK = .venvs/cdk
 CDK_READY = $(CDK)/.installed
@@ -143,7 +145,7 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 
 ONCE_MORE = -m tests.lanes.once_more $(if $(STRICT),--strict)
 
-test: lint $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) ## every check and every test but those of a night (STRICT=1 PYTEST=options)
+test: lint $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) $(MOTO_TESTS_READY) ## every check and every test but those of a night (STRICT=1 PYTEST=options)
 	$(TEST_ENV)/bin/python $(ONCE_MORE) $(PYTEST)
 
 test-spark: $(SPARK_READY) $(if $(findstring nightly,$(PYTEST)),$(FOCUS_READY) $(GLUE_READY))
@@ -151,7 +153,7 @@ test-spark: ## test the jobs that bill and audit (STRICT=1 PYTEST=options)
 	@$(HAS_JAVA) || $(MAKE) --no-print-directory --silent $(JAVA_READY)
 	.venvs/spark/bin/python $(ONCE_MORE) -n 0 tests/spark $(PYTEST)
 
-nightly: $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) ## what takes long, lane by lane, with a table (NIGHTLY=options)
+nightly: $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) $(MOTO_TESTS_READY) ## what takes long, lane by lane, with a table (NIGHTLY=options)
 	@$(TEST_ENV)/bin/python -m tests.lanes.nightly $(NIGHTLY)
 
 lint: $(LINT_READY) ## formatting, lint rules, types, import contracts
@@ -265,17 +267,15 @@ define install_modules
 	else echo "not installed: $(2)/package-lock.json" >&2; fi
 endef
 
-# The pinned botocore's own tests of protocols and signatures: its source distribution has them,
-# its wheel has not.
-define fetch_vectors
+# Tests of a pinned package, in folders of it: its source distribution has them, its wheel has not.
+define fetch_tests
 @rm -rf $(1) && mkdir -p $(1)
-@sed -n '/^botocore==/,/[^\\]$$/p' $(2) > $(1)/botocore.txt
-@echo "fetching botocore's vectors" >&2
+@sed -n '/^$(3)==/,/[^\\]$$/p' $(2) > $(1)/$(3).txt
+@echo "fetching tests of $(3)" >&2
 @if $(TEST_ENV)/bin/python -m pip --disable-pip-version-check download -qq --require-hashes \
-	--no-deps --no-binary :all: --no-build-isolation -d $(1) -r $(1)/botocore.txt 2> $(1)/log; \
-	then cd $(1) && name=$$(basename botocore-*.tar.gz .tar.gz) \
-		&& tar -xzf $$name.tar.gz \
-			$$name/tests/unit/protocols $$name/tests/unit/auth/aws4_testsuite \
+	--no-deps --no-binary :all: --no-build-isolation -d $(1) -r $(1)/$(3).txt 2> $(1)/log; \
+	then cd $(1) && name=$$(basename $(3)-*.tar.gz .tar.gz) \
+		&& tar -xzf $$name.tar.gz $(foreach folder,$(4),$$name/$(folder)) \
 		&& rm $$name.tar.gz && touch .installed; \
 	else cat $(1)/log >&2; ! grep -q 'DO NOT MATCH THE HASHES' $(1)/log; fi
 endef
@@ -293,7 +293,10 @@ $(CLIENTS_READY): tests/clients/package-lock.json $(TEST_READY)
 	$(call install_modules,$(CLIENTS),tests/clients)
 
 $(VECTORS_READY): requirements/test.txt $(TEST_READY)
-	$(call fetch_vectors,$(VECTORS),$<)
+	$(call fetch_tests,$(VECTORS),$<,botocore,tests/unit/protocols tests/unit/auth/aws4_testsuite)
+
+$(MOTO_TESTS_READY): requirements/test.txt $(TEST_READY)
+	$(call fetch_tests,$(MOTO_TESTS),$<,moto,tests/test_kinesis)
 
 $(CDK_READY): infra/package-lock.json $(TEST_READY)
 	$(call install_modules,$(CDK),infra)

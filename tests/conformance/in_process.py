@@ -188,13 +188,18 @@ class InProcessServer:
         self._connect(client)
         return client
 
-    def kinesis(self, account: str = ACCOUNT, secret: str = "unused") -> Any:  # noqa: S107 - as above
+    def kinesis(
+        self,
+        account: str = ACCOUNT,
+        secret: str = "unused",  # noqa: S107 - as above
+        region: str = REGION,
+    ) -> Any:
         """A client of streams."""
         client = boto3.session.Session().client(
             "kinesis",
             aws_access_key_id=account,
             aws_secret_access_key=secret,
-            region_name=REGION,
+            region_name=region,
             endpoint_url=self.endpoint,
             config=Config(retries={"total_max_attempts": 1}),
         )
