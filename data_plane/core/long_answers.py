@@ -17,6 +17,10 @@ class AnswerRoom(Protocol):
         """Return when so much may be read. Raises DeadlinePassedError."""
         ...
 
+    def take_now(self, size_bytes: int) -> bool:
+        """Take so much if there is room for it."""
+        ...
+
     def leave(self) -> None:
         """Nothing of what was taken is needed any more."""
         ...
@@ -35,6 +39,12 @@ async def room_for(size_bytes: int) -> None:
     room = _ROOM.get()
     if room is not None and size_bytes > SMALL_BODY_BYTES_MAX:
         await room.take(size_bytes)
+
+
+def room_now(size_bytes: int) -> bool:
+    """Whether so much may be held at once; who has read it else lets go of it, and waits."""
+    room = _ROOM.get()
+    return room is None or size_bytes <= SMALL_BODY_BYTES_MAX or room.take_now(size_bytes)
 
 
 def leave_room() -> None:

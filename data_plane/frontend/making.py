@@ -28,10 +28,17 @@ class Making:
         """That of a request, which leaves it when its answer is encoded."""
         return _Room(self, exchange)
 
-    async def take(self, account: str, size_bytes: int, *, waits: bool) -> None:
-        """Count so much more. Raises DeadlinePassedError."""
-        if waits:
+    async def wait_for(self, account: str, size_bytes: int) -> None:
+        """Return when there is room for so much. Raises DeadlinePassedError."""
+        if not self.has_room(account, size_bytes):
             await self._wait_for(account, size_bytes)
+
+    def has_room(self, account: str, size_bytes: int) -> bool:
+        """Whether so much more fits, and nobody waits for that."""
+        return self._fits(account, size_bytes) and not self._waiting.get(account)
+
+    def take(self, account: str, size_bytes: int) -> None:
+        """Count so much more."""
         self._held[account] = self._held.get(account, 0) + size_bytes
 
     def leave(self, account: str, size_bytes: int) -> None:
@@ -43,8 +50,6 @@ class Making:
 
     async def _wait_for(self, account: str, size_bytes: int) -> None:
         seen = self._waits.signals((_CHANNEL, account))
-        if self._fits(account, size_bytes) and not self._waiting.get(account):
-            return
         self._waiting[account] = self._waiting.get(account, 0) + 1
         until_us = deadline_us()
         try:
@@ -79,8 +84,19 @@ class _Room:
         self._held_bytes = 0
 
     async def take(self, size_bytes: int) -> None:
+        if not self.take_now(size_bytes):
+            await self._making.wait_for(self._exchange.account, size_bytes)
+            self._take(size_bytes)
+
+    def take_now(self, size_bytes: int) -> bool:
         # Who holds something waits no more: two that wait for each other would wait for ever.
-        await self._making.take(self._exchange.account, size_bytes, waits=not self._held_bytes)
+        has_room = self._held_bytes or self._making.has_room(self._exchange.account, size_bytes)
+        if has_room:
+            self._take(size_bytes)
+        return bool(has_room)
+
+    def _take(self, size_bytes: int) -> None:
+        self._making.take(self._exchange.account, size_bytes)
         self._held_bytes += size_bytes
 
     def leave(self) -> None:

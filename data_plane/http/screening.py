@@ -18,6 +18,7 @@ from data_plane.core.errors import (
 from data_plane.core.identifiers import is_host
 
 _CHUNKED: Final = "chunked"
+_LENGTH_DIGITS_MAX: Final = 18
 HTTP_2: Final = "2"
 _DECIDES: Final = frozenset({"authorization", "content-type", "date", "host"})
 _DECIDE: Final = ("x-amz-", "amz-sdk-")
@@ -103,7 +104,11 @@ def body_length(headers: Mapping[str, str], bytes_max: int) -> int | None:
         if encoding.lower() != _CHUNKED:
             raise RefusedError(LENGTH_REQUIRED, "The request must have a Content-Length.")
         return None
-    length = int(headers.get("content-length", "0"))
+    told = headers.get("content-length", "0")
+    if not (told.isascii() and told.isdigit() and len(told) <= _LENGTH_DIGITS_MAX):
+        # In HTTP/2 it may be empty, or several in one.
+        raise RefusedError(MALFORMED_HTTP_REQUEST, "The Content-Length is not a number.")
+    length = int(told)
     if length > bytes_max:
         raise request_too_large(bytes_max)
     return length

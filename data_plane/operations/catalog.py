@@ -47,5 +47,5 @@ def record_operations(
         put_record(puts),
         put_records(puts),
         get_shard_iterator(engine, streams, seal),
-        get_records(engine, streams, seal),
+        get_records(engine, streams, seal, waits.in_turns),
     )

@@ -1,13 +1,15 @@
 """GetRecords: what there is from an iterator on, and the iterator that goes on from there."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Final
 
-from data_plane.core.errors import shard_not_found
+from data_plane.core.errors import RefusedError, shard_not_found
 from data_plane.core.sealing import TokenSeal
 from data_plane.core.sequence_number import sequence_number
 from data_plane.core.stream import Shard, Stream
+from data_plane.core.turns import InTurns, at_once
 from data_plane.operations import shard_iterator
+from data_plane.operations.shard_iterator import ShardIterator
 from data_plane.operations.stream_address import (
     KnownStreams,
     StreamName,
@@ -22,36 +24,43 @@ from data_plane.streams.engine import Streams
 from data_plane.streams.reading import Read
 
 _US_PER_S: Final = 1_000_000
+_AT_A_TIME: Final = 1_000
+"""Records that are rendered within a millisecond."""
 _KMS: Final = {"EncryptionType": "KMS"}
 
 
-def get_records(engine: Streams, streams: KnownStreams, seal: TokenSeal) -> Operation:
+def get_records(
+    engine: Streams, streams: KnownStreams, seal: TokenSeal, in_turns: InTurns = at_once
+) -> Operation:
     """The operation over these streams."""
 
     async def perform(call: Call) -> Params:
         params = call.params
-        iterator = shard_iterator.from_text(seal, params["ShardIterator"])
-        stream = await streams.find(*iterator.stream)
-        shard = stream.shard(iterator.shard) if stream is not None else None
-        if stream is None or shard is None or stream.uid != iterator.uid:
-            raise shard_not_found(shard_id(iterator.shard), iterator.name, iterator.account)
+        iterator = _iterator(seal, call.region, params)
+        stream, shard = await _shard(streams, iterator)
         end_dry_run(params)
+
+        async def look_again() -> None:
+            await _shard(streams, iterator)
+
         page = await engine.read(
             stream,
             shard,
             iterator.place,
             records_max=params.get("Limit", READ_RECORDS_MAX),
             until_us=call.now_us + params.get(WAIT, 0) * _US_PER_S,
+            look_again=look_again,
         )
         if page.place is None and not stream.children_of(shard.number):
             stream = await streams.renewed(stream)
-        return _rendered(stream, shard, page, seal)
+        output = await in_turns(_rendered(stream, shard, page))
+        return {**output, **_going_on(stream, shard, page, seal)}
 
     async def needed(account: str, region: str, params: Params) -> Sequence[Permission]:
-        text = params.get("ShardIterator")
-        if not text:  # It is refused for that, once somebody is known who may call at all.
+        if not params.get("ShardIterator"):
+            # It is refused for that, once somebody is known who may call at all.
             return [on_stream("GetRecords", StreamName(account, region, "*"))]
-        return [on_stream("GetRecords", shard_iterator.from_text(seal, text).stream)]
+        return [on_stream("GetRecords", _iterator(seal, region, params).stream)]
 
     return Operation(
         "GetRecords",
@@ -65,23 +74,52 @@ def get_records(engine: Streams, streams: KnownStreams, seal: TokenSeal) -> Oper
     )
 
 
-def _rendered(stream: Stream, shard: Shard, page: Read, seal: TokenSeal) -> dict[str, Any]:
+def _iterator(seal: TokenSeal, region: str, params: Params) -> ShardIterator:
+    """What the call's iterator says. Raises RefusedError, also where it is of another region."""
+    iterator = shard_iterator.from_text(seal, params["ShardIterator"])
+    if iterator.region != region:
+        raise _not_found(iterator)
+    return iterator
+
+
+async def _shard(streams: KnownStreams, iterator: ShardIterator) -> tuple[Stream, Shard]:
+    """Where the iterator leads. Raises RefusedError (ResourceNotFound)."""
+    stream = await streams.find(*iterator.stream)
+    shard = stream.shard(iterator.shard) if stream is not None else None
+    if stream is None or shard is None or stream.uid != iterator.uid:
+        raise _not_found(iterator)
+    return stream, shard
+
+
+def _not_found(iterator: ShardIterator) -> RefusedError:
+    return shard_not_found(shard_id(iterator.shard), iterator.name, iterator.account)
+
+
+def _rendered(stream: Stream, shard: Shard, page: Read) -> Generator[None, None, dict[str, Any]]:
+    """The records, so many at a time."""
     sealed_by = _KMS if stream.master_key_id else {}
-    records: list[dict[str, Any]] = [
-        {
-            "SequenceNumber": sequence_number(shard, record.offset, record.stamp_us),
-            "ApproximateArrivalTimestamp": record.arrived_us // 1_000,
-            "Data": record.data,
-            **({"PartitionKey": record.partition_key} if record.partition_key is not None else {}),
-            **sealed_by,
-        }
-        for record in page.records
-    ]
-    output: dict[str, Any] = {"Records": records, "MillisBehindLatest": page.behind_ms}
+    records: list[dict[str, Any]] = []
+    for first in range(0, len(page.records), _AT_A_TIME):
+        records += [
+            {
+                "SequenceNumber": sequence_number(shard, record.offset, record.stamp_us),
+                "ApproximateArrivalTimestamp": record.arrived_us // 1_000,
+                "Data": record.data,
+                **({} if record.partition_key is None else {"PartitionKey": record.partition_key}),
+                **sealed_by,
+            }
+            for record in page.records[first : first + _AT_A_TIME]
+        ]
+        yield
+    return {"Records": records, "MillisBehindLatest": page.behind_ms}
+
+
+def _going_on(stream: Stream, shard: Shard, page: Read, seal: TokenSeal) -> dict[str, Any]:
+    """Where to read on: from the next iterator, or in the children of a shard that has ended."""
     if page.place is not None:
-        output["NextShardIterator"] = shard_iterator.to_text(seal, stream, shard, page.place)
-    else:
-        output["ChildShards"] = [
+        return {"NextShardIterator": shard_iterator.to_text(seal, stream, shard, page.place)}
+    return {
+        "ChildShards": [
             {
                 "ShardId": shard_id(child.number),
                 "ParentShards": [shard_id(parent) for parent in child.parents],
@@ -89,7 +127,7 @@ def _rendered(stream: Stream, shard: Shard, page: Read, seal: TokenSeal) -> dict
             }
             for child in stream.children_of(shard.number)
         ]
-    return output
+    }
 
 
 def hash_key_range(shard: Shard) -> dict[str, str]:

@@ -48,7 +48,11 @@ class KnownStreams(Protocol):
 
 
 def named(account: str, region: str, params: Mapping[str, Any]) -> StreamName:
-    """The stream of a request by its name, or its ARN, or both. Raises RefusedError."""
+    """The stream of a request by its name, or its ARN, or both.
+
+    Raises RefusedError, also (ResourceNotFound) for one of another region than the request's, which
+    policies go by.
+    """
     name, arn = params.get("StreamName"), params.get("StreamARN")
     if not arn:
         if not name:
@@ -62,6 +66,8 @@ def named(account: str, region: str, params: Mapping[str, Any]) -> StreamName:
         raise RefusedError(
             INVALID_ARGUMENT, f"StreamName {name} and StreamARN {arn} name different streams."
         )
+    if found.region != region:
+        raise stream_not_found(found.name, found.account)
     return found
 
 

@@ -11,7 +11,7 @@ from data_plane.stored.data_keys import DataKeys
 from data_plane.streams import appending, reading, repeats, searching, tails, upkeep
 from data_plane.streams.appending import PutOutcome
 from data_plane.streams.desk import Access, Desk, access_of
-from data_plane.streams.reading import Place, Read
+from data_plane.streams.reading import LookAgain, Place, Read
 
 
 class Streams:
@@ -46,15 +46,28 @@ class Streams:
         """Where the first of a call's records for a shard are, as far as they are stored."""
         return await repeats.find(self._at(stream, shard), call, records)
 
-    async def read(
-        self, stream: Stream, shard: Shard, place: Place, *, records_max: int, until_us: int = 0
+    async def read(  # noqa: PLR0913 - what a reader asks for
+        self,
+        stream: Stream,
+        shard: Shard,
+        place: Place,
+        *,
+        records_max: int,
+        until_us: int = 0,
+        look_again: LookAgain | None = None,
     ) -> Read:
         """Up to so many records from a place on, of 10 MiB at most if of several.
 
-        Waits for a first one until `until_us`. What is older than the retention is passed over.
+        Waits for a first one until `until_us`; `look_again` may end that by what it raises. What is
+        older than the retention is passed over.
         """
-        at = self._at(stream, shard)
-        return await reading.read(at, place, records_max=records_max, until_us=until_us)
+        return await reading.read(
+            self._at(stream, shard),
+            place,
+            records_max=records_max,
+            until_us=until_us,
+            look_again=look_again,
+        )
 
     async def oldest(self, stream: Stream, shard: Shard) -> Place:
         """The place of the first record that has not expired."""

@@ -1,15 +1,17 @@
 """Reading a shard from a place on: whole slots, cut to what was asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import NamedTuple
 
 from data_plane.core.cell_clock import Eras
+from data_plane.core.limits import SMALL_BODY_BYTES_MAX
+from data_plane.core.long_answers import leave_room, room_for, room_now
 from data_plane.core.record import Record
 from data_plane.log import ends
 from data_plane.ports import Item
 from data_plane.stored import keys
 from data_plane.stored.data_keys import Opener
-from data_plane.stored.segment import DamagedSegmentError
+from data_plane.stored.segment import DamagedSegmentError, Unseal
 from data_plane.streams import searching, tails
 from data_plane.streams.bounds import READ_BYTES_MAX, READ_ITEMS_MAX
 from data_plane.streams.desk import Access
@@ -91,11 +93,22 @@ class _Page:
         return found
 
 
-async def read(at: Access, place: Place, *, records_max: int, until_us: int) -> Read:
+LookAgain = Callable[[], Awaitable[None]]
+"""Finds out, once a second and for a read that waits, whether there is still what it reads."""
+
+
+async def read(
+    at: Access,
+    place: Place,
+    *,
+    records_max: int,
+    until_us: int,
+    look_again: LookAgain | None = None,
+) -> Read:
     """Up to so many records from the place on, of 10 MiB at most if of several.
 
     Waits for a first one until `until_us`. What has expired is passed over. Raises
-    CellUnavailableError.
+    CellUnavailableError, and what `look_again` does.
     """
     while True:
         seen = at.desk.waits.signals(at.channel)
@@ -104,8 +117,11 @@ async def read(at: Access, place: Place, *, records_max: int, until_us: int) -> 
         if page.records or page.ended or now_us >= until_us:
             return _outcome(at, page)
         place = page.place
+        leave_room()
         if not await at.desk.waits.wait_for(at.channel, seen, _next_look_us(now_us, until_us)):
             return _outcome(at, page)
+        if look_again is not None:
+            await look_again()
 
 
 _LOOK_US = 1_000_000
@@ -120,8 +136,7 @@ async def _read_now(at: Access, place: Place, records_max: int) -> _Page:
     page = _Page(place, records_max, at.log.eras)
     expired_us = horizon_us(at)
     while not (page.has_more or page.ended):
-        items = await _items(at, page.place)
-        slots = [read_slot(item) for item in items]
+        slots, is_last = await _next(at, page)
         if slots and page.is_full:
             page.ended = slots[0].kind == END
             page.has_more = not page.ended
@@ -130,9 +145,23 @@ async def _read_now(at: Access, place: Place, records_max: int) -> _Page:
             page.place = Place(max(page.place.offset, offset))
         elif slots:
             await _take(at, page, slots)
-        if ends.is_last_page(items) and page.place.offset >= (slots[-1].following if slots else 0):
+        if is_last and page.place.offset >= (slots[-1].following if slots else 0):
             break
     return page
+
+
+async def _next(at: Access, page: _Page) -> tuple[list[RecordSlot], bool]:
+    """Slots from the place on, once there is room for those wanted; whether they are the last."""
+    items = await _items(at, page.place)
+    slots = [read_slot(item) for item in items]
+    size_bytes = sum(slot.size_bytes for slot in page.wanted(slots))
+    if not room_now(size_bytes):
+        # Many may wait, and each would hold a page.
+        items, slots = [], []
+        await room_for(size_bytes)
+        items = await _items(at, page.place)
+        slots = [read_slot(item) for item in items]
+    return slots, ends.is_last_page(items)
 
 
 async def _items(at: Access, place: Place) -> list[Item]:
@@ -176,7 +205,17 @@ async def _open(at: Access, slot: RecordSlot, opener: Opener) -> list[PackedReco
         body = await at.bodies.body_of(slot.item) if at.bodies is not None else None
         if body is None:
             raise DamagedSegmentError(f"slot {slot.number} has lost its body")
-    return unpack_slot(slot, body, opener.unseal)
+    if slot.size_bytes <= SMALL_BODY_BYTES_MAX:
+        return unpack_slot(slot, body, opener.unseal)
+    return await at.desk.waits.in_turns(_unpacking(slot, body, opener.unseal))
+
+
+def _unpacking(
+    slot: RecordSlot, body: bytes | None, unseal: Unseal | None
+) -> Generator[None, None, list[PackedRecord]]:
+    """A mebibyte takes about a millisecond, and others have their turn before the next."""
+    yield
+    return unpack_slot(slot, body, unseal)
 
 
 def _outcome(at: Access, page: _Page) -> Read:

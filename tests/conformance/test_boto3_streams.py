@@ -415,6 +415,23 @@ def test_another_account_may_do_what_the_stream_says(site: Site) -> None:
     assert _refused(site.bank.describe_stream, StreamARN=ARN)[0] == "AccessDeniedException"
 
 
+def test_a_stream_is_found_in_its_region_alone(site: Site) -> None:
+    """Policies go by the region that a request is signed for."""
+    key = site.server.run(site.server.accounts.create_key(ACCOUNT))
+    elsewhere = site.server.kinesis(key.id, key.secret, region="us-west-2")
+    iterator = site.owner.get_shard_iterator(
+        StreamName=NAME, ShardId=FIRST, ShardIteratorType="TRIM_HORIZON"
+    )["ShardIterator"]
+    for call, params in (
+        (elsewhere.describe_stream, {"StreamARN": ARN}),
+        (elsewhere.put_record, {"StreamARN": ARN, "Data": b"x", "PartitionKey": "a"}),
+        (elsewhere.list_shards, {"StreamARN": ARN}),
+        (elsewhere.list_tags_for_resource, {"ResourceARN": ARN}),
+        (elsewhere.get_records, {"ShardIterator": iterator}),
+    ):
+        assert _refused(call, **params)[0] == "ResourceNotFoundException"
+
+
 def test_strangers_learn_nothing(site: Site) -> None:
     stranger = site.server.kinesis("AKIAIOSFODNN7EXAMPLE", "wrong")
     code, _ = _refused(stranger.describe_stream, StreamName=NAME)

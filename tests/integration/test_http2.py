@@ -93,6 +93,9 @@ def test_a_body_says_how_long_it_is(server: SocketServer) -> None:
         longer = client.begin({"content-type": FORM, "content-length": "5"})
         client.send(longer, LIST)
         assert client.reply(longer).status in {0, 400}
+        empty = client.begin({"content-type": FORM, "content-length": ""})
+        client.send(empty, LIST)
+        assert client.reply(empty).status in {0, 400}
         assert client.post(LIST).status == 200
 
 

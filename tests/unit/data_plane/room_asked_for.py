@@ -8,12 +8,22 @@ _TURNS = 50
 
 
 class RoomAskedFor:
-    """`taken` has the sizes since it was left last. With a `failure` it has none."""
+    """`taken` has the sizes since it was left last.
 
-    def __init__(self, failure: Exception | None = None) -> None:
+    With a `failure` it has none, and where it `is_busy` there is none at once.
+    """
+
+    def __init__(self, failure: Exception | None = None, *, is_busy: bool = False) -> None:
         self.taken: list[int] = []
         self.left = 0
         self._failure = failure
+        self._is_busy = is_busy
+
+    def take_now(self, size_bytes: int) -> bool:
+        if self._is_busy or self._failure is not None:
+            return False
+        self.taken.append(size_bytes)
+        return True
 
     async def take(self, size_bytes: int) -> None:
         self.taken.append(size_bytes)

@@ -95,6 +95,10 @@ def test_lengths(headers: dict[str, str], length: int | None) -> None:
         ({"transfer-encoding": "gzip, chunked"}, LENGTH_REQUIRED),
         ({"transfer-encoding": ""}, LENGTH_REQUIRED),
         ({"transfer-encoding": "chunked", "content-length": "1"}, MALFORMED_HTTP_REQUEST),
+        *(
+            ({"content-length": told}, MALFORMED_HTTP_REQUEST)
+            for told in ("", "2, 2", "+2", "-2", "2.", "\u0662", "9" * 5_000)
+        ),
     ],
 )
 def test_bodies_that_are_not_read(headers: dict[str, str], fault: Fault) -> None:

@@ -4,11 +4,15 @@ import asyncio
 
 import pytest
 
+from data_plane.core.errors import RefusedError, stream_not_found
+from data_plane.core.limits import SMALL_BODY_BYTES_MAX
+from data_plane.core.long_answers import use_room
 from data_plane.core.record import OutgoingRecord
-from data_plane.ports import Key
+from data_plane.ports import DeadlinePassedError, Key
 from data_plane.stored import keys
 from data_plane.streams.bounds import READ_BYTES_MAX
 from data_plane.streams.reading import Place
+from tests.unit.data_plane.room_asked_for import RoomAskedFor
 from tests.unit.data_plane.streams.conftest import DAY_S, Bench, texts
 
 
@@ -43,6 +47,62 @@ def test_a_page_says_how_far_behind_it_is(bench: Bench) -> None:
     assert first.behind_ms == behind_us // 1000
     assert bench.run(bench.read(records_max=100)).behind_ms == 0
     assert bench.run(bench.read(Place(200))).behind_ms == 0
+
+
+@pytest.mark.parametrize(("is_busy", "queries"), [(False, 1), (True, 2)])
+def test_a_read_that_has_to_wait_for_room_reads_once_more(
+    bench: Bench, queries: int, *, is_busy: bool
+) -> None:
+    """What it has read before it waits, it lets go."""
+    room = RoomAskedFor(is_busy=is_busy)
+    long = b"x" * (2 * SMALL_BODY_BYTES_MAX)
+
+    async def scenario() -> None:
+        await bench.put_records([OutgoingRecord("k", long)])
+        before = bench.cell.requests["query"]
+        use_room(room)
+        page = await bench.read(Place(1, 1))
+        use_room(None)
+        assert [record.data for record in page.records] == [long]
+        assert room.taken == [len(long) + len("k")]
+        assert bench.cell.requests["query"] - before == queries
+
+    bench.run(scenario())
+
+
+def test_a_read_that_waits_ends_where_its_stream_is_gone(bench: Bench) -> None:
+    async def gone() -> None:
+        raise stream_not_found("clicks", "123456789012")
+
+    async def scenario() -> None:
+        at = bench.streams._at(bench.stream, bench.shard)
+        reading = asyncio.ensure_future(
+            bench.streams.read(
+                bench.stream,
+                bench.shard,
+                Place(1),
+                records_max=1,
+                until_us=bench.clock.now_us() + 3_600_000_000,
+                look_again=gone,
+            )
+        )
+        await asyncio.sleep(0)
+        at.desk.waits.signal(at.channel, 1)
+        with pytest.raises(RefusedError, match="not found"):
+            await reading
+
+    bench.run(scenario())
+
+
+def test_a_read_without_room_fails(bench: Bench) -> None:
+    async def scenario() -> None:
+        await bench.put_records([OutgoingRecord("k", b"x" * (2 * SMALL_BODY_BYTES_MAX))])
+        use_room(RoomAskedFor(DeadlinePassedError("busy")))
+        with pytest.raises(DeadlinePassedError):
+            await bench.read()
+        use_room(None)
+
+    bench.run(scenario())
 
 
 def test_a_page_has_ten_mebibytes_at_most_or_one_record(bench: Bench) -> None:
