@@ -6,31 +6,17 @@ A real browser where there is one; what browsers send, written by hand, everywhe
 import http.client
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.browser import browser, needs_browser, shown
 from tests.integration.evil_site import ARRIVES_S_MAX, ATTACKS, SAME_ORIGIN, Site
 from tests.integration.server_process import ServerProcess
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")
-BROWSER_S_MAX = 120
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 EVERY_ATTACK = set(re.findall(r'(?:get|post|form|call)\("([a-z-]+)"', ATTACKS))
 EVIL = "http://evil.example"
 CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140 Safari"
@@ -41,39 +27,6 @@ def site(server: ServerProcess) -> Iterator[Site]:
     opened = Site(server.port)
     yield opened
     opened.close()
-
-
-@contextmanager
-def browser(url: str, folder: Path) -> Iterator[None]:
-    """A browser that shows this page, and for which every name is this machine's."""
-    assert CHROMIUM is not None
-    rules = "--host-resolver-rules=MAP *.example 127.0.0.1"
-    with (folder / "browser.log").open("wb") as log:
-        process = subprocess.Popen(
-            [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", rules, url],
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-def shown(url: str, folder: Path) -> str:
-    """The document that a browser shows when somebody types this address."""
-    assert CHROMIUM is not None
-    rules = "--host-resolver-rules=MAP *.example 127.0.0.1"
-    profile = f"--user-data-dir={folder / 'profile'}"
-    ended = subprocess.run(
-        [CHROMIUM, *FLAGS, profile, rules, "--dump-dom", url],
-        capture_output=True,
-        text=True,
-        timeout=BROWSER_S_MAX,
-        check=True,
-    )
-    return ended.stdout
 
 
 @needs_browser

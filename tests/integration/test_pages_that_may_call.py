@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,10 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from tests.integration.browser import browser, needs_browser
+from tests.integration.evil_site import ARRIVES_S_MAX, Site
 from tests.integration.server_process import ServerProcess, run_command
+from tests.ports import free_port
 
 SHOP = "http://localhost:3000"
 EVIL = "http://evil.example"
@@ -42,6 +46,14 @@ def answer(
             told.read().decode(),
         )
 
+
+BROWSERS_OWN = {"Origin", "Sec-Fetch-Site"}
+CALLING = """<!doctype html><title>calls</title><script>
+const tell = (what) => fetch(`/?attack=${location.hostname}-${what}`);
+fetch("URL", {method: "POST", headers: HEADERS, body: "{}"})
+  .then((answer) => tell(`read-${answer.status}`), () => tell("kept-away"));
+</script>"""
+"""It tells its own site what it could read."""
 
 STREAMS = {
     "Content-Type": "application/x-amz-json-1.1",
@@ -86,6 +98,30 @@ def test_an_allowed_page_calls_streams(server: ServerProcess) -> None:
     status, headers, body = answer(server, "POST", refused, b"{}")
     assert (status, headers["access-control-allow-origin"]) == (400, SHOP)
     assert "MissingAuthenticationToken" in body
+
+
+@needs_browser
+def test_a_browser_shows_an_allowed_page_what_it_called_and_others_nothing(tmp_path: Path) -> None:
+    port = free_port()
+    site = Site(port)
+    try:
+        options = ("--allow-origin", f"http://shop.example:{site.port}")
+        server = ServerProcess(
+            tmp_path / "data", tmp_path / "log", port=port, options=options, auth="on"
+        )
+        server.start()
+        try:
+            headers = {n: v for n, v in signed(server, "").items() if n not in BROWSERS_OWN}
+            call = {"URL": f"{server.url}/", "HEADERS": json.dumps(headers)}
+            for host, told in (("shop.example", "read-200"), ("evil.example", "kept-away")):
+                page = re.sub("URL|HEADERS", lambda found: call[found[0]], CALLING)
+                site.pages["/page"] = page
+                with browser(f"http://{host}:{site.port}/page", tmp_path / host):
+                    assert not site.wait_for({f"{host}-{told}"}, ARRIVES_S_MAX)
+        finally:
+            server.kill()
+    finally:
+        site.close()
 
 
 def test_it_sees_why_it_is_refused(server: ServerProcess) -> None:
