@@ -222,7 +222,9 @@ class RunningService:
             *message_operations(self.engine, waits.in_turns),
             *extension_operations(self.engine),
             *queue_operations(self.registry, self.engine, moves),
-            *_extensions(ground, administration, self.registry, self.budgets),
+            *_extensions(
+                ground, administration, self.registry, self.streams.registry, self.budgets
+            ),
         )
         self.front_end = FrontEnd(
             (sqs(self.operations), self.streams.service),
@@ -252,12 +254,17 @@ def _credentials(
 
 
 def _extensions(
-    ground: ServicePorts, administration: Administration, registry: Registry, budgets: Budgets
+    ground: ServicePorts,
+    administration: Administration,
+    registry: Registry,
+    streams: StreamRegistry,
+    budgets: Budgets,
 ) -> tuple[Operation, ...]:
+    usage = UsageAccess(administration, ground.tenant_usage, budgets)
     return (
         *account_operations(administration),
         *cell_operations(CellAdministration(administration, ground.cells_control), registry),
-        *usage_operations(UsageAccess(administration, ground.tenant_usage, budgets), registry),
+        *usage_operations(usage, registry, streams),
     )
 
 

@@ -15,16 +15,21 @@ from control_plane.core.month_usage import (
     read_token,
     total_of,
 )
+from control_plane.core.stream_definition import StreamDefinition
 from control_plane.operations.usage_access import UsageAccess, present_period, rendered_budget
 from control_plane.registry import Registry
+from control_plane.streams import StreamRegistry
 from control_plane.usage_shapes import GET_USAGE_INPUT, GET_USAGE_OUTPUT
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, UNSUPPORTED_OPERATION, RefusedError
 from data_plane.core.limits import USAGE_ROWS_MAX, USAGE_TAGGED_QUEUES_MAX
+from data_plane.core.queue import Queue
 from data_plane.protocol.operation import Call, Operation, Params
 
 NAME: Final = "TidegateGetUsage"
 
 _MONTHS_BACK_MAX: Final = 13
+_OF_STREAMS: Final = "kinesis:"
+_STREAM: Final = "stream/"
 _TAG: Final = "Tag"
 _GROUPS: Final = {
     "Day": ("day",),
@@ -43,7 +48,7 @@ _MEMBERS: Final = {
 _is_period: Final = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])").fullmatch
 
 
-def get_usage(access: UsageAccess, registry: Registry) -> Operation:
+def get_usage(access: UsageAccess, registry: Registry, streams: StreamRegistry) -> Operation:
     """For each account its own; for the operator any."""
 
     async def perform(call: Call) -> Params:
@@ -57,8 +62,10 @@ def get_usage(access: UsageAccess, registry: Registry) -> Operation:
             month = await usage.month(account, period)
         except NoPriceError as error:
             raise RefusedError(UNSUPPORTED_OPERATION, f"{error}.") from error
-        tags = await _tags(call, registry, account, month.lines)
-        rows = grouped(month.lines, by, tags)
+        lines = _told_apart(month.lines)
+        tag: str = call.params.get("TagKey") or ""
+        tags = await _tags(tag, registry, streams, account, lines)
+        rows = grouped(lines, by, tags)
         left = [row for row in rows if after is None or row[0] > after.key]
         output = _rendered(account, month)
         if left:
@@ -111,21 +118,35 @@ def _after(call: Call, width: int) -> PageToken | None:
         raise _invalid("Invalid NextToken value.") from error
 
 
+def _told_apart(lines: Lines) -> Lines:
+    """The lines, in which a stream has a name that no queue can have."""
+    return {
+        key._replace(queue=_STREAM + key.queue)
+        if key.queue and key.operation.startswith(_OF_STREAMS)
+        else key: amounts
+        for key, amounts in lines.items()
+    }
+
+
 async def _tags(
-    call: Call, registry: Registry, account: str, lines: Lines
+    tag: str, registry: Registry, streams: StreamRegistry, account: str, lines: Lines
 ) -> dict[tuple[str, str], str]:
-    """Values of the tag that queues have now, by region and name. Raises RefusedError."""
-    key: str = call.params.get("TagKey") or ""
-    if not key:
-        return {}
-    queues = sorted({(its.region, its.queue) for its in lines if its.queue})
-    if len(queues) > USAGE_TAGGED_QUEUES_MAX:
+    """Values of the tag that queues and streams have now, by region and name ("": of none).
+
+    Raises RefusedError.
+    """
+    names = sorted({(its.region, its.queue) for its in lines if its.queue}) if tag else []
+    if len(names) > USAGE_TAGGED_QUEUES_MAX:
         raise _invalid(f"Tags are looked up for {USAGE_TAGGED_QUEUES_MAX} queues at most.")
     found = {}
-    for region, name in queues:
-        queue = await registry.find(account, region, name)
-        if queue is not None and key in queue.tags:
-            found[region, name] = queue.tags[key]
+    for region, name in names:
+        tagged: Queue | StreamDefinition | None
+        if name.startswith(_STREAM):
+            tagged = await streams.read(account, region, name.removeprefix(_STREAM))
+        else:
+            tagged = await registry.find(account, region, name)
+        if tagged is not None and tag in tagged.tags:
+            found[region, name] = tagged.tags[tag]
     return found
 
 

@@ -12,7 +12,7 @@ from control_plane.service import OPERATOR
 from data_plane.core.limits import BUDGETS_MAX, USAGE_ROWS_MAX, USAGE_TAGGED_QUEUES_MAX
 from tests.conformance.in_process import REGION, InProcessServer
 
-TENANT, NEIGHBOUR = "111122223333", "222233334444"
+TENANT, NEIGHBOUR, STREAMS = "111122223333", "222233334444", "333344445555"
 DAYS = ("2026-11-01", "2026-11-02")
 QUEUES = ("jobs", "orders")
 MANY = [f"q{at}" for at in range(USAGE_TAGGED_QUEUES_MAX + 1)]
@@ -23,6 +23,12 @@ class Known:
     """Each account has used the same of two queues on two days; but one."""
 
     async def month(self, account: str, period: str) -> MonthUsage:
+        if account == STREAMS:
+            names = ("SendMessage", "ReceiveMessage", "kinesis:PutRecord")
+            lines = {
+                LineKey(DAYS[0], REGION, "jobs", name): Amounts(2, 3, 1, 9, 0) for name in names
+            }
+            return MonthUsage(period, "USD", "a-book", 1_790_000_000_000_000, lines)
         lines = {
             LineKey(day, REGION, queue, operation): Amounts(2, 3, 1, 2**40, 10**COST_PLACES // 8)
             for day in DAYS
@@ -75,6 +81,23 @@ def test_usage_by_tag_is_by_the_tags_that_queues_have(server: InProcessServer) -
     tenant.create_queue(QueueName="jobs", tags={"team": "blue"})
     rows = tenant.tidegate_get_usage(GroupBy=["Tag"], TagKey="team")["Usage"]
     assert [(row["TagValue"], row["Requests"]) for row in rows] == [("", 8), ("blue", 8)]
+
+
+def test_streams_are_told_apart_from_queues_of_their_names(server: InProcessServer) -> None:
+    server.run(server.accounts.create_account("streams", STREAMS, {}))
+    tenant = client(server, STREAMS)
+    rows = tenant.tidegate_get_usage()["Usage"]
+    assert [(row["QueueName"], row["Requests"]) for row in rows] == [
+        ("jobs", 4),
+        ("stream/jobs", 2),
+    ]
+    tenant.create_queue(QueueName="jobs", tags={"team": "blue"})
+    key = server.run(server.accounts.create_key(STREAMS))
+    server.kinesis(key.id, key.secret).create_stream(
+        StreamName="jobs", ShardCount=1, Tags={"team": "red"}
+    )
+    rows = tenant.tidegate_get_usage(GroupBy=["Tag"], TagKey="team")["Usage"]
+    assert [(row["TagValue"], row["Requests"]) for row in rows] == [("blue", 4), ("red", 2)]
 
 
 def test_tags_of_too_many_queues_are_not_looked_up(server: InProcessServer) -> None:
