@@ -8,7 +8,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 
-from infra import queue_metrics
+from infra import queue_metrics, stream_metrics
 from infra.alarms import PERIOD, Alarms, table_metric, table_sum, topic
 from infra.cluster import ClusterStack
 from infra.options import StageOptions
@@ -49,6 +49,7 @@ class MonitoringStack(cdk.Stack):
             self._alarms.tell(told)
         self._operators_dashboard()
         self._queues(told)
+        self._streams()
 
     def _watch_functions(self) -> None:
         for name, made in self._service.functions().items():
@@ -162,6 +163,21 @@ class MonitoringStack(cdk.Stack):
                 ),
                 _graph("REST: latency, p99", [rest.api.metric_latency(statistic="p99")]),
             )
+
+    def _streams(self) -> None:
+        """What owners of streams see."""
+        streams = self._stage.monitoring.streams
+        if not streams:
+            return
+        for at, stream in enumerate(streams):
+            for name, door in self._service.doors.items():
+                stream_metrics.add_filters(self, f"Stream{at}{name}", door.logs, stream)
+        cloudwatch.Dashboard(
+            self,
+            "Streams",
+            dashboard_name=f"tidegate-{self._stage.name}-streams",
+            widgets=stream_metrics.widgets(streams),
+        )
 
     def _queues(self, told: sns.ITopic | None) -> None:
         """What owners of queues see, and are told."""

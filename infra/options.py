@@ -26,6 +26,7 @@ _BASE_URL: Final = re.compile(_ORIGIN.pattern + r"(/[A-Za-z0-9_~.-]+)*")
 _TOPIC: Final = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]+")
 _EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
 _QUEUE: Final = re.compile(r"[A-Za-z0-9_-]{1,75}(\.fifo)?|[A-Za-z0-9_-]{1,80}")
+_STREAM: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _LABEL: Final = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _HOST: Final = re.compile(rf"(?=.{{4,253}}\Z){_LABEL}(\.{_LABEL})+")
 _CERTIFICATE: Final = re.compile(r"arn:[a-z-]+:acm:[a-z0-9-]+:[0-9]{12}:certificate/[A-Za-z0-9-]+")
@@ -37,7 +38,10 @@ FAILOVERS: Final = ("primary", "secondary")
 CHECK_REGIONS_MIN: Final = 3
 CELLS_MAX: Final = 9
 QUEUES_MAX: Final = 16
-"""CloudWatch has 100 metric filters for a log group, and a queue needs six."""
+_FILTERS_MAX: Final = 100
+_QUEUE_FILTERS: Final = 6
+_STREAM_FILTERS: Final = 5
+"""CloudWatch has 100 metric filters for a log group, and a queue needs six, a stream five."""
 
 
 class OptionError(ValueError):
@@ -219,19 +223,37 @@ class QueueOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """A stream whose owner has metrics in CloudWatch."""
+
+    stream: str
+    account: str = "000000000000"
+
+    def __post_init__(self) -> None:
+        _match("stream", self.stream, _STREAM, "no stream's name")
+        _match("account", self.account, _ACCOUNT, "no account id of 12 digits")
+
+
+@dataclass(frozen=True, slots=True)
 class MonitoringOptions:
     """Who is told when an alarm goes off: a topic of SNS (its ARN), or an `email` ("": nobody).
 
-    With `email` a topic is made. Each of the `queues` is eight metrics, which CloudWatch bills.
+    With `email` a topic is made. Each of the `queues` is eight metrics, and each of the `streams`
+    five, which CloudWatch bills.
     """
 
     topic: str = ""
     email: str = ""
     queues: tuple[QueueOptions, ...] = ()
+    streams: tuple[StreamOptions, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.queues) > QUEUES_MAX:
             raise OptionError("queues", f"{len(self.queues)} are more than {QUEUES_MAX}")
+        filters = _QUEUE_FILTERS * len(self.queues) + _STREAM_FILTERS * len(self.streams)
+        if filters > _FILTERS_MAX:
+            too_many = f"with {len(self.queues)} queues {filters} metric filters, of {_FILTERS_MAX}"
+            raise OptionError("streams", f"{len(self.streams)} need {too_many}")
         if self.topic and self.email:
             raise OptionError("email", "an address can be subscribed to the topic that is named")
         if self.topic:

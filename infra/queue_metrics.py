@@ -6,7 +6,6 @@ asked for them every five minutes: it costs reads, and alarms look at five minut
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import aws_cdk as cdk
@@ -14,9 +13,8 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from infra.metric_filters import NAMESPACE, LineMetric, add_filter
 from infra.options import QueueOptions
-
-NAMESPACE: Final = "Tidegate/Queues"
 
 _SENDS: Final = '($.operation = "SendMessage" || $.operation = "SendMessageBatch")'
 _DELETES: Final = '($.operation = "DeleteMessage" || $.operation = "DeleteMessageBatch")'
@@ -27,29 +25,20 @@ MEASURED_MINUTES: Final = 5
 _FAILURES_MINUTES: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class QueueMetric:
-    """A metric: which usage records count for it, and by what."""
-
-    name: str
-    pattern: str
-    value: str
-
-
 METRICS: Final = (
-    QueueMetric("NumberOfMessagesSent", f'{_SENDS} && $.status = "2xx"', "$.messages"),
-    QueueMetric("SentMessageSize", f'{_SENDS} && $.status = "2xx"', "$.bytes"),
-    QueueMetric("NumberOfMessagesReceived", f'{_RECEIVES} && $.status = "2xx"', "$.messages"),
-    QueueMetric("NumberOfEmptyReceives", f'{_RECEIVES} && $.status = "2xx" && $.messages = 0', "1"),
-    QueueMetric("NumberOfMessagesDeleted", f'{_DELETES} && $.status = "2xx"', "$.messages"),
-    QueueMetric("FailedRequests", '$.status = "5xx"', "1"),
+    LineMetric("NumberOfMessagesSent", f'{_SENDS} && $.status = "2xx"', "$.messages"),
+    LineMetric("SentMessageSize", f'{_SENDS} && $.status = "2xx"', "$.bytes"),
+    LineMetric("NumberOfMessagesReceived", f'{_RECEIVES} && $.status = "2xx"', "$.messages"),
+    LineMetric("NumberOfEmptyReceives", f'{_RECEIVES} && $.status = "2xx" && $.messages = 0', "1"),
+    LineMetric("NumberOfMessagesDeleted", f'{_DELETES} && $.status = "2xx"', "$.messages"),
+    LineMetric("FailedRequests", '$.status = "5xx" && $.operation != "kinesis:*"', "1"),
 )
 
 AGE: Final = "ApproximateAgeOfOldestMessage"
 DEPTH: Final = "ApproximateNumberOfMessagesVisible"
 GAUGES: Final = (
-    QueueMetric(AGE, _MEASURED, "$.age_s"),
-    QueueMetric(DEPTH, _MEASURED, "$.visible"),
+    LineMetric(AGE, _MEASURED, "$.age_s"),
+    LineMetric(DEPTH, _MEASURED, "$.visible"),
 )
 
 
@@ -76,28 +65,11 @@ def add_filters(
     name: str,
     group: logs.ILogGroup,
     queue: QueueOptions,
-    metrics: Iterable[QueueMetric] = METRICS,
+    metrics: Iterable[LineMetric] = METRICS,
 ) -> None:
     """Count what a log says of a queue: the usage records of a door's, if nothing else is named."""
-    whose = f'$.account = "{queue.account}" && $.queue = "{queue.queue}"'
     for one in metrics:
-        logs.CfnMetricFilter(
-            scope,
-            f"{name}{one.name}",
-            log_group_name=group.log_group_name,
-            filter_pattern=f"{{ {whose} && {one.pattern} }}",
-            metric_transformations=[
-                logs.CfnMetricFilter.MetricTransformationProperty(
-                    metric_namespace=NAMESPACE,
-                    metric_name=one.name,
-                    metric_value=one.value,
-                    dimensions=[
-                        logs.CfnMetricFilter.DimensionProperty(key="Account", value="$.account"),
-                        logs.CfnMetricFilter.DimensionProperty(key="QueueName", value="$.queue"),
-                    ],
-                )
-            ],
-        )
+        add_filter(scope, name, group, one, queue.account, queue.queue, "QueueName")
 
 
 def alarms(scope: Construct, queue: QueueOptions, id: str) -> list[cloudwatch.Alarm]:

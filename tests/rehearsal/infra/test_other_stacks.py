@@ -201,10 +201,39 @@ def test_queue_metrics_count_usage_records_of_the_queue() -> None:
         for one in of_type(templates(EVERYTHING)["monitoring"], "AWS::Logs::MetricFilter").values()
     ]
 
-    assert len(filters) == 6 * 2 + 2
+    assert len(filters) == (6 + 5) * 2 + 2
     for one in filters:
         assert '$.queue = "orders"' in one["FilterPattern"]
         assert '$.account = "000000000000"' in one["FilterPattern"]
+
+
+def test_metrics_of_a_stream_are_those_of_its_usage_records() -> None:
+    """A queue and a stream of one name have metrics of their own."""
+    put = {"account": "000000000000", "queue": "orders", "status": "2xx", "failed_entries": 1}
+    lines: list[dict[str, Any]] = [
+        {**put, "operation": "kinesis:PutRecords", "messages": 3, "bytes": 30},
+        {**put, "operation": "kinesis:GetRecords", "messages": 4, "bytes": 40},
+        {**put, "operation": "SendMessageBatch", "messages": 5, "bytes": 50},
+    ]
+    read: dict[str, list[int]] = {}
+    found = of_type(templates(EVERYTHING)["monitoring"], "AWS::Logs::MetricFilter").values()
+    for one in (each["Properties"] for each in found):
+        [transformation] = one["MetricTransformations"]
+        if [each["Key"] for each in transformation["Dimensions"]] != ["Account", "StreamName"]:
+            continue
+        pattern = re.sub(r"\((.+) \|\| (.+)\)", r"\2", one["FilterPattern"])
+        for line in lines:
+            if matches(pattern, line):
+                value = line[transformation["MetricValue"].removeprefix("$.")]
+                read.setdefault(transformation["MetricName"], []).append(value)
+
+    assert read == {
+        "IncomingBytes": [30, 30],
+        "IncomingRecords": [3, 3],
+        "PutRecords.FailedRecords": [1, 1],
+        "GetRecords.Bytes": [40, 40],
+        "GetRecords.Records": [4, 4],
+    }
 
 
 def test_depth_and_age_come_from_the_lines_that_the_function_writes() -> None:

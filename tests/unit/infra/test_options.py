@@ -28,6 +28,7 @@ def test_what_stages_at_hand_suggest_is_good(path: Path, tmp_path: Path) -> None
     assert read_stage(str(suggested)).name == path.stem
     if path.stem == "production":
         assert read_stage(str(suggested)).monitoring.queues
+        assert read_stage(str(suggested)).monitoring.streams
 
 
 def test_who_keeps_messages_tells_somebody_of_alarms() -> None:
@@ -137,6 +138,20 @@ def test_lists_are_tuples() -> None:
         (
             {"name": "s", "monitoring": {"queues": [{"queue": f"q{n}"} for n in range(17)]}},
             "monitoring.queues: 17 are more than 16",
+        ),
+        (
+            {"name": "s", "monitoring": {"streams": [{"stream": "a b"}]}},
+            "monitoring.streams[0].stream: 'a b' is no stream's name",
+        ),
+        (
+            {
+                "name": "s",
+                "monitoring": {
+                    "queues": [{"queue": f"q{n}"} for n in range(16)],
+                    "streams": [{"stream": "a"}],
+                },
+            },
+            "monitoring.streams: 1 need with 16 queues 101 metric filters, of 100",
         ),
         ({"name": "s", "monitoring": {"email": "me"}}, "monitoring.email: 'me' is no address"),
         (
