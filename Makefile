@@ -87,6 +87,7 @@ PEERS_ENV = .venvs/peers
 PEERS_READY = $(PEERS_ENV)/.installed
 SPARK_READY = .venvs/spark/.installed
 FOCUS_READY = .venvs/focus/.installed
+KINESIS_READY = .venvs/kinesis/.installed
 GLUE_READY = .venvs/glue/.installed
 RELEASE_READY = .venvs/release/.installed
 # What is imported is compiled when it is; compiling all of it takes half a minute. Lists are
@@ -145,6 +146,7 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 
 ONCE_MORE = -m tests.lanes.once_more $(if $(STRICT),--strict)
 
+test: $(if $(findstring nightly,$(PYTEST)),$(KINESIS_READY))
 test: lint $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) $(MOTO_TESTS_READY) ## every check and every test but those of a night (STRICT=1 PYTEST=options)
 	$(TEST_ENV)/bin/python $(ONCE_MORE) $(PYTEST)
 
@@ -215,6 +217,7 @@ lock: $(TEST_READY) ## pin the newest versions of requirements/*.in
 	cd requirements && $(COMPILE) --upgrade -c serve.txt release.in -o release.txt
 	cd requirements && $(COMPILE) --upgrade emulators.in -o emulators.txt
 	cd requirements && $(COMPILE) --upgrade java.in -o java.txt
+	cd requirements && $(COMPILE) --upgrade kinesis.in -o kinesis.txt
 	cd requirements && $(COMPILE) --upgrade spark.in -o spark.txt
 	cd requirements && $(COMPILE) --upgrade glue.in -o glue.txt
 	cd requirements && $(subst 3.11,3.12,$(COMPILE)) --upgrade focus.in -o focus.txt
@@ -312,6 +315,9 @@ $(CHALICE_READY): requirements/chalice.txt
 
 $(JAVA_READY): requirements/java.txt
 	$(call install_optional,.venvs/java,$<)
+
+$(KINESIS_READY): requirements/kinesis.txt
+	$(call install_optional,.venvs/kinesis,$<)
 
 $(LOCALSTACK_READY): requirements/localstack.txt
 	$(call install_on_python,.venvs/localstack,$<,3.13)
