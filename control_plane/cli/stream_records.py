@@ -1,7 +1,9 @@
 """`tidegate stream get / tail`: the records of a stream."""
 
 import base64
+import errno
 import json
+import os
 import select
 import shutil
 import sys
@@ -193,18 +195,18 @@ def _follow(walk: ShardWalk, tell: Printed) -> None:
     reader.register(_STDOUT, 0)
     away = False
     for got in follow(walk):
+        # What is printed tells by itself that nobody reads it.
+        unread = any(seen & select.POLLERR for _, seen in reader.poll(0))
+        if unread and not (got is not None and got.records):
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         if got is None:
-            if any(seen & select.POLLERR for _, seen in reader.poll(0)):
-                raise BrokenPipeError(32, "Broken pipe")
-        elif got.failure is not None:
-            if not away:
-                said = " ".join(str(got.failure).split())
-                click.echo(f"tidegate: {said}; it is asked again", err=True)
-            away = True
-        else:
-            away = False
-            for record in got.records:
-                tell(got.shard, record)
+            continue
+        if got.failure is not None and not away:
+            said = " ".join(str(got.failure).split())
+            click.echo(f"tidegate: {said}; it is asked again", err=True)
+        away = got.failure is not None
+        for record in got.records:
+            tell(got.shard, record)
 
 
 def _printer(*, raw: bool, as_json: bool) -> Printed:

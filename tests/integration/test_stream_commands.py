@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -206,39 +207,58 @@ def test_a_tail_follows_shards_that_are_split_and_a_server_that_starts_again(
     assert tail.shown.count("to the first") == 1
 
 
-def test_a_tail_ends_when_nobody_reads_it(stream: Shell) -> None:
-    stream("put", "clicks", "before")
-    process = subprocess.Popen(
-        command("stream", "--endpoint", stream.server.url, "tail", "clicks", "-f", "--raw"),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline() == "before\n"
-    process.stdout.close()
-    assert process.wait(ANSWER_S_MAX) == 1
-    assert process.stderr.read() == ""
-    process.stderr.close()
-
-
-def test_lines_are_put_as_they_come(stream: Shell) -> None:
-    process = subprocess.Popen(
-        [*command("stream", "--endpoint", stream.server.url, "put", "clicks"), "--json"],
+@contextmanager
+def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A command with pipes, ended with the block."""
+    with subprocess.Popen(
+        command("stream", *arguments),
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    for text in ("one", "two"):
-        process.stdin.write(f"{text}\n")
-        process.stdin.flush()
-        assert "SequenceNumber" in json.loads(process.stdout.readline())
-    assert sorted(stream("get", "clicks", "--raw").split()) == ["one", "two"]
-    process.stdin.close()
-    assert process.wait(ANSWER_S_MAX) == 0
-    process.stdout.close()
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_tail_ends_when_nobody_reads_it(stream: Shell) -> None:
+    stream("put", "clicks", "before")
+    arguments = ("--endpoint", stream.server.url, "tail", "clicks", "-f", "--raw")
+    with running(*arguments) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "before\n"
+        process.stdout.close()
+        assert process.wait(ANSWER_S_MAX) == 1
+        assert process.stderr.read() == ""
+
+
+def test_a_tail_that_nobody_reads_ends_while_the_server_is_away(
+    stream: Shell, server: ServerProcess
+) -> None:
+    stream("put", "clicks", "before")
+    arguments = ("--endpoint", stream.server.url, "tail", "clicks", "-f", "--raw")
+    with running(*arguments) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "before\n"
+        server.kill()
+        assert "it is asked again" in process.stderr.readline()
+        process.stdout.close()
+        assert process.wait(ANSWER_S_MAX) == 1
+
+
+def test_lines_are_put_as_they_come(stream: Shell) -> None:
+    with running("--endpoint", stream.server.url, "put", "clicks", "--json") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for text in ("one", "two"):
+            process.stdin.write(f"{text}\n")
+            process.stdin.flush()
+            assert "SequenceNumber" in json.loads(process.stdout.readline())
+        assert sorted(stream("get", "clicks", "--raw").split()) == ["one", "two"]
+        process.stdin.close()
+        assert process.wait(ANSWER_S_MAX) == 0
