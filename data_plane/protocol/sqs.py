@@ -42,8 +42,7 @@ def check_required(operation: Operation, params: Params) -> None:
 
     What else holds of parameters is each operation's own to check. The queue's address is
     resolved by now. A queue's name that is absent has words of its own (recorded from AWS); one
-    that is empty is like any wrong name. The handle of a message has another name in AWS JSON
-    (aws/aws-sdk-js-v3 #5478).
+    that is empty is like any wrong name.
     """
     for name in operation.input.required:
         if name == "QueueName":
@@ -53,5 +52,15 @@ def check_required(operation: Operation, params: Params) -> None:
                     "Value for parameter QueueName is invalid. Reason: Must specify a queue name.",
                 )
         elif name != "QueueUrl" and not is_given(params, name):
-            is_handle = operation.name == "DeleteMessage" and name == "ReceiptHandle"
-            raise missing_parameter("MessageHandle" if is_handle else name)
+            raise _missing(operation.name, name)
+
+
+def _missing(operation: str, name: str) -> RefusedError:
+    """SQS does not call all that is missing by the parameter's name."""
+    match operation, name:
+        case "DeleteMessage", "ReceiptHandle":
+            return missing_parameter("MessageHandle")  # aws/aws-sdk-js-v3 #5478
+        case "SetQueueAttributes", "Attributes":
+            return missing_parameter("Attribute.Name")  # pulumi/pulumi-aws #5959
+        case _:
+            return missing_parameter(name)

@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 
 from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
-from tests.conformance.raw_calls import Reply, json_request, read_reply, refused, url
+from tests.conformance.raw_calls import (
+    Reply,
+    encode_form,
+    form_request,
+    json_request,
+    read_reply,
+    refused,
+    url,
+)
 
 ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:orders"
 FIFO = {"FifoQueue": "true"}
@@ -191,3 +199,93 @@ def test_a_text_for_a_number(server: InProcessServer, member: str) -> None:
     document = json.loads(response.body)
     assert document["__type"].endswith("#SerializationException")
     assert document["message"] == "STRING_VALUE can not be converted to an Integer"
+
+
+def test_a_purge_after_a_purge(server: InProcessServer) -> None:
+    """aws/aws-sdk-js #4506: its status is 403."""
+    assert create(server, "purged", {}).status == 200
+    assert ask(server, "PurgeQueue", QueueUrl=url("purged")).status == 200
+    response = server.answer(json_request("PurgeQueue", {"QueueUrl": url("purged")}))
+    assert response.status == 403
+    assert json.loads(response.body)["message"] == (
+        "Only one PurgeQueue operation on purged is allowed every 60 seconds."
+    )
+
+
+def test_a_message_that_is_longer_than_its_queue_takes(server: InProcessServer) -> None:
+    """inferablehq/inferable #306: a queue from when the maximum was 256 KiB."""
+    assert create(server, "short", {"MaximumMessageSize": "262144"}).status == 200
+    sent = {"QueueUrl": url("short"), "MessageBody": "x" * 262144}
+    assert ask(server, "SendMessage", **sent).status == 200
+    sent["MessageBody"] += "x"
+    assert ask(server, "SendMessage", **sent) == refused(
+        "InvalidParameterValue",
+        "One or more parameters are invalid. Reason: Message must be shorter than 262144 bytes.",
+    )
+
+
+ALLOWED = {"Effect": "Allow", "Principal": "*", "Action": "sqs:SendMessage", "Resource": ARN}
+OWNERS = "SendMessage ReceiveMessage DeleteMessage GetQueueUrl PurgeQueue ChangeMessageVisibility"
+OTHERS = "GetQueueAttributes ListQueueTags ListDeadLetterSourceQueues SetQueueAttributes"
+
+
+@pytest.mark.parametrize(
+    ("statements", "message"),
+    [
+        pytest.param(
+            [{**ALLOWED, "Sid": str(number)} for number in range(21)],
+            "21 statements were found in the submitted policy, max allowed is 20",
+            id="dapr/components-contrib #1780",
+        ),
+        pytest.param(
+            [{**ALLOWED, "Action": [f"sqs:{name}" for name in f"{OWNERS} {OTHERS}".split()]}],
+            "10 actions were found in a statement from the submitted policy, max allowed is 7",
+            id="ministryofjustice/cloud-platform-environments #9082",
+        ),
+        pytest.param(
+            [{**ALLOWED, "Resource": [f"{ARN}-{number}" for number in range(200)]}],
+            "Submitted policy is over max allowed size.",
+            id="justeattakeaway/JustSaying #211, BishopFox/cloudfoxable #29",
+        ),
+    ],
+)
+def test_policies_that_are_too_big(
+    server: InProcessServer, statements: list[dict[str, Any]], message: str
+) -> None:
+    policy = json.dumps({"Version": "2012-10-17", "Statement": statements})
+    response = ask(
+        server, "SetQueueAttributes", QueueUrl=url("orders"), Attributes={"Policy": policy}
+    )
+    assert (response.status, response.code, response.message) == (403, "OverLimit", message)
+
+
+def test_a_change_of_no_attributes(server: InProcessServer) -> None:
+    """pulumi/pulumi-aws #5959 and #5677, aws-controllers-k8s/community #2139."""
+    expected = refused("MissingParameter", "The request must contain the parameter Attribute.Name.")
+    changed = {"QueueUrl": url("orders")}
+    assert ask(server, "SetQueueAttributes", **changed, Attributes={}) == expected
+    assert ask(server, "SetQueueAttributes", **changed) == expected
+    assert form(server, "SetQueueAttributes", changed) == expected
+
+
+def test_an_entry_without_an_id(server: InProcessServer) -> None:
+    """aws/aws-sdk-js #2388."""
+    fields = {"QueueUrl": url("orders"), "DeleteMessageBatchRequestEntry.1.ReceiptHandle": "x"}
+    assert form(server, "DeleteMessageBatch", fields) == refused(
+        "MissingParameter",
+        "The request must contain the parameter DeleteMessageBatchRequestEntry.1.Id.",
+    )
+
+
+def test_a_list_with_members_where_one_is_flat(server: InProcessServer) -> None:
+    """rusoto/rusoto #586."""
+    fields = {"QueueUrl": url("orders"), "MessageAttributeNames.member.1": "All"}
+    assert form(server, "ReceiveMessage", fields) == refused(
+        "MalformedInput", "Start of list found where not expected"
+    )
+
+
+def form(server: InProcessServer, action: str, fields: dict[str, str]) -> Reply:
+    """The answer to a form."""
+    encoded = encode_form([("Action", action), ("Version", "2012-11-05"), *fields.items()])
+    return read_reply(server.answer(form_request(encoded)), "query")
