@@ -9,7 +9,7 @@ from data_plane.core.limits import TAGS_MAX
 _PUNCTUATION: Final = frozenset("_./=+-%@:")
 
 
-def check_tags(tags: Mapping[str, str]) -> None:
+def check_tags(tags: Mapping[str, str], stream: str, account: str) -> None:
     """Raise RefusedError (InvalidArgument) for characters that tags may not have, or too many."""
     if not all(map(_is_allowed, tags)) or not all(map(_is_allowed, tags.values())):
         raise RefusedError(
@@ -17,14 +17,16 @@ def check_tags(tags: Mapping[str, str]) -> None:
             "Some tags contain invalid characters. Valid characters: Unicode letters, digits, white"
             " space, _ . / = + - % @.",
         )
-    check_count(tags)
+    check_count(tags, stream, account)
 
 
-def check_count(tags: Mapping[str, str]) -> None:
-    """Raise RefusedError (InvalidArgument) for more tags than a stream may have."""
+def check_count(tags: Mapping[str, str], stream: str, account: str) -> None:
+    """Raise RefusedError (InvalidArgument) for more tags than this stream may have."""
     if len(tags) > TAGS_MAX:
         raise RefusedError(
-            INVALID_ARGUMENT, f"Failed to add tags: a stream has at most {TAGS_MAX} tags."
+            INVALID_ARGUMENT,
+            f"Failed to add tags to stream {stream} under account {account} because a given stream"
+            f" cannot have more than {TAGS_MAX} tags associated with it.",
         )
 
 

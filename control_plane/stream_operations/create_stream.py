@@ -36,7 +36,7 @@ def create_stream(registry: StreamRegistry) -> Operation:
         shards = count or ON_DEMAND_SHARDS
         check_shard_count(call, shards)
         tags = params.get("Tags") or {}
-        check_tags(tags)
+        check_tags(tags, params["StreamName"], call.account)
         wanted = registry.define(
             account=call.account,
             region=call.region,

@@ -100,11 +100,11 @@ def list_tags_for_resource(registry: StreamRegistry) -> Operation:
 
 
 async def _add(registry: StreamRegistry, stream: Stream, tags: _Tags) -> None:
-    stream_tags.check_tags(tags)
+    stream_tags.check_tags(tags, stream.name, stream.account)
 
     def tagged(definition: StreamDefinition) -> StreamDefinition:
         merged = {**definition.tags, **tags}
-        stream_tags.check_count(merged)
+        stream_tags.check_count(merged, stream.name, stream.account)
         return replace(definition, tags=merged)
 
     await registry.change(stream, tagged)

@@ -299,9 +299,48 @@ def test_shards_are_doubled_and_halved(kinesis: Any, stream: str) -> None:
     )
     assert code == "LimitExceededException"
     assert message.endswith("Current open shard count: 4, Target shard count: 9")
+    assert _refused(
+        kinesis.update_shard_count,
+        StreamName=stream,
+        TargetShardCount=1,
+        ScalingType="UNIFORM_SCALING",
+    ) == (
+        "LimitExceededException",
+        (
+            "UpdateShardCount cannot scale down below half your current open shard count. Current"
+            " open shard count: 4, Target shard count: 1"
+        ),
+    )
 
 
 # What is refused
+
+
+def test_a_shard_is_split_once(kinesis: Any, stream: str) -> None:
+    """mhart/kinesalite #109."""
+    split = {"StreamName": stream, "ShardToSplit": FIRST, "NewStartingHashKey": str(2**125)}
+    kinesis.split_shard(**split)
+    assert _refused(kinesis.split_shard, **split) == (
+        "InvalidArgumentException",
+        (
+            f"Shard {FIRST} in stream {NAME} under account {ACCOUNT} has already been merged or"
+            " split, and thus is not eligible for merging or splitting."
+        ),
+    )
+
+
+def test_a_stream_has_50_tags(kinesis: Any, stream: str) -> None:
+    """The words are those of mhart/kinesalite, when it was ten."""
+    tags = {str(number): "" for number in range(50)}
+    kinesis.add_tags_to_stream(StreamName=stream, Tags=tags)
+    kinesis.add_tags_to_stream(StreamName=stream, Tags={"0": "again"})
+    assert _refused(kinesis.add_tags_to_stream, StreamName=stream, Tags={"more": ""}) == (
+        "InvalidArgumentException",
+        (
+            f"Failed to add tags to stream {NAME} under account {ACCOUNT} because a given stream"
+            " cannot have more than 50 tags associated with it."
+        ),
+    )
 
 
 @pytest.mark.parametrize(
