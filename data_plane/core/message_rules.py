@@ -79,6 +79,20 @@ def read_outgoing(params: Mapping[str, Any]) -> Outgoing:
     )
 
 
+def check_no_lists(params: Mapping[str, Any], operation: str) -> None:
+    """Raise RefusedError where an attribute has a list for a value, be it empty.
+
+    Messages that were received and are sent again as they are have empty ones
+    (ruby-shoryuken/shoryuken #769, lumigo-io/lumigo-CLI #94).
+    """
+    for value in (params.get("MessageAttributes") or {}).values():
+        if "StringListValues" in value or "BinaryListValues" in value:
+            raise RefusedError(
+                UNSUPPORTED_OPERATION,
+                f"Message attribute list values in {operation} operation are not supported.",
+            )
+
+
 def read_content(params: Mapping[str, Any]) -> Content:
     """Body and attributes from the parameters of a send. Raises RefusedError."""
     body = params["MessageBody"]
@@ -178,11 +192,6 @@ def _read_attribute(name: str, value: Mapping[str, Any]) -> MessageAttribute:
         raise _refused(
             f"The message (user) attribute '{name}' must contain a non-empty message attribute "
             "value."
-        )
-    if value.get("StringListValues") or value.get("BinaryListValues"):
-        raise RefusedError(
-            UNSUPPORTED_OPERATION,
-            "Message attribute list values in SendMessage operation are not supported.",
         )
     data_type = value.get("DataType") or ""
     kind = _check_data_type(name, data_type)

@@ -17,7 +17,7 @@ from data_plane.core.fifo_rules import read_fifo_outgoing, refusal_of_batch
 from data_plane.core.identifiers import sequence_number_text, uuid_text
 from data_plane.core.limits import BATCH_SIZE_BYTES_MAX, SMALL_BODY_BYTES_MAX
 from data_plane.core.message import Outgoing, SendCall, Sent
-from data_plane.core.message_rules import read_outgoing, rendered_size_bytes
+from data_plane.core.message_rules import check_no_lists, read_outgoing, rendered_size_bytes
 from data_plane.core.queue import Queue
 from data_plane.core.turns import InTurns, at_once
 from data_plane.operations.batch import (
@@ -45,6 +45,7 @@ def send_message(engine: MessageEngine, in_turns: InTurns = at_once) -> Operatio
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
+        check_no_lists(call.params, "SendMessage")
         message = _read(call.params, queue)
         if message.size > queue.message_bytes_max:
             raise _too_long(queue, "are invalid")
@@ -63,12 +64,15 @@ def send_message(engine: MessageEngine, in_turns: InTurns = at_once) -> Operatio
 def send_message_batch(engine: MessageEngine, in_turns: InTurns = at_once) -> Operation:
     """SendMessageBatch: the entries are stored together, in their order.
 
-    An entry that breaks a rule fails alone; in a FIFO queue the whole batch does.
+    An entry that breaks a rule fails alone; in a FIFO queue the whole batch does, and in any queue
+    where an attribute has a list.
     """
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
         entries = checked_entries(call.params, ENTRY_NAME)
+        for entry in entries:
+            check_no_lists(entry, "SendMessageBatch")
         read = _read_entries(entries, queue)
         messages = [message for message in read if isinstance(message, Outgoing)]
         answers: Iterator[Params] = iter(())

@@ -268,6 +268,39 @@ def test_a_change_of_no_attributes(server: InProcessServer) -> None:
     assert form(server, "SetQueueAttributes", changed) == expected
 
 
+@pytest.mark.parametrize("lists", [{"StringListValues": []}, {"BinaryListValues": []}])
+def test_messages_sent_again_as_they_were_received(
+    server: InProcessServer, lists: dict[str, list[str]]
+) -> None:
+    """ruby-shoryuken/shoryuken #769, lumigo-io/lumigo-CLI #94: no received attribute has a list."""
+    message = {
+        "MessageBody": "x",
+        "MessageAttributes": {"k": {"DataType": "String", "StringValue": "v", **lists}},
+    }
+    unsupported = "AWS.SimpleQueueService.UnsupportedOperation"
+    text = "Message attribute list values in {} operation are not supported."
+    assert ask(server, "SendMessage", QueueUrl=url("orders"), **message) == refused(
+        unsupported, text.format("SendMessage")
+    )
+    entries = [{"Id": "a", "MessageBody": "y"}, {"Id": "b", **message}]
+    assert ask(server, "SendMessageBatch", QueueUrl=url("orders"), Entries=entries) == refused(
+        unsupported, text.format("SendMessageBatch")
+    )
+    entry = "SendMessageBatchRequestEntry.1"
+    fields = {
+        "QueueUrl": url("orders"),
+        f"{entry}.Id": "a",
+        f"{entry}.MessageBody": "x",
+        f"{entry}.MessageAttribute.1.Name": "k",
+        f"{entry}.MessageAttribute.1.Value.DataType": "String",
+        f"{entry}.MessageAttribute.1.Value.StringValue": "v",
+        f"{entry}.MessageAttribute.1.Value.{next(iter(lists)).removesuffix('s')}": "",
+    }
+    assert form(server, "SendMessageBatch", fields) == refused(
+        unsupported, text.format("SendMessageBatch")
+    )
+
+
 def test_an_entry_without_an_id(server: InProcessServer) -> None:
     """aws/aws-sdk-js #2388."""
     fields = {"QueueUrl": url("orders"), "DeleteMessageBatchRequestEntry.1.ReceiptHandle": "x"}

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from data_plane.core.errors import RefusedError
-from data_plane.core.message_rules import read_outgoing, rendered_size_bytes
+from data_plane.core.message_rules import check_no_lists, read_outgoing, rendered_size_bytes
 
 STRING = {"DataType": "String", "StringValue": "v"}
 
@@ -123,13 +123,18 @@ def test_wrong_values_of_attributes(value: dict[str, Any], part: str) -> None:
     assert part in attribute_refusal("a", value)
 
 
+@pytest.mark.parametrize("given", [["v"], []])
 @pytest.mark.parametrize("member", ["StringListValues", "BinaryListValues"])
-def test_lists_as_values_are_not_supported(member: str) -> None:
-    value = {"DataType": "String", "StringValue": "v", member: ["v"]}
-    assert refusal(MessageAttributes={"a": value}) == (
+def test_lists_as_values_are_not_supported(member: str, given: list[str]) -> None:
+    value = {"DataType": "String", "StringValue": "v", member: given}
+    with pytest.raises(RefusedError) as refused:
+        check_no_lists({"MessageAttributes": {"b": STRING, "a": value}}, "SendMessage")
+    assert (refused.value.fault.code, refused.value.message) == (
         "AWS.SimpleQueueService.UnsupportedOperation",
         "Message attribute list values in SendMessage operation are not supported.",
     )
+    check_no_lists({"MessageAttributes": {"b": STRING}}, "SendMessage")
+    check_no_lists({}, "SendMessage")
 
 
 @pytest.mark.parametrize("text", ["0", "-1.50", "+.5", "1.", "1" * 38 + "000", "1e126", "1E-128"])
