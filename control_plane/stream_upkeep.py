@@ -1,12 +1,13 @@
 """Upkeep of streams: a step every minute or so, by any server; several at once do no harm."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 from control_plane.core import shard_map
 from control_plane.core.stream_definition import StreamDefinition
 from control_plane.last_known import LAST_KNOWN_US_MAX
-from control_plane.streams import StreamRegistry
+from control_plane.streams import StreamRegistry, place_of
 from data_plane.ports import CellUnavailableError, Clock
 from data_plane.streams.engine import Streams
 
@@ -27,14 +28,28 @@ class StreamUpkeep:
 
     async def step(self) -> None:
         """Look after every stream once. Raises CellUnavailableError, when it has tried all."""
+        await self.walk()
+
+    async def walk(
+        self, after: bytes = b"", is_late: Callable[[], bool] = lambda: False
+    ) -> bytes | None:
+        """Look after streams, those behind `after`, until it is late.
+
+        Where to go on; None: there are no more. Raises CellUnavailableError as `step` does.
+        """
         failure: CellUnavailableError | None = None
-        async for definition in self._registry.everywhere():
+        left: bytes | None = None
+        async for definition in self._registry.everywhere(after):
             try:
                 await self._look_after(definition)
             except CellUnavailableError as error:
                 failure = error
+            if is_late():
+                left = place_of(definition)
+                break
         if failure is not None:
             raise failure
+        return left
 
     async def _look_after(self, definition: StreamDefinition) -> None:
         stream = self._registry.stream(definition)

@@ -127,9 +127,12 @@ class StreamRegistry:
             for item in items:
                 yield decode(account, region, item.key.sort.decode(), item.attributes)
 
-    async def everywhere(self) -> AsyncIterator[StreamDefinition]:
-        """The definitions of all streams, in order of when they were made."""
-        position = b""
+    async def everywhere(self, after: bytes = b"") -> AsyncIterator[StreamDefinition]:
+        """The definitions of all streams, in order of when they were made.
+
+        Those behind the one of which `after` is the `place_of`.
+        """
+        position = after
         while items := await self._cell.query(_LEADS, after=position, limit=_PAGE):
             position = items[-1].key.sort
             for item in items:
@@ -137,6 +140,10 @@ class StreamRegistry:
                 definition = await self.read(account, region, name)
                 if definition is not None and definition.uid.encode() == item.key.sort[_TIME:]:
                     yield definition
+
+    async def has_any(self) -> bool:
+        """Whether there is a stream at all, or was a moment ago."""
+        return bool(await self._cell.query(_LEADS, limit=1))
 
     async def renewed(self, stream: Stream) -> Stream:
         """The definition as it is now, once a change of its shards that is under way is done.
@@ -328,6 +335,11 @@ class StreamRegistry:
         """Own changes show at once."""
         name = (definition.account, definition.region, definition.name)
         self._streams.changed(name, self.stream(definition))
+
+
+def place_of(definition: StreamDefinition) -> bytes:
+    """Where a stream is among all."""
+    return _lead(definition).sort
 
 
 def _decoded(known: Stream | StreamDefinition, item: Attributes | None) -> StreamDefinition:

@@ -31,6 +31,11 @@ MEASURE: Final = "measure_queues"
 SELDOM: Final = ("sweep_bodies",)
 """Tasks that read everything once."""
 
+HALF_HOURLY: Final = ("keep_streams",)
+"""What is to stay longer, since a retention was raised, has an hour."""
+
+KEEP_MINUTES: Final = 30
+
 _TASK_FUNCTION: Final = "TaskFunctionArn"
 _MANAGER: Final = "ManagerArn"
 _START: Final = "StartExecution"
@@ -111,6 +116,8 @@ class ClusterStack(cdk.Stack):
         minutes, hours = stage.cluster.period_minutes, stage.cluster.sweep_hours
         self._schedule("Often", self.beat, often, _rate(minutes, "minute"))
         self._schedule("Seldom", self.machine, {"tasks": SELDOM}, _rate(hours, "hour"))
+        kept = {"tasks": HALF_HOURLY}
+        self._schedule("Streams", self.beat, kept, _rate(KEEP_MINUTES, "minute"))
         if stage.monitoring.queues:
             self._measure(tasks, stage.monitoring.queues)
         cdk.CfnOutput(self, "StateMachine", value=self.machine.state_machine_arn)

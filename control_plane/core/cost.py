@@ -54,6 +54,8 @@ FOLLOWER_GB_S: Final = 0.05
 
 LOOKS: Final = HOURS_A_MONTH * 60
 """Each minute an Express workflow looks whether the cluster manager has anything to do."""
+STREAM_LOOKS: Final = HOURS_A_MONTH * 2
+"""Each half hour it looks whether there are streams, by one read."""
 LOOK_GB_S: Final = 0.5 * 64 / MB_A_GB
 """Half a second, assumed, of the least memory that is billed."""
 LOOK_READS: Final = 3
@@ -266,14 +268,16 @@ def _function_bill(load: Load) -> Bill:
 
 def _manager(load: Load) -> Iterable[Line]:
     """The cluster manager of a deployment that wants nothing of it."""
-    tasks = _decimal(LOOKS + SWEEPS)
+    looks = LOOKS + STREAM_LOOKS
+    tasks = _decimal(looks + SWEEPS)
+    reads = LOOKS * LOOK_READS + STREAM_LOOKS
 
     def line(name: str, amount: Decimal, price: str) -> Line:
         return Line(name, amount, price, fixed=True)
 
-    yield line("cluster manager's looks", Decimal(LOOKS) / MILLION, "express request")
-    yield line("their time", _decimal(LOOKS * LOOK_GB_S), "express time")
-    yield line("their reads", Decimal(LOOKS * LOOK_READS) / MILLION, "read unit")
+    yield line("cluster manager's looks", Decimal(looks) / MILLION, "express request")
+    yield line("their time", _decimal(looks * LOOK_GB_S), "express time")
+    yield line("their reads", Decimal(reads) / MILLION, "read unit")
     yield line("its sweeps", _decimal(SWEEPS * SWEEP_TRANSITIONS) / MILLION, "state transition")
     yield line("its invocations", tasks / MILLION, "lambda request")
     yield line("its tasks", tasks * _decimal(FOLLOWER_GB_S), f"lambda {load.architecture}")

@@ -50,7 +50,12 @@ async def _has_dropped(service: RunningService) -> bool:
     return await service.sweep.has_work()
 
 
+async def _has_streams(service: RunningService) -> bool:
+    return await service.streams.registry.has_any()
+
+
 _DUE: Final[Mapping[str, Callable[[RunningService], Awaitable[bool]]]] = {
     "move_messages": _has_moves,
     "sweep_dropped": _has_dropped,
+    "keep_streams": _has_streams,
 }

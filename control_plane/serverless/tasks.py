@@ -184,6 +184,15 @@ async def _sweep_bodies(bench: Bench, event: Event) -> Result:
     return {"removed": removed, "more": False}
 
 
+async def _keep_streams(bench: Bench, event: Event) -> Result:
+    """Look after every stream once; `after` has the last one that was, in hexadecimal digits."""
+    after = (event.get("after") or {}).get("stream", "")
+    left = await bench.service.streams.upkeep.walk(bytes.fromhex(after), bench.is_late)
+    if left is None:
+        return {"more": False}
+    return {"after": {"stream": left.hex()}, "more": True}
+
+
 async def _move_messages(bench: Bench, _event: Event) -> Result:
     """Run message move tasks, at their rates, as long as there are any that nobody else runs."""
     clock, runner = bench.ground.clock, bench.service.move_runner
@@ -207,6 +216,7 @@ async def _move_messages(bench: Bench, _event: Event) -> Result:
 
 TASKS: Final[Mapping[str, Task]] = {
     "move_messages": _move_messages,
+    "keep_streams": _keep_streams,
     "sweep_dropped": _sweep_dropped,
     "sweep_bodies": _sweep_bodies,
 }

@@ -158,7 +158,7 @@ def test_attributes_of_a_fifo_queue(sqs: Any) -> None:
         400,
     )
     limit = {"FifoThroughputLimit": "perMessageGroupId"}
-    assert error(setting, QueueUrl=url, Attributes=limit)[::2] == ("InvalidParameterValue", 400)
+    assert error(setting, QueueUrl=url, Attributes=limit)[::2] == ("InvalidAttributeValue", 400)
     setting(QueueUrl=url, Attributes={"DeduplicationScope": "messageGroup", **limit})
     shown = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
     assert (shown["DeduplicationScope"], shown["ContentBasedDeduplication"]) == (

@@ -95,7 +95,7 @@ def test_schedules_start_every_task() -> None:
 
     assert sorted(started) == sorted(TASKS)
     assert {rule["ScheduleExpression"] for rule in rules} == {
-        *("rate(1 minute)", "rate(5 minutes)", "rate(6 hours)")
+        *("rate(1 minute)", "rate(5 minutes)", "rate(30 minutes)", "rate(6 hours)")
     }
 
 

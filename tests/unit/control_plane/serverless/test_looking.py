@@ -63,6 +63,12 @@ def test_a_move_task_is_due_as_long_as_it_runs(site: Site) -> None:
     assert look(site) == (False, [])
 
 
+def test_streams_are_due_where_there_are_any(site: Site) -> None:
+    assert look(site, "keep_streams") == (False, [])
+    site.make_stream("clicks")
+    assert look(site, "keep_streams") == (True, ["keep_streams"])
+
+
 def test_a_deleted_queue_is_due_when_nobody_writes_to_it_any_more(site: Site) -> None:
     site.delete_queues(1, items=1)
     site.clock.advance(-1)

@@ -104,6 +104,19 @@ class Site:
     def left(self) -> int:
         return sum(item.key.partition[0] in "BSTH" for item in self.cell.items())
 
+    # Streams
+
+    def make_stream(self, name: str) -> None:
+        registry = self.service.streams.registry
+        wanted = registry.define(account=ACCOUNT, region=REGION, name=name, shards=1, tags={})
+        self.rig.run(registry.create(wanted))
+
+    def anchored(self) -> int:
+        """Streams of which it is known where their logs end."""
+        return sum(
+            item.key.partition[0] == "H" and "a" in item.attributes for item in self.cell.items()
+        )
+
     # Bodies
 
     def body(self, number: int) -> tuple[Key, str]:
@@ -221,6 +234,22 @@ def test_a_task_goes_on_for_a_bounded_number_of_rounds(site: Site) -> None:
     event = {"task": "sweep_dropped", "rounds": tasks.ROUNDS_MAX - 1}
     assert site.do(event, ONE_STEP_S)["more"] is False
     assert site.left() > 0
+
+
+# Streams
+
+
+def test_streams_are_looked_after_where_it_stopped_in_whatever_sandbox(site: Site) -> None:
+    for name in ("a", "b", "c"):
+        site.make_stream(name)
+        site.clock.advance(1)
+    event: dict[str, Any] = {"task": "keep_streams"}
+    rounds = 0
+    while event.get("more", True):
+        event = site.do(event, ONE_STEP_S, site.sandbox())
+        rounds += 1
+    assert rounds == 3 + 1, "one stream in each, and nothing more in the last"
+    assert site.anchored() == 3
 
 
 # Bodies
