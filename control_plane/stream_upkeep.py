@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from control_plane.core import shard_map
@@ -60,12 +61,10 @@ class StreamUpkeep:
             await self._engine.anchor(stream, shard)
         if definition.raised_ms:
             await self._keep_for_longer(definition)
-        now_us = self._clock.now_us()
-        horizon_us = now_us - stream.kept_s * 1_000_000
-        if shard_map.forgotten(definition.shards, horizon_us) != definition.shards:
+        left = partial(shard_map.forgotten, now_us=self._clock.now_us(), kept_s=stream.kept_s)
+        if left(definition.shards) != definition.shards:
             await self._registry.change(
-                definition,
-                lambda known: replace(known, shards=shard_map.forgotten(known.shards, horizon_us)),
+                definition, lambda known: replace(known, shards=left(known.shards))
             )
 
     async def _keep_for_longer(self, definition: StreamDefinition) -> None:

@@ -320,13 +320,13 @@ class StreamRegistry:
             number: await self._logs.close(stream, by_number[number])
             for number in resharding.parents
         }
-        horizon_us = self._clock.now_us() - stream.kept_s * 1_000_000
+        now_us = self._clock.now_us()
 
         def done(present: StreamDefinition) -> StreamDefinition:
             if present.resharding != resharding:
                 return present  # Somebody else was faster.
             shards = shard_map.carried_out(present.shards, resharding, ended_us)
-            kept = shard_map.forgotten(shards, horizon_us)
+            kept = shard_map.forgotten(shards, now_us, stream.kept_s)
             return replace(present, shards=kept, resharding=None)
 
         return await self.change(definition, done)

@@ -12,6 +12,10 @@ from data_plane.core.stream import HASH_KEY_MAX, Shard
 
 _US_PER_S: Final = 1_000_000
 
+FORGOTTEN_AFTER_S: Final = 1_800
+"""So long after its last record has expired a shard is forgotten, for good: by a clock that may be
+wrong by less. Its records, and its end, are stored for an hour longer than they are read."""
+
 
 def evenly(count: int) -> list[tuple[int, int]]:
     """First and last hash key of so many shards of one size; the last one has what is left over."""
@@ -109,11 +113,12 @@ def carried_out(
     return tuple(sorted(after.values()))
 
 
-def forgotten(shards: Sequence[Shard], horizon_us: int) -> tuple[Shard, ...]:
-    """The shards without those whose records have all expired: that ended before the horizon.
+def forgotten(shards: Sequence[Shard], now_us: int, kept_s: int) -> tuple[Shard, ...]:
+    """The shards without those whose records, which are kept for so long, have long expired.
 
     What a shard that stays says of its parents stays: clients see where it comes from.
     """
+    horizon_us = now_us - (kept_s + FORGOTTEN_AFTER_S) * _US_PER_S
     return tuple(one for one in shards if one.is_open or one.closed_us > horizon_us)
 
 

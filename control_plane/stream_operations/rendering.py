@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from control_plane.core import shard_map
 from control_plane.core.stream_definition import ON_DEMAND, StreamDefinition
 from data_plane.core import sequence_number
 from data_plane.core.stream import NO_SHARD, Shard, Stream
@@ -74,9 +75,8 @@ def shard_description(shard: Shard) -> dict[str, Any]:
 
 
 def listed(stream: Stream | StreamDefinition, retention_s: int, now_us: int) -> list[Shard]:
-    """The shards that have records, or may get some: not those whose records have all expired."""
-    horizon_us = now_us - retention_s * 1_000_000
-    return [one for one in stream.shards if one.is_open or one.closed_us > horizon_us]
+    """The shards that have records, or may get some: not those whose records have long expired."""
+    return list(shard_map.forgotten(stream.shards, now_us, retention_s))
 
 
 def strategy(*, spreads: bool) -> str:

@@ -41,6 +41,11 @@ class Shard(NamedTuple):
         return not self.closed_us
 
     @property
+    def was_never_open(self) -> bool:
+        """Whether it was made closed, on the way to others: it has no record, and no log to end."""
+        return self.closed_us == self.made_s * 1_000_000
+
+    @property
     def parents(self) -> tuple[int, ...]:
         """The shards whose records come before its own."""
         return tuple(number for number in (self.parent, self.adjacent) if number != NO_SHARD)

@@ -16,6 +16,7 @@ from data_plane.operations.stream_address import (
     end_dry_run,
     on_stream,
     shard_id,
+    shard_numbered,
 )
 from data_plane.protocol.operation import Call, Operation, Params, Permission, Work
 from data_plane.protocol.stream_shapes import GET_RECORDS_INPUT, GET_RECORDS_OUTPUT, WAIT
@@ -84,9 +85,8 @@ def _iterator(seal: TokenSeal, region: str, params: Params) -> ShardIterator:
 
 async def _shard(streams: KnownStreams, iterator: ShardIterator) -> tuple[Stream, Shard]:
     """Where the iterator leads. Raises RefusedError (ResourceNotFound)."""
-    stream = await streams.find(*iterator.stream)
-    shard = stream.shard(iterator.shard) if stream is not None else None
-    if stream is None or shard is None or stream.uid != iterator.uid:
+    stream, shard = await shard_numbered(streams, iterator.stream, iterator.shard)
+    if stream.uid != iterator.uid:
         raise _not_found(iterator)
     return stream, shard
 

@@ -43,20 +43,24 @@ _KMS: Final = {"EncryptionType": "KMS"}
 
 @dataclass(slots=True)
 class _Putting:
-    """Records on their way, and where those are that are stored, by position in the call."""
+    """Records on their way, and where those are that are stored, by position in the call.
+
+    Those that `failed` may be stored or not: nobody puts them elsewhere within this call.
+    """
 
     stream: Stream
     records: Sequence[OutgoingRecord]
     hash_keys: Sequence[int]
     call: PutCall
     stored: dict[int, tuple[Shard, Put]] = field(default_factory=dict)
+    failed: set[int] = field(default_factory=set)
     failure: Exception | None = None
 
     def shares(self) -> dict[Shard, list[int]]:
         """The positions of what is not stored yet, by the shard it goes to."""
         shares: dict[Shard, list[int]] = {}
         for position, hash_key in enumerate(self.hash_keys):
-            if position not in self.stored:
+            if position not in self.stored and position not in self.failed:
                 shares.setdefault(self.stream.shard_of(hash_key), []).append(position)
         return shares
 
@@ -151,6 +155,7 @@ class Puts:
                 moved_on = True
             elif isinstance(appended.failure, CellUnavailableError | RefusedError):
                 putting.failure = appended.failure
+                putting.failed.update(positions[len(appended.stored) :])
             elif appended.failure is not None:
                 raise appended.failure
         return moved_on

@@ -113,7 +113,13 @@ def shard_number(shard: str, name: StreamName) -> int:
 
 async def shard_of(streams: KnownStreams, name: StreamName, shard: str) -> tuple[Stream, Shard]:
     """The stream and its shard; where either is missing, the shard is said to be (AWS)."""
-    number = shard_number(shard, name)
+    return await shard_numbered(streams, name, shard_number(shard, name))
+
+
+async def shard_numbered(
+    streams: KnownStreams, name: StreamName, number: int
+) -> tuple[Stream, Shard]:
+    """The same by the shard's number."""
     stream = await streams.find(*name)
     found = stream.shard(number) if stream is not None else None
     if stream is not None and found is None:

@@ -110,6 +110,8 @@ async def read(
     Waits for a first one until `until_us`. What has expired is passed over. Raises
     CellUnavailableError, and what `look_again` does.
     """
+    if at.shard.was_never_open:
+        return Read([], None, 0)
     while True:
         seen = at.desk.waits.signals(at.channel)
         page = await _read_now(at, place, records_max)
@@ -141,8 +143,10 @@ async def _read_now(at: Access, place: Place, records_max: int) -> _Page:
             page.ended = slots[0].kind == END
             page.has_more = not page.ended
         elif slots and slots[0].stamp_us <= expired_us:
+            page.ended = slots[0].kind == END
             offset = await searching.first_since(at, expired_us + 1)
             page.place = Place(max(page.place.offset, offset))
+            continue  # To the end, if all has expired: it is one, however old it is.
         elif slots:
             await _take(at, page, slots)
         if is_last and page.place.offset >= (slots[-1].following if slots else 0):

@@ -29,27 +29,30 @@ async def first_since(at: Access, since_us: int) -> int:
         return low.number if low is not None else last.number
     high = last
     by_halves = False
-    while low.following < high.number:
-        between = await slot_with(at, _guess(low, high, since_us, by_halves=by_halves))
+    floor = low.following
+    while floor < high.number:
+        halfway = (floor + high.number - 1) // 2
+        guess = halfway if by_halves else _guess(low, high, since_us, floor)
+        between = await slot_with(at, guess)
         if between is None or between.number < low.number:
             # What was read first has been removed since; so has all that is as old.
             return await first_since(at, since_us)
-        if between.stamp_us >= since_us:
+        if between.number == low.number:
+            # Nothing begins up to there: cells remove in any order, and offsets may have a gap.
+            floor, by_halves = guess + 1, True
+        elif between.stamp_us >= since_us:
             by_halves = (high.number - between.number) * 2 < high.number - low.number
             high = between
         else:
             by_halves = (between.number - low.number) * 2 < high.number - low.number
-            low = between
+            low, floor = between, between.following
     return high.number
 
 
-def _guess(low: RecordSlot, high: RecordSlot, since_us: int, *, by_halves: bool) -> int:
-    """An offset between both, of a slot that is neither if there is one."""
-    first, last = low.following, high.number - 1
-    if by_halves:
-        return (first + last) // 2
+def _guess(low: RecordSlot, high: RecordSlot, since_us: int, first: int) -> int:
+    """Between both, from the offset `first` on, where by the time it should be."""
     share = (since_us - low.stamp_us) / (high.stamp_us - low.stamp_us)
-    return min(last, max(first, low.number + int((high.number - low.number) * share)))
+    return min(high.number - 1, max(first, low.number + int((high.number - low.number) * share)))
 
 
 def _read(items: list[Item]) -> RecordSlot | None:

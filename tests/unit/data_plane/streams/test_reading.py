@@ -10,8 +10,8 @@ from data_plane.core.long_answers import use_room
 from data_plane.core.record import OutgoingRecord
 from data_plane.ports import DeadlinePassedError, Key
 from data_plane.stored import keys
-from data_plane.streams.bounds import READ_BYTES_MAX
-from data_plane.streams.reading import Place
+from data_plane.streams.bounds import OFFSETS_SKIPPED, READ_BYTES_MAX
+from data_plane.streams.reading import Place, Read
 from tests.unit.data_plane.room_asked_for import RoomAskedFor
 from tests.unit.data_plane.streams.conftest import DAY_S, Bench, texts
 
@@ -221,3 +221,40 @@ def test_a_damaged_slot_is_passed_over_and_counted(bench: Bench) -> None:
 
     assert bench.run(scenario()) == ["k:0", "k:2"]
     assert bench.streams.damaged_slots == 1
+
+
+def test_a_search_passes_over_what_is_gone_and_over_gaps(bench: Bench) -> None:
+    """Cells remove what has expired in any order, and offsets may go on much later."""
+
+    async def scenario() -> list[str]:
+        for text in ("a:0", "a:1", "a:2", "a:3"):
+            await bench.put(text)
+        for offset in (2, 3):
+            slots = keys.records(bench.stream.uid, bench.shard.number)
+            await bench.cell.delete(Key(slots, keys.be64(offset)))
+        bench.clock.advance(DAY_S + 2 * 3_600)
+        await bench.put("a:4")
+        await bench.put("a:5")
+        page = await bench.read(Place(4))
+        assert page.records[0].offset > OFFSETS_SKIPPED
+        return await bench.all_texts(streams=bench.front_end())
+
+    assert bench.run(scenario()) == ["a:4", "a:5"]
+
+
+def test_a_shard_that_was_never_open_is_at_its_end(bench: Bench) -> None:
+    """It was made on the way from three shards to two, say; nobody wrote the end of its log."""
+    shard = bench.shard._replace(closed_us=bench.shard.made_s * 1_000_000)
+    page = bench.run(bench.streams.read(bench.stream, shard, Place(1), records_max=10))
+    assert page == ([], None, 0)
+
+
+@pytest.mark.parametrize("offset", [1, 3])
+def test_a_closed_shard_ends_also_when_all_of_it_has_expired(bench: Bench, offset: int) -> None:
+    async def scenario() -> Read:
+        await bench.put("a:0", "a:1")
+        await bench.streams.close(bench.stream, bench.shard)
+        bench.clock.advance(DAY_S + 600)
+        return await bench.read(Place(offset))
+
+    assert bench.run(scenario()) == ([], None, 0)
