@@ -29,9 +29,12 @@ from tests.simulation.planted.replication_bugs import (
     ReplicationBug,
     replication_seeds_to_find,
 )
+from tests.simulation.planted.stream_bugs import BUGS as STREAM_BUGS
+from tests.simulation.planted.stream_bugs import StreamBug, stream_seeds_to_find
 from tests.simulation.redrive import universe as redrive
 from tests.simulation.replicated import directed
 from tests.simulation.replicated import universe as replicated
+from tests.simulation.streams import universe as streams
 from tests.simulation.universe import Outcome, run, run_dropping, run_on_machines
 
 PROGRESS_S = 2.0
@@ -56,6 +59,7 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "clock-several-fifo": partial(several.run, fifo=True),
     "replicated": replicated.run,
     "replicated-fifo": partial(replicated.run, fifo=True),
+    "streams": streams.run,
     **{
         f"replicated {how}": partial(replicated.run, directed=how)
         for how in directed.STANDARD_KINDS
@@ -117,10 +121,17 @@ def main() -> int:
 
 def _print_seeds_to_find(kind: str | None, seeds_max: int) -> int:
     missed = 0
-    searches: list[tuple[PlantedBug | FifoBug, Callable[[], tuple[int, Violation] | None]]]
+    searches: list[
+        tuple[PlantedBug | FifoBug | StreamBug, Callable[[], tuple[int, Violation] | None]]
+    ]
     if kind == "fifo":
         logs = (*LOG_BUGS, *LOG_READER_BUGS)
         searches = [(log_bug, partial(fifo_seeds_to_find, log_bug, seeds_max)) for log_bug in logs]
+    elif kind == "streams":
+        searches = [
+            (stream_bug, partial(stream_seeds_to_find, stream_bug, seeds_max))
+            for stream_bug in STREAM_BUGS
+        ]
     elif kind is not None and kind in REPLICATION_BUGS:
         return _print_replication_bugs(REPLICATION_BUGS[kind], seeds_max)
     else:

@@ -13,6 +13,7 @@ from typing import Any
 import data_plane.bag
 import data_plane.log
 import data_plane.stored
+import data_plane.streams
 from tests.simulation.weather import Climate, choose_climate
 
 SMALL_BOUNDS: Mapping[str, int] = {
@@ -208,7 +209,7 @@ def _modules() -> list[ModuleType]:
     """The engines' modules: looked for once, for that takes as long as many requests."""
     return [
         importlib.import_module(f"{package.__name__}.{found.name}")
-        for package in (data_plane.bag, data_plane.log, data_plane.stored)
+        for package in (data_plane.bag, data_plane.log, data_plane.stored, data_plane.streams)
         for found in pkgutil.iter_modules(package.__path__)
     ]
 

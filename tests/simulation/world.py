@@ -3,7 +3,7 @@
 import json
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -22,6 +22,7 @@ from data_plane.log.engine import Log
 from data_plane.operations.catalog import message_operations
 from data_plane.ports import Cell, CellUnavailableError
 from data_plane.protocol.http import HttpRequest, HttpResponse
+from data_plane.protocol.service import Service
 from data_plane.protocol.sqs import sqs
 from data_plane.stored.bodies import BodyStore
 from tests.simulation.faulty_blobs import BlobStore, FaultyBlobs
@@ -92,7 +93,10 @@ class Slot:
         self.engine = engine
         moves = MessageMoves(self.cells["meta"], process, process)
         self.front_end = FrontEnd(
-            (sqs((*message_operations(engine), *queue_operations(registry, engine, moves))),),
+            (
+                sqs((*message_operations(engine), *queue_operations(registry, engine, moves))),
+                *world.further_services(self, data_cells),
+            ),
             registry,
             process,
             process,
@@ -101,19 +105,19 @@ class Slot:
         )
         world.note_clock(process)
         if not plan.sequential:
-            process.start(self._sweep(process, engine.sweep))
+            process.start(self.repeat(process, engine.sweep))
             if bodies:
-                process.start(self._sweep(process, engine.sweep_bodies))
+                process.start(self.repeat(process, engine.sweep_bodies))
         if plan.moves:
             runner = MoveRunner(moves, registry, engine, process, process, process)
-            process.start(self._sweep(process, runner.step))
+            process.start(self.repeat(process, runner.step))
 
         if plan.drops_after_us:
             sweep = Sweep(
                 *(registry, data_cells, data_cells, process, process),
                 after_us=plan.drops_after_us,
             )
-            process.start(self._sweep(process, sweep.step))
+            process.start(self.repeat(process, sweep.step))
 
     def _new_process(self, name: str) -> Process:
         world, plan = self._world, self._world.plan
@@ -133,7 +137,8 @@ class Slot:
         self.machine_wrong_us = self.process.offset_us = wrong_us
         self._world.note(f"{self.name}: its machine's clock is wrong by {wrong_us} us")
 
-    async def _sweep(self, process: Process, sweep: Callable[[], Awaitable[object]]) -> None:
+    async def repeat(self, process: Process, sweep: Callable[[], Awaitable[object]]) -> None:
+        """Do something every few seconds, whether it fails or not."""
         while True:
             await process.sleep_until(process.now_us() + 5_000_000)
             try:
@@ -193,6 +198,14 @@ class World:
         """Who places new queues, where cells alone do not say it."""
         return None
 
+    def further_services(self, slot: Slot, cells: Mapping[str, Cell]) -> Sequence[Service]:  # noqa: ARG002
+        """What a front end serves beside queues, over these cells of messages."""
+        return ()
+
+    def http(self, attempt: Attempt) -> HttpRequest:
+        """A request as an SDK sends it."""
+        return _http(attempt)
+
     def begin(self, process: Process) -> None:
         """A front end starts, before anything of it asks for the time."""
 
@@ -248,7 +261,7 @@ class World:
         reply: Future[Answer | None],
     ) -> None:
         before = self.spent() if self.plan.sequential else None
-        response = await front_end.answer(_http(attempt))
+        response = await front_end.answer(self.http(attempt))
         if before is not None:
             attempt.spent = self.spent() - before
         output = _output(response)

@@ -42,7 +42,7 @@ def check(plan: ReplicatedFifoPlan, world: ReplicatedWorld) -> list[Violation]:
     ]
     found = [violation for invariant in oracle.INVARIANTS for violation in invariant(case)]
     found += [Violation(invariant, text, []) for invariant, text in world.records.broken]
-    return [*found, *_members_agree(world)]
+    return [*found, *members_agree(world, SLOTS)]
 
 
 def _may_not_know(case: FifoCase, world: ReplicatedWorld, use: Use) -> bool:
@@ -133,11 +133,14 @@ def survivors(
     return kept, lost
 
 
-def _members_agree(world: ReplicatedWorld) -> Iterator[Violation]:
-    """In the end the slots of the last full member are in all members, and equal."""
+def members_agree(world: ReplicatedWorld, slots: str) -> Iterator[Violation]:
+    """In the end the slots of the last full member are in all members, and equal.
+
+    Their partitions begin with `slots`.
+    """
     stores = {store.name: store for store in world.stores}
     for key in world.records.writes:
-        if not key.partition.startswith(SLOTS):
+        if not key.partition.startswith(slots):
             continue
         full = [
             member

@@ -18,7 +18,13 @@ from tests.simulation.fifo.plan import (
     FifoQueuePlan,
 )
 from tests.simulation.fifo.plan import SMALL_BOUNDS as SMALL_FIFO_BOUNDS
-from tests.simulation.plan import FAIR_BOUNDS, SMALL_BOUNDS, Plan, QueuePlan
+from tests.simulation.plan import (
+    FAIR_BOUNDS,
+    SMALL_BOUNDS,
+    Plan,
+    QueuePlan,
+    Surroundings,
+)
 from tests.simulation.weather import Climate, Weather, choose_climate
 
 SECOND_US: Final = 1_000_000
@@ -162,7 +168,24 @@ class ReplicatedFifoPlan(FifoPlan):
         return f"{self.seed}/replicated-fifo"
 
 
-def _climate(random: Random) -> Climate:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainsPlan(Surroundings):
+    """A universe of other logs than those of FIFO queues."""
+
+    replication: Replication
+
+    @property
+    def is_fifo(self) -> bool:
+        """Whether groups are chains."""
+        return True
+
+    @property
+    def cells_skew_us_max(self) -> int:
+        """As of other groups."""
+        return min(self.skew_us_max, TABLES_APART_US)
+
+
+def mild_climate(random: Random) -> Climate:
     """The weather of requests; moments are chosen apart. Mostly mild: writes need all members."""
     climate = choose_climate(random)
     strength = random.choice((0.0, 0.15, 0.3, 1.0))
@@ -173,7 +196,8 @@ def _climate(random: Random) -> Climate:
     return replace(climate, weather=replace(climate.weather, **chances), events=())
 
 
-def _replication(random: Random, cells: int) -> Replication:
+def choose_replication(random: Random, cells: int) -> Replication:
+    """How messages are replicated, and what strikes."""
     wanted = random.choice((1, 2, 4, len(STRIKES), len(STRIKES)))
     return Replication(
         groups=random.choice((1, 1, 2)),
@@ -193,7 +217,7 @@ def _replication(random: Random, cells: int) -> Replication:
     )
 
 
-def managers_weather(plan: ReplicatedPlan | ReplicatedFifoPlan) -> Weather:
+def managers_weather(plan: ReplicatedPlan | ReplicatedFifoPlan | ChainsPlan) -> Weather:
     """The weather of front ends, and worse."""
     weather, errands = plan.climate.weather, plan.replication.errands
     return replace(
@@ -228,7 +252,7 @@ def make_plan(seed: int) -> ReplicatedPlan:
         producers=random.choice((1, 2, 3)),
         consumers=random.choice((1, 2)),
         sends_each=random.choice((6, 12, 18)),
-        climate=_climate(random),
+        climate=mild_climate(random),
         skew_us_max=random.choice((0, 50_000, 500_000, 2_500_000)),
         live_present=True,
         stamps=stamps,
@@ -244,7 +268,7 @@ def make_plan(seed: int) -> ReplicatedPlan:
         drain=random.choice(("any", "one", "cold")),
         leaps_us=(),
         replication=replace(
-            _replication(random, cells),
+            choose_replication(random, cells),
             looks=lag.choice((0.0, 0.0, 0.0, 0.5)),
             ships_every_us=lag.choice((1, 1, 1, 8)) * SECOND_US,
         ),
@@ -255,7 +279,7 @@ def make_fifo_plan(seed: int) -> ReplicatedFifoPlan:
     """The plan of a seed: FIFO queues."""
     random = Random(f"{seed}/replicated-fifo/plan")
     cells = random.choice((2, 3, 3, 3, 4))
-    front_ends, climate = random.choice((1, 2, 2, 3)), _climate(random)
+    front_ends, climate = random.choice((1, 2, 2, 3)), mild_climate(random)
     stalled = Random(f"{seed}/replicated-fifo/stalled").choice((0.0, 0.0, 0.004, 0.02))
     return ReplicatedFifoPlan(
         seed=seed,
@@ -278,7 +302,7 @@ def make_fifo_plan(seed: int) -> ReplicatedFifoPlan:
         drain=random.choice(("any", "one", "cold")),
         sleep_us=0,
         leaps_us=(),
-        replication=_replication(random, cells),
+        replication=choose_replication(random, cells),
     )
 
 

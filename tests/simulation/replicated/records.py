@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 SEGMENTS: Final = "B|"
 STATES: Final = "S|"
-DEFINITIONS: Final = "Q|"
+DEFINITIONS: Final = ("Q|", "A|")
+"""Of queues, and of streams."""
+
 
 STAYS_AWAY: Final = "what is collected stays away"
 

@@ -30,6 +30,7 @@ from tests.simulation.replicated.plan import (
     GRACE_US,
     MAP_AGE_US_MAX,
     SECOND_US,
+    ChainsPlan,
     ReplicatedFifoPlan,
     ReplicatedPlan,
 )
@@ -65,7 +66,9 @@ class ReplicatedWorld(World):
     `quiet_since_us`: since then nothing changes any more, and nobody has to look at maps.
     """
 
-    def __init__(self, plan: ReplicatedPlan | ReplicatedFifoPlan, promised: Promised) -> None:
+    def __init__(
+        self, plan: ReplicatedPlan | ReplicatedFifoPlan | ChainsPlan, promised: Promised
+    ) -> None:
         self.promised = promised
         self.replication = plan.replication
         self.is_fifo = plan.is_fifo

@@ -1,0 +1,1 @@
+"""Universes of streams over several cells."""

@@ -1,0 +1,117 @@
+"""One seed's universe of streams: main phase, repair, all is read, records expire, time leaps."""
+
+from random import Random
+
+from tests.simulation.clients import Client
+from tests.simulation.faults import expire_some
+from tests.simulation.replicated.faults import set_tables, settle, strike
+from tests.simulation.replicated.plan import SECOND_US, hasty_places, managers_weather
+from tests.simulation.replicated.promised import watched
+from tests.simulation.streams import oracle
+from tests.simulation.streams.clients import create_streams, produce, read, reshard
+from tests.simulation.streams.plan import RETENTION_US, StreamsPlan, make_streams_plan
+from tests.simulation.streams.world import StreamsWorld
+from tests.simulation.universe import Outcome, all_of, live
+
+MAIN_US = 60 * SECOND_US
+READ_US_MAX = 600 * SECOND_US
+PUTS_AFTER_A_LEAP = 3
+
+
+class _Everything(Random):
+    """Chooses as many as there are."""
+
+    def randint(self, _a: int, b: int) -> int:
+        return b
+
+
+def run(seed: int) -> Outcome:
+    """Let the universe of a seed be, and judge it."""
+    with hasty_places(), watched() as promised:
+
+        def make(plan: StreamsPlan) -> StreamsWorld:
+            return StreamsWorld(plan, promised)
+
+        return live(make_streams_plan(seed), _story, oracle.check, make)
+
+
+async def _story(plan: StreamsPlan, world: StreamsWorld) -> None:
+    scheduler = world.scheduler
+    until_us = scheduler.now_us + plan.puts_each * 4 * SECOND_US + MAIN_US
+    await create_streams(Client(world, "founder"), plan)
+    world.weather.change_to(plan.climate.weather)
+    world.managers_weather.change_to(managers_weather(plan))
+    strikes = scheduler.start(strike(world), world)
+    scheduler.start(set_tables(world), world)
+    began_us = scheduler.now_us
+    await _use(plan, world, until_us)
+    ended_us = scheduler.now_us
+    strikes.drop()
+    await settle(world)
+    if plan.drain == "cold":
+        await _restart_all(world)
+    await _read_all(plan, world, "drain")
+    middle_us = began_us + (ended_us - began_us) * world.chance.randrange(100) // 100
+    await _while_records_expire(plan, world, middle_us)
+    for number, leap_us in enumerate(plan.leaps_us):
+        await _leap(world, leap_us)
+        producer = Client(world, f"after{number}")
+        await produce(producer, plan, PUTS_AFTER_A_LEAP)
+        if world.chance.random() < 0.5:
+            await _restart_all(world)
+        await _read_all(plan, world, f"leap{number}")
+
+
+async def _use(plan: StreamsPlan, world: StreamsWorld, until_us: int) -> None:
+    calls = [
+        produce(Client(world, f"producer{i}"), plan, plan.puts_each) for i in range(plan.producers)
+    ]
+    calls += [_read_on(Client(world, f"reader{i}"), plan, until_us) for i in range(plan.readers)]
+    calls.append(reshard(Client(world, "operator"), plan, until_us))
+    await all_of(world, calls)
+
+
+async def _read_on(client: Client, plan: StreamsPlan, until_us: int) -> None:
+    await read(client, client.random.choice(plan.streams), until_us)
+
+
+async def _read_all(plan: StreamsPlan, world: StreamsWorld, why: str) -> None:
+    """Every front end has all of it."""
+    for slot in world.slots:
+        for stream in plan.streams:
+            client = Client(world, f"{why}-{slot.name}-{stream}", only=slot)
+            until_us = world.scheduler.now_us + READ_US_MAX
+            reading = await read(client, stream, until_us, to_the_end=True)
+            if reading is None or reading.ended_us is None:
+                world.history.broken.append(f"{client.name} does not come to the end of {stream}")
+
+
+async def _while_records_expire(plan: StreamsPlan, world: StreamsWorld, middle_us: int) -> None:
+    """Some are older than the retention then, others are not; clocks of front ends are wrong."""
+    await _leap(world, middle_us + RETENTION_US - world.scheduler.now_us)
+    for slot in world.slots:
+        slot.process.offset_us = world.chance.randint(-plan.looks_wrong_us, plan.looks_wrong_us)
+        world.note_clock(slot.process)
+    await world.scheduler.pause(SECOND_US)
+    await _read_all(plan, world, "look")
+    for slot in world.slots:
+        slot.process.offset_us = 0
+
+
+async def _leap(world: StreamsWorld, leap_us: int) -> None:
+    """Time passes; what is past its time to live goes, sooner or later."""
+    world.scheduler.leap(leap_us)
+    world.note(f"{leap_us // SECOND_US} s pass")
+    if world.chance.random() < 0.5:
+        for store in world.stores:
+            store.expire_some(_Everything())
+    expire_some(world)
+    await world.scheduler.pause(10 * SECOND_US)
+    expire_some(world)
+    await world.scheduler.pause(10 * SECOND_US)
+
+
+async def _restart_all(world: StreamsWorld) -> None:
+    for slot in world.slots:
+        slot.process.crash()
+    await world.scheduler.pause(10 * SECOND_US)
