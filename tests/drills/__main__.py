@@ -25,6 +25,7 @@ from tests.drills.planted.faults import FAULTS, Fault
 from tests.drills.several_cells import several_cells
 from tests.drills.several_tables import several_tables
 from tests.drills.split import split
+from tests.drills.streams import streams
 
 ROOT: Final = Path(__file__).parents[2]
 DRILLS: Final[dict[str, Callable[[Plan], Findings]]] = {
@@ -36,6 +37,7 @@ DRILLS: Final[dict[str, Callable[[Plan], Findings]]] = {
     "several-cells": several_cells,
     "operators": operators,
     "split": split,
+    "streams": streams,
     "backup": backup,
     "several-tables": several_tables,
     "lost-cell": lost_cell,
@@ -66,7 +68,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", choices=DRILLS, action="append", help="this drill alone")
     parser.add_argument("--cells", type=int, default=1, help="servers that crash at once")
     parser.add_argument(
-        "--causes", default="", help="of several-tables, operators: these failures, a,b,c"
+        "--causes", default="", help="of several-tables, operators, streams: these failures"
     )
     parser.add_argument("--seed", type=int, default=time.time_ns() % 100_000)
     parser.add_argument(

@@ -30,10 +30,11 @@ LATE: Final = ("ReceiptHandleIsInvalid", "InvalidParameterValue")
 """What a FIFO queue says of a delete after the lease has ended."""
 
 
-def new_client(port: int) -> Any:
+def new_client(port: int, service: str = "sqs") -> Any:
     """One as applications have them: it repeats calls that failed."""
-    return boto3.client(
-        "sqs",
+    connect: Any = boto3.client
+    return connect(
+        service,
         endpoint_url=f"http://127.0.0.1:{port}",
         region_name=REGION,
         aws_access_key_id="any",

@@ -107,7 +107,7 @@ class Service:
         if self.is_violated:
             return
         broken = [group for group in groups if not self._is_whole(group)][:2]
-        self.standard.accuse("answer", f"not whole after {_WHOLE_S_MAX:.0f} s: {broken}")
+        self.books[0].accuse("answer", f"not whole after {_WHOLE_S_MAX:.0f} s: {broken}")
 
     def await_without(self, *lost: str) -> None:
         """Return when one of these cells is a member of no group that has others."""
@@ -119,7 +119,7 @@ class Service:
             time.sleep(_LOOK_S)  # between two looks at what the manager does
         if not self.is_violated:
             named = " or ".join(lost)
-            self.standard.accuse("answer", f"{named} is not given up in {_PROGRESS_S_MAX:.0f} s")
+            self.books[0].accuse("answer", f"{named} is not given up in {_PROGRESS_S_MAX:.0f} s")
 
     def _is_whole(self, group: dict[str, Any]) -> bool:
         """Groups with fewer copies have none of these queues: they may move for minutes."""

@@ -5,6 +5,7 @@ What clients see of that is waits, and on standard queues a few messages twice.
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -144,7 +145,8 @@ def on_disks(
         cells = ",".join(str(path / "cell") for path in paths)
         options = ("--log-level", "warning", "--cells", str(CELLS), "--cell-data", cells)
         log = plan.folder / f"{name}.log"
-        server = ServerProcess(plan.folder / "data", log, options)
+        wrapper = (sys.executable, "-m", "tests.drills.planted", plan.fault) if plan.fault else ()
+        server = ServerProcess(plan.folder / "data", log, options, wrapper)
         try:
             yield made([server], CELLS, disks=disks)
         finally:

@@ -18,6 +18,7 @@ from tests.drills.planted.replicas import (
     act_unchecked,
     begin_anew_unasked,
     believe_the_first_copy,
+    believe_the_head,
     forget_earlier_partitions,
     ignore_epochs,
     take_up_old_copies,
@@ -158,6 +159,13 @@ FAULTS: Final = {
             "split",
             frozenset({"lost", "order"}),
             forget_earlier_partitions,
+        ),
+        Fault(
+            "believe-the-head",
+            "streams",
+            frozenset({"lost", "order", "altered", "count", "duplicate"}),
+            believe_the_head,
+            ("failed",),
         ),
         Fault(
             "believe-the-first-copy",

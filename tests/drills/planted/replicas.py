@@ -14,6 +14,7 @@ from data_plane.core.queue import Generation
 from data_plane.ports import ALWAYS, Absent, Append, Appended, Key, Tallies
 from data_plane.replication import chain, fanout, member_cell
 from data_plane.replication.placement import Member
+from data_plane.stored.keys import is_of_shard
 
 _HELD_UP_US: Final = {"two": 1_000_000, "three": 4_000_000}
 """Between a manager's look and its act, by the cell that it gives up: one is the later."""
@@ -34,6 +35,23 @@ def believe_the_first_copy() -> None:
         return Appended(key, stamp_us, written.time_ms)
 
     fanout.Fanout.append = append  # type: ignore[method-assign]
+
+
+def believe_the_head() -> None:
+    """Acknowledge records that the first cell of a chain has, tell no other, and read there."""
+    hand_down, readers = chain._hand_down, chain.Chain._readers
+
+    async def hand_down_no_records(at: Any, others: Any, key: Key, *of: Any) -> int:
+        return 0 if is_of_shard(key.partition) else await hand_down(at, others, key, *of)
+
+    def read_the_first(self: chain.Chain, *partitions: str) -> Any:
+        at, tail, joining = readers(self, *partitions)
+        if not is_of_shard(partitions[0]):
+            return at, tail, joining
+        return at, member_cell.members_of(at, self._cells)[0], []
+
+    chain._hand_down = hand_down_no_records  # type: ignore[assignment]
+    chain.Chain._readers = read_the_first  # type: ignore[method-assign]
 
 
 def take_up_old_copies() -> None:
