@@ -16,6 +16,8 @@ from tests.simulation.universe import Outcome, all_of, live
 MAIN_US = 60 * SECOND_US
 READ_US_MAX = 600 * SECOND_US
 PUTS_AFTER_A_LEAP = 3
+UPKEEP_US = 70 * SECOND_US
+"""Within this every front end looks after its streams."""
 
 
 class _Everything(Random):
@@ -88,6 +90,7 @@ async def _read_all(plan: StreamsPlan, world: StreamsWorld, why: str) -> None:
 
 async def _while_records_expire(plan: StreamsPlan, world: StreamsWorld, middle_us: int) -> None:
     """Some are older than the retention then, others are not; clocks of front ends are wrong."""
+    await _leap(world, RETENTION_US // 2)  # Within a day somebody looks after each shard.
     await _leap(world, middle_us + RETENTION_US - world.scheduler.now_us)
     for slot in world.slots:
         slot.process.offset_us = world.chance.randint(-plan.looks_wrong_us, plan.looks_wrong_us)
@@ -96,6 +99,8 @@ async def _while_records_expire(plan: StreamsPlan, world: StreamsWorld, middle_u
     await _read_all(plan, world, "look")
     for slot in world.slots:
         slot.process.offset_us = 0
+    # What waits for the time of a clock that was set back looks again within a minute.
+    await world.scheduler.pause(UPKEEP_US)
 
 
 async def _leap(world: StreamsWorld, leap_us: int) -> None:

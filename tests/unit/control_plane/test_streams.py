@@ -12,13 +12,15 @@ from control_plane.core import shard_map
 from control_plane.core.stream_definition import Resharding, StreamDefinition
 from control_plane.places.items import PlacedQueue
 from control_plane.places.placing import GroupPlacing
+from control_plane.registry import Registry
 from control_plane.stream_upkeep import StreamUpkeep
 from control_plane.streams import StreamRegistry
+from control_plane.sweep import SWEPT_AFTER_US, sweep_dropped
 from data_plane.core.errors import RefusedError
 from data_plane.core.record import OutgoingRecord, PutCall
 from data_plane.core.stream import Shard, Stream
 from data_plane.memory.cell import MemoryCell
-from data_plane.ports import CellUnavailableError, Item
+from data_plane.ports import CellUnavailableError, Item, Key
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored import keys
 from data_plane.streams.appending import ShardClosedError
@@ -115,6 +117,18 @@ def test_on_several_cells_a_stream_lies_in_a_group_that_lists_it(bench: Bench) -
         assert taken.uid not in [one.uid for one in await placing.queues_of(taken.cell)]
         await several.delete(several.stream(made))
         assert await placing.shards_of(listed) == ()
+        # Until nothing is left of it, its group knows of it.
+        queues = Registry(
+            bench.cell, ("a",), bench.clock, bench.entropy, secret=SECRET, placing=placing
+        )
+        slot = Key(keys.records(made.uid, 1), keys.be64(1))
+        await bench.cell.put(slot, {"v": 1})
+        bench.clock.advance(SWEPT_AFTER_US / 1_000_000)
+        assert await placing.queues_of(made.cell) == [listed]
+        cells = {made.cell: bench.cell}
+        assert await sweep_dropped(queues, cells, bench.clock.now_us()) == 1
+        assert await bench.cell.get(slot) is None
+        assert await placing.queues_of(made.cell) == []
 
     bench.run(scenario())
 
