@@ -107,6 +107,21 @@ STREAM_RETENTION_HOURS_MIN: Final = 24
 STREAM_RETENTION_HOURS_MAX: Final = 8_760
 STREAM_POLICY_BYTES_MAX: Final = 20_480
 
+# Consumer groups (our own: Kinesis has none)
+GROUP_STREAMS_MAX: Final = 100
+GROUP_MEMBERS_MAX: Final = 250
+GROUP_SHARDS_MAX: Final = 1_000
+"""Shards that a group reads at a time; others wait until some of those are read to their end."""
+GROUP_COMMITS_MAX: Final = 100
+"""Of one call; also shards that one call asks for."""
+GROUP_SESSION_S_MIN: Final = 2
+GROUP_SESSION_S_DEFAULT: Final = 10
+GROUP_SESSION_S_MAX: Final = 300
+GROUP_REBALANCE_S_MIN: Final = 1
+GROUP_REBALANCE_S_DEFAULT: Final = 60
+GROUP_REBALANCE_S_MAX: Final = 3_600
+OFFSET_METADATA_CHARS_MAX: Final = 256
+
 # Requests (our own: SQS states none)
 REQUEST_BODY_BYTES_MAX: Final = 12 * 1_048_576
 """Of SQS: so that a batch of messages that each are within their limit is told that it is too long.
@@ -145,6 +160,8 @@ _TAG_KEYS_BYTES = TAGS_MAX * (TAG_KEY_CHARS_MAX * _CHAR_BYTES_MAX + _FIELD_BYTES
 _TAGS_BYTES = _TAG_KEYS_BYTES + TAGS_MAX * (TAG_VALUE_CHARS_MAX * _CHAR_BYTES_MAX + _FIELD_BYTES)
 _ATTRIBUTES_BYTES = (POLICY_BYTES_MAX + KMS_KEY_ID_CHARS_MAX) * _BYTE_BYTES_MAX
 _NAMES_BYTES = RECEIVE_ATTRIBUTE_NAMES_MAX * (ATTRIBUTE_NAME_BYTES_MAX + _FIELD_BYTES)
+_SHARD_BYTES = 512  # a stream's ARN, a shard's id, a number, and their names
+_COMMIT_BYTES = _SHARD_BYTES + 256 + OFFSET_METADATA_CHARS_MAX * _CHAR_BYTES_MAX
 _POLICIES_BYTES = USER_POLICIES_MAX * USER_POLICY_CHARS_MAX * _CHAR_BYTES_MAX
 
 OPERATION_BODY_BYTES_MAX: Final[Mapping[str, int]] = {
@@ -187,6 +204,11 @@ STREAM_BODY_BYTES_MAX: Final[Mapping[str, int]] = {
     "RemoveTagsFromStream": SMALL_BODY_BYTES_MAX + _TAG_KEYS_BYTES,
     "UntagResource": SMALL_BODY_BYTES_MAX + _TAG_KEYS_BYTES,
     "PutResourcePolicy": SMALL_BODY_BYTES_MAX + STREAM_POLICY_BYTES_MAX * _BYTE_BYTES_MAX,
+    "TidegateCreateGroup": SMALL_BODY_BYTES_MAX + GROUP_STREAMS_MAX * _SHARD_BYTES,
+    "TidegateGroupHeartbeat": SMALL_BODY_BYTES_MAX + GROUP_SHARDS_MAX * _SHARD_BYTES,
+    "TidegateCommitOffsets": SMALL_BODY_BYTES_MAX + GROUP_COMMITS_MAX * _COMMIT_BYTES,
+    "TidegateGetOffsets": SMALL_BODY_BYTES_MAX + GROUP_COMMITS_MAX * _SHARD_BYTES,
+    "TidegateResetOffsets": SMALL_BODY_BYTES_MAX + GROUP_COMMITS_MAX * _SHARD_BYTES,
     **dict.fromkeys(
         (
             *("DeleteStream", "DescribeStream", "DescribeStreamSummary", "ListStreams"),
@@ -196,6 +218,7 @@ STREAM_BODY_BYTES_MAX: Final[Mapping[str, int]] = {
             *("UpdateStreamRecordDistributionStrategy", "ListTagsForStream"),
             *("ListTagsForResource", "GetResourcePolicy", "DeleteResourcePolicy"),
             *("StartStreamEncryption", "StopStreamEncryption", "DescribeLimits"),
+            *("TidegateDescribeGroup", "TidegateListGroups", "TidegateDeleteGroup"),
         ),
         SMALL_BODY_BYTES_MAX,
     ),

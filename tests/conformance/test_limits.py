@@ -16,6 +16,15 @@ ELSEWHERE = {
         ("STREAM_SHARDS_MAX", "ACCOUNT_SHARDS_MAX", "ON_DEMAND_STREAMS_MAX"),
         "test_boto3_streams.py",
     ),
+    **dict.fromkeys(
+        (
+            *("GROUP_STREAMS_MAX", "GROUP_MEMBERS_MAX", "GROUP_SHARDS_MAX", "GROUP_COMMITS_MAX"),
+            *("GROUP_SESSION_S_MIN", "GROUP_SESSION_S_DEFAULT", "GROUP_SESSION_S_MAX"),
+            *("GROUP_REBALANCE_S_MIN", "GROUP_REBALANCE_S_DEFAULT", "GROUP_REBALANCE_S_MAX"),
+        ),
+        "test_consumer_groups.py",
+    ),
+    "OFFSET_METADATA_CHARS_MAX": "test_consumer_groups.py",
     "POLICY_BYTES_MAX": "the unit tests of policies",
     "POLICY_STATEMENTS_MAX": "the unit tests of policies",
     "POLICY_PRINCIPALS_MAX": "the unit tests of policies",
