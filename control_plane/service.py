@@ -11,6 +11,7 @@ from typing import Final
 from control_plane.accounts import Accounts
 from control_plane.auto_creation import AutoCreatingEngine
 from control_plane.budgets import Budgets
+from control_plane.consumer_groups.groups import consumer_groups
 from control_plane.core.month_usage import TenantUsage
 from control_plane.drop_turn import DropTurn
 from control_plane.message_moves import MessageMoves, nobody_waits
@@ -28,7 +29,9 @@ from control_plane.operations.usage_catalog import usage_operations
 from control_plane.places.report import CellsControl
 from control_plane.registry import Placing, Registry, RoomForDefinitions
 from control_plane.root_credentials import RootCredentials
+from control_plane.stream_operations import paging
 from control_plane.stream_operations.catalog import stream_operations
+from control_plane.stream_operations.group_catalog import group_operations
 from control_plane.stream_upkeep import StreamUpkeep
 from control_plane.streams import StreamRegistry
 from control_plane.sweep import SWEPT_AFTER_US, Paid, Sweep
@@ -161,7 +164,11 @@ class _Streams:
         self.upkeep = StreamUpkeep(registry, self.engine, clock)
         seal = registry.token_seal(PURPOSE)
         records = record_operations(self.engine, registry, seal, waits)
-        self.service = kinesis((*stream_operations(registry), *records), registry.policy_of)
+        groups = consumer_groups(ground.control, registry, self.engine, clock, entropy, waits)
+        of_groups = group_operations(groups, registry.token_seal(paging.PURPOSE))
+        self.service = kinesis(
+            (*stream_operations(registry), *records, *of_groups), registry.policy_of
+        )
 
 
 class RunningService:

@@ -158,7 +158,9 @@ class StreamRegistry:
 
     async def policy_of(self, permission: Permission) -> str:
         """The resource policy of the stream that a permission is about; "" for none."""
-        name = permission.name.removeprefix("stream/")
+        kind, _, name = permission.name.partition("/")
+        if kind != "stream":
+            return ""  # Consumer groups have none.
         stream = await self.find(permission.account, permission.region, name)
         return stream.policy if stream is not None else ""
 

@@ -109,6 +109,12 @@ THROUGHPUT_EXCEEDED: Final = _kinesis("ProvisionedThroughputExceededException")
 EXPIRED_ITERATOR: Final = _kinesis("ExpiredIteratorException")
 EXPIRED_NEXT_TOKEN: Final = _kinesis("ExpiredNextTokenException")
 DRY_RUN: Final = _kinesis("DryRunOperationException")
+# Of consumer groups, which are ours.
+UNKNOWN_MEMBER: Final = _kinesis("TidegateUnknownMember")
+FENCED_MEMBER: Final = _kinesis("TidegateFencedMember")
+UNRELEASED_INSTANCE: Final = _kinesis("TidegateUnreleasedInstance")
+STALE_ASSIGNMENT: Final = _kinesis("TidegateStaleAssignment")
+"""Of an entry."""
 
 KINESIS_SPELLING: Final[Mapping[Fault, Fault]] = {
     OVER_LIMIT: LIMIT_EXCEEDED,
@@ -222,6 +228,11 @@ def queue_does_not_exist() -> RefusedError:
 def stream_not_found(name: str, account: str) -> RefusedError:
     """No stream has this name. The words are AWS's, as those of all that is about streams."""
     return RefusedError(STREAM_NOT_FOUND, f"Stream {name} under account {account} not found.")
+
+
+def group_not_found(name: str, account: str) -> RefusedError:
+    """No consumer group has this name."""
+    return RefusedError(STREAM_NOT_FOUND, f"Group {name} under account {account} not found.")
 
 
 def shard_not_found(shard: str, name: str, account: str) -> RefusedError:

@@ -52,6 +52,8 @@ STREAM_QUOTA_CLASSES: Final = {
     "PutRecords": SEND,
     "GetRecords": RECEIVE,
     "GetShardIterator": RECEIVE,
+    "TidegateGroupHeartbeat": RECEIVE,
+    "TidegateCommitOffsets": DELETE,
 }
 """Of Kinesis, likewise."""
 

@@ -8,7 +8,7 @@ from data_plane.core.stream import Shard, Stream
 from data_plane.ports import Cell, Clock, Entropy, Waits
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.data_keys import DataKeys
-from data_plane.streams import appending, reading, repeats, searching, tails, upkeep
+from data_plane.streams import appending, lag, reading, repeats, searching, tails, upkeep
 from data_plane.streams.appending import PutOutcome
 from data_plane.streams.desk import Access, Desk, access_of
 from data_plane.streams.reading import LookAgain, Place, Read
@@ -89,6 +89,10 @@ class Streams:
         # All stamps up to this one are of before.
         before_us = eras.before_us(now_us, eras.world_us(now_us) - time_us + 1)
         return Place(await searching.first_since(at, before_us + 1))
+
+    async def lag(self, stream: Stream, shard: Shard, offset: int) -> lag.Lag:
+        """How much there is behind this offset, up to which a reader has read all."""
+        return await lag.lag_behind(self._at(stream, shard), offset)
 
     async def close(self, stream: Stream, shard: Shard) -> int:
         """Append nothing to the shard any more: the stamp of its end."""

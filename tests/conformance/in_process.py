@@ -193,9 +193,11 @@ class InProcessServer:
         account: str = ACCOUNT,
         secret: str = "unused",  # noqa: S107 - as above
         region: str = REGION,
+        *,
+        extended: bool = False,
     ) -> Any:
-        """A client of streams."""
-        client = boto3.session.Session().client(
+        """A client of streams; an `extended` one knows what is beyond Kinesis."""
+        client = _session("json", extended=extended).client(
             "kinesis",
             aws_access_key_id=account,
             aws_secret_access_key=secret,

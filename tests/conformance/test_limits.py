@@ -22,7 +22,7 @@ ELSEWHERE = {
             *("GROUP_SESSION_S_MIN", "GROUP_SESSION_S_DEFAULT", "GROUP_SESSION_S_MAX"),
             *("GROUP_REBALANCE_S_MIN", "GROUP_REBALANCE_S_DEFAULT", "GROUP_REBALANCE_S_MAX"),
         ),
-        "test_consumer_groups.py",
+        "test_consumer_groups.py and test_group_offsets.py",
     ),
     "OFFSET_METADATA_CHARS_MAX": "test_consumer_groups.py",
     "POLICY_BYTES_MAX": "the unit tests of policies",

@@ -1,0 +1,1 @@
+"""Consumer groups over cells: their items, what members say, and how far they are."""

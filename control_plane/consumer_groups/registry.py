@@ -1,0 +1,262 @@
+"""Consumer groups as they are stored: each is one item, which changes by compare-and-set.
+
+Whoever serves a member does what is due for the group: there is no coordinator. Two that do the
+same at once do no harm, since one of both writes fails.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from control_plane.consumer_groups.sessions import Sessions
+from control_plane.core import group_changes, group_keys
+from control_plane.core.consumer_group import ConsumerGroup, decode, encode
+from control_plane.last_known import LastKnown, Seen
+from data_plane.core.errors import (
+    INTERNAL_FAILURE,
+    RESOURCE_IN_USE,
+    RefusedError,
+    group_not_found,
+)
+from data_plane.core.limits import GROUP_MEMBERS_MAX
+from data_plane.core.stream import Stream
+from data_plane.operations.stream_address import KnownStreams
+from data_plane.ports import (
+    ITEM_ABSENT,
+    Attributes,
+    Cell,
+    Clock,
+    Condition,
+    Entropy,
+    Equals,
+    Waits,
+)
+
+ATTEMPTS_MAX: Final = 16
+CACHED_GROUPS_MAX: Final = 10_000
+_UID_BYTES: Final = 8
+_NONCE_BYTES: Final = 8
+_PAGE: Final = 100
+_BACK_OFF_US: Final = 1_000
+
+
+class GroupRegistry:
+    """Groups in the registry's `cell`, of the `streams` there are.
+
+    Methods raise CellUnavailableError.
+    """
+
+    def __init__(
+        self, cell: Cell, streams: KnownStreams, clock: Clock, entropy: Entropy, waits: Waits
+    ) -> None:
+        self._cell = cell
+        self._known_streams = streams
+        self._clock = clock
+        self._entropy = entropy
+        self._waits = waits
+        self.sessions = Sessions(cell, clock)
+        self._recent: LastKnown[tuple[str, str, str], ConsumerGroup] = LastKnown(
+            self._read_recent, clock, CACHED_GROUPS_MAX, absent_us=0
+        )
+
+    # Reading
+
+    async def read(self, account: str, region: str, name: str) -> ConsumerGroup:
+        """The group as it is now. Raises RefusedError (ResourceNotFound)."""
+        return _known(account, region, name, await self._item(account, region, name))
+
+    async def recent(self, account: str, region: str, name: str) -> ConsumerGroup:
+        """The group as of at most 5 s ago. Raises RefusedError (ResourceNotFound)."""
+        found = await self._recent.find((account, region, name))
+        if found is None:
+            raise group_not_found(name, account)
+        return found
+
+    async def _read_recent(self, name: tuple[str, str, str]) -> Seen[ConsumerGroup]:
+        asked_us = self._clock.now_us()
+        item = await self._item(*name)
+        group = decode(*name, item) if item is not None else None
+        return Seen(None if group is None or group.is_deleted else group, asked_us)
+
+    async def _item(self, account: str, region: str, name: str) -> Attributes | None:
+        return await self._cell.get(group_keys.group(account, region, name))
+
+    async def again(self, group: ConsumerGroup) -> ConsumerGroup:
+        """The group as it is now: the same object where it is as it was.
+
+        Raises RefusedError (ResourceNotFound) where it is gone, also if there is another one.
+        """
+        item = await self._item(group.account, group.region, group.name)
+        if item is not None and item.get("w") == group.nonce:
+            return group
+        return _same(group, item)
+
+    async def page(
+        self, account: str, region: str, *, after: str, limit: int
+    ) -> list[ConsumerGroup]:
+        """Groups in order of their names, those past `after`, at most `limit`."""
+        found: list[ConsumerGroup] = []
+        position = after.encode()
+        while len(found) < limit:
+            items = await self._cell.query(
+                group_keys.groups(account, region), after=position, limit=limit - len(found)
+            )
+            if not items:
+                break
+            position = items[-1].key.sort
+            groups = (
+                decode(account, region, one.key.sort.decode(), one.attributes) for one in items
+            )
+            found += [group for group in groups if not group.is_deleted]
+        return found
+
+    # Changing
+
+    def new_uid(self) -> str:
+        """A name for an incarnation of a group."""
+        return self._entropy.random_bytes(_UID_BYTES).hex()
+
+    async def create(self, wanted: ConsumerGroup) -> ConsumerGroup:
+        """Store a new group. Raises RefusedError (ResourceInUse) where the name is taken."""
+        account, region, name = wanted.account, wanted.region, wanted.name
+        item = await self._item(account, region, name)
+        if item is not None and (before := decode(account, region, name, item)).is_deleted:
+            await self._remove(before)
+        stored, _ = await self._put(wanted, ITEM_ABSENT)
+        if stored is None:
+            raise RefusedError(
+                RESOURCE_IN_USE,
+                f"Group {wanted.name} under account {wanted.account} already exists.",
+            )
+        return stored
+
+    async def change(self, known: ConsumerGroup, edit: group_changes.Edit) -> ConsumerGroup:
+        """Do what is due for a group, and what `edit` says: the group as it is then.
+
+        `edit` may run several times, and its RefusedError goes to the caller. Members whose
+        sessions are over are gone before. Raises RefusedError (ResourceNotFound) where the group
+        is gone.
+        """
+        group = known
+        for attempt in range(ATTEMPTS_MAX):
+            streams = await self._streams_of(group)
+            now_us = self._clock.now_us()
+            gone = group_changes.too_slow(group, now_us)
+            if self.sessions.is_due(group):
+                gone |= await self.sessions.expired(group)
+            edited = edit(group_changes.without(group, gone))
+            after = group_changes.with_streams(edited, streams)
+            balanced = group_changes.balanced(group, after, now_us)
+            if balanced is group:
+                return group
+            stored, occupant = await self._put(balanced, ((Equals("w", group.nonce),),))
+            if stored is not None:
+                return stored
+            group = _same(group, occupant)
+            await self._back_off(attempt)
+        raise too_many_changes(known)
+
+    async def fence(self, known: ConsumerGroup, edit: group_changes.Edit) -> ConsumerGroup:
+        """As `change`, of a group without members, and under a new epoch in any case.
+
+        Raises RefusedError (ResourceInUse) where it has members.
+        """
+
+        def edited(group: ConsumerGroup) -> ConsumerGroup:
+            if group.members:
+                raise RefusedError(
+                    RESOURCE_IN_USE,
+                    f"Group {group.name} under account {group.account} has members.",
+                )
+            return edit(replace(group, nonce=b""))  # Never as it was.
+
+        return await self.change(await self.again(known), edited)
+
+    async def delete(self, known: ConsumerGroup) -> None:
+        """Remove a group and all that it has. Raises as `fence`.
+
+        It is marked first: so whoever comes for the name after a crash goes on with it.
+        """
+        marked = await self.fence(known, lambda group: replace(group, is_deleted=True))
+        await self._remove(marked)
+
+    async def _remove(self, group: ConsumerGroup) -> None:
+        for partition in (group_keys.offsets(group.uid), group_keys.members(group.uid)):
+            while items := await self._cell.query(partition, limit=_PAGE):
+                for item in items:
+                    await self._cell.delete(item.key)
+        key = group_keys.group(group.account, group.region, group.name)
+        await self._cell.delete(key, ((Equals("w", group.nonce),),))
+
+    async def _put(
+        self, group: ConsumerGroup, condition: Condition
+    ) -> tuple[ConsumerGroup | None, Attributes | None]:
+        """The group as it is stored now, or None and what is there instead."""
+        stored = replace(group, nonce=self._entropy.random_bytes(_NONCE_BYTES))
+        key = group_keys.group(group.account, group.region, group.name)
+        written = await self._cell.put(key, encode(stored), condition)
+        if not written.applied and (written.before or {}).get("w") != stored.nonce:
+            return None, written.before
+        name = (group.account, group.region, group.name)
+        self._recent.changed(name, None if stored.is_deleted else stored)
+        self._waits.signal(channel(group), GROUP_MEMBERS_MAX)
+        return stored, None
+
+    async def _back_off(self, attempt: int) -> None:
+        """Let others be first: for longer each time, and each for another while."""
+        random = int.from_bytes(self._entropy.random_bytes(2), "big")
+        wait_us = random % (_BACK_OFF_US << min(attempt, 6))
+        await self._waits.sleep_until(self._clock.now_us() + wait_us)
+
+    # What is due
+
+    async def is_due(self, group: ConsumerGroup) -> bool:
+        """Whether something but its members' will may change the group by now."""
+        if self.sessions.is_due(group) or group_changes.too_slow(group, self._clock.now_us()):
+            return True
+        streams = await self._streams_of(group)
+        return any(_is_news(group, position, stream) for position, stream in streams.items())
+
+    async def _streams_of(self, group: ConsumerGroup) -> dict[int, Stream | None]:
+        """The group's streams by their positions, as late as it knows them; others are absent."""
+        found: dict[int, Stream | None] = {}
+        for position, known in enumerate(group.streams):
+            stream = await self._known_streams.find(group.account, group.region, known.name)
+            if stream is not None and group_changes.is_outdated(known, stream):
+                try:
+                    stream = await self._known_streams.renewed(stream)
+                except RefusedError:
+                    continue  # It was deleted, and shows as such in a moment.
+            found[position] = stream
+        return found
+
+
+def too_many_changes(group: ConsumerGroup) -> RefusedError:
+    """Others were faster, again and again."""
+    return RefusedError(INTERNAL_FAILURE, f"Too many concurrent changes of group {group.name}.")
+
+
+def channel(group: ConsumerGroup) -> tuple[str, str]:
+    """The channel on which members wait for changes of their group."""
+    return ("consumer group", group.uid)
+
+
+def _is_news(group: ConsumerGroup, position: int, stream: Stream | None) -> bool:
+    if stream is None:
+        return any(key.stream == position for key in group.holds)
+    known = group.streams[position]
+    return (known.uid, known.version) != (stream.uid, stream.version)
+
+
+def _known(account: str, region: str, name: str, item: Attributes | None) -> ConsumerGroup:
+    if item is not None:
+        group = decode(account, region, name, item)
+        if not group.is_deleted:
+            return group
+    raise group_not_found(name, account)
+
+
+def _same(group: ConsumerGroup, item: Attributes | None) -> ConsumerGroup:
+    found = _known(group.account, group.region, group.name, item)
+    if found.uid != group.uid:
+        raise group_not_found(group.name, group.account)
+    return found

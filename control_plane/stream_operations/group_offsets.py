@@ -1,0 +1,129 @@
+"""TidegateGetOffsets and TidegateResetOffsets."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from control_plane.consumer_groups.groups import ConsumerGroups
+from control_plane.consumer_groups.positions import StartingPosition
+from control_plane.core.consumer_group import ConsumerGroup, ShardKey
+from control_plane.core.group_offset import GroupOffset
+from control_plane.stream_operations import paging
+from control_plane.stream_operations.grouped import (
+    GroupShard,
+    key_of,
+    offset_of,
+    operation,
+    shard_named,
+    shards_read,
+    told_offset,
+    told_shard,
+)
+from control_plane.stream_operations.starting import time_of
+from data_plane.core.errors import INVALID_ARGUMENT, RefusedError
+from data_plane.core.sealing import TokenSeal
+from data_plane.core.stream import Shard, Stream
+from data_plane.operations.stream_address import StreamName
+from data_plane.protocol.group_shapes import (
+    GET_OFFSETS_INPUT,
+    GET_OFFSETS_OUTPUT,
+    RESET_OFFSETS_INPUT,
+    RESET_OFFSETS_OUTPUT,
+)
+from data_plane.protocol.operation import Call, Operation, Params
+
+SHARDS_MAX: Final = 100
+"""Shards on a page."""
+
+_BY_NUMBER: Final = ("AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER")
+
+
+def get_offsets(groups: ConsumerGroups, seal: TokenSeal) -> Operation:
+    """The operation on these groups."""
+
+    async def perform(call: Call) -> Params:
+        group = await groups.registry.read(call.account, call.region, call.params["GroupName"])
+        entries = call.params.get("Shards")
+        if entries is None:
+            page, token = page_of(seal, call, group, await shards_read(groups, group))
+        else:
+            found = [await shard_named(groups, call, entry) for entry in entries]
+            page = [GroupShard(key_of(group, *one), *one) for one in found]
+            token = {}
+        offsets = await groups.offsets.read(group, {one.key for one in page})
+        return {"Offsets": [_told(one, offsets[one.key]) for one in page], **token}
+
+    return operation("TidegateGetOffsets", GET_OFFSETS_INPUT, GET_OFFSETS_OUTPUT, perform)
+
+
+def page_of(
+    seal: TokenSeal, call: Call, group: ConsumerGroup, shards: Sequence[GroupShard]
+) -> tuple[list[GroupShard], dict[str, str]]:
+    """The page of these shards that a call asks for, and the NextToken behind it, if there is one.
+
+    Raises RefusedError for a token that is none.
+    """
+    scope = f"shards of group {group.uid}"
+    token = call.params.get("NextToken")
+    limit = call.params.get("MaxResults", SHARDS_MAX)
+    if token is not None:
+        after = ShardKey(*json.loads(paging.read(seal, call, scope, token)))
+        shards = [one for one in shards if one.key > after]
+    page = list(shards[:limit])
+    if len(shards) <= limit:
+        return page, {}
+    return page, {"NextToken": paging.to_text(seal, call, scope, json.dumps(page[-1].key))}
+
+
+def _told(one: GroupShard, known: GroupOffset) -> dict[str, Any]:
+    told: dict[str, Any] = {**told_shard(one.stream, one.shard), **told_offset(one.shard, known)}
+    if known.epoch:
+        told["AssignmentEpoch"] = known.epoch
+    if known.committed_ms:
+        told |= {"Metadata": known.metadata, "CommitTimestamp": known.committed_ms}
+    return told
+
+
+def reset_offsets(groups: ConsumerGroups) -> Operation:
+    """The operation on these groups: one without members begins elsewhere."""
+
+    async def perform(call: Call) -> Params:
+        group = await groups.registry.read(call.account, call.region, call.params["GroupName"])
+        given = call.params["StartingPosition"]
+        entries = call.params.get("Shards")
+        kind, time_us = given["Type"], time_of(given, call.now_us)
+        if (kind in _BY_NUMBER) != ("SequenceNumber" in given):
+            raise RefusedError(
+                INVALID_ARGUMENT,
+                "A StartingPosition has a SequenceNumber if its Type names one.",
+            )
+        if entries is None:
+            if kind in _BY_NUMBER:
+                raise RefusedError(INVALID_ARGUMENT, "A SequenceNumber is one of a single shard.")
+            names = [StreamName(call.account, call.region, one.name) for one in group.streams]
+            found = [await groups.streams.find(*name) for name in names]
+            streams = [
+                await groups.streams.renewed(stream) for stream in found if stream is not None
+            ]
+            await groups.positions.reset(group, streams, StartingPosition(kind, time_us))
+            return {}
+        shards = [await shard_named(groups, call, entry) for entry in entries]
+        for stream, shard in shards:
+            key_of(group, stream, shard)
+        position = StartingPosition(kind, time_us, _offset(shards, given))
+        named = [(stream, shard.number) for stream, shard in shards]
+        await groups.positions.reset_shards(group, named, position)
+        return {}
+
+    return operation("TidegateResetOffsets", RESET_OFFSETS_INPUT, RESET_OFFSETS_OUTPUT, perform)
+
+
+def _offset(shards: Sequence[tuple[Stream, Shard]], given: Params) -> int:
+    """Up to which offset all is done, by the sequence number of a position; 0 where it has none."""
+    text = given.get("SequenceNumber")
+    if text is None:
+        return 0
+    if len(shards) != 1:
+        raise RefusedError(INVALID_ARGUMENT, "A SequenceNumber is one of a single shard.")
+    offset = offset_of(*shards[0], text)
+    return offset if given["Type"] == "AFTER_SEQUENCE_NUMBER" else max(0, offset - 1)

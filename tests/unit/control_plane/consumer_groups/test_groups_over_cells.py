@@ -1,0 +1,350 @@
+"""Groups over a cell: what is cut off is gone on with, who comes at once is served one by one."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import pytest
+
+from control_plane.consumer_groups.commits import CommitOf
+from control_plane.consumer_groups.groups import ConsumerGroups, consumer_groups
+from control_plane.consumer_groups.heartbeats import Beat, BeatAnswer
+from control_plane.consumer_groups.positions import StartingPosition, beginning
+from control_plane.consumer_groups.registry import ATTEMPTS_MAX
+from control_plane.consumer_groups.sessions import GUARD_US
+from control_plane.core import group_keys, shard_map
+from control_plane.core.consumer_group import STICKY, ConsumerGroup, ShardKey
+from control_plane.core.group_offset import END_OFFSET, Commit
+from control_plane.streams import StreamRegistry
+from data_plane.core.errors import RefusedError
+from data_plane.core.stream import Stream
+from data_plane.memory.cell import MemoryCell
+from data_plane.ports import (
+    ALWAYS,
+    Attributes,
+    CellUnavailableError,
+    Condition,
+    Key,
+    Tallies,
+    Written,
+    no_tallies,
+)
+from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.streams.engine import Streams
+from tests.unit.repeatable import SECRET, HandClock, SeededEntropy
+
+T = TypeVar("T")
+WHERE = ("123456789012", "eu-central-1")
+SESSION_S = 10
+
+
+class CutOff(MemoryCell):
+    """A cell whose next deletes fail, and in which another one is always faster to put."""
+
+    fails = 0
+    races = 0
+
+    async def put(
+        self,
+        key: Key,
+        attributes: Attributes,
+        condition: Condition = ALWAYS,
+        tallies: Tallies = no_tallies,
+    ) -> Written:
+        if self.races and (occupant := await self.get(key)) is not None:
+            self.races += 1
+            await super().put(key, {**occupant, "w": self.races.to_bytes(8, "big")})
+        return await super().put(key, attributes, condition, tallies)
+
+    async def delete(
+        self, key: Key, condition: Condition = ALWAYS, tallies: Tallies = no_tallies
+    ) -> Written:
+        if self.fails:
+            self.fails -= 1
+            raise CellUnavailableError("cut off")
+        return await super().delete(key, condition, tallies)
+
+
+class HandWaits(EventLoopWaits):
+    """Who sleeps lets the time pass."""
+
+    def __init__(self, clock: HandClock) -> None:
+        super().__init__(clock)
+        self._hand = clock
+
+    async def sleep_until(self, time_us: int) -> None:
+        self._hand.time_us = max(self._hand.time_us, time_us)
+
+
+class Site:
+    """A stream and its group, and front ends over one cell."""
+
+    def __init__(self) -> None:
+        self.clock = HandClock()
+        self.entropy = SeededEntropy()
+        self.cell = CutOff(self.clock)
+        self.waits = HandWaits(self.clock)
+        self.engine = Streams({"a": self.cell}, self.clock, self.entropy, self.waits)
+        self.streams = StreamRegistry(
+            self.cell, ("a",), self.clock, self.entropy, self.engine, secret=SECRET
+        )
+        self.groups = self.another()
+
+    def another(self) -> ConsumerGroups:
+        return consumer_groups(
+            self.cell, self.streams, self.engine, self.clock, self.entropy, self.waits
+        )
+
+    async def stream(self, shards: int = 2) -> Stream:
+        wanted = self.streams.define(
+            account=WHERE[0], region=WHERE[1], name="clicks", shards=shards, tags={}
+        )
+        return self.streams.stream(await self.streams.create(wanted))
+
+    async def create(self, streams: Sequence[Stream], kind: str = "TRIM_HORIZON") -> ConsumerGroup:
+        position = StartingPosition(kind)
+        wanted = ConsumerGroup(
+            account=WHERE[0],
+            region=WHERE[1],
+            name="readers",
+            uid=self.groups.registry.new_uid(),
+            created_ms=0,
+            session_s=SESSION_S,
+            rebalance_s=60,
+            assignor=STICKY,
+            streams=tuple(beginning(stream, position) for stream in streams),
+        )
+        return await self.groups.positions.create(wanted, streams, position)
+
+    async def join(self, member: str, groups: ConsumerGroups | None = None) -> BeatAnswer:
+        groups = groups or self.groups
+        group = await groups.registry.read(*WHERE, "readers")
+        return await groups.heartbeats.join(group, Beat(member, 0))
+
+    async def go_on(self, member: str, answer: BeatAnswer, wait_s: int = 0) -> BeatAnswer:
+        group = await self.groups.registry.read(*WHERE, "readers")
+        beat = Beat(member, answer.group.epoch, owned=answer.shards)
+        until_us = self.clock.now_us() + wait_s * 1_000_000
+        return await self.groups.heartbeats.go_on(group, beat, until_us)
+
+    async def items(self) -> int:
+        found = 0
+        uid = (await self.groups.registry.read(*WHERE, "readers")).uid
+        for partition in (group_keys.members(uid), group_keys.offsets(uid)):
+            found += len(await self.cell.query(partition, limit=100))
+        return found
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+def run(call: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(call)
+
+
+def test_members_that_join_at_once_are_all_there(site: Site) -> None:
+    async def scenario() -> ConsumerGroup:
+        await site.create([await site.stream(8)])
+        fronts = [site.another() for _ in range(8)]
+        await asyncio.gather(*(site.join(f"m{at}", front) for at, front in enumerate(fronts)))
+        return await site.groups.registry.read(*WHERE, "readers")
+
+    group = run(scenario())
+    assert len(group.members) == 8
+    targets = [hold.target for hold in group.holds.values()]
+    assert sorted(targets) == sorted(group.members)
+
+
+def test_who_loses_every_race_is_told_so(site: Site) -> None:
+    async def scenario() -> None:
+        group = await site.create([await site.stream()])
+        site.cell.races = 1
+        with pytest.raises(RefusedError, match="Too many concurrent changes"):
+            await site.groups.registry.change(group, lambda known: replace(known, session_s=5))
+        assert site.cell.races == ATTEMPTS_MAX + 1
+
+    run(scenario())
+
+
+def test_a_removal_that_was_cut_off_is_gone_on_with(site: Site) -> None:
+    async def scenario() -> None:
+        stream = await site.stream()
+        group = await site.create([stream], "LATEST")
+        assert await site.items() == 2
+        site.cell.fails = 1
+        with pytest.raises(CellUnavailableError):
+            await site.groups.registry.delete(group)
+        with pytest.raises(RefusedError, match="not found"):
+            await site.groups.registry.read(*WHERE, "readers")
+        assert await site.groups.registry.page(*WHERE, after="", limit=10) == []
+        again = await site.create([stream])
+        assert again.uid != group.uid
+        assert await site.cell.query(group_keys.offsets(group.uid), limit=10) == []
+
+    run(scenario())
+
+
+def test_another_group_of_the_name_is_not_the_group(site: Site) -> None:
+    async def scenario() -> None:
+        stream = await site.stream()
+        group = await site.create([stream])
+        await site.groups.registry.delete(group)
+        await site.create([stream])
+        with pytest.raises(RefusedError, match="not found"):
+            await site.groups.registry.again(group)
+
+    run(scenario())
+
+
+def test_a_session_ends_after_its_deadline_and_a_guard(site: Site) -> None:
+    async def scenario() -> tuple[set[str], set[str]]:
+        await site.create([await site.stream()])
+        answer = await site.join("a")
+        other = site.another().registry.sessions
+        site.clock.time_us += SESSION_S * 1_000_000 + GUARD_US
+        before = await other.expired(answer.group)
+        site.clock.time_us += 1
+        assert other.is_due(answer.group)
+        after = await other.expired(answer.group)
+        assert not await site.groups.registry.sessions.go_on(answer.group, "a")
+        return before, after
+
+    assert run(scenario()) == (set(), {"a"})
+
+
+def test_who_comes_before_the_eviction_stays(site: Site) -> None:
+    async def scenario() -> tuple[bool, set[str]]:
+        await site.create([await site.stream()])
+        answer = await site.join("a")
+        site.clock.advance(SESSION_S + 60)
+        alive = await site.groups.registry.sessions.go_on(answer.group, "a")
+        return alive, await site.another().registry.sessions.expired(answer.group)
+
+    assert run(scenario()) == (True, set())
+
+
+def test_a_late_heartbeat_shortens_no_session(site: Site) -> None:
+    async def scenario() -> set[str]:
+        await site.create([await site.stream()])
+        answer = await site.join("a")
+        sessions = site.groups.registry.sessions
+        site.clock.advance(-5)
+        await sessions.begin(answer.group, "a")
+        assert await sessions.go_on(answer.group, "a")
+        site.clock.advance(5 + SESSION_S)
+        return await site.another().registry.sessions.expired(answer.group)
+
+    assert run(scenario()) == set()
+
+
+def test_a_deadline_of_a_clock_that_was_ahead_is_set_right(site: Site) -> None:
+    async def scenario() -> set[str]:
+        await site.create([await site.stream()])
+        answer = await site.join("a")
+        sessions = site.groups.registry.sessions
+        site.clock.advance(300)
+        assert await sessions.go_on(answer.group, "a")
+        site.clock.advance(-300)
+        assert await sessions.go_on(answer.group, "a")
+        site.clock.advance(SESSION_S + 1)
+        return await site.another().registry.sessions.expired(answer.group)
+
+    assert run(scenario()) == {"a"}
+
+
+def test_a_heartbeat_that_waits_hears_of_a_member_that_leaves(site: Site) -> None:
+    async def scenario() -> BeatAnswer:
+        await site.create([await site.stream(1)])
+        await site.join("a")
+        waiting = await site.join("b")
+        assert not waiting.shards
+        waits = asyncio.ensure_future(site.go_on("b", waiting, 20))
+        await asyncio.sleep(0)
+        group = await site.groups.registry.read(*WHERE, "readers")
+        await site.groups.heartbeats.leave(group, Beat("a", -1))
+        return await asyncio.wait_for(waits, 60)
+
+    answer = run(scenario())
+    assert list(answer.shards) == [ShardKey(0, 0)]
+
+
+def test_an_end_that_the_group_was_not_told_of_is_found(site: Site) -> None:
+    async def scenario() -> list[int]:
+        stream = await site.stream(1)
+        await site.create([stream])
+        answer = await site.join("a")
+        await site.streams.reshard(
+            stream,
+            lambda known: shard_map.split(known.shards[0], 2**127, known.next_shard),
+        )
+        [(key, epoch)] = answer.shards.items()
+        # Whoever served the commit crashed before the group had it.
+        commit = Commit("a", epoch, END_OFFSET, "")
+        assert await site.groups.offsets.commit(answer.group, key, commit) is not None
+        beat = Beat("a", answer.group.epoch, owned={})
+        group = await site.groups.registry.read(*WHERE, "readers")
+        told = await site.groups.heartbeats.go_on(group, beat, 0)
+        return sorted(one.shard for one in told.shards)
+
+    assert run(scenario()) == [1, 2]
+
+
+def test_an_end_of_before_a_reset_does_not_count_after_it(site: Site) -> None:
+    async def scenario() -> list[int]:
+        stream = await site.stream(1)
+        await site.create([stream])
+        answer = await site.join("a")
+        await site.streams.reshard(
+            stream,
+            lambda known: shard_map.split(known.shards[0], 2**127, known.next_shard),
+        )
+        stream = await site.streams.renewed(stream)
+        [(key, epoch)] = answer.shards.items()
+        group = answer.group
+        await site.groups.offsets.commit(group, key, Commit("a", epoch, END_OFFSET, ""))
+        await site.groups.heartbeats.leave(group, Beat("a", -1))
+        await site.groups.positions.reset(group, [stream], StartingPosition("TRIM_HORIZON"))
+        late = CommitOf("clicks", 0, Commit("a", epoch, END_OFFSET, ""))
+        with pytest.raises(RefusedError, match="does not have the shard"):
+            await site.groups.commits.commit(group, late)
+        return sorted(one.shard for one in (await site.join("b")).shards)
+
+    assert run(scenario()) == [0]
+
+
+def test_a_reset_that_somebody_overtakes_is_refused(site: Site) -> None:
+    async def scenario() -> Attributes | None:
+        stream = await site.stream(1)
+        group = await site.create([stream])
+        joined = await site.join("a")
+        await site.groups.heartbeats.leave(joined.group, Beat("a", -1))
+        registry = site.groups.registry
+        fence = registry.fence
+
+        async def fence_and_join(known: ConsumerGroup, edit: Any) -> ConsumerGroup:
+            fenced = await fence(known, edit)
+            await site.join("b")
+            return fenced
+
+        registry.fence = fence_and_join  # type: ignore[method-assign]
+        with pytest.raises(RefusedError, match="Members have joined"):
+            await site.groups.positions.reset(group, [stream], StartingPosition("LATEST"))
+        return await site.cell.get(group_keys.offset(group.uid, stream.uid, 0))
+
+    item = run(scenario())
+    assert item is not None
+    assert item["b"] == "b"
+
+
+def test_latest_is_stored_before_the_group(site: Site) -> None:
+    async def scenario() -> tuple[list[int | None], tuple[int, ...]]:
+        stream = await site.stream(3)
+        group = await site.create([stream], "LATEST")
+        offsets = await site.groups.offsets.read(group, [ShardKey(0, at) for at in range(3)])
+        grouped = group.streams[0]
+        return [one.offset for one in offsets.values()], (grouped.next_shard, len(grouped.first))
+
+    assert run(scenario()) == ([0, 0, 0], (3, 3))
