@@ -1,0 +1,97 @@
+"""Who may do what with streams."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
+
+BANK = "444455556666"
+NAME = "clicks"
+ARN = f"arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/{NAME}"
+FIRST = "shardId-000000000000"
+
+
+def _refused(call: Any, **params: Any) -> tuple[str, str]:
+    with pytest.raises(ClientError) as refused:
+        call(**params)
+    error = refused.value.response["Error"]
+    return error["Code"], error["Message"]
+
+
+class Site:
+    """A server that asks policies, with two accounts, of which the first has a stream."""
+
+    def __init__(self) -> None:
+        self.server = InProcessServer(verifies=True)
+        for account in (ACCOUNT, BANK):
+            self.server.run(self.server.accounts.create_account("one", account, {}))
+        self.owner, self.bank = self.client(ACCOUNT), self.client(BANK)
+        self.owner.create_stream(StreamName=NAME, ShardCount=1)
+
+    def client(self, account: str, **whose: str) -> Any:
+        key = self.server.run(self.server.accounts.create_key(account, **whose))
+        return self.server.kinesis(key.id, key.secret)
+
+    def user(self, *actions: str) -> Any:
+        policies = [_policy({"Action": list(actions), "Resource": ARN})]
+        self.server.run(self.server.accounts.create_user(ACCOUNT, "ann", policies))
+        return self.client(ACCOUNT, user="ann")
+
+
+def _policy(statement: dict[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow"} | statement]})
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    made = Site()
+    yield made
+    made.server.close()
+
+
+def test_a_user_may_do_what_its_policies_say(site: Site) -> None:
+    ann = site.user("kinesis:PutRecord")
+    ann.put_record(StreamName=NAME, Data=b"x", PartitionKey="a")
+    code, message = _refused(ann.describe_stream, StreamName=NAME)
+    assert code == "AccessDeniedException"
+    assert message.startswith(f"User: arn:aws:iam::{ACCOUNT}:user/ann is not authorized to perform")
+    iterator = site.owner.get_shard_iterator(
+        StreamName=NAME, ShardId=FIRST, ShardIteratorType="TRIM_HORIZON"
+    )["ShardIterator"]
+    assert _refused(ann.get_records, ShardIterator=iterator)[0] == "AccessDeniedException"
+
+
+def test_another_account_may_do_what_the_stream_says(site: Site) -> None:
+    record = {"StreamARN": ARN, "Data": b"x", "PartitionKey": "a"}
+    assert _refused(site.bank.put_record, **record)[0] == "AccessDeniedException"
+    allowed = _policy({"Principal": {"AWS": BANK}, "Action": "kinesis:PutRecord", "Resource": ARN})
+    site.owner.put_resource_policy(ResourceARN=ARN, Policy=allowed)
+    site.bank.put_record(**record)
+    assert _refused(site.bank.describe_stream, StreamARN=ARN)[0] == "AccessDeniedException"
+
+
+def test_a_stream_is_found_in_its_region_alone(site: Site) -> None:
+    """Policies go by the region that a request is signed for."""
+    key = site.server.run(site.server.accounts.create_key(ACCOUNT))
+    elsewhere = site.server.kinesis(key.id, key.secret, region="us-west-2")
+    iterator = site.owner.get_shard_iterator(
+        StreamName=NAME, ShardId=FIRST, ShardIteratorType="TRIM_HORIZON"
+    )["ShardIterator"]
+    for call, params in (
+        (elsewhere.describe_stream, {"StreamARN": ARN}),
+        (elsewhere.put_record, {"StreamARN": ARN, "Data": b"x", "PartitionKey": "a"}),
+        (elsewhere.list_shards, {"StreamARN": ARN}),
+        (elsewhere.list_tags_for_resource, {"ResourceARN": ARN}),
+        (elsewhere.get_records, {"ShardIterator": iterator}),
+    ):
+        assert _refused(call, **params)[0] == "ResourceNotFoundException"
+
+
+def test_strangers_learn_nothing(site: Site) -> None:
+    stranger = site.server.kinesis("AKIAIOSFODNN7EXAMPLE", "wrong")
+    code, _ = _refused(stranger.describe_stream, StreamName=NAME)
+    assert code == "UnrecognizedClientException"
