@@ -280,21 +280,6 @@ def test_a_closed_shard_leads_to_its_children(kinesis: Any, stream: str) -> None
     )
 
 
-def test_a_front_end_knows_the_shards_that_another_one_made() -> None:
-    server = InProcessServer()
-    kinesis, other = server.kinesis(), server.another().kinesis()
-    kinesis.create_stream(StreamName=NAME, ShardCount=1)
-    other.put_record(StreamName=NAME, Data=b"1", PartitionKey="a")
-    kinesis.split_shard(StreamName=NAME, ShardToSplit=FIRST, NewStartingHashKey=str(2**125))
-    kinesis.put_record(StreamName=NAME, Data=b"2", PartitionKey="a", ExplicitHashKey="0")
-    # The other one goes by what it knew before, for some seconds.
-    child = _iterator(kinesis, SECOND)
-    assert [record["Data"] for record in other.get_records(ShardIterator=child)["Records"]] == [
-        b"2"
-    ]
-    server.close()
-
-
 def test_shards_are_doubled_and_halved(kinesis: Any, stream: str) -> None:
     answer = kinesis.update_shard_count(
         StreamName=stream, TargetShardCount=4, ScalingType="UNIFORM_SCALING"
@@ -324,20 +309,6 @@ def test_shards_are_doubled_and_halved(kinesis: Any, stream: str) -> None:
             " open shard count: 4, Target shard count: 1"
         ),
     )
-
-
-def test_readers_pass_shards_that_were_made_on_the_way(kinesis: Any) -> None:
-    kinesis.create_stream(StreamName=NAME, ShardCount=3)
-    kinesis.update_shard_count(StreamName=NAME, TargetShardCount=2, ScalingType="UNIFORM_SCALING")
-    opened = kinesis.list_shards(StreamName=NAME, ShardFilter={"Type": "AT_LATEST"})["Shards"]
-    wanted, waiting = {shard["ShardId"] for shard in opened}, [FIRST, SECOND]
-    met: set[str] = set()
-    while waiting:
-        shard = waiting.pop()
-        met.add(shard)
-        last = list(_pages(kinesis, _iterator(kinesis, shard)))[-1]
-        waiting += [child["ShardId"] for child in last.get("ChildShards", ())]
-    assert met > wanted
 
 
 # What is refused

@@ -114,12 +114,8 @@ async def _end_with_the_page(at: Access, page: _Page, slots: Sequence[RecordSlot
     page.ended = page.ended or slots[-1].kind == END
 
 
-async def _read_what_was_never_open(
-    at: Access, place: Place, *, records_max: int, until_us: int
-) -> Read:
-    if at.shard.was_never_open:
-        return Read([], place, 0)
-    return await _read(at, place, records_max=records_max, until_us=until_us)
+async def _read_what_was_never_open(at: Access, place: Place, **options: Any) -> Read:
+    return Read([], place, 0) if at.shard.was_never_open else await _read(at, place, **options)
 
 
 # Retention
@@ -167,6 +163,7 @@ BUGS: Final = (
         "old anchors are taken for the end of a log",
         GIVEN,
         ((tails, "OFFSETS_SKIPPED", 0),),
+        6,
     ),
     StreamBug("no anchors", DENSE, ((tails, "anchor", _anchor_nothing),), 9),
     StreamBug(
