@@ -40,7 +40,7 @@ GRACE_US: Final = 10_000_000
 IDLE_BEAT_US: Final = 60_000_000
 """Between two heartbeats while nothing happens."""
 
-_OF_REGISTRY: Final = frozenset(f"{kind}|" for kind in "ACDIJKMNPQWXYZ")
+_OF_REGISTRY: Final = frozenset(f"{kind}|" for kind in "ACDIJKMNOPQWXYZ")
 """How partitions of the registry begin (docs/storage.md); of others only logs of shards do."""
 
 _OF_CELL: Final = frozenset({OWN.partition, STORED_PROBE.partition})

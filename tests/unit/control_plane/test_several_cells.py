@@ -406,7 +406,10 @@ def test_what_a_copy_of_the_registry_consists_of(tmp_path: Path) -> None:
         await plain.put(Key("B|0|00|0", b"1"), {"v": 1})
         await plain.put(Key("Q|1|eu-west-1@7", b"1"), {"v": 1})
         await plain.put(Key("N|00112233445566aa|00000000|0", b"1"), {"v": 1})  # a shard's log
-        assert await several.registry_partitions() == ["C|", "P|", "Q|1|us-east-1", "Y|"]
+        offsets = "O|00112233445566bb|o"  # of a consumer group
+        await plain.put(Key(offsets, b"1"), {"v": 1})
+        wanted = ["C|", offsets, "P|", "Q|1|us-east-1", "Y|"]
+        assert await several.registry_partitions() == wanted
         await several._leave_registry("cell-3")
         joined = await several.places.add_joining(REGISTRY, "cell-3", epoch=2)
         await several.control.put(Key("Q|1|us-west-1", b"1"), {"v": 1})
