@@ -14,6 +14,7 @@ from typing import NamedTuple
 from tests.simulation.clock import several
 from tests.simulation.clock import universe as clock
 from tests.simulation.fifo import universe as fifo
+from tests.simulation.groups import universe as groups
 from tests.simulation.guarantees import universe as guarantees
 from tests.simulation.oracle import Violation
 from tests.simulation.planted import PlantedBug, seeds_to_find
@@ -54,6 +55,7 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "redrive-fifo": partial(redrive.run, fifo=True),
     "guarantees": guarantees.run,
     "guarantees-fifo": partial(guarantees.run, fifo=True),
+    "groups": groups.run,
     "clock": clock.run,
     "clock-several": several.run,
     "clock-several-fifo": partial(several.run, fifo=True),

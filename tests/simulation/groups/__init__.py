@@ -1,0 +1,1 @@
+"""Universes of consumer groups: members that freeze, come late and die, over shards that change."""
