@@ -1,5 +1,7 @@
 """Consumer groups by boto3's Kinesis client, which has learned of them from the SDK extras."""
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -273,3 +275,45 @@ def test_members_are_bounded(kinesis: Any, group: str) -> None:
         Member(kinesis, group, MemberId=f"m{number}").beat()
     code, message = refused(Member(kinesis, group).beat)
     assert (code, message) == ("LimitExceededException", "A group has 250 members at most.")
+
+
+# Who may do what
+
+
+@pytest.fixture
+def owner() -> Iterator[Any]:
+    """The root of an account, on a server that asks policies, and the server."""
+    server = InProcessServer(verifies=True)
+    server.run(server.accounts.create_account("one", ACCOUNT, {}))
+    key = server.run(server.accounts.create_key(ACCOUNT))
+    kinesis = server.kinesis(key.id, key.secret, extended=True)
+    kinesis.create_stream(StreamName=STREAM, ShardCount=1)
+    yield server, kinesis
+    server.close()
+
+
+def _user(server: InProcessServer, name: str, actions: list[str], resource: str) -> Any:
+    statement = {"Effect": "Allow", "Action": actions, "Resource": resource}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    server.run(server.accounts.create_user(ACCOUNT, name, [policy]))
+    key = server.run(server.accounts.create_key(ACCOUNT, user=name))
+    return server.kinesis(key.id, key.secret, extended=True)
+
+
+def test_a_user_may_do_with_a_group_what_its_policies_say(owner: Any) -> None:
+    server, kinesis = owner
+    group_arn = create(kinesis)["GroupARN"]
+    actions = ["kinesis:TidegateGroupHeartbeat", "kinesis:TidegateCreateGroup"]
+    ann = _user(server, "ann", actions, group_arn.replace(GROUP, "*"))
+    assert Member(ann).beat() == [shard_name(0)]
+    code, message = refused(ann.tidegate_describe_group, GroupName=GROUP)
+    assert code == "AccessDeniedException"
+    assert f"kinesis:tidegatedescribegroup on resource: {group_arn}" in message.lower().replace(
+        group_arn.lower(), group_arn
+    )
+    # A group tells of its streams, so these are asked, too.
+    hers = {"GroupName": "hers", "StreamARNs": [ARN]}
+    assert refused(ann.tidegate_create_group, **hers)[0] == "AccessDeniedException"
+    bob = _user(server, "bob", actions, "*")
+    bob.tidegate_create_group(**hers)
+    assert refused(bob.tidegate_list_groups)[0] == "AccessDeniedException"
