@@ -1,6 +1,6 @@
 """TidegateCommitOffsets: how far a member is in the shards that it has."""
 
-from typing import Any
+from typing import NamedTuple
 
 from control_plane.consumer_groups.commits import CommitOf
 from control_plane.consumer_groups.groups import ConsumerGroups
@@ -25,32 +25,45 @@ def commit_offsets(groups: ConsumerGroups) -> Operation:
     """The operation on these groups: each entry succeeds or fails by itself."""
 
     async def perform(call: Call) -> Params:
-        params = call.params
-        account, region, name = call.account, call.region, params["GroupName"]
-        group = await groups.registry.recent(account, region, name)
-        successful: list[dict[str, Any]] = []
-        failed: list[dict[str, Any]] = []
-        for entry in params["Entries"]:
-            shard = {"StreamARN": entry["StreamARN"], "ShardId": entry["ShardId"]}
-            try:
-                successful.append(shard | await _commit(groups, group, call, entry))
-            except RefusedError as refusal:
-                failed.append(
-                    {**shard, "ErrorCode": refusal.fault.code, "ErrorMessage": refusal.message}
-                )
-            except CellUnavailableError:
-                if not successful and not failed:
-                    raise
-                failed.append(
-                    {
-                        **shard,
-                        "ErrorCode": INTERNAL_FAILURE.code,
-                        "ErrorMessage": "Internal Service Failure",
-                    }
-                )
-        return {"Successful": successful, "Failed": failed}
+        entries = call.params["Entries"]
+        name = call.params["GroupName"]
+        group = await groups.registry.recent(call.account, call.region, name)
+        # Side by side, so that they share a write to the disk. Ends change the group: in turns.
+        ends = [entry for entry in entries if entry["SequenceNumber"] == SHARD_END]
+        others = [entry for entry in entries if entry["SequenceNumber"] != SHARD_END]
+        outcomes = await groups.offsets.all_of(
+            [_outcome(groups, group, call, entry) for entry in others]
+        )
+        outcomes += [await _outcome(groups, group, call, entry) for entry in ends]
+        away = [one.failure for one in outcomes if one.failure is not None]
+        if len(away) == len(outcomes):
+            raise away[0]
+        return {
+            "Successful": [one.told for one in outcomes if "ErrorCode" not in one.told],
+            "Failed": [one.told for one in outcomes if "ErrorCode" in one.told],
+        }
 
     return operation("TidegateCommitOffsets", COMMIT_OFFSETS_INPUT, COMMIT_OFFSETS_OUTPUT, perform)
+
+
+class _Outcome(NamedTuple):
+    """What is told of an entry; `failure` where the cell was not there for it."""
+
+    told: dict[str, str]
+    failure: CellUnavailableError | None = None
+
+
+async def _outcome(
+    groups: ConsumerGroups, group: ConsumerGroup, call: Call, entry: Params
+) -> _Outcome:
+    shard = {"StreamARN": entry["StreamARN"], "ShardId": entry["ShardId"]}
+    try:
+        return _Outcome(shard | await _commit(groups, group, call, entry))
+    except RefusedError as refusal:
+        return _Outcome({**shard, "ErrorCode": refusal.fault.code, "ErrorMessage": refusal.message})
+    except CellUnavailableError as error:
+        why = {"ErrorCode": INTERNAL_FAILURE.code, "ErrorMessage": "Internal Service Failure"}
+        return _Outcome(shard | why, error)
 
 
 async def _commit(
