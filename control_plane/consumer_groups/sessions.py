@@ -73,7 +73,9 @@ class Sessions:
         deadlines_us = await self._deadlines_us(group)
         gone = {member for member in group.members if member not in deadlines_us}
         look_us = now_us + _session_us(group) + GUARD_US + 1
-        for member in group.members.keys() & deadlines_us.keys():
+        for member in group.members:
+            if member in gone:
+                continue
             over_us = deadlines_us[member] + GUARD_US
             if over_us >= now_us:
                 look_us = min(look_us, over_us + 1)

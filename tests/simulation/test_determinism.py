@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 from tests.simulation.fifo.universe import run as run_fifo
+from tests.simulation.groups.universe import run as run_groups
 from tests.simulation.process import Process
 from tests.simulation.replicated.universe import run as run_replicated
 from tests.simulation.scheduler import Scheduler
@@ -15,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 SEEDS = (3, 11, 29, 70, 1563)
 FIFO_SEEDS = (5, 20, 199)
 REPLICATED_SEEDS = (1, 8)
+GROUPS_SEEDS = (0, 4)
 
 
 def test_a_seed_run_twice_gives_the_same_history() -> None:
@@ -34,6 +36,8 @@ def test_another_process_with_another_hash_seed_gives_the_same_history() -> None
         "from tests.simulation.fifo.universe import run as run_fifo\n"
         f"for seed in {SEEDS}: print(run(seed).history.digest())\n"
         f"for seed in {FIFO_SEEDS}: print(run_fifo(seed).history.digest())\n"
+        "from tests.simulation.groups.universe import run as run_groups\n"
+        f"for seed in {GROUPS_SEEDS}: print(run_groups(seed).history.digest())\n"
         "from tests.simulation.replicated.universe import run as run_replicated\n"
         f"for seed in {REPLICATED_SEEDS}: print(run_replicated(seed).history.digest())\n"
         f"for seed in {REPLICATED_SEEDS}: print(run_replicated(seed, fifo=True).history.digest())"
@@ -50,6 +54,7 @@ def test_another_process_with_another_hash_seed_gives_the_same_history() -> None
         ).stdout.split()
         digests = [run(seed).history.digest() for seed in SEEDS]
         digests += [run_fifo(seed).history.digest() for seed in FIFO_SEEDS]
+        digests += [run_groups(seed).history.digest() for seed in GROUPS_SEEDS]
         for fifo in (False, True):
             digests += [run_replicated(s, fifo=fifo).history.digest() for s in REPLICATED_SEEDS]
         assert printed == digests

@@ -59,6 +59,7 @@ class Reader:
         self.id, self.epoch = "", 0
         self.owned: dict[int, int] = {}
         self.at: dict[int, int] = {}
+        self._said: dict[int, tuple[int, int]] = {}
 
     async def live(self, until_us: int) -> None:
         """Read until then, or until it dies or leaves for good."""
@@ -151,7 +152,9 @@ class Reader:
     async def _commit_one(self, shard: int) -> None:
         known, offset, epoch = self._shard(shard), self.at[shard], self.owned[shard]
         ends = not known.is_open and offset >= len(self.world.shards.records[shard])
-        if not offset and not ends:
+        if not ends and not offset:
+            return
+        if self.ledger.calm and self._said.get(shard) == (epoch, offset):
             return
         if not ends and not self.ledger.calm and self.world.random.random() < 0.1:
             offset = self.world.random.randint(1, offset)  # Another thread was faster.
@@ -166,6 +169,7 @@ class Reader:
         answer = await self.call("TidegateCommitOffsets", {"MemberId": member, "Entries": [entry]})
         if answer is not None and answer["Successful"]:
             self.ledger.committed.append(Committed(member, shard, epoch, offset))
+            self._said[shard] = (epoch, offset)
             if ends:
                 self.owned.pop(shard, None)
 
