@@ -2,14 +2,17 @@
 
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Final
 
 from control_plane.cells import embedded_gauges, embedded_upkeep
+from control_plane.places.own import read_own
+from control_plane.places.report import CellCommandError
 from control_plane.places.watching import SparingProbe, WatchedCell, probe_by_write
+from control_plane.whose_cell import why_no_cell
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.embedded.failable import FailableCell
 from data_plane.embedded.standing import REPLACED_NOTE, is_replaced
@@ -95,6 +98,11 @@ class Folders:
         self._clock = clock
         self._lock_fd: int | None = None
 
+    @property
+    def data(self) -> str:
+        """The data directory, as a service knows it."""
+        return str(self._data)
+
     def lock(self) -> None:
         """Keep others from the data directory, also where cells are gone. Raises CellInUseError.
 
@@ -119,6 +127,10 @@ class Folders:
         """A directory as it is stored; one that is not absolute lies in the data directory."""
         whole = (self._data / path).resolve()
         return str(whole.relative_to(self._data) if self._data in whole.parents else whole)
+
+    def is_missing(self, path: str) -> bool:
+        """Whether there is no such directory."""
+        return not os.path.lexists(self._data / path)
 
     def in_data(self) -> list[str]:
         """Directories in the data directory that have a data file."""
@@ -179,3 +191,26 @@ class Folders:
         except OSError as error:
             return self.closed(name, path, f"cannot use {directory}: {error.strerror}")
         return cell
+
+    async def open_new(self, name: str, path: str, cells: Iterable[str]) -> FolderCell:
+        """A directory without anything in it, opened for a cell more, beside these.
+
+        Raises CellCommandError; then nothing was made.
+        """
+        directory = self._data / path
+        reason = why_no_cell(directory, self._data, [self._data / cell for cell in cells])
+        if reason:
+            raise CellCommandError(f"cannot use {directory}: {reason}")
+        try:
+            folder = self.open(name, path)
+        except CellInUseError as error:
+            raise CellCommandError(f"cannot use {directory}: {error}") from error
+        reason = folder.cell.reason
+        if not reason and await read_own(folder.cell) is not None:
+            reason = "it was a cell of a service before"
+        elif not reason and folder.cell.partitions("", 1):
+            reason = "it is the one cell of a service"
+        if not reason:
+            return folder
+        await folder.close()
+        raise CellCommandError(f"cannot use {directory}: {reason}")

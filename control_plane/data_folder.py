@@ -14,7 +14,7 @@ from control_plane.backup.folder import is_backup
 from control_plane.backup.restoring import RESTORING
 from control_plane.cell_folders import NEW_FOLDER
 from control_plane.cells import StartError
-from control_plane.manifest import read_manifest
+from control_plane.manifest import check_not_copied, read_manifest
 from control_plane.places.starting import MANIFEST
 from control_plane.whose_cell import service_above, several_in
 from data_plane.embedded.store import DATA_FILE, DEATH_NOTE, LOCK_FILE, CellInUseError
@@ -55,6 +55,7 @@ def cell_folders(settings: ServerSettings) -> Sequence[Path]:
     if settings.cell_folders:
         return settings.cell_folders
     if (known := read_manifest(settings.data)) is not None:
+        check_not_copied(settings.data, known)
         return tuple(settings.data / path for path in known.paths.values())
     numbers = range(1, settings.cells + 1)
     return tuple(settings.data / NEW_FOLDER.format(number=number) for number in numbers)

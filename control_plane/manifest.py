@@ -39,6 +39,21 @@ def read_manifest(data: Path) -> KnownService | None:
         ) from error
 
 
+def check_not_copied(data: Path, known: KnownService | None) -> None:
+    """Raise StartError where it was written for another directory, and leads out of this one.
+
+    A copy of a service must not take the messages of the one that it was copied from.
+    """
+    if known is None or known.data in ("", str(data.resolve())) or not known.elsewhere():
+        return
+    paths = ",".join(str(known.data / Path(path)) for _, path in sorted(known.paths.items()))
+    raise StartError(
+        f"cells: {data / MANIFEST} was written for {known.data}, and names cells elsewhere: if this"
+        f" is a copy, name the copies of the cells; if it was moved, name them: --cells"
+        f" {len(known.paths)} --cell-data {paths}"
+    )
+
+
 class ManifestFile:
     """Writes the manifest, in a thread: its disk may hang, and nobody is to wait for that long."""
 

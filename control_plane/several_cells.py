@@ -26,7 +26,7 @@ from control_plane.places.watching import STORED_PROBE
 from control_plane.together import Together
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.embedded.copying import CopySource
-from data_plane.embedded.store import CellInUseError, CellOpenError
+from data_plane.embedded.store import CellOpenError
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
 from data_plane.replication.placement import INCARNATION_MARK, partition_of
 from data_plane.stored.keys import is_of_shard
@@ -221,16 +221,7 @@ class SeveralCells(Together):
         path = self._folders.text_of(path)
         if path in self.own.paths.values():
             raise CellCommandError(f"{path} is a cell of this service already")
-        try:
-            folder = self._folders.open(name, path)
-        except CellInUseError as error:
-            raise CellCommandError(f"cannot use {path}: {error}") from error
-        reason = folder.cell.reason
-        if not reason and await read_own(folder.cell) is not None:
-            reason = "it was a cell of a service before"
-            await folder.cell.close()
-        if reason:
-            raise CellCommandError(f"cannot use {path}: {reason}")
+        folder = await self._folders.open_new(name, path, self.own.paths.values())
         self.cells.add(folder, path)
         self._serve(folder)
         await self.own.change_cells({**self.own.paths, name: path}, self._nonce())

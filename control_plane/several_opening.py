@@ -1,7 +1,7 @@
 """Opens the several cells that the settings name, and finds out where the registry lies."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from control_plane.cell_folders import NEW_FOLDER, FolderCell, Folders
 from control_plane.cells import OpenedCell, StartError
 from control_plane.core.identity import Found, Judged, Standing, Verdict, judge
 from control_plane.core.queue_lifecycle import FIFO_SUFFIX
-from control_plane.manifest import ManifestFile, read_manifest
+from control_plane.manifest import ManifestFile, check_not_copied, read_manifest
 from control_plane.places.beating import QueueName, Served
 from control_plane.places.items import REMOVED, UnreadablePlaceError
 from control_plane.places.own import KnownService, Own, OwnPlacement, read_own
@@ -49,6 +49,7 @@ class _Looked:
     reason: str = ""
     has_other: bool = False
     is_replaced: bool = False
+    is_missing: bool = False
 
 
 @dataclass(slots=True)
@@ -67,7 +68,11 @@ class _Start:
     def ground(self) -> Ground:
         keep = ManifestFile(self.settings.data).keep
         waits = EventLoopWaits(self.clock)
-        return Ground(self.opened.plain, self.clock, self.entropy, waits, keep)
+        return Ground(self.opened.plain, self.clock, self.entropy, waits, keep, self.folders.data)
+
+    def named(self) -> list[str]:
+        """The directories that the settings name."""
+        return _wanted(self.settings, self.folders) if self.settings.cell_folders else []
 
     def several(self, own: OwnPlacement) -> SeveralCells:
         ports = self.clock, self.entropy, EventLoopWaits(self.clock)
@@ -99,6 +104,8 @@ async def open_folders(settings: ServerSettings, clock: Clock, entropy: Entropy)
     _check_data(settings.data)
     folders = Folders(settings.data, clock)
     manifest = read_manifest(settings.data)
+    if not settings.cell_folders:
+        check_not_copied(settings.data, manifest)
     start = _Start(settings, folders, clock, entropy, manifest)
     try:
         folders.lock()
@@ -150,15 +157,19 @@ async def _look(start: _Start) -> None:
     settings, folders, manifest = start.settings, start.folders, start.manifest
     wanted = _wanted(settings, folders)
     # Without a manifest any directory beside them may be a cell.
-    waiting = [*wanted, *(folders.in_data() if manifest is None else manifest.paths.values())]
+    waiting = [*wanted]
+    if not settings.cell_folders:
+        waiting += folders.in_data() if manifest is None else _followed(folders, manifest)
     while waiting:
         path = waiting.pop(0)
         if path in start.looked:
             continue
         looked = start.looked[path] = await _look_at(folders, path)
         known = looked.own.known if looked.own is not None else None
-        if known is not None and (manifest is None or known.service == manifest.service):
-            waiting += known.paths.values()
+        if known is None or settings.cell_folders:
+            continue
+        if manifest is None or known.service == manifest.service:
+            waiting += _followed(folders, known)
     found = [
         Found(
             path,
@@ -166,26 +177,42 @@ async def _look(start: _Start) -> None:
             one.reason,
             one.has_other,
             one.is_replaced,
+            one.is_missing,
         )
         for path, one in start.looked.items()
     ]
-    start.verdict = judge(manifest.knowledge if manifest is not None else None, found)
+    knowledge = manifest.knowledge if manifest is not None else None
+    start.verdict = judge(knowledge, found, start.named(), settings.cells_given_up)
+
+
+def _followed(folders: Folders, known: KnownService) -> Iterable[str]:
+    """Where cells are by what is known: a copy of another data directory leads nowhere outside."""
+    is_ours = known.data in ("", folders.data)
+    return [path for path in known.paths.values() if is_ours or path not in known.elsewhere()]
 
 
 async def _look_at(folders: Folders, path: str) -> _Looked:
     """What a directory says. One that is empty is left as it is."""
     if not folders.has_data(path):
-        return _Looked()
+        return _Looked(is_missing=folders.is_missing(path))
     if folders.is_replaced(path):
         return _Looked(is_replaced=True)
     folder = folders.open("", path)
     if folder.reason:
         return _Looked(folder, None, folder.reason)
     try:
-        own = await read_own(folder.cell)
+        own = _as_seen_from(folders, await read_own(folder.cell))
         return _Looked(folder, own, has_other=own is None and bool(folder.cell.partitions("", 1)))
     except CellUnavailableError as error:
         return _Looked(folder, None, str(error))
+
+
+def _as_seen_from(folders: Folders, own: Own | None) -> Own | None:
+    """What a cell says, each directory by one name: another data directory may have served it."""
+    if own is None:
+        return None
+    paths = {name: folders.text_of(path) for name, path in own.known.paths.items()}
+    return replace(own, known=replace(own.known, paths=paths))
 
 
 async def _begin(start: _Start) -> SeveralCells:
@@ -288,9 +315,8 @@ async def _go_on(start: _Start, plan: Plan, known: KnownService) -> SeveralCells
 
 def _new_directories(start: _Start) -> list[str]:
     """Those that a setting names, and that are empty and no cell's place: cells to be added."""
-    named = _wanted(start.settings, start.folders) if start.settings.cell_folders else []
     empty = {one.path for one in start.verdict.others if one.standing is Standing.EMPTY}
-    return [path for path in named if path in empty]
+    return [path for path in start.named() if path in empty]
 
 
 def as_opened(several: Together) -> OpenedCell:

@@ -1,5 +1,6 @@
 """Which service a directory belongs to, by what lies in it: directories may have any name."""
 
+from collections.abc import Iterable
 from pathlib import Path, PurePath
 
 from control_plane.places.items import UnreadablePlaceError
@@ -56,6 +57,33 @@ def service_above(data: Path) -> Path | None:
     by_manifest = (folder for folder in around if _manifest_in(folder) is not None)
     by_data = (folder for folder in around if _has_data(folder))
     return next(by_manifest, None) or next(by_data, None)
+
+
+def why_no_cell(folder: Path, data: Path, cells: Iterable[Path]) -> str:
+    """Why a directory is to be no new cell of the service in `data`, in words; "": it may be.
+
+    No cell is in another one, or has another one, `data` or somebody else's directory around it.
+    """
+    folder, data = folder.resolve(), data.resolve()
+    if folder == data:
+        return "it is the data directory"
+    if folder in data.parents:
+        return f"the data directory {data} is in it"
+    for cell in (each.resolve() for each in cells):
+        if folder in cell.parents or cell in folder.parents:
+            return f"{cell} is a cell, and one of the two is in the other"
+    return _why_somebody_elses(folder, data)
+
+
+def _why_somebody_elses(folder: Path, data: Path) -> str:
+    for above in (folder, *folder.parents):
+        if above == data:
+            break
+        if (above / MANIFEST).is_file():
+            return f"{above} has a {MANIFEST}: it is a backup, or another service's"
+        if above != folder and (above / DATA_FILE).is_file():
+            return f"it is in {above}, which is a cell"
+    return ""
 
 
 def _data_by_manifest(folder: Path, own: Own) -> Path | None:

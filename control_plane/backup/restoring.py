@@ -166,7 +166,7 @@ def _fill_all(
     for cell, end in zip(contents.cells, ends, strict=True):
         unfinished = places[cell.name] / RESTORING
         unfinished.mkdir(mode=0o700, parents=True, exist_ok=True)
-        stored = _items(wanted.backup, cell, paths)
+        stored = _items(wanted.backup, cell, paths, folders.data)
         items += fill(unfinished, stored, contents.as_of_us, end.eras or None)
     if wanted.key_file is not None:
         file.copy(wanted.key_file, wanted.data / RESTORING / KEY_FILE)
@@ -174,7 +174,7 @@ def _fill_all(
 
 
 def _items(
-    backup: Path, cell: CellFile, paths: Mapping[str, str]
+    backup: Path, cell: CellFile, paths: Mapping[str, str], data: str
 ) -> Iterator[tuple[bytes, bytes | None]]:
     for frame in frames_of(backup, cell):
         if frame.key.startswith(_OF_USAGE):
@@ -182,7 +182,7 @@ def _items(
         if frame.kind == GONE:
             yield frame.key, None
         elif frame.key == _OWN:
-            yield frame.key, encode_item(with_paths(decode_item(frame.value), paths))
+            yield frame.key, encode_item(with_paths(decode_item(frame.value), paths, data))
         else:
             yield frame.key, frame.value
 

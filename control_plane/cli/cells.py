@@ -46,7 +46,10 @@ def list_cells(connect: Connect, *, groups: bool) -> None:
 def add_cell(connect: Connect, path: str) -> None:
     """Add a cell in a directory of the server's machine; the manager moves groups to it."""
     answer = or_exit(lambda: connect().tidegate_add_cell(Path=path))
-    click.echo(f"Added {answer['CellName']}.")
+    name = answer["CellName"]
+    listed = or_exit(lambda: connect().tidegate_list_cells())
+    where = {cell["CellName"]: cell["Address"] for cell in listed.get("Cells", [])}.get(name, path)
+    click.echo(f"Added {name} at {where}. A start that has --cell-data needs it there, too.")
 
 
 @cells.command("drain", short_help="Let everything move away from a cell, and wait.")

@@ -8,7 +8,7 @@ others know of, wherever a crash came between, and what a cell has now never doe
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -47,8 +47,8 @@ class Said(NamedTuple):
 class Found(NamedTuple):
     """A directory that was looked at; `reason` says why it cannot be read.
 
-    What can be read and says nothing is empty, unless it `has_other` items: those of a service that
-    has one cell. One that `is_replaced` took the place of
+    What can be read and says nothing is empty, also what `is_missing`, unless it `has_other` items:
+    those of a service that has one cell. One that `is_replaced` took the place of
     what a server had open, and is not read.
     """
 
@@ -57,6 +57,7 @@ class Found(NamedTuple):
     reason: str = ""
     has_other: bool = False
     is_replaced: bool = False
+    is_missing: bool = False
 
 
 class Standing(Enum):
@@ -68,11 +69,12 @@ class Standing(Enum):
     FOREIGN = "foreign"
     UNKNOWN = "unknown"
     FAILED = "failed"
+    UNNAMED = "unnamed"
 
     @property
     def is_lost(self) -> bool:
         """Whether the cell has lost what it held: others have to have it."""
-        return self not in (Standing.CURRENT, Standing.FAILED)
+        return self not in (Standing.CURRENT, Standing.FAILED, Standing.UNNAMED)
 
 
 class Judged(NamedTuple):
@@ -98,6 +100,7 @@ class Verdict(NamedTuple):
     `cells` are its cells, none where there is no service yet; `others` are directories that are
     none of them. `incarnations` are those that its cells have at least; none that was ever used is
     above `last`. `refusal`: nobody can tell, and why.
+    `named` are the directories that an operator has named.
     """
 
     service: str = ""
@@ -106,6 +109,7 @@ class Verdict(NamedTuple):
     incarnations: Mapping[str, int] = MappingProxyType({})
     last: int = 0
     refusal: str = ""
+    named: Collection[str] = ()
 
     def of(self, *standings: Standing) -> list[str]:
         """The names of cells with one of these standings."""
@@ -117,12 +121,24 @@ class Verdict(NamedTuple):
         return [name for name, one in self.cells.items() if one.standing.is_lost]
 
 
-def judge(manifest: Knowledge | None, found: Sequence[Found]) -> Verdict:
-    """Which of the directories are which cells of which service."""
+def judge(
+    manifest: Knowledge | None,
+    found: Sequence[Found],
+    named: Collection[str] = (),
+    gives_up: Collection[str] = (),
+) -> Verdict:
+    """Which of the directories are which cells of which service.
+
+    Where an operator has `named` directories, a cell that is none of what was found lies in one of
+    these that is no other cell's place, or is UNNAMED; but one that he `gives_up` needs none.
+    """
     service = _service(manifest, found)
     if service is None:
         several = ", ".join(f"{one.path} ({one.said.cell})" for one in found if one.said)
-        return Verdict(refusal=f"these are cells of several services: {several}")
+        return Verdict(
+            refusal=f"these are cells of several services: {several}; name those of one service:"
+            " --cell-data"
+        )
     ours = [one for one in found if one.said and one.said.knowledge.service in (service, "")]
     knowledge = [one.said.knowledge for one in ours if one.said]
     if manifest is not None:
@@ -138,7 +154,16 @@ def judge(manifest: Knowledge | None, found: Sequence[Found]) -> Verdict:
     left = [one for one in found if one not in claimed.values()]
     for name, path in latest.cells.items():
         if name not in cells:
-            place = _place(path, left, set(latest.cells.values()), claimed.values())
+            places = set(latest.cells.values())
+            place = _place(path, left, places, claimed.values())
+            if named and place not in left:
+                free = [one for one in left if one.path in named and one.path not in places]
+                instead = None if name in gives_up else _instead(name, service, free)
+                if instead is None:
+                    why = "is not named by --cell-data"
+                    cells[name] = Judged(name, path, Standing.UNNAMED, why)
+                    continue
+                place = instead
             if place in left:
                 left.remove(place)
             cells[name] = _lost(name, place, service, least)
@@ -148,6 +173,7 @@ def judge(manifest: Knowledge | None, found: Sequence[Found]) -> Verdict:
         [_other(one, service, latest.cells) for one in left],
         {name: least.get(name, 0) for name in latest.cells},
         max(least.values(), default=0),
+        named=named,
     )
 
 
@@ -196,6 +222,19 @@ def _place(path: str, left: Sequence[Found], places: set[str], claimed: Iterable
     return free[0]
 
 
+def _instead(name: str, service: str, free: Sequence[Found]) -> Found | None:
+    """The named directory in which a cell is to be: an old copy of it, or one without anything."""
+    copies = [
+        one
+        for one in free
+        if one.said and one.said.cell == name and one.said.knowledge.service in (service, "")
+    ]
+    new = [one for one in free if one.said is None and not one.has_other]
+    # One that cannot be opened may be any cell; what is empty is none yet.
+    new.sort(key=lambda one: bool(one.reason) or one.is_replaced)
+    return next(iter([*copies, *new]), None)
+
+
 def _lost(name: str, one: Found, service: str, least: Mapping[str, int]) -> Judged:
     """A cell of which there is no current directory."""
     standing, why = _standing(one, service, least)
@@ -209,7 +248,7 @@ def _standing(one: Found, service: str, least: Mapping[str, int]) -> tuple[Stand
         return Standing.STALE, "is stale: a copy that took the place of the file that was served"
     said = one.said
     if said is None and not one.has_other:
-        return Standing.EMPTY, "is empty"
+        return Standing.EMPTY, "is missing" if one.is_missing else "is empty"
     if said is None or said.knowledge.service not in (service, ""):
         whose = f"{said.cell} of another service" if said else "the one cell of a service"
         return Standing.FOREIGN, f"is foreign: {whose}"

@@ -7,7 +7,7 @@ half of the cells have to have stored a change before it counts, or half of them
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -43,13 +43,15 @@ class StalePlanError(Exception):
 class KnownService:
     """What the manifest, and each cell, says: the registry's placement, and where all cells are.
 
-    `incarnations` are those that the cells have at least.
+    `incarnations` are those that the cells have at least; `data` is the data directory that this
+    was written for, "" where nobody said so.
     """
 
     service: str
     stored: StoredPlacement
     paths: Mapping[str, str]
     incarnations: Mapping[str, int] = field(default_factory=dict)
+    data: str = ""
 
     @property
     def knowledge(self) -> Knowledge:
@@ -57,6 +59,10 @@ class KnownService:
         placement = self.stored.placement
         order = placement.epoch, placement.since_us
         return Knowledge(self.service, self.paths, self.incarnations, order)
+
+    def elsewhere(self) -> Sequence[str]:
+        """Where cells are that do not lie in the data directory."""
+        return [path for path in self.paths.values() if path.startswith("/")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +98,18 @@ def names_in(item: Attributes) -> tuple[str, Mapping[str, str]]:
     return own.cell, own.known.paths
 
 
-def first_known(service: str, paths: Mapping[str, str], nonce: bytes, now_us: int) -> KnownService:
+def first_known(
+    service: str, paths: Mapping[str, str], nonce: bytes, now_us: int, data: str = ""
+) -> KnownService:
     """A new service with these cells: all of them have the registry."""
     names = sorted(paths)
     first = Placement(REGISTRY, 1, tuple(map(Member, names)), now_us)
-    return KnownService(service, StoredPlacement(first, len(names), nonce), paths)
+    return KnownService(service, StoredPlacement(first, len(names), nonce), paths, data=data)
 
 
-def with_paths(item: Attributes, paths: Mapping[str, str]) -> Attributes:
+def with_paths(item: Attributes, paths: Mapping[str, str], data: str) -> Attributes:
     """What lies under OWN, with the cells elsewhere: a backup's, which are put there."""
-    return {**item, "c": _json(paths)}
+    return {**item, "c": _json(paths), "d": data}
 
 
 class OwnPlacement:
@@ -131,7 +139,7 @@ class OwnPlacement:
         self._having: dict[str, int] = {}
         self._opening: dict[str, Cell] = {}
         self.empty: set[str] = set()
-        self.service = known.service
+        self.service, self._data = known.service, known.data
         self.stored = known.stored
         self.paths = dict(known.paths)
         self.incarnations = dict(known.incarnations)
@@ -281,7 +289,7 @@ class OwnPlacement:
 
     def _known(self, stored: StoredPlacement, paths: Mapping[str, str]) -> KnownService:
         known = {name: one for name, one in self.incarnations.items() if name in paths and one}
-        return KnownService(self.service, stored, paths, known)
+        return KnownService(self.service, stored, paths, known, self._data)
 
 
 def _encode(own: Own) -> Attributes:
@@ -298,6 +306,7 @@ def _encode(own: Own) -> Attributes:
         "u": known.service,
         "i": own.incarnation,
         "k": _json(known.incarnations),
+        "d": known.data,
     }
 
 
@@ -313,7 +322,8 @@ def decode_own(item: Attributes) -> Own:
     name = text(item, "n")
     if item["v"] == FORMAT_OF_BEFORE:
         return Own(name, 0, KnownService("", stored, paths))
-    known = KnownService(text(item, "u"), stored, paths, json.loads(text(item, "k")))
+    data = text(item, "d") if "d" in item else ""  # not there in what was written before
+    known = KnownService(text(item, "u"), stored, paths, json.loads(text(item, "k")), data)
     return Own(name, integer(item, "i"), known)
 
 
@@ -330,7 +340,13 @@ def encode_manifest(known: KnownService) -> str:
         "members": json.loads(encode_members(placement.members)),
         "nonce": known.stored.nonce.hex(),
     }
-    whole = {"format": FORMAT, "service": known.service, "cells": cells, "registry": registry}
+    whole = {
+        "format": FORMAT,
+        "service": known.service,
+        "data": known.data,
+        "cells": cells,
+        "registry": registry,
+    }
     return json.dumps(whole, indent=1) + "\n"
 
 
@@ -346,7 +362,8 @@ def decode_manifest(written: str) -> KnownService:
         stored = StoredPlacement(placement, len(cells), bytes.fromhex(registry["nonce"]))
         paths = {str(name): str(one["path"]) for name, one in cells.items()}
         incarnations = {str(name): int(one["incarnation"]) for name, one in cells.items()}
-        return KnownService(str(whole["service"]), stored, paths, incarnations)
+        data = str(whole.get("data", ""))
+        return KnownService(str(whole["service"]), stored, paths, incarnations, data)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UnreadablePlaceError("it is not as a server writes it") from error
 

@@ -85,17 +85,19 @@ def plan_start(
 ) -> Plan:
     """The plan, by what the manifest and all that was found know.
 
-    Also an old copy may know of a change that a cell which is current has missed. Raises
-    StartRefusedError.
+    All directories that an operator has named are used, and no cell is elsewhere. Also an old copy
+    may know of a change that a cell which is current has missed. Raises StartRefusedError.
     """
     if verdict.refusal:
-        raise StartRefusedError(f"{verdict.refusal}; name those of one service: --cell-data")
+        raise StartRefusedError(verdict.refusal)
     if not verdict.cells:
         return Plan(None)
     given_up = tuple(name for name in verdict.cells if name in gives_up)
     cells = [one for name, one in verdict.cells.items() if name not in given_up]
     current = [one for one in cells if one.standing is Standing.CURRENT]
     _check_given_up(verdict, given_up)
+    if current or not begins_anew:
+        _check_named(verdict, cells)
     if not current:
         return _without_any(cells, has_manifest=has_manifest, begins_anew=begins_anew)
     ours = [one for one in known if one.service in (verdict.service, "")]
@@ -121,6 +123,7 @@ class Ground:
     entropy: Entropy
     waits: Waits
     keep: Keep
+    data: str = ""
 
     def own(self, known: KnownService, last: int = 0) -> OwnPlacement:
         """The registry's placement over these cells."""
@@ -137,7 +140,8 @@ class Ground:
 
 async def begin(ground: Ground, paths: Mapping[str, str]) -> OwnPlacement:
     """A new service with these cells. Raises StartRefusedError, CellUnavailableError."""
-    known = first_known(ground.new_service(), paths, ground.nonce(), ground.clock.now_us())
+    service, nonce = ground.new_service(), ground.nonce()
+    known = first_known(service, paths, nonce, ground.clock.now_us(), ground.data)
     own = ground.own(known)
     refused = await own.advance(paths)
     if refused:
@@ -156,7 +160,7 @@ async def go_on(
     """
     if plan.known is None:
         raise ValueError("a new service begins")
-    known = replace(plan.known, incarnations=verdict.incarnations)
+    known = replace(plan.known, incarnations=verdict.incarnations, data=ground.data)
     own = ground.own(
         known if known.service else replace(known, service=ground.new_service()), verdict.last
     )
@@ -197,14 +201,42 @@ def _without_any(cells: Sequence[Judged], *, has_manifest: bool, begins_anew: bo
     if begins_anew:
         return Plan(None)
     ways = ["put back the directories as they were last"]
-    if stale := [one.name for one in cells if one.standing is Standing.STALE]:
-        ways.append(_RESCUE.format(" or ".join(stale)))
-    if has_manifest and stale:
+    stale = [one.name for one in cells if one.standing is Standing.STALE]
+    if not stale:
+        raise StartRefusedError(f"{told}; {', or '.join([*ways, _ALL_LOST])}")
+    # What they have is not to be thrown away for a few words.
+    if has_manifest:
         ways.append(
             f"go on with what they have, if that is a backup of all cells, which loses what came"
-            f" after it: remove {MANIFEST}, which is newer"
+            f" after it: put back the {MANIFEST} of the same time, or remove {MANIFEST}, which is"
+            " newer"
         )
-    raise StartRefusedError(f"{told}; {', or '.join([*ways, _ALL_LOST])}")
+    raise StartRefusedError(f"{told}; {', or '.join([*ways, _RESCUE.format(' or '.join(stale))])}")
+
+
+def _check_named(verdict: Verdict, cells: Sequence[Judged]) -> None:
+    """Raise StartRefusedError where cells would be used elsewhere than was said, or others not."""
+    away = [one for one in cells if one.standing is Standing.UNNAMED]
+    unused = [
+        one
+        for one in verdict.others
+        if one.path in verdict.named and one.standing in (Standing.STALE, Standing.FOREIGN)
+    ]
+    if not away and not unused:
+        return
+    told = _listed([*unused, *away])
+    if not away:
+        raise StartRefusedError(f"{told}, and --cell-data names it: leave it out, or empty it")
+    if unused:
+        raise StartRefusedError(
+            f"{told}: name the directories of these cells, or move {MANIFEST} away if the named"
+            " ones are to be served as they are"
+        )
+    every = [*verdict.named, *(one.path for one in away)]
+    raise StartRefusedError(
+        f"{told}: add it, --cells {len(every)} --cell-data {','.join(every)}; or go on without,"
+        f" which loses what no other cell has: --give-up {','.join(one.name for one in away)}"
+    )
 
 
 def _check_most(cells: Collection[Judged], current: int, *, has_manifest: bool) -> None:

@@ -156,7 +156,7 @@ def test_all_directories_lost_begin_nothing_anew_unasked(operator: Operator) -> 
     operator.server.stop()
     operator.lose("cell-1", "cell-2", "cell-3")
     refused = operator.refused(3)
-    assert refused.startswith("cells: no cell of this service can be read: cell-1 (cell-1) is emp")
+    assert refused.startswith("cells: no cell of this service can be read: cell-1 (cell-1) is mis")
     assert refused.endswith("which loses all queues and messages: --begin-anew")
     assert operator.refused(2) == refused
     assert operator.refused(1).startswith("cells: ")
@@ -175,7 +175,7 @@ def test_a_failed_cell_and_an_empty_directory_start(operator: Operator) -> None:
     operator.server.stop()
     operator.lose("cell-1")
     sqs = operator.start(3)
-    assert operator.said(r"cells: cell-1 \(cell-1\) is empty")
+    assert operator.said(r"cells: cell-1 \(cell-1\) is missing")
     assert take_all(sqs) == sent
 
 

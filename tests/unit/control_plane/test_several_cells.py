@@ -290,7 +290,7 @@ def test_a_lost_disk_with_the_only_copy_of_a_queue_is_not_used(tmp_path: Path) -
 
     async def refused(several: SeveralCells) -> None:
         reason = several.cells.folders["cell-3"].cell.reason
-        assert reason.startswith("cell-3 (cell-3) is empty, and g1.")
+        assert reason.startswith("cell-3 (cell-3) is missing, and g1.")
         assert several.states()["cell-3"] == "unavailable"
         with pytest.raises(CellCommandError, match="has the last full copy"):
             await several.restore("cell-3")

@@ -126,8 +126,10 @@ def test_what_is_asked(
 
 def test_a_cell_is_added(client: FakeClient) -> None:
     client.answers["tidegate_add_cell"] = {"CellName": "cell-4"}
-    assert invoke("cells", "add", "/disks/4").output == "Added cell-4.\n"
-    assert client.calls == [("add_cell", {"Path": "/disks/4"})]
+    assert invoke("cells", "add", "/disks/4").output == (
+        "Added cell-4 at /disks/4. A start that has --cell-data needs it there, too.\n"
+    )
+    assert client.calls == [("add_cell", {"Path": "/disks/4"}), ("list_cells", {})]
 
 
 def test_removal_is_confirmed(client: FakeClient) -> None:
