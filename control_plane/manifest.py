@@ -66,7 +66,7 @@ class ManifestFile:
         """Whether it is on disk. Where it is not the next one may be."""
         if self._writing is not None and not self._writing.done():
             return False  # An earlier one would come later.
-        written = asyncio.to_thread(_replace, self._data, encode_manifest(known))
+        written = asyncio.to_thread(write_manifest, self._data, known)
         self._writing = asyncio.ensure_future(written)
         self._writing.add_done_callback(_seen)
         try:
@@ -85,13 +85,13 @@ def _seen(writing: asyncio.Future[None]) -> None:
         writing.exception()  # told when it came in time
 
 
-def _replace(data: Path, text: str) -> None:
-    """Put the text in the file's place, whole and on disk."""
+def write_manifest(data: Path, known: KnownService) -> None:
+    """Put it in its place, whole and on disk. Raises OSError."""
     path = data / _NEW
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
     try:
         os.fchmod(fd, _FILE_MODE)
-        octets = text.encode()
+        octets = encode_manifest(known).encode()
         while octets:
             octets = octets[os.write(fd, octets) :]
         os.fsync(fd)

@@ -16,7 +16,9 @@ from control_plane.backup.folder import CellFile, Contents, frames_of, read_mani
 from control_plane.backup.source import BackupError
 from control_plane.cell_folders import NEW_FOLDER, Folders
 from control_plane.cells import LOCAL
-from control_plane.places.own import OWN, with_paths
+from control_plane.manifest import write_manifest
+from control_plane.places.own import OWN, KnownService, decode_own, with_paths
+from control_plane.places.starting import MANIFEST
 from control_plane.registry_secret import context, wrapped_secret
 from data_plane.embedded.copying import GONE, CopyEnd
 from data_plane.embedded.encoding import decode_item, encode_item, encode_key, partition_prefix
@@ -162,27 +164,33 @@ def _fill_all(
     paths = {cell.name: folders.text_of(wanted.data / cell.name) for cell in contents.missing}
     paths |= {name: folders.text_of(path.absolute()) for name, path in places.items()}
     (wanted.data / RESTORING).mkdir(mode=0o700, parents=True)
-    items = 0
+    items, known = 0, list[KnownService]()
     for cell, end in zip(contents.cells, ends, strict=True):
         unfinished = places[cell.name] / RESTORING
         unfinished.mkdir(mode=0o700, parents=True, exist_ok=True)
-        stored = _items(wanted.backup, cell, paths, folders.data)
+        stored = _items(wanted.backup, cell, paths, folders.data, known)
         items += fill(unfinished, stored, contents.as_of_us, end.eras or None)
+    if known:
+        latest = max(known, key=lambda one: one.knowledge.order)
+        write_manifest(wanted.data / RESTORING, latest)
     if wanted.key_file is not None:
         file.copy(wanted.key_file, wanted.data / RESTORING / KEY_FILE)
     return items
 
 
 def _items(
-    backup: Path, cell: CellFile, paths: Mapping[str, str], data: str
+    backup: Path, cell: CellFile, paths: Mapping[str, str], data: str, known: list[KnownService]
 ) -> Iterator[tuple[bytes, bytes | None]]:
+    """What is stored of a cell, and `known` grows by what it knows of its service."""
     for frame in frames_of(backup, cell):
         if frame.key.startswith(_OF_USAGE):
             continue
         if frame.kind == GONE:
             yield frame.key, None
         elif frame.key == _OWN:
-            yield frame.key, encode_item(with_paths(decode_item(frame.value), paths, data))
+            own = with_paths(decode_item(frame.value), paths, data)
+            known.append(decode_own(own).known)
+            yield frame.key, encode_item(own)
         else:
             yield frame.key, frame.value
 
@@ -191,8 +199,9 @@ def _put_in_place(wanted: Wanted, folders: Sequence[Path]) -> None:
     """All of it at once: the mark that a restore is under way goes last."""
     for folder in folders:
         (folder / RESTORING / DATA_FILE).rename(folder / DATA_FILE)
-    if wanted.key_file is not None:
-        (wanted.data / RESTORING / KEY_FILE).rename(wanted.data / KEY_FILE)
+    for name in (MANIFEST, KEY_FILE):
+        if (wanted.data / RESTORING / name).exists():
+            (wanted.data / RESTORING / name).rename(wanted.data / name)
     for folder in dict.fromkeys((*folders, wanted.data)):
         sync_directory(folder)
     for folder in dict.fromkeys((*(each for each in folders if each != wanted.data), wanted.data)):

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from control_plane.backup.door import BACKUPS
 from control_plane.backup.stream import Record, backup_of, record_of, records_in
-from control_plane.cells import LOCAL
+from control_plane.cells import LOCAL, StartError
 from control_plane.export.door import PATIENCE_S, socket_path
 from control_plane.export.source import DATA_FILE, folders_of
+from control_plane.manifest import check_not_copied, read_manifest
 from control_plane.places.items import integer
 from control_plane.places.own import OWN, names_in
 from data_plane.embedded.copying import CellCopy, CopySource
@@ -66,7 +67,7 @@ def _connected(data: Path) -> socket.socket | None:
 
 def _open_stores(data: Path, stack: ExitStack) -> Mapping[Path, Store]:
     """All cells' directories, opened, until the stack ends. Raises BackupError."""
-    waiting = [data] if (data / DATA_FILE).is_file() else folders_of(data)
+    waiting = [data] if (data / DATA_FILE).is_file() else _cells_of(data)
     if not waiting:
         raise BackupError(f"data: there is no cell in {data}, and no server that has one")
     stores: dict[Path, Store] = {}
@@ -90,6 +91,18 @@ def _open_stores(data: Path, stack: ExitStack) -> Mapping[Path, Store]:
             and path not in {one.resolve() for one in (*stores, *waiting)}
         ]
     return stores
+
+
+def _cells_of(data: Path) -> list[Path]:
+    """Directories of cells, in this one and where its manifest says. Raises BackupError."""
+    try:
+        known = read_manifest(data)
+        check_not_copied(data, known)
+    except StartError as error:
+        raise BackupError(str(error)) from error
+    told = [(data / path).resolve() for path in known.paths.values()] if known is not None else []
+    inside = [folder.resolve() for folder in folders_of(data)]
+    return [one for one in dict.fromkeys([*inside, *told]) if (one / DATA_FILE).is_file()]
 
 
 def _sources(data: Path, stores: Mapping[Path, Store]) -> Sequence[CopySource]:

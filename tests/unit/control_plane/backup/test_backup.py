@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -75,9 +76,10 @@ def in_several(
     *,
     cells: int = 3,
     give_up: str = "",
+    cell_data: str = "",
 ) -> None:
     async def main() -> None:
-        settings = ServerSettings(data=data, cells=cells, give_up=give_up)
+        settings = ServerSettings(data=data, cells=cells, give_up=give_up, cell_data=cell_data)
         several = await open_folders(settings, clock(), SystemEntropy())
         try:
             await act(several)
@@ -344,6 +346,28 @@ def test_cells_may_be_restored_to_disks_of_their_own(tmp_path: Path) -> None:
         assert paths == dict(zip(("cell-1", "cell-2", "cell-3"), map(str, disks), strict=True))
 
     asyncio.run(look())
+
+    async def is_whole(several: SeveralCells) -> None:
+        assert await several.control.get(ITEM) == ITEMS[ITEM]
+        assert not several.own.empty
+
+    assert (tmp_path / "new" / "manifest.json").stat().st_mode & 0o777 == 0o600
+    prepare_folders(ServerSettings(data=tmp_path / "new", cells=3))
+    in_several(tmp_path / "new", is_whole)
+
+
+def test_a_stopped_service_is_backed_up_whose_cells_lie_elsewhere(tmp_path: Path) -> None:
+    data, disks = tmp_path / "data", ",".join(str(tmp_path / name) for name in "xyz")
+    data.mkdir()
+    in_several(data, lambda several: _fill(several.control, data / "master.keys"), cell_data=disks)
+    ran = run("backup", tmp_path / "b", "--data", data, "--keys", tmp_path / "k/keys")
+    assert ran.exit_code == 0, ran.output
+    assert "3 cells, " in ran.output
+    shutil.copytree(data, tmp_path / "copy")
+    told = run("backup", tmp_path / "c", "--data", tmp_path / "copy").output
+    assert (
+        f"{tmp_path}/copy/manifest.json was written for {data}, and names cells elsewhere" in told
+    )
 
 
 @pytest.mark.parametrize("cells", [2, 3])
