@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from control_plane.places.own import OWN, Own, decode_own
 from control_plane.registry_secret import UnreadableSecretError, check_opens, master_key_of
 from control_plane.rescue_counts import Counts, QueueCount
-from data_plane.embedded.encoding import decode_item
+from data_plane.embedded.encoding import decode_item, encode_key
 from data_plane.embedded.filling import fill
 from data_plane.embedded.pages import PageError
 from data_plane.embedded.salvage import Salvage
@@ -26,6 +27,7 @@ from data_plane.ports import MasterKeysError
 from data_plane.settings import KEY_FILE
 from data_plane.system import SystemEntropy
 
+_OWN: Final = encode_key(OWN)
 _GAPS_TOLD_MAX: Final = 20
 _NOT_COPIED: Final = (DATA_FILE, LOCK_FILE, DEATH_NOTE, REPLACED_NOTE)
 _MTIME_SLACK_US: Final = 3_600_000_000
@@ -91,10 +93,13 @@ def _rescue(
     if salvage.gaps and not salvage.free_is_whole:
         tell("warning: the list of free pages is damaged: what was deleted may be back")
 
+    owns: list[Own] = []
+
     def whole() -> Iterator[tuple[bytes, bytes]]:
         for key, value in salvage.items():
             counts.add(key, None if value is None else decode_item(value))
             if value is not None:
+                owns.extend([decode_own(decode_item(value))] if key == _OWN else [])
                 yield key, value
 
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -112,7 +117,22 @@ def _rescue(
     if closed:
         tell(closed)
     tell(f"{target}: {written} items written, and copies of {', '.join(copied) or 'nothing else'}")
+    for own in owns:
+        tell(_how_to_serve(target, own))
     return Rescued(written, is_whole and not closed)
+
+
+def _how_to_serve(target: Path, own: Own) -> str:
+    """What is to be done with one cell of several, which is no service."""
+    others = sorted(own.known.paths.keys() - {own.cell})
+    whole = target.absolute()
+    return (
+        f"{target} is {own.cell} of {len(own.known.paths)} cells, as far as that one has copies."
+        f" Where the others ({', '.join(others)}) are lost: tidegate serve --data DIRECTORY --cells"
+        f" 2 --cell-data {whole},{whole}-2 --give-up {','.join(others)}, with master.keys and"
+        " credentials of the service in DIRECTORY. Else an empty directory in its place gets"
+        " everything from the others"
+    )
 
 
 def _why_closed(source: Path, counts: Counts) -> str:

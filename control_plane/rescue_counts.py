@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from data_plane.ports import Attributes, Value
+from data_plane.replication.placement import INCARNATION_MARK
 
 _RETENTION_S: Final = 345_600
 """SQS's default, where a queue's definition has none."""
 
 _MESSAGES: Final = ("B", "G")
 _STATES: Final = ("S", "F")
+_OF_QUEUE: Final = (*_MESSAGES, *_STATES, "T")
 _REGISTRY: Final[dict[str, str]] = {
     "Q": "queue definitions",
     "A": "accounts",
@@ -56,13 +58,19 @@ class _Stored:
 
 @dataclass(slots=True)
 class Counts:
-    """Told of each item; then it knows what there is. `now_us` decides what has expired."""
+    """Told of each item; then it knows what there is. `now_us` decides what has expired.
+
+    One cell of several may have a queue more than once, from when it left a group and joined again:
+    the latest of these copies counts alone.
+    """
 
     now_us: int
     kinds: Counter[str] = field(default_factory=Counter)
     damaged: Counter[str] = field(default_factory=Counter)
     secret: Attributes | None = None
     latest_us: int = 0
+    _latest: dict[str, int] = field(default_factory=dict)
+    _registry: set[tuple[str, str, bytes]] = field(default_factory=set)
     _queues: dict[str, tuple[str, int, int]] = field(default_factory=dict)
     _segments: dict[str, list[_Stored]] = field(default_factory=lambda: defaultdict(list))
     _done: dict[tuple[str, bytes], frozenset[int]] = field(default_factory=dict)
@@ -74,23 +82,27 @@ class Counts:
     def add(self, stored_key: bytes, item: Attributes | None) -> None:
         """An item; None: it is damaged."""
         partition, _zero, sort = stored_key.partition(b"\0")
-        kind, _bar, rest = partition.decode(errors="replace").partition("|")
+        name, _mark, incarnation = partition.decode(errors="replace").partition(INCARNATION_MARK)
+        kind, _bar, rest = name.partition("|")
         uid, _bar, lane = rest.partition("|")
+        if kind in _OF_QUEUE and not self._is_latest(uid, incarnation):
+            return
         told = _REGISTRY.get(kind, "")
         if item is None:
             self.damaged[told or "other items"] += 1
             self._damaged_of[uid][kind] += 1
             return
-        if told and item.get("k") != "d":
+        if told and item.get("k") != "d" and (kind, rest, sort) not in self._registry:
+            self._registry.add((kind, rest, sort))
             self.kinds[told] += 1
         self.latest_us = max(self.latest_us, _number(item.get("t")))
         if kind == "Q" and item.get("k") != "d":
             self._add_queue(rest, sort, item)
         elif kind in _MESSAGES and item.get("k") == "s":
             block = item.get("b")
-            name = block if isinstance(block, bytes) else _number(block).to_bytes(8, "big")
+            at = block if isinstance(block, bytes) else _number(block).to_bytes(8, "big")
             first, count = _number(item.get("i")), _number(item.get("n"))
-            stored = _Stored((f"{uid}|{lane}", name), first, count, _number(item.get("t")))
+            stored = _Stored((f"{uid}|{lane}", at), first, count, _number(item.get("t")))
             self._segments[uid].append(stored)
         elif kind in _STATES and isinstance(done := item.get("d"), frozenset):
             self._done[f"{uid}|{lane}", sort] = done
@@ -100,6 +112,17 @@ class Counts:
             self._counters[uid].append((purged_us, bucket, _number(item.get("n"))))
         elif f"{kind}|{rest}" == _SECRETS:
             self.secret = item
+
+    def _is_latest(self, uid: str, incarnation: str) -> bool:
+        """Whether an item is of the latest copy of its queue; if so others are forgotten."""
+        this = int(incarnation) if incarnation.isdecimal() else 0
+        before = self._latest.get(uid, 0)
+        if this > before:
+            self._latest[uid] = this
+            for of_queue in (self._segments, self._counters, self._damaged_of):
+                of_queue.pop(uid, None)
+            self._done = {at: done for at, done in self._done.items() if at[0].split("|")[0] != uid}
+        return this >= before
 
     @property
     def has_secret(self) -> bool:

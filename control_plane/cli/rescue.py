@@ -20,8 +20,9 @@ def rescue(source: Path, target: Path) -> None:
     """Write what is whole of the data directory FROM into the new directory TO.
 
     FROM is the --data of a server that is stopped, or one cell of several; nothing in it is
-    changed. TO can be served at once: it gets master keys, credentials and usage records, too. Says
-    what was damaged, and for each queue how many messages are whole and how many are missing.
+    changed. TO can be served at once: it gets master keys, credentials and usage records, too. That
+    of one cell of several cannot be served alone, and the last line says how it can. Says what was
+    damaged, and for each queue how many messages are whole and how many are missing.
 
     Ends with 0 where everything was whole, with 3 where something was damaged or the master keys
     beside it do not open it, and with 1 where nothing was written.

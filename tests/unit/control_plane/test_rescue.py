@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from control_plane.cli.rescue import rescue as rescue_command
 from control_plane.registry_secret import read_or_make
 from control_plane.rescue import Rescued, RescueError, rescue
+from control_plane.several_cells import SeveralCells
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.embedded.encoding import ERAS_KEY
 from data_plane.embedded.filling import fill
@@ -17,6 +18,8 @@ from data_plane.keys import file
 from data_plane.ports import Append, Attributes, Key
 from data_plane.settings import KEY_FILE
 from tests.unit.repeatable import HandClock, SeededEntropy
+
+from .starting import ITEM, play
 
 NOW_US = 1_700_000_000_000_000
 UID = "00000000000000aa"
@@ -100,6 +103,51 @@ def test_keys_that_do_not_open_it_are_told(data: Path, tmp_path: Path, of: str) 
 def test_keys_that_lie_elsewhere_are_not_missed(data: Path, tmp_path: Path) -> None:
     (data / KEY_FILE).unlink()
     assert run(data, tmp_path / "new")[0].is_whole
+
+
+async def _join_again(data: Path) -> None:
+    """As a member that left its groups and joined them again, twice: it has three copies."""
+    cell = EmbeddedCell(data, _Clock(NOW_US))
+    for incarnation in ("@9", "@12"):
+        block = b"0123456789"
+        segment: Attributes = {"v": 1, "k": "s", "b": block, "i": 0, "n": 4, "z": b"x"}
+        await cell.append(Append(f"B|{UID}|00|0{incarnation}", block + b"\0", segment, 0))
+        done = frozenset((0, 1, 2)) if incarnation == "@12" else frozenset((0,))
+        await cell.put(Key(f"S|{UID}|00|0{incarnation}", block), {"v": 1, "d": done})
+        counter = bytes(8) + b"a" + (NOW_US // 60_000_000).to_bytes(8, "big")
+        await cell.put(Key(f"T|{UID}{incarnation}", counter), {"n": 1})
+        await cell.put(Key(f"Q|000000000000|us-east-1{incarnation}", b"orders"), QUEUE)
+    await cell.close()
+
+
+def test_of_several_copies_of_a_queue_the_latest_is_counted(data: Path, tmp_path: Path) -> None:
+    asyncio.run(_join_again(data))
+    rescued, lines = run(data, tmp_path / "new")
+    assert rescued.is_whole
+    assert lines[:2] == [
+        "queue 000000000000/us-east-1/orders: 1 messages whole",
+        "queue definitions: 1 whole",
+    ]
+
+
+def test_one_cell_of_several_is_served_as_it_is_said(tmp_path: Path) -> None:
+    async def put(several: SeveralCells) -> None:
+        await several.control.put(ITEM, {"v": 1})
+
+    async def get(several: SeveralCells) -> None:
+        assert await several.control.get(ITEM) == {"v": 1}
+
+    old, new = tmp_path / "old", tmp_path / "new"
+    play(old, put)
+    _rescued, lines = run(old / "cell-1", new)
+    assert lines[-1].startswith(
+        f"{new} is cell-1 of 3 cells, as far as that one has copies. Where the others (cell-2,"
+        f" cell-3) are lost: tidegate serve --data DIRECTORY --cells 2 --cell-data {new},{new}-2"
+        " --give-up cell-2,cell-3, with master.keys and credentials of the service in DIRECTORY."
+    )
+    (tmp_path / "data").mkdir()
+    play(tmp_path / "data", get, cells=2, cell_data=f"{new},{new}-2", give_up="cell-2,cell-3")
+    play(tmp_path / "data", get, cells=2, cell_data=f"{new},{new}-2")
 
 
 def test_what_is_missing_is_counted(data: Path, tmp_path: Path) -> None:
