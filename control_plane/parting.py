@@ -56,6 +56,16 @@ class Parting:
             return f"the only copy of 1 queue ({first})"
         return f"the only copy of {len(queues)} queues ({first}, ...)"
 
+    async def without_copies(self, answering: Collection[str]) -> list[str]:
+        """Groups with queues of which none of the cells that answer has a full copy, in order."""
+        return [
+            group
+            for group, held in sorted(self._known.placements.items())
+            if group != REGISTRY
+            and not any(one.full and one.cell in answering for one in held.placement.members)
+            and await self._placing.queues_of(group, held.alone)
+        ]
+
     async def with_loss(self, name: str, why: str, goes_on: str = "") -> str:
         """Why a cell does not answer, if so, and what would be lost with it: as far as known.
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -70,6 +71,10 @@ _COUNTED_QUEUES_MAX: Final = 20
 _BUDGETS_PERIOD_S: Final = 30.0
 _IDLE_MOVES_S: Final = 5.0
 """As long as a task has an owner: one whose server dies is found before that is over."""
+
+
+_GROUPS_S_MAX: Final = 0.25
+"""For which a look at health asks which groups have queues."""
 
 
 class TidegateServer:
@@ -315,10 +320,18 @@ class TidegateServer:
         healthy = await self.pulse.answers()
         damaged = "damaged" if self.opened.damaged_items() else "available"
         state = "full" if self.opened.is_full() else damaged
+        away: list[str] = []
         if not healthy:
             state = "unavailable"
+        elif self.several is not None:
+            with suppress(CellUnavailableError, TimeoutError):
+                async with asyncio.timeout(_GROUPS_S_MAX):
+                    states = self.several.states().items()
+                    answering = {name for name, one in states if one != "unavailable"}
+                    away = await self.several.parting.without_copies(answering)
+        status = "ok" if state in ("available", "full") else state
         body = {
-            "status": "ok" if state in ("available", "full") else state,
+            "status": "in part" if away and status == "ok" else status,
             "version": VERSION,
             "cells": self.disk_room.states(
                 {self.opened.name: state} if self.several is None else self.several.states()
@@ -326,6 +339,7 @@ class TidegateServer:
             "clock": describe(self.clock),
             "authentication": self.settings.auth,
             **({"manager": self.several.manager().state} if self.several is not None else {}),
+            **({"groups_without_copies": away} if away else {}),
         }
         return HttpResponse(
             200 if healthy else 503,

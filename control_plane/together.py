@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 from control_plane.parting import Parting
 from control_plane.places.beating import Heart
@@ -41,6 +41,7 @@ from control_plane.places.report import (
 from control_plane.places.stored import PlaceMap, Places
 from control_plane.places.ticking import TICK_US, Ticks
 from control_plane.places.watching import CellWatch, WatchedCell
+from control_plane.served_cell import ServedCell
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
 from data_plane.replication.member_cell import StalePlacementError
 from data_plane.runtime.guard import Guard
@@ -58,53 +59,11 @@ _CALLS_MAX: Final = 3
 
 LOG: Final = logging.getLogger(__name__)
 
+_REPORT_S_MAX: Final = 2.0
+"""Then what is known already is reported."""
+
 Step = tuple[float, Callable[[], Awaitable[object]]]
 """What is to be done over and over again, and after how many seconds."""
-
-
-class ServedCell(Protocol):
-    """One of the cells, and what a server has to do for it."""
-
-    @property
-    def name(self) -> str:
-        """Its name, in placements and on the command line."""
-        ...
-
-    @property
-    def where(self) -> str:
-        """Where it is, for people."""
-        ...
-
-    @property
-    def inode(self) -> int:
-        """Of the file that is open; 0: there is none."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """Why it does not answer, where that is known; "" otherwise."""
-        ...
-
-    @property
-    def plain(self) -> Cell:
-        """The cell itself."""
-        ...
-
-    def watched(self) -> WatchedCell:
-        """As a watch sees it."""
-        ...
-
-    async def upkeep(self, now_us: int) -> None:
-        """A bounded step, due every second. Raises CellUnavailableError."""
-        ...
-
-    def gauges(self) -> Mapping[str, float]:
-        """Its own metrics."""
-        ...
-
-    async def close(self) -> None:
-        """Write what is pending, and let go of it."""
-        ...
 
 
 class Together:
@@ -332,29 +291,42 @@ class Together:
         return gauges
 
     async def report(self) -> CellsReport:
-        """How things are; where the registry does not answer, as far as that is known."""
-        silent = ""
+        """How things are; where the registry does not answer soon, as far as that is known."""
+        away = sum(state == "unavailable" for state in self.states().values())
+        if 2 * away > len(self.served):
+            silent = f"{away} of {len(self.served)} cells do not"
+            return await self._report(f"the registry does not answer ({silent})")
         try:
-            await self.known.refresh()
-        except CellUnavailableError as error:
-            silent = f"the registry does not answer ({error}), so nothing of this may be new"
+            async with asyncio.timeout(_REPORT_S_MAX):
+                await self.known.refresh()
+                return await self._report("")
+        except (CellUnavailableError, TimeoutError) as error:
+            return await self._report(f"the registry does not answer ({str(error) or 'in time'})")
+
+    async def _report(self, silent: str) -> CellsReport:
+        """What is known; the registry is asked unless it is `silent`, which is said."""
         lags, seen = self.heart.lags_us(), self.watch.report(self.heart.cell_lags_us())
         told = [
-            await self._told(record, seen.get(record.name))
+            await self._told(record, seen.get(record.name), is_silent=bool(silent))
             for record in [*self.known.cells.values()]
             if record.state != REMOVED
         ]
         groups = [
-            await self._told_group(held, lags.get(group, 0))
+            await self._told_group(held, lags.get(group, 0), is_silent=bool(silent))
             for group, held in sorted(self.known.placements.items())
         ]
         manager = self.manager()
         if silent:
-            manager = replace(manager, waits=(silent, *manager.waits))
+            told_late = f"{silent}, so nothing of this may be new"
+            manager = replace(manager, waits=(told_late, *manager.waits))
         return CellsReport(tuple(told), tuple(groups), manager)
 
-    async def _told_group(self, held: StoredPlacement, lag_us: int) -> ToldGroup:
+    async def _told_group(
+        self, held: StoredPlacement, lag_us: int, *, is_silent: bool
+    ) -> ToldGroup:
         at, name = held.placement, ""
+        if is_silent:
+            return ToldGroup(at, held.factor, lag_us, name, held.chosen)
         if alone_in(at.group):
             with suppress(CellUnavailableError):
                 name = next((one.name for one in await self.placing.queues_of(at.group)), "")
@@ -373,7 +345,9 @@ class Together:
             is_empty = False
         return stay if is_empty else held.factor
 
-    async def _told(self, record: CellRecord, seen: CellSeen | None) -> ToldCell:
+    async def _told(
+        self, record: CellRecord, seen: CellSeen | None, *, is_silent: bool
+    ) -> ToldCell:
         members = [
             (at, member)
             for held in self.known.placements.values()
@@ -382,13 +356,15 @@ class Together:
         ]
         cell = self.served.get(record.name)
         reason = cell.reason if cell is not None else "this server does not know it"
+        if not is_silent:
+            reason = await self.parting.with_loss(record.name, reason, self._goes_on(record.name))
         return ToldCell(
             record,
             seen,
             len(members),
             sum(at == 0 for at, _ in members),
             sum(not member.full for _, member in members),
-            await self.parting.with_loss(record.name, reason, self._goes_on(record.name)),
+            reason,
             # Not what the registry has: directories may have been swapped since.
             cell.where if cell is not None and record.kind == EMBEDDED else "",
             cell.inode if cell is not None else 0,

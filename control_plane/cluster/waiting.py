@@ -50,8 +50,8 @@ def _down(observation: Observation, options: Options, health: Health) -> Iterato
             loses = " --lose-messages`, which loses what no other cell has" if is_alone else "`"
             yield (
                 f"{cell} is down, and without it {_named(kept)} would keep less than half of the"
-                f" copies: `tidegate cells restore {cell}` brings it back; if it is lost,"
-                f" `tidegate cells remove {cell}{loses}"
+                f" copies: `tidegate cells restore {cell}` brings it back, with its directory as it"
+                f" was last; if it is lost, `tidegate cells remove {cell}{loses}"
             )
         if len(kept) == len(held) or cell in failed:
             continue

@@ -97,7 +97,8 @@ def test_where_all_is_well_nothing_is_waited_for() -> None:
             seen(group("g1.00", "c", factor=1), probes=(fails("c"),)),
             (
                 "c is down, and without it g1.00 would keep less than half of the copies: "
-                "`tidegate cells restore c` brings it back; if it is lost, "
+                "`tidegate cells restore c` brings it back, with its directory as it was last;"
+                " if it is lost, "
                 "`tidegate cells remove c --lose-messages`, which loses what no other cell has"
             ),
         ),
