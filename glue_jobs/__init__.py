@@ -8,5 +8,5 @@ formats of docs/usage.md and docs/storage.md.
 
 from typing import Final
 
-VERSION: Final = "2"
+VERSION: Final = "3"
 """Of what jobs compute: raised by a change that gives other results for the same inputs."""

@@ -44,10 +44,8 @@ from glue_jobs.outputs import (
     Written,
     canonical,
     point,
-    pointer_of,
     pointers,
     put_once,
-    verify,
     with_columns_of,
     write_table,
 )
@@ -66,6 +64,7 @@ from glue_jobs.storage_samples import samples_of
 from glue_jobs.stored_bytes import Samples
 from glue_jobs.stored_sends import Stored
 from glue_jobs.terms import terms_for, terms_said
+from glue_jobs.verified import Verified, verified
 from glue_jobs.writers import accepted_by
 
 _RUN_CHARS: Final = 16
@@ -96,21 +95,20 @@ class BillingRun:
         self._stored = Stored(None, [], None, {})
         self._registered = Registered()
         self._forged: dict[str, list[str]] = {}
-        self._altered: dict[str, tuple[Pointer, list[str]]] = {}
+        self._verified = Verified()
 
     def run(self) -> Summary:
         """Do all of it."""
-        before = pointer_of(self._out, self._period)
         self._progress.step(f"verifying what was written to {self._out.url}")
-        self._altered = verify(self._out, before)
-        own = self._altered.get(self._period)
+        self._verified = verified(self._out, self._period)
+        before, altered = self._verified.before, self._verified.altered
+        own = altered.get(self._period)
         if own is not None and not own[0].closed:
             cut_back(self._out, own[1], ALTERED)
         if before is not None and before.closed:
             self._progress.step(f"{self._period} is closed: run {before.run} stands")
             return self._summary(before)
-        is_whole = self._period not in self._altered
-        if before is not None and is_whole and self._is_made_already(before):
+        if before is not None and own is None and self._is_made_already(before):
             self._progress.step(f"nothing is new in {self._period}: run {before.run} stands")
             return self._summary(before)
         found, lines = self.usage_and_charges()
@@ -207,7 +205,7 @@ class BillingRun:
         closed = [its for its in pointers(self._out) if its.closed]
         self._check_order(closed)
         late_periods = self._options.late_periods
-        its = correctable(closed, self._period, self._altered, late_periods)
+        its = correctable(closed, self._period, self._verified.altered, late_periods)
         priced = priced_of(self._out, its, self._terms, self._period)
         known = LookedBack(priced=priced, samples=self._sampled(exports, priced))
         self._back = look_back(self._session, self._places, self._period, its, known)
@@ -399,8 +397,7 @@ class BillingRun:
 
     def _closed_before(self) -> list[dict[str, Any]]:
         """What pointers of closed months before say."""
-        its = pointers(self._out)
-        return [one.said for one in its if one.closed and one.period < self._period]
+        return [its.said for its in self._verified.closed if its.period < self._period]
 
     @property
     def _state(self) -> str:
@@ -434,6 +431,7 @@ class BillingRun:
             "prices": {"id": self._book.id, "sha256": self._book.sha256},
             "fair_queues": {its: list(names) for its, names in self._accounts.fair_queues.items()},
             **invoicing.said_of(self._invoices, self._terms, self._closed_before(), final=is_final),
+            "bound": self._verified.hashes_before(self._period),
             "corrects": sorted(self._back.late),
             "not_corrected": {period: asdict(its) for period, its in self._back.gone.items()},
             "kept_from": self._options.kept_from_minute(inputs.window),
@@ -463,6 +461,7 @@ class BillingRun:
 
     def _summary(self, pointer: Pointer) -> Summary:
         invoices = invoiced_of(pointer.said, self._out.url)
-        told = [line for its, names in self._altered.values() for line in altered_lines(its, names)]
+        altered = self._verified.altered.values()
+        told = [line for its, names in altered for line in altered_lines(its, names)]
         found = [*findings(pointer), *told]
         return Summary(pointer.run, invoices, found, self._terms.customers.payers())

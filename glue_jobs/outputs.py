@@ -10,7 +10,8 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final
 
@@ -28,6 +29,9 @@ WRITTEN_BY: Final = f"arrow {pa.__version__}"
 
 _DRAFTS: Final = "_drafts"
 _POINTERS: Final = "runs"
+_COPIES: Final = "pointed"
+"""The folder of copies of pointers, each called by its number and its hash."""
+
 ALTERED: Final = "altered"
 """The folder of what lay in place of what was written."""
 
@@ -121,13 +125,19 @@ def parquet_of(table: pa.Table) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Which run holds for a period; `closed` ones hold for good. `said` is the whole of it."""
+    """Which run holds for a period; `closed` ones hold for good. `said` is the whole of it.
+
+    `sha256` is that of the object as it was put. Where what lies there is `is_altered`, all of this
+    is by its copy, if there is one.
+    """
 
     number: int
     period: str
     run: str
     closed: bool
     said: dict[str, Any]
+    sha256: str = ""
+    is_altered: bool = False
 
     @property
     def name(self) -> str:
@@ -137,46 +147,113 @@ class Pointer:
 
 def pointer_of(place: Place, period: str) -> Pointer | None:
     """The pointer that counts for a period."""
-    found = place.list(f"{_POINTERS}/period={period}/")
-    return _pointer(place, found[-1].name) if found else None
+    return next((its for its in pointers(place) if its.period == period), None)
 
 
 def pointers(place: Place) -> list[Pointer]:
-    """The pointer that counts of each period, in their order."""
-    last = {its.name.split("/")[1]: its.name for its in place.list(f"{_POINTERS}/period=")}
-    return [_pointer(place, name) for _, name in sorted(last.items())]
+    """The pointer that counts of each period, in their order, as it was put.
+
+    That is what its copy says, and what pointers of later periods have as its hash. Raises JobError
+    where it was altered, and nothing says what it was.
+    """
+    last = {_period(its.name): its.name for its in place.list(f"{_POINTERS}/period=")}
+    copies: dict[str, list[str]] = {}
+    for its in place.list(f"{_COPIES}/period="):
+        copies.setdefault(_period(its.name), []).append(its.name)
+    bound: dict[str, str] = {}
+    found: list[Pointer] = []
+    for period in sorted({*last, *copies}, reverse=True):
+        name, its_hash = last.get(period, ""), bound.get(period, "")
+        # A copy alone is what a run left that was cut off, if no later one knows of it.
+        if name or its_hash:
+            pointer = _pointer(place, name, copies.get(period, []), its_hash)
+            found.append(pointer)
+            bound = {**pointer.said.get("bound", {}), **bound}
+    return found[::-1]
 
 
-def _pointer(place: Place, name: str) -> Pointer:
-    said = json.loads(place.read(name))
-    if said.get("schema") != RUN_SCHEMA:
+def _period(name: str) -> str:
+    return name.split("/")[1].removeprefix("period=")
+
+
+def _pointer(place: Place, name: str, copies: Sequence[str], bound: str) -> Pointer:
+    """A pointer by its object, its period's copies, and the hash that later ones have of it."""
+    content = place.read(name) if name else b""
+    digest = sha256(content).hexdigest()
+    number = name.rpartition("/")[2].removesuffix(".json")
+    of_number = {_hash_in(its): its for its in copies if f"/{number}." in its}
+    if bound in {"", digest} and digest in of_number:
+        return _parsed(place, name, content, digest)
+    if bound:
+        candidates = [its for its in copies if _hash_in(its) == bound]
+    else:
+        candidates = [its for known, its in of_number.items() if _hash_of(place, its) == known]
+    if len(candidates) == 1 and _hash_of(place, candidates[0]) == _hash_in(candidates[0]):
+        copy = candidates[0]
+        its = _parsed(place, copy, place.read(copy), _hash_in(copy))
+        return replace(its, is_altered=True)
+    if candidates or not name:
+        raise JobError(f"{place.url}/{name}: it was altered; put it back from a copy of yours")
+    its = _parsed(place, name, content, bound or digest)
+    # Runs of before have no copies.
+    return replace(its, is_altered="bound" in its.said or bound not in {"", digest})
+
+
+def _hash_in(copy: str) -> str:
+    return copy.split(".")[-2]
+
+
+def _parsed(place: Place, name: str, content: bytes, digest: str) -> Pointer:
+    try:
+        said = json.loads(content)
+        schema, period = said["schema"], said["period"]
+        run, closed = said["run"], said["state"] == "closed"
+    except (ValueError, KeyError, TypeError) as error:
+        raise JobError(
+            f"{place.url}/{name}: it is no pointer to a run ({error!r}); put it back from a copy of"
+            " yours"
+        ) from error
+    if schema != RUN_SCHEMA:
         raise JobError(f"{place.url}/{name}: its schema is not {RUN_SCHEMA}")
-    number = int(name.rpartition("/")[2].removesuffix(".json"))
-    return Pointer(number, said["period"], said["run"], said["state"] == "closed", said)
+    number = int(name.rpartition("/")[2].split(".")[0])
+    return Pointer(number, period, run, closed, said, digest)
 
 
-def verify(place: Place, last: Pointer | None) -> dict[str, tuple[Pointer, list[str]]]:
-    """Which objects of closed periods, and of the `last` run, are gone or were altered, by period.
+def verify(place: Place, runs: Sequence[Pointer]) -> dict[str, tuple[Pointer, list[str]]]:
+    """Which objects of these runs, their pointers among them, are gone or were altered, by period.
 
     What an open period has in place of what was written is kept by its hash, so that the name is
     free to be written again; of closed ones all stays as it is.
     """
-    runs = [its for its in pointers(place) if its.closed]
-    if last is not None and not last.closed:
-        runs.append(last)
     found = {its.period: (its, names) for its in runs if (names := _altered(place, its))}
     for its, names in found.values():
         for name in () if its.closed else names:
-            if digest := _hash_of(place, name):
+            if name == its.name:
+                _put_back(place, its)
+            elif digest := _hash_of(place, name):
                 place.move(name, f"{ALTERED}/{digest}")
     return found
+
+
+def _put_back(place: Place, its: Pointer) -> None:
+    """Put a pointer as it was, if a copy says so."""
+    with suppress(FileNotFoundError):
+        content = place.read(its.name)
+        place.put_new(f"{ALTERED}/{sha256(content).hexdigest()}", content)
+    with suppress(FileNotFoundError):
+        place.put(its.name, place.read(_copy_of(its)))
+
+
+def _copy_of(its: Pointer) -> str:
+    return f"{_COPIES}/period={its.period}/{its.number:06}.{its.sha256}.json"
 
 
 def _altered(place: Place, pointer: Pointer) -> list[str]:
     files = pointer.said["files"]
     with ThreadPoolExecutor(_READERS) as readers:
         whole = readers.map(lambda its: _hash_of(place, its["name"]) == its["sha256"], files)
-        return [its["name"] for its, is_whole in zip(files, whole, strict=True) if not is_whole]
+        names = [its["name"] for its, is_whole in zip(files, whole, strict=True) if not is_whole]
+    return [*([pointer.name] if pointer.is_altered else []), *names]
 
 
 def _hash_of(place: Place, name: str) -> str:
@@ -197,7 +274,11 @@ def point(place: Place, period: str, said: dict[str, Any], files: Iterable[Writt
     if before is not None and before.said == said:
         return before
     number = before.number + 1 if before is not None else 1
-    pointer = Pointer(number, period, said["run"], said["state"] == "closed", said)
-    if not place.put_new(pointer.name, canonical(said) + b"\n"):
+    content = canonical(said) + b"\n"
+    digest = sha256(content).hexdigest()
+    pointer = Pointer(number, period, said["run"], said["state"] == "closed", said, digest)
+    # First, so that none counts that has no copy.
+    place.put_new(_copy_of(pointer), content)
+    if not place.put_new(pointer.name, content):
         raise JobError(f"period {period}: another run ended at the same time; run again")
     return pointer
