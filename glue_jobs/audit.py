@@ -78,7 +78,9 @@ def audit(
     counted = conservation.conservation(fated).localCheckpoint()
     progress.done(f"{counted.count():,} partitions of queues")
     progress.step("comparing what was sent, stored and metered")
-    compared = conservation.metered(usage.records, counted).localCheckpoint()
+    compared = conservation.metered(
+        usage.records, counted, window.as_of_us
+    ).localCheckpoint()
     found = [
         *conservation.by_message(fated, done, definitions),
         *conservation.by_move(fated),
@@ -111,7 +113,7 @@ def audit(
         "has_ledger": ledger is not None,
         "told": [asdict(its) for its in (*usage.told, *(ledger.told if ledger else ()))],
         "conservation": _rows(counted),
-        "metered": _rows(compared),
+        "metered": _rows(compared.drop(*conservation.SURELY)),
         "findings": _rows(findings.orderBy(*conservation.FINDING).limit(FINDINGS_MAX)),
         "findings_total": found_total,
         "access": _rows(access.who_did_what(usage.access)),

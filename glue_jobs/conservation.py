@@ -25,6 +25,11 @@ FINDING: Final = ("kind", *QUEUE, "uid", "partition", "message", "count", "detai
 """Columns of a finding. `count` is of messages or records; `message` names one, if it is known, and
 `sent` is when it was sent, or the minute in which they were, UTC."""
 
+SURELY: Final = ("surely_sent", "surely_deleted")
+"""What was served before the minute in which an export was made: all of it is in the export."""
+
+_US_PER_MINUTE: Final = 60_000_000
+
 ERRORS: Final = frozenset(
     {
         *("lost", "stored_twice", "not_sent", "sent_and_not_seen", "deleted_and_never_seen"),
@@ -306,13 +311,22 @@ def by_minute(differences: DataFrame, fated: DataFrame) -> list[DataFrame]:
     ]
 
 
-def metered(usage: DataFrame, counted: DataFrame) -> DataFrame:
-    """By queue what usage says was sent, received and deleted, beside what the items say."""
-    of = usage.where(f.col("status") == "2xx")
+def metered(usage: DataFrame, counted: DataFrame, as_of_us: int) -> DataFrame:
+    """By queue what usage says was sent, received and deleted, beside what the items say.
+
+    Of usage it is what was served up to the minute of `as_of_us`, that minute with it. Some of it
+    is from after that moment, so SURELY has what was served before that minute began.
+    """
+    last = as_of_us // _US_PER_MINUTE
+    of = usage.where((f.col("status") == "2xx") & (f.col("minute") <= last))
+    before = f.col("minute") < last
+    sends, deletes = ("SendMessage", "SendMessageBatch"), ("DeleteMessage", "DeleteMessageBatch")
     served = of.groupBy(*QUEUE).agg(
-        _messages_of("SendMessage", "SendMessageBatch").alias("metered_sent"),
+        _messages_of(*sends).alias("metered_sent"),
         _messages_of("ReceiveMessage").alias("metered_received"),
-        _messages_of("DeleteMessage", "DeleteMessageBatch").alias("metered_deleted"),
+        _messages_of(*deletes).alias("metered_deleted"),
+        _messages_of(*sends, where=before).alias("surely_sent"),
+        _messages_of(*deletes, where=before).alias("surely_deleted"),
     )
     stored = counted.groupBy(*QUEUE).agg(
         f.sum(f.col("sent") - f.col("came_by_move")).alias("sent"),
@@ -322,8 +336,9 @@ def metered(usage: DataFrame, counted: DataFrame) -> DataFrame:
     return stored.join(served, list(QUEUE), "full").fillna(0, numbers).orderBy(*QUEUE)
 
 
-def _messages_of(*operations: str) -> Column:
+def _messages_of(*operations: str, where: Column | None = None) -> Column:
     its = f.col("operation").isin(*operations)
+    its = its if where is None else its & where
     return f.sum(f.when(its, f.col("messages")).otherwise(0))
 
 
@@ -375,41 +390,46 @@ def by_metered_sends(compared: DataFrame, *, is_whole: bool) -> DataFrame:
 
     `is_whole` says that usage has every answer: then there can be no more messages than that.
     """
-    facts = "concat(metered_sent, ' sends answered, ', sent, ' messages seen: {}')"
+    facts = "concat({}, ' sends answered, ', sent, ' messages seen: {}')"
     return told(
         compared,
         Rule(
             "not_sent" if is_whole else "sends_not_metered",
             "sent > metered_sent",
             facts.format(
-                "nobody sent the others" if is_whole else "usage has gaps, or is not complete yet"
+                "metered_sent",
+                "nobody sent the others" if is_whole else "usage has gaps, or is not complete yet",
             ),
             "sent - metered_sent",
         ),
         Rule(
             "sends_without_message",
-            "sent < metered_sent",
-            facts.format("repeated calls and duplicates, or what vanished before any export"),
-            "metered_sent - sent",
+            "sent < surely_sent",
+            facts.format(
+                "surely_sent", "repeated calls and duplicates, or what vanished before any export"
+            ),
+            "surely_sent - sent",
         ),
     )
 
 
 def by_meter(compared: DataFrame) -> DataFrame:
     """What was deleted and not metered, and what was metered and deleted nothing."""
-    facts = "concat(metered_deleted, ' deletes answered, ', deleted, ' messages deleted: {}')"
+    facts = "concat({}, ' deletes answered, ', deleted, ' messages deleted: {}')"
     return told(
         compared,
         Rule(
             "deletes_repeated",
-            "metered_deleted > deleted",
-            facts.format("some were deleted more than once, or moved or expired before"),
-            "metered_deleted - deleted",
+            "surely_deleted > deleted",
+            facts.format(
+                "surely_deleted", "some were deleted more than once, or moved or expired before"
+            ),
+            "surely_deleted - deleted",
         ),
         Rule(
             "deletes_not_metered",
             "metered_deleted < deleted",
-            facts.format("usage has gaps, or is not complete yet"),
+            facts.format("metered_deleted", "usage has gaps, or is not complete yet"),
             "deleted - metered_deleted",
         ),
     )

@@ -128,9 +128,16 @@ def test_a_whole_cell_has_no_differences(session: SparkSession, tmp_path: Path) 
     # What is delivered twice counts once.
     write_records(tmp_path / "usage", LEDGER_RECORDS + deletes)
     write_records(tmp_path / "usage", deletes)
+    # What was served after the last export was made is not in it, and is compared with nothing.
+    end = END_US // MINUTE_US
+    for number, minute, messages in ((3, end, 2), (4, end + 1, 70)):
+        later = record(SERVER, number, "orders", "DeleteMessage", messages)
+        write_records(tmp_path / "usage", [later | {"minute": minute}])
     report = run(session, tmp_path)
     assert not report["findings"]
     assert (report["errors"], report["notes"]) == (0, 0)
+    (metered,) = [its for its in report["metered"] if its["queue"] == "orders"]
+    assert (metered["deleted"], metered["metered_deleted"]) == (5, 7)
     assert fates(report, ORDERS) == {"sent": 10, "deleted": 5, "dead_lettered": 1, "stored": 4}
     assert fates(report, DEAD) == {"sent": 1, "came_by_move": 1, "stored": 1}
     assert fates(report, PURGED) == {"sent": 3, "purged": 2, "stored": 1}
