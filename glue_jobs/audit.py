@@ -78,9 +78,7 @@ def audit(
     counted = conservation.conservation(fated).localCheckpoint()
     progress.done(f"{counted.count():,} partitions of queues")
     progress.step("comparing what was sent, stored and metered")
-    compared = conservation.metered(
-        usage.records, counted, window.as_of_us
-    ).localCheckpoint()
+    compared = conservation.metered(usage.records, counted, window.as_of_us).localCheckpoint()
     found = [
         *conservation.by_message(fated, done, definitions),
         *conservation.by_move(fated),

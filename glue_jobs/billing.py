@@ -75,7 +75,12 @@ _TIERS: Final = StructType(
 
 def billed(usage: DataFrame, book: PriceBook) -> DataFrame:
     """The hourly usage that the book charges for, of accounts that are known by their id."""
-    billed_ = usage.where(
+    return usage.where(is_billed(book))
+
+
+def is_billed(book: PriceBook) -> Column:
+    """Whether the book charges for a row of usage, be it at the price of the free quantity."""
+    its = (
         (f.col("account") != "")
         & ~f.col("status").isin(*book.unbilled_statuses)
         & ~f.col("code").isin(*book.unbilled_codes)
@@ -83,8 +88,8 @@ def billed(usage: DataFrame, book: PriceBook) -> DataFrame:
     )
     for name in book.unbilled_operations:
         if name.endswith(ANY):
-            billed_ = billed_.where(~f.col("operation").startswith(name.removesuffix(ANY)))
-    return billed_
+            its &= ~f.col("operation").startswith(name.removesuffix(ANY))
+    return its
 
 
 def with_queue_type(usage: DataFrame, fair: Mapping[str, Sequence[str]]) -> DataFrame:

@@ -390,7 +390,8 @@ class BillingRun:
             sealed_by=self._seal,
         )
         self._files += [written for page in pages for written in page.files]
-        self._progress.done(counted(len(pages), "invoice"))
+        told = counted(len(pages), "statement")
+        self._progress.done(f"{counted(len(self._invoices), 'invoice')}, {told}" if final else told)
         return pages
 
     # Outputs

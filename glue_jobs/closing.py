@@ -9,7 +9,7 @@ from glue_jobs import writers
 from glue_jobs.arguments import JobError
 from glue_jobs.identities import PERHAPS, PUT_ASIDE, Gap
 from glue_jobs.inputs import Inputs
-from glue_jobs.missing import lines_of
+from glue_jobs.missing import lines_of, writer_of
 
 _SAID_MAX = 20
 _PLAIN: Final = "/="
@@ -60,17 +60,19 @@ def _objections(
     inputs: Inputs, gaps: Iterable[Gap], conflicts: Iterable[tuple[str, int]], gap_minutes: int
 ) -> Iterator[Objection]:
     of_writers = {one.file for one in inputs.refused}
+    damaged = {writer_of(name): name for name, _ in inputs.bad_marks}
     for file in inputs.aside:
         if file.name in of_writers:
             continue  # named by its writers
         yield Objection(file.name, f"put aside: {file.name}: {file.reason}")
     for gap in gaps:
         if _is_above(gap, gap_minutes):
-            yield from (Objection(gap.writer, line) for line in lines_of([gap]))
+            yield from (Objection(gap.writer, line) for line in lines_of([gap], inputs.bad_marks))
     for writer, number in conflicts:
         yield Objection(writer, f"conflict: writer {writer}: record {number}")
     for one in inputs.refused:
-        yield Objection(one.writer, one.why)
+        mark = damaged.get(one.writer)
+        yield Objection(one.writer, f"{one.why}; {mark} cannot be read" if mark else one.why)
     for writer, why in inputs.against_register:
         yield Objection(writer, f"not as registered: {why}")
 

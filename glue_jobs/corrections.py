@@ -8,6 +8,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from glue_jobs import hours
+from glue_jobs.hours import SomeFiles
 from glue_jobs.inputs import files_of
 from glue_jobs.outputs import Pointer
 from glue_jobs.places import Place
@@ -24,10 +25,20 @@ _BEFORE: Final = "files.json"
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """How many files that a closed period was invoiced from are gone, and how many came since."""
+    """How many files that a closed period was invoiced from are gone, and how many came since.
+
+    `names` and `new_names` are the first of them.
+    """
 
     files: int
     new: int
+    names: tuple[str, ...] = ()
+    new_names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, gone: SomeFiles, new: SomeFiles) -> "Gone":
+        """These files."""
+        return cls(gone.count, new.count, gone.names, new.names)
 
 
 def changed(
@@ -71,11 +82,11 @@ def gone_of(session: SparkSession, places: Places, of: Pointer, closed: Sequence
         known = {folder: (listing, covers) for folder, listing, covers, _, _ in said["hours"]}
         there = [name for name, _ in hours.hours_in(places.usage, RECORDS, of.period)]
         asked = [(name, *known.get(name, ("", ""))) for name in sorted({*known, *there})]
-        return Gone(*hours.gone_and_new(session, places, asked))
+        return Gone.of(*hours.gone_and_new(session, places, asked))
     return Gone(0, 0)
 
 
 def _gone_of_before(places: Places, period: str, manifest: bytes) -> Gone:
     known = {name for name, _, _, reason in json.loads(manifest) if not reason}
     there = {its.name for its in files_of(places.usage, period)}
-    return Gone(len(known - there), len(there - known))
+    return Gone.of(SomeFiles.of(known - there), SomeFiles.of(there - known))

@@ -215,7 +215,9 @@ def changed(seen: DataFrame) -> DataFrame:
     stamp = f.timestamp_micros(f.coalesce(number("t"), f.lit(0))).cast("string")
     its = f.concat_ws(
         " ",
-        f.concat(f.coalesce(number("n"), f.lit(0)), f.lit(" messages from")),
+        f.when(number("n") == 1, f.lit("1 message at")).otherwise(
+            f.concat(f.coalesce(number("n"), f.lit(0)), f.lit(" messages from"))
+        ),
         f.coalesce(number("i"), f.lit(0)),
         f.concat(f.lit("of block "), f.coalesce(block, f.lit("?"))),
         f.concat(f.lit("stamped "), stamp, f.lit(" UTC")),

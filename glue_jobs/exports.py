@@ -118,11 +118,24 @@ def find_exports(place: Place) -> tuple[list[Export], list[Refused], list[str]]:
             export = _read_manifest(place, name)
             _check_files(place, export)
         except (KeyError, TypeError, ValueError, OSError) as error:
-            refused.append(Refused(name, f"{type(error).__name__}: {error}"))
+            refused.append(Refused(name, _why(error)))
         else:
             exports.append(export)
     exports.sort(key=lambda export: (export.as_of_us, not export.is_full, export.name))
     return exports, refused, _strays(names, exports, refused)
+
+
+def _why(error: Exception) -> str:
+    """Why an export cannot be read, in words."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"a manifest is no JSON: {error}"
+    if isinstance(error, KeyError):
+        return f"a manifest lacks {error}"
+    if isinstance(error, FileNotFoundError):
+        return f"a file is not there: {error.filename or error}"
+    if isinstance(error, OSError):
+        return f"a file cannot be read: {error.strerror or error}"
+    return str(error) if isinstance(error, ValueError) else f"a manifest is damaged: {error}"
 
 
 def _strays(

@@ -27,10 +27,10 @@ def findings(pointer: Pointer) -> list[str]:
         for _, name, why in said.get("refused", ())
         if name not in whole
     ]
-    lines += [f"bad mark: {name}: {reason}" for name, reason in said["bad_marks"]]
+    lines += [f"bad mark: {name} cannot be read: {reason}" for name, reason in said["bad_marks"]]
     lines += [f"not as registered: {why}" for _, why in said.get("against_register", ())]
     gaps = [Gap(**its) for its in said["gaps"]]
-    lines += lines_of(gaps)
+    lines += lines_of(gaps, said["bad_marks"])
     lines += [f"conflict: writer {writer}: record {number}" for writer, number in said["conflicts"]]
     if len(lines) > _SAID_MAX:
         more = counted(len(lines) - _SAID_MAX, "more finding")
@@ -53,16 +53,26 @@ def findings(pointer: Pointer) -> list[str]:
         lines.append(f"corrected: {', '.join(said['corrects'])}")
     for period, its in said.get("not_corrected", {}).items():
         new, gone = its["new"], its["files"]
+        names, new_names = its.get("names", ()), its.get("new_names", ())
         came = f"; {counted(new, 'new one')} {verb(new)} not billed" if new else ""
+        came += _named(new, new_names)
         lines.append(
             f"not corrected: {period}: {counted(gone, 'file')} of records that it was invoiced"
-            f" from {verb(gone)} gone{came}"
+            f" from {verb(gone)} gone{_named(gone, names)}{came}"
         )
     for sku in said.get("unmetered", ()):
         lines.append(f"not metered: {sku} has a price, and no export says what was stored")
     for account, queue in said.get("idle_fair_queues", ()):
         lines.append(f"fair queue without usage: {queue} of {account}")
     return lines
+
+
+def _named(count: int, names: Sequence[str]) -> str:
+    """Names of files behind what is said of them, of very many the first."""
+    if not names:  # runs of before did not say them
+        return ""
+    more = count - len(names)
+    return f": {', '.join(names)}" + (f" and {more:,} more" if more else "")
 
 
 def altered_lines(pointer: Pointer, names: Sequence[str]) -> list[str]:

@@ -58,9 +58,12 @@ def focus(lines: DataFrame, billed: Billed, period: str) -> DataFrame:
     """A row for each line. `date` is for files, and no column."""
     start = f.to_timestamp(f.concat(f.lit(period), f.lit("-01")))
     day = f.to_timestamp(f.col("date"))
+    # Names there are in ASCII.
+    seller = billed.terms.customers.seller.party
+    issuer = in_ascii(seller.name, seller.id) if seller.name else PROVIDER
     known = billed.tagged(_with_payers(_with_skus(lines, billed.terms), billed))
     columns = {
-        **_charge(start, day),
+        **_charge(start, day, issuer),
         **_prices(),
         **_what(),
         "x_BillingAccountName": f.coalesce("payer_name", "payer"),
@@ -105,7 +108,7 @@ def _with_payers(lines: DataFrame, billed: Billed) -> DataFrame:
     return lines.join(f.broadcast(table), "account", "left")
 
 
-def _charge(start: Column, day: Column) -> dict[str, Column]:
+def _charge(start: Column, day: Column, issuer: str) -> dict[str, Column]:
     """Who is billed, when, and what kind of charge it is."""
     whole = ~is_charge()
     one_month = f.expr("interval 1 month")
@@ -126,7 +129,7 @@ def _charge(start: Column, day: Column) -> dict[str, Column]:
         "ChargePeriodStart": day,
         "ChargePeriodEnd": f.when(whole, day + one_month).otherwise(day + f.expr("interval 1 day")),
         "InvoiceId": f.col("invoice"),
-        "InvoiceIssuerName": f.lit(PROVIDER),
+        "InvoiceIssuerName": f.lit(issuer),
     }
 
 

@@ -3,7 +3,8 @@
 What comes to the driver grows with hours and writers, and not with files.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -28,6 +29,9 @@ from glue_jobs.sealing import (
 _TASKS_PER_CORE: Final = 8
 _ATTEMPTS: Final = 3
 _SECONDS_PER_HOUR: Final = 3600
+
+NAMED_MAX: Final = 5
+"""Files that are named of those that are gone, or that came."""
 
 _Asked = TypeVar("_Asked")
 _Told = TypeVar("_Told")
@@ -180,22 +184,41 @@ def listing_of(hours: Iterable[Listing], beside: Iterable[Found]) -> str:
     return listing_of_files([*of_hours, *beside])
 
 
+@dataclass(frozen=True, slots=True)
+class SomeFiles:
+    """How many files there are of a kind, and the first of their names."""
+
+    count: int = 0
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, names: Collection[str]) -> "SomeFiles":
+        """These files."""
+        return cls(len(names), tuple(sorted(names)[:NAMED_MAX]))
+
+    def __add__(self, other: "SomeFiles") -> "SomeFiles":
+        """These and others; names are those that come first."""
+        names = sorted((*self.names, *other.names))[:NAMED_MAX]
+        return SomeFiles(self.count + other.count, tuple(names))
+
+
 def gone_and_new(
     session: SparkSession, places: Places, known: Sequence[tuple[str, str, str]]
-) -> tuple[int, int]:
-    """How many files are gone of the hours of a month, and how many came.
+) -> tuple[SomeFiles, SomeFiles]:
+    """Which files are gone of the hours of a month, and which came.
 
     `known` are folders, what told their files from others, and names of lists of them.
     """
     told = each(session, known, partial(_gone_and_new, places))
-    return sum(gone for gone, _ in told), sum(new for _, new in told)
+    gone = sum((one for one, _ in told), SomeFiles())
+    return gone, sum((one for _, one in told), SomeFiles())
 
 
-def _gone_and_new(places: Places, its: tuple[str, str, str]) -> tuple[int, int]:
+def _gone_and_new(places: Places, its: tuple[str, str, str]) -> tuple[SomeFiles, SomeFiles]:
     folder, listing, covers = its
     found = files_of_hour(places.usage, folder)
     if listing_of_files(found) == listing:
-        return 0, 0
+        return SomeFiles(), SomeFiles()
     names = {one.name for one in found}
     covered = {one.name for one in files_in(places.out, covers)} if covers else set()
-    return len(covered - names), len(names - covered)
+    return SomeFiles.of(covered - names), SomeFiles.of(names - covered)

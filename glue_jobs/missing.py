@@ -27,7 +27,7 @@ _MEANS: Final = {
     PUT_ASIDE: "Records that cannot be those of a server or function of this service.",
     NOT_METERED: "Usage was switched off: nothing was counted.",
     NOT_YET: "A server has not stored it yet, or was cut off and no other took its place.",
-    STORAGE: "No export says how much was stored. Of requests nothing is missing by that.",
+    STORAGE: "No export says how much was stored. Requests are not affected.",
     PERHAPS: "{count} of functions: of the last minute of each a part may be missing.",
 }
 
@@ -97,12 +97,23 @@ def _touches(last: Missing, gap: Gap) -> bool:
     return gap.state == PERHAPS or last.to_minute == -1 or gap.from_minute <= last.to_minute + 1
 
 
-def lines_of(gaps: Sequence[Gap]) -> list[str]:
+def lines_of(gaps: Sequence[Gap], bad_marks: Iterable[Sequence[str]] = ()) -> list[str]:
     """A line for each gap, for whoever bills; ends of sandboxes are told as one.
 
-    What was put aside is told with its reason, elsewhere.
+    What was put aside is told with its reason, elsewhere. `bad_marks` are names of marks that
+    cannot be read, and why: what is lost of their writers is lost by that.
     """
-    return [f"{gap.state}: {_what(gap)}" for gap in gaps if gap.state not in {PERHAPS, PUT_ASIDE}]
+    damaged = {writer_of(name): f"; its mark {name} cannot be read" for name, _ in bad_marks}
+    return [
+        f"{gap.state}: {_what(gap)}{damaged.get(gap.writer, '')}"
+        for gap in gaps
+        if gap.state not in {PERHAPS, PUT_ASIDE}
+    ]
+
+
+def writer_of(mark: str) -> str:
+    """The writer of whom an object is the mark, by the object's name."""
+    return mark.rpartition("/")[2].removesuffix(".json")
 
 
 def ends_of(gaps: Iterable[Gap]) -> list[str]:

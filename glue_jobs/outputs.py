@@ -269,7 +269,8 @@ def _hash_of(place: Place, name: str) -> str:
 def point(place: Place, period: str, said: dict[str, Any], files: Iterable[Written]) -> Pointer:
     """Put the pointer to a run, last of all. Raises JobError where another run did so meanwhile."""
     listed = [{"name": its.name, "bytes": its.bytes, "sha256": its.sha256} for its in sorted(files)]
-    said = {"schema": RUN_SCHEMA, "period": period, **said, "files": listed}
+    its = {"schema": RUN_SCHEMA, "period": period, **said, "files": listed}
+    said = json.loads(canonical(its))
     before = pointer_of(place, period)
     if before is not None and before.said == said:
         return before

@@ -316,7 +316,7 @@ def _why_odd(path: Path) -> str:
     if path.is_symlink():
         return _LINK
     if path.is_dir():
-        return "it is a folder, and called as a file is" if path.suffix in _FILES else ""
+        return "it is a folder with the name of a file" if path.suffix in _FILES else ""
     return "" if path.is_file() else "it is no file"
 
 

@@ -7,11 +7,12 @@ escaped by the template, and kept from being a formula in the table.
 import csv
 import io
 import json
+import re
 from calendar import month_name
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cache
+from functools import cache, wraps
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -21,6 +22,7 @@ from pyspark.sql import functions as f
 from glue_jobs.billed import Billed
 from glue_jobs.billing import MONEY
 from glue_jobs.charts import Bar, Day, bars, days_of
+from glue_jobs.currencies import places_of, rounded
 from glue_jobs.figures import amount, count, exact, money, percent, price, size, units
 from glue_jobs.footnotes import THROTTLED
 from glue_jobs.invoicing import CORRECTION, USAGE
@@ -31,7 +33,7 @@ from glue_jobs.price_book import STORED
 USED: Final = (
     *("requests", "units", "messages", "bytes", "empty_receives", "throttled", "refused", "failed"),
 )
-"""What a statement adds up for each queue, operation and day."""
+"""What a statement adds up for each queue, operation and day; units are those charged for."""
 
 SECTIONS: Final = {
     "day": "date",
@@ -47,8 +49,18 @@ _CSV: Final = (
     *("date", "kind", "of_period", "region", "queue", "queue_type", "operation", "sku", "tier"),
     *("quantity", "price", "cost", "list_price"),
 )
+CORRECTION_WORDS: Final = (
+    "A correction is what records that came after an invoice was final change of it, at the prices"
+    " of its month. That invoice stays as it is."
+)
+SUM_WORDS: Final = (
+    "Each row is rounded by itself, so rows may not add up to the total, which is rounded once."
+    " Corrections, credits and tax are in the charges alone."
+)
+
 _NOTE: Final = "note"
 _MISSING_MAX: Final = 12
+_HYPHEN: Final = re.compile(r"-(?=\d)")
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -57,7 +69,9 @@ def facts(usage: DataFrame, lines: DataFrame, billed: Billed) -> DataFrame:
 
     `usage` is hourly usage of the period with its `date`; `lines` are all lines of its invoices.
     """
-    usage, lines = billed.held(usage.where("account != ''")), billed.held(lines)
+    charged = f.when(billed.terms.is_billed(), f.col("units")).otherwise(f.lit(0).cast("bigint"))
+    usage = billed.held(usage.where("account != ''").withColumn("units", charged))
+    lines = billed.held(lines)
     keys = [(section, key) for section, key in SECTIONS.items() if section != "tag"]
     used = [_used(usage, section, key) for section, key in keys]
     costs = [_costs(lines, section, key) for section, key in keys]
@@ -209,9 +223,11 @@ class Statement:
 
     @property
     def title(self) -> str:
-        """What it is, and its number."""
+        """What it is, and its number; what is open has none."""
         if self.part_of:
             return f"Part of {self.part_of}"
+        if self.state != "closed":
+            return "Statement so far"
         kind = str(self.invoice["kind"]).capitalize()
         return f"{kind} {self.invoice['number'] or self.invoice['id']}"
 
@@ -242,6 +258,27 @@ class Statement:
                 more = Decimal(line["list_price"]) - Decimal(line["price"])
                 saved += Decimal(line["quantity"]) * more / self.skus[line["sku"]][2]
         return saved
+
+    @property
+    def discount_words(self) -> str:
+        """What is said of it, rounded as the invoice is; "" where there is none."""
+        if self.discount <= 0:
+            return ""
+        least = Decimal(1).scaleb(-places_of(self.currency))
+        saved = rounded(self.discount, self.currency)
+        more = amount(saved) if saved else f"less than {amount(least)}"
+        return (
+            f"Prices are less a discount: at list prices usage would cost {more} {self.currency}"
+            " more."
+        )
+
+    @property
+    def missing_words(self) -> str:
+        """What is said above the times of which something is missing."""
+        later = "" if self.state == "closed" else "; what comes later is in a later bill"
+        return (
+            f"Of these times not all usage is known, UTC. What is not known is not charged{later}."
+        )
 
     @property
     def corrected_months(self) -> list[str]:
@@ -360,7 +397,9 @@ def _cell(name: str, value: str) -> str:
 
 def as_page(statement: Statement) -> bytes:
     """The statement as one page of HTML, in UTF-8."""
-    page: str = _template().render(statement=statement)
+    page: str = _template().render(
+        statement=statement, correction_words=CORRECTION_WORDS, sum_words=SUM_WORDS
+    )
     return page.encode()
 
 
@@ -374,8 +413,18 @@ def _template() -> Any:
         lstrip_blocks=True,
     )
     figures = (count, size, money, exact, units, amount, percent)
-    environment.filters.update({its.__name__: its for its in figures})
+    environment.filters.update({its.__name__: _with_minus(its) for its in figures})
     return environment.get_template("statement.html.j2")
+
+
+def _with_minus(figure: Callable[..., str]) -> Callable[..., str]:
+    """A figure with the sign of a number below zero, which is no hyphen."""
+
+    @wraps(figure)
+    def signed(*given: Any) -> str:
+        return _HYPHEN.sub("\u2212", figure(*given))
+
+    return signed
 
 
 def _month(period: str) -> str:

@@ -120,7 +120,11 @@ def _told(billed: Billed) -> list[tuple[str, str]]:
 
 
 def _part_of(invoice: Invoice, name: str) -> str:
-    return f"{invoice.kind} {invoice.number or invoice.id} of {name or invoice.payer}"
+    whose = name or invoice.payer
+    # What is open has no number.
+    return (
+        f"{invoice.kind} {invoice.number} of {whose}" if invoice.number else f"the bill of {whose}"
+    )
 
 
 def _put(out: Place, heading: Heading, rows: Iterable[Row]) -> Iterator[Page]:

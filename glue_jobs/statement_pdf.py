@@ -9,7 +9,6 @@ question marks, and the page has them as they are.
 import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
 from importlib.resources import as_file, files
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from fpdf.enums import XPos, YPos
 
 from glue_jobs.figures import amount, exact, money, percent, units
 from glue_jobs.invoice_terms import next_month
-from glue_jobs.statement import Statement
+from glue_jobs.statement import CORRECTION_WORDS, SUM_WORDS, Statement
 
 _STANDARD: Final = "Helvetica"
 _WIDE: Final = "Noto Sans"
@@ -29,6 +28,7 @@ _LINE_MM: Final = 5
 _WIDTH_MM: Final = 180
 _MARGIN_MM: Final = 15
 _ROWS_MAX: Final = 40
+_COLUMNS_MM: Final = (62, 24, 34, 34, 26)
 _PRODUCER: Final = "Tidegate"
 
 
@@ -94,6 +94,8 @@ def _set(statement: Statement, pdf: _Paper) -> _Paper:
     pdf.add_page()
     _head(pdf, statement)
     _charges(pdf, statement)
+    if statement.missing:
+        _missing(pdf, statement)
     for section, title in (("account", "Accounts"), ("queue", "Queues"), ("tag", "Tags of queues")):
         if len(statement.sections[section]) > (1 if section == "account" else 0):
             _section(pdf, statement, section, title)
@@ -114,7 +116,7 @@ def _line(pdf: _Paper, text: str, style: str = "", size: float = _SIZE) -> None:
 def _head(pdf: _Paper, statement: Statement) -> None:
     invoice = statement.invoice
     _line(pdf, statement.title, "B", 16)
-    state = "" if statement.state == "closed" else " (so far: no invoice yet)"
+    state = "" if statement.state == "closed" else " (no invoice yet)"
     _line(pdf, f"{statement.month}{state}")
     if invoice["issued"] and not statement.part_of:
         _line(pdf, f"Issued {invoice['issued']}, due {invoice['due']}")
@@ -174,7 +176,7 @@ def _sums(statement: Statement, invoice: Any) -> Iterable[tuple[str, str]]:
 
 
 def _section(pdf: _Paper, statement: Statement, section: str, title: str) -> None:
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             statement.label(section, its.key) or f"no {section}",
             f"{its.used['requests']:,}",
@@ -184,17 +186,45 @@ def _section(pdf: _Paper, statement: Statement, section: str, title: str) -> Non
         )
         for its in statement.rows(section)[:_ROWS_MAX]
     ]
-    _table(pdf, title, ("Name", "Requests", "Billed units", "Messages", statement.currency), rows)
+    total = statement.total
+    if section != "tag":
+        sums = (total.used[name] for name in ("requests", "units", "messages"))
+        rows.append(("Total", *(f"{its:,}" for its in sums), money(total.cost)))
+    heads = ("Name", "Requests", "Chargeable units", "Messages", statement.currency)
+    _table(pdf, title, heads, rows)
+    if section != "tag":
+        _line(pdf, SUM_WORDS, size=_SIZE - 1)
 
 
-def _table(pdf: _Paper, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def _missing(pdf: _Paper, statement: Statement) -> None:
+    rows = [
+        (
+            f"{its.state.capitalize()}: {its.means}",
+            its.when,
+            f"{its.records:,}" if its.records else "",
+        )
+        for its in statement.missing_first
+    ]
+    _table(pdf, "What is missing", ("What", "When", "Records"), rows, (92, 62, 26))
+    _line(pdf, statement.missing_words)
+    if len(statement.missing) > len(statement.missing_first):
+        _line(pdf, f"{statement.more_missing} in the table beside this page.")
+
+
+def _table(
+    pdf: _Paper,
+    title: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    widths_mm: Sequence[int] = _COLUMNS_MM,
+) -> None:
     pdf.ln(3)
     _line(pdf, title, "B", 11)
     pdf.set_font(pdf.face, size=_SIZE - 1)
     with pdf.table(
         width=_WIDTH_MM,
-        col_widths=(62, 24, 34, 34, 26),
-        text_align=("LEFT", "RIGHT", "RIGHT", "RIGHT", "RIGHT"),
+        col_widths=tuple(widths_mm),
+        text_align=("LEFT", *["RIGHT"] * (len(heads) - 1)),
         borders_layout="HORIZONTAL_LINES",
         line_height=4.5,
     ) as table:
@@ -204,9 +234,10 @@ def _table(pdf: _Paper, title: str, heads: Sequence[str], rows: Iterable[Sequenc
 
 def _notes(pdf: _Paper, statement: Statement) -> None:
     pdf.ln(3)
-    if statement.discount > Decimal(0):
-        more = f"{exact(statement.discount)} {statement.currency}"
-        _line(pdf, f"Prices are less a discount: at list prices usage would cost {more} more.")
+    if statement.discount_words:
+        _line(pdf, statement.discount_words)
+    if statement.corrections:
+        _line(pdf, CORRECTION_WORDS)
     if statement.lacks_something:
         _line(pdf, "Not all usage of this month is known: what is missing is not charged.")
     _line(pdf, " ".join(("All times are UTC.", *statement.footnotes)), size=_SIZE - 1)

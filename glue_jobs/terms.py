@@ -6,7 +6,7 @@ from decimal import Decimal
 from functools import reduce
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import (
     DecimalType,
@@ -112,15 +112,7 @@ class Terms:
 
     def rated(self, usage: DataFrame, fair: Mapping[str, Sequence[str]]) -> DataFrame:
         """Usage by its books, at prices less discounts (`billing.RATED`)."""
-        accounts_of = {
-            book.sha256: [
-                account
-                for payer, its in self.books.items()
-                if its.sha256 == book.sha256
-                for account in self.customers.of[payer].accounts
-            ]
-            for book in self.all_books()
-        }
+        accounts_of = self._accounts_of_books()
         others = [
             its for key, them in accounts_of.items() if key != self.book.sha256 for its in them
         ]
@@ -133,6 +125,27 @@ class Terms:
             typed = billing.with_queue_type(billing.billed(its, book), fair)
             rated.append(billing.rate(typed, book))
         return self._discounted(reduce(DataFrame.unionByName, rated))
+
+    def is_billed(self) -> Column:
+        """Whether a row of usage is charged for, by the book that its account is billed by."""
+        its = billing.is_billed(self.book)
+        accounts_of = self._accounts_of_books()
+        for book in self.all_books()[1:]:
+            of_book = f.col("account").isin(accounts_of[book.sha256])
+            its = f.when(of_book, billing.is_billed(book)).otherwise(its)
+        return its
+
+    def _accounts_of_books(self) -> dict[str, list[str]]:
+        """Accounts of customers with books of their own, by the hashes of all books."""
+        return {
+            book.sha256: [
+                account
+                for payer, its in self.books.items()
+                if its.sha256 == book.sha256
+                for account in self.customers.of[payer].accounts
+            ]
+            for book in self.all_books()
+        }
 
     def _discounted(self, rated: DataFrame) -> DataFrame:
         """At contracted prices: list prices less a share, rounded half up to ten places."""

@@ -22,10 +22,10 @@ def test_what_is_no_object_is_put_aside_unread(session: SparkSession, tmp_path: 
     (place / "writers/more.json").symlink_to(tmp_path / "secret")
     summary = bill(session, place, out)
     assert set(summary.findings) == {
-        f"put aside: {day}/hour=00/{'1' * 64}.parquet: it is a folder, and called as a file is",
+        f"put aside: {day}/hour=00/{'1' * 64}.parquet: it is a folder with the name of a file",
         f"put aside: {day}/hour=00/{'2' * 64}.parquet: {LINK}",
         f"put aside: records/date=2026-11-02: {LINK}",
-        f"bad mark: writers/more.json: {LINK}",
+        f"bad mark: writers/more.json cannot be read: {LINK}",
     }
     assert not (out / "quarantine").exists()
     assert bill(session, place, out) == summary

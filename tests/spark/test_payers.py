@@ -94,6 +94,7 @@ def check_files(out: Path) -> None:
         for number in {row["InvoiceId"] for row in rows}
     }
     assert billed == {"TG-000003": Decimal("0.96"), "TG-000004": Decimal("1.06")}
+    assert {row["InvoiceIssuerName"] for row in rows} == {"Tide GmbH"}
     page = next((out / "statements/acme/period=2026-12").rglob("*.html")).read_text()
     for words in ("Invoice TG-000004", "Issued 2027-01-04, due 2027-02-03", "1.06 EUR", "Outage"):
         assert words in page

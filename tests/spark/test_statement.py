@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from glue_jobs.footnotes import footnotes, notes
 from glue_jobs.invoice_terms import CreditUsed, Tax, invoice_of
+from glue_jobs.missing import Missing
 from glue_jobs.price_book import book_for
 from glue_jobs.statement import SECTIONS, Row, Statement, as_csv, as_page
 from glue_jobs.statement_pdf import WidePaper, as_pdf
@@ -113,6 +114,58 @@ def test_what_is_part_of_an_invoice_says_so() -> None:
         assert "Part of invoice TG-000007 of ACME" in text
         assert "Share, before tax" in text
         assert "VAT" not in text
+
+
+def test_what_is_open_has_no_number() -> None:
+    told = dict(statement().invoice) | {"number": "", "issued": "", "due": ""}
+    its = statement(state="open", invoice=told, name="ACME", buyer={})
+    page, words = as_page(its).decode(), words_of(as_pdf(its))
+    for text in (page, words):
+        assert "Statement so far" in text
+        assert "acme-2026-11" not in text
+        assert "Invoice" not in text
+
+
+def test_page_and_document_say_what_is_missing_and_what_corrections_are() -> None:
+    late = LINE | {"kind": "correction", "of_period": "2026-10", "cost": "-0.0048398686"}
+    missing = [Missing("lost", 29_700_000, 29_700_003, 7, 1), Missing("lost", 29_700_009, -1, 0, 1)]
+    its = statement(lines=[LINE, late], missing=missing, name="ACME", buyer={})
+    page = as_page(its).decode()
+    words = "".join(words_of(as_pdf(its)).replace("\\", "").split())
+    for said in (
+        *("What is missing", "2026-06-21 00:00 to 00:03 UTC", "from 2026-06-21 00:09 UTC on"),
+        *("Of these times not all usage is known, UTC.", "Records are gone, or a server was cut"),
+        *("A correction is what records that came after an invoice was final change of it",),
+    ):
+        assert said in page
+        assert "".join(said.split()) in words
+    assert ">7<" in page
+    # One sign for all that is below zero.
+    assert "\u22120.0048398686" in page
+    assert "\u22120.50" in page
+    assert "-0.0048398686" in words
+
+
+def test_sums_stand_below_rows_that_are_rounded_one_by_one() -> None:
+    days = [Row(f"2026-11-0{day}", cost=Decimal("0.004")) for day in (1, 2, 3)]
+    queues = [Row(name, cost=Decimal("0.004")) for name in "abc"]
+    sections: dict[str, list[Row]] = {name: [] for name in SECTIONS} | {
+        "day": days,
+        "queue": queues,
+    }
+    its = statement(sections=sections, name="ACME", buyer={})
+    page, words = as_page(its).decode(), words_of(as_pdf(its))
+    assert page.count("<td>&lt;0.01</td>") == 3
+    assert "<tr><th>Total</th><td>0.01</td>" in page
+    for text in (page, words):
+        assert "Each row is rounded by itself" in text
+        assert "Every line of this invoice" not in text
+
+
+def test_a_discount_is_told_as_money_is() -> None:
+    for quantity, said in (("1234567", "0.05 EUR"), ("1000", "less than 0.01 EUR")):
+        page = as_page(statement(lines=[LINE | {"quantity": quantity}])).decode()
+        assert f"at list prices usage would cost {said} more" in page
 
 
 def test_what_is_paid_back_is_a_credit_note() -> None:

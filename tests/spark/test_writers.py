@@ -15,7 +15,8 @@ from glue_jobs.records import Mark, minute_writer
 from glue_jobs.screening import Screened
 from glue_jobs.writers import accepted_by, refuse, suspects, unknown_writers
 from tests.spark.generator import MINUTE, PERIOD, put_mark, put_records, record
-from tests.spark.test_bill import bill
+from tests.spark.statement_files import statement_at
+from tests.spark.test_bill import TENANT, bill
 
 A, B, C = "a" * 16, "b" * 16, "c" * 16
 WEEK = 7 * 24 * 60
@@ -113,6 +114,29 @@ def test_a_forged_writer_changes_no_bill_and_is_told_while_a_month_is_open(
 
 
 @pytest.mark.nightly
+def test_a_mark_that_cannot_be_read_is_told_as_damaged(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    place, out = tmp_path / "usage", tmp_path / "bills"
+    put_records(place, [record(writer=A, units=4_000_000)])
+    put_records(place, [record(writer=B), record(writer=B, number=2, operation="TidegateGetUsage")])
+    put_mark(place, B, records=2, opened=MINUTE + 9, complete_to=MINUTE + 12, after=A)
+    (place / "writers" / f"{A}.json").write_text("{")
+    damaged = f"its mark writers/{A}.json cannot be read"
+    with pytest.raises(JobError, match=damaged):
+        bill(session, place, out, accept=(), close=True)
+    summary = bill(session, place, out, accept=())
+    lost = [its for its in summary.findings if its.startswith("lost:")]
+    assert lost
+    assert all(its.endswith(damaged) for its in lost)
+    assert any(
+        its.startswith(f"bad mark: writers/{A}.json cannot be read") for its in summary.findings
+    )
+    # Of what costs nothing no unit is chargeable.
+    page = statement_at(out, TENANT, PERIOD).read_text()
+    assert "4,000,001 chargeable units of 64 KiB" in page
+
+
 def test_no_file_and_no_mark_keeps_a_month_from_being_billed(
     session: SparkSession, tmp_path: Path
 ) -> None:

@@ -66,7 +66,7 @@ def test_what_is_no_object_is_told_with_why(tmp_path: Path) -> None:
     (tmp_path / "records/rows").touch()
     place = FolderPlace(tmp_path)
     assert [(its.name, its.odd) for its in place.odd("records/date=2026-")] == [
-        ("records/date=2026-11-01/a.parquet", "it is a folder, and called as a file is"),
+        ("records/date=2026-11-01/a.parquet", "it is a folder with the name of a file"),
         ("records/date=2026-11-01/b.parquet", "it is a link, and links are never followed"),
         ("records/date=2026-11-02", "it is no file"),
     ]
