@@ -64,7 +64,7 @@ from glue_jobs.storage_samples import samples_of
 from glue_jobs.stored_bytes import Samples
 from glue_jobs.stored_sends import Stored
 from glue_jobs.terms import terms_for, terms_said
-from glue_jobs.verified import Verified, verified
+from glue_jobs.verified import Verified, end, verified
 from glue_jobs.writers import accepted_by
 
 _RUN_CHARS: Final = 16
@@ -99,6 +99,11 @@ class BillingRun:
 
     def run(self) -> Summary:
         """Do all of it."""
+        summary = self._run_it()
+        end(self._out, self._period)
+        return summary
+
+    def _run_it(self) -> Summary:
         self._progress.step(f"verifying what was written to {self._out.url}")
         self._verified = verified(self._out, self._period)
         before, altered = self._verified.before, self._verified.altered
@@ -462,7 +467,7 @@ class BillingRun:
 
     def _summary(self, pointer: Pointer) -> Summary:
         invoices = invoiced_of(pointer.said, self._out.url)
-        altered = self._verified.altered.values()
+        altered = self._verified.told.values()
         told = [line for its, names in altered for line in altered_lines(its, names)]
         found = [*findings(pointer), *told]
         return Summary(pointer.run, invoices, found, self._terms.customers.payers())

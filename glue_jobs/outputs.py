@@ -219,20 +219,18 @@ def _parsed(place: Place, name: str, content: bytes, digest: str) -> Pointer:
     return Pointer(number, period, run, closed, said, digest)
 
 
-def verify(place: Place, runs: Sequence[Pointer]) -> dict[str, tuple[Pointer, list[str]]]:
-    """Which objects of these runs, their pointers among them, are gone or were altered, by period.
+def altered_of(place: Place, runs: Sequence[Pointer]) -> dict[str, tuple[Pointer, list[str]]]:
+    """Which objects of these runs, pointers among them, are gone or were altered, by period."""
+    return {its.period: (its, names) for its in runs if (names := _altered(place, its))}
 
-    What an open period has in place of what was written is kept by its hash, so that the name is
-    free to be written again; of closed ones all stays as it is.
-    """
-    found = {its.period: (its, names) for its in runs if (names := _altered(place, its))}
-    for its, names in found.values():
-        for name in () if its.closed else names:
-            if name == its.name:
-                _put_back(place, its)
-            elif digest := _hash_of(place, name):
-                place.move(name, f"{ALTERED}/{digest}")
-    return found
+
+def set_aside(place: Place, its: Pointer, names: Sequence[str]) -> None:
+    """Keep what an open period has in place of these by its hash: they are written again."""
+    for name in names:
+        if name == its.name:
+            _put_back(place, its)
+        elif digest := _hash_of(place, name):
+            place.move(name, f"{ALTERED}/{digest}")
 
 
 def _put_back(place: Place, its: Pointer) -> None:

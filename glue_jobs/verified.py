@@ -1,7 +1,9 @@
 """What pointers say of invoices, held to the tables of invoices that they name by their hashes."""
 
 import io
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from hashlib import sha256
@@ -11,7 +13,7 @@ import pyarrow.parquet as pq
 
 from glue_jobs.invoice_terms import EXACT
 from glue_jobs.invoicing import CREDIT
-from glue_jobs.outputs import Pointer, pointers, verify
+from glue_jobs.outputs import ALTERED, Pointer, altered_of, canonical, pointers, set_aside
 from glue_jobs.places import Place
 
 _DIGITS: Final = 6
@@ -22,12 +24,14 @@ _DIGITS: Final = 6
 class Verified:
     """Runs as they were written: the `closed` ones, and that which counts `before` this one.
 
-    `altered` are by periods the runs of which something is gone, or is not what was written.
+    `altered` are by periods the runs of which something is gone, or is not what was written. `told`
+    is that with what runs over this period found that were cut off before they could say so.
     """
 
     before: Pointer | None = None
     closed: Sequence[Pointer] = ()
     altered: Mapping[str, tuple[Pointer, list[str]]] = field(default_factory=dict)
+    told: Mapping[str, tuple[Pointer, list[str]]] = field(default_factory=dict)
 
     def hashes_before(self, period: str) -> dict[str, str]:
         """What pointers of closed periods before one hash to, as they were put."""
@@ -39,7 +43,40 @@ def verified(place: Place, period: str) -> Verified:
     runs = [its for its in pointers(place) if its.closed or its.period == period]
     runs = [_held(place, its) for its in runs]
     before = next((its for its in runs if its.period == period), None)
-    return Verified(before, [its for its in runs if its.closed], verify(place, runs))
+    altered = altered_of(place, runs)
+    told = altered
+    if before is not None and (names := _untold(place, before, altered)):
+        told = {**altered, period: (before, names)}
+    for its, found in altered.values():
+        if not its.closed:
+            set_aside(place, its, found)
+    return Verified(before, [its for its in runs if its.closed], altered, told)
+
+
+def _untold(
+    place: Place, before: Pointer, altered: Mapping[str, tuple[Pointer, list[str]]]
+) -> list[str]:
+    """What is to be said of a period; of an open one it is written down before it is set aside."""
+    _, found = altered.get(before.period, (before, []))
+    try:
+        known = json.loads(place.read(_note_of(before.period)))
+    except (OSError, ValueError):
+        known = []
+    names = sorted({*known, *found})
+    if not before.closed and names != known:
+        place.put(_note_of(before.period), canonical(names))
+    return names
+
+
+def end(place: Place, period: str) -> None:
+    """Let what was said of a period count as told."""
+    name = _note_of(period)
+    with suppress(FileNotFoundError):
+        place.move(name, f"{ALTERED}/{sha256(place.read(name)).hexdigest()}")
+
+
+def _note_of(period: str) -> str:
+    return f"{ALTERED}/untold-{period}.json"
 
 
 def _held(place: Place, its: Pointer) -> Pointer:

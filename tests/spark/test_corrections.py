@@ -4,6 +4,7 @@ import json
 from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -131,6 +132,9 @@ def as_of_before(place: Path, out: Path) -> None:
     kept = [one for one in said["files"] if not one["name"].endswith("/hours.json")]
     digest = sha256(listed).hexdigest()
     said["files"] = [*kept, {"name": its, "bytes": len(listed), "sha256": digest}]
+    # Nor had pointers copies then, or hashes of earlier ones.
+    del said["bound"]
+    rmtree(out / "pointed")
     path.write_bytes(canonical(said))
 
 

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from glue_jobs.arguments import JobError
+from glue_jobs.billing_run import BillingRun
 from glue_jobs.outputs import point, pointer_of, pointers
 from glue_jobs.places import FolderPlace
 from tests.spark.generator import MINUTE, PERIOD
@@ -140,4 +141,30 @@ def test_who_edits_the_pointer_of_an_open_month_changes_no_bill(
     assert again.findings == [*first.findings, told]
     assert (out / POINTER).read_bytes() == whole
     assert edited in {its.read_bytes() for its in (out / "altered").iterdir()}
+    assert bill(session, place, out, **asked) == first
+
+
+def test_what_a_cut_off_run_found_altered_the_next_one_tells(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, out, asked = tmp_path / "usage", tmp_path / "bills", terms(tmp_path)
+    put_usage(place)
+    first = bill(session, place, out, **asked)
+    sums = next((out / "hours").rglob("*.parquet"))
+    whole = sums.read_bytes()
+    sums.write_bytes(b"PAR1")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BillingRun, "write_bills", killed)
+        with pytest.raises(KeyboardInterrupt):
+            bill(session, place, out, **asked)
+    assert sums.read_bytes() == whole
+    again = bill(session, place, out, **asked)
+    told = f"altered: {sums.relative_to(out)} is not what run {first.run}"
+    assert [its for its in again.findings if its.startswith("altered")] == [
+        f"{told} of {PERIOD} wrote; it is made again"
+    ]
     assert bill(session, place, out, **asked) == first
