@@ -57,8 +57,8 @@ async def act(cluster: Cluster, action: Action, after: Mapping[str, Any], until_
                     group, cell, epoch=epoch, nonce=_nonce(action, group)
                 )
             )
-        case Release(group, epoch, cell):
-            result = await _drop(cluster, action, group, epoch, cell)
+        case Release():
+            result = await _release(cluster, action)
         case Complete():
             result = await _complete(cluster, action, after, until_us)
         case Reconcile():
@@ -113,6 +113,20 @@ async def _may_fail_over(cluster: Cluster, cell: str) -> bool:
 async def _drop(cluster: Cluster, action: Action, group: str, epoch: int, cell: str) -> Result:
     nonce = _nonce(action, group)
     return await _fenced(lambda: cluster.places.drop_member(group, cell, epoch=epoch, nonce=nonce))
+
+
+async def _release(cluster: Cluster, action: Release) -> Result:
+    """As `_drop`; a queue that came meanwhile keeps half of its copies."""
+    if not action.forced:
+        return await _drop(cluster, action, action.group, action.epoch, action.cell)
+    if not await cluster.placing.is_empty(action.group):
+        return _result(LATE)
+    nonce = _nonce(action, action.group)
+    return await _fenced(
+        lambda: cluster.places.drop_member(
+            action.group, action.cell, epoch=action.epoch, nonce=nonce, forced=True
+        )
+    )
 
 
 async def _complete(

@@ -38,11 +38,15 @@ class Complete(_Action, frozen=True, tag="complete"):
 
 
 class Release(_Action, frozen=True, tag="release"):
-    """A group gives up a member that it can do without: a surplus one, or one that was joining."""
+    """A group gives up a member that it can do without: a surplus one, or one that was joining.
+
+    It is `forced` where less than half of the copies stay, of a group without queues.
+    """
 
     group: str
     epoch: int
     cell: str
+    forced: bool = False
 
 
 class ChangeCell(_Action, frozen=True, tag="change_cell"):

@@ -47,7 +47,8 @@ def release(observation: Observation, health: Health, members: dict[str, int]) -
             continue
         cell = leaving(group, states, health, members)
         members[cell] -= 1
-        yield Release(group.name, group.epoch, cell)
+        forced = group.empty and len(group.full_cells) <= copies_kept(group.factor)
+        yield Release(group.name, group.epoch, cell, forced)
 
 
 def leaving(
@@ -116,8 +117,8 @@ def staying(observation: Observation) -> int:
 
 
 def wanted_copies(group: Group, stay: int) -> int:
-    """The group's factor; less where fewer cells stay, but at least what groups keep."""
-    return min(group.factor, max(stay, copies_kept(group.factor)))
+    """The group's factor; less where fewer cells stay, but what those with queues keep at least."""
+    return min(group.factor, max(stay, 1 if group.empty else copies_kept(group.factor)))
 
 
 def counted(observation: Observation, health: Health) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Observe: read the registry and the heartbeats, look at the cells."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from control_plane.cluster.cluster import Cluster
@@ -108,17 +108,22 @@ def _group(stored: StoredPlacement, empty: Collection[str]) -> Group:
 
 
 async def _empty(cluster: Cluster, known: PlaceMap) -> Collection[str]:
-    """Groups without queues, if that matters: where groups lack copies, or cells give some away."""
+    """Groups without queues, if that matters: where all cells are in, or cells give some away."""
     placements = [held.placement for held in known.placements.values()]
     counts = Counter(member.cell for at in placements for member in at.members)
     present = [cell for cell in known.cells.values() if cell.state != REMOVED]
     of_active = [counts[cell.name] for cell in present if cell.state == ACTIVE]
+    groups = [at.group for at in placements if at.group != REGISTRY]
     if all(cell.state == ACTIVE for cell in present) and (
         not of_active or max(of_active) - min(of_active) < UNEVEN
     ):
-        return ()
-    groups = [at.group for at in placements if at.group != REGISTRY]
+        # No cell could join these, where they lack copies.
+        groups = [group for group in groups if _is_everywhere(known.placements[group], present)]
     return [group for group in groups if await cluster.placing.is_empty(group)]
+
+
+def _is_everywhere(held: StoredPlacement, present: Sequence[object]) -> bool:
+    return len(present) <= len(held.placement.members) < held.factor
 
 
 def _reports(cells: Mapping[str, CellSeen]) -> tuple[Report, ...]:

@@ -13,6 +13,7 @@ from control_plane.cluster.external import staying, wanted_copies
 from control_plane.cluster.internal import joining_groups
 from control_plane.cluster.observation import Group, Observation, Options
 from control_plane.places.changes import copies_kept
+from control_plane.places.groups import REGISTRY
 from control_plane.places.items import ACTIVE, DRAINING, FAILED, FULL, REMOVED
 
 _US_PER_S = 1_000_000
@@ -92,11 +93,12 @@ def _lacking(observation: Observation, options: Options, health: Health) -> Iter
 
     Also where a cell that drains has left them with less.
     """
+    stay = staying(observation)
     lack = [
         group
         for group in observation.groups
         if group.joining is None
-        and 0 < len(group.full_cells) < group.factor
+        and 0 < len(group.full_cells) < _most_copies(group, stay)
         and not _can_join(group, health)
     ]
     if lack:
@@ -148,6 +150,12 @@ def _chosen(observation: Observation, options: Options, health: Health) -> Itera
             named = ", ".join(sorted(missing))
             others = "`tidegate cells move-queue` chooses others"
             yield f"{group.name} is to move to {named}: {', '.join(reasons)}; {others}"
+
+
+def _most_copies(group: Group, stay: int) -> int:
+    """How many copies are missed: where no queue is in it, no more than there are cells."""
+    is_full_of_cells = group.empty or group.name == REGISTRY
+    return min(group.factor, max(stay, 1)) if is_full_of_cells else group.factor
 
 
 def _can_join(group: Group, health: Health, but: AbstractSet[str] = frozenset()) -> bool:

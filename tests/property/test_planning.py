@@ -106,7 +106,10 @@ class World:
                     for member in members
                 )
                 return self._change(name, epoch, whole)
-            case Release(name, epoch, cell):
+            case Release(name, epoch, cell, forced):
+                held = self.group(name)
+                if cell in held.full_cells and not forced:
+                    assert len(held.full_cells) > copies_kept(held.factor)
                 return self._without(name, epoch, cell)
             case ChangeCell(cell, state, to):
                 assert any((one.name, one.state) == (cell, state) for one in self.seen.cells)
@@ -166,7 +169,8 @@ def test_a_plan_can_be_carried_out_and_keeps_half_of_the_copies(seen: Observatio
     taken = set()
     for group, cell in lost(world, after):
         left = after.group(group.name).full_cells
-        assert len(left) >= min(copies_kept(group.factor), len(group.full_cells))
+        kept = 1 if group.empty else copies_kept(group.factor)
+        assert len(left) >= min(kept, len(group.full_cells))
         drains = any((one.name, one.state) == (cell, DRAINING) for one in seen.cells)
         if len(left) < group.factor and not (drains and group.factor > staying(seen)):
             taken.add(cell)

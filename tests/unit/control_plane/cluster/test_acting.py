@@ -368,6 +368,21 @@ def test_no_act_takes_more_than_half_of_the_copies(scene: Scene) -> None:
     assert scene.members(GROUP) == "bc"
 
 
+def test_only_a_group_without_queues_is_forced_to_give_up_more(scene: Scene) -> None:
+    scene.place("g3.06", "abc", factor=7)
+    scene.place("g3.07", "abc", factor=7)
+    queue = Definition("1" * 12, "us-east-1", "orders", "0" * 16, "g3.07", 1, 1)
+    scene.run(scene.placing.placed(queue))
+    answer = scene.run(perform({"task": "observe"}, scene.cluster, LATER_US))
+    assert answer is not None
+    told = {group["name"]: group.get("empty", False) for group in answer["observed"]["groups"]}
+    assert (told["g3.06"], told["g3.07"]) == (True, False)
+    assert outcome(scene, Release("g3.06", 1, "a")) == REFUSED
+    assert outcome(scene, Release("g3.06", 1, "a", forced=True)) == DONE
+    assert outcome(scene, Release("g3.07", 1, "a", forced=True)) == LATE
+    assert (scene.members("g3.06"), scene.members("g3.07")) == ("bc", "abc")
+
+
 def test_groups_lose_one_cell_within_safe_unless_an_operator_says_so(scene: Scene) -> None:
     scene.place("g3.06", "bcd")
     assert outcome(scene, TakeOut("a", {GROUP: 1})) == DONE

@@ -31,6 +31,7 @@ from control_plane.cluster.observation import (
     to_json,
 )
 from control_plane.cluster.planning import in_own_order, plan
+from control_plane.cluster.waiting import waits_for
 from data_plane.replication.placement import Member
 
 SECOND_US = 1_000_000
@@ -351,3 +352,17 @@ def test_managers_copy_groups_in_orders_of_their_own() -> None:
     assert all({*map(repr, order)} == {*map(repr, actions)} for order in orders)
     halves = [{one.group for one in order[1:9] if isinstance(one, Complete)} for order in orders]
     assert len(halves[0] & halves[1]) < 8, "two who begin together copy different ones first"
+
+
+def test_a_cell_drains_also_out_of_groups_without_queues_that_want_more_cells_than_there_are() -> (
+    None
+):
+    eight = group("g8.00", "a", "b", "c", "d", factor=8, empty=True)
+    three = group("g3.00", "a", "b", "c", factor=3)
+    observation = seen(eight, three, cells="abcd", states={"d": "draining"})
+    assert planned(observation) == [Release("g8.00", 7, "d", forced=True)]
+    assert waits_for(observation, OPTIONS, NOW_US) == []
+    with_queues = structs.replace(eight, empty=False)
+    observation = seen(with_queues, cells="abcd", states={"d": "draining"})
+    assert planned(observation) == []
+    assert waits_for(observation, OPTIONS, NOW_US)[0].startswith("d drains, and g8.00 cannot leave")

@@ -1,6 +1,7 @@
 """What the manager waits for, case by case; tests/property/test_planning.py looks for gaps."""
 
 import pytest
+from msgspec import structs
 
 from control_plane.cluster.observation import Observation, Options, Removal, Report
 from control_plane.cluster.waiting import waits_for
@@ -151,3 +152,11 @@ def test_groups_whose_turn_is_not_yet_are_told() -> None:
 
 def test_a_map_that_lacks_a_cell_is_told_alone() -> None:
     assert waits(seen(WELL, cells="ab")) == ["the registry does not list c: nothing is planned"]
+
+
+def test_groups_without_queues_wait_for_no_cell_that_was_removed() -> None:
+    four = group("g4.00", "a", "b", "c", factor=4)
+    lacks = "a copy of g4.00 is missing: every other cell has a copy already;"
+    assert waits(seen(four))[0].startswith(lacks)
+    assert waits(seen(structs.replace(four, empty=True))) == []
+    assert waits(seen(group("registry", "a", "b", "c", factor=4))) == []
