@@ -113,7 +113,6 @@ def test_a_forged_writer_changes_no_bill_and_is_told_while_a_month_is_open(
     assert sum(its.payable for its in accepted.invoices) > 300
 
 
-@pytest.mark.nightly
 def test_a_mark_that_cannot_be_read_is_told_as_damaged(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -137,6 +136,7 @@ def test_a_mark_that_cannot_be_read_is_told_as_damaged(
     assert "4,000,001 chargeable units of 64 KiB" in page
 
 
+@pytest.mark.nightly
 def test_no_file_and_no_mark_keeps_a_month_from_being_billed(
     session: SparkSession, tmp_path: Path
 ) -> None:
