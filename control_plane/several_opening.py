@@ -159,8 +159,12 @@ async def _look(start: _Start) -> None:
     # Without a manifest any directory beside them may be a cell.
     waiting = [*wanted]
     if not settings.cell_folders:
-        waiting += folders.in_data() if manifest is None else _followed(folders, manifest)
-    while waiting:
+        waiting += folders.in_data() if manifest is None else _followed(start, manifest)
+    knows: list[KnownService] = []
+    while waiting or knows:
+        if not waiting:  # What is at hand is looked at before anything that is elsewhere.
+            waiting += _followed(start, knows.pop(0))
+            continue
         path = waiting.pop(0)
         if path in start.looked:
             continue
@@ -169,7 +173,7 @@ async def _look(start: _Start) -> None:
         if known is None or settings.cell_folders:
             continue
         if manifest is None or known.service == manifest.service:
-            waiting += _followed(folders, known)
+            knows.append(known)
     found = [
         Found(
             path,
@@ -185,10 +189,17 @@ async def _look(start: _Start) -> None:
     start.verdict = judge(knowledge, found, start.named(), settings.cells_given_up)
 
 
-def _followed(folders: Folders, known: KnownService) -> Iterable[str]:
-    """Where cells are by what is known: a copy of another data directory leads nowhere outside."""
-    is_ours = known.data in ("", folders.data)
-    return [path for path in known.paths.values() if is_ours or path not in known.elsewhere()]
+def _followed(start: _Start, known: KnownService) -> Iterable[str]:
+    """Where cells are by what is known: a copy of another data directory leads nowhere outside.
+
+    Where nobody has said which one it was written for, only to cells that were not found here.
+    """
+    here, data = start.looked.values(), start.folders.data
+    found = {one.own.cell for one in here if one.own is not None}
+    for name, path in known.paths.items():
+        is_ours = known.data == data or (not known.data and name not in found)
+        if is_ours or path not in known.elsewhere():
+            yield path
 
 
 async def _look_at(folders: Folders, path: str) -> _Looked:

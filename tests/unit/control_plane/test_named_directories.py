@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from control_plane.cell_folders import Folders
 from control_plane.cells import StartError
 from control_plane.data_folder import prepare_folders
 from control_plane.places.report import CellCommandError
@@ -179,6 +180,23 @@ def test_a_service_that_another_data_directory_has_served_starts_again(tmp_path:
     play(tmp_path / "s1", put)
     theirs = named(tmp_path / "s1", ("cell-1", "cell-2", "cell-3"))  # type: ignore[arg-type]
     play(tmp_path / "s2", get, cell_data=theirs)
+    play(tmp_path / "s1", get)
+
+
+def test_cells_of_a_version_before_lead_away_from_no_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def uses_copies(several: SeveralCells) -> None:
+        assert {one.path.parent.name for one in several.cells.folders.values()} == {"s3"}
+        await get(several)
+
+    theirs = named(tmp_path / "s1", ("cell-1", "cell-2", "cell-3"))  # type: ignore[arg-type]
+    with monkeypatch.context() as before:
+        before.setattr(Folders, "data", "")  # nothing said which directory it was written for
+        play(tmp_path / "s1", put)
+        play(tmp_path / "s2", nothing, cell_data=theirs)
+    shutil.copytree(tmp_path / "s1", tmp_path / "s3")
+    play(tmp_path / "s3", uses_copies)
     play(tmp_path / "s1", get)
 
 
