@@ -18,9 +18,7 @@ THROTTLED: Final = ("RequestThrottled", "ThrottlingException", "OverLimit")
 def footnotes(book: PriceBook) -> list[str]:
     """Sentences about units, what is free, what costs nothing, and tiers."""
     counts = any(sku.of == "units" for sku in book.skus.values())
-    said = [
-        "Each 64 KiB of messages that a request carries, begun ones included, is a unit."
-    ]
+    said = ["Each 64 KiB of messages that a request carries, begun ones included, is a unit."]
     return [*(said if counts else []), *_free(book), *_unbilled(book), *_tiers(book)]
 
 

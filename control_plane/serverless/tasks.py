@@ -216,7 +216,7 @@ async def _move_messages(bench: Bench, _event: Event) -> Result:
 
 TASKS: Final[Mapping[str, Task]] = {
     "move_messages": _move_messages,
-    "keep_streams": _keep_streams,
     "sweep_dropped": _sweep_dropped,
     "sweep_bodies": _sweep_bodies,
+    "keep_streams": _keep_streams,
 }
