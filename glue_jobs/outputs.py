@@ -8,6 +8,7 @@ numbered, put one after the other, and the highest counts.
 import io
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -34,6 +35,9 @@ _COPIES: Final = "pointed"
 
 ALTERED: Final = "altered"
 """The folder of what lay in place of what was written."""
+
+_POINTER: Final = re.compile(rf"{_POINTERS}/period=([0-9-]+)/[0-9]+\.json")
+_COPY: Final = re.compile(rf"{_COPIES}/period=([0-9-]+)/[0-9]+\.[0-9a-f]{{64}}\.json")
 
 _READERS: Final = 8
 _ROWS_PER_GROUP: Final = 1 << 20
@@ -156,24 +160,24 @@ def pointers(place: Place) -> list[Pointer]:
     That is what its copy says, and what pointers of later periods have as its hash. Raises JobError
     where it was altered, and nothing says what it was.
     """
-    last = {_period(its.name): its.name for its in place.list(f"{_POINTERS}/period=")}
+    last: dict[str, str] = {}
     copies: dict[str, list[str]] = {}
+    for its in place.list(f"{_POINTERS}/period="):
+        if found := _POINTER.fullmatch(its.name):
+            last[found[1]] = its.name
     for its in place.list(f"{_COPIES}/period="):
-        copies.setdefault(_period(its.name), []).append(its.name)
+        if found := _COPY.fullmatch(its.name):
+            copies.setdefault(found[1], []).append(its.name)
     bound: dict[str, str] = {}
-    found: list[Pointer] = []
+    known: list[Pointer] = []
     for period in sorted({*last, *copies}, reverse=True):
         name, its_hash = last.get(period, ""), bound.get(period, "")
         # A copy alone is what a run left that was cut off, if no later one knows of it.
         if name or its_hash:
             pointer = _pointer(place, name, copies.get(period, []), its_hash)
-            found.append(pointer)
+            known.append(pointer)
             bound = {**pointer.said.get("bound", {}), **bound}
-    return found[::-1]
-
-
-def _period(name: str) -> str:
-    return name.split("/")[1].removeprefix("period=")
+    return known[::-1]
 
 
 def _pointer(place: Place, name: str, copies: Sequence[str], bound: str) -> Pointer:
@@ -195,8 +199,10 @@ def _pointer(place: Place, name: str, copies: Sequence[str], bound: str) -> Poin
     if candidates or not name:
         raise JobError(f"{place.url}/{name}: it was altered; put it back from a copy of yours")
     its = _parsed(place, name, content, bound or digest)
-    # Runs of before have no copies.
-    return replace(its, is_altered="bound" in its.said or bound not in {"", digest})
+    # Runs of before have no copies; behind one that has a copy none is of before.
+    has_copies = any(its.rpartition("/")[2] < f"{number}." for its in copies)
+    is_altered = has_copies or "bound" in its.said or bound not in {"", digest}
+    return replace(its, is_altered=is_altered)
 
 
 def _hash_in(copy: str) -> str:

@@ -72,6 +72,17 @@ def test_a_pointer_and_its_copy_are_what_a_later_one_has_of_them(tmp_path: Path)
     assert pointers(place)[0].is_altered
 
 
+def test_a_pointer_that_somebody_added_is_told(tmp_path: Path) -> None:
+    place = FolderPlace(tmp_path)
+    put = point(place, PERIOD, said(), [])
+    place.put(f"runs/period={PERIOD}/notes.txt", b"mine")
+    place.put(f"pointed/period={PERIOD}/notes.txt", b"mine")
+    assert pointers(place) == [put]
+    forged = {name: value for name, value in put.said.items() if name != "bound"}
+    place.put(f"runs/period={PERIOD}/000002.json", json.dumps(forged).encode())
+    assert [(its.number, its.is_altered) for its in pointers(place)] == [(2, True)]
+
+
 def test_what_a_cut_off_run_left_counts_for_nothing(tmp_path: Path) -> None:
     place = FolderPlace(tmp_path)
     point(place, PERIOD, said(records=1), [])
