@@ -94,7 +94,10 @@ def test_what_is_gone_of_a_correction_is_not_given_back(
     assert after.invoices == []
     assert after.findings == [
         NO_USAGE,
-        "not corrected: 2026-11: 1 file of records that it was invoiced from is gone",
+        (
+            "not corrected: 2026-11: 1 file of records that it was invoiced from is gone:"
+            f" {late.relative_to(place)}"
+        ),
     ]
 
 
