@@ -6,6 +6,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -190,7 +191,9 @@ def _last(
 
 
 def _follow(walk: ShardWalk, tell: Printed) -> None:
-    """Print what comes, until nobody reads it any more."""
+    """Print what comes, until nobody reads it any more, or Ctrl-C."""
+    # All is printed by then. Threads that wait for answers are not to hold up an orderly end.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     reader = select.poll()
     reader.register(_STDOUT, 0)
     away = False
