@@ -38,11 +38,11 @@ def test_all_that_is_due_is_done(site: Site) -> None:
     execution = site.execute()
     assert execution["status"] == "SUCCEEDED"
     assert results_of(execution) == dict.fromkeys(
-        ("move_messages", "sweep_dropped", "sweep_bodies"), "done"
+        ("move_messages", "sweep_dropped", "sweep_bodies", "keep_streams"), "done"
     )
     assert site.left() == (0, 0)
     told = [event["task"] for event in site.invoked]
-    assert (told[:2], len(told), told[-1]) == (["observe", "plan"], 6, "verify")
+    assert (told[:2], len(told), told[-1]) == (["observe", "plan"], 7, "verify")
     assert site.waited_s == []
 
 
