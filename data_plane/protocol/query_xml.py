@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from data_plane.core.errors import Fault, missing_parameter, queue_does_not_exist
+from data_plane.core.errors import Fault, queue_does_not_exist
 from data_plane.protocol.http import HttpResponse
 from data_plane.protocol.operation import Operation, Params
 from data_plane.protocol.shapes import ListOf, MapOf, Scalar, Shape, Structure
@@ -20,7 +20,6 @@ _ESCAPES: Final = str.maketrans(
     {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#xD;"}
 )
 _NO_SUCH_QUEUE: Final = queue_does_not_exist()
-_NO_HANDLE: Final = missing_parameter("MessageHandle")
 _not_xml = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 UNKNOWN_OPERATION: Final = HttpResponse(
@@ -64,11 +63,9 @@ def side(fault: Fault) -> str:
 
 
 def wording(fault: Fault, message: str) -> str:
-    """The message as this protocol has it: two of them differ from AWS JSON's."""
+    """The message as this protocol has it: one of them differs from AWS JSON's."""
     if message == _NO_SUCH_QUEUE.message and fault is _NO_SUCH_QUEUE.fault:
         return message.removesuffix(".") + " for this wsdl version."
-    if message == _NO_HANDLE.message:
-        return missing_parameter("ReceiptHandle").message
     return message
 
 

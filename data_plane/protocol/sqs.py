@@ -59,7 +59,9 @@ def _missing(operation: str, name: str) -> RefusedError:
     """SQS does not call all that is missing by the parameter's name."""
     match operation, name:
         case "DeleteMessage", "ReceiptHandle":
-            return missing_parameter("MessageHandle")  # aws/aws-sdk-js-v3 #5478
+            return missing_parameter(
+                "MessageHandle"
+            )  # aws/aws-sdk-js-v3 #5478; a form: syndesisio/syndesis #6254
         case "SetQueueAttributes", "Attributes":
             return missing_parameter("Attribute.Name")  # pulumi/pulumi-aws #5959
         case _:

@@ -268,6 +268,15 @@ def test_a_change_of_no_attributes(server: InProcessServer) -> None:
     assert form(server, "SetQueueAttributes", changed) == expected
 
 
+def test_a_delete_of_no_handle(server: InProcessServer) -> None:
+    """aws/aws-sdk-js-v3 #5478, #6092 in JSON, syndesisio/syndesis #6254 in a form."""
+    expected = refused("MissingParameter", "The request must contain the parameter MessageHandle.")
+    queue = {"QueueUrl": url("orders")}
+    assert ask(server, "DeleteMessage", **queue, ReceiptHandle=None) == expected
+    assert form(server, "DeleteMessage", queue) == expected
+    assert form(server, "DeleteMessage", {**queue, "ReceiptHandle": ""}) == expected
+
+
 @pytest.mark.parametrize("lists", [{"StringListValues": []}, {"BinaryListValues": []}])
 def test_messages_sent_again_as_they_were_received(
     server: InProcessServer, lists: dict[str, list[str]]

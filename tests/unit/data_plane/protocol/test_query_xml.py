@@ -1,11 +1,7 @@
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from data_plane.core.errors import (
-    INVALID_PARAMETER_VALUE,
-    QUEUE_DOES_NOT_EXIST,
-    missing_parameter,
-)
+from data_plane.core.errors import INVALID_PARAMETER_VALUE, QUEUE_DOES_NOT_EXIST
 from data_plane.protocol import legacy_json, query_xml
 from data_plane.protocol.message_shapes import (
     NOTHING,
@@ -112,14 +108,6 @@ def test_a_fault() -> None:
         "<Code>AWS.SimpleQueueService.NonExistentQueue</Code>"
         "<Message>The specified queue does not exist for this wsdl version.</Message><Detail/>"
         "</Error><RequestId>id-1</RequestId></ErrorResponse>"
-    )
-
-
-def test_forms_know_the_handle_of_a_message_by_its_name() -> None:
-    refusal = missing_parameter("MessageHandle")
-    answer = query_xml.encode_fault("id-1", refusal.fault, refusal.message)
-    assert (
-        b"<Message>The request must contain the parameter ReceiptHandle.</Message>" in answer.body
     )
 
 
