@@ -119,6 +119,15 @@ def test_what_others_hold_does_not_come_again(loaded: Fifo, server: InProcessSer
     assert attempt(loaded, "one") == []
 
 
+def test_nothing_is_known_of_an_attempt_after_a_purge(loaded: Fifo) -> None:
+    attempt(loaded, "one")
+    loaded.sqs.purge_queue(QueueUrl=loaded.url)
+    assert attempt(loaded, "one") == []
+    loaded.send("a3")
+    assert bodies(attempt(loaded, "one")) == ["a3"]
+    assert bodies(attempt(loaded, "one")) == ["a3"]
+
+
 def test_after_five_minutes_it_is_a_new_attempt(loaded: Fifo, server: InProcessServer) -> None:
     assert bodies(attempt(loaded, "one", VisibilityTimeout=1000)) == ["a1", "a2"]
     server.clock.advance(301)

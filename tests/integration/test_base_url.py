@@ -56,3 +56,24 @@ def test_other_paths_are_refused(server: ServerProcess, path: str) -> None:
         client(server, path).list_queues()
     expected = "InvalidAddress" if "api" in path else "InvalidAction"
     assert refused.value.response["Error"]["Code"] == expected
+
+
+def test_addresses_of_other_servers(tmp_path: Path) -> None:
+    """As docs/clients.md has them under "Coming from another server"."""
+    port, account = free_port(), "100010001000"
+    base = f"http://127.0.0.1:{port}/queue/us-east-1"
+    options = ("--account", account, "--base-url", base)
+    server = ServerProcess(tmp_path / "data", tmp_path / "log", port, options)
+    server.start()
+    try:
+        sqs = server.client()
+        assert sqs.create_queue(QueueName="orders")["QueueUrl"] == f"{base}/{account}/orders"
+        for written_down in (
+            f"http://localhost:4566/queue/us-east-1/{account}/orders",
+            f"http://sqs.us-east-1.localhost.localstack.cloud:4566/{account}/orders",
+            f"http://us-east-1.goaws.com:4100/{account}/orders",
+            "http://localhost:9324/queue/orders",
+        ):
+            sqs.send_message(QueueUrl=written_down, MessageBody="x")
+    finally:
+        server.kill()
