@@ -47,6 +47,7 @@ def batch(action: str, queue: str, ids: list[str | None]) -> dict[str, Any]:
     "ids", [["a", "a"], ["a", "b", "a"], [*"abcdefghi", "a"], ["-_", "b", "-_"]], ids=str
 )
 def test_ids_that_are_repeated(bench: Bench, action: str, queue: str, ids: list[str]) -> None:
+    """elixir-broadway/broadway_sqs #49 saw it of a delete."""
     before = bench.state()
     assert bench.call(action, batch(action, queue, [*ids])) == refused(
         f"{LEGACY}BatchEntryIdsNotDistinct", f"Id {ids[0]} repeated."
