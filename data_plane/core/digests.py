@@ -25,6 +25,7 @@ _DEDUPLICATION: Final = "deduplication"
 _TAGS: Final = "tags"
 _ATTEMPTS: Final = "attempts"
 _CALLS: Final = "calls"
+_PRODUCERS: Final = "producers"
 
 _PERSONS_BY_UID: Final = {_GROUPS: b"g", _DEDUPLICATION: b"d", _TAGS: b""}
 """What keeps digests of different names apart where one key, the uid, serves for all."""
@@ -93,3 +94,8 @@ def attempt_hash(queue: Queue, attempt: str) -> bytes:
 def call_hash(queue: Hashed, call: str) -> bytes:
     """16 bytes that name an SDK's call, of which the text says everything."""
     return _digest(_CALLS, queue, call)
+
+
+def producer_hash(stream: Hashed, producer: str) -> bytes:
+    """16 bytes that name who numbers its records, of which the text says everything."""
+    return _digest(_PRODUCERS, stream, producer)

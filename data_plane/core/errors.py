@@ -115,6 +115,8 @@ FENCED_MEMBER: Final = _kinesis("TidegateFencedMember")
 UNRELEASED_INSTANCE: Final = _kinesis("TidegateUnreleasedInstance")
 STALE_ASSIGNMENT: Final = _kinesis("TidegateStaleAssignment")
 """Of an entry."""
+# Of producers that number their records, which are ours, too.
+FENCED_PRODUCER: Final = _kinesis("TidegateFencedProducer")
 
 KINESIS_SPELLING: Final[Mapping[Fault, Fault]] = {
     OVER_LIMIT: LIMIT_EXCEEDED,

@@ -99,6 +99,8 @@ WEBHOOK_URL_CHARS_MAX: Final = 512
 STREAM_NAME_CHARS_MAX: Final = 128
 PARTITION_KEY_CHARS_MAX: Final = 256
 PUT_RECORDS_MAX: Final = 500
+PRODUCER_ID_CHARS_MAX: Final = 256
+PRODUCER_EPOCH_MAX: Final = 2**63 - 1
 GET_RECORDS_MAX: Final = 10_000
 RECORD_KIB_MIN: Final = 1_024
 RECORD_KIB_MAX: Final = 10_240
@@ -143,9 +145,9 @@ JSON_STRINGS_MAX: Final = 2_048
 """Strings of a body in JSON, names of members among them; a full batch has 1,000."""
 PUT_OUTSIDE_BYTES_MAX: Final = 262_144
 PUT_STRINGS_MAX: Final = 8_192
-"""The same of Kinesis, where a full call has 3,500 strings."""
+"""The same of Kinesis, where a full call has 4,500 strings."""
 CBOR_ITEMS_MAX: Final = 16_384
-"""Values and names in a body in CBOR; a full call has 3,500."""
+"""Values and names in a body in CBOR; a full call has 4,500."""
 RECEIVE_BYTES_MAX: Final = 2 * 1_048_576
 """Of the messages that one receive answers on a server; a single one comes whatever its size."""
 

@@ -1,6 +1,7 @@
 """Records of streams as values: what a producer hands in, what a reader gets."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 
 class OutgoingRecord(NamedTuple):
@@ -36,6 +37,21 @@ class Put(NamedTuple):
 
     offset: int
     stamp_us: int
+
+
+STORED_BEFORE: Final = Put(0, 0)
+"""In place of where a record is that its producer has put before: nobody remembers that."""
+
+
+class Numbered(NamedTuple):
+    """Records that their producer numbers: of each the number, above that of the one before it.
+
+    `name` (16 bytes) names the producer. Who has a lower `epoch` than the last one is overtaken.
+    """
+
+    name: bytes
+    epoch: int
+    sequences: Sequence[int]
 
 
 class PutCall(NamedTuple):

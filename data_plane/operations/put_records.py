@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, pairwise
 from typing import Any, Final
 
-from data_plane.core.digests import call_hash
-from data_plane.core.errors import INVALID_ARGUMENT, RefusedError
-from data_plane.core.record import OutgoingRecord, Put, PutCall
+from data_plane.core.digests import call_hash, producer_hash
+from data_plane.core.errors import FENCED_PRODUCER, INVALID_ARGUMENT, RefusedError
+from data_plane.core.record import STORED_BEFORE, Numbered, OutgoingRecord, Put, PutCall
 from data_plane.core.sequence_number import parse, sequence_number
 from data_plane.core.stream import HASH_KEY_MAX, Shard, Stream, hash_key_of
 from data_plane.operations.stream_address import (
@@ -22,14 +22,19 @@ from data_plane.ports import CellUnavailableError, Waits
 from data_plane.protocol.constraints import blob_too_long, missing, refuse
 from data_plane.protocol.operation import Call, Operation, Params, Work
 from data_plane.protocol.stream_shapes import (
+    BEFORE,
+    EPOCH,
+    PRODUCER,
     PUT_RECORD_INPUT,
     PUT_RECORD_OUTPUT,
     PUT_RECORDS_INPUT,
     PUT_RECORDS_OUTPUT,
+    SEQUENCE,
 )
 from data_plane.streams.appending import PutOutcome, ShardClosedError
 from data_plane.streams.bounds import REPEATS_US
 from data_plane.streams.engine import Streams
+from data_plane.streams.producers import check_epoch
 
 PUT_BYTES_MAX: Final = 10 * 1024 * 1024
 PAYLOAD_UNIT_BYTES: Final = 25 * 1024
@@ -45,16 +50,17 @@ _KMS: Final = {"EncryptionType": "KMS"}
 class _Putting:
     """Records on their way, and where those are that are stored, by position in the call.
 
-    Those that `failed` may be stored or not: nobody puts them elsewhere within this call.
+    Those that `failed` may be stored or not: nobody puts them elsewhere within this call. They are
+    `numbered` as their producer says.
     """
 
     stream: Stream
     records: Sequence[OutgoingRecord]
     hash_keys: Sequence[int]
     call: PutCall
+    numbered: Numbered | None = None
     stored: dict[int, tuple[Shard, Put]] = field(default_factory=dict)
-    failed: set[int] = field(default_factory=set)
-    failure: Exception | None = None
+    failed: dict[int, Exception] = field(default_factory=dict)
 
     def shares(self) -> dict[Shard, list[int]]:
         """The positions of what is not stored yet, by the shard it goes to."""
@@ -63,6 +69,21 @@ class _Putting:
             if position not in self.stored and position not in self.failed:
                 shares.setdefault(self.stream.shard_of(hash_key), []).append(position)
         return shares
+
+    def left_in(self, shard: Shard) -> list[int]:
+        """The positions of what is not stored yet, and went to this shard while it was open."""
+        return [
+            position
+            for position, hash_key in enumerate(self.hash_keys)
+            if shard.first_hash <= hash_key <= shard.last_hash and position not in self.stored
+        ]
+
+    def numbers_of(self, positions: Sequence[int]) -> Numbered | None:
+        """How these records are numbered."""
+        if self.numbered is None:
+            return None
+        sequences = self.numbered.sequences
+        return self.numbered._replace(sequences=[sequences[position] for position in positions])
 
 
 class Puts:
@@ -94,7 +115,9 @@ class Puts:
 
     async def put(self, call: Call, stream: Stream, entries: Sequence[Params]) -> _Putting:
         """Store the records, each in its shard; those of one shard in their order."""
-        named_call = _named_call(call, stream)
+        numbered = _numbered(call, stream, entries)
+        # What is numbered is known by that.
+        named_call = _named_call(call, stream) if numbered is None else PutCall()
         # A call that is repeated takes the turns that it took before.
         turn = int.from_bytes(named_call.name) if named_call.name else next(self._turns)
         putting = _Putting(
@@ -102,30 +125,44 @@ class Puts:
             [OutgoingRecord(entry.get("PartitionKey"), entry["Data"]) for entry in entries],
             [self._hash_key(stream, entry, turn + n) for n, entry in enumerate(entries)],
             named_call,
+            numbered,
         )
         if named_call.repeated:
             await self._find_in_closed(putting, call.now_us)
         for _ in range(_ROUNDS_MAX):
+            if numbered is not None:
+                await self._pass_over_in_closed(putting, numbered)
             if not await self._round(putting):
                 break
             putting.stream = await self._streams.renewed(putting.stream)
             # That took time, in which another attempt of the call may have got ahead.
             putting.call = putting.call._replace(repeated=True)
-        if not putting.stored and putting.failure is not None:
-            raise putting.failure
+        if not putting.stored and putting.failed:
+            raise next(reversed(putting.failed.values()))
         return putting
+
+    async def _pass_over_in_closed(self, putting: _Putting, numbered: Numbered) -> None:
+        """What the producer put before its shard was closed: its records go elsewhere by now.
+
+        Raises CellUnavailableError; RefusedError (FencedProducer).
+        """
+        for shard in putting.stream.shards:
+            if shard.is_open or shard.was_never_open or not (left := putting.left_in(shard)):
+                continue
+            last = await self._engine.produced(putting.stream, shard, numbered.name)
+            if last is None:
+                continue
+            check_epoch(numbered, last)
+            for position in left:
+                if numbered.sequences[position] <= last.sequence:
+                    putting.stored[position] = (shard, STORED_BEFORE)
 
     async def _find_in_closed(self, putting: _Putting, now_us: int) -> None:
         """What the call stored before its shard was closed: its records go elsewhere by now."""
         for shard in putting.stream.shards:
             if shard.is_open or shard.closed_us < now_us - REPEATS_US:
                 continue
-            positions = [
-                position
-                for position, hash_key in enumerate(putting.hash_keys)
-                if shard.first_hash <= hash_key <= shard.last_hash
-                and position not in putting.stored
-            ]
+            positions = putting.left_in(shard)
             found = await self._engine.stored_of(
                 putting.stream, shard, putting.call.name, len(positions)
             )
@@ -142,6 +179,7 @@ class Puts:
                     shard,
                     [putting.records[position] for position in positions],
                     putting.call,
+                    putting.numbers_of(positions),
                 )
                 for shard, positions in shares.items()
             ]
@@ -154,11 +192,37 @@ class Puts:
             if isinstance(appended.failure, ShardClosedError):
                 moved_on = True
             elif isinstance(appended.failure, CellUnavailableError | RefusedError):
-                putting.failure = appended.failure
-                putting.failed.update(positions[len(appended.stored) :])
+                left = positions[len(appended.stored) :]
+                putting.failed.update(dict.fromkeys(left, appended.failure))
             elif appended.failure is not None:
                 raise appended.failure
         return moved_on
+
+
+def _numbered(call: Call, stream: Stream, entries: Sequence[Params]) -> Numbered | None:
+    """How the call's records are numbered; None: not at all. Raises RefusedError."""
+    producer = call.params.get(PRODUCER)
+    texts = [text for entry in entries if (text := entry.get(SEQUENCE)) is not None]
+    if producer is None and not texts:
+        return None
+    if producer is None or len(texts) < len(entries):
+        raise RefusedError(
+            INVALID_ARGUMENT,
+            f"With {PRODUCER} each record has a {SEQUENCE}, and without it none has one.",
+        )
+    if stream.spreads:
+        raise RefusedError(
+            INVALID_ARGUMENT,
+            f"Stream {stream.name} under account {stream.account} distributes records by itself:"
+            f" {PRODUCER} needs a stream whose partition keys decide.",
+        )
+    sequences = [int(text) for text in texts]
+    if any(later <= earlier for earlier, later in pairwise(sequences)):
+        raise RefusedError(
+            INVALID_ARGUMENT, f"Each {SEQUENCE} has to be above that of the record before it."
+        )
+    name = producer_hash(stream, f"{call.account} {producer}")
+    return Numbered(name, call.params.get(EPOCH, 0), sequences)
 
 
 def _named_call(call: Call, stream: Stream) -> PutCall:
@@ -207,10 +271,13 @@ def put_records(puts: Puts) -> Operation:
         end_dry_run(call.params)
         putting = await puts.put(call, stream, entries)
         results = [
-            _answer(*putting.stored[position]) if position in putting.stored else _FAILED
+            _answer(*putting.stored[position])
+            if position in putting.stored
+            else _failed(putting.failed.get(position))
             for position in range(len(entries))
         ]
-        _note(call, [entries[position] for position in putting.stored])
+        new = [n for n, (_, put) in putting.stored.items() if put is not STORED_BEFORE]
+        _note(call, [entries[position] for position in new])
         failed = len(entries) - len(putting.stored)
         return {"FailedRecordCount": failed, "Records": results, **_sealed_by(stream)}
 
@@ -228,7 +295,15 @@ def put_records(puts: Puts) -> Operation:
 _FAILED: Final = {"ErrorCode": "InternalFailure", "ErrorMessage": "Internal Service Failure"}
 
 
+def _failed(failure: Exception | None) -> Params:
+    if isinstance(failure, RefusedError) and failure.fault is FENCED_PRODUCER:
+        return {"ErrorCode": failure.fault.shape, "ErrorMessage": failure.message}
+    return _FAILED
+
+
 def _answer(shard: Shard, put: Put) -> dict[str, Any]:
+    if put is STORED_BEFORE:
+        return {"ShardId": shard_id(shard.number), BEFORE: True}
     number = sequence_number(shard, put.offset, put.stamp_us)
     return {"ShardId": shard_id(shard.number), "SequenceNumber": number}
 

@@ -9,6 +9,8 @@ from typing import Final
 from data_plane.core.limits import (
     GET_RECORDS_MAX,
     PARTITION_KEY_CHARS_MAX,
+    PRODUCER_EPOCH_MAX,
+    PRODUCER_ID_CHARS_MAX,
     PUT_RECORDS_MAX,
     RECEIVE_WAIT_S_MAX,
     RECORD_KIB_MAX,
@@ -35,6 +37,10 @@ from data_plane.protocol.shapes import (
 
 WAIT: Final = "TidegateWaitTimeSeconds"
 RETENTION_MAX: Final = "TidegateRetentionHoursMax"
+PRODUCER: Final = "TidegateProducerId"
+EPOCH: Final = "TidegateProducerEpoch"
+SEQUENCE: Final = "TidegateSequence"
+BEFORE: Final = "TidegateStoredBefore"
 
 _COUNT_MAX: Final = 1_000_000
 _PAGE_MAX: Final = 10_000
@@ -61,6 +67,9 @@ _NAME: Final = _text(1, STREAM_NAME_CHARS_MAX, "[a-zA-Z0-9_.-]+")
 _SHARD_ID: Final = _text(1, 128, "[a-zA-Z0-9_.-]+")
 _HASH_KEY: Final = _text(None, None, r"0|([1-9]\d{0,38})")
 _SEQUENCE_NUMBER: Final = _text(None, None, r"0|([1-9]\d{0,128})")
+_PRODUCER: Final = _text(1, PRODUCER_ID_CHARS_MAX)
+_PRODUCERS_SEQUENCE: Final = _text(None, None, r"0|([1-9]\d{0,63})")
+_EPOCH: Final = _number(0, PRODUCER_EPOCH_MAX)
 _STREAM_ARN: Final = _text(1, _ARN_CHARS_MAX, r"arn:aws.*:kinesis:.*:\d{12}:stream/\S+")
 _RESOURCE_ARN: Final = _text(
     1, _ARN_CHARS_MAX, r"arn:aws.*:kinesis:.*:\d{12}:.*(stream|channel|queue)/\S+"
@@ -264,11 +273,18 @@ PUT_RECORDS_INPUT: Final = _of_stream(
     {
         "Records": ListOf(
             Structure(
-                {"Data": _DATA, "ExplicitHashKey": _HASH_KEY, "PartitionKey": _PARTITION_KEY},
+                {
+                    "Data": _DATA,
+                    "ExplicitHashKey": _HASH_KEY,
+                    "PartitionKey": _PARTITION_KEY,
+                    SEQUENCE: _PRODUCERS_SEQUENCE,
+                },
                 required=("Data",),
             ),
             bounds=Bounds(1, PUT_RECORDS_MAX),
         ),
+        PRODUCER: _PRODUCER,
+        EPOCH: _EPOCH,
         **_DRY,
     },
     "Records",
@@ -283,6 +299,7 @@ PUT_RECORDS_OUTPUT: Final = Structure(
                     "ShardId": _SHARD_ID,
                     "ErrorCode": STRING,
                     "ErrorMessage": STRING,
+                    BEFORE: BOOLEAN,
                 }
             ),
             bounds=Bounds(1, PUT_RECORDS_MAX),

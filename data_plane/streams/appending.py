@@ -6,17 +6,18 @@ from functools import partial
 from typing import NamedTuple, cast
 
 from data_plane.core.errors import RefusedError
-from data_plane.core.record import OutgoingRecord, Put, PutCall
+from data_plane.core.record import STORED_BEFORE, Numbered, OutgoingRecord, Put, PutCall
 from data_plane.log import ends
 from data_plane.ports import CellUnavailableError
 from data_plane.stored.coalescing import coalesce
-from data_plane.streams import repeats, tails
+from data_plane.streams import producers, repeats, tails
 from data_plane.streams.bounds import APPEND_ATTEMPTS_MAX, SLOT_BYTES_MAX, SLOT_RECORDS_MAX
 from data_plane.streams.desk import Access, Tail
 from data_plane.streams.slots import (
     END,
     RECORDS,
     PartOfCall,
+    Produced,
     pack_calls,
     pack_slot,
     slot_attributes,
@@ -31,11 +32,26 @@ class ShardClosedError(Exception):
 
 @dataclass(eq=False, slots=True)
 class _Parcel:
-    """Records of one call for one shard, and what of them is stored so far."""
+    """Records of one call for one shard, and what of them is stored so far.
+
+    `numbered`: as their producer numbers them. A parcel that is `refused` goes no further.
+    """
 
     records: Sequence[OutgoingRecord]
     call: PutCall
+    numbered: Numbered | None = None
     stored: list[Put] = field(default_factory=list)
+    refused: RefusedError | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is to be stored any more."""
+        return self.refused is not None or len(self.stored) == len(self.records)
+
+    @property
+    def name(self) -> bytes:
+        """What others may have that are not to be stored beside it (b"": none are)."""
+        return self.numbered.name if self.numbered is not None else self.call.name
 
 
 @dataclass(slots=True)
@@ -57,9 +73,17 @@ class PutOutcome(NamedTuple):
     failure: Exception | None
 
 
-async def append(at: Access, records: Sequence[OutgoingRecord], call: PutCall) -> PutOutcome:
-    """Store the records behind all others of the shard, in their order; durable when it returns."""
-    parcel = _Parcel(records, call)
+async def append(
+    at: Access,
+    records: Sequence[OutgoingRecord],
+    call: PutCall,
+    numbered: Numbered | None = None,
+) -> PutOutcome:
+    """Store the records behind all others of the shard, in their order; durable when it returns.
+
+    Of those that are `numbered` what their producer has put before is not stored again.
+    """
+    parcel = _Parcel(records, call, numbered)
     lane = ("stream", at.log.slots)
     return cast(PutOutcome, await coalesce(at.desk, lane, parcel, partial(_flush, at)))
 
@@ -76,7 +100,10 @@ async def _flush(at: Access, entries: list[object]) -> list[object | Exception]:
     except (CellUnavailableError, RefusedError, ShardClosedError) as error:
         failure = error
     return [
-        PutOutcome(parcel.stored, failure if len(parcel.stored) < len(parcel.records) else None)
+        PutOutcome(
+            parcel.stored,
+            (parcel.refused or failure) if len(parcel.stored) < len(parcel.records) else None,
+        )
         for parcel in parcels
     ]
 
@@ -104,14 +131,14 @@ def _slots(parcels: Sequence[_Parcel]) -> Iterator[list[_Piece]]:
 
 
 def _unstored(parcels: Sequence[_Parcel]) -> Iterator[_Parcel]:
-    """Parcels that are not stored yet; of several attempts of a call, which wait here, the first.
+    """Parcels that are not stored yet; of several of a call, or a producer, the first.
 
     The others catch up with it.
     """
     names: set[bytes] = set()
     for parcel in parcels:
-        name = parcel.call.name
-        if len(parcel.stored) < len(parcel.records) and name not in names:
+        name = parcel.name
+        if not parcel.is_over and name not in names:
             names |= {name} if name else set()
             yield parcel
 
@@ -128,7 +155,9 @@ async def _append(at: Access, parcels: Sequence[_Parcel], pieces: Sequence[_Piec
         nonce = at.desk.new_token()
         sealing = await at.data_keys.sealing()
         tail = await tails.current(at)
-        if _catch_up(parcels, tail):
+        if any(parcel.numbered for parcel in parcels):
+            await producers.known(at, tail)
+        if _catch_up(at, parcels, tail):
             return
         _check_open(tail)
         stamp_us = next_stamp_us(at, tail)
@@ -138,6 +167,7 @@ async def _append(at: Access, parcels: Sequence[_Parcel], pieces: Sequence[_Piec
             **slot_attributes(RECORDS, nonce, stamp_us, expires_s, len(records)),
             "y": size_bytes,
             **({"c": parts} if parts else {}),
+            **producers.attributes(at, tail, _produced(pieces, stamp_us), stamp_us),
             **pack_slot(records, sealing, key, nonce),
         }
         first = tail.following
@@ -148,17 +178,35 @@ async def _append(at: Access, parcels: Sequence[_Parcel], pieces: Sequence[_Piec
     raise CellUnavailableError("others append to the shard faster than this front end")
 
 
-def _catch_up(parcels: Sequence[_Parcel], tail: Tail) -> bool:
-    """Whether another attempt of a call has come first, and its slot is seen only now.
+def _catch_up(at: Access, parcels: Sequence[_Parcel], tail: Tail) -> bool:
+    """Whether something is stored, or refused, that was not known to be.
 
-    It may have been under way when it was looked for, or half written in a chain of cells.
+    Another attempt of a call may have come first, and its slot be seen only now: it may have been
+    under way when it was looked for, or half written in a chain of cells.
     """
     found = False
     for parcel in parcels:
+        if parcel.is_over:
+            continue
         more = repeats.following(parcel.stored, tail.calls.get(parcel.call.name, ()))
+        if parcel.numbered is not None and tail.producers is not None:
+            try:
+                before = len(parcel.stored)
+                again = producers.put_already(at, tail.producers, parcel.numbered, before)
+                more = [STORED_BEFORE] * again
+            except RefusedError as refusal:
+                parcel.refused = refusal
         parcel.stored += more
-        found = found or bool(more)
+        found = found or bool(more) or parcel.refused is not None
     return found
+
+
+def _produced(pieces: Sequence[_Piece], stamp_us: int) -> Iterator[Produced]:
+    for piece in pieces:
+        numbered = piece.parcel.numbered
+        if numbered is not None:
+            last = piece.first + len(piece.records) - 1
+            yield Produced(numbered.name, numbered.epoch, numbered.sequences[last], stamp_us)
 
 
 def _parts(pieces: Sequence[_Piece]) -> Iterator[PartOfCall]:
@@ -197,7 +245,10 @@ async def close(at: Access) -> int:
             return tail.stamp_us
         stamp_us = next_stamp_us(at, tail)
         expires_s = max(tail.expires_s, at.slot_ttl_s(stamp_us))
-        slot = slot_attributes(END, nonce, stamp_us, expires_s, 0)
+        slot = {
+            **slot_attributes(END, nonce, stamp_us, expires_s, 0),
+            **producers.attributes(at, tail, (), stamp_us),
+        }
         if await ends.put_next(at, at.log, tail, slot):
             at.desk.waits.signal(at.channel, EVERYONE)
             return stamp_us

@@ -30,6 +30,15 @@ REPEATS_BYTES_MAX = 64 * 1024 * 1024
 CALLS_HELD_MAX = 1_000
 """Parts of calls that a front end remembers of each shard."""
 
+PRODUCERS_MAX = 1_000
+"""Producers that number their records, of a shard: a slot that lists all has 59 KB of them."""
+
+PRODUCER_SLOTS_MAX = 64
+"""As many slots are read to know the producers of a shard: each so many-th lists all."""
+
+SHARDS_PRODUCED_MAX = 128
+"""Shards of which a front end remembers the producers."""
+
 SHARDS_MAX = 4_000
 """Shards that a front end remembers."""
 

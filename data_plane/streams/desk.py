@@ -14,7 +14,7 @@ from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.data_keys import DataKeys, QueueKeys
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 from data_plane.streams.bounds import CALLS_HELD_MAX, SHARDS_MAX, TTL_SLACK_S
-from data_plane.streams.slots import END, PartOfCall, RecordSlot, read_slot
+from data_plane.streams.slots import END, PartOfCall, Produced, RecordSlot, read_slot
 
 
 class StoredPart(NamedTuple):
@@ -31,6 +31,8 @@ class Tail:
 
     `following` is the next offset, `stamp_us` and `expires_s` are those of the last slot, which is
     the `end` of a closed shard. `calls` are parts of SDK calls that were appended last, by name.
+    `producers` are those that number their records (None: nobody has asked), and `produced_at` is
+    the last slot that has such records (0: there is none). See producers.py.
     """
 
     number: int
@@ -41,6 +43,9 @@ class Tail:
     end: RecordSlot | None = None
     unsure: bool = False
     calls: OrderedDict[bytes, list[StoredPart]] = field(default_factory=OrderedDict)
+    producers: dict[bytes, Produced] | None = None
+    produced_at: int = 0
+    slots_since_all: int = 0
 
     def take_over(self, item: Item) -> None:
         """The next slot was written, by whomever."""
@@ -50,6 +55,11 @@ class Tail:
         self.number, self.following = slot.number, slot.following
         self.stamp_us, self.expires_s = slot.stamp_us, slot.expires_s
         self.end = slot if slot.kind == END else None
+        self.produced_at = max(self.produced_at, slot.produced_before)
+        if slot.has_produced:
+            self.produced_at, self.slots_since_all = slot.number, slot.slots_since_all
+            if self.producers is not None:
+                self.producers.update((one.producer, one) for one in slot.produced)
         for part in slot.calls:
             stored = StoredPart(slot.number, slot.stamp_us, part)
             self.calls.setdefault(part.call, []).append(stored)
@@ -92,6 +102,7 @@ class Desk:
         self.data_keys = data_keys or DataKeys(clock, entropy, waits)
         self.writer = entropy.random_bytes(WRITER_BYTES)
         self.logs: OrderedDict[tuple[str, int], ShardLog] = OrderedDict()
+        self.with_producers: OrderedDict[str, ShardLog] = OrderedDict()
         self.damaged_slots = 0
         self._tokens_given = 0
 

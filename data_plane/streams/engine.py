@@ -3,15 +3,25 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from data_plane.core.record import OutgoingRecord, Put, PutCall
+from data_plane.core.record import Numbered, OutgoingRecord, Put, PutCall
 from data_plane.core.stream import Shard, Stream
 from data_plane.ports import Cell, Clock, Entropy, Waits
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.data_keys import DataKeys
-from data_plane.streams import appending, lag, reading, repeats, searching, tails, upkeep
+from data_plane.streams import (
+    appending,
+    lag,
+    producers,
+    reading,
+    repeats,
+    searching,
+    tails,
+    upkeep,
+)
 from data_plane.streams.appending import PutOutcome
 from data_plane.streams.desk import Access, Desk, access_of
 from data_plane.streams.reading import LookAgain, Place, Read
+from data_plane.streams.slots import Produced
 
 
 class Streams:
@@ -33,14 +43,23 @@ class Streams:
         self._desk = Desk(cells, clock, entropy, waits, bodies, data_keys)
 
     async def put(
-        self, stream: Stream, shard: Shard, records: Sequence[OutgoingRecord], call: PutCall
+        self,
+        stream: Stream,
+        shard: Shard,
+        records: Sequence[OutgoingRecord],
+        call: PutCall,
+        numbered: Numbered | None = None,
     ) -> PutOutcome:
         """Store the records behind all others of the shard, in their order.
 
         What is answered as stored is durable. What a call that is repeated has stored before is
-        answered as it was then.
+        answered as it was then; what a producer that numbers its records has, is STORED_BEFORE.
         """
-        return await appending.append(self._at(stream, shard), records, call)
+        return await appending.append(self._at(stream, shard), records, call, numbered)
+
+    async def produced(self, stream: Stream, shard: Shard, producer: bytes) -> Produced | None:
+        """What a producer that numbers its records put into a closed shard; None for nothing."""
+        return (await producers.of_closed(self._at(stream, shard))).get(producer)
 
     async def stored_of(self, stream: Stream, shard: Shard, call: bytes, records: int) -> list[Put]:
         """Where the first of a call's records for a shard are, as far as they are stored."""

@@ -23,6 +23,8 @@ from data_plane.stored.segment import (
 
 RECORDS, END = "d", "e"
 _CALL = struct.Struct(">16sHHH")
+_SEQUENCE_BYTES = 27
+_PRODUCED = struct.Struct(f">16sQ{_SEQUENCE_BYTES}sQ")
 PackedRecord = tuple[str | None, bytes]
 """A record as it is stored: partition key and data."""
 
@@ -39,6 +41,18 @@ class PartOfCall(NamedTuple):
     first: int
     records: int
     before: int
+
+
+class Produced(NamedTuple):
+    """What a producer that numbers its records has put, up to which number, under which epoch.
+
+    `stamp_us` is that of the slot that has the last of it.
+    """
+
+    producer: bytes
+    epoch: int
+    sequence: int
+    stamp_us: int
 
 
 class RecordSlot(NamedTuple):
@@ -70,10 +84,32 @@ class RecordSlot(NamedTuple):
     @property
     def calls(self) -> Iterable[PartOfCall]:
         """The SDK calls in it."""
-        packed = self.item.get("c", b"")
-        return map(
-            PartOfCall._make, _CALL.iter_unpack(packed if isinstance(packed, bytes) else b"")
-        )
+        return map(PartOfCall._make, _CALL.iter_unpack(_octets_or_none(self, "c")))
+
+    @property
+    def produced(self) -> Iterable[Produced]:
+        """Producers that number the records here; of all that there are where it `lists_all`."""
+        for name, epoch, sequence, stamp_us in _PRODUCED.iter_unpack(_octets_or_none(self, "pe")):
+            yield Produced(name, epoch, int.from_bytes(sequence), stamp_us)
+
+    @property
+    def has_produced(self) -> bool:
+        """Whether it has records with numbers of producers."""
+        return "pe" in self.item
+
+    @property
+    def slots_since_all(self) -> int:
+        """How many slots with such records ago one listed all producers: 0 if this one does."""
+        return number(self.item, "pn") if "pn" in self.item else 0
+
+    @property
+    def produced_before(self) -> int:
+        """The offset of the last slot below with such records (0: there is none)."""
+        return number(self.item, "pb") if "pb" in self.item else 0
+
+
+def _octets_or_none(slot: RecordSlot, name: str) -> bytes:
+    return octets(slot.item, name) if name in slot.item else b""
 
 
 def read_slot(item: Item) -> RecordSlot:
@@ -109,6 +145,22 @@ def pack_slot(
 def pack_calls(parts: Iterable[PartOfCall]) -> bytes:
     """The `c` attribute."""
     return b"".join(_CALL.pack(*part) for part in parts)
+
+
+def pack_produced(
+    produced: Iterable[Produced], slots_since_all: int, before: int
+) -> dict[str, Value]:
+    """The attributes by which producers are found, from the last slot on."""
+    entries = b"".join(
+        _PRODUCED.pack(
+            one.producer, one.epoch, one.sequence.to_bytes(_SEQUENCE_BYTES), one.stamp_us
+        )
+        for one in produced
+    )
+    return {
+        **({"pe": entries, "pn": slots_since_all} if entries else {}),
+        **({"pb": before} if before else {}),
+    }
 
 
 def unpack_slot(slot: RecordSlot, body: bytes | None, unseal: Unseal | None) -> list[PackedRecord]:

@@ -42,6 +42,8 @@ async def _open(at: Access) -> bool:
         at.log.tail = tail
         return True
     anchor = await at.cell.get(at.log.anchor_key)
+    if anchor is not None and await newest(at) != last:
+        return False  # What came meanwhile may be below the anchor, and would never be read.
     made_us = at.shard.made_s * 1_000_000
     known_us = number(anchor, "a") if anchor is not None else made_us
     offset = number(anchor, "o") if anchor is not None else FIRST_OFFSET

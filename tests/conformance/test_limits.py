@@ -39,6 +39,7 @@ ELSEWHERE = {
     **dict.fromkeys(
         (
             *("STREAM_NAME_CHARS_MAX", "PARTITION_KEY_CHARS_MAX", "PUT_RECORDS_MAX"),
+            *("PRODUCER_ID_CHARS_MAX", "PRODUCER_EPOCH_MAX"),
             *("GET_RECORDS_MAX", "RECORD_KIB_MIN", "RECORD_KIB_MAX"),
             *("STREAM_RETENTION_HOURS_MIN", "STREAM_RETENTION_HOURS_MAX"),
         ),

@@ -55,6 +55,16 @@ def test_each_record_is_billed_by_units_of_its_own(server: InProcessServer, kine
     assert (one.account, one.region, one.queue) == (ACCOUNT, REGION, NAME)
 
 
+def test_what_its_producer_had_stored_is_counted_once(server: InProcessServer) -> None:
+    client = server.kinesis(extended=True)
+    client.create_stream(StreamName=NAME, ShardCount=1)
+    record = {"PartitionKey": "k", "Data": b"xyz", "TidegateSequence": "1"}
+    for _ in range(3):
+        client.put_records(StreamName=NAME, TidegateProducerId="p", Records=[record])
+    put = told(server)["kinesis:PutRecords"]
+    assert (put.requests, put.messages, put.bytes) == (3, 1, 4)
+
+
 def test_what_is_read_is_counted_in_records_and_bytes(
     server: InProcessServer, kinesis: Any
 ) -> None:

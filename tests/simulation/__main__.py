@@ -62,6 +62,7 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "replicated": replicated.run,
     "replicated-fifo": partial(replicated.run, fifo=True),
     "streams": streams.run,
+    "streams numbered": streams.run_numbered,
     **{
         f"replicated {how}": partial(replicated.run, directed=how)
         for how in directed.STANDARD_KINDS

@@ -2,9 +2,14 @@
 
 import pytest
 
-from tests.simulation.planted.stream_bugs import BUGS, StreamBug, stream_seeds_to_find
+from tests.simulation.planted.stream_bugs import (
+    BUGS,
+    NUMBERED_BUGS,
+    StreamBug,
+    stream_seeds_to_find,
+)
 from tests.simulation.streams.plan import LEAPS, make_streams_plan
-from tests.simulation.streams.universe import run
+from tests.simulation.streams.universe import run, run_numbered
 
 SEEDS = range(6)
 FOUND = (0, 59, 92, 297, 396, 1151, 2015)
@@ -36,6 +41,14 @@ def test_universes_are_of_all_sorts() -> None:
     assert sum(one.requests for one in outcomes) / len(outcomes) > 500
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
+@pytest.mark.parametrize("seed", [0, 27, 95])
+def test_numbered_records_are_stored_once(seed: int) -> None:
+    outcome = run_numbered(seed)
+    assert [f"{one.invariant}: {one.text}" for one in outcome.violations] == []
+    outputs = [str(attempt.output) for attempt in outcome.history.attempts if attempt.ok]
+    assert any("TidegateStoredBefore" in output for output in outputs)
+
+
+@pytest.mark.parametrize("bug", [*BUGS, *NUMBERED_BUGS], ids=lambda bug: bug.name.replace(" ", "-"))
 def test_a_planted_bug_is_found(bug: StreamBug) -> None:
     assert stream_seeds_to_find(bug, 1) is not None

@@ -1,6 +1,6 @@
 """Planted bugs of streams; see bugs.py. They show in universes of streams over several cells."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,23 +11,26 @@ from control_plane.core.stream_definition import Resharding
 from control_plane.places.items import PlacedQueue
 from data_plane.core.stream import Shard, Stream
 from data_plane.log import ends
-from data_plane.ports import Attributes, Tallies, no_tallies
+from data_plane.operations.put_records import Puts
+from data_plane.ports import Attributes, Tallies, Value, no_tallies
 from data_plane.replication import chain
-from data_plane.streams import appending, reading, repeats, tails
+from data_plane.streams import appending, producers, reading, repeats, tails
 from data_plane.streams.bounds import ANCHOR_SURE_US
 from data_plane.streams.desk import Access, Tail
 from data_plane.streams.engine import Streams
 from data_plane.streams.reading import Place, Read, _Page
-from data_plane.streams.slots import END, RecordSlot
+from data_plane.streams.slots import END, Produced, RecordSlot, pack_produced
 from tests.simulation.oracle import Violation
 from tests.simulation.planted import PlantedBug, planted
 from tests.simulation.replicated.promised import ACKNOWLEDGED
-from tests.simulation.streams.universe import run
+from tests.simulation.streams.universe import run, run_numbered
+from tests.simulation.universe import Outcome
 
 READ: Final = frozenset({"acknowledged is read"})
 GIVEN: Final = frozenset({"numbers are given once"})
 DENSE: Final = frozenset({"offsets are dense"})
 STORED: Final = frozenset({"repeats are stored once"})
+NUMBERED: Final = frozenset({"numbered is stored once"})
 EXPIRED: Final = frozenset({"the expired stay away"})
 ORDER: Final = frozenset({"keys stay in order", "children come after parents"})
 
@@ -45,13 +48,14 @@ class StreamBug:
     invariants: frozenset[str]
     patches: tuple[tuple[Any, str, Any], ...]
     first: int = 0
+    run: Callable[[int], Outcome] = run
 
 
 def stream_seeds_to_find(bug: StreamBug, seeds_max: int) -> tuple[int, Violation] | None:
     """How many seeds from the bug's first on it takes until one shows it, and how."""
     with planted(PlantedBug(bug.name, bug.invariants, bug.patches)):
         for seed in range(bug.first, bug.first + seeds_max):
-            for violation in run(seed).violations:
+            for violation in bug.run(seed).violations:
                 if violation.invariant in bug.invariants:
                     return seed + 1 - bug.first, violation
     return None
@@ -82,7 +86,7 @@ async def _anchor_nothing(_at: Access) -> None:
 # Calls
 
 
-def _know_no_other_attempt(_parcels: Sequence[object], _tail: Tail) -> bool:
+def _know_no_other_attempt(_at: Access, _parcels: Sequence[object], _tail: Tail) -> bool:
     return False
 
 
@@ -153,6 +157,42 @@ async def _hand_down_to_the_next(
     return await _hand_down(at, others[:-1], key, image, tallies)
 
 
+# Producers that number their records
+
+
+async def _look_nowhere(_at: Access, _offset: int) -> tuple[dict[bytes, Produced], int]:
+    return {}, 1
+
+
+async def _look_into_no_parents(*_puts: object) -> None:
+    return None
+
+
+def _pack_without_a_way(
+    produced: Iterable[Produced], slots_since_all: int, _before: int
+) -> dict[str, Value]:
+    return pack_produced(produced, slots_since_all, 0)
+
+
+def _list_those_of_the_slot(
+    _at: Access, tail: Tail, produced: Iterable[Produced], _stamp_us: int
+) -> dict[str, Value]:
+    return pack_produced(produced, (tail.slots_since_all + 1) % 4, tail.produced_at)
+
+
+NUMBERED_BUGS: Final = tuple(
+    StreamBug(name, NUMBERED, patches, first, run_numbered)
+    for name, patches, first in (
+        ("producers are forgotten with a tail", ((producers, "_look_back", _look_nowhere),), 0),
+        ("the last slot leads nowhere", ((producers, "pack_produced", _pack_without_a_way),), 0),
+        ("no slot lists all producers", ((producers, "attributes", _list_those_of_the_slot),), 9),
+        (
+            "what parents have is put into children",
+            ((Puts, "_pass_over_in_closed", _look_into_no_parents),),
+            0,
+        ),
+    )
+)
 BUGS: Final = (
     StreamBug(
         "the end of a log is forgotten with its last slot",

@@ -1,13 +1,12 @@
 """Clients of streams: producers, readers that follow shards to their children, an operator."""
 
-from base64 import b64encode
 from random import Random
 from typing import Any
 
 from data_plane.core.stream import HASH_KEY_MAX
 from tests.simulation.clients import PATIENCE_US, Client
 from tests.simulation.streams.plan import StreamsPlan
-from tests.simulation.streams.reading import Reading
+from tests.simulation.streams.reading import Reading, text_of
 from tests.simulation.streams.world import StreamsWorld
 
 OPEN_SHARDS_MAX = 8
@@ -39,11 +38,6 @@ async def produce(client: Client, plan: StreamsPlan, puts: int) -> None:
             await client.call("PutRecord", stream, {"StreamName": stream, **records[0]})
         else:
             await client.call("PutRecords", stream, {"StreamName": stream, "Records": records})
-
-
-def text_of(name: str) -> str:
-    """Data as JSON has them."""
-    return b64encode(name.encode()).decode()
 
 
 async def read(

@@ -178,6 +178,31 @@ def repeats_are_stored_once(case: Case) -> Iterator[Violation]:
             yield Violation("repeats are stored once", text, [data])
 
 
+def numbered_is_stored_once(case: Case) -> Iterator[Violation]:
+    """What producers number is in one place, whoever puts it however often; and what is stored is.
+
+    Who reads to the end before anything expires has all of what an answer called stored.
+    """
+    where: dict[tuple[str, str], set[Place]] = defaultdict(set)
+    for stream, told in case.places() if case.plan.numbered else ():
+        where[stream, told.data].add(told.place)
+    for (stream, data), places in where.items():
+        if len(places) > 1:
+            text = f"{data} is in {stream} at {sorted(places)}"
+            yield Violation("numbered is stored once", text, [data])
+    for job in case.world.jobs:
+        for reading in case.readings:
+            if reading.stream != job.stream or reading.ended_us is None:
+                continue
+            if _may_have_lost_the_first(case, reading):
+                continue
+            had = {one.data for one in reading.seen}
+            for data, told_us in job.told:
+                if data not in had and told_us < reading.began_us:
+                    text = f"{reading.reader} lacks {data}, which was called stored"
+                    yield Violation("numbered is stored once", text, [data])
+
+
 def offsets_are_dense(case: Case) -> Iterator[Violation]:
     """A reader meets the records of a shard in order, without gaps and from the first one on.
 
@@ -279,6 +304,7 @@ INVARIANTS: Final[tuple[Callable[[Case], Iterator[Violation]], ...]] = (
     records_are_intact,
     numbers_are_given_once,
     repeats_are_stored_once,
+    numbered_is_stored_once,
     offsets_are_dense,
     keys_stay_in_order,
     children_come_after_parents,

@@ -49,7 +49,8 @@ class StreamsPlan(ChainsPlan):
     Each producer makes `puts_each` calls with records of so many `keys`; `readers` read meanwhile,
     and shards are split and merged every `reshards_us` or sooner (0: never). At the end the clocks
     of front ends are wrong by `looks_wrong_us` while records expire, and then `leaps_us` pass, each
-    followed by more records.
+    followed by more records. Where records are `numbered`, the producers do one job for each stream
+    instead, in turns.
     """
 
     streams: tuple[str, ...]
@@ -62,16 +63,29 @@ class StreamsPlan(ChainsPlan):
     drain: str
     looks_wrong_us: int
     leaps_us: tuple[int, ...]
+    numbered: bool = False
 
     @property
     def name(self) -> str:
         """Not that of a universe of queues."""
-        return f"{self.seed}/streams"
+        return f"{self.seed}/streams{' numbered' if self.numbered else ''}"
 
 
-def make_streams_plan(seed: int) -> StreamsPlan:
+def make_numbered_plan(seed: int) -> StreamsPlan:
+    """The plan of a seed in which producers number their records."""
+    plan = make_streams_plan(seed, "/numbered")
+    return replace(
+        plan,
+        numbered=True,
+        producers=max(2, plan.producers),
+        bounds={**plan.bounds, "PRODUCER_SLOTS_MAX": 4},
+        leaps_us=(),
+    )
+
+
+def make_streams_plan(seed: int, kind: str = "") -> StreamsPlan:
     """The plan of a seed."""
-    random = Random(f"{seed}/streams/plan")
+    random = Random(f"{seed}/streams/plan{kind}")
     cells = random.choice((2, 3, 3, 3, 4))
     climate = mild_climate(random)
     stalled = random.choice((0.0, 0.0, 0.004, 0.02))

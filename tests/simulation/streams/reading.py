@@ -1,5 +1,6 @@
 """What one reader has read of a stream, in its order: a parent before its children."""
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -74,3 +75,8 @@ def seen(record: Mapping[str, Any], data: str) -> Seen:
 def number_of(shard_id: str) -> int:
     """A shard's number, by its id."""
     return int(shard_id.partition("-")[2])
+
+
+def text_of(name: str) -> str:
+    """Data as JSON has them."""
+    return b64encode(name.encode()).decode()

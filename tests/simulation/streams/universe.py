@@ -9,7 +9,13 @@ from tests.simulation.replicated.plan import SECOND_US, hasty_places, managers_w
 from tests.simulation.replicated.promised import watched
 from tests.simulation.streams import oracle
 from tests.simulation.streams.clients import create_streams, produce, read, reshard
-from tests.simulation.streams.plan import RETENTION_US, StreamsPlan, make_streams_plan
+from tests.simulation.streams.numbering import work
+from tests.simulation.streams.plan import (
+    RETENTION_US,
+    StreamsPlan,
+    make_numbered_plan,
+    make_streams_plan,
+)
 from tests.simulation.streams.world import StreamsWorld
 from tests.simulation.universe import Outcome, all_of, live
 
@@ -27,14 +33,23 @@ class _Everything(Random):
         return b
 
 
+def run_numbered(seed: int) -> Outcome:
+    """Let the universe of a seed be in which producers number their records, and judge it."""
+    return _run(make_numbered_plan(seed))
+
+
 def run(seed: int) -> Outcome:
     """Let the universe of a seed be, and judge it."""
+    return _run(make_streams_plan(seed))
+
+
+def _run(its: StreamsPlan) -> Outcome:
     with hasty_places(), watched() as promised:
 
         def make(plan: StreamsPlan) -> StreamsWorld:
             return StreamsWorld(plan, promised)
 
-        return live(make_streams_plan(seed), _story, oracle.check, make)
+        return live(its, _story, oracle.check, make)
 
 
 async def _story(plan: StreamsPlan, world: StreamsWorld) -> None:
@@ -65,9 +80,15 @@ async def _story(plan: StreamsPlan, world: StreamsWorld) -> None:
 
 
 async def _use(plan: StreamsPlan, world: StreamsWorld, until_us: int) -> None:
-    calls = [
-        produce(Client(world, f"producer{i}"), plan, plan.puts_each) for i in range(plan.producers)
-    ]
+    names = [f"producer{i}" for i in range(plan.producers)]
+    if plan.numbered:
+        calls = [
+            work(Client(world, f"{name}-{job.name}-{job.stream}"), plan, job, until_us)
+            for job in world.jobs
+            for name in names
+        ]
+    else:
+        calls = [produce(Client(world, name), plan, plan.puts_each) for name in names]
     calls += [_read_on(Client(world, f"reader{i}"), plan, until_us) for i in range(plan.readers)]
     calls.append(reshard(Client(world, "operator"), plan, until_us))
     await all_of(world, calls)

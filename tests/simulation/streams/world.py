@@ -17,16 +17,21 @@ from tests.simulation.history import Attempt
 from tests.simulation.replicated.promised import Promised
 from tests.simulation.replicated.world import ReplicatedWorld
 from tests.simulation.sealed import ACCOUNT, REGION, REGISTRY_SECRET
+from tests.simulation.streams.numbering import jobs_of
 from tests.simulation.streams.plan import StreamsPlan
 from tests.simulation.streams.reading import Reading
 from tests.simulation.world import Slot
 
 
 class StreamsWorld(ReplicatedWorld):
-    """As ReplicatedWorld, for clients of Kinesis. `readings` are what readers have read."""
+    """As ReplicatedWorld, for clients of Kinesis.
+
+    `readings` are what readers have read; `jobs` those of producers that number their records.
+    """
 
     def __init__(self, plan: StreamsPlan, promised: Promised) -> None:
         self.readings: list[Reading] = []
+        self.jobs = jobs_of(plan) if plan.numbered else []
         super().__init__(plan, promised)
 
     def further_services(self, slot: Slot, cells: Mapping[str, Cell]) -> Sequence[Service]:

@@ -8,7 +8,15 @@ import pytest
 
 import tidegate_sdk
 from data_plane.protocol.shapes import Bounds, ListOf, MapOf, Scalar, Shape, Structure
-from data_plane.protocol.stream_shapes import RETENTION_MAX, SHAPES, WAIT
+from data_plane.protocol.stream_shapes import (
+    BEFORE,
+    EPOCH,
+    PRODUCER,
+    RETENTION_MAX,
+    SEQUENCE,
+    SHAPES,
+    WAIT,
+)
 
 MODEL: Any = botocore.session.get_session().get_service_model("kinesis")
 
@@ -25,6 +33,10 @@ OURS = {
     f"CreateStream.{RETENTION_MAX}",
     f"IncreaseStreamRetentionPeriod.{RETENTION_MAX}",
     f"GetRecords.{WAIT}",
+    f"PutRecords.{PRODUCER}",
+    f"PutRecords.{EPOCH}",
+    f"PutRecords.Records.{SEQUENCE}",
+    f"PutRecords.Records.{BEFORE}",
 }
 
 

@@ -1,8 +1,13 @@
 """A shard that rests for longer than its records are kept goes on with the next offset."""
 
-from data_plane.ports import Key
+from collections.abc import Awaitable, Callable
+
+from data_plane.core.record import Numbered, OutgoingRecord, PutCall
+from data_plane.memory.cell import MemoryCell
+from data_plane.ports import Attributes, Key
 from data_plane.stored import keys
 from data_plane.streams.bounds import OFFSETS_SKIPPED
+from data_plane.streams.engine import Streams
 from tests.unit.data_plane.streams.conftest import DAY_S, Bench
 
 
@@ -68,3 +73,36 @@ def test_an_anchor_costs_a_write_an_hour(bench: Bench) -> None:
         assert not bench.run(bench.cost_of(anchor))
     bench.clock.advance(1_800)
     assert bench.run(bench.cost_of(anchor)) == {"query": 1, "update": 1}
+
+
+class BusyCell(MemoryCell):
+    """Lets `meanwhile` happen before the next single item is read."""
+
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
+        return await super().get(key, strong=strong)
+
+
+def test_what_is_put_before_an_anchor_is_read_is_not_passed_over(bench: Bench) -> None:
+    bench.cell = cell = BusyCell(bench.clock)
+    streams, other = bench.front_end(), bench.front_end()
+    numbered = Numbered(b"p" * 16, 1, [1])
+    records = [OutgoingRecord("k", b"a:1")]
+
+    async def put(engine: Streams) -> None:
+        await engine.put(bench.stream, bench.shard, records, PutCall(), numbered)
+
+    async def scenario() -> None:
+        async def meanwhile() -> None:
+            await put(other)
+            await other.anchor(bench.stream, bench.shard)
+
+        cell.meanwhile = meanwhile
+        await put(streams)
+
+    bench.run(scenario())
+    assert bench.run(bench.all_texts(streams=streams)) == ["a:1"]
