@@ -151,6 +151,10 @@ class Slot:
         world.note(f"{self.process.name} crashes")
         if self.engine.damaged_segments:
             world.history.broken.append(f"{self.process.name} met segments it could not read")
+        self._boot_soon()
+
+    def _boot_soon(self) -> None:
+        world = self._world
         world.scheduler.after(world.random.randrange(100_000, 8_000_000), self.boot)
 
 
@@ -249,29 +253,28 @@ class World:
         if not process.alive:
             return None
         process.on_crash.append(lambda: reply.resolve(None))
-        process.start(self._serve(attempt, process, slot.front_end, reply))
+        process.start(self._serve(attempt, slot, reply))
         self.scheduler.after(patience_us, lambda: reply.resolve(None))
         return await reply
 
-    async def _serve(
-        self,
-        attempt: Attempt,
-        process: Process,
-        front_end: FrontEnd,
-        reply: Future[Answer | None],
-    ) -> None:
-        before = self.spent() if self.plan.sequential else None
-        response = await front_end.answer(self.http(attempt))
-        if before is not None:
-            attempt.spent = self.spent() - before
-        output = _output(response)
-        self.history.answer(self.scheduler.now_us, attempt, response.status, output)
+    async def _serve(self, attempt: Attempt, slot: Slot, reply: Future[Answer | None]) -> None:
+        process = slot.process
+        status, output = await self.answer(attempt, slot)
+        self.history.answer(self.scheduler.now_us, attempt, status, output)
         if self.random.random() < self.weather.lost_answer:
             self.note(f"{process.name} #{attempt.call.number}: the answer is lost")
             return
         self.scheduler.after(
-            self.random.randrange(300, 3_000), lambda: reply.resolve((response.status, output))
+            self.random.randrange(300, 3_000), lambda: reply.resolve((status, output))
         )
+
+    async def answer(self, attempt: Attempt, slot: Slot) -> Answer:
+        """What the process that the slot has now makes of a request."""
+        before = self.spent() if self.plan.sequential else None
+        response = await slot.front_end.answer(self.http(attempt))
+        if before is not None:
+            attempt.spent = self.spent() - before
+        return response.status, _output(response)
 
 
 def _http(attempt: Attempt) -> HttpRequest:

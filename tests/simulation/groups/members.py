@@ -85,7 +85,7 @@ class Reader:
         for _ in range(3):
             slot = world.random.choice(world.group_slots)
             attempt = world.history.invoke(world.scheduler.now_us, call, slot.name)
-            answer = await world.ask(attempt, slot, 25_000_000)
+            answer = await world.request(attempt, slot, 25_000_000)
             if answer is not None and answer[0] in (OK, 400):
                 if answer[0] == OK:
                     return answer[1]

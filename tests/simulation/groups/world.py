@@ -1,7 +1,6 @@
 """A universe's things: a cell, front ends that serve groups, and the network before them."""
 
 import traceback
-from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -18,29 +17,25 @@ from tests.simulation.groups.plan import GroupPlan
 from tests.simulation.groups.shards import SeenShards, Shards
 from tests.simulation.history import Attempt, History
 from tests.simulation.process import Process
-from tests.simulation.scheduler import Future, Scheduler
+from tests.simulation.scheduler import Scheduler
 from tests.simulation.sealed import ACCOUNT, REGION, REGISTRY_SECRET
 from tests.simulation.weather import Weather
-from tests.simulation.world import START_US, Answer, World
+from tests.simulation.world import START_US, Answer, Slot, World
 
 UNAVAILABLE = 503
 
 
-class GroupSlot:
-    """A place where a front end runs; after a crash another incarnation takes it."""
+class GroupSlot(Slot):
+    """A place where the operations of groups run."""
 
     def __init__(self, world: "GroupWorld", number: int) -> None:
-        self.name = f"fe{number}"
-        self.process: Process
-        self.cells: dict[str, FaultyCell]
         self.operations: dict[str, Operation]
-        self._world = world
-        self._incarnations = 0
-        self.boot()
+        self._group_world = world
+        super().__init__(world, number)
 
     def boot(self) -> None:
         """Start with cold caches."""
-        world, plan = self._world, self._world.group_plan
+        world, plan = self._group_world, self._group_world.group_plan
         self._incarnations += 1
         name = f"{self.name}.{self._incarnations}"
         skew_us = world.random.randint(-plan.skew_us_max, plan.skew_us_max)
@@ -55,9 +50,8 @@ class GroupSlot:
         self.operations = {one.name: one for one in group_operations(groups, seal)}
 
     def _crashed(self) -> None:
-        world = self._world
-        world.note(f"{self.process.name} crashes")
-        world.scheduler.after(world.random.randrange(100_000, 8_000_000), self.boot)
+        self._group_world.note(f"{self.process.name} crashes")
+        self._boot_soon()
 
 
 class GroupWitness:
@@ -114,40 +108,16 @@ class GroupWorld(World):
         self.witness = GroupWitness(self)
         self.stores[0].witness = self.witness
         self.group_slots = [GroupSlot(self, number) for number in range(plan.front_ends)]
-        self.slots = self.group_slots  # type: ignore[assignment]
+        self.slots = [*self.group_slots]
 
     def spent(self) -> Any:
         """All requests: there is one cell."""
         return self.stores[0].cell.requests
 
-    async def ask(self, attempt: Attempt, slot: GroupSlot, patience_us: int) -> Answer | None:
-        """Send an attempt to a front end: the answer, or None where none came in time."""
-        reply: Future[Answer | None] = Future(self.scheduler)
-        process = slot.process
-        await self.scheduler.pause(self.random.randrange(300, 3_000))
-        if not process.alive:
-            return None
-        process.on_crash.append(lambda: reply.resolve(None))
-        process.start(self._answer(attempt, process, slot.operations, reply))
-        self.scheduler.after(patience_us, lambda: reply.resolve(None))
-        return await reply
-
-    async def _answer(
-        self,
-        attempt: Attempt,
-        process: Process,
-        operations: Mapping[str, Operation],
-        reply: Future[Answer | None],
-    ) -> None:
-        call = attempt.call
-        status, output = await self._perform(operations[call.operation], attempt, process)
-        self.history.answer(self.scheduler.now_us, attempt, status, output)
-        if self.random.random() < self.weather.lost_answer:
-            self.note(f"{process.name} #{call.number}: the answer is lost")
-            return
-        self.scheduler.after(
-            self.random.randrange(300, 3_000), lambda: reply.resolve((status, output))
-        )
+    async def answer(self, attempt: Attempt, slot: Slot) -> Answer:
+        """Operations alone: what comes before them is the same as for queues."""
+        assert isinstance(slot, GroupSlot)
+        return await self._perform(slot.operations[attempt.call.operation], attempt, slot.process)
 
     async def _perform(self, operation: Operation, attempt: Attempt, process: Process) -> Answer:
         call = attempt.call
