@@ -1,0 +1,67 @@
+"""Which errors of calls pass by themselves, and which never do."""
+
+from typing import Any, Final
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionClosedError,
+    ConnectionError,  # noqa: A004 - botocore's own
+    HTTPClientError,
+    IncompleteReadError,
+)
+from botocore.parsers import ResponseParserError
+
+_STATUS_SERVER: Final = 500
+_STATUSES_PASSING: Final = frozenset({408, 429})
+
+_CODES_PASSING: Final = frozenset(
+    {
+        "KMSThrottlingException",
+        "KMS.ThrottlingException",
+        "KmsThrottled",
+        "LimitExceededException",
+        "OverLimit",
+        "ProvisionedThroughputExceededException",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "RequestTimeoutException",
+        "ServiceUnavailable",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+"""Of refusals with a status that says that the caller is wrong."""
+
+_NETWORK: Final = (
+    ConnectionClosedError,
+    ConnectionError,
+    HTTPClientError,
+    IncompleteReadError,
+)
+
+
+def code_of(error: BaseException) -> str:
+    """The code of a service's refusal; of anything else nothing."""
+    if not isinstance(error, ClientError):
+        return ""
+    answer: Any = error.response
+    return str(answer.get("Error", {}).get("Code", ""))
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the same call may succeed later, without anybody changing anything.
+
+    So it is where the network or the server failed, or the caller was too fast. Where a queue or a
+    stream does not exist, something is not allowed, or the call itself is wrong, it is not so.
+    """
+    if isinstance(error, ClientError):
+        answer: Any = error.response
+        status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if status >= _STATUS_SERVER or status in _STATUSES_PASSING:
+            return True
+        return code_of(error) in _CODES_PASSING
+    if isinstance(error, BotoCoreError):
+        return isinstance(error, _NETWORK)
+    return isinstance(error, OSError | ResponseParserError)

@@ -1,0 +1,96 @@
+"""A clock, threads and a client that do what a test says: no time passes, no socket is opened."""
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable
+from typing import Any
+
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+STEP_S = 0.1
+"""Who waits is woken so often, as any condition may."""
+
+
+class VirtualClock:
+    """Time passes where somebody waits, and as a test says."""
+
+    def __init__(self) -> None:
+        self.time_s = 1_000.0
+        self.while_waiting: Callable[[], Any] = lambda: None
+        """What goes on beside whoever waits."""
+
+    def now_s(self) -> float:
+        return self.time_s
+
+    def wait(self, condition: threading.Condition, timeout_s: float | None) -> None:
+        assert timeout_s is not None, "nobody would end this"
+        self.time_s += min(timeout_s, STEP_S)
+        condition.release()
+        try:
+            self.while_waiting()
+        finally:
+            condition.acquire()
+
+
+def no_thread(_target: Callable[[], None], _name: str) -> None:
+    """Start nothing: the test calls what a thread would."""
+
+
+class _Events:
+    def register(self, *_: object, **__: object) -> None:
+        """Nothing is sent that could be numbered."""
+
+
+class _Meta:
+    events = _Events()
+
+    class service_model:  # noqa: N801 - as boto3 has it
+        class service_id:  # noqa: N801 - as above
+            @staticmethod
+            def hyphenize() -> str:
+                return "kinesis"
+
+
+class ScriptedClient:
+    """Answers each operation with what was laid down for it, in order; the last one stays.
+
+    An answer is a value, an exception to raise, or a function of the call's parameters.
+    """
+
+    meta = _Meta()
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self._answers: defaultdict[str, deque[Any]] = defaultdict(deque)
+
+    def lay_down(self, operation: str, *answers: Any) -> None:
+        self._answers[operation].extend(answers)
+
+    def asked(self, operation: str) -> list[dict[str, Any]]:
+        return [params for name, params in self.calls if name == operation]
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        def answer(**params: Any) -> Any:
+            self.calls.append((operation, params))
+            answers = self._answers[operation]
+            assert answers, f"{operation} is not expected: {params}"
+            said = answers.popleft() if len(answers) > 1 else answers[0]
+            if callable(said):
+                said = said(params)
+            if isinstance(said, BaseException):
+                raise said
+            return said
+
+        return answer
+
+
+def refused(code: str, status: int = 400) -> ClientError:
+    answer: Any = {
+        "Error": {"Code": code, "Message": code},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
+    return ClientError(answer, "Call")
+
+
+def cut_off() -> Exception:
+    return EndpointConnectionError(endpoint_url="http://nowhere.example")

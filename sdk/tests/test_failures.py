@@ -1,0 +1,34 @@
+import pytest
+from botocore.exceptions import NoCredentialsError, ParamValidationError, ReadTimeoutError
+
+from sdk.tests.scripted import cut_off, refused
+from tidegate_sdk.clock import Backoff
+from tidegate_sdk.failures import is_passing
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (cut_off(), True),
+        (ReadTimeoutError(endpoint_url="http://nowhere.example"), True),
+        (ConnectionResetError(), True),
+        (refused("InternalFailure", 500), True),
+        (refused("ServiceUnavailable", 503), True),
+        (refused("Whatever", 429), True),
+        (refused("RequestThrottled", 403), True),
+        (refused("ProvisionedThroughputExceededException"), True),
+        (refused("AccessDeniedException", 403), False),
+        (refused("QueueDoesNotExist"), False),
+        (NoCredentialsError(), False),
+        (ParamValidationError(report="wrong"), False),
+        (ValueError(), False),
+    ],
+)
+def test_errors_of_networks_and_servers_pass(error: Exception, passes: bool) -> None:  # noqa: FBT001
+    assert is_passing(error) == passes
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    pauses = Backoff(first_s=1, max_s=5, fraction=lambda: 0.0)
+    assert [pauses.pause_s(failures) for failures in (1, 2, 3, 4, 10_000)] == [1, 2, 4, 5, 5]
+    assert Backoff(first_s=1, fraction=lambda: 1.0).pause_s(1) == 0.5
