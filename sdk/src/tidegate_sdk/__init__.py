@@ -2,7 +2,7 @@
 
 The service model of a session made here has more members and operations, all of whose names
 begin with `Tidegate`. boto3 without this package does not know of them. Producer puts records into
-streams.
+streams; QueueConsumer handles the messages of a queue.
 """
 
 from tidegate_sdk.outbox import StoredRecord
@@ -12,6 +12,8 @@ from tidegate_sdk.producer import (
     Producer,
     ProducerClosedError,
 )
+from tidegate_sdk.queue_consumer import QueueConsumer
+from tidegate_sdk.received_message import ReceivedMessage, RejectError, RetryError
 from tidegate_sdk.session import MODELS, client, extend, session
 
 __all__ = [
@@ -20,6 +22,10 @@ __all__ = [
     "DeliveryError",
     "Producer",
     "ProducerClosedError",
+    "QueueConsumer",
+    "ReceivedMessage",
+    "RejectError",
+    "RetryError",
     "StoredRecord",
     "client",
     "extend",

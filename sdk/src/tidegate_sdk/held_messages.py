@@ -1,0 +1,234 @@
+"""The messages that a consumer holds: what to handle next, and which calls are due for them.
+
+Nothing here does I/O or looks at a clock. Each message waits, is handled, and then is deleted or
+hidden, which is to say that it comes again after a while. As long as it waits or is handled its
+visibility is extended. No two calls for one message are under way at a time: the later one could
+reach the server first.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from tidegate_sdk.received_message import ReceivedMessage
+
+BATCH_MAX: Final = 10
+"""Of SQS's batches."""
+
+_EXTENSIONS: Final = 3
+"""So often in its visibility timeout a message is extended: one or two may fail."""
+
+
+class Stage(Enum):
+    """What happens to a message that is held."""
+
+    WAITS = "waits"
+    IS_HANDLED = "is handled"
+    TO_DELETE = "to delete"
+    TO_HIDE = "to hide"
+
+
+@dataclass(slots=True, eq=False)
+class HeldMessage:
+    """A message, hidden from others until `lease_end_s`."""
+
+    message: ReceivedMessage
+    lease_end_s: float
+    extend_s: float
+    stage: Stage = Stage.WAITS
+    since_s: float = 0.0
+    """When it came to be deleted or hidden; later, where that has failed."""
+    hide_s: int = 0
+    in_call: bool = False
+    failures: int = 0
+    """Of calls for it, in a row."""
+
+
+@dataclass(slots=True)
+class VisibilityCall:
+    """A batch of messages to be hidden for so many seconds each, from now on.
+
+    After that those of `hides` are not held any more; the others are extended.
+    """
+
+    held: Sequence[HeldMessage]
+    seconds: Sequence[int]
+    hides: Sequence[bool]
+
+
+@dataclass(slots=True)
+class DeleteCall:
+    """A batch of messages to be deleted."""
+
+    held: Sequence[HeldMessage]
+
+
+QueueCall = VisibilityCall | DeleteCall
+
+
+class HeldMessages:
+    """What a consumer holds of one queue; of a FIFO queue one message of each group at a time."""
+
+    def __init__(self, *, is_fifo: bool, visibility_s: int, linger_s: float) -> None:
+        self._is_fifo = is_fifo
+        self._visibility_s = visibility_s
+        self._linger_s = linger_s
+        self._held: dict[str, HeldMessage] = {}
+        self._is_stopping = False
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def take(self, messages: Iterable[ReceivedMessage], now_s: float) -> None:
+        """Hold what was received just now."""
+        for message in messages:
+            self._held[message.receipt_handle] = HeldMessage(
+                message, now_s + self._visibility_s, now_s + self._extend_after_s
+            )
+        if self._is_stopping:
+            self.stop(now_s)
+
+    def stop(self, now_s: float) -> None:
+        """Give back what nobody has begun, now and from now on."""
+        self._is_stopping = True
+        for held in self._in(Stage.WAITS):
+            self._hide(held, 0, now_s)
+
+    def next_to_handle(self, now_s: float) -> HeldMessage | None:
+        """The next message, which counts as being handled; None: there is none.
+
+        One whose visibility may have ended is somebody else's, and forgotten.
+        """
+        busy: set[str] = set()
+        if self._is_fifo:
+            busy = {held.message.group for held in self._in(Stage.IS_HANDLED, Stage.TO_HIDE)}
+        for held in self._in(Stage.WAITS):
+            if held.stage is not Stage.WAITS:
+                continue  # since its group was given back
+            if held.lease_end_s <= now_s:
+                if not held.in_call:
+                    self.lose(held, now_s)
+                busy.add(held.message.group)
+            elif not self._is_fifo or held.message.group not in busy:
+                held.stage = Stage.IS_HANDLED
+                return held
+        return None
+
+    def delete(self, held: HeldMessage, now_s: float) -> None:
+        """It is done."""
+        held.stage, held.since_s = Stage.TO_DELETE, now_s
+
+    def hide(self, held: HeldMessage, seconds: int, now_s: float) -> None:
+        """It is to come again; of its group nothing comes before it."""
+        self._hide(held, seconds, now_s)
+        self._give_back_group(held, now_s)
+
+    def lose(self, held: HeldMessage, now_s: float) -> None:
+        """It is not this consumer's any more. Who handles it goes on."""
+        if held.stage is Stage.WAITS:
+            del self._held[held.message.receipt_handle]
+            self._give_back_group(held, now_s)
+        held.extend_s = float("inf")
+
+    def next_call(self, now_s: float) -> QueueCall | None:
+        """The call to make now, whose messages are in no other one; None: there is none."""
+        extended = self._ready(lambda held: held.extend_s <= now_s + self._extend_after_s / 2)
+        due = [
+            *self._free(Stage.TO_HIDE, now_s),
+            *(extended if any(held.extend_s <= now_s for held in extended) else ()),
+        ][:BATCH_MAX]
+        if due:
+            hides = [held.stage is Stage.TO_HIDE for held in due]
+            seconds = [
+                held.hide_s if hidden else self._visibility_s
+                for held, hidden in zip(due, hides, strict=True)
+            ]
+            return VisibilityCall(_called(due), seconds, hides)
+        deleted = self._free(Stage.TO_DELETE, now_s)[:BATCH_MAX]
+        if deleted and (
+            len(deleted) == BATCH_MAX
+            or self._is_stopping
+            or min(held.since_s for held in deleted) + self._linger_s <= now_s
+        ):
+            return DeleteCall(_called(deleted))
+        return None
+
+    def next_s(self) -> float | None:
+        """When a call is due that is not now; None: not before something happens."""
+        times_s = [held.extend_s for held in self._ready(lambda _: True)]
+        for held in self._in(Stage.TO_HIDE, Stage.TO_DELETE):
+            if not held.in_call:
+                lingers = held.stage is Stage.TO_DELETE and not self._is_stopping
+                times_s.append(held.since_s + self._linger_s * lingers)
+        return min(times_s, default=None)
+
+    def has_been_called(
+        self,
+        call: QueueCall,
+        refused: Sequence[HeldMessage],
+        repeated: Sequence[HeldMessage],
+        called_s: float,
+        now_s: float,
+    ) -> None:
+        """The call was answered; what it refused is not this consumer's any more.
+
+        What is to be repeated stays as it is.
+        """
+        for number, held in enumerate(call.held):
+            if held in repeated:
+                continue
+            held.in_call = False
+            held.failures = 0
+            if isinstance(call, DeleteCall) or call.hides[number]:
+                del self._held[held.message.receipt_handle]
+            elif held in refused:
+                self.lose(held, now_s)
+            else:
+                held.lease_end_s = called_s + self._visibility_s
+                held.extend_s = called_s + self._extend_after_s
+
+    def has_failed(
+        self, held: Iterable[HeldMessage], now_s: float, pause_s: Callable[[int], float]
+    ) -> None:
+        """The call for these is repeated, after a pause that goes by how often it has failed."""
+        for each in held:
+            each.in_call = False
+            each.failures += 1
+            if each.stage in (Stage.TO_HIDE, Stage.TO_DELETE):
+                each.since_s = now_s + pause_s(each.failures)
+            else:
+                each.extend_s = now_s + pause_s(each.failures)
+
+    @property
+    def _extend_after_s(self) -> float:
+        return self._visibility_s / _EXTENSIONS
+
+    def _hide(self, held: HeldMessage, seconds: int, now_s: float) -> None:
+        held.stage, held.since_s, held.hide_s = Stage.TO_HIDE, now_s, seconds
+
+    def _give_back_group(self, first: HeldMessage, now_s: float) -> None:
+        if self._is_fifo:
+            for held in self._in(Stage.WAITS):
+                if held.message.group == first.message.group:
+                    self._hide(held, 0, now_s)
+
+    def _in(self, *stages: Stage) -> list[HeldMessage]:
+        return [held for held in self._held.values() if held.stage in stages]
+
+    def _free(self, stage: Stage, now_s: float) -> list[HeldMessage]:
+        return [held for held in self._in(stage) if not held.in_call and held.since_s <= now_s]
+
+    def _ready(self, is_due: Callable[[HeldMessage], bool]) -> list[HeldMessage]:
+        """Those to extend that are in no call."""
+        return [
+            held
+            for held in self._in(Stage.WAITS, Stage.IS_HANDLED)
+            if not held.in_call and is_due(held)
+        ]
+
+
+def _called(held: Sequence[HeldMessage]) -> Sequence[HeldMessage]:
+    for each in held:
+        each.in_call = True
+    return held

@@ -1,0 +1,306 @@
+"""A consumer of a queue: it receives, lets handlers work, extends messages, and deletes them."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, start_thread
+from tidegate_sdk.failures import is_passing
+from tidegate_sdk.held_messages import (
+    BATCH_MAX,
+    DeleteCall,
+    HeldMessages,
+    QueueCall,
+)
+from tidegate_sdk.received_message import ReceivedMessage, RejectError, RetryError
+from tidegate_sdk.stopping import STOP_SIGNALS, stopped_by
+
+Handler = Callable[[ReceivedMessage], object]
+"""What it returns means nothing; that it returns means that the message is done."""
+
+VISIBILITY_S_MAX: Final = 43_200
+_CALLERS: Final = 2
+"""A call that hangs is not to keep messages from being extended."""
+
+_log = logging.getLogger("tidegate_sdk")
+
+
+class QueueConsumer:
+    """Receives the messages of a queue and lets `handler` work on them, in threads.
+
+    `client` is one that `tidegate_sdk.client(url)` makes, or boto3's. At most `workers` handlers
+    are at work, and `prefetch` more messages wait for them. While a message waits or is handled it
+    stays hidden: for `visibility_s`, over and over. When the handler returns, it is deleted,
+    together with others that are done within `linger_s`. When it raises, the message comes again
+    after `retry_first_s`, and twice as long each further time, up to `retry_s_max`.
+
+    `stop` ends it: nothing more is received, handlers finish, what they have done is deleted, and
+    what they have not begun is given back. It gives up waiting after `stop_s_max`; None: never.
+    `clock`, `backoff` and `spawn` are for tests.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a setting of its own, by its name
+        self,
+        client: Any,
+        queue_url: str,
+        handler: Handler,
+        *,
+        workers: int = 4,
+        prefetch: int = 10,
+        wait_s: int = 10,
+        visibility_s: int = 30,
+        linger_s: float = 0.1,
+        retry_first_s: int = 2,
+        retry_s_max: int = 900,
+        stop_s_max: float | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        backoff: Backoff = Backoff(),  # noqa: B008 - immutable
+        spawn: Spawn = start_thread,
+    ) -> None:
+        if not 1 <= visibility_s <= VISIBILITY_S_MAX:
+            raise ValueError(f"visibility_s is from 1 to {VISIBILITY_S_MAX}")
+        if workers < 1 or prefetch < 0:
+            raise ValueError("there is one worker at least, and nothing or more is prefetched")
+        self._client, self._queue_url, self._handler = client, queue_url, handler
+        self._workers, self._held_max = workers, workers + prefetch
+        self._wait_s, self._visibility_s = wait_s, visibility_s
+        self._retry_first_s, self._retry_s_max = retry_first_s, retry_s_max
+        self._stop_s_max = stop_s_max
+        self._clock, self._backoff, self._spawn = clock, backoff, spawn
+        self._changed = threading.Condition(threading.RLock())
+        self._held = HeldMessages(
+            is_fifo=queue_url.endswith(".fifo"), visibility_s=visibility_s, linger_s=linger_s
+        )
+        self._stopped_s: float | None = None
+        self._receives = self._ended = False
+        self._failure: BaseException | None = None
+        self._failures_in_row = 0
+
+    def run(self, *, signals: Sequence[int] = STOP_SIGNALS) -> None:
+        """Work until `stop` is called or one of the signals comes (in the main thread alone).
+
+        Raises what ended it otherwise: an error of the queue that does not pass by itself, as where
+        it does not exist or access is denied. Networks and servers that fail are waited for.
+        """
+        with stopped_by(signals, self.stop):
+            self._receives = self._stopped_s is None
+            self._start(self._receive, "tidegate-receiver")
+            for number in range(self._workers):
+                self._start(self._handle, f"tidegate-handler-{number}")
+            for number in range(_CALLERS):
+                self._start(self._call, f"tidegate-caller-{number}")
+            with self._changed:
+                while not self._is_over():
+                    self._clock.wait(self._changed, self._patience_s())
+                self._ended = True
+                self._changed.notify_all()
+        if self._failure is not None:
+            raise self._failure
+
+    def _start(self, loop: Callable[[], None], name: str) -> None:
+        def guarded() -> None:
+            try:
+                loop()
+            except BaseException as error:  # noqa: BLE001 - `run` raises it
+                self._fail(error)
+
+        self._spawn(guarded, name)
+
+    def stop(self) -> None:
+        """Let it end as soon as it may; returns at once. May be called from anywhere, and again."""
+        with self._changed:
+            if self._stopped_s is None:
+                self._stopped_s = self._clock.now_s()
+                self._held.stop(self._stopped_s)
+            self._changed.notify_all()
+
+    def _is_stopped(self) -> bool:
+        return self._stopped_s is not None
+
+    def _is_over(self) -> bool:
+        if self._stopped_s is None:
+            return False
+        if not self._receives and not len(self._held):
+            return True
+        is_late = self._patience_s() == 0
+        if is_late:
+            _log.warning("Stopped, and left %d messages as they are", len(self._held))
+        return is_late
+
+    def _patience_s(self) -> float | None:
+        """For how long to wait for what is held."""
+        if self._stopped_s is None or self._stop_s_max is None:
+            return None
+        return max(0.0, self._stopped_s + self._stop_s_max - self._clock.now_s())
+
+    def _fail(self, error: BaseException) -> None:
+        """End because of this."""
+        with self._changed:
+            self._failure = self._failure or error
+            self.stop()
+
+    def _receive(self) -> None:
+        """What the receiver does until it is stopped."""
+        try:
+            while not self._is_stopped():
+                if not self.receive_next():
+                    with self._changed:
+                        if not self._is_stopped() and self._room() < 1:
+                            self._clock.wait(self._changed, None)
+        finally:
+            with self._changed:
+                self._receives = False
+                self._changed.notify_all()
+
+    def _room(self) -> int:
+        return self._held_max - len(self._held)
+
+    def receive_next(self) -> bool:
+        """Receive once, if there is room; whether there was. The receiver calls it."""
+        with self._changed:
+            room = min(BATCH_MAX, self._room())
+        if room < 1 or self._is_stopped():
+            return False
+        try:
+            answer = self._client.receive_message(
+                QueueUrl=self._queue_url,
+                MaxNumberOfMessages=room,
+                WaitTimeSeconds=self._wait_s,
+                VisibilityTimeout=self._visibility_s,
+                MessageSystemAttributeNames=["All"],
+                MessageAttributeNames=["All"],
+            )
+        except Exception as error:  # noqa: BLE001 - it ends the consumer, or passes
+            self._note_failed_receive(error)
+            return True
+        messages = [ReceivedMessage.of(raw) for raw in answer.get("Messages", ())]
+        with self._changed:
+            self._failures_in_row = 0
+            self._held.take(messages, self._clock.now_s())
+            self._changed.notify_all()
+        return True
+
+    def _note_failed_receive(self, error: Exception) -> None:
+        if not is_passing(error):
+            self._fail(error)
+            return
+        self._failures_in_row += 1
+        pause_s = self._backoff.pause_s(self._failures_in_row)
+        _log.warning("Cannot receive, will try again in %.1f s: %s", pause_s, error)
+        until_s = self._clock.now_s() + pause_s
+        with self._changed:
+            while not self._is_stopped() and (left_s := until_s - self._clock.now_s()) > 0:
+                self._clock.wait(self._changed, left_s)
+
+    def _handle(self) -> None:
+        """What a worker does until the end."""
+        while not self._ended:
+            if not self.handle_next():
+                with self._changed:
+                    if not self._ended:
+                        self._clock.wait(self._changed, None)
+
+    def handle_next(self) -> bool:
+        """Let the handler work on the next message; whether there was one. The workers call it."""
+        with self._changed:
+            held = self._held.next_to_handle(self._clock.now_s())
+        if held is None:
+            return False
+        hide_s = self._work_on(held.message)
+        with self._changed:
+            now_s = self._clock.now_s()
+            if hide_s is None:
+                self._held.delete(held, now_s)
+            else:
+                self._held.hide(held, hide_s, now_s)
+            self._changed.notify_all()
+        return True
+
+    def _work_on(self, message: ReceivedMessage) -> int | None:
+        """Call the handler; after how many seconds the message is to come again, None: never."""
+        try:
+            self._handler(message)
+        except RejectError as reason:
+            _log.warning("Message %s is rejected: %s", message.id, reason)
+            return None if reason.delete else 0
+        except RetryError as reason:
+            return min(max(0, reason.after_s), VISIBILITY_S_MAX)
+        except Exception:  # noqa: BLE001 - whatever a handler raises, the message comes again
+            retry_s = self._retry_s(message)
+            _log.exception("Message %s failed, and comes again in %d s", message.id, retry_s)
+            return retry_s
+        except BaseException as error:  # noqa: BLE001 - what ends a thread ends the consumer
+            self._fail(error)
+            return 0
+        return None
+
+    def _retry_s(self, message: ReceivedMessage) -> int:
+        doublings = min(message.receive_count - 1, VISIBILITY_S_MAX.bit_length())
+        return min(self._retry_first_s << doublings, self._retry_s_max, VISIBILITY_S_MAX)
+
+    def _call(self) -> None:
+        """What a caller does until the end."""
+        while not self._ended:
+            if not self.call_next():
+                with self._changed:
+                    if not self._ended:
+                        next_s = self._held.next_s()
+                        idle_s = None if next_s is None else next_s - self._clock.now_s()
+                        self._clock.wait(self._changed, idle_s)
+
+    def call_next(self) -> bool:
+        """Extend, give back or delete what is due; whether anything was. The callers call it."""
+        with self._changed:
+            called_s = self._clock.now_s()
+            call = self._held.next_call(called_s)
+        if call is None:
+            return False
+        try:
+            answer = self._send(call)
+        except Exception as error:  # noqa: BLE001 - it ends the consumer, or passes
+            self._note_failed_call(call, error)
+            return True
+        said = {entry["Id"]: entry for entry in answer.get("Failed", ())}
+        for entry in said.values():
+            _log.warning("%s: %s", entry["Code"], entry.get("Message", ""))
+        failed = [held for n, held in enumerate(call.held) if str(n) in said]
+        passing = [held for n, held in enumerate(call.held) if _passes(said.get(str(n)))]
+        with self._changed:
+            now_s = self._clock.now_s()
+            self._held.has_been_called(call, failed, passing, called_s, now_s)
+            self._held.has_failed(passing, now_s, self._backoff.pause_s)
+            self._changed.notify_all()
+        return True
+
+    def _send(self, call: QueueCall) -> Any:
+        entries: list[dict[str, Any]] = [
+            {"Id": str(number), "ReceiptHandle": held.message.receipt_handle}
+            for number, held in enumerate(call.held)
+        ]
+        if isinstance(call, DeleteCall):
+            return self._client.delete_message_batch(QueueUrl=self._queue_url, Entries=entries)
+        for entry, seconds in zip(entries, call.seconds, strict=True):
+            entry["VisibilityTimeout"] = seconds
+        return self._client.change_message_visibility_batch(
+            QueueUrl=self._queue_url, Entries=entries
+        )
+
+    def _note_failed_call(self, call: QueueCall, error: Exception) -> None:
+        passes = is_passing(error)
+        if not passes:
+            self._fail(error)
+        else:
+            _log.warning("Cannot delete or extend messages, will try again: %s", error)
+        with self._changed:
+            now_s = self._clock.now_s()
+            if passes:
+                self._held.has_failed(call.held, now_s, self._backoff.pause_s)
+            else:
+                self._held.has_been_called(call, call.held, (), now_s, now_s)
+            self._changed.notify_all()
+
+
+def _passes(failed: dict[str, Any] | None) -> bool:
+    """Whether an entry failed by the server's fault, so that it may be repeated."""
+    return failed is not None and not failed["SenderFault"]

@@ -1,0 +1,355 @@
+"""The consumer of queues in virtual time, on a client that answers as a test says."""
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sdk.tests.scripted import ScriptedClient, VirtualClock, cut_off, no_thread, refused
+from tidegate_sdk import QueueConsumer, ReceivedMessage, RejectError, RetryError
+from tidegate_sdk.clock import Backoff
+
+URL = "http://queues.example/0/orders"
+FIFO = URL + ".fifo"
+NOTHING: dict[str, Any] = {}
+
+
+def message(name: str, *, group: str = "", count: int = 1) -> dict[str, Any]:
+    return {
+        "MessageId": name,
+        "Body": name,
+        "ReceiptHandle": f"{name}-{count}",
+        "Attributes": {
+            "ApproximateReceiveCount": f"{count}",
+            **({"MessageGroupId": group} if group else {}),
+        },
+    }
+
+
+class Desk:
+    """A consumer whose threads are the test."""
+
+    def __init__(self, url: str = URL, **options: Any) -> None:
+        self.clock, self.client = VirtualClock(), ScriptedClient()
+        self.handled: list[str] = []
+        self.raises: dict[str, BaseException] = {}
+        self.meanwhile: Callable[[], Any] = lambda: None
+        self.consumer = QueueConsumer(
+            self.client,
+            url,
+            self._handler,
+            clock=self.clock,
+            backoff=Backoff(fraction=lambda: 0.0),
+            spawn=no_thread,
+            **options,
+        )
+
+    def _handler(self, received: ReceivedMessage) -> None:
+        self.meanwhile()
+        self.handled.append(received.body)
+        if received.body in self.raises:
+            raise self.raises[received.body]
+
+    def receive(self, *messages: dict[str, Any]) -> None:
+        self.client._answers["receive_message"].clear()
+        self.client.lay_down("receive_message", {"Messages": list(messages)})
+        assert self.consumer.receive_next()
+
+    def handle(self, count: int = 1) -> None:
+        for _ in range(count):
+            assert self.consumer.handle_next()
+
+    def at(self, time_s: float) -> None:
+        """All calls that are due so many seconds after the start."""
+        self.clock.time_s = 1_000.0 + time_s
+        while self.consumer.call_next():
+            pass
+
+    def deleted(self) -> list[list[str]]:
+        return [
+            [entry["ReceiptHandle"] for entry in call["Entries"]]
+            for call in self.client.asked("delete_message_batch")
+        ]
+
+    def hidden(self) -> list[tuple[str, int]]:
+        return [
+            (entry["ReceiptHandle"], entry["VisibilityTimeout"])
+            for call in self.client.asked("change_message_visibility_batch")
+            for entry in call["Entries"]
+        ]
+
+
+def desk(url: str = URL, **options: Any) -> Desk:
+    made = Desk(url, **options)
+    made.client.lay_down("delete_message_batch", NOTHING)
+    made.client.lay_down("change_message_visibility_batch", NOTHING)
+    return made
+
+
+def test_what_is_done_is_deleted_together_after_a_while() -> None:
+    here = desk(linger_s=0.5)
+    here.receive(message("a"), message("b"))
+    here.handle(2)
+    here.at(0.4)
+    assert here.deleted() == []
+    here.at(0.5)
+    assert here.deleted() == [["a-1", "b-1"]]
+    assert len(here.consumer._held) == 0
+
+
+def test_ten_that_are_done_do_not_linger() -> None:
+    here = desk(linger_s=9)
+    here.receive(*[message(f"{n}") for n in range(10)])
+    here.handle(10)
+    here.at(0)
+    assert [len(call) for call in here.deleted()] == [10]
+
+
+def test_no_more_is_received_than_there_is_room_for() -> None:
+    here = desk(workers=2, prefetch=1)
+    here.receive(message("a"), message("b"))
+    here.receive(message("c"))
+    assert [call["MaxNumberOfMessages"] for call in here.client.asked("receive_message")] == [3, 1]
+    assert not here.consumer.receive_next()
+
+
+def test_what_waits_or_is_handled_is_extended_and_what_is_done_is_not() -> None:
+    here = desk(visibility_s=30, linger_s=99)
+    here.receive(*[message(name) for name in "abc"])
+    here.handle()
+
+    def time_passes() -> None:
+        for time_s in (9.9, 10, 20):
+            here.at(time_s)
+
+    here.meanwhile = time_passes
+    here.handle()
+    assert here.hidden() == [("b-1", 30), ("c-1", 30)] * 2
+
+
+def test_a_failed_extension_is_tried_again() -> None:
+    here = desk(visibility_s=30)
+    here.client._answers.clear()
+    here.client.lay_down("change_message_visibility_batch", cut_off(), NOTHING)
+    here.receive(message("a"))
+    here.at(10)
+    assert len(here.hidden()) == 1
+    here.at(10.1)
+    assert len(here.hidden()) == 2
+    here.at(15)
+    assert len(here.hidden()) == 2
+
+
+def test_what_may_be_visible_again_is_not_begun() -> None:
+    here = desk(visibility_s=30)
+    here.client._answers.clear()
+    here.client.lay_down("change_message_visibility_batch", cut_off())
+    here.receive(message("a"))
+    here.at(29.9)
+    here.clock.time_s += 0.1
+    assert not here.consumer.handle_next()
+    assert (here.handled, len(here.consumer._held)) == ([], 0)
+
+
+def test_what_the_queue_says_is_somebody_elses_is_not_begun() -> None:
+    here = desk(visibility_s=30)
+    failed = {"Id": "0", "Code": "MessageNotInflight", "SenderFault": True}
+    here.client._answers.clear()
+    here.client.lay_down("change_message_visibility_batch", {"Failed": [failed]})
+    here.receive(message("a"), message("b"))
+    here.at(10)
+    here.handle()
+    assert here.handled == ["b"]
+
+
+def test_an_entry_that_failed_by_the_servers_fault_is_repeated() -> None:
+    here = desk(linger_s=0)
+    failed = {"Id": "1", "Code": "InternalError", "SenderFault": False}
+    here.client._answers.clear()
+    here.client.lay_down("delete_message_batch", {"Failed": [failed]}, cut_off(), NOTHING)
+    here.receive(message("a"), message("b"))
+    here.handle(2)
+    for time_s in (0, 0.1, 0.4):
+        here.at(time_s)
+    assert here.deleted() == [["a-1", "b-1"], ["b-1"], ["b-1"]]
+    assert len(here.consumer._held) == 0
+
+
+@pytest.mark.parametrize(
+    ("raised", "count", "hidden_s"),
+    [
+        (ValueError(), 1, 2),
+        (ValueError(), 4, 16),
+        (ValueError(), 99, 100),
+        (RetryError(77), 1, 77),
+        (RejectError(), 1, 0),
+    ],
+)
+def test_a_poison_message_comes_again_later(raised: Exception, count: int, hidden_s: int) -> None:
+    here = desk(retry_first_s=2, retry_s_max=100)
+    here.raises["a"] = raised
+    here.receive(message("a", count=count))
+    here.handle()
+    here.at(0)
+    assert here.hidden() == [(f"a-{count}", hidden_s)]
+    assert (here.deleted(), len(here.consumer._held)) == ([], 0)
+
+
+def test_a_message_may_be_rejected_for_good() -> None:
+    here = desk(linger_s=0)
+    here.raises["a"] = RejectError("nonsense", delete=True)
+    here.receive(message("a"))
+    here.handle()
+    here.at(0)
+    assert here.deleted() == [["a-1"]]
+
+
+def test_messages_of_a_group_are_handled_one_at_a_time() -> None:
+    here = desk(FIFO)
+    here.receive(message("a1", group="a"), message("a2", group="a"), message("b1", group="b"))
+    here.meanwhile = lambda: here.consumer.handle_next() if not here.handled else None
+    here.handle()
+    assert here.handled == ["b1", "a1"], "b1 began and ended while a1 was handled"
+    here.handle()
+    assert here.handled[-1] == "a2"
+
+
+def test_a_failure_gives_back_what_follows_in_its_group() -> None:
+    here = desk(FIFO)
+    here.raises["a1"] = ValueError()
+    here.receive(message("a1", group="a"), message("b1", group="b"), message("a2", group="a"))
+    here.handle(2)
+    assert not here.consumer.handle_next()
+    here.at(0)
+    assert here.hidden() == [("a1-1", 2), ("a2-1", 0)]
+
+
+def test_a_standard_queue_has_no_order_of_groups() -> None:
+    here = desk()
+    here.raises["a1"] = ValueError()
+    here.receive(message("a1", group="a"), message("a2", group="a"))
+    here.handle(2)
+    assert here.handled == ["a1", "a2"]
+
+
+def test_a_call_waits_for_the_one_before_it() -> None:
+    here = desk()
+    here.raises["a"] = ValueError()
+    here.receive(message("a"))
+
+    def fail_meanwhile(_params: dict[str, Any]) -> dict[str, Any]:
+        if not here.handled:
+            here.handle()
+            assert not here.consumer.call_next()
+        return NOTHING
+
+    here.client._answers.clear()
+    here.client.lay_down("change_message_visibility_batch", fail_meanwhile)
+    here.at(10)
+    assert here.hidden() == [("a-1", 30), ("a-1", 2)]
+
+
+def test_stopping_gives_back_what_is_not_begun_and_finishes_the_rest() -> None:
+    here = desk(linger_s=99)
+
+    def stop_and_receive() -> None:
+        here.consumer.stop()
+        here.at(0)
+        assert not here.consumer.receive_next()
+
+    here.receive(message("a"), message("b"))
+    here.meanwhile = stop_and_receive
+    here.handle()
+    assert not here.consumer.handle_next()
+    here.at(0)
+    assert (here.hidden(), here.deleted()) == ([("b-1", 0)], [["a-1"]])
+    here.consumer.run(signals=())
+
+
+def test_what_a_long_poll_brings_after_the_stop_is_given_back() -> None:
+    here = desk()
+
+    def stop_meanwhile(_params: dict[str, Any]) -> dict[str, Any]:
+        here.consumer.stop()
+        return {"Messages": [message("a")]}
+
+    here.client.lay_down("receive_message", stop_meanwhile)
+    assert here.consumer.receive_next()
+    here.at(0)
+    assert here.hidden() == [("a-1", 0)]
+
+
+def test_a_network_that_fails_is_waited_for() -> None:
+    here = desk()
+    here.client.lay_down(
+        "receive_message", cut_off(), refused("ServiceUnavailable", 503), {"Messages": []}
+    )
+    for _ in range(3):
+        assert here.consumer.receive_next()
+    assert here.clock.now_s() == pytest.approx(1_000.3)
+    assert here.consumer._failure is None
+
+
+@pytest.mark.parametrize("operation", ["receive_message", "delete_message_batch"])
+def test_an_error_that_never_passes_ends_it(operation: str) -> None:
+    here = desk(linger_s=0)
+    here.receive(message("a"))
+    here.handle()
+    here.client._answers[operation].clear()
+    here.client.lay_down(operation, refused("AWS.SimpleQueueService.NonExistentQueue"))
+    if operation == "receive_message":
+        here.consumer.receive_next()
+    here.at(0)
+    with pytest.raises(Exception, match="NonExistentQueue"):
+        here.consumer.run(signals=())
+
+
+def test_what_ends_a_thread_ends_the_consumer() -> None:
+    here = desk()
+    here.raises["a"] = SystemExit(3)
+    here.receive(message("a"))
+    here.handle()
+    here.at(0)
+    assert here.hidden() == [("a-1", 0)]
+    assert isinstance(here.consumer._failure, SystemExit)
+
+
+def test_it_gives_up_waiting_for_handlers_in_time() -> None:
+    here = desk(stop_s_max=5)
+    here.receive(message("a"))
+    assert here.consumer._held.next_to_handle(here.clock.now_s())
+    here.consumer.stop()
+    here.consumer.run(signals=())
+    assert here.clock.now_s() == pytest.approx(1_005)
+
+
+@pytest.mark.parametrize("options", [{"visibility_s": 0}, {"workers": 0}, {"prefetch": -1}])
+def test_settings_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"visibility_s|one worker"):
+        desk(**options)
+
+
+def _stopped_meanwhile(_params: dict[str, Any]) -> dict[str, Any]:
+    signal.raise_signal(signal.SIGTERM)
+    return NOTHING
+
+
+def test_threads_work_until_a_signal_comes() -> None:
+    client = ScriptedClient()
+    client.lay_down("receive_message", *[{"Messages": [message(f"{n}")]} for n in range(50)])
+    client.lay_down("receive_message", _stopped_meanwhile)
+    client.lay_down("delete_message_batch", NOTHING)
+    client.lay_down("change_message_visibility_batch", NOTHING)
+    before = threading.active_count()
+    handled: list[str] = []
+    consumer = QueueConsumer(client, URL, lambda received: handled.append(received.body))
+    consumer.run()
+    deleted = [entry for call in client.asked("delete_message_batch") for entry in call["Entries"]]
+    given_back = client.asked("change_message_visibility_batch")
+    assert len(deleted) == len(handled)
+    assert len(handled) + sum(len(call["Entries"]) for call in given_back) == 50
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    while threading.active_count() > before:
+        pass  # its threads see that it is over

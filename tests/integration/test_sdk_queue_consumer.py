@@ -1,0 +1,187 @@
+"""The SDK's consumer of queues on a real server that is killed, over a network that is cut."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.integration.cut_network import cut_network
+from tests.integration.sdk_site import FACT_S_MAX, sdk_client, wait_until
+from tests.integration.server_process import ROOT, ServerProcess
+from tidegate_sdk import QueueConsumer, ReceivedMessage
+
+PROGRAM = """
+import sys, time
+from tests.integration.sdk_site import sdk_client
+from tidegate_sdk import QueueConsumer
+
+def handle(message):
+    print("begin", message.body, flush=True)
+    time.sleep(0.2)  # its work
+    print("end", message.body, flush=True)
+
+QueueConsumer(sdk_client(sys.argv[1], "sqs"), sys.argv[2], handle, workers=2, wait_s=1).run()
+"""
+
+
+class Ledger:
+    """What handlers have seen, by body, in order of beginning."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self._lock = threading.Lock()
+
+    def handle(self, message: ReceivedMessage) -> None:
+        with self._lock:
+            self.seen.append(message.body)
+
+
+def send(sqs: Any, url: str, count: int, *, groups: int = 0) -> list[str]:
+    bodies = [f"{number}" for number in range(count)]
+    for first in range(0, count, 10):
+        entries: list[dict[str, Any]] = [
+            {"Id": body, "MessageBody": body} for body in bodies[first : first + 10]
+        ]
+        for entry in entries if groups else ():
+            entry["MessageGroupId"] = f"{int(entry['Id']) % groups}"
+            entry["MessageDeduplicationId"] = entry["Id"]
+        sqs.send_message_batch(QueueUrl=url, Entries=entries)
+    return bodies
+
+
+def left(sqs: Any, url: str) -> int:
+    names = [
+        "ApproximateNumberOfMessages",
+        "ApproximateNumberOfMessagesNotVisible",
+        "ApproximateNumberOfMessagesDelayed",
+    ]
+    told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+    return sum(map(int, told.values()))
+
+
+@contextmanager
+def running(consumer: QueueConsumer) -> Iterator[QueueConsumer]:
+    thread = threading.Thread(target=consumer.run, daemon=True)
+    thread.start()
+    yield consumer
+    consumer.stop()
+    thread.join(FACT_S_MAX)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("groups", [0, 5], ids=["standard", "fifo"])
+def test_a_killed_server_loses_nothing_and_groups_keep_their_order(
+    server: ServerProcess, groups: int
+) -> None:
+    sqs = sdk_client(server.url, "sqs")
+    fifo = {"QueueName": "orders.fifo", "Attributes": {"FifoQueue": "true"}}
+    url = sqs.create_queue(**(fifo if groups else {"QueueName": "orders"}))["QueueUrl"]
+    bodies, ledger = send(sqs, url, 400, groups=groups), Ledger()
+    with running(QueueConsumer(sqs, url, ledger.handle, wait_s=1, visibility_s=5)):
+        wait_until(lambda: len(ledger.seen) > 100, "a quarter of the messages")
+        server.kill()
+        server.start()
+        wait_until(lambda: set(ledger.seen) == set(bodies), "all messages")
+        wait_until(lambda: not left(sqs, url), "all deletes")
+    for group in range(groups):
+        first_times = list(dict.fromkeys(b for b in ledger.seen if int(b) % groups == group))
+        assert first_times == sorted(first_times, key=int)
+
+
+def test_a_network_that_is_cut_ends_no_consumer_and_loses_nothing(server: ServerProcess) -> None:
+    sqs = sdk_client(server.url, "sqs")
+    url = sqs.create_queue(QueueName="orders")["QueueUrl"]
+    bodies, ledger = send(sqs, url, 300), Ledger()
+    with cut_network(server.port) as network:
+        far = sdk_client(network.url, "sqs")
+        far_url = url.replace(server.url, network.url)
+        with running(QueueConsumer(far, far_url, ledger.handle, wait_s=1, visibility_s=5)):
+            for seen in (50, 150):
+                wait_until(lambda at=seen: len(ledger.seen) > at, "some messages")  # type: ignore[misc]
+                network.cut()
+                time.sleep(0.3)  # as long as the network is away
+                network.mend()
+            network.answers_lost = 1
+            wait_until(lambda: set(ledger.seen) == set(bodies), "all messages")
+            wait_until(lambda: not left(sqs, url), "all deletes")
+
+
+def test_a_long_handler_keeps_its_message(server: ServerProcess) -> None:
+    sqs = sdk_client(server.url, "sqs")
+    url = sqs.create_queue(QueueName="orders")["QueueUrl"]
+    send(sqs, url, 1)
+    seen = Ledger()
+
+    def handle(message: ReceivedMessage) -> None:
+        seen.handle(message)
+        time.sleep(3)  # its work, longer than the message's visibility
+
+    with running(QueueConsumer(sqs, url, handle, wait_s=1, visibility_s=1)):
+        wait_until(lambda: not left(sqs, url), "its delete")
+    assert seen.seen == ["0"]
+
+
+def test_poison_goes_to_the_dead_letters_and_the_rest_is_done(server: ServerProcess) -> None:
+    sqs = sdk_client(server.url, "sqs")
+    dead = sqs.create_queue(QueueName="dead")["QueueUrl"]
+    [arn] = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])[
+        "Attributes"
+    ].values()
+    policy = f'{{"deadLetterTargetArn": "{arn}", "maxReceiveCount": "2"}}'
+    url = sqs.create_queue(QueueName="orders", Attributes={"RedrivePolicy": policy})["QueueUrl"]
+    send(sqs, url, 20)
+
+    def handle(message: ReceivedMessage) -> None:
+        if message.body == "7":
+            raise ValueError(message.body)
+
+    with running(QueueConsumer(sqs, url, handle, wait_s=1, retry_first_s=1)):
+        wait_until(lambda: left(sqs, dead), "a dead letter")
+        wait_until(lambda: not left(sqs, url), "all other messages")
+    [letter] = sqs.receive_message(QueueUrl=dead)["Messages"]
+    assert letter["Body"] == "7"
+
+
+def test_a_queue_that_is_deleted_ends_its_consumer(server: ServerProcess) -> None:
+    sqs = sdk_client(server.url, "sqs")
+    url = sqs.create_queue(QueueName="orders")["QueueUrl"]
+    sqs.delete_queue(QueueUrl=url)
+    consumer = QueueConsumer(sqs, url, lambda _: None, wait_s=1)
+    with pytest.raises(ClientError, match=r"QueueDoesNotExist|NonExistentQueue"):
+        consumer.run()
+
+
+def test_a_program_that_is_stopped_ends_what_it_has_begun_and_gives_back_the_rest(
+    server: ServerProcess,
+) -> None:
+    sqs = sdk_client(server.url, "sqs")
+    url = sqs.create_queue(QueueName="orders", Attributes={"VisibilityTimeout": "600"})["QueueUrl"]
+    bodies = send(sqs, url, 40)
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, server.url, url],
+        cwd=ROOT,
+        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk/src'}", "PATH": ""},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout is not None
+        said = [program.stdout.readline() for _ in range(6)]
+        program.send_signal(signal.SIGTERM)
+        rest, _ = program.communicate(timeout=FACT_S_MAX)
+        assert program.returncode == 0
+    words = Counter(line.split()[0] for line in [*said, *rest.splitlines()])
+    assert words["begin"] == words["end"] < 40
+    done = {line.split()[1] for line in [*said, *rest.splitlines()] if line.startswith("end")}
+    assert len(done) == words["end"]
+    seen = Ledger()
+    with running(QueueConsumer(sqs, url, seen.handle, wait_s=1)):
+        wait_until(lambda: not left(sqs, url), "what was given back")
+    assert sorted(seen.seen) == sorted(set(bodies) - done), "at once, and nothing that was done"
