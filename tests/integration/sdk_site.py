@@ -1,12 +1,16 @@
 """What tests of the SDK's producers and consumers share: clients, streams, ledgers."""
 
+import subprocess
+import sys
 import time
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any, Final, NamedTuple
 
 from botocore.config import Config
 
 import tidegate_sdk
+from tests.integration.server_process import ROOT
 
 FACT_S_MAX: Final = 120
 """A fact that takes seconds comes within this."""
@@ -49,3 +53,33 @@ def records_of(kinesis: Any, stream: str) -> dict[str, list[dict[str, Any]]]:
             if not page["Records"] and not page["MillisBehindLatest"]:
                 break
     return found
+
+
+class Program(NamedTuple):
+    """A program of its own that a test has started, and what it prints."""
+
+    process: subprocess.Popen[str]
+    said: IO[str]
+
+    def stop(self, number: int) -> str:
+        """Send it a signal, and see it end well: what it has said since."""
+        self.process.send_signal(number)
+        rest, _ = self.process.communicate(timeout=FACT_S_MAX)
+        assert self.process.returncode == 0
+        return rest
+
+
+@contextmanager
+def program(text: str, *arguments: str) -> Iterator[Program]:
+    with subprocess.Popen(
+        [sys.executable, "-c", text, *arguments],
+        cwd=ROOT,
+        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk/src'}", "PATH": ""},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield Program(process, process.stdout)
+        finally:
+            process.kill()

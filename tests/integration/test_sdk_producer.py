@@ -1,16 +1,12 @@
 """The SDK's producer on a real server that is killed, over a network that is cut."""
 
 import signal
-import subprocess
-import sys
 from concurrent.futures import Future
 from typing import Any
 
-import pytest
-
 from tests.integration.cut_network import cut_network
-from tests.integration.sdk_site import FACT_S_MAX, records_of, sdk_client, wait_until
-from tests.integration.server_process import ROOT, ServerProcess
+from tests.integration.sdk_site import FACT_S_MAX, program, records_of, sdk_client, wait_until
+from tests.integration.server_process import ServerProcess
 from tidegate_sdk import Producer, StoredRecord
 
 STREAM = "clicks"
@@ -128,23 +124,11 @@ def test_a_network_that_is_cut_and_loses_answers_loses_and_doubles_nothing(
     check_ledger(kinesis, puts.futures)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM])
-def test_a_program_that_is_stopped_sends_what_it_has_taken_in(
-    server: ServerProcess, number: int
-) -> None:
+def test_a_program_that_is_stopped_sends_what_it_has_taken_in(server: ServerProcess) -> None:
     kinesis = sdk_client(server.url, "kinesis")
     kinesis.create_stream(StreamName=STREAM, ShardCount=2)
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, server.url],
-        cwd=ROOT,
-        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk/src'}", "PATH": ""},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as program:
-        assert program.stdout is not None
-        assert program.stdout.readline() == "going\n"
-        program.send_signal(number)
-        put = int(program.stdout.readline())
-        assert program.wait(FACT_S_MAX) == 0
+    with program(PROGRAM, server.url) as started:
+        assert started.said.readline() == "going\n"
+        put = int(started.stop(signal.SIGTERM))
     numbers = [int(r["Data"]) for records in records_of(kinesis, STREAM).values() for r in records]
     assert sorted(numbers) == list(range(put))

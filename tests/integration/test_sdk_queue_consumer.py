@@ -1,8 +1,6 @@
 """The SDK's consumer of queues on a real server that is killed, over a network that is cut."""
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -14,8 +12,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.integration.cut_network import cut_network
-from tests.integration.sdk_site import FACT_S_MAX, sdk_client, wait_until
-from tests.integration.server_process import ROOT, ServerProcess
+from tests.integration.sdk_site import FACT_S_MAX, program, sdk_client, wait_until
+from tests.integration.server_process import ServerProcess
 from tidegate_sdk import QueueConsumer, ReceivedMessage
 
 PROGRAM = """
@@ -23,10 +21,14 @@ import sys, time
 from tests.integration.sdk_site import sdk_client
 from tidegate_sdk import QueueConsumer
 
+def say(text):
+    sys.stdout.write(text + "\\n")
+    sys.stdout.flush()
+
 def handle(message):
-    print("begin", message.body, flush=True)
+    say(f"begin {message.body}")
     time.sleep(0.2)  # its work
-    print("end", message.body, flush=True)
+    say(f"end {message.body}")
 
 QueueConsumer(sdk_client(sys.argv[1], "sqs"), sys.argv[2], handle, workers=2, wait_s=1).run()
 """
@@ -165,21 +167,12 @@ def test_a_program_that_is_stopped_ends_what_it_has_begun_and_gives_back_the_res
     sqs = sdk_client(server.url, "sqs")
     url = sqs.create_queue(QueueName="orders", Attributes={"VisibilityTimeout": "600"})["QueueUrl"]
     bodies = send(sqs, url, 40)
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, server.url, url],
-        cwd=ROOT,
-        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk/src'}", "PATH": ""},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as program:
-        assert program.stdout is not None
-        said = [program.stdout.readline() for _ in range(6)]
-        program.send_signal(signal.SIGTERM)
-        rest, _ = program.communicate(timeout=FACT_S_MAX)
-        assert program.returncode == 0
-    words = Counter(line.split()[0] for line in [*said, *rest.splitlines()])
+    with program(PROGRAM, server.url, url) as started:
+        lines = [started.said.readline() for _ in range(6)]
+        lines += started.stop(signal.SIGTERM).splitlines()
+    words = Counter(line.split()[0] for line in lines)
     assert words["begin"] == words["end"] < 40
-    done = {line.split()[1] for line in [*said, *rest.splitlines()] if line.startswith("end")}
+    done = {line.split()[1] for line in lines if line.startswith("end")}
     assert len(done) == words["end"]
     seen = Ledger()
     with running(QueueConsumer(sqs, url, seen.handle, wait_s=1)):

@@ -1,0 +1,490 @@
+"""A member of a consumer group: it reads the shards that the group gives it, and commits."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, start_thread
+from tidegate_sdk.failures import code_of, is_passing
+from tidegate_sdk.group_shards import (
+    COMMIT_AFTER,
+    SHARD_END,
+    CommitPolicy,
+    GroupShard,
+    HeldShard,
+    HeldShards,
+    RecordBatch,
+    ShardLostError,
+)
+from tidegate_sdk.stopping import STOP_SIGNALS, stopped_by
+
+BatchHandler = Callable[[RecordBatch], object]
+"""What it returns means nothing; that it returns means that the batch is done."""
+
+ShardsCallback = Callable[[Sequence[GroupShard]], object]
+
+_JOINS, _LEAVES, _LEAVES_FOR_NOW = 0, -1, -2
+_INTERVALS: Final = 3
+"""A session has so many intervals of heartbeats."""
+
+_WAIT_S_MAX: Final = 20
+"""Of a heartbeat."""
+
+_BEAT_GAP_S: Final = 0.1
+"""Heartbeats are so far apart at least."""
+
+_IDLE_S: Final = 0.5
+"""A shard that had nothing is asked again after this, where there are more shards than workers."""
+
+_LEAVE_ATTEMPTS: Final = 3
+
+_GONE: Final = frozenset({"TidegateUnknownMember", "TidegateFencedMember"})
+_PASSING: Final = frozenset({"InternalFailure", "TidegateUnreleasedInstance"})
+
+_log = logging.getLogger("tidegate_sdk")
+
+
+def _nothing(_shards: Sequence[GroupShard]) -> None:
+    """Nobody wants to know."""
+
+
+class GroupConsumer:
+    """Reads the shards that a consumer group gives to this member; `handler` gets their records.
+
+    `client` is one that `tidegate_sdk.client(url, "kinesis")` makes. `handler` is called with
+    batches of `records_max` records at most, of each shard in order, one at a time; of `workers`
+    shards side by side. When it raises, the consumer ends with that error, and commits nothing of
+    the batch.
+
+    `on_assigned` is told which shards come, before they are read; `on_revoked` which are given up,
+    after their last batch and before their last commit; `on_lost` which other members may have
+    already. `stop` ends it: handlers finish, what they did is committed, and the group is left.
+    With an `instance_id` the member is to be back within its session, and keeps its shards.
+    `clock`, `backoff` and `spawn` are for tests.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a setting of its own, by its name
+        self,
+        client: Any,
+        group: str,
+        handler: BatchHandler,
+        *,
+        commits: CommitPolicy = COMMIT_AFTER,
+        on_assigned: ShardsCallback = _nothing,
+        on_revoked: ShardsCallback = _nothing,
+        on_lost: ShardsCallback = _nothing,
+        instance_id: str | None = None,
+        workers: int = 4,
+        records_max: int = 1_000,
+        wait_s: int = 2,
+        clock: Clock = SYSTEM_CLOCK,
+        backoff: Backoff = Backoff(),  # noqa: B008 - immutable
+        spawn: Spawn = start_thread,
+    ) -> None:
+        if workers < 1:
+            raise ValueError("there is one worker at least")
+        self._client, self._group, self._handler = client, group, handler
+        self._commits = commits
+        self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
+        self._instance = {} if instance_id is None else {"InstanceId": instance_id}
+        self._workers, self._records_max, self._wait_s = workers, records_max, wait_s
+        self._clock, self._backoff, self._spawn = clock, backoff, spawn
+        self._changed = threading.Condition(threading.RLock())
+        self._held = HeldShards(commits)
+        self._member_id, self._epoch = "", _JOINS
+        self._interval_s = 1.0
+        self._alive_s = clock.now_s()
+        self._beat_s = clock.now_s()
+        self._beats_failed = 0
+        self._is_joining = self._stopping = self._ended = False
+        self._failure: BaseException | None = None
+
+    def run(self, *, signals: Sequence[int] = STOP_SIGNALS) -> None:
+        """Work until `stop` is called or one of the signals comes (in the main thread alone).
+
+        Raises what ended it otherwise: what the handler or a callback raised, or an error that
+        does not pass by itself, as where there is no such group, or access is denied.
+        """
+        with stopped_by(signals, self.stop):
+            self._start(self._beat, "tidegate-heartbeat")
+            self._start(self._keep, "tidegate-keeper")
+            for number in range(self._workers):
+                self._start(self._work, f"tidegate-reader-{number}")
+            with self._changed:
+                while not self._is_over():
+                    self._clock.wait(self._changed, None)
+                self._ended = True
+                self._changed.notify_all()
+            self._leave()
+        if self._failure is not None:
+            raise self._failure
+
+    def _is_over(self) -> bool:
+        return self._stopping and not self._is_joining and not len(self._held)
+
+    def stop(self) -> None:
+        """Let it end as soon as it may; returns at once. May be called from anywhere, and again."""
+        with self._changed:
+            self._stopping = True
+            self._held.revoke()
+            self._changed.notify_all()
+
+    def _start(self, loop: Callable[[], None], name: str) -> None:
+        def guarded() -> None:
+            try:
+                loop()
+            except BaseException as error:  # noqa: BLE001 - `run` raises it
+                self._fail(error)
+
+        self._spawn(guarded, name)
+
+    def _fail(self, error: BaseException) -> None:
+        """End because of this."""
+        with self._changed:
+            self._failure = self._failure or error
+            self.stop()
+
+    def _loop(self, do_next: Callable[[], bool], next_s: Callable[[], float | None]) -> None:
+        """Do what is due, over and over, and wait until something is."""
+        while not self._ended:
+            if not do_next():
+                with self._changed:
+                    if not self._ended:
+                        times_s = [next_s(), self._session_end_s if len(self._held) else None]
+                        known_s = [time_s for time_s in times_s if time_s is not None]
+                        idle_s = min(known_s) - self._clock.now_s() if known_s else None
+                        self._clock.wait(self._changed, idle_s)
+
+    def _expire(self) -> None:
+        """Drop all, where the group has not heard of the member for a session."""
+        with self._changed:
+            is_over = self._clock.now_s() >= self._session_end_s
+            lost = self._held.drop_all() if is_over else []
+        self._tell_lost(lost)
+
+    def _tell(self, callback: ShardsCallback, shards: Sequence[GroupShard]) -> None:
+        """Tell the program, whose errors end the consumer."""
+        try:
+            callback(shards)
+        except BaseException as error:  # noqa: BLE001 - `run` raises it
+            self._fail(error)
+
+    # Heartbeats
+
+    def _beat(self) -> None:
+        self._loop(self.beat_next, self._next_beat_s)
+
+    def _next_beat_s(self) -> float | None:
+        return None if self._stopping and self._epoch == _JOINS else self._beat_s
+
+    @property
+    def _session_end_s(self) -> float:
+        """The group takes the member for dead then, if it does not hear from it."""
+        return self._alive_s + self._interval_s * _INTERVALS
+
+    def beat_next(self) -> bool:
+        """Send a heartbeat, if one is due; whether one was. The heartbeat's thread calls it."""
+        self._expire()
+        sent_s = self._clock.now_s()
+        with self._changed:
+            next_s = self._next_beat_s()
+            if self._ended or next_s is None or next_s > sent_s:
+                return False
+            params = self._heartbeat()
+            self._is_joining = self._epoch == _JOINS
+        try:
+            answer = self._client.tidegate_group_heartbeat(**params)
+        except Exception as error:  # noqa: BLE001 - it ends the consumer, or passes
+            if not self._ended:
+                self._note_failed_beat(error)
+        else:
+            self._note_beat(answer, sent_s)
+        with self._changed:
+            self._is_joining = False
+            self._changed.notify_all()
+        return True
+
+    def _heartbeat(self) -> dict[str, Any]:
+        """The next one; it waits where the member has nothing to give up. The lock is held."""
+        if self._epoch == _JOINS:
+            return {"GroupName": self._group, "MemberEpoch": _JOINS, **self._instance}
+        waits = not (self._held.is_giving_up or self._stopping)
+        return {
+            "GroupName": self._group,
+            "MemberEpoch": self._epoch,
+            "MemberId": self._member_id,
+            "OwnedShards": self._held.owned,
+            "WaitTimeSeconds": max(1, min(_WAIT_S_MAX, int(self._interval_s))) if waits else 0,
+        }
+
+    def _note_beat(self, answer: dict[str, Any], sent_s: float) -> None:
+        with self._changed:
+            self._member_id, self._epoch = answer["MemberId"], answer["MemberEpoch"]
+            self._interval_s = answer["HeartbeatIntervalMillis"] / 1_000
+            self._alive_s, self._beats_failed = sent_s, 0
+            now_s = self._clock.now_s()
+            new, lost = self._held.told(answer["Assignment"], now_s)
+            if self._stopping:
+                self._held.revoke()
+            if self._held.is_giving_up:
+                # What is given up before is told then (`_forget`).
+                self._beat_s = now_s + self._interval_s
+            else:
+                self._beat_s = max(now_s, sent_s + _BEAT_GAP_S)
+        self._tell_lost(lost)
+        if new:
+            self._tell(self._on_assigned, new)
+        with self._changed:
+            self._held.may_read(new, self._clock.now_s())
+            self._changed.notify_all()
+
+    def _note_failed_beat(self, error: Exception) -> None:
+        if code_of(error) in _GONE:
+            _log.warning("The group takes this member for gone, it joins again: %s", error)
+            self._join_anew()
+            return
+        if not is_passing(error) and code_of(error) not in _PASSING:
+            self._fail(error)
+        with self._changed:
+            self._beats_failed += 1
+            pause_s = min(self._interval_s, self._backoff.pause_s(self._beats_failed))
+            self._beat_s = self._clock.now_s() + pause_s
+        _log.warning("No heartbeat, will try again in %.1f s: %s", pause_s, error)
+
+    def _join_anew(self) -> None:
+        with self._changed:
+            lost = self._held.drop_all()
+            self._member_id, self._epoch = "", _JOINS
+            self._beat_s = self._clock.now_s() + _BEAT_GAP_S
+            self._changed.notify_all()
+        self._tell_lost(lost)
+
+    def _tell_lost(self, lost: Sequence[GroupShard]) -> None:
+        if lost:
+            _log.warning("Lost to other members, perhaps: %s", lost)
+            self._tell(self._on_lost, lost)
+            with self._changed:
+                self._changed.notify_all()
+
+    def _leave(self) -> None:
+        with self._changed:
+            member_id, self._epoch = self._member_id, _JOINS
+        if not member_id:
+            return
+        epoch = _LEAVES_FOR_NOW if self._instance else _LEAVES
+        params = {"GroupName": self._group, "MemberEpoch": epoch, "MemberId": member_id}
+        for attempt in range(1, _LEAVE_ATTEMPTS + 1):
+            try:
+                self._client.tidegate_group_heartbeat(**params)
+            except Exception as error:  # noqa: BLE001 - its session ends by itself
+                _log.warning("The group was not left: %s", error)
+                if not is_passing(error):
+                    return
+                with self._changed:
+                    self._clock.wait(self._changed, self._backoff.pause_s(attempt))
+            else:
+                return
+
+    # What is read and handled
+
+    def _work(self) -> None:
+        self._loop(self.read_next, self._held.next_read_s)
+
+    def read_next(self) -> bool:
+        """Read a shard, and let the handler work; whether there was one. The workers call it."""
+        self._expire()
+        with self._changed:
+            now_s = self._clock.now_s()
+            shard = None if self._stopping else self._held.next_to_read(now_s)
+            waits = len(self._held) <= self._workers
+        if shard is None:
+            return False
+        try:
+            page = self._read(shard, self._wait_s if waits else 0)
+        except Exception as error:  # noqa: BLE001 - it ends the consumer, or passes
+            self._note_failed_read(shard, error)
+            return True
+        self._expire()
+        with self._changed:
+            shard.failures = 0
+            may_handle = self._held.begin(shard)
+        if may_handle:
+            self._take(shard, page, 0 if waits else _IDLE_S)
+        with self._changed:
+            self._held.finish(shard)
+            self._changed.notify_all()
+        return True
+
+    def _read(self, shard: HeldShard, wait_s: int) -> dict[str, Any]:
+        if not shard.iterator:
+            shard.iterator = self._client.get_shard_iterator(
+                StreamARN=shard.name.stream_arn, ShardId=shard.name.shard_id, **shard.position
+            )["ShardIterator"]
+        page: dict[str, Any] = self._client.get_records(
+            ShardIterator=shard.iterator,
+            StreamARN=shard.name.stream_arn,
+            Limit=self._records_max,
+            TidegateWaitTimeSeconds=wait_s,
+        )
+        return page
+
+    def _note_failed_read(self, shard: HeldShard, error: Exception) -> None:
+        code = code_of(error)
+        # A stream that is gone, or made anew, the group tells of.
+        if not is_passing(error) and code not in (
+            "ExpiredIteratorException",
+            "ResourceNotFoundException",
+        ):
+            self._fail(error)
+        with self._changed:
+            self._held.finish(shard)
+            shard.iterator = ""
+            shard.failures += 1
+            pause_s = self._backoff.pause_s(shard.failures)
+            shard.read_s = self._clock.now_s() + pause_s
+            self._changed.notify_all()
+        _log.warning("Cannot read %s, will try again in %.1f s: %s", shard.name, pause_s, error)
+
+    def _take(self, shard: HeldShard, page: dict[str, Any], idle_s: float) -> None:
+        """Handle what was read, and go on behind it. Nobody else has the shard meanwhile."""
+        records = page["Records"]
+        last = records[-1]["SequenceNumber"] if records else ""
+        if records and not self._handle(shard, records, last, page.get("MillisBehindLatest", 0)):
+            return
+        with self._changed:
+            shard.iterator = page.get("NextShardIterator") or ""
+            if records:
+                shard.last_read = last
+                shard.position = _behind(last)
+            shard.is_read = "NextShardIterator" not in page
+            shard.read_s = self._clock.now_s() + (0 if records else idle_s)
+        if records and not self._commits.manual and not self._commits.every_s:
+            self._commit_until_told(shard)
+
+    def _handle(
+        self, shard: HeldShard, records: Sequence[dict[str, Any]], last: str, behind_ms: int
+    ) -> bool:
+        """Whether the batch is handled, so that it may be committed."""
+        if self._commits.before:
+            with self._changed:
+                shard.done = last
+            if not self._commit_until_told(shard):
+                return False
+
+        def commit(number: str) -> None:
+            self._commit_for_handler(shard, number)
+
+        try:
+            self._handler(RecordBatch(shard.name, records, behind_ms, commit))
+        except BaseException as error:  # noqa: BLE001 - `run` raises it
+            self._fail(error)
+            return False
+        if not self._commits.manual:
+            with self._changed:
+                shard.done = last
+        return True
+
+    # What is committed and given up
+
+    def _keep(self) -> None:
+        self._loop(self.keep_next, self._held.next_keep_s)
+
+    def keep_next(self) -> bool:
+        """Commit or give up what is due; whether anything was. The keeper's thread calls it."""
+        self._expire()
+        with self._changed:
+            shard = self._held.next_to_keep(self._clock.now_s())
+            gives_up = shard is not None and shard.is_revoked
+            tells = shard is not None and gives_up and not shard.is_told
+        if shard is None:
+            return False
+        if tells:
+            shard.is_told = True
+            self._tell(self._on_revoked, [shard.name])
+        is_committed = self._commit(shard)
+        with self._changed:
+            shard.is_kept = False
+            if is_committed:
+                shard.commit_s = self._clock.now_s() + self._commits.every_s
+                if gives_up or shard.committed == SHARD_END:
+                    self._forget(shard)
+            self._changed.notify_all()
+        return True
+
+    def _forget(self, shard: HeldShard) -> None:
+        """The member has it no more, which the group is to know soon. The lock is held."""
+        if self._held.drop(shard) and not self._held.is_giving_up:
+            self._beat_s = self._clock.now_s()
+        self._changed.notify_all()
+
+    def _commit_until_told(self, shard: HeldShard) -> bool:
+        """Commit what is done, however often it takes; whether the member still has the shard."""
+        while self._held.has(shard):
+            if self._commit(shard):
+                return True
+            with self._changed:
+                while self._held.has(shard) and (left_s := shard.keep_s - self._clock.now_s()) > 0:
+                    self._clock.wait(self._changed, left_s)
+        return False
+
+    def _commit_for_handler(self, shard: HeldShard, number: str) -> None:
+        with self._changed:
+            if shard.has_committed(number):
+                return
+            if not shard.done or int(shard.done) < int(number):
+                shard.done = number
+        if not self._commit_until_told(shard):
+            raise ShardLostError(f"{shard.name.shard_id} is another member's by now")
+
+    def _commit(self, shard: HeldShard) -> bool:
+        """Commit once what is done and not told yet; whether it is told."""
+        with self._changed:
+            number = shard.to_commit
+            member_id = self._member_id
+        if not number:
+            return True
+        try:
+            answer = self._client.tidegate_commit_offsets(
+                GroupName=self._group,
+                MemberId=member_id,
+                Entries=[{**shard.address, "SequenceNumber": number}],
+            )
+        except Exception as error:  # noqa: BLE001 - it ends the consumer, or passes
+            return self._note_failed_commit(shard, error)
+        for failed in answer.get("Failed", ()):
+            _log.warning("%s: %s", failed["ErrorCode"], failed.get("ErrorMessage", ""))
+            if failed["ErrorCode"] in _PASSING:
+                return self._note_failed_commit(shard, None)
+            self._lose(shard)
+            return False
+        with self._changed:
+            shard.committed, shard.failures = number, 0
+            if number == SHARD_END:
+                self._forget(shard)
+        return True
+
+    def _note_failed_commit(self, shard: HeldShard, error: Exception | None) -> bool:
+        if error is not None and code_of(error) in _GONE:
+            self._join_anew()
+            return False
+        if error is not None and not is_passing(error):
+            self._fail(error)
+            self._lose(shard)
+            return False
+        with self._changed:
+            shard.failures += 1
+            shard.keep_s = self._clock.now_s() + self._backoff.pause_s(shard.failures)
+        _log.warning("Cannot commit %s, will try again: %s", shard.name, error)
+        return False
+
+    def _lose(self, shard: HeldShard) -> None:
+        with self._changed:
+            is_lost = self._held.drop(shard)
+            if is_lost:
+                self._beat_s = min(self._beat_s, self._clock.now_s() + _BEAT_GAP_S)
+        self._tell_lost([shard.name] if is_lost else [])
+
+
+def _behind(number: str) -> dict[str, str]:
+    return {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "StartingSequenceNumber": number}

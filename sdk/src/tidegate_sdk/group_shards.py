@@ -1,0 +1,264 @@
+"""The shards that a member of a consumer group has: what to read, commit and give up next.
+
+Nothing here does I/O or looks at a clock. A shard is read and handled by one worker at a time. One
+that is taken away is given up once no handler works on it. One that is lost is forgotten at once;
+whoever works on it finds it gone.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+SHARD_END: Final = "SHARD_END"
+
+
+class GroupShard(NamedTuple):
+    """A shard of one of a group's streams."""
+
+    stream_arn: str
+    shard_id: str
+
+
+class CommitPolicy(NamedTuple):
+    """When a member says how far it is; see COMMIT_AFTER and its like."""
+
+    before: bool = False
+    manual: bool = False
+    every_s: float = 0.0
+
+
+COMMIT_AFTER: Final = CommitPolicy()
+"""After each batch: what is not committed is handled again, by whoever comes next."""
+
+COMMIT_BEFORE: Final = CommitPolicy(before=True)
+"""Before each batch is handled: what is committed is never handled again, though it may be lost."""
+
+COMMIT_MANUALLY: Final = CommitPolicy(manual=True)
+"""Where the handler, or whoever has the batch, calls its `commit`."""
+
+
+def commit_every(seconds: float) -> CommitPolicy:
+    """After so much time what was handled until then, and when a shard is given up."""
+    return CommitPolicy(every_s=seconds)
+
+
+class Activity(Enum):
+    """What a worker does with a shard."""
+
+    NOTHING = "nothing"
+    READS = "reads"
+    HANDLES = "handles"
+
+
+@dataclass(slots=True, eq=False)
+class HeldShard:
+    """A shard that the member has, under an assignment epoch, read on from `position`."""
+
+    name: GroupShard
+    epoch: int
+    position: Mapping[str, Any]
+    """As GetShardIterator takes it."""
+    iterator: str = ""
+    activity: Activity = Activity.NOTHING
+    read_s: float = float("inf")
+    """Not read before; not at all before the program knows that it has come."""
+    commit_s: float = 0.0
+    """What is done is committed then, where that goes by time."""
+    keep_s: float = 0.0
+    """Neither committed nor given up before: that has failed."""
+    last_read: str = ""
+    done: str = ""
+    committed: str = ""
+    """Sequence numbers: of the last record that was read, done, and told."""
+    is_read: bool = False
+    """Whether it was read to its end."""
+    is_revoked: bool = False
+    is_told: bool = False
+    """Whether the program knows that it is given up."""
+    is_kept: bool = False
+    """Whether a call that commits or gives up is under way."""
+    failures: int = 0
+
+    @property
+    def to_commit(self) -> str:
+        """The sequence number to commit: the end, where nothing is left; nothing: there is none."""
+        number = SHARD_END if self.is_read and self.done == self.last_read else self.done
+        return "" if number == self.committed else number
+
+    def has_committed(self, number: str) -> bool:
+        """Whether this record was told as done, or one behind it."""
+        is_end = self.committed == SHARD_END
+        return is_end or (bool(self.committed) and int(number) <= int(self.committed))
+
+    @property
+    def address(self) -> dict[str, Any]:
+        """As the members of actions call it."""
+        return {
+            "StreamARN": self.name.stream_arn,
+            "ShardId": self.name.shard_id,
+            "AssignmentEpoch": self.epoch,
+        }
+
+
+class HeldShards:
+    """All shards of a member."""
+
+    def __init__(self, policy: CommitPolicy) -> None:
+        self._policy = policy
+        self._held: dict[GroupShard, HeldShard] = {}
+        self._handled: set[GroupShard] = set()
+        """What handlers work on, be it lost by now: nobody reads it beside them."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def has(self, shard: HeldShard) -> bool:
+        """Whether the member still has it, under the same epoch."""
+        return self._held.get(shard.name) is shard
+
+    @property
+    def owned(self) -> list[dict[str, Any]]:
+        """As a heartbeat tells them."""
+        return [shard.address for shard in self._held.values()]
+
+    @property
+    def is_giving_up(self) -> bool:
+        """Whether something is to be given up yet."""
+        return any(shard.is_revoked for shard in self._held.values())
+
+    def told(
+        self, assignment: Iterable[Mapping[str, Any]], now_s: float
+    ) -> tuple[list[GroupShard], list[GroupShard]]:
+        """Take over what is new, and mark what is to be given up; what is new, and what is lost."""
+        new: list[GroupShard] = []
+        lost: list[GroupShard] = []
+        wanted: set[GroupShard] = set()
+        for each in assignment:
+            name = GroupShard(each["StreamARN"], each["ShardId"])
+            wanted.add(name)
+            known = self._held.get(name)
+            if known is not None and known.epoch == each["AssignmentEpoch"]:
+                continue
+            if known is not None:
+                lost.append(self._held.pop(name).name)
+            # Without a position it was told before, and read to its end or given up since.
+            if "Position" in each:
+                self._held[name] = HeldShard(
+                    name,
+                    each["AssignmentEpoch"],
+                    dict(each["Position"]),
+                    commit_s=now_s + self._policy.every_s,
+                )
+                new.append(name)
+        self.revoke(self._held.keys() - wanted)
+        return new, lost
+
+    def may_read(self, names: Iterable[GroupShard], now_s: float) -> None:
+        """The program knows that these have come."""
+        for name in names:
+            if name in self._held:
+                self._held[name].read_s = now_s
+
+    def begin(self, shard: HeldShard) -> bool:
+        """A handler is to work on what was read; whether it may."""
+        may_handle = self.has(shard) and not shard.is_revoked
+        if may_handle:
+            shard.activity = Activity.HANDLES
+            self._handled.add(shard.name)
+        return may_handle
+
+    def finish(self, shard: HeldShard) -> None:
+        """No worker works on it any more."""
+        if shard.activity is Activity.HANDLES:
+            self._handled.remove(shard.name)
+        shard.activity = Activity.NOTHING
+
+    def revoke(self, names: Iterable[GroupShard] | None = None) -> None:
+        """These are to be given up; None: all."""
+        for name in list(self._held) if names is None else names:
+            self._held[name].is_revoked = True
+
+    def drop(self, shard: HeldShard) -> bool:
+        """The member does not have it any more; whether it had."""
+        return self.has(shard) and self._held.pop(shard.name, None) is not None
+
+    def drop_all(self) -> list[GroupShard]:
+        """The member has none of them any more."""
+        names = list(self._held)
+        self._held.clear()
+        return names
+
+    def next_to_read(self, now_s: float) -> HeldShard | None:
+        """The shard to read now, which counts as being read; None: there is none."""
+        ready = [shard for shard in self._readable() if shard.read_s <= now_s]
+        if not ready:
+            return None
+        shard = min(ready, key=lambda each: each.read_s)
+        shard.activity = Activity.READS
+        return shard
+
+    def next_to_keep(self, now_s: float) -> HeldShard | None:
+        """The shard to give up, or to commit, now; None: there is none."""
+        for shard in self._held.values():
+            if self._keep_s(shard) <= now_s:
+                shard.is_kept = True
+                return shard
+        return None
+
+    def next_read_s(self) -> float | None:
+        """When a shard is to be read that is not now."""
+        times_s = [shard.read_s for shard in self._readable()]
+        return min((time_s for time_s in times_s if time_s != _NEVER_S), default=None)
+
+    def next_keep_s(self) -> float | None:
+        """When a shard is to be committed or given up that is not now."""
+        times_s = [self._keep_s(shard) for shard in self._held.values()]
+        return min((time_s for time_s in times_s if time_s != _NEVER_S), default=None)
+
+    def _readable(self) -> list[HeldShard]:
+        return [
+            shard
+            for shard in self._held.values()
+            if shard.activity is Activity.NOTHING
+            and not shard.is_read
+            and not shard.is_revoked
+            and shard.name not in self._handled
+        ]
+
+    def _keep_s(self, shard: HeldShard) -> float:
+        """When the shard is given up or committed by who does so beside the workers."""
+        if shard.is_kept or (shard.activity is Activity.HANDLES and not self._policy.every_s):
+            return _NEVER_S
+        ends = shard.is_revoked or shard.to_commit == SHARD_END
+        if ends and shard.activity is not Activity.HANDLES:
+            return shard.keep_s
+        if self._policy.every_s and shard.to_commit:
+            return max(shard.commit_s, shard.keep_s)
+        return _NEVER_S
+
+
+_NEVER_S: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """Records of one shard, in their order, as GetRecords has them."""
+
+    shard: GroupShard
+    records: Sequence[Mapping[str, Any]]
+    behind_ms: int
+    """So long ago what lies behind them arrived; 0: nothing does."""
+    _commit: Callable[[str], None] = field(repr=False)
+
+    def commit(self, sequence_number: str | None = None) -> None:
+        """Say that all up to this record is done; without a number, the whole batch.
+
+        May be called from any thread, and late. It repeats what fails by the network. Raises
+        ShardLostError where somebody else has the shard by now.
+        """
+        self._commit(sequence_number or str(self.records[-1]["SequenceNumber"]))
+
+
+class ShardLostError(Exception):
+    """Another member has the shard by now, and handles what is not committed."""

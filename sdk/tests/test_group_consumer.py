@@ -1,0 +1,413 @@
+"""A member of a consumer group in virtual time, on a client that answers as a test says."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from sdk.tests.scripted import ScriptedClient, VirtualClock, cut_off, no_thread, refused
+from tidegate_sdk import (
+    COMMIT_BEFORE,
+    COMMIT_MANUALLY,
+    GroupConsumer,
+    GroupShard,
+    RecordBatch,
+    ShardLostError,
+    commit_every,
+)
+from tidegate_sdk.clock import Backoff
+
+ARN = "arn:aws:kinesis:eu-west-1:000000000000:stream/clicks"
+BEGIN = {"ShardIteratorType": "TRIM_HORIZON"}
+DONE: dict[str, Any] = {"Successful": [], "Failed": []}
+
+
+def assigned(name: str, epoch: int = 1, *, new: bool = True) -> dict[str, Any]:
+    given = {"StreamARN": ARN, "ShardId": name, "AssignmentEpoch": epoch}
+    return {**given, "Position": BEGIN} if new else given
+
+
+def told(*assignment: dict[str, Any], epoch: int = 1, member: str = "me") -> dict[str, Any]:
+    return {
+        "MemberId": member,
+        "MemberEpoch": epoch,
+        "HeartbeatIntervalMillis": 3_000,
+        "Assignment": list(assignment),
+    }
+
+
+def page(*numbers: int, ends: bool = False) -> dict[str, Any]:
+    records = [{"SequenceNumber": f"{n}", "Data": b"x", "PartitionKey": "k"} for n in numbers]
+    following = {} if ends else {"NextShardIterator": f"behind {numbers[-1:]}"}
+    return {"Records": records, "MillisBehindLatest": 0, **following}
+
+
+class Member:
+    """A consumer whose threads are the test."""
+
+    def __init__(self, **options: Any) -> None:
+        self.clock, self.client = VirtualClock(), ScriptedClient()
+        self.said: list[Any] = []
+        self.batches: list[RecordBatch] = []
+        self.meanwhile: Callable[[], Any] = lambda: None
+        self.consumer = GroupConsumer(
+            self.client,
+            "readers",
+            self._handle,
+            on_assigned=self._callback("assigned"),
+            on_revoked=self._callback("revoked"),
+            on_lost=self._callback("lost"),
+            clock=self.clock,
+            backoff=Backoff(fraction=lambda: 0.0),
+            spawn=no_thread,
+            **options,
+        )
+        self.client.lay_down("get_shard_iterator", lambda params: {"ShardIterator": str(params)})
+        self.client.lay_down("tidegate_commit_offsets", DONE)
+
+    def _callback(self, word: str) -> Callable[[Sequence[GroupShard]], None]:
+        return lambda shards: self.said.append((word, *[each.shard_id for each in shards]))
+
+    def _handle(self, batch: RecordBatch) -> None:
+        self.batches.append(batch)
+        self.said.append([int(record["SequenceNumber"]) for record in batch.records])
+        self.meanwhile()
+
+    def beat(self, answer: Any) -> dict[str, Any]:
+        """A heartbeat that is answered so: what it said."""
+        self.next_is("tidegate_group_heartbeat", answer)
+        assert self.consumer.beat_next()
+        return self.client.asked("tidegate_group_heartbeat")[-1]
+
+    def next_is(self, operation: str, *answers: Any) -> None:
+        self.client._answers[operation].clear()
+        self.client.lay_down(operation, *answers)
+
+    def read(self, answer: Any) -> None:
+        self.next_is("get_records", answer)
+        assert self.consumer.read_next()
+
+    def keep(self) -> None:
+        while self.consumer.keep_next():
+            pass
+
+    def committed(self) -> list[tuple[str, int, str]]:
+        return [
+            (entry["ShardId"], entry["AssignmentEpoch"], entry["SequenceNumber"])
+            for call in self.client.asked("tidegate_commit_offsets")
+            for entry in call["Entries"]
+        ]
+
+    def finish(self) -> None:
+        """Run to the end, as the threads would."""
+        self.clock.while_waiting = self.keep
+        self.consumer.stop()
+        self.keep()
+        self.consumer.run(signals=())
+
+
+def joined(*shards: str, **options: Any) -> Member:
+    here = Member(**options)
+    here.beat(told(*map(assigned, shards)))
+    return here
+
+
+def test_a_member_joins_reads_handles_and_commits() -> None:
+    here = Member()
+    assert here.beat(told(assigned("a"))) == {"GroupName": "readers", "MemberEpoch": 0}
+    here.read(page(1, 2))
+    here.read(page(3))
+    here.read(page())
+    assert here.said == [("assigned", "a"), [1, 2], [3]]
+    assert here.committed() == [("a", 1, "2"), ("a", 1, "3")]
+    iterators = [call["ShardIterator"] for call in here.client.asked("get_records")]
+    assert iterators == [
+        str({"StreamARN": ARN, "ShardId": "a", **BEGIN}),
+        "behind (2,)",
+        "behind (3,)",
+    ]
+
+
+def test_a_heartbeat_says_what_the_member_has_and_waits_for_a_change() -> None:
+    here = joined("a")
+    assert not here.consumer.beat_next(), "not at once"
+    here.clock.time_s += 0.1
+    said = here.beat(told(assigned("a", new=False), epoch=7))
+    owned = [{"StreamARN": ARN, "ShardId": "a", "AssignmentEpoch": 1}]
+    assert said == {
+        "GroupName": "readers",
+        "MemberEpoch": 1,
+        "MemberId": "me",
+        "OwnedShards": owned,
+        "WaitTimeSeconds": 3,
+    }
+    here.clock.time_s += 0.1
+    assert here.beat(told())["MemberEpoch"] == 7
+
+
+def test_a_shard_is_read_once_the_program_knows_of_it() -> None:
+    here = Member()
+
+    def cannot_read(_shards: Sequence[GroupShard]) -> None:
+        assert not here.consumer.read_next()
+
+    here.consumer._on_assigned = cannot_read
+    here.beat(told(assigned("a")))
+    assert here.consumer._failure is None
+    here.read(page(1))
+
+
+def test_a_revoked_shard_is_given_up_after_its_batch_and_told_at_once() -> None:
+    here = joined("a", "b")
+
+    def revoke() -> None:
+        here.clock.time_s += 0.1
+        here.beat(told(assigned("b", new=False)))
+        here.keep()
+        here.said.append("handled")
+
+    here.meanwhile = revoke
+    here.read(page(1))
+    here.keep()
+    assert here.said == [("assigned", "a", "b"), [1], "handled", ("revoked", "a")]
+    assert here.committed() == [("a", 1, "1")]
+    said = here.beat(told(assigned("b", new=False)))
+    assert [each["ShardId"] for each in said["OwnedShards"]] == ["b"]
+
+
+def test_a_revoked_shard_that_is_only_read_is_given_up_meanwhile() -> None:
+    here = joined("a")
+
+    def revoke(_params: dict[str, Any]) -> dict[str, Any]:
+        here.clock.time_s += 0.1
+        here.beat(told())
+        here.keep()
+        return page(1)
+
+    here.read(revoke)
+    assert here.said == [("assigned", "a"), ("revoked", "a")]
+
+
+@pytest.mark.parametrize("code", ["TidegateFencedMember", "TidegateUnknownMember"])
+@pytest.mark.parametrize("by", ["heartbeat", "commit"])
+def test_a_member_that_is_gone_drops_all_and_joins_anew(code: str, by: str) -> None:
+    here = joined("a")
+    if by == "heartbeat":
+        here.clock.time_s += 0.1
+        here.beat(refused(code))
+    else:
+        here.next_is("tidegate_commit_offsets", refused(code))
+        here.read(page(1))
+    assert here.said[-1] == ("lost", "a")
+    assert not here.consumer.read_next()
+    here.clock.time_s += 0.1
+    said = here.beat(told(assigned("a", 5), member="again"))
+    assert said == {"GroupName": "readers", "MemberEpoch": 0}
+    here.next_is("tidegate_commit_offsets", DONE)
+    here.read(page(1))
+    assert here.committed()[-1] == ("a", 5, "1")
+    assert here.client.asked("tidegate_commit_offsets")[-1]["MemberId"] == "again"
+
+
+def test_a_stale_commit_loses_its_shard_alone() -> None:
+    here = joined("a", "b")
+    failed = {"ErrorCode": "TidegateStaleAssignment", "ErrorMessage": "late"}
+    here.next_is("tidegate_commit_offsets", {"Failed": [failed]})
+    here.read(page(1))
+    assert here.said[1:] == [[1], ("lost", "a")]
+    here.next_is("tidegate_commit_offsets", DONE)
+    here.read(page(2))
+    assert here.committed()[-1] == ("b", 1, "2")
+
+
+def test_a_member_that_cannot_reach_its_group_for_a_session_stops_reading() -> None:
+    here = joined("a")
+    while here.clock.time_s < 1_008.9:
+        here.clock.time_s += 0.1
+        here.next_is("tidegate_group_heartbeat", cut_off())
+        here.consumer.beat_next()
+    here.read(page(1))
+
+    def session_ends(_params: dict[str, Any]) -> dict[str, Any]:
+        here.clock.time_s = 1_009.0
+        return page(2)
+
+    here.read(session_ends)
+    assert here.said == [("assigned", "a"), [1], ("lost", "a")]
+
+
+def test_the_end_of_a_shard_is_committed_and_not_read_again() -> None:
+    here = joined("a", "b")
+    here.read(page(1, ends=True))
+    assert here.committed() == [("a", 1, "SHARD_END")]
+    here.read(page(ends=True))
+    here.keep()
+    assert here.committed()[1:] == [("b", 1, "SHARD_END")]
+    assert not here.consumer.read_next()
+    assert here.beat(told())["OwnedShards"] == []
+    assert ("revoked", "a") not in here.said
+
+
+def test_who_commits_before_has_nothing_twice() -> None:
+    here = joined("a", commits=COMMIT_BEFORE)
+    here.meanwhile = lambda: here.said.append(here.committed())
+    here.read(page(1, 2))
+    assert here.said[1:] == [[1, 2], [("a", 1, "2")]]
+    failed = {"ErrorCode": "TidegateStaleAssignment"}
+    here.next_is("tidegate_commit_offsets", {"Failed": [failed]})
+    here.read(page(3))
+    assert [3] not in here.said
+
+
+def test_who_commits_by_time_does_so_then_and_when_a_shard_goes() -> None:
+    here = joined("a", commits=commit_every(5))
+    here.read(page(1))
+    here.keep()
+    here.clock.time_s = 1_005.0
+    here.read(page(2))
+    here.keep()
+    here.read(page(3))
+    here.keep()
+    assert here.committed() == [("a", 1, "2")]
+    here.beat(told())
+    here.keep()
+    assert here.committed()[1:] == [("a", 1, "3")]
+
+
+def test_a_handler_may_commit_itself_also_a_part_and_late() -> None:
+    here = joined("a", commits=COMMIT_MANUALLY)
+    here.read(page(1, 2, 3))
+    here.read(page(4, ends=True))
+    here.keep()
+    assert here.committed() == []
+    first, last = here.batches
+    first.commit("2")
+    last.commit()
+    first.commit()
+    assert here.committed() == [("a", 1, "2"), ("a", 1, "SHARD_END")]
+    assert len(here.consumer._held) == 0
+
+
+def test_a_commit_of_what_is_lost_is_refused() -> None:
+    here = joined("a", commits=COMMIT_MANUALLY)
+    here.read(page(1))
+    here.clock.time_s += 0.1
+    here.beat(told(assigned("a", 2)))
+    assert here.said[-2:] == [("lost", "a"), ("assigned", "a")]
+    with pytest.raises(ShardLostError):
+        here.batches[0].commit()
+    assert here.committed() == []
+
+
+def test_nobody_reads_a_shard_beside_the_handler_that_lost_it() -> None:
+    here = joined("a")
+
+    def lose_and_get_back() -> None:
+        here.clock.time_s += 0.1
+        here.beat(told(assigned("a", 2)))
+        assert not here.consumer.read_next()
+
+    here.meanwhile = lose_and_get_back
+    here.read(page(1))
+    assert here.committed() == []
+    here.meanwhile = lambda: None
+    here.read(page(1))
+    assert here.committed() == [("a", 2, "1")]
+
+
+def test_a_commit_is_repeated_until_it_is_told() -> None:
+    here = joined("a")
+    away = {"ErrorCode": "InternalFailure"}
+    here.next_is("tidegate_commit_offsets", cut_off(), {"Failed": [away]}, DONE)
+    here.read(page(1))
+    assert here.committed() == [("a", 1, "1")] * 3
+    assert here.clock.now_s() == pytest.approx(1_000.3)
+
+
+def test_a_read_that_fails_goes_on_behind_the_last_record() -> None:
+    here = joined("a")
+    here.read(page(1))
+    here.read(refused("ExpiredIteratorException"))
+    assert not here.consumer.read_next()
+    here.clock.time_s += 0.1
+    here.read(page(2))
+    assert here.client.asked("get_shard_iterator")[1] == {
+        "StreamARN": ARN,
+        "ShardId": "a",
+        "ShardIteratorType": "AFTER_SEQUENCE_NUMBER",
+        "StartingSequenceNumber": "1",
+    }
+    assert here.said == [("assigned", "a"), [1], [2]]
+
+
+def test_more_shards_than_workers_are_read_in_turns_without_waiting() -> None:
+    here = joined("a", "b", workers=1)
+    for _ in range(2):
+        here.read(page())
+    assert not here.consumer.read_next()
+    here.clock.time_s += 0.5
+    for _ in range(2):
+        here.read(page())
+    waits = [call["TidegateWaitTimeSeconds"] for call in here.client.asked("get_records")]
+    assert waits == [0] * 4
+    assert len(here.client.asked("get_shard_iterator")) == 2
+
+
+def test_a_handler_that_raises_ends_the_member_and_commits_nothing_of_its_batch() -> None:
+    here = joined("a")
+    here.read(page(1))
+
+    def fail() -> None:
+        raise ValueError("cannot handle it")
+
+    here.meanwhile = fail
+    here.read(page(2))
+    with pytest.raises(ValueError, match="cannot handle it"):
+        here.finish()
+    assert here.committed() == [("a", 1, "1")]
+    assert here.client.asked("tidegate_group_heartbeat")[-1]["MemberEpoch"] == -1
+
+
+@pytest.mark.parametrize("word", ["assigned", "revoked", "lost"])
+def test_a_callback_that_raises_ends_the_member(word: str) -> None:
+    here = Member()
+
+    def fail(_shards: Sequence[GroupShard]) -> None:
+        raise ValueError(word)
+
+    setattr(here.consumer, f"_on_{word}", fail)
+    here.beat(told(assigned("a")))
+    if word == "lost":
+        here.clock.time_s += 0.1
+        here.beat(refused("TidegateFencedMember"))
+    with pytest.raises(ValueError, match=word):
+        here.finish()
+
+
+@pytest.mark.parametrize(("options", "epoch"), [({}, -1), ({"instance_id": "one"}, -2)])
+def test_a_member_that_stops_leaves_and_an_instance_is_to_be_back(
+    options: dict[str, str], epoch: int
+) -> None:
+    here = joined("a", **options)
+    here.read(page(1))
+    here.next_is("tidegate_group_heartbeat", cut_off(), told())
+    here.finish()
+    assert here.said[-1] == ("revoked", "a")
+    left = {"GroupName": "readers", "MemberEpoch": epoch, "MemberId": "me"}
+    assert here.client.asked("tidegate_group_heartbeat")[-2:] == [left, left]
+    assert not here.consumer.beat_next()
+
+
+def test_a_network_that_fails_is_waited_for_and_a_group_that_is_not_there_is_not() -> None:
+    here = Member()
+    for answer in (cut_off(), refused("TidegateUnreleasedInstance"), refused("InternalFailure")):
+        here.beat(answer)
+        here.clock.time_s += 1
+    here.beat(refused("ResourceNotFoundException"))
+    with pytest.raises(Exception, match="ResourceNotFoundException"):
+        here.finish()
+
+
+def test_it_has_one_worker_at_least() -> None:
+    with pytest.raises(ValueError, match="one worker"):
+        Member(workers=0)
