@@ -7,8 +7,10 @@ import pytest
 
 from sdk.tests.scripted import ScriptedClient, VirtualClock, cut_off, no_thread, refused
 from tidegate_sdk import (
+    COMMIT_AFTER,
     COMMIT_BEFORE,
     COMMIT_MANUALLY,
+    CommitPolicy,
     GroupConsumer,
     GroupShard,
     RecordBatch,
@@ -157,19 +159,24 @@ def test_a_shard_is_read_once_the_program_knows_of_it() -> None:
     here.read(page(1))
 
 
-def test_a_revoked_shard_is_given_up_after_its_batch_and_told_at_once() -> None:
-    here = joined("a", "b")
+@pytest.mark.parametrize("commits", [COMMIT_AFTER, commit_every(99)], ids=["after", "every"])
+def test_a_revoked_shard_is_given_up_after_its_batch_and_told_at_once(
+    commits: CommitPolicy,
+) -> None:
+    here = joined("a", "b", commits=commits)
 
     def revoke() -> None:
         here.clock.time_s += 0.1
         here.beat(told(assigned("b", new=False)))
         here.keep()
-        here.said.append("handled")
+        here.clock.time_s += 3
+        said = here.beat(told(assigned("b", new=False)))
+        here.said.append((len(said["OwnedShards"]), said["WaitTimeSeconds"]))
 
     here.meanwhile = revoke
     here.read(page(1))
     here.keep()
-    assert here.said == [("assigned", "a", "b"), [1], "handled", ("revoked", "a")]
+    assert here.said == [("assigned", "a", "b"), [1], (2, 0), ("revoked", "a")]
     assert here.committed() == [("a", 1, "1")]
     said = here.beat(told(assigned("b", new=False)))
     assert [each["ShardId"] for each in said["OwnedShards"]] == ["b"]

@@ -238,17 +238,19 @@ def test_a_call_waits_for_the_one_before_it() -> None:
     here = desk()
     here.raises["a"] = ValueError()
     here.receive(message("a"))
+    meanwhile: list[bool] = []
 
     def fail_meanwhile(_params: dict[str, Any]) -> dict[str, Any]:
         if not here.handled:
             here.handle()
-            assert not here.consumer.call_next()
+            meanwhile.append(here.consumer.call_next())
         return NOTHING
 
     here.client._answers.clear()
     here.client.lay_down("change_message_visibility_batch", fail_meanwhile)
     here.at(10)
     assert here.hidden() == [("a-1", 30), ("a-1", 2)]
+    assert meanwhile == [False]
 
 
 def test_stopping_gives_back_what_is_not_begun_and_finishes_the_rest() -> None:
