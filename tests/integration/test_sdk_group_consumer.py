@@ -27,6 +27,11 @@ from tidegate_sdk import (
 STREAM, GROUP = "clicks", "readers"
 KEYS = 8
 
+LONG_SESSION_S = 60
+"""No member is taken for gone because the machine is slow."""
+
+SHORT_SESSION_S = 3
+
 PROGRAM = """
 import sys, time
 from tests.integration.sdk_site import sdk_client
@@ -74,14 +79,18 @@ class Ledger:
 def kinesis(server: ServerProcess) -> Any:
     client = sdk_client(server.url, "kinesis")
     client.create_stream(StreamName=STREAM, ShardCount=2)
+    make_group(client, GROUP, LONG_SESSION_S)
+    return client
+
+
+def make_group(client: Any, name: str, session_s: int) -> None:
     told = client.describe_stream_summary(StreamName=STREAM)["StreamDescriptionSummary"]
     client.tidegate_create_group(
-        GroupName=GROUP,
+        GroupName=name,
         StreamARNs=[told["StreamARN"]],
         StartingPosition={"Type": "TRIM_HORIZON"},
-        SessionTimeoutSeconds=3,
+        SessionTimeoutSeconds=session_s,
     )
-    return client
 
 
 def put(kinesis: Any, first: int, end: int) -> None:
@@ -90,10 +99,10 @@ def put(kinesis: Any, first: int, end: int) -> None:
             producer.put(f"{number}".encode(), f"{number % KEYS}")
 
 
-def lag(kinesis: Any) -> int:
+def lag(kinesis: Any, group: str = GROUP) -> int:
     return sum(
         shard.get("LagRecords", 0)
-        for shard in kinesis.tidegate_describe_group(GroupName=GROUP)["Shards"]
+        for shard in kinesis.tidegate_describe_group(GroupName=group)["Shards"]
     )
 
 
@@ -163,12 +172,13 @@ def test_a_member_that_is_cut_off_for_its_session_drops_all_and_joins_again(
     server: ServerProcess, kinesis: Any, commits: CommitPolicy
 ) -> None:
     ledger = Ledger()
+    make_group(kinesis, "cut-off", SHORT_SESSION_S)
     put(kinesis, 0, 200)
     with cut_network(server.port) as network:
         far = sdk_client(network.url, "kinesis")
         with running(
             GroupConsumer(
-                far, GROUP, ledger.handle, commits=commits, on_lost=ledger.lose, records_max=10
+                far, "cut-off", ledger.handle, commits=commits, on_lost=ledger.lose, records_max=10
             )
         ):
             wait_until(lambda: len(ledger.numbers) > 50, "some records")
@@ -176,7 +186,7 @@ def test_a_member_that_is_cut_off_for_its_session_drops_all_and_joins_again(
             wait_until(lambda: ledger.lost, "the end of its session")
             put(kinesis, 200, 300)
             network.mend()
-            wait_until(lambda: not lag(kinesis), "all commits")
+            wait_until(lambda: not lag(kinesis, "cut-off"), "all commits")
     seen = Counter(ledger.numbers)
     if commits.before:
         assert max(seen.values()) == 1
