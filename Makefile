@@ -108,6 +108,9 @@ HAS_JAVA = java -version 2>&1 | grep -Eq ' version "(1[7-9]|[2-9][0-9])'
 # What LocalStack's packages are for, and from when: newer ones of others break it.
 LOCALSTACK_FOR = --python-version 3.13 --python-platform linux --exclude-newer 2026-03-05
 
+# A thousand processes that each compile what they import take as long again as the tests do.
+unexport PYTHONDONTWRITEBYTECODE
+
 # A variable that is misspelled would be ignored without a word.
 KNOWN = SHELL MAKEFLAGS $(shell sed -n 's/^\([A-Z_]*\) =.*/\1/p' Makefile)
 GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
