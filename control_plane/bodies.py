@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from data_plane.blobs.opening import BlobsOpenError, open_blobs, place_of
+from data_plane.blobs.opening import open_blobs
+from data_plane.blobs.place import BlobsOpenError, place_of
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy
 from data_plane.runtime.event_loop import EventLoopOffload
 from data_plane.runtime.guard import Guard

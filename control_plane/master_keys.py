@@ -6,9 +6,8 @@ from typing import Final
 
 from control_plane.cells import StartError, log_circuit
 from control_plane.registry_secret import UnreadableSecretError, read_or_make, sealed_under
-from data_plane.keys import file, kms
+from data_plane.keys import file
 from data_plane.keys.file import KeyFile, KeyFileError
-from data_plane.keys.succession import KmsAfterFile
 from data_plane.ports import (
     Cell,
     CellUnavailableError,
@@ -76,6 +75,10 @@ async def open_keys(
 async def _open_kms(
     settings: ServerSettings, cell: Cell, clock: Clock, entropy: Entropy
 ) -> OpenedKeys:
+    # A key file is opened without AWS's SDK, which is slow to load.
+    from data_plane.keys import kms  # noqa: PLC0415 - as above
+    from data_plane.keys.succession import KmsAfterFile  # noqa: PLC0415 - as above
+
     region = settings.region
     client = kms.connect(settings.kms_endpoint, region, connections_max=_KMS_CONNECTIONS)
     guard = Guard("kms", clock, log_circuit)

@@ -14,12 +14,13 @@ from typing import Final
 
 import uvloop
 
-from control_plane.cells import OpenedCell, StartError, open_cell
+from control_plane.cells import OpenedCell, StartError
 from control_plane.core import queues_file
 from control_plane.core.queues_file import DeclaredQueue, QueuesFileError
 from control_plane.data_folder import death_notes, prepare_folders
 from control_plane.death_watch import watch_for_death
 from control_plane.master_keys import open_keys
+from control_plane.one_cell import open_cell
 from control_plane.pages import check_pages
 from control_plane.server import TidegateServer
 from control_plane.service_clock import clock_of, clock_to_open_with

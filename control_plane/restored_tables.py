@@ -24,7 +24,7 @@ from control_plane.places.items import (
     with_own,
 )
 from control_plane.registry_secret import sealed_under
-from data_plane.blobs.opening import BlobsOpenError, S3Place, place_of
+from data_plane.blobs.place import BlobsOpenError, S3Place, place_of
 from data_plane.blobs.versions import bring_back
 from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import OpenError, connect, enable_time_to_live

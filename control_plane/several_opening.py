@@ -26,7 +26,6 @@ from control_plane.places.starting import (
     plan_start,
 )
 from control_plane.several_cells import Opened, SeveralCells
-from control_plane.several_tables import open_tables
 from control_plane.together import Together
 from control_plane.whose_cell import own_in, told_of
 from data_plane.core.cell_clock import CellClock
@@ -95,6 +94,9 @@ class _Start:
 async def open_several(settings: ServerSettings, clock: Clock, entropy: Entropy) -> Together:
     """The cells of a service that has several. Raises StartError."""
     if settings.cells_dynamodb:
+        # Embedded cells start without AWS's SDK, which is slow to load.
+        from control_plane.several_tables import open_tables  # noqa: PLC0415 - as above
+
         return await open_tables(settings, clock, entropy)
     return await open_folders(settings, clock, entropy)
 

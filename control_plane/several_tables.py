@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from control_plane.cells import PROBE, OpenedCell, StartError, open_cell, open_further_table
+from control_plane.cells import PROBE, OpenedCell, StartError
 from control_plane.core.identity import Standing
 from control_plane.places.group_bodies import BodiesOfGroups, SegmentsOfGroups
 from control_plane.places.items import (
@@ -22,6 +22,7 @@ from control_plane.places.items import (
 from control_plane.places.report import CellCommandError
 from control_plane.places.tables import Tables, TablesRefusedError, read_identity
 from control_plane.places.watching import WatchedCell
+from control_plane.table_cells import open_further_table, open_table_cell
 from control_plane.together import Together
 from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Waits
 from data_plane.runtime.event_loop import EventLoopWaits
@@ -148,7 +149,7 @@ async def open_tables(settings: ServerSettings, clock: Clock, entropy: Entropy) 
     """
     patience_s = min(settings.cell_deadline_s, CELL_DEADLINE_S_MAX)
     settings = replace(settings, cell_deadline_s=patience_s)
-    first = await open_cell(settings, clock)
+    first = await open_table_cell(settings, clock)
     given_up = settings.cells_given_up
     own = FurtherTable(first.name, settings.region, settings.endpoint, settings.table)
     opened = {first.name: first}

@@ -18,7 +18,8 @@ from control_plane.service import RunningService, ServicePorts
 from control_plane.telling import Telling
 from control_plane.tenant_usage import MonthCosts
 from control_plane.webhooks import Webhooks
-from data_plane.blobs.opening import BlobsOpenError, open_blobs, place_of
+from data_plane.blobs.opening import open_blobs
+from data_plane.blobs.place import BlobsOpenError, place_of
 from data_plane.core.utc import utc_time
 from data_plane.engine import Engine
 from data_plane.frontend.served import Served

@@ -21,8 +21,8 @@ from control_plane.serverless.settings import PREFIX, CellTable, FunctionSetting
 from control_plane.serverless.several import SeveralTables
 from control_plane.service import RunningService, ServicePorts, ServiceSettings
 from control_plane.stored_on_tables import held_on_tables
-from data_plane.blobs import opening as blobs_opening
-from data_plane.blobs.opening import BlobsOpenError, S3Place, place_of
+from data_plane.blobs import buckets
+from data_plane.blobs.place import BlobsOpenError, S3Place, place_of
 from data_plane.blobs.s3 import S3Blobs
 from data_plane.core.circuit_breaker import CircuitState
 from data_plane.core.limits import MESSAGE_SIZE_BYTES_MAX
@@ -99,9 +99,7 @@ class _Drivers:
     def s3(self, place: S3Place) -> Any:
         """The client of all places in S3: they have one region. Raises BlobsOpenError."""
         if self._s3 is None:
-            self._s3 = blobs_opening.connect(
-                place, connections_max=_THREADS_MAX, session=self.session
-            )
+            self._s3 = buckets.connect(place, connections_max=_THREADS_MAX, session=self.session)
         return self._s3
 
     def tell(self, name: str, state: CircuitState) -> None:

@@ -6,7 +6,8 @@ from typing import Any, Final
 from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.settings import PREFIX, FunctionSettings, VariableError
 from control_plane.serverless.usage import store
-from data_plane.blobs.opening import BlobsOpenError, S3Place, connect, place_of
+from data_plane.blobs.buckets import connect
+from data_plane.blobs.place import BlobsOpenError, S3Place, place_of
 from data_plane.blobs.s3 import S3Blobs
 from data_plane.runtime.blocking import BlockingDriver
 from data_plane.system import sleep

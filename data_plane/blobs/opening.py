@@ -1,65 +1,11 @@
-"""Blob stores from an operator's setting: `s3://bucket[/prefix]`, or a directory.
+"""Blob stores at a place: in S3, or in a directory.
 
 These calls block; they are for the start of a process.
 """
 
-import logging
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
-
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
-from botocore.session import Session, get_session
-
 from data_plane.blobs.files import FileBlobs
-from data_plane.blobs.s3 import S3Blobs
+from data_plane.blobs.place import BlobsOpenError, Place, S3Place
 from data_plane.ports import Blobs, Clock, Offload
-
-CONNECT_TIMEOUT_S: Final = 1.0
-READ_TIMEOUT_S: Final = 5.0
-
-_START_ATTEMPTS: Final = 3
-_PLACEHOLDERS: Final = {"aws_access_key_id": "unused", "aws_secret_access_key": "unused"}
-_SCHEME: Final = "s3://"
-_DEFAULT_REGION: Final = "us-east-1"
-
-LOG: Final = logging.getLogger(__name__)
-
-
-class BlobsOpenError(Exception):
-    """The blob store cannot be opened; the reason is one line that names the setting."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"blobs: {' '.join(reason.split())}")
-
-
-@dataclass(frozen=True, slots=True)
-class S3Place:
-    """A prefix in a bucket; the prefix is empty or ends with a slash.
-
-    `endpoint` is where S3's API is served, "" for AWS's own in the region.
-    """
-
-    bucket: str
-    prefix: str
-    endpoint: str
-    region: str
-
-    def __str__(self) -> str:
-        return f"{_SCHEME}{self.bucket}/{self.prefix}"
-
-
-Place = S3Place | Path
-
-
-def place_of(setting: str, folder: str, *, endpoint: str, region: str) -> Place:
-    """The folder in what the setting names: `s3://bucket[/prefix]`, or a directory."""
-    if not setting.startswith(_SCHEME):
-        return Path(setting) / folder
-    bucket, _, prefix = setting.removeprefix(_SCHEME).partition("/")
-    path = "".join(f"{part}/" for part in (prefix.rstrip("/"), folder) if part)
-    return S3Place(bucket, path, endpoint, region)
 
 
 def open_blobs(place: Place, clock: Clock, offload: Offload, *, connections_max: int) -> Blobs:
@@ -68,70 +14,11 @@ def open_blobs(place: Place, clock: Clock, offload: Offload, *, connections_max:
     Raises BlobsOpenError.
     """
     if isinstance(place, S3Place):
-        open_bucket(place)
-        client = connect(place, connections_max=connections_max)
-        return S3Blobs(client, place.bucket, place.prefix, clock, offload)
+        # A store in a directory starts without AWS's SDK, which is slow to load.
+        from data_plane.blobs.buckets import open_in_bucket  # noqa: PLC0415 - as above
+
+        return open_in_bucket(place, clock, offload, connections_max=connections_max)
     try:
         return FileBlobs(place, clock, offload)
     except OSError as error:
         raise BlobsOpenError(f"cannot use {place}: {error.strerror}") from error
-
-
-def connect(
-    place: S3Place, *, connections_max: int, attempts: int = 1, session: Session | None = None
-) -> Any:
-    """A client of S3. Raises BlobsOpenError.
-
-    Credentials are found where SDKs look for them; an endpoint that is not AWS's is given
-    placeholders where there are none. Clients of one `session` share what botocore reads for each.
-    """
-    session = session or get_session()
-    placeholders: dict[str, Any] = {}
-    try:
-        if session.get_credentials() is None:
-            if not place.endpoint:
-                raise BlobsOpenError("no AWS credentials were found for s3")
-            placeholders = _PLACEHOLDERS
-        return session.create_client(
-            "s3",
-            region_name=place.region,
-            **placeholders,
-            endpoint_url=place.endpoint or None,
-            config=Config(
-                retries={"mode": "standard", "total_max_attempts": attempts},
-                connect_timeout=CONNECT_TIMEOUT_S,
-                read_timeout=READ_TIMEOUT_S,
-                max_pool_connections=connections_max,
-                tcp_keepalive=True,
-                # Names of buckets are no host names where there is no DNS for them.
-                s3={"addressing_style": "path" if place.endpoint else "auto"},
-            ),
-        )
-    except (BotoCoreError, ValueError) as error:
-        raise BlobsOpenError(f"cannot use {place.endpoint!r}: {error}") from error
-
-
-def open_bucket(place: S3Place) -> None:
-    """See that the bucket is there and usable; make it if it is missing. Raises BlobsOpenError."""
-    client = connect(place, connections_max=1, attempts=_START_ATTEMPTS)
-    try:
-        client.list_objects_v2(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=1)
-    except client.exceptions.NoSuchBucket:
-        LOG.info("making the bucket %s", place.bucket)
-        _make_bucket(client, place)
-    except (BotoCoreError, ClientError) as error:
-        raise BlobsOpenError(f"cannot use the bucket {place.bucket}: {error}") from error
-    finally:
-        client.close()
-
-
-def _make_bucket(client: Any, place: S3Place) -> None:
-    where: dict[str, Any] = {}
-    if place.region != _DEFAULT_REGION:
-        where["CreateBucketConfiguration"] = {"LocationConstraint": place.region}
-    try:
-        client.create_bucket(Bucket=place.bucket, **where)
-    except client.exceptions.BucketAlreadyOwnedByYou:
-        LOG.info("another process makes the bucket %s", place.bucket)
-    except (BotoCoreError, ClientError) as error:
-        raise BlobsOpenError(f"cannot make the bucket {place.bucket}: {error}") from error

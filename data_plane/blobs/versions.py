@@ -4,7 +4,8 @@ from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from data_plane.blobs.opening import BlobsOpenError, S3Place, connect
+from data_plane.blobs.buckets import connect
+from data_plane.blobs.place import BlobsOpenError, S3Place
 
 _ATTEMPTS: Final = 5
 _DELETED_AT_ONCE: Final = 1000

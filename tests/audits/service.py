@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from control_plane.cell_folders import FolderCell
-from control_plane.cells import OpenedCell, open_cell
+from control_plane.cells import OpenedCell
 from control_plane.export.layout import ExportedCell, write_export
 from control_plane.export.source import copied_cell, folders_of
+from control_plane.one_cell import open_cell
 from control_plane.service import RunningService, ServicePorts, ServiceSettings
 from control_plane.several_cells import SeveralCells
 from control_plane.several_opening import as_opened, open_several

@@ -11,7 +11,8 @@ from botocore.exceptions import ClientError
 from botocore.response import StreamingBody
 from moto import mock_aws
 
-from data_plane.blobs.opening import S3Place, connect, open_bucket
+from data_plane.blobs.buckets import connect, open_bucket
+from data_plane.blobs.place import S3Place
 from data_plane.blobs.s3 import S3Blobs
 from data_plane.ports import Blobs, CellUnavailableError
 from data_plane.runtime.blocking import BlockingDriver

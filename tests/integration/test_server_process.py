@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server_process import ROOT, ServerProcess, run_command
+from tests.integration.server_process import PROGRAM, ROOT, ServerProcess, run_command
 from tests.ports import free_port
 
 IN_FLIGHT = "tidegate_requests_in_flight 2.0"
@@ -75,6 +75,18 @@ def test_logs_are_lines_of_json_without_bodies(server: ServerProcess) -> None:
     assert (refused["level"], refused["status"]) == ("warning", 400)
     assert refused["operation"] == "SendMessage"
     assert "secret-body" not in server.log.read_text()
+
+
+def test_an_embedded_store_starts_without_the_sdk_of_aws(tmp_path: Path) -> None:
+    tells_imports = ("-X", "importtime", *PROGRAM)
+    server = ServerProcess(tmp_path / "data", tmp_path / "log", program=tells_imports)
+    server.start()
+    server.stop()
+    imported = set(
+        re.findall(r"^import time: .*\| +([\w.]+)$", server.log.read_text(), re.MULTILINE)
+    )
+    assert {"control_plane.server", "data_plane.embedded.store"} <= imported
+    assert not imported & {"boto3", "botocore", "urllib3"}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

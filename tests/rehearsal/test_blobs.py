@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from data_plane.blobs.opening import S3Place, connect, open_bucket
+from data_plane.blobs.buckets import connect, open_bucket
+from data_plane.blobs.place import S3Place
 from data_plane.blobs.s3 import S3Blobs
 from data_plane.ports import Blobs
 from data_plane.system import SystemClock

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from control_plane.bodies import DIRECTORY, OpenedBodies, open_bodies
-from data_plane.blobs.opening import BlobsOpenError
+from data_plane.blobs.place import BlobsOpenError
 from data_plane.memory.cell import MemoryCell
 from data_plane.runtime.guard import Guard
 from data_plane.settings import ServerSettings

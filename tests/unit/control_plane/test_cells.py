@@ -8,7 +8,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from control_plane.cells import PROBE, StartError, open_cell
+from control_plane.cells import PROBE, StartError
+from control_plane.one_cell import open_cell
 from data_plane.core.deadline import deadline
 from data_plane.ports import CellUnavailableError, Key, Tally
 from data_plane.settings import ServerSettings

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from control_plane.cells import StartError, open_cell
+from control_plane.cells import StartError
 from control_plane.master_keys import open_keys
+from control_plane.one_cell import open_cell
 from control_plane.process import run
 from control_plane.root_account import open_root_account
 from control_plane.server import TidegateServer

@@ -7,7 +7,8 @@ from typing import cast
 
 import pytest
 
-from control_plane.cells import OpenedCell, open_cell
+from control_plane.cells import OpenedCell
+from control_plane.one_cell import open_cell
 from control_plane.service_clock import (
     StoreClock,
     clock_gauges,

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from control_plane.cells import StartError, open_cell
+from control_plane.cells import StartError
 from control_plane.data_folder import death_notes, prepare_folders
+from control_plane.one_cell import open_cell
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.settings import ServerSettings
 from data_plane.system import SystemClock

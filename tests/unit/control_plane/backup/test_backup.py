@@ -17,9 +17,10 @@ from control_plane.backup.door import backups_served
 from control_plane.backup.folder import MANIFEST, UNFINISHED, write_backup
 from control_plane.backup.source import backed_up
 from control_plane.backup.stream import Record
-from control_plane.cells import StartError, open_cell
+from control_plane.cells import StartError
 from control_plane.cli.main import tidegate
 from control_plane.data_folder import prepare_folders
+from control_plane.one_cell import open_cell
 from control_plane.places.own import OWN, names_in
 from control_plane.registry_secret import read_or_make
 from control_plane.several_cells import SeveralCells

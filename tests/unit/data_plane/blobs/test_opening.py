@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from data_plane.blobs.opening import BlobsOpenError, S3Place, connect, open_bucket, place_of
+from data_plane.blobs.buckets import connect, open_bucket
+from data_plane.blobs.place import BlobsOpenError, S3Place, place_of
 
 
 @pytest.fixture(autouse=True)
