@@ -1,5 +1,6 @@
 """A group of commands whose modules are loaded when they are used: loading all takes a second."""
 
+import gc
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -38,7 +39,12 @@ class LazyGroup(click.Group):
         if cmd_name not in self.short_helps:
             return super().get_command(ctx, cmd_name)
         name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(import_module(f"{self.package}.{name}"), name)
+        # What is imported stays: to look for garbage in it meanwhile takes a sixth of the time.
+        gc.disable()
+        try:
+            command: click.Command = getattr(import_module(f"{self.package}.{name}"), name)
+        finally:
+            gc.enable()
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
