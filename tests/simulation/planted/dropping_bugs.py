@@ -34,6 +34,7 @@ DROPPING_BUGS: Final = (
         "what was sent after the purge is dropped",
         DELIVERED,
         ((sweep, "superfluous", _of_what_was_sent_later_too),),
+        first=39,
     ),
     PlantedBug(
         "states of what was sent after the purge are dropped",
@@ -47,5 +48,6 @@ FIFO_DROPPING_BUGS: Final = (
         "what was sent after the purge is dropped",
         frozenset({"acknowledged is delivered"}),
         ((superfluous, "_first_kept", _the_last_block_too),),
+        first=14,
     ),
 )
