@@ -36,6 +36,8 @@ LITTLE_BYTES: Final = 32_000_000
 """Compressed inputs below this are little data."""
 
 _LITTLE: Final[Mapping[str, str]] = {
+    # Each aggregation and each broadcast takes a page, which by default may be of 64 MiB.
+    "spark.buffer.pageSize": "1m",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
@@ -44,7 +46,8 @@ _LITTLE: Final[Mapping[str, str]] = {
 """For little data: what is compiled to be fast takes longer than it saves there."""
 
 _JAVA: Final = "-XX:+UseParallelGC"
-_JAVA_LITTLE: Final = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
+# What is compiled in several bills does not fit in the 48 MiB that the one compiler would have.
+_JAVA_LITTLE: Final = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m"
 
 MEMORY_DEFAULT: Final = "3g"
 OVERHEAD_MB: Final = 512
