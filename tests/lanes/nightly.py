@@ -41,7 +41,7 @@ def lanes(seed: int) -> list[Lane]:
     drills = [name for name in DRILLS if name not in MEASURED]
     return [
         Lane("tests", ("make", "test", "PYTEST=-m nightly")),
-        Lane("jobs", ("make", "test-spark", "PYTEST=-m nightly")),
+        Lane("jobs", ("make", "test-spark", "PYTEST=-m nightly -n 0")),
         Lane("simulate", ("make", "simulate", f"SEEDS={SEEDS}", f"SIMULATE=--from {seed}")),
         Lane("fuzz", ("make", "fuzz", "SECONDS=60", f"FUZZ=--seed {seed}")),
         Lane("bench", ("make", "bench", "BENCH=--smoke")),

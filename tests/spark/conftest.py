@@ -1,4 +1,4 @@
-"""One Spark for all tests of jobs: a session takes seconds to begin, on a small machine many."""
+"""One Spark for all tests of a worker: a session takes seconds to begin."""
 
 import gc
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def session() -> Iterator[SparkSession]:
-    """A session for little data."""
-    opened = open_session("tests", cores="2", is_little=True)
+    """A session for little data. Its heap is a third of a job's: each worker of pytest has one."""
+    opened = open_session("tests", memory="1g", cores="2", is_little=True)
     yield opened
     opened.stop()
     # Here, where Spark's own Python may warn, and not when the whole run ends, where it may not.
