@@ -60,6 +60,8 @@ def test_a_client_of_streams_knows_its_own() -> None:
         ("CreateStream", "TidegateRetentionHoursMax"),
         ("GetRecords", "TidegateWaitTimeSeconds"),
         ("IncreaseStreamRetentionPeriod", "TidegateRetentionHoursMax"),
+        ("PutRecords", "TidegateProducerEpoch"),
+        ("PutRecords", "TidegateProducerId"),
     }
 
 
