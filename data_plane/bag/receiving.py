@@ -14,7 +14,7 @@ from data_plane.bag.lane import is_over
 from data_plane.bag.moving import Moving
 from data_plane.core import receipt_handle
 from data_plane.core.errors import OVER_LIMIT, RefusedError, is_of_kms
-from data_plane.core.long_answers import leave_room, room_for
+from data_plane.core.long_answers import leave_room, room_for, room_now
 from data_plane.core.message import Delivery, Message, Redriven
 from data_plane.core.message_rules import size_bytes
 from data_plane.core.queue import Queue
@@ -152,18 +152,20 @@ async def _round(
         if more and fair.should_learn(at):
             await fair.learn(at)
     except BaseException:
-        for block, indexes in taken:
-            at.lane.put_back(block, indexes, at.now_ms())
+        _put_back(at, taken)
         raise
     if short:
         _merge(taken, at.lane.take(at.queue, short, at.now_us(), WHENEVER_US))
     if not taken and not (first and more and at.lane.has_room()):
         taken = at.lane.take_aside(at.queue, count, at.now_us())
     deliveries: list[Delivery] = []
+    # What was taken and is not delivered went to another front end: there may be more behind it.
+    more = more or bool(taken)
+    if taken:
+        taken = await _once_there_is_room(at, taken, count, mover)
     if taken:
         deliveries = await _lease_all(at, taken, visibility_s, mover, keeps_up=first)
-    # What was taken and is not delivered went to another front end: there may be more behind it.
-    return deliveries, more or bool(taken) or mover.moved > moved_before
+    return deliveries, more or mover.moved > moved_before
 
 
 def _merge(taken: Taken, further: Taken) -> None:
@@ -176,6 +178,34 @@ def _merge(taken: Taken, further: Taken) -> None:
             taken.append((block, indexes))
 
 
+async def _once_there_is_room(at: Access, taken: Taken, count: int, mover: Mover) -> Taken:
+    """What was taken, as far as the answer has room for it; or what there is later, if it waits.
+
+    Whoever waits for room holds no messages meanwhile: the segments of those stay in memory, and
+    with many receives that would be most of the queue.
+    """
+    taken = _fitting(at, taken, mover)
+    size = _size_bytes(taken)
+    if room_now(size):
+        return taken
+    _put_back(at, taken)
+    await room_for(size)
+    taken = at.lane.take(at.queue, count, at.now_us(), at.lane.read_until_us)
+    taken = taken or at.lane.take_aside(at.queue, count, at.now_us())
+    taken = _fitting(at, taken, mover)
+    room_now(_size_bytes(taken) - size)  # Others may be there now, and bigger.
+    return taken
+
+
+def _put_back(at: Access, taken: Taken) -> None:
+    for block, indexes in taken:
+        at.lane.put_back(block, indexes, at.now_ms())
+
+
+def _size_bytes(taken: Taken) -> int:
+    return sum(block.size_bytes(index) for block, indexes in taken for index in indexes)
+
+
 async def _lease_all(
     at: Access, taken: Taken, visibility_s: int, mover: Mover, *, keeps_up: bool
 ) -> list[Delivery]:
@@ -183,13 +213,6 @@ async def _lease_all(
 
     What one block fails is not lost with it: it is raised only if no other delivered.
     """
-    taken = _with_room(at, taken, mover)
-    try:
-        await room_for(sum(block.size_bytes(i) for block, indexes in taken for i in indexes))
-    except BaseException:
-        for block, indexes in taken:
-            at.lane.put_back(block, indexes, at.now_ms())
-        raise
     calls = [_lease(at, block, indexes, visibility_s, mover) for block, indexes in taken]
     kept_up = upkeep.writes_due(at) if keeps_up else None
     calls += [due for due in (kept_up, fair.news(at)) if due is not None]
@@ -208,7 +231,7 @@ async def _lease_all(
     return deliveries
 
 
-def _with_room(at: Access, taken: Taken, mover: Mover) -> Taken:
+def _fitting(at: Access, taken: Taken, mover: Mover) -> Taken:
     """What of it may fit into the answer; the rest is put back, and not even read for it."""
     order = [(block, index) for block, indexes in taken for index in indexes]
     fitting = mover.room.fitting([block.size_bytes(index) for block, index in order])

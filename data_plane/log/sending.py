@@ -148,7 +148,7 @@ async def _send_to(  # noqa: PLR0913, PLR0917 - as above
         return cast(list[Sent], await coalesce(at.desk, lane, parcel, partial(_flush, at)))
     except EndedError:
         if call is not None:
-            call.share(parcel, 0, 0)
+            call.share(parcel.hashes, 0, 0)
         raise
 
 
@@ -232,7 +232,9 @@ class _Draft:
             new = self.new[before:]
             if parcel.call is not None:
                 size_bytes = sum(message.size_bytes for message in new)
-                share = parcel.call.share(parcel, len(new), size_bytes)
+                # Not by the parcel, which leads to the call: both, and all messages with them,
+                # would stay in memory until somebody looks for cycles.
+                share = parcel.call.share(parcel.hashes, len(new), size_bytes)
                 self.shares += [(parcel.call, share)] if new else []
 
     @property

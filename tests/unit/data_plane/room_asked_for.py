@@ -38,7 +38,12 @@ class RoomAskedFor:
 async def let_wait(long_poll: Coroutine[Any, Any, object]) -> None:
     """Begin it, and end it when it has done what it can."""
     waiting = asyncio.create_task(long_poll)
-    for _ in range(_TURNS):
-        await asyncio.sleep(0)
+    await let_others_run()
     assert not waiting.done()
     waiting.cancel()
+
+
+async def let_others_run() -> None:
+    """Return when tasks that wait for nothing but each other have done what they can."""
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)

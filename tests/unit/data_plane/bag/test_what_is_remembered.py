@@ -1,5 +1,6 @@
 """What a front end remembers of blocks: overtaken answers, and markers that it skipped."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -7,11 +8,14 @@ import pytest
 from data_plane.bag.block import Block
 from data_plane.bag.bounds import READY_AGE_US_MAX, SEGMENTS_HELD_BYTES_MAX
 from data_plane.bag.lane import Lane
+from data_plane.core.long_answers import use_room
+from data_plane.core.message import Delivery
 from data_plane.ports import Attributes, Item, Key, Written
 from data_plane.stored import keys
 from data_plane.stored.lease import Lease
 from data_plane.stored.segment import LoadedSegment
 from tests.unit.data_plane.bag.conftest import Bench
+from tests.unit.data_plane.room_asked_for import RoomAskedFor, let_others_run
 
 
 def lease(receive_count: int, first: int = 0) -> bytes:
@@ -106,5 +110,38 @@ def test_big_messages_that_wait_are_read_again_instead_of_kept(bench: Bench) -> 
             await bench.receive(visibility_s=0)
             assert _bytes_at_hand(bench) <= SEGMENTS_HELD_BYTES_MAX
         assert len(await bench.drain()) == 40
+
+    bench.run(story())
+
+
+class _RoomLater(RoomAskedFor):
+    """There is room for nobody until `there_is` is set."""
+
+    def __init__(self, there_is: asyncio.Event) -> None:
+        super().__init__(is_busy=True)
+        self._there_is = there_is
+
+    async def take(self, size_bytes: int) -> None:
+        await super().take(size_bytes)
+        await self._there_is.wait()
+
+
+def test_receives_that_wait_for_room_keep_no_messages_at_hand_meanwhile(bench: Bench) -> None:
+    there_is = asyncio.Event()
+
+    async def receive() -> list[Delivery]:
+        use_room(_RoomLater(there_is))
+        return await bench.receive()
+
+    async def story() -> None:
+        for number in range(40):
+            await bench.send(f"{number:04}".ljust(250_000, "b"))
+        waiting = [asyncio.create_task(receive()) for _ in range(8)]
+        await let_others_run()
+        assert not any(one.done() for one in waiting)
+        assert _bytes_at_hand(bench) <= SEGMENTS_HELD_BYTES_MAX
+        there_is.set()
+        received = [one.message.body[:4] for got in waiting for one in await got]
+        assert sorted(received) == [f"{number:04}" for number in range(40)]
 
     bench.run(story())
