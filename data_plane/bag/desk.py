@@ -8,6 +8,7 @@ import msgspec
 
 from data_plane.bag.bounds import CALLS_REMEMBERED_MAX, LANES_MAX, UNSURE_CALLS_MAX
 from data_plane.bag.calls import CallPart, merge_ids
+from data_plane.bag.held_segments import Shelf
 from data_plane.bag.lane import Lane
 from data_plane.bag.lanes import QueueLanes
 from data_plane.core.cell_clock import ONE_TIME
@@ -68,6 +69,7 @@ class Desk:
         self.writer = entropy.random_bytes(WRITER_BYTES)
         self.sent = SentMinutes(self.writer, cells)
         self.lanes: OrderedDict[str, QueueLanes] = OrderedDict()
+        self._shelf = Shelf()
         self._calls: dict[bytes, bytes] = {}
         self._earlier_calls: dict[bytes, bytes] = {}
         self._unsure: dict[bytes, list[Attempt]] = {}
@@ -89,7 +91,9 @@ class Desk:
         ):
             # What another member has granted, the one that decides now may not have heard of; and
             # what was passed over as expired, by a clock that was ahead, may not have expired.
-            lanes = self.lanes[queue.uid] = QueueLanes(queue, self.writer, decider, eras)
+            lanes = self.lanes[queue.uid] = QueueLanes(
+                queue, self.writer, decider, eras, self._shelf
+            )
             if len(self.lanes) > LANES_MAX:
                 self.lanes.popitem(last=False)
         else:

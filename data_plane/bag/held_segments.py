@@ -1,16 +1,38 @@
 """Which segments a lane has at hand: of messages that wait to be received, up to so many bytes."""
 
-from collections import deque
+from collections import OrderedDict, deque
 
 from data_plane.bag.block import TAKEN, Block
-from data_plane.bag.bounds import SEGMENTS_HELD_BYTES_MAX, WINDOW_MESSAGES_MAX
+from data_plane.bag.bounds import (
+    SEGMENTS_HELD_BYTES_MAX,
+    SEGMENTS_HELD_TOGETHER_BYTES_MAX,
+    WINDOW_MESSAGES_MAX,
+)
 from data_plane.stored.segment import LoadedSegment
+
+
+class Shelf:
+    """What all lanes of a front end have at hand: where it is too much, that of the idlest goes."""
+
+    def __init__(self) -> None:
+        self._lanes: OrderedDict[HeldSegments, int] = OrderedDict()
+        self.bytes = 0
+
+    def has(self, lane: "HeldSegments", size_bytes: int) -> None:
+        """A lane has got something, and so much in all."""
+        self.bytes += size_bytes - self._lanes.pop(lane, 0)
+        self._lanes[lane] = size_bytes
+        while self.bytes > SEGMENTS_HELD_TOGETHER_BYTES_MAX and len(self._lanes) > 1:
+            idlest, counted_bytes = self._lanes.popitem(last=False)
+            self.bytes -= counted_bytes  # What is being handed out of it counts again when it adds.
+            idlest.let_go()
 
 
 class HeldSegments:
     """Lets the eldest go where there are too many: whoever delivers of them reads them again."""
 
-    def __init__(self) -> None:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
         self._held: deque[tuple[Block, int, int]] = deque()
         """Blocks that got a segment, its first message, its bytes; the block may have let it go."""
         self._bytes = 0
@@ -20,9 +42,17 @@ class HeldSegments:
         block.hold(segment)
         self._held.append((block, segment.first, segment.size_bytes))
         self._bytes += segment.size_bytes
+        while self._held[0][1] not in self._held[0][0].segments:  # It was delivered, usually.
+            self._bytes -= self._held.popleft()[2]
         for _ in range(len(self._held) - 1):
             if self._bytes <= SEGMENTS_HELD_BYTES_MAX and len(self._held) <= WINDOW_MESSAGES_MAX:
-                return
+                break
+            self._let_go(*self._held.popleft())
+        self._shelf.has(self, self._bytes)
+
+    def let_go(self) -> None:
+        """Have nothing at hand but what is being handed out."""
+        for _ in range(len(self._held)):
             self._let_go(*self._held.popleft())
 
     def _let_go(self, block: Block, first: int, size_bytes: int) -> None:

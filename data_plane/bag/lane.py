@@ -21,7 +21,7 @@ from data_plane.bag.bounds import (
     WINDOW_ENTRIES_MAX,
     WINDOW_MESSAGES_MAX,
 )
-from data_plane.bag.held_segments import HeldSegments
+from data_plane.bag.held_segments import HeldSegments, Shelf
 from data_plane.core.cell_clock import ONE_TIME, Eras
 from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Item, Key
@@ -55,7 +55,14 @@ class Finished(NamedTuple):
 class Lane:
     """See the module's docstring. No method awaits: each is one step for everyone else."""
 
-    def __init__(self, queue: Queue, writer: bytes, number: int = 0, eras: Eras = ONE_TIME) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        writer: bytes,
+        number: int = 0,
+        eras: Eras = ONE_TIME,
+        shelf: Shelf | None = None,
+    ) -> None:
         self.eras = eras
         self.uid = uid = queue.uid
         self.cell = queue.cell
@@ -66,15 +73,12 @@ class Lane:
         self.states = keys.states(uid, self.number, self.epoch)
         self.low_water_key = keys.low_water(uid, self.number, self.epoch)
         self.upkeep_under_way = False
-
         self.is_aside: Callable[[bytes], bool] | None = None
         self.lanes_told = 0
         self.low_known = b""
         self.low_doubted: int | None = None
-
         self.open_block = b""
         self.next_index = BLOCK_FULL_MESSAGES
-
         self.opened = False
         self.passed = b""
         self.settled = b""
@@ -86,7 +90,7 @@ class Lane:
         self.cursor = b""
         self.window: deque[Entry] = deque()
         self.window_messages = 0
-        self.held = HeldSegments()
+        self.held = HeldSegments(shelf or Shelf())
         self.window_gone = 0
         self.blocks: dict[bytes, Block] = {}
         self.idle: OrderedDict[bytes, Block] = OrderedDict()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from data_plane.bag.bounds import IN_FLIGHT_LOOK_EVERY_US, IN_FLIGHT_UNSEEN_MAX
+from data_plane.bag.held_segments import Shelf
 from data_plane.bag.lane import Lane
 from data_plane.bag.tenants import Tenants
 from data_plane.core.cell_clock import ONE_TIME, Eras
@@ -57,11 +58,16 @@ class QueueLanes:
 
     Lanes up to `announced` need no announcement by this front end. `tenants` is None as long as it
     has met no message group. `decider` is the member that decided what is remembered, of several.
-    What has expired is decided by `eras`.
+    What has expired is decided by `eras`. What they have at hand lies on a `shelf`.
     """
 
     def __init__(
-        self, queue: Queue, writer: bytes, decider: str = "", eras: Eras = ONE_TIME
+        self,
+        queue: Queue,
+        writer: bytes,
+        decider: str = "",
+        eras: Eras = ONE_TIME,
+        shelf: Shelf | None = None,
     ) -> None:
         self.queue = queue
         self.uid = queue.uid
@@ -76,7 +82,8 @@ class QueueLanes:
         self.has_progress = False
         self._deepest = 0
         self._writer = writer
-        self._lanes = [Lane(queue, writer, eras=eras)]
+        self._shelf = shelf or Shelf()
+        self._lanes = [Lane(queue, writer, 0, eras, self._shelf)]
         self._lanes[0].is_aside = self._is_aside
 
     def __iter__(self) -> Iterator[Lane]:
@@ -94,7 +101,7 @@ class QueueLanes:
             raise ValueError(f"a queue has no lane {number}")
         while len(self._lanes) <= number:
             number_ = len(self._lanes)
-            self._lanes.append(Lane(self.queue, self._writer, number_, self.eras))
+            self._lanes.append(Lane(self.queue, self._writer, number_, self.eras, self._shelf))
         return self._lanes[number]
 
     def use(self, number: int) -> None:

@@ -1,10 +1,12 @@
 """What a front end remembers of blocks: overtaken answers, and markers that it skipped."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from data_plane.bag import held_segments
 from data_plane.bag.block import Block
 from data_plane.bag.bounds import READY_AGE_US_MAX, SEGMENTS_HELD_BYTES_MAX
 from data_plane.bag.lane import Lane
@@ -14,7 +16,7 @@ from data_plane.ports import Attributes, Item, Key, Written
 from data_plane.stored import keys
 from data_plane.stored.lease import Lease
 from data_plane.stored.segment import LoadedSegment
-from tests.unit.data_plane.bag.conftest import Bench
+from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 from tests.unit.data_plane.room_asked_for import RoomAskedFor, let_others_run
 
 
@@ -87,8 +89,7 @@ def test_a_block_that_is_collected_before_its_lease_is_written_is_not_a_new_one(
 
 
 def _bytes_at_hand(bench: Bench) -> int:
-    (lanes,) = bench.bag._desk.lanes.values()
-    blocks = lanes.lane(0).blocks.values()
+    blocks = [b for lanes in bench.bag._desk.lanes.values() for b in lanes.lane(0).blocks.values()]
     return sum(segment.size_bytes for block in blocks for segment in block.segments.values())
 
 
@@ -143,5 +144,34 @@ def test_receives_that_wait_for_room_keep_no_messages_at_hand_meanwhile(bench: B
         there_is.set()
         received = [one.message.body[:4] for got in waiting for one in await got]
         assert sorted(received) == [f"{number:04}" for number in range(40)]
+
+    bench.run(story())
+
+
+def test_many_queues_have_no_more_at_hand_than_a_few(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_segments, "SEGMENTS_HELD_TOGETHER_BYTES_MAX", 100_000)
+
+    async def story() -> None:
+        queues = [replace(QUEUE, name=f"q{n}", uid=f"{n:016x}") for n in range(10)]
+        for bench.queue in queues:
+            for number in range(4):
+                await bench.send(f"{number}".ljust(10_000, "b"))
+        for _ in range(2):
+            for bench.queue in queues:
+                assert len(await bench.receive(visibility_s=0)) == 4
+                assert _bytes_at_hand(bench) <= 100_000
+        assert _bytes_at_hand(bench) >= 60_000, "those of before stay as long as there is room"
+
+    bench.run(story())
+
+
+def test_what_was_delivered_takes_no_room_of_other_queues(bench: Bench) -> None:
+    async def story() -> None:
+        for _ in range(30):
+            await bench.send("b" * 10_000)
+            await bench.delete(await bench.receive())
+            assert bench.bag._desk._shelf.bytes <= 20_000
 
     bench.run(story())
