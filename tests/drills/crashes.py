@@ -4,18 +4,17 @@ What clients ask for, and when and how power is cut, a round draws by the drill'
 number. What threads and processes make of that is not drawn: so a round is repeated many times.
 """
 
-import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Final
 
 from tests.drills.audit import audit, last_look, settled_audit
 from tests.drills.disk import reason_to_skip
 from tests.drills.drill import Findings, Plan
+from tests.drills.evidence import keep_data
 from tests.drills.ground import Ground, Kills, power_cuts
 from tests.drills.load import Load
 from tests.drills.subject import SERVER_FAILURES, Subject, for_each
@@ -59,7 +58,7 @@ def _crashes(drill: str, plan: Plan, ground: Ground) -> Findings:
             for_each(subjects, partial(last_look, seed=f"{plan.seed} at last"))
         except SERVER_FAILURES as error:
             subjects[0].ledger.accuse("answer", f"{type(error).__name__}: {error}")
-            _keep_data(plan, subjects, findings)
+            keep_data(plan, subjects, findings)
     findings.seconds = time.monotonic() - began_s
     findings.add(subject.ledger for subject in subjects)
     return findings
@@ -80,38 +79,13 @@ def _rounds(plan: Plan, subjects: Sequence[Subject], ground: Ground, findings: F
         going = findings.rounds < plan.rounds and time.monotonic() < until_s
         look = audit if going and drawn % _SETTLED_EVERY else settled_audit
         for_each(subjects, partial(look, seed=f"{plan.seed} {drawn}"))
-        for subject in _keep_data(plan, subjects, findings):
+        for subject in keep_data(plan, subjects, findings):
             subject.start()
         if not plan.keep_going and any(subject.ledger.violations for subject in subjects):
             return
         if time.monotonic() > shown_s + _PROGRESS_S:
             shown_s = time.monotonic()
             plan.progress(f"{findings.drill}: {findings.rounds} rounds")
-
-
-def _keep_data(plan: Plan, subjects: Sequence[Subject], findings: Findings) -> list[Subject]:
-    """End servers of which a promise was broken for the first time, and copy what they had."""
-    wrong = [one for one in subjects if one.ledger.violations and one.name not in findings.kept]
-    if wrong and not findings.repeat:
-        drawn = plan.round or findings.rounds
-        findings.repeat = (
-            f"--only {findings.drill} --cells {plan.cells} --seed {plan.seed} --round {drawn}"
-        )
-    halted = []
-    for subject in wrong if plan.evidence is not None else ():
-        assert plan.evidence is not None
-        subject.halt()
-        halted.append(subject)
-        copy = plan.evidence / f"{subject.name}-round-{findings.rounds}"
-        shutil.rmtree(copy, ignore_errors=True)
-        findings.kept[subject.name] = copy
-        if subject.data.is_dir():  # a file system that was cut off may not be mounted again
-            shutil.copytree(subject.data, copy, ignore=_sockets)
-    return halted
-
-
-def _sockets(folder: str, names: Iterable[str]) -> list[str]:
-    return [name for name in names if Path(folder, name).is_socket()]
 
 
 def _work_until_crash(plan: Plan, subjects: Sequence[Subject], ground: Ground, seed: str) -> None:

@@ -13,10 +13,11 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from tests.drills.audit import audit, settled_audit
+from tests.drills.audit import audit, last_look, settled_audit
 from tests.drills.caller import Caller
 from tests.drills.disk import DiskError, as_root, reason_to_skip, run
 from tests.drills.drill import Findings, Plan
+from tests.drills.evidence import keep_data
 from tests.drills.ground import Ground, Kills, power_cuts
 from tests.drills.load import Load
 from tests.drills.subject import QUEUE, SERVER_FAILURES, Subject
@@ -70,8 +71,10 @@ def failing_writes(plan: Plan) -> Findings:
         try:
             subject.start()
             _rounds(plan, subject, ground, findings)
+            last_look(subject, f"{plan.seed} at last")
         except SERVER_FAILURES as error:
             subject.ledger.accuse("answer", f"{type(error).__name__}: {error}")
+            keep_data(plan, [subject], findings)
         findings.seconds = time.monotonic() - began_s
         findings.add([subject.ledger])
         findings.facts.append(f"{findings.tally['failed calls']:,} calls failed")
@@ -79,26 +82,28 @@ def failing_writes(plan: Plan) -> Findings:
 
 
 def _rounds(plan: Plan, subject: Subject, ground: Ground, findings: Findings) -> None:
-    random = Random(f"{_DRILL} {plan.seed}")
     until_s = time.monotonic() + plan.seconds
     going = True
     while going:
-        failure = FAILURES[findings.rounds % len(FAILURES)]
         findings.rounds += 1
+        drawn = plan.round or findings.rounds
+        failure = FAILURES[(drawn - 1) % len(FAILURES)]
         subject.ledger.round = findings.rounds
-        seed = f"{plan.seed} {findings.rounds}"
+        seed = f"{plan.seed} {drawn}"
         load = Load(subject, seed, plan.connections)
         _fail_for_a_while(plan, subject, failure)
         going = findings.rounds < plan.rounds and time.monotonic() < until_s
-        if going and findings.rounds % _CRASH_EVERY:
+        if going and drawn % _CRASH_EVERY:
             load.stop()
             audit(subject, seed)
         else:
-            ground.crash([subject], random)
+            ground.crash([subject], Random(f"{_DRILL} {seed}"))
             load.join()
             ground.recover()
             subject.start()
             (audit if going else settled_audit)(subject, seed)
+        for halted in keep_data(plan, [subject], findings):
+            halted.start()
         if subject.ledger.violations and not plan.keep_going:
             return
 

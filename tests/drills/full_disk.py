@@ -14,11 +14,12 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from tests.drills.audit import settled_audit
+from tests.drills.audit import last_look, settled_audit
 from tests.drills.caller import Caller, RefusedError
 from tests.drills.content import BIG
 from tests.drills.disk import Disk, reason_to_skip
 from tests.drills.drill import Findings, Plan
+from tests.drills.evidence import keep_data
 from tests.drills.ground import PowerCuts
 from tests.drills.load import Client
 from tests.drills.subject import SERVER_FAILURES, Subject
@@ -64,20 +65,25 @@ def full_disk(plan: Plan) -> Findings:
             with Subject.of(plan, _DRILL, "cell-0", folder, BIG) as subject:
                 subject.ledger.round = findings.rounds
                 try:
-                    _round(subject, PowerCuts(disk), Random(f"{_DRILL} {plan.seed}"), findings)
+                    _round(plan, subject, PowerCuts(disk), plan.round or findings.rounds)
+                    for halted in keep_data(plan, [subject], findings):
+                        halted.start()
+                    last_look(subject, f"{plan.seed} at last")
                 except SERVER_FAILURES as error:
                     subject.ledger.accuse("answer", f"{type(error).__name__}: {error}")
+                    keep_data(plan, [subject], findings)
                 findings.add([subject.ledger])
     findings.seconds = time.monotonic() - began_s
     findings.facts.append(f"{findings.tally['no room']:,} sends refused for want of room")
     return findings
 
 
-def _round(subject: Subject, ground: PowerCuts, random: Random, findings: Findings) -> None:
+def _round(plan: Plan, subject: Subject, ground: PowerCuts, drawn: int) -> None:
     """One step after the other, until something is violated."""
+    random = Random(f"{_DRILL} {plan.seed}")
     seed = f"{random.random()}"
     foreign = ground.folder / "foreign"
-    way = findings.rounds % 4
+    way = drawn % 4
     if way in _FREED_BY:
         steps = _steps_of_owner(subject, ground, random, seed, _FREED_BY[way])
     else:
