@@ -12,12 +12,11 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
-from itertools import islice
 from typing import Final
 
 _FILES: Final = "/proc/self/fd"
-_LOOKED_AT: Final = 128
-"""Files between two pauses: a millisecond or two."""
+_LOOKED_AT: Final = 32
+"""Files between two pauses: with ten thousand connections each takes 10 to 25 microseconds."""
 _PAUSE_S: Final = 0.01
 _LOOKS: Final = 4
 """So often in the time that a connection may be idle."""
@@ -46,11 +45,12 @@ class IdleConnections:
         """Look for them for ever."""
         while sys.platform == "linux":
             await asyncio.sleep(self._idle_s / _LOOKS)
-            with os.scandir(_FILES) as files:
-                while some := [int(file.name) for file in islice(files, _LOOKED_AT)]:
-                    for file in some:
-                        self._look_at(file)
-                    await asyncio.sleep(_PAUSE_S)
+            # The kernel tells of thousands in one go, which takes milliseconds.
+            files = await asyncio.to_thread(os.listdir, _FILES)
+            for start in range(0, len(files), _LOOKED_AT):
+                for file in files[start : start + _LOOKED_AT]:
+                    self._look_at(int(file))
+                await asyncio.sleep(_PAUSE_S)
 
     def end_all(self) -> None:
         """End all connections to the port: the server stops, and nothing is in flight."""
@@ -62,24 +62,22 @@ class IdleConnections:
 
     def _look_at(self, file: int) -> None:
         try:
-            connection = socket.socket(fileno=file)
+            # Asked for its family, type and protocol, each file would cost half as much again.
+            connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, file)
         except OSError:
-            return  # it is none
+            return  # it is gone
         try:
             if self._is_idle(connection):
                 connection.shutdown(socket.SHUT_RDWR)
                 self.ended += 1
         except OSError:
-            pass  # it has ended by itself
+            pass  # it is no connection, or has ended by itself
         finally:
             connection.detach()  # it is Granian's, who closes it
 
     def _is_idle(self, connection: socket.socket) -> bool:
-        if (
-            connection.family not in {socket.AF_INET, socket.AF_INET6}
-            or connection.type != socket.SOCK_STREAM
-            or connection.getsockname()[1] != self._port
-        ):
+        name = connection.getsockname()
+        if not isinstance(name, tuple) or name[1] != self._port:  # of local sockets it is a path
             return False
         told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
         state, *quiet_ms = _read_info(told)
