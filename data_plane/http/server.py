@@ -15,6 +15,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -403,21 +404,20 @@ class HttpServer:
     ) -> bytes:
         """A long body, in pieces: asked for in one, Granian holds it twice.
 
-        With `admission` it is a form, which is read on if its beginning says what it is for.
+        They are put together as they come: at the end that would hold up others. With `admission`
+        it is a form, which is read on if its beginning says what it is for.
         """
-        chunks: list[bytes] = []
-        come = 0
+        come = BytesIO()
         async for chunk in proto:
-            chunks.append(chunk)
-            come += len(chunk)
-            if admission is not None and come >= ACTION_WITHIN_BYTES:
-                bytes_max = admission.bytes_max(replace(head, body=b"".join(chunks)))
+            come.write(chunk)
+            if admission is not None and come.tell() >= ACTION_WITHIN_BYTES:
+                bytes_max = admission.bytes_max(replace(head, body=come.getvalue()))
                 admission = None
                 if length > bytes_max:
                     raise request_too_large(bytes_max)
-        if come != length:
+        if come.tell() != length:
             raise RefusedError(MALFORMED_HTTP_REQUEST, "The request's body ended early.")
-        return b"".join(chunks)
+        return come.getvalue()
 
     async def _read_encoded(
         self, head: HttpRequest, proto: Any, watch: Watch, held: "_HeldBody"
@@ -426,22 +426,21 @@ class HttpServer:
 
         Granian ends it with one empty piece. Where it was cut off, or has trailers, there are two.
         """
-        chunks: list[bytes] = []
-        come = ends = 0
+        come = BytesIO()
+        ends = 0
         bytes_max = SMALL_BODY_BYTES_MAX
         async for chunk in proto:
-            chunks.append(chunk)
-            come += len(chunk)
+            come.write(chunk)
             ends += not chunk
-            if come > bytes_max == SMALL_BODY_BYTES_MAX:
-                beginning = replace(head, body=b"".join(chunks))
+            if come.tell() > bytes_max == SMALL_BODY_BYTES_MAX:
+                beginning = replace(head, body=come.getvalue())
                 bytes_max = await self._admit_encoded(beginning, watch, held)
-            if come > bytes_max:
+            if come.tell() > bytes_max:
                 raise request_too_large(bytes_max)
         if ends != 1:
             message = "The request's body ended early, or has trailers."
             raise RefusedError(MALFORMED_HTTP_REQUEST, message)
-        return b"".join(chunks)
+        return come.getvalue()
 
     async def _admit_encoded(self, beginning: HttpRequest, watch: Watch, held: "_HeldBody") -> int:
         """How long the body may be of which this is known. Raises RefusedError."""

@@ -139,7 +139,9 @@ def _parse_long(text: bytes) -> Generator[None, None, list[tuple[str, str]]]:
         raise ValueError("too many fields")
     pairs: list[tuple[str, str]] = []
     in_slice = 0
-    for field in text.split(b"&"):
+    fields = text.split(b"&")
+    yield
+    for field in fields:
         in_slice += len(field)
         if in_slice > _SLICE_BYTES:
             in_slice = len(field)

@@ -34,8 +34,8 @@ class LongWork:
     """Long work takes turns: a slice of one at a time, and half of the time at most.
 
     Between two slices everything else that is due goes on. So what a slice takes is what others
-    wait for it, however much long work there is. Work that is done within a slice waits for nothing
-    but other long work.
+    wait for it, however much long work there is. Before the first everything else goes on once,
+    too: whoever has long work has often done other things of that size just now.
     """
 
     def __init__(self) -> None:
@@ -44,6 +44,7 @@ class LongWork:
 
     async def __call__(self, work: Generator[None, None, T]) -> T:
         """What the work returns; it yields where it may be interrupted."""
+        await asyncio.sleep(0)
         began_s = monotonic()
         while True:
             try:

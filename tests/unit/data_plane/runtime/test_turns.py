@@ -46,14 +46,22 @@ def test_two_that_are_long_take_turns_and_others_go_on() -> None:
     assert "ba" not in between[2:]
 
 
-def test_work_of_less_than_a_slice_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_of_less_than_a_slice_lets_others_go_first_and_waits_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What its request has done in the same turn before, nobody has measured."""
     monkeypatch.setattr(event_loop, "monotonic", lambda: 0.0)
+    begun: list[str] = []
 
     def short() -> Generator[None, None, int]:
+        begun.append("")
         yield
         return 7
 
-    assert without_waiting(LongWork()(short())) == 7
+    working = LongWork()(short())
+    working.send(None)
+    assert not begun
+    assert without_waiting(working) == 7
 
 
 def test_where_nothing_else_goes_on_it_is_done_at_once() -> None:
