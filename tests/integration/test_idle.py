@@ -96,7 +96,7 @@ def test_others_have_their_turn_while_thousands_are_looked_at(
         if len(noted.between) > len(files) / idle_module._LOOKED_AT + 4:
             raise asyncio.CancelledError
 
-    monkeypatch.setattr(idle_module.asyncio, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     files = [os.open(os.devnull, os.O_RDONLY) for _ in range(300)]
     try:
         with pytest.raises(asyncio.CancelledError):
