@@ -7,6 +7,7 @@
 The first of the two is the lowest digit of the shard's number.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from data_plane.core.stream import Shard
@@ -14,6 +15,7 @@ from data_plane.core.stream import Shard
 OFFSET_MAX: Final = 2**63 - 1
 _US_PER_S: Final = 1_000_000
 _HEX_DIGITS: Final = 47
+_OFFSET_BIT: Final = 80
 _VERSION: Final = "2"
 DIGITS: Final = 56
 
@@ -29,19 +31,23 @@ class SequenceNumber(NamedTuple):
 
 def sequence_number(shard: Shard, offset: int, stamp_us: int) -> str:
     """The sequence number of the record at an offset of a shard."""
-    return str(_behind_stamp(shard, offset, stamp_us))
+    return str(_frame(shard, stamp_us) | (offset << _OFFSET_BIT))
 
 
-def _behind_stamp(shard: Shard, offset: int, stamp_us: int) -> int:
+def sequence_numbers(shard: Shard, places: Iterable[tuple[int, int]]) -> Iterator[str]:
+    """Those of a shard's records with these offsets and stamps; many that follow share a stamp."""
+    frame_us = frame = -1
+    for offset, stamp_us in places:
+        if stamp_us != frame_us:
+            frame_us, frame = stamp_us, _frame(shard, stamp_us)
+        yield str(frame | (offset << _OFFSET_BIT))
+
+
+def _frame(shard: Shard, stamp_us: int) -> int:
+    """A number whose offset is still 0."""
     low = (stamp_us // _US_PER_S << 36) | (shard.number << 4) | 2
-    high = (2 << 56) | (shard.made_s << 20) | ((shard.number & 15) << 16) | (offset >> 48)
-    return (high << 128) | ((offset & 0xFFFFFFFFFFFF) << 80) | low
-
-
-def sequence_numbers(shard: Shard, first: int, count: int, stamp_us: int) -> list[str]:
-    """Those of records that share a stamp, and follow each other from an offset on."""
-    start = _behind_stamp(shard, first, stamp_us)
-    return [str(start + (position << 80)) for position in range(count)]
+    high = (2 << 56) | (shard.made_s << 20) | ((shard.number & 15) << 16)
+    return (high << 128) | low
 
 
 def starting(shard: Shard) -> str:

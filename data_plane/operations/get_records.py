@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from data_plane.core.errors import RefusedError, shard_not_found
 from data_plane.core.sealing import TokenSeal
-from data_plane.core.sequence_number import sequence_number
+from data_plane.core.sequence_number import sequence_numbers
 from data_plane.core.stream import Shard, Stream
 from data_plane.core.turns import InTurns, at_once
 from data_plane.operations import shard_iterator
@@ -100,15 +100,17 @@ def _rendered(stream: Stream, shard: Shard, page: Read) -> Generator[None, None,
     sealed_by = _KMS if stream.master_key_id else {}
     records: list[dict[str, Any]] = []
     for first in range(0, len(page.records), _AT_A_TIME):
+        some = page.records[first : first + _AT_A_TIME]
+        numbers = sequence_numbers(shard, [record[:2] for record in some])
         records += [
             {
-                "SequenceNumber": sequence_number(shard, record.offset, record.stamp_us),
+                "SequenceNumber": number,
                 "ApproximateArrivalTimestamp": record.arrived_us // 1_000,
                 "Data": record.data,
                 **({} if record.partition_key is None else {"PartitionKey": record.partition_key}),
                 **sealed_by,
             }
-            for record in page.records[first : first + _AT_A_TIME]
+            for record, number in zip(some, numbers, strict=True)
         ]
         yield
     return {"Records": records, "MillisBehindLatest": page.behind_ms}

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import count, pairwise
-from typing import Any, Final
+from itertools import count, groupby, pairwise, repeat
+from typing import Final
 
 from data_plane.core.digests import call_hash, producer_hash
 from data_plane.core.errors import FENCED_PRODUCER, INVALID_ARGUMENT, RefusedError
 from data_plane.core.record import STORED_BEFORE, Numbered, OutgoingRecord, Put, PutCall
-from data_plane.core.sequence_number import parse, sequence_number
+from data_plane.core.sequence_number import parse, sequence_numbers
 from data_plane.core.stream import HASH_KEY_MAX, Shard, Stream, hash_key_of
 from data_plane.operations.stream_address import (
     KnownStreams,
@@ -99,20 +99,6 @@ class Puts:
         """The stream that a call puts into. Raises RefusedError."""
         return await stream_of(self._streams, named(call.account, call.region, call.params))
 
-    def _hash_key(self, stream: Stream, entry: Params, turn: int) -> int:
-        """Where a record goes. Raises RefusedError for a hash key that is none."""
-        given = entry.get("ExplicitHashKey")
-        if given is not None and int(given) > HASH_KEY_MAX:
-            raise RefusedError(
-                INVALID_ARGUMENT,
-                "Invalid ExplicitHashKey. ExplicitHashKey must be in the range: [0, 2^128-1]."
-                f" Specified value was {given}",
-            )
-        if stream.spreads:
-            opened = stream.open_shards
-            return opened[turn % len(opened)].first_hash
-        return int(given) if given is not None else hash_key_of(entry["PartitionKey"])
-
     async def put(self, call: Call, stream: Stream, entries: Sequence[Params]) -> _Putting:
         """Store the records, each in its shard; those of one shard in their order."""
         numbered = _numbered(call, stream, entries)
@@ -123,7 +109,7 @@ class Puts:
         putting = _Putting(
             stream,
             [OutgoingRecord(entry.get("PartitionKey"), entry["Data"]) for entry in entries],
-            [self._hash_key(stream, entry, turn + n) for n, entry in enumerate(entries)],
+            _hash_keys(stream, entries, turn),
             named_call,
             numbered,
         )
@@ -187,8 +173,8 @@ class Puts:
         moved_on = False
         for (shard, positions), outcome in zip(shares.items(), outcomes, strict=True):
             appended = outcome if isinstance(outcome, PutOutcome) else PutOutcome([], outcome)
-            for position, put in zip(positions, appended.stored, strict=False):
-                putting.stored[position] = (shard, put)
+            stored = zip(repeat(shard), appended.stored, strict=False)
+            putting.stored.update(zip(positions, stored, strict=False))
             if isinstance(appended.failure, ShardClosedError):
                 moved_on = True
             elif isinstance(appended.failure, CellUnavailableError | RefusedError):
@@ -197,6 +183,25 @@ class Puts:
             elif appended.failure is not None:
                 raise appended.failure
         return moved_on
+
+
+def _hash_keys(stream: Stream, entries: Sequence[Params], turn: int) -> list[int]:
+    """Where the records go. Raises RefusedError for a hash key that is none."""
+    explicit = [entry.get("ExplicitHashKey") for entry in entries]
+    for given in explicit:
+        if given is not None and int(given) > HASH_KEY_MAX:
+            raise RefusedError(
+                INVALID_ARGUMENT,
+                "Invalid ExplicitHashKey. ExplicitHashKey must be in the range: [0, 2^128-1]."
+                f" Specified value was {given}",
+            )
+    if stream.spreads:
+        opened = stream.open_shards
+        return [opened[(turn + n) % len(opened)].first_hash for n in range(len(entries))]
+    return [
+        int(given) if given is not None else hash_key_of(entry["PartitionKey"])
+        for given, entry in zip(explicit, entries, strict=True)
+    ]
 
 
 def _numbered(call: Call, stream: Stream, entries: Sequence[Params]) -> Numbered | None:
@@ -237,15 +242,16 @@ def put_record(puts: Puts) -> Operation:
 
     async def perform(call: Call) -> Params:
         stream = await puts.stream_for(call)
-        _check_entry(stream, call.params, "")
+        size_bytes = _size_bytes(call.params)
+        _check_entry(stream, call.params, size_bytes, "")
         ordered = call.params.get("SequenceNumberForOrdering")
         if ordered is not None:
             _check_ordering(stream, ordered, call.now_us)
         end_dry_run(call.params)
         putting = await puts.put(call, stream, [call.params])
-        _note(call, [call.params])
-        shard, put = putting.stored[0]
-        return {**_answer(shard, put), **_sealed_by(stream)}
+        _note(call, [size_bytes])
+        (answer,) = _answers(putting, 1)
+        return {**answer, **_sealed_by(stream)}
 
     return Operation(
         "PutRecord",
@@ -264,22 +270,21 @@ def put_records(puts: Puts) -> Operation:
     async def perform(call: Call) -> Params:
         stream = await puts.stream_for(call)
         entries = call.params["Records"]
-        for number, entry in enumerate(entries, 1):
-            _check_entry(stream, entry, f"records.{number}.member.")
-        if sum(map(_size_bytes, entries)) > PUT_BYTES_MAX:
+        sizes_bytes = list(map(_size_bytes, entries))
+        for position, (entry, size_bytes) in enumerate(zip(entries, sizes_bytes, strict=True)):
+            if size_bytes > stream.record_bytes_max or "PartitionKey" not in entry:
+                _check_entry(stream, entry, size_bytes, f"records.{position + 1}.member.")
+        if sum(sizes_bytes) > PUT_BYTES_MAX:
             raise RefusedError(INVALID_ARGUMENT, "Records size exceeds 10 MB limit")
         end_dry_run(call.params)
         putting = await puts.put(call, stream, entries)
-        results = [
-            _answer(*putting.stored[position])
-            if position in putting.stored
-            else _failed(putting.failed.get(position))
-            for position in range(len(entries))
-        ]
         new = [n for n, (_, put) in putting.stored.items() if put is not STORED_BEFORE]
-        _note(call, [entries[position] for position in new])
-        failed = len(entries) - len(putting.stored)
-        return {"FailedRecordCount": failed, "Records": results, **_sealed_by(stream)}
+        _note(call, [sizes_bytes[position] for position in new])
+        return {
+            "FailedRecordCount": len(entries) - len(putting.stored),
+            "Records": _answers(putting, len(entries)),
+            **_sealed_by(stream),
+        }
 
     return Operation(
         "PutRecords",
@@ -295,17 +300,22 @@ def put_records(puts: Puts) -> Operation:
 _FAILED: Final = {"ErrorCode": "InternalFailure", "ErrorMessage": "Internal Service Failure"}
 
 
-def _failed(failure: Exception | None) -> Params:
-    if isinstance(failure, RefusedError) and failure.fault is FENCED_PRODUCER:
-        return {"ErrorCode": failure.fault.shape, "ErrorMessage": failure.message}
-    return _FAILED
-
-
-def _answer(shard: Shard, put: Put) -> dict[str, Any]:
-    if put is STORED_BEFORE:
-        return {"ShardId": shard_id(shard.number), BEFORE: True}
-    number = sequence_number(shard, put.offset, put.stamp_us)
-    return {"ShardId": shard_id(shard.number), "SequenceNumber": number}
+def _answers(putting: _Putting, count: int) -> list[Params]:
+    """What is said of each record, in their order."""
+    answers: list[Params] = [_FAILED] * count
+    for position, failure in putting.failed.items():
+        if isinstance(failure, RefusedError) and failure.fault is FENCED_PRODUCER:
+            told = {"ErrorCode": failure.fault.shape, "ErrorMessage": failure.message}
+            answers[position] = told
+    for shard, items in groupby(putting.stored.items(), lambda item: item[1][0]):
+        of_shard, shown = list(items), shard_id(shard.number)
+        numbers = sequence_numbers(shard, (put for _, (_, put) in of_shard))
+        for (position, _), number in zip(of_shard, numbers, strict=True):
+            answers[position] = {"ShardId": shown, "SequenceNumber": number}
+    for position, (shard, put) in putting.stored.items() if putting.numbered else ():
+        if put is STORED_BEFORE:
+            answers[position] = {"ShardId": shard_id(shard.number), BEFORE: True}
+    return answers
 
 
 def _sealed_by(stream: Stream) -> Params:
@@ -316,11 +326,11 @@ def _size_bytes(entry: Params) -> int:
     return len(entry["Data"]) + len((entry.get("PartitionKey") or "").encode())
 
 
-def _check_entry(stream: Stream, entry: Params, path: str) -> None:
+def _check_entry(stream: Stream, entry: Params, size_bytes: int, path: str) -> None:
     """Raise RefusedError (Validation) for a record without a key, or a bigger one than may be."""
     if entry.get("PartitionKey") is None and not stream.spreads:
         refuse([missing(f"{path}partitionKey")])
-    if _size_bytes(entry) > stream.record_bytes_max:
+    if size_bytes > stream.record_bytes_max:
         refuse([blob_too_long(f"{path}data", stream.record_bytes_max)])
 
 
@@ -344,22 +354,20 @@ def _check_ordering(stream: Stream, text: str, now_us: int) -> None:
 
 
 def _measure(params: Params, output: Params) -> Work:
-    failed = output["FailedRecordCount"]
-    stored = [
-        entry
-        for entry, result in zip(params["Records"], output["Records"], strict=True)
-        if "SequenceNumber" in result
-    ]
+    stored, failed = params["Records"], output["FailedRecordCount"]
+    if failed or PRODUCER in params:
+        results = zip(stored, output["Records"], strict=True)
+        stored = [entry for entry, result in results if "SequenceNumber" in result]
     return _work(stored, failed)
 
 
 def _work(stored: Sequence[Params], failed: int) -> Work:
-    sizes_bytes = [_size_bytes(entry) for entry in stored]
-    units = sum(max(1, -(-size_bytes // PAYLOAD_UNIT_BYTES)) for size_bytes in sizes_bytes)
+    sizes_bytes = list(map(_size_bytes, stored))
+    units = sum([-(-size_bytes // PAYLOAD_UNIT_BYTES) or 1 for size_bytes in sizes_bytes])
     return Work(len(stored), sum(sizes_bytes), failed, sent=True, units=units)
 
 
-def _note(call: Call, stored: Sequence[Params]) -> None:
+def _note(call: Call, sizes_bytes: Sequence[int]) -> None:
     """Note what the call has stored; what a repeated one had stored before is among it."""
-    call.stored.messages += len(stored)
-    call.stored.size_bytes += sum(map(_size_bytes, stored))
+    call.stored.messages += len(sizes_bytes)
+    call.stored.size_bytes += sum(sizes_bytes)

@@ -37,6 +37,9 @@ Decode = Callable[[bytes], Params | Slices]
 
 _AT_ONCE_BYTES_MAX: Final = 262_144
 """Up to here a body is decoded at once, in less than a millisecond."""
+_FEW_TEXTS_BYTES_MAX: Final = 1_048_576
+"""The same of one that has no more texts than a legal call."""
+_QUOTES_MAX: Final = 2 * PUT_STRINGS_MAX
 _WITHOUT_BRACKETS: Final = 4_096
 _MS_PER_S: Final = 1_000
 _NUMBER: Final = "com.amazon.coral.value.json.numbers.TruncatingBigNumber"
@@ -76,7 +79,7 @@ def decoder(shape: Structure) -> Decode:
     def decode_any(body: bytes) -> Params | Slices:
         if len(body) <= SMALL_BODY_BYTES_MAX:
             return decode_small(body)
-        if len(body) <= _AT_ONCE_BYTES_MAX:
+        if _is_done_at_once(body):
             with suppress(*_BROKEN):
                 return cast(Params, decode(body))
         return decode_long(body)
@@ -84,14 +87,20 @@ def decoder(shape: Structure) -> Decode:
     return decode_any
 
 
+def _is_done_at_once(body: bytes) -> bool:
+    if len(body) <= _AT_ONCE_BYTES_MAX:
+        return True
+    return len(body) <= _FEW_TEXTS_BYTES_MAX and body.count(b'"') <= _QUOTES_MAX
+
+
 def _is_plain(body: bytes) -> bool:
     """Whether a typed decoder makes no more of a long body than of a legal call.
 
-    Each text has two quotes, and no base64 has a bracket. (To count all quotes would take ten times
-    as long.)
+    Each text has two quotes, and no base64 has a bracket. (To count the quotes of a few long texts
+    would take ten times as long.)
     """
     at = 0
-    for _ in range(2 * PUT_STRINGS_MAX):
+    for _ in range(_QUOTES_MAX):
         quote = body.find(b'"', at)
         end = len(body) if quote < 0 else quote
         if end - at > _WITHOUT_BRACKETS and body.find(b"[", at, end) >= 0:

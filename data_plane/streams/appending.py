@@ -1,8 +1,10 @@
 """Appending records: what arrives while a write is under way shares the next slot."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from typing import NamedTuple, cast
 
 from data_plane.core.errors import RefusedError
@@ -61,6 +63,7 @@ class _Piece:
     parcel: _Parcel
     first: int
     records: Sequence[OutgoingRecord]
+    size_bytes: int
 
 
 class PutOutcome(NamedTuple):
@@ -113,19 +116,21 @@ def _slots(parcels: Sequence[_Parcel]) -> Iterator[list[_Piece]]:
     pieces: list[_Piece] = []
     room, room_bytes = SLOT_RECORDS_MAX, SLOT_BYTES_MAX
     for parcel in _unstored(parcels):
-        first = at = len(parcel.stored)
-        while at < len(parcel.records):
-            size_bytes = parcel.records[at].size_bytes
-            if room and (size_bytes <= room_bytes or room == SLOT_RECORDS_MAX):
-                room, room_bytes, at = room - 1, room_bytes - size_bytes, at + 1
-                continue
-            if at > first:
-                pieces.append(_Piece(parcel, first, parcel.records[first:at]))
-            yield pieces
-            pieces, first = [], at
-            room, room_bytes = SLOT_RECORDS_MAX, SLOT_BYTES_MAX
-        if at > first:
-            pieces.append(_Piece(parcel, first, parcel.records[first:at]))
+        records, at = parcel.records, len(parcel.stored)
+        before_bytes = [0, *accumulate(record.size_bytes for record in records)]
+        while at < len(records):
+            fits = bisect_right(before_bytes, before_bytes[at] + room_bytes) - 1
+            end = min(max(fits, at), at + room)
+            if room == SLOT_RECORDS_MAX:
+                end = max(end, at + 1)
+            size_bytes = before_bytes[end] - before_bytes[at]
+            if end > at:
+                pieces.append(_Piece(parcel, at, records[at:end], size_bytes))
+            room, room_bytes, at = room - (end - at), room_bytes - size_bytes, end
+            if at < len(records):
+                yield pieces
+                pieces = []
+                room, room_bytes = SLOT_RECORDS_MAX, SLOT_BYTES_MAX
     if pieces:
         yield pieces
 
@@ -149,7 +154,7 @@ async def _append(at: Access, parcels: Sequence[_Parcel], pieces: Sequence[_Piec
     Not where it turns out that some of the parcels are stored already.
     """
     records = [record for piece in pieces for record in piece.records]
-    size_bytes = sum(record.size_bytes for record in records)
+    size_bytes = sum(piece.size_bytes for piece in pieces)
     parts = pack_calls(_parts(pieces))
     for _ in range(APPEND_ATTEMPTS_MAX):
         nonce = at.desk.new_token()

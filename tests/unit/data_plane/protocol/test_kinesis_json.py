@@ -17,7 +17,7 @@ from data_plane.protocol.stream_shapes import SHAPES
 DECODERS = {name: kinesis_json.decoder(given_shape) for name, (given_shape, _) in SHAPES.items()}
 NUMBER = "class com.amazon.coral.value.json.numbers.TruncatingBigNumber"
 BLOB = "can not be converted to a Blob"
-LONG = 600_000  # beyond what is decoded at once
+LONG = 1_100_000  # beyond what is decoded at once
 
 
 def decoded(operation: str, body: bytes) -> Any:
@@ -161,12 +161,21 @@ def test_bodies_of_all_lengths_are_read_alike(records: list[Any], is_ascii: bool
     body = json.dumps({"Records": records}, ensure_ascii=is_ascii).encode()
     longer = [
         json.dumps({"Records": records, "U": "x" * chars}, ensure_ascii=is_ascii).encode()
-        for chars in (20_000, 300_000)
+        for chars in (20_000, 300_000, LONG)
     ]
     outcomes = [outcome(body), *map(outcome, longer)]
     # What is read first may differ where several things are wrong.
     assert all((message == "") == (outcomes[0][0] == "") for message, _ in outcomes)
     assert all(params == outcomes[0][1] for _, params in outcomes)
+
+
+def test_a_call_of_a_mebibyte_is_decoded_at_once_unless_it_has_too_many_texts() -> None:
+    record = {"Data": "A" * 1_900, "PartitionKey": "k"}
+    assert not isinstance(DECODERS["PutRecords"](put(*[record] * 500)), Generator)
+    many = b'{"Records":[' + b",".join([b'{"Data":""}'] * 80_000) + b"]}"
+    assert 900_000 < len(many) < 1_048_576
+    assert isinstance(DECODERS["PutRecords"](many), Generator)
+    assert refusal("PutRecords", many) == ""
 
 
 def test_long_records_are_decoded_in_slices() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from data_plane.core.record import OutgoingRecord
-from data_plane.core.sequence_number import parse, sequence_number
+from data_plane.core.sequence_number import parse, sequence_number, sequence_numbers
 from data_plane.ports import Key
 from data_plane.stored import keys
 from data_plane.streams.appending import ShardClosedError
@@ -75,7 +75,7 @@ def test_sequence_numbers_grow_and_say_where_the_record_is(bench: Bench) -> None
     bench.clock.advance(2)
     puts += bench.run(bench.put("a:3"))
     numbers = [sequence_number(bench.shard, put.offset, put.stamp_us) for put in puts]
-    assert numbers == sorted(numbers)
+    assert numbers == sorted(numbers) == list(sequence_numbers(bench.shard, puts))
     assert [parse(number).offset for number in numbers] == [1, 2, 3]
     assert parse(numbers[2]).stamp_s == bench.clock.now_us() // 1_000_000
 
