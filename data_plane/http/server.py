@@ -67,6 +67,8 @@ RefuseForeign = Callable[[Mapping[str, str], str], HttpResponse | None]
 _PAGE_METHODS = frozenset({"GET", "HEAD"})
 _CLOSE = ("connection", "close")
 _FAREWELL_S = 0.5
+_WHOLE_BYTES_MAX = 1_048_576
+"""A body up to so long is taken in one: in pieces it would wake the event loop for each of them."""
 _IDLE_S_MIN = 1.0
 """Longer than a request is in flight unnoticed (patience.py)."""
 
@@ -381,6 +383,8 @@ class HttpServer:
         if not held.hold(account, length):
             raise RefusedError(SERVICE_UNAVAILABLE, "Too many big requests arrive. Try again.")
         admission = self._admission if bytes_max is None else None
+        if admission is None and length <= _WHOLE_BYTES_MAX:
+            return await self._read_body(proto(), length, watch)
         reading = self._read_chunks(head, length, proto, admission)
         return await self._read_body(reading, length, watch)
 
