@@ -68,7 +68,10 @@ class Tail:
 
 
 class ShardLog:
-    """The names of a shard's log, and its tail (None: unknown); `anchored_us` is its anchor's."""
+    """The names of a shard's log, and its tail (None: unknown); `anchored_us` is its anchor's.
+
+    Slots that were read last had about `slot_records` each.
+    """
 
     def __init__(self, uid: str, shard: int, eras: Eras) -> None:
         self.eras = eras
@@ -76,6 +79,7 @@ class ShardLog:
         self.anchor_key = keys.anchor(uid, shard)
         self.tail: Tail | None = None
         self.anchored_us = 0
+        self.slot_records = 1
 
     def slot_key(self, offset: int) -> Key:
         """The key of the slot that begins at an offset."""

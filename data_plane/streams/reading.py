@@ -156,19 +156,26 @@ async def _read_now(at: Access, place: Place, records_max: int) -> _Page:
 
 async def _next(at: Access, page: _Page) -> tuple[list[RecordSlot], bool]:
     """Slots from the place on, once there is room for those wanted; whether they are the last."""
-    items = await _items(at, page.place)
+    limit = min(READ_ITEMS_MAX, page.room // at.log.slot_records + _MORE_SLOTS)
+    items = await _items(at, page.place, limit)
     slots = [read_slot(item) for item in items]
     size_bytes = sum(slot.size_bytes for slot in page.wanted(slots))
     if not room_now(size_bytes):
         # Many may wait, and each would hold a page.
         items, slots = [], []
         await room_for(size_bytes)
-        items = await _items(at, page.place)
+        items = await _items(at, page.place, limit)
         slots = [read_slot(item) for item in items]
-    return slots, ends.is_last_page(items)
+    if slots:
+        at.log.slot_records = max(1, sum(slot.records for slot in slots) // len(slots))
+    return slots, len(items) < limit and ends.is_last_page(items)
 
 
-async def _items(at: Access, place: Place) -> list[Item]:
+_MORE_SLOTS = 2
+"""The place lies within the first slot; and what lies behind the last is to be known."""
+
+
+async def _items(at: Access, place: Place, limit: int) -> list[Item]:
     """Slots from the one on that has the place."""
     start = place.slot
     if not start:
@@ -176,7 +183,7 @@ async def _items(at: Access, place: Place) -> list[Item]:
         start = found.number if found is not None and found.following > place.offset else 0
         start = start or place.offset
     after = keys.be64(max(0, start - 1))
-    return await at.cell.query(at.log.slots, after=after, limit=READ_ITEMS_MAX)
+    return await at.cell.query(at.log.slots, after=after, limit=limit)
 
 
 async def _take(at: Access, page: _Page, slots: Sequence[RecordSlot]) -> None:

@@ -40,6 +40,28 @@ def test_any_offset_is_a_place(bench: Bench, offset: int) -> None:
     assert texts(bench.run(bench.read(Place(offset)))) == wanted[offset - 1 :]
 
 
+def test_a_short_page_reads_few_slots_once_it_is_known_how_many_records_they_have(
+    bench: Bench,
+) -> None:
+    wanted = _put_hundred(bench)
+    read: list[int] = []
+
+    async def scenario() -> None:
+        place: Place | None = Place(1, 1)
+        for first in range(0, 100, 14):
+            assert place is not None
+            before = bench.cell.items_read
+            page = await bench.read(place, 14)
+            assert texts(page) == wanted[first : first + 14]
+            read.append(bench.cell.items_read - before)
+            place = page.place
+
+    bench.run(scenario())
+    # Two that have the records, and two more: one that is not whole, and one behind.
+    assert read[0] > 15
+    assert all(slots <= 4 + 2 for slots in read[1:])
+
+
 def test_a_page_says_how_far_behind_it_is(bench: Bench) -> None:
     _put_hundred(bench)
     first = bench.run(bench.read(records_max=7))
