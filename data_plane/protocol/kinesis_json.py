@@ -323,6 +323,10 @@ def _converter(shape: Shape) -> Callable[[Any], Any] | None:
 
 def _structure_converter(converted: list[tuple[str, Callable[[Any], Any]]]) -> Reader:
     def convert(value: Params) -> Params:
-        return {**value, **{name: turn(value[name]) for name, turn in converted if name in value}}
+        output = dict(value)
+        for name, turn in converted:
+            if name in output:
+                output[name] = turn(output[name])
+        return output
 
     return convert
