@@ -5,6 +5,7 @@ from typing import Final
 
 from control_plane.core.stream_definition import ON_DEMAND, PROVISIONED
 from control_plane.core.stream_tags import check_tags
+from control_plane.stream_operations.describe_limits import count_open
 from control_plane.streams import StreamRegistry
 from data_plane.core.errors import INVALID_ARGUMENT, LIMIT_EXCEEDED, VALIDATION, RefusedError
 from data_plane.core.limits import STREAM_SHARDS_MAX
@@ -34,7 +35,7 @@ def create_stream(registry: StreamRegistry) -> Operation:
                 INVALID_ARGUMENT, "RecordDistributionStrategy AUTO needs a stream on demand."
             )
         shards = count or ON_DEMAND_SHARDS
-        check_shard_count(call, shards)
+        check_shard_count(call, shards, await open_shards_to_tell(registry, call, shards))
         tags = params.get("Tags") or {}
         check_tags(tags, params["StreamName"], call.account)
         wanted = registry.define(
@@ -61,13 +62,22 @@ def create_stream(registry: StreamRegistry) -> Operation:
     )
 
 
-def check_shard_count(call: Call, shards: int) -> None:
-    """Raise RefusedError (LimitExceeded) for more shards than a stream may have."""
+async def open_shards_to_tell(registry: StreamRegistry, call: Call, shards: int) -> int:
+    """The open shards of the account, where so many more are refused; nobody needs them else."""
+    return (await count_open(registry, call))[0] if shards > STREAM_SHARDS_MAX else 0
+
+
+def check_shard_count(call: Call, shards: int, opened: int) -> None:
+    """Raise RefusedError (LimitExceeded) for more shards than a stream may have.
+
+    The account has so many that are `opened`.
+    """
     if shards > STREAM_SHARDS_MAX:
         raise RefusedError(
             LIMIT_EXCEEDED,
             f"This request would exceed the shard limit for the account {call.account} in"
-            f" {call.region}. Current shard count for the account: 0. Limit: {STREAM_SHARDS_MAX}."
+            f" {call.region}. Current shard count for the account: {opened}."
+            f" Limit: {STREAM_SHARDS_MAX}."
             f" Number of additional shards that would have resulted from this request: {shards}."
             " Refer to the AWS Service Limits page"
             " (http://docs.aws.amazon.com/general/latest/gr/aws_service_limits.html) for current"

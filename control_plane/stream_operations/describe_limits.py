@@ -11,10 +11,7 @@ def describe_limits(registry: StreamRegistry) -> Operation:
     """The operation on this registry."""
 
     async def perform(call: Call) -> Params:
-        opened = on_demand = 0
-        async for definition in registry.all_of(call.account, call.region):
-            opened += sum(shard.is_open for shard in definition.shards)
-            on_demand += definition.mode == ON_DEMAND
+        opened, on_demand = await count_open(registry, call)
         return {
             "ShardLimit": ACCOUNT_SHARDS_MAX,
             "OpenShardCount": opened,
@@ -23,3 +20,12 @@ def describe_limits(registry: StreamRegistry) -> Operation:
         }
 
     return Operation("DescribeLimits", NOTHING, DESCRIBE_LIMITS_OUTPUT, perform, on_queue=False)
+
+
+async def count_open(registry: StreamRegistry, call: Call) -> tuple[int, int]:
+    """How many open shards the caller's account has in a region, and streams on demand."""
+    opened = on_demand = 0
+    async for definition in registry.all_of(call.account, call.region):
+        opened += sum(shard.is_open for shard in definition.shards)
+        on_demand += definition.mode == ON_DEMAND
+    return opened, on_demand

@@ -193,8 +193,11 @@ def test_shards_are_counted_and_bounded(kinesis: Any, stream: str) -> None:
     assert limits["OnDemandStreamCount"] == 1
     assert limits["OnDemandStreamCountLimit"] == ON_DEMAND_STREAMS_MAX
     kinesis.create_stream(StreamName="wide", ShardCount=STREAM_SHARDS_MAX)
-    code, _ = _refused(kinesis.create_stream, StreamName="wider", ShardCount=STREAM_SHARDS_MAX + 1)
+    wider = {"StreamName": "wider", "ShardCount": STREAM_SHARDS_MAX + 1}
+    code, message = _refused(kinesis.create_stream, **wider)
     assert code == "LimitExceededException"
+    opened = 6 + STREAM_SHARDS_MAX
+    assert f"Current shard count for the account: {opened}. Limit: {STREAM_SHARDS_MAX}." in message
     assert stream in kinesis.list_streams()["StreamNames"]
 
 
