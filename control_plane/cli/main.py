@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "digest": "Chain the objects of a place by signed digests, and verify them.",
     "doctor": "Look for what keeps a server from serving.",
     "export": "Export a cell to a directory, as DynamoDB exports to S3.",
+    "group": "Look after consumer groups: lag, resets.",
     "health": "Say whether a server answers; 0: it does.",
     "key": "Create, list and revoke access keys.",
     "master-key": "Look after the file of master keys.",

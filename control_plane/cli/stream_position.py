@@ -31,6 +31,12 @@ class StreamPosition(NamedTuple):
         """Whether it is behind all that is stored now."""
         return bool(self.iterator["ShardIteratorType"] == "LATEST")
 
+    @property
+    def of_group(self) -> dict[str, Any]:
+        """The same, as operations on consumer groups take it."""
+        names = {"ShardIteratorType": "Type", "StartingSequenceNumber": "SequenceNumber"}
+        return {names.get(name, name): told for name, told in self.iterator.items()}
+
 
 OLDEST: Final = StreamPosition({"ShardIteratorType": "TRIM_HORIZON"})
 LATEST: Final = StreamPosition({"ShardIteratorType": "LATEST"})

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from control_plane.consumer_groups.offsets import Offsets
-from control_plane.consumer_groups.registry import GroupRegistry
+from control_plane.consumer_groups.registry import GroupRegistry, check_empty
 from control_plane.core import group_changes
 from control_plane.core.consumer_group import ConsumerGroup, GroupedStream, ShardKey, readable
+from control_plane.core.group_offset import GroupOffset
 from data_plane.core.errors import LIMIT_EXCEEDED, RESOURCE_IN_USE, RefusedError
 from data_plane.core.limits import GROUP_SHARDS_MAX
 from data_plane.core.stream import Shard, Stream
@@ -19,6 +20,7 @@ from data_plane.streams.reading import Place
 TRIM_HORIZON: Final = "TRIM_HORIZON"
 LATEST: Final = "LATEST"
 AT_TIMESTAMP: Final = "AT_TIMESTAMP"
+_NOTHING: Final = Lag(0, 0)
 
 
 class ShardPlaces(Protocol):
@@ -60,6 +62,37 @@ def beginning(stream: Stream, position: StartingPosition) -> GroupedStream:
         if shard.is_open or (since_us is not None and shard.closed_us >= since_us)
     )
     return whole._replace(next_shard=1 + max(shard.number for shard in stream.shards), first=first)
+
+
+class ResetShard(NamedTuple):
+    """What a reset does to a shard, of which all up to `known` is done before.
+
+    After it all up to `then` is, and the group does not read it where that is None. The lags are
+    what there is to read before and after.
+    """
+
+    stream: Stream
+    shard: Shard
+    known: GroupOffset
+    then: GroupOffset | None
+    lag: Lag
+    lag_then: Lag
+
+
+def _all_of(streams: Sequence[Stream]) -> list[tuple[Stream, int]]:
+    return [(stream, shard.number) for stream in streams for shard in stream.shards]
+
+
+def _is_read_from(stream: Stream, shard: int, position: StartingPosition) -> bool:
+    return not beginning(stream, position).is_settled(shard)
+
+
+def _is_read(group: ConsumerGroup, stream: Stream, shard: int) -> bool:
+    """Whether a group reads a shard, or has read it to its end."""
+    at = group.position_of(stream.name)
+    if at is None or group.streams[at].uid != stream.uid:
+        return False
+    return not group.streams[at]._replace(done=frozenset()).is_settled(shard)
 
 
 class Positions:
@@ -107,12 +140,7 @@ class Positions:
                     known = group_changes.begun_again(known, at, beginning(stream, position))
             return known
 
-        wanted = [
-            (stream, shard.number)
-            for stream in streams
-            for shard in stream.shards
-            if not beginning(stream, position).is_settled(shard.number)
-        ]
+        wanted = [one for one in _all_of(streams) if _is_read_from(*one, position)]
         await self._reset(group, begun, wanted, position)
 
     async def reset_shards(
@@ -134,6 +162,72 @@ class Positions:
             return known
 
         await self._reset(group, begun, shards, position)
+
+    async def preview(
+        self, group: ConsumerGroup, streams: Sequence[Stream], position: StartingPosition
+    ) -> list[ResetShard]:
+        """What `reset` would do to each shard that is read before or after. Raises as that."""
+        group = await self._checked(group)
+        shards = [
+            (*one, _is_read_from(*one, position))
+            for one in _all_of(streams)
+            if _is_read_from(*one, position) or _is_read(group, *one)
+        ]
+        return await self._foreseen(group, shards, position)
+
+    async def preview_shards(
+        self,
+        group: ConsumerGroup,
+        shards: Sequence[tuple[Stream, int]],
+        position: StartingPosition,
+    ) -> list[ResetShard]:
+        """What `reset_shards` would do. Raises as that."""
+        group = await self._checked(group)
+        return await self._foreseen(group, [(*one, True) for one in shards], position)
+
+    async def _checked(self, group: ConsumerGroup) -> ConsumerGroup:
+        """The group without members that are gone. Raises RefusedError where there are others."""
+        group = await self._registry.change(group, lambda known: known)
+        check_empty(group)
+        return group
+
+    async def _foreseen(
+        self,
+        group: ConsumerGroup,
+        shards: Sequence[tuple[Stream, int, bool]],
+        position: StartingPosition,
+    ) -> list[ResetShard]:
+        """The shards as they are and would be; True: they are read after it."""
+        wanted = [
+            (ShardKey(at, number), stream, shard, is_read)
+            for stream, number, is_read in shards
+            if (at := group.position_of(stream.name)) is not None
+            and (shard := stream.shard(number)) is not None
+        ]
+        known = await self._offsets.read(group, {key for key, *_ in wanted})
+        return await self._offsets.all_of(
+            [
+                self._foresee(group, stream, shard, known[key], position if is_read else None)
+                for key, stream, shard, is_read in wanted
+            ]
+        )
+
+    async def _foresee(
+        self,
+        group: ConsumerGroup,
+        stream: Stream,
+        shard: Shard,
+        known: GroupOffset,
+        position: StartingPosition | None,
+    ) -> ResetShard:
+        then, lag, lag_then = None, _NOTHING, _NOTHING
+        if _is_read(group, stream, shard.number):
+            lag = await self._places.lag(stream, shard, known.offset or 0)
+        if position is not None:
+            [offset] = await self._find(stream, [shard.number], position)
+            then = GroupOffset(offset)
+            lag_then = await self._places.lag(stream, shard, offset or 0)
+        return ResetShard(stream, shard, known, then, lag, lag_then)
 
     async def _reset(
         self,

@@ -162,11 +162,7 @@ class GroupRegistry:
         """
 
         def edited(group: ConsumerGroup) -> ConsumerGroup:
-            if group.members:
-                raise RefusedError(
-                    RESOURCE_IN_USE,
-                    f"Group {group.name} under account {group.account} has members.",
-                )
+            check_empty(group)
             return edit(replace(group, nonce=b""))  # Never as it was.
 
         return await self.change(await self.again(known), edited)
@@ -228,6 +224,14 @@ class GroupRegistry:
                     continue  # It was deleted, and shows as such in a moment.
             found[position] = stream
         return found
+
+
+def check_empty(group: ConsumerGroup) -> None:
+    """Raise RefusedError (ResourceInUse) where a group has members."""
+    if group.members:
+        raise RefusedError(
+            RESOURCE_IN_USE, f"Group {group.name} under account {group.account} has members."
+        )
 
 
 def too_many_changes(group: ConsumerGroup) -> RefusedError:

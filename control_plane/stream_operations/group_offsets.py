@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from control_plane.consumer_groups.groups import ConsumerGroups
-from control_plane.consumer_groups.positions import StartingPosition
+from control_plane.consumer_groups.positions import ResetShard, StartingPosition
 from control_plane.core.consumer_group import ConsumerGroup, ShardKey
 from control_plane.core.group_offset import GroupOffset
 from control_plane.stream_operations import paging
@@ -17,13 +17,13 @@ from control_plane.stream_operations.grouped import (
     shard_named,
     shards_read,
     told_offset,
+    told_position,
     told_shard,
 )
 from control_plane.stream_operations.starting import time_of
 from data_plane.core.errors import INVALID_ARGUMENT, RefusedError
 from data_plane.core.sealing import TokenSeal
 from data_plane.core.stream import Shard, Stream
-from data_plane.operations.stream_address import StreamName
 from data_plane.protocol.group_shapes import (
     GET_OFFSETS_INPUT,
     GET_OFFSETS_OUTPUT,
@@ -35,6 +35,7 @@ from data_plane.protocol.operation import Call, Operation, Params
 SHARDS_MAX: Final = 100
 """Shards on a page."""
 
+_ONE_SHARD: Final = "A SequenceNumber is one of a single shard."
 _BY_NUMBER: Final = ("AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER")
 
 
@@ -85,12 +86,13 @@ def _told(one: GroupShard, known: GroupOffset) -> dict[str, Any]:
 
 
 def reset_offsets(groups: ConsumerGroups) -> Operation:
-    """The operation on these groups: one without members begins elsewhere."""
+    """The operation on these groups: one without members begins elsewhere, or it is told how."""
 
     async def perform(call: Call) -> Params:
         group = await groups.registry.read(call.account, call.region, call.params["GroupName"])
         given = call.params["StartingPosition"]
         entries = call.params.get("Shards")
+        is_dry = call.params.get("DryRun", False)
         kind, time_us = given["Type"], time_of(given, call.now_us)
         if (kind in _BY_NUMBER) != ("SequenceNumber" in given):
             raise RefusedError(
@@ -98,24 +100,53 @@ def reset_offsets(groups: ConsumerGroups) -> Operation:
                 "A StartingPosition has a SequenceNumber if its Type names one.",
             )
         if entries is None:
-            if kind in _BY_NUMBER:
-                raise RefusedError(INVALID_ARGUMENT, "A SequenceNumber is one of a single shard.")
-            names = [StreamName(call.account, call.region, one.name) for one in group.streams]
-            found = [await groups.streams.find(*name) for name in names]
-            streams = [
-                await groups.streams.renewed(stream) for stream in found if stream is not None
-            ]
-            await groups.positions.reset(group, streams, StartingPosition(kind, time_us))
+            position = StartingPosition(kind, time_us)
+            streams = await _streams_of(groups, group, position)
+            if is_dry:
+                return _previewed(await groups.positions.preview(group, streams, position))
+            await groups.positions.reset(group, streams, position)
             return {}
         shards = [await shard_named(groups, call, entry) for entry in entries]
         for stream, shard in shards:
             key_of(group, stream, shard)
         position = StartingPosition(kind, time_us, _offset(shards, given))
         named = [(stream, shard.number) for stream, shard in shards]
+        if is_dry:
+            return _previewed(await groups.positions.preview_shards(group, named, position))
         await groups.positions.reset_shards(group, named, position)
         return {}
 
     return operation("TidegateResetOffsets", RESET_OFFSETS_INPUT, RESET_OFFSETS_OUTPUT, perform)
+
+
+async def _streams_of(
+    groups: ConsumerGroups, group: ConsumerGroup, position: StartingPosition
+) -> list[Stream]:
+    """The streams of a group that there are, which are to be read from there."""
+    if position.kind in _BY_NUMBER:
+        raise RefusedError(INVALID_ARGUMENT, _ONE_SHARD)
+    found = [
+        await groups.streams.find(group.account, group.region, one.name) for one in group.streams
+    ]
+    return [await groups.streams.renewed(stream) for stream in found if stream is not None]
+
+
+def _previewed(shards: Sequence[ResetShard]) -> Params:
+    return {
+        "Shards": [
+            {
+                **told_shard(one.stream, one.shard),
+                **told_offset(one.shard, one.known),
+                **(
+                    {"Position": told_position(one.shard, one.then)} if one.then is not None else {}
+                ),
+                "LagRecords": one.lag.records,
+                "LagRecordsAfter": one.lag_then.records,
+                "MillisBehindLatestAfter": one.lag_then.behind_ms,
+            }
+            for one in shards
+        ]
+    }
 
 
 def _offset(shards: Sequence[tuple[Stream, Shard]], given: Params) -> int:
@@ -124,6 +155,6 @@ def _offset(shards: Sequence[tuple[Stream, Shard]], given: Params) -> int:
     if text is None:
         return 0
     if len(shards) != 1:
-        raise RefusedError(INVALID_ARGUMENT, "A SequenceNumber is one of a single shard.")
+        raise RefusedError(INVALID_ARGUMENT, _ONE_SHARD)
     offset = offset_of(*shards[0], text)
     return offset if given["Type"] == "AFTER_SEQUENCE_NUMBER" else max(0, offset - 1)

@@ -18,6 +18,7 @@ from data_plane.core.limits import (
     STREAM_NAME_CHARS_MAX,
 )
 from data_plane.protocol.shapes import (
+    BOOLEAN,
     INTEGER,
     STRING,
     TIMESTAMP,
@@ -85,6 +86,7 @@ CREATE_GROUP_INPUT: Final = Structure(
 )
 CREATE_GROUP_OUTPUT: Final = Structure({"Group": _GROUP})
 
+_POSITION: Final = Structure({"ShardIteratorType": STRING, "StartingSequenceNumber": STRING})
 WAIT_S: Final = "WaitTimeSeconds"
 HEARTBEAT_INPUT: Final = Structure(
     {
@@ -113,9 +115,7 @@ HEARTBEAT_OUTPUT: Final = Structure(
                 {
                     **_SHARD,
                     "AssignmentEpoch": _ASSIGNMENT_EPOCH,
-                    "Position": Structure(
-                        {"ShardIteratorType": STRING, "StartingSequenceNumber": STRING}
-                    ),
+                    "Position": _POSITION,
                 }
             )
         ),
@@ -175,10 +175,25 @@ RESET_OFFSETS_INPUT: Final = Structure(
             },
             required=("Type",),
         ),
+        "DryRun": BOOLEAN,
     },
     required=("GroupName", "StartingPosition"),
 )
-RESET_OFFSETS_OUTPUT: Final = Structure()
+RESET_OFFSETS_OUTPUT: Final = Structure(
+    {
+        "Shards": ListOf(
+            Structure(
+                {
+                    **_COMMITTED,
+                    "Position": _POSITION,
+                    "LagRecords": INTEGER,
+                    "LagRecordsAfter": INTEGER,
+                    "MillisBehindLatestAfter": INTEGER,
+                }
+            )
+        )
+    }
+)
 
 DESCRIBE_GROUP_INPUT: Final = Structure({**_OF_GROUP, **_PAGED}, required=("GroupName",))
 DESCRIBE_GROUP_OUTPUT: Final = Structure(

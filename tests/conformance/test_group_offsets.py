@@ -162,6 +162,79 @@ def test_a_group_without_members_is_reset(kinesis: Any, group: str) -> None:
     )
 
 
+def test_a_dry_run_says_what_a_reset_would_do(
+    kinesis: Any, group: str, server: InProcessServer
+) -> None:
+    member = Member(kinesis, group)
+    member.beat()
+    numbers = [put(kinesis, text) for text in "abc"]
+    server.clock.advance(2)
+    late = put(kinesis, "d")
+    member.commit(shard_name(0), numbers[1])
+
+    def foreseen(kind: str, **more: Any) -> dict[str, Any]:
+        position = {"Type": kind, **more.pop("position", {})}
+        [one, *_] = kinesis.tidegate_reset_offsets(
+            GroupName=group, StartingPosition=position, DryRun=True, **more
+        )["Shards"]
+        assert one.pop("ShardId") == shard_name(0)
+        assert one.pop("StreamARN") == ARN
+        assert one.pop("SequenceNumber") == numbers[1]
+        return dict(one)
+
+    dry = {"GroupName": group, "StartingPosition": {"Type": "LATEST"}, "DryRun": True}
+    assert refused(kinesis.tidegate_reset_offsets, **dry)[0] == "ResourceInUseException"
+    member.leave()
+    whole = foreseen("TRIM_HORIZON")
+    assert 2_000 <= whole.pop("MillisBehindLatestAfter") < 3_000
+    start = {"ShardIteratorType": "TRIM_HORIZON"}
+    assert whole == {"Position": start, "LagRecords": 2, "LagRecordsAfter": 4}
+    assert foreseen("LATEST")["LagRecordsAfter"] == 0
+    since = {"Timestamp": server.clock.now_us() / 1e6 - 1}
+    assert foreseen("AT_TIMESTAMP", position=since)["LagRecordsAfter"] == 1
+    shards = [{"StreamARN": ARN, "ShardId": shard_name(0)}]
+    after = {"SequenceNumber": numbers[0]}
+    told = foreseen("AFTER_SEQUENCE_NUMBER", position=after, Shards=shards)
+    assert told["LagRecordsAfter"] == 3
+    # Nothing was reset.
+    again = Member(kinesis, group)
+    again.beat()
+    assert [number for number, _ in again.read(shard_name(0))] == [numbers[2], late]
+
+
+def test_a_dry_run_tells_of_shards_that_are_read_before_or_after_alone(kinesis: Any) -> None:
+    kinesis.create_stream(StreamName=STREAM, ShardCount=1)
+    put(kinesis, "a")
+    kinesis.split_shard(
+        StreamName=STREAM, ShardToSplit=shard_name(0), NewStartingHashKey=str(2**127)
+    )
+    put(kinesis, "b")
+    kinesis.tidegate_create_group(GroupName=GROUP, StreamARNs=[ARN])
+
+    def foreseen(kind: str) -> dict[str, tuple[int, int, bool]]:
+        shards = kinesis.tidegate_reset_offsets(
+            GroupName=GROUP, StartingPosition={"Type": kind}, DryRun=True
+        )["Shards"]
+        return {
+            one["ShardId"]: (one["LagRecords"], one["LagRecordsAfter"], "Position" in one)
+            for one in shards
+        }
+
+    assert foreseen("LATEST") == {shard_name(1): (0, 0, True), shard_name(2): (0, 0, True)}
+    whole = foreseen("TRIM_HORIZON")
+    assert whole == {
+        shard_name(0): (0, 1, True),
+        shard_name(1): (0, 1, True),
+        shard_name(2): (0, 0, True),
+    }
+    kinesis.tidegate_reset_offsets(GroupName=GROUP, StartingPosition={"Type": "TRIM_HORIZON"})
+    assert foreseen("LATEST") == {
+        shard_name(0): (1, 0, False),
+        shard_name(1): (1, 0, True),
+        shard_name(2): (0, 0, True),
+    }
+
+
 def test_a_shard_that_is_read_again_holds_up_its_children(kinesis: Any, group: str) -> None:
     member = Member(kinesis, group)
     member.beat()

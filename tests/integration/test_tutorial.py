@@ -14,7 +14,7 @@ import pytest
 from tests.integration.server_process import ROOT
 from tests.ports import free_port
 
-PAGES = {"tutorial.md": 20, "streams.md": 12}
+PAGES = {"tutorial.md": 20, "streams.md": 25}
 """How many steps each page has at least."""
 
 PORT = "9324"

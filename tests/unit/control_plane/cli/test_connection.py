@@ -111,7 +111,7 @@ def test_no_command_has_an_option_of_the_connection() -> None:
     loaded = [tidegate.get_command(click.Context(tidegate), name) for name in COMMANDS]
     groups = [group for group in loaded if isinstance(group, ConnectedGroup)]
     assert [group.name for group in groups] == [
-        *("account", "budget", "cells", "key", "queue", "stream", "user")
+        *("account", "budget", "cells", "group", "key", "queue", "stream", "user")
     ]
     for group in groups:
         own = {name for parameter in group.params for name in parameter.opts}
