@@ -98,6 +98,10 @@ class LastKnown(Generic[K, T]):
         fresh = known is not None and 0 <= now_us - known.asked_us < self._refresh_after_us
         return known.value if known is not None and fresh else None
 
+    def names(self) -> list[K]:
+        """Of what is known, as of whenever."""
+        return list(self._known)
+
     def changed(self, name: K, value: T | None = None) -> None:
         """This process has changed what the name stands for: to this; None: to be read anew.
 

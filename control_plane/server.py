@@ -19,6 +19,7 @@ from control_plane.core.wake_ups import WakeUpSeal
 from control_plane.definition_room import DefinitionRoom
 from control_plane.disk_room import DiskRoom
 from control_plane.export.door import copies_for_exports
+from control_plane.group_lags import GroupLags
 from control_plane.master_keys import OpenedKeys
 from control_plane.metadata_cache.opening import CachePorts, CacheSettings, open_beside_event_loop
 from control_plane.pages import metrics_served, pages
@@ -131,9 +132,8 @@ class TidegateServer:
         self._stored = ground.stored
         served = {"metrics": self.metrics.served, "log": log.served, "usage": self.usage.served}
         self.observers = observers = Observers(served, log.act, log.event)
-        told = (self._served, observers.record, observers.failed)
-        begun = self._moves_begun.set
-        self.service = RunningService(ground, _service_settings(settings), *told, begun)
+        told = (self._served, observers.record, observers.failed, self._moves_begun.set)
+        self.service = RunningService(ground, _service_settings(settings), *told)
         self.registry, self.engine = self.service.registry, self.service.engine
         self.usage.follow(ground, self.engine)
         self._listen_for(entropy)
@@ -144,8 +144,9 @@ class TidegateServer:
         self.pulse = Pulse(opened, clock, is_paid=is_paid)
         told_counts = (self.registry, self.engine.counts, self.metrics, settings, clock)
         self.backlogs = Backlogs(*told_counts, is_paid=is_paid)
-        self._next_counted = 0
-        self._answered = 0
+        groups = self.service.streams.groups
+        self.group_lags = GroupLags(groups, settings, clock, is_paid=is_paid)
+        self._next_counted = self._answered = 0
         self.managing: Running | None = None
         if several is not None:
             several.heart.served = lambda: served_so_far(self._answered, self.metrics.queues)
@@ -350,6 +351,7 @@ class TidegateServer:
     async def _metrics(self) -> HttpResponse:
         turns = Turns()
         queues = await self.backlogs.counts()
+        group_lags = await self.group_lags.lags()
         available = float(await self.pulse.answers())
         now_us = self.clock.now_us()
         timing = clock_gauges(self.clock)
@@ -374,6 +376,7 @@ class TidegateServer:
                 self.usage.gauges(),
                 self.log.dropped,
                 self.observers.failures,
+                group_lags,
             )
         )
         text = await written(pieces, turns)

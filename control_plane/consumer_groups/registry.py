@@ -71,6 +71,10 @@ class GroupRegistry:
             raise group_not_found(name, account)
         return found
 
+    def used_lately(self) -> list[tuple[str, str, str]]:
+        """Account, region and name of groups in which this front end has changed something."""
+        return self._recent.names()
+
     async def _read_recent(self, name: tuple[str, str, str]) -> Seen[ConsumerGroup]:
         asked_us = self._clock.now_us()
         item = await self._item(*name)

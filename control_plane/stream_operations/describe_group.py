@@ -32,7 +32,7 @@ def describe_group(groups: ConsumerGroups, seal: TokenSeal) -> Operation:
         page, token = page_of(seal, call, group, await shards_read(groups, group))
         keys = {*group.holds, *(one.key for one in page)}
         offsets = await groups.offsets.read(group, keys)
-        lags = await groups.offsets.all_of([_lag(groups, one, offsets[one.key]) for one in page])
+        lags = await groups.offsets.all_of([lag_of(groups, one, offsets[one.key]) for one in page])
         return {
             "Group": told_group(group),
             "State": state(group, offsets),
@@ -69,7 +69,8 @@ def state(group: ConsumerGroup, offsets: Mapping[ShardKey, GroupOffset]) -> str:
     return "Stable"
 
 
-async def _lag(groups: ConsumerGroups, one: GroupShard, known: GroupOffset) -> Lag:
+async def lag_of(groups: ConsumerGroups, one: GroupShard, known: GroupOffset) -> Lag:
+    """How much of a shard there is behind what is done. Raises CellUnavailableError."""
     if known.is_end:
         return _NOTHING_BEHIND
     return await groups.places.lag(one.stream, one.shard, known.offset or 0)

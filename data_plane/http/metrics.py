@@ -28,7 +28,8 @@ from data_plane.http.prometheus_text import (
     labels_text,
     number_text,
 )
-from data_plane.http.stream_metrics import PREFIX, StreamMetrics
+from data_plane.http.stream_metrics import PREFIX, GroupStream, StreamMetrics, of_groups
+from data_plane.streams.lag import Lag
 
 QueueName = tuple[str, str, str]
 """Account, region and name."""
@@ -98,6 +99,7 @@ class Gauges:
     """Lines of the log that could not be written, by reason (line_buffer.py)."""
     observer_failures: Mapping[str, int] = field(default_factory=dict)
     """Answers and acts that somebody did not hear of, by who that is (observers.py)."""
+    group_lags: Mapping[GroupStream, Lag] = field(default_factory=dict)
 
 
 class Metrics:
@@ -152,7 +154,10 @@ class Metrics:
     def pieces(self, gauges: Gauges) -> Iterator[bytes]:
         """All metrics, in Prometheus' text format: pieces of up to _LINES_MAX lines."""
         for family in chain(
-            self._of_queues(gauges), self.streams.families(gauges.now_ms), self._of_server(gauges)
+            self._of_queues(gauges),
+            self.streams.families(gauges.now_ms),
+            of_groups(gauges.group_lags),
+            self._of_server(gauges),
         ):
             name, kind, says, _ = family
             yield f"# HELP {name} {says}\n# TYPE {name} {kind}\n".encode()

@@ -1,12 +1,20 @@
 """Metrics of streams, under the names that CloudWatch has for them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from data_plane.frontend.served import Served
-from data_plane.http.prometheus_text import COUNTER, GAUGE, Family, labels_text, number_text
+from data_plane.http.prometheus_text import (
+    COUNTER,
+    GAUGE,
+    Family,
+    labelled,
+    labels_text,
+    number_text,
+)
+from data_plane.streams.lag import Lag
 
 PREFIX: Final = "kinesis:"
 """Of operations on streams."""
@@ -20,6 +28,8 @@ _MS_PER_MINUTE: Final = 60_000
 
 StreamKey = tuple[str, str, str]
 """Account, region and name."""
+GroupStream = tuple[str, str, str, str]
+"""Account, region, consumer group and stream."""
 
 
 @dataclass(slots=True)
@@ -139,6 +149,24 @@ class StreamMetrics:
         minute = now_ms // _MS_PER_MINUTE
         says = "GetRecords.IteratorAgeMilliseconds (milliseconds), the greatest of a minute or two"
         yield Family(_AGE, GAUGE, says, lines(_AGE, lambda one: one.greatest_age_ms(minute)))
+
+
+def of_groups(lags: Mapping[GroupStream, Lag]) -> Iterator[Family]:
+    """How far consumer groups are behind."""
+    labels = [
+        ({"account": account, "group": group, "region": region, "stream": stream}, lag)
+        for (account, region, group, stream), lag in lags.items()
+    ]
+    yield labelled(
+        "tidegate_kinesis_group_lag_records",
+        "Records of a stream that a consumer group has not committed",
+        ((named, lag.records) for named, lag in labels),
+    )
+    yield labelled(
+        "tidegate_kinesis_group_lag_milliseconds",
+        "For how long the first of those has been there",
+        ((named, lag.behind_ms) for named, lag in labels),
+    )
 
 
 @lru_cache(maxsize=2 * STREAMS_MAX)

@@ -9,7 +9,7 @@ import pytest
 import tidegate_sdk
 from tests.integration.server_process import ServerProcess
 
-STREAM, GROUP = "clicks", "readers"
+STREAM, GROUP, ACCOUNT = "clicks", "readers", "0" * 12
 
 
 @pytest.fixture
@@ -40,6 +40,10 @@ def test_a_killed_server_forgets_neither_members_nor_commits(site: ServerProcess
         GroupName=GROUP, StreamARNs=[arn], SessionTimeoutSeconds=300, Assignor="range"
     )
     put = kinesis.put_record(StreamName=STREAM, Data=b"x", PartitionKey="k")
+    status, metrics = site.get("/metrics")
+    assert status == 200
+    labels = f'{{account="{ACCOUNT}",group="{GROUP}",region="eu-west-1",stream="{STREAM}"}}'
+    assert f"tidegate_kinesis_group_lag_records{labels} 1.0\n" in metrics
     told = kinesis.tidegate_group_heartbeat(GroupName=GROUP, MemberEpoch=0, MemberId="me")
     [shard] = told["Assignment"]
     named = {name: shard[name] for name in ("StreamARN", "ShardId", "AssignmentEpoch")}

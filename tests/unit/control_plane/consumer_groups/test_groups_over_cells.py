@@ -96,18 +96,20 @@ class Site:
             self.cell, self.streams, self.engine, self.clock, self.entropy, self.waits
         )
 
-    async def stream(self, shards: int = 2) -> Stream:
+    async def stream(self, shards: int = 2, name: str = "clicks") -> Stream:
         wanted = self.streams.define(
-            account=WHERE[0], region=WHERE[1], name="clicks", shards=shards, tags={}
+            account=WHERE[0], region=WHERE[1], name=name, shards=shards, tags={}
         )
         return self.streams.stream(await self.streams.create(wanted))
 
-    async def create(self, streams: Sequence[Stream], kind: str = "TRIM_HORIZON") -> ConsumerGroup:
+    async def create(
+        self, streams: Sequence[Stream], kind: str = "TRIM_HORIZON", name: str = "readers"
+    ) -> ConsumerGroup:
         position = StartingPosition(kind)
         wanted = ConsumerGroup(
             account=WHERE[0],
             region=WHERE[1],
-            name="readers",
+            name=name,
             uid=self.groups.registry.new_uid(),
             created_ms=0,
             session_s=SESSION_S,

@@ -8,6 +8,7 @@ from data_plane.frontend.served import Served
 from data_plane.http import metrics as module
 from data_plane.http import stream_metrics
 from data_plane.http.metrics import Gauges, Metrics, resident_bytes
+from data_plane.streams.lag import Lag
 
 NOW_MS = 1_800_000_000_000
 
@@ -115,6 +116,14 @@ def test_the_age_of_iterators_is_the_greatest_of_a_minute_or_two() -> None:
         assert of_streams(metrics, now_ms=minute * 60_000)[name] == (20 if minute == 4 else 900)
     assert of_streams(metrics, now_ms=5 * 60_000)[name] == 20
     assert of_streams(metrics, now_ms=6 * 60_000)[name] == 0
+
+
+def test_lags_of_groups_are_told_by_stream() -> None:
+    lags = {("1" * 12, "us-east-1", "billing", "clicks"): Lag(7, 1_500)}
+    text = b"".join(Metrics().pieces(Gauges({}, 0, 0.0, NOW_MS, {}, group_lags=lags))).decode()
+    labels = '{account="111111111111",group="billing",region="us-east-1",stream="clicks"}'
+    assert f"tidegate_kinesis_group_lag_records{labels} 7.0\n" in text
+    assert f"tidegate_kinesis_group_lag_milliseconds{labels} 1500.0\n" in text
 
 
 def test_a_deleted_stream_has_no_series_and_more_than_a_thousand_share_one(
