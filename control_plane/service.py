@@ -161,12 +161,12 @@ class _Streams:
             recent=cached,
             placing=ground.placing,
         )
-        self.upkeep = StreamUpkeep(registry, self.engine, clock)
         seal = registry.token_seal(PURPOSE)
         records = record_operations(self.engine, registry, seal, waits)
         self.groups = groups = consumer_groups(
             ground.control, registry, self.engine, clock, entropy, waits
         )
+        self.upkeep = StreamUpkeep(registry, self.engine, groups.forgetting, clock)
         of_groups = group_operations(groups, registry.token_seal(paging.PURPOSE))
         self.service = kinesis(
             (*stream_operations(registry), *records, *of_groups), registry.policy_of

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from control_plane.consumer_groups.forgetting import Forgetting
 from control_plane.core import shard_map
 from control_plane.core.stream_definition import StreamDefinition
 from control_plane.last_known import LAST_KNOWN_US_MAX
@@ -20,11 +21,14 @@ _ALL_KNOW_US: Final = LAST_KNOWN_US_MAX + 300_000_000
 
 
 class StreamUpkeep:
-    """What streams need beside requests, over one registry and its engine."""
+    """What streams need beside requests, over one registry, its engine and its groups."""
 
-    def __init__(self, registry: StreamRegistry, engine: Streams, clock: Clock) -> None:
+    def __init__(
+        self, registry: StreamRegistry, engine: Streams, groups: Forgetting, clock: Clock
+    ) -> None:
         self._registry = registry
         self._engine = engine
+        self._groups = groups
         self._clock = clock
 
     async def step(self) -> None:
@@ -62,7 +66,10 @@ class StreamUpkeep:
         if definition.raised_ms:
             await self._keep_for_longer(definition)
         left = partial(shard_map.forgotten, now_us=self._clock.now_us(), kept_s=stream.kept_s)
-        if left(definition.shards) != definition.shards:
+        gone = set(definition.shards).difference(left(definition.shards))
+        if gone:
+            # First: of a shard that is not known any more nobody knows the offsets.
+            await self._groups.forget(stream, {shard.number for shard in gone})
             await self._registry.change(
                 definition, lambda known: replace(known, shards=left(known.shards))
             )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from control_plane.consumer_groups.commits import Commits
+from control_plane.consumer_groups.forgetting import Forgetting
 from control_plane.consumer_groups.heartbeats import Heartbeats
 from control_plane.consumer_groups.offsets import Offsets
 from control_plane.consumer_groups.positions import Positions, ShardPlaces
@@ -20,6 +21,7 @@ class ConsumerGroups:
     heartbeats: Heartbeats
     commits: Commits
     positions: Positions
+    forgetting: Forgetting
     streams: KnownStreams
     places: ShardPlaces
     entropy: Entropy
@@ -42,6 +44,7 @@ def consumer_groups(  # noqa: PLR0913, PLR0917 - a front end is these ports
         heartbeats=Heartbeats(registry, offsets, clock, waits),
         commits=Commits(registry, offsets),
         positions=Positions(registry, offsets, places),
+        forgetting=Forgetting(registry, offsets),
         streams=streams,
         places=places,
         entropy=entropy,

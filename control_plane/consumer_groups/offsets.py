@@ -67,6 +67,10 @@ class Offsets:
         written = await self._cell.update(_key(group, key), change, condition)
         return written.applied or group_offset.is_reset(written.before, group.epoch)
 
+    async def remove(self, group: ConsumerGroup, keys: Iterable[ShardKey]) -> None:
+        """Note nothing of these shards any more."""
+        await self.all_of([self._cell.delete(_key(group, key)) for key in keys])
+
     async def read(
         self, group: ConsumerGroup, keys: Iterable[ShardKey]
     ) -> dict[ShardKey, GroupOffset]:

@@ -110,6 +110,7 @@ class Positions:
 
         Its offsets are stored before it, so that nobody ever finds it without them.
         """
+        await self._registry.check_room(wanted)
         found: dict[ShardKey, int] = {}
         readable_now = 0
         for at, (known, stream) in enumerate(zip(wanted.streams, streams, strict=True)):

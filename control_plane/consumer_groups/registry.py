@@ -4,6 +4,8 @@ Whoever serves a member does what is due for the group: there is no coordinator.
 same at once do no harm, since one of both writes fails.
 """
 
+from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Final
 
@@ -13,11 +15,12 @@ from control_plane.core.consumer_group import ConsumerGroup, decode, encode
 from control_plane.last_known import LastKnown, Seen
 from data_plane.core.errors import (
     INTERNAL_FAILURE,
+    LIMIT_EXCEEDED,
     RESOURCE_IN_USE,
     RefusedError,
     group_not_found,
 )
-from data_plane.core.limits import GROUP_MEMBERS_MAX
+from data_plane.core.limits import ACCOUNT_GROUPS_MAX, GROUP_MEMBERS_MAX, STREAM_GROUPS_MAX
 from data_plane.core.stream import Stream
 from data_plane.operations.stream_address import KnownStreams
 from data_plane.ports import (
@@ -113,7 +116,35 @@ class GroupRegistry:
             found += [group for group in groups if not group.is_deleted]
         return found
 
+    async def all_of(self, account: str, region: str) -> AsyncIterator[ConsumerGroup]:
+        """All groups of an account in a region, in order of their names."""
+        after = ""
+        while page := await self.page(account, region, after=after, limit=_PAGE):
+            after = page[-1].name
+            for group in page:
+                yield group
+
     # Changing
+
+    async def check_room(self, wanted: ConsumerGroup) -> None:
+        """Raise RefusedError (LimitExceeded) where there are too many groups for another one.
+
+        Those that are made at the same moment do not see each other, and may exceed it.
+        """
+        count = 0
+        readers: Counter[str] = Counter()
+        async for group in self.all_of(wanted.account, wanted.region):
+            if group.name != wanted.name:
+                count += 1
+                readers.update(stream.name for stream in group.streams)
+        if count >= ACCOUNT_GROUPS_MAX:
+            raise RefusedError(
+                LIMIT_EXCEEDED, f"An account has {ACCOUNT_GROUPS_MAX} groups in a region at most."
+            )
+        if any(readers[stream.name] >= STREAM_GROUPS_MAX for stream in wanted.streams):
+            raise RefusedError(
+                LIMIT_EXCEEDED, f"A stream is read by {STREAM_GROUPS_MAX} groups at most."
+            )
 
     def new_uid(self) -> str:
         """A name for an incarnation of a group."""

@@ -110,6 +110,10 @@ STREAM_RETENTION_HOURS_MAX: Final = 8_760
 STREAM_POLICY_BYTES_MAX: Final = 20_480
 
 # Consumer groups (our own: Kinesis has none)
+ACCOUNT_GROUPS_MAX: Final = 1_000
+"""In a region."""
+STREAM_GROUPS_MAX: Final = 100
+"""That read a stream."""
 GROUP_STREAMS_MAX: Final = 100
 GROUP_MEMBERS_MAX: Final = 250
 GROUP_SHARDS_MAX: Final = 1_000

@@ -2,13 +2,17 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from botocore.awsrequest import AWSPreparedRequest
 from botocore.exceptions import ClientError
 
+from control_plane.core import group_keys
+from control_plane.core.consumer_group import GroupedStream, encode
 from data_plane.core.limits import (
+    ACCOUNT_GROUPS_MAX,
     GROUP_MEMBERS_MAX,
     GROUP_REBALANCE_S_DEFAULT,
     GROUP_REBALANCE_S_MAX,
@@ -19,6 +23,7 @@ from data_plane.core.limits import (
     GROUP_SHARDS_MAX,
     GROUP_STREAMS_MAX,
     OFFSET_METADATA_CHARS_MAX,
+    STREAM_GROUPS_MAX,
 )
 from tests.conformance.group_member import (
     ARN,
@@ -129,6 +134,49 @@ def test_a_group_reads_so_many_shards_at_most(kinesis: Any) -> None:
     assert code == "LimitExceededException"
     create(kinesis)
     assert len(Member(kinesis).beat()) == GROUP_SHARDS_MAX
+
+
+def test_a_stream_and_an_account_have_so_many_groups_at_most(
+    kinesis: Any, server: InProcessServer
+) -> None:
+    for name in (STREAM, "more"):
+        kinesis.create_stream(StreamName=name, ShardCount=1)
+    create(kinesis)
+    registry = server.service.streams.groups.registry
+    made = server.run(registry.read(ACCOUNT, REGION, GROUP))
+    others = made.streams[0]._replace(name="others")
+
+    def fill(count: int, first: int, stream: GroupedStream) -> None:
+        """Store so many groups that read this stream alone."""
+        for number in range(first, first + count):
+            one = replace(made, name=f"g{number}", streams=(stream,))
+            key = group_keys.group(ACCOUNT, REGION, one.name)
+            server.run(server.cell.put(key, encode(one)))
+
+    def refusal(name: str, stream: str = STREAM) -> tuple[str, str]:
+        arn = ARN.replace(STREAM, stream)
+        return refused(kinesis.tidegate_create_group, GroupName=name, StreamARNs=[arn])
+
+    fill(STREAM_GROUPS_MAX - 2, 0, made.streams[0])
+    kinesis.tidegate_create_group(GroupName="last", StreamARNs=[ARN])
+    assert refusal("beyond") == (
+        "LimitExceededException",
+        f"A stream is read by {STREAM_GROUPS_MAX} groups at most.",
+    )
+    assert refusal("last")[0] == "ResourceInUseException"
+    kinesis.tidegate_delete_group(GroupName="last")
+    kinesis.tidegate_create_group(GroupName="last", StreamARNs=[ARN])
+    fill(ACCOUNT_GROUPS_MAX - STREAM_GROUPS_MAX - 1, STREAM_GROUPS_MAX, others)
+    more = ARN.replace(STREAM, "more")
+    kinesis.tidegate_create_group(GroupName="more", StreamARNs=[more])
+    assert refusal("beyond", "more") == (
+        "LimitExceededException",
+        f"An account has {ACCOUNT_GROUPS_MAX} groups in a region at most.",
+    )
+    elsewhere = server.kinesis(extended=True, region="us-west-2")
+    elsewhere.create_stream(StreamName=STREAM, ShardCount=1)
+    west = ARN.replace(REGION, "us-west-2")
+    elsewhere.tidegate_create_group(GroupName="beyond", StreamARNs=[west])
 
 
 # Members

@@ -79,7 +79,7 @@ GROUP_BUGS: Final = (
         "the position is read before the hand-over",
         frozenset({"commits are handed on"}),
         ((Offsets, "take_over", _read_and_then_taken_over),),
-        first=70,
+        first=50,
     ),
     PlantedBug(
         "the dead keep their shards",

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from control_plane.consumer_groups.groups import consumer_groups
 from control_plane.stream_operations.catalog import stream_operations
 from control_plane.stream_upkeep import StreamUpkeep
 from control_plane.streams import StreamRegistry
@@ -47,7 +48,9 @@ class StreamsWorld(ReplicatedWorld):
             secret=REGISTRY_SECRET,
             placing=self.placing_of(slot),
         )
-        process.start(slot.repeat(process, StreamUpkeep(registry, engine, process).step))
+        groups = consumer_groups(slot.cells["meta"], registry, engine, process, process, process)
+        upkeep = StreamUpkeep(registry, engine, groups.forgetting, process)
+        process.start(slot.repeat(process, upkeep.step))
         seal = registry.token_seal(PURPOSE)
         records = record_operations(engine, registry, seal, process)
         return (kinesis((*stream_operations(registry), *records), registry.policy_of),)

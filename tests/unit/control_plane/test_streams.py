@@ -8,7 +8,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from control_plane.core import shard_map
+from control_plane.consumer_groups.groups import consumer_groups
+from control_plane.consumer_groups.positions import StartingPosition, beginning
+from control_plane.core import group_keys, shard_map
+from control_plane.core.consumer_group import STICKY, ConsumerGroup
 from control_plane.core.stream_definition import Resharding, StreamDefinition
 from control_plane.places.items import PlacedQueue
 from control_plane.places.placing import GroupPlacing
@@ -40,11 +43,13 @@ class Bench:
         self.clock = HandClock()
         self.entropy = SeededEntropy()
         self.cell = MemoryCell(self.clock)
-        self.engine = Streams(
-            {"a": self.cell}, self.clock, self.entropy, EventLoopWaits(self.clock)
-        )
+        waits = EventLoopWaits(self.clock)
+        self.engine = Streams({"a": self.cell}, self.clock, self.entropy, waits)
         self.registry = self.another(self.engine)
-        self.upkeep = StreamUpkeep(self.registry, self.engine, self.clock)
+        self.groups = consumer_groups(
+            self.cell, self.registry, self.engine, self.clock, self.entropy, waits
+        )
+        self.upkeep = StreamUpkeep(self.registry, self.engine, self.groups.forgetting, self.clock)
 
     def another(self, engine: Streams) -> StreamRegistry:
         return StreamRegistry(self.cell, ("a",), self.clock, self.entropy, engine, secret=SECRET)
@@ -238,6 +243,56 @@ def test_closed_shards_are_forgotten_when_their_records_have_long_expired(bench:
         return [shard.number for shard in after.shards]
 
     assert bench.run(scenario()) == [1, 2, 3]
+
+
+def test_offsets_in_shards_that_are_forgotten_are_removed(bench: Bench) -> None:
+    async def offsets(uid: str) -> list[bytes]:
+        items = await bench.cell.query(group_keys.offsets(uid), limit=10)
+        return [item.key.sort[-1:] for item in items]
+
+    async def scenario() -> None:
+        stream = await bench.create()
+        position = StartingPosition("LATEST")
+        uids = []
+        for name in ("one", "two"):
+            wanted = ConsumerGroup(
+                account=WHERE[0],
+                region=WHERE[1],
+                name=name,
+                uid=bench.groups.registry.new_uid(),
+                created_ms=0,
+                session_s=10,
+                rebalance_s=60,
+                assignor=STICKY,
+                streams=(beginning(stream, position),),
+            )
+            uids.append((await bench.groups.positions.create(wanted, [stream], position)).uid)
+        await bench.registry.reshard(stream, _split_first)
+        bench.clock.advance(DAY_S + shard_map.FORGOTTEN_AFTER_S - 60)
+        await bench.upkeep.step()
+        assert [await offsets(uid) for uid in uids] == [[b"0", b"1"]] * 2
+        bench.clock.advance(120)
+        await bench.upkeep.step()
+        assert [await offsets(uid) for uid in uids] == [[b"1"]] * 2
+
+    bench.run(scenario())
+
+
+def test_a_look_at_streams_that_forget_nothing_reads_no_groups(bench: Bench) -> None:
+    async def scenario() -> list[str]:
+        await bench.create()
+        read: list[str] = []
+        query = bench.cell.query
+
+        async def noted(partition: str, **asked: Any) -> Any:
+            read.append(partition)
+            return await query(partition, **asked)
+
+        bench.cell.query = noted  # type: ignore[method-assign]
+        await bench.upkeep.step()
+        return read
+
+    assert group_keys.groups(*WHERE[:2]) not in bench.run(scenario())
 
 
 def test_a_raised_retention_keeps_what_is_stored(bench: Bench) -> None:
