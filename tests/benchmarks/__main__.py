@@ -12,6 +12,7 @@ from tests.benchmarks.bills import measure_bills
 from tests.benchmarks.canned_server import canned_server
 from tests.benchmarks.fair import measure_fair
 from tests.benchmarks.fifo import measure_fifo
+from tests.benchmarks.groups import measure_groups
 from tests.benchmarks.isolation import measure_isolation
 from tests.benchmarks.peers.contest import compare
 from tests.benchmarks.peers.contestants import PEERS
@@ -36,11 +37,20 @@ BY_NAME = ("bills", "soak")
 """Scenarios that run only if they are named."""
 
 OF_THEIR_OWN = {
-    *("bare", "backlog", "fair", "security", "isolation", "strangers", "streams"),
+    *("bare", "backlog", "fair", "security", "isolation", "strangers", "streams", "groups"),
     *BY_NAME,
     *OF_FIFO,
 }
 """Scenarios that start servers of their own."""
+
+IN_FOLDERS = {
+    "security": measure_security,
+    "isolation": measure_isolation,
+    "strangers": measure_strangers,
+    "streams": measure_streams,
+    "groups": measure_groups,
+}
+"""Those of them that take a folder and start all that they measure, in their order."""
 
 HALF = 0.5
 TYPICAL_CONNECTIONS = 64
@@ -174,14 +184,9 @@ def _measure(folder: Path, options: argparse.Namespace) -> Report:
     if "fair" in chosen:
         with ServerProcess(folder / "fair-data", folder / "fair-log", server_options) as server:
             measure_fair(server, plan, report)
-    if "security" in chosen:
-        measure_security(folder, options.log_level, plan, report)
-    if "isolation" in chosen:
-        measure_isolation(folder, options.log_level, plan, report)
-    if "strangers" in chosen:
-        measure_strangers(folder, options.log_level, plan, report)
-    if "streams" in chosen:
-        measure_streams(folder, options.log_level, plan, report)
+    for name, measure in IN_FOLDERS.items():
+        if name in chosen:
+            measure(folder, options.log_level, plan, report)
     if "soak" in chosen:
         measure_soak(folder, options.log_level, plan, report)
     if "bills" in chosen:

@@ -18,6 +18,7 @@ SCENARIOS: Final = {
     "strangers": "a tenant's sends beside the worst requests of strangers and other tenants",
     "soak": "memory over time under a steady load of everything; only if it is named",
     "streams": "puts and reads of records by batch and connections, and behind a long stream",
+    "groups": "consumer groups: hand-overs, joins, and four groups beside Redis and RabbitMQ",
     "bills": "bills on Spark beside the same sums on DuckDB; only if it is named",
     "fifo_send": "sends to FIFO queues, by connections, partitions and groups",
     "fifo_cycle": "send to a FIFO queue, receive as many, delete them; likewise",
@@ -81,6 +82,9 @@ class Plan:
     stream_shards: int = 4
     stream_read_records: int = 100_000
     stream_backlog: int = 10_000_000
+    group_members: int = 250
+    group_readers: int = 4
+    group_batch: int = 100
     peer_connections: tuple[int, ...] = (1, 64)
     peer_backlog: int = 100_000
     peer_backlog_connections: int = 1
@@ -129,6 +133,8 @@ def smoke(plan: Plan) -> Plan:
         stream_connections=(4,),
         stream_read_records=5_000,
         stream_backlog=20_000,
+        group_members=20,
+        group_readers=2,
         peer_connections=(1, 16),
         peer_backlog=5_000,
         peer_fill_s_max=5.0,

@@ -2,6 +2,7 @@
 
 import selectors
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -33,6 +34,8 @@ from tests.rehearsal.processes import Program
 
 KINESALITE: Final = "kinesalite"
 _MODULES: Final = ROOT / ".venvs" / "peers"
+_NAMES_PORT: Final = "ERL_EPMD_PORT"
+_END_S_MAX: Final = 30
 _US_PER_S: Final = 1e6
 
 
@@ -77,7 +80,7 @@ def _rabbit(folder: Path) -> Program | None:
         "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
         "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
         "RABBITMQ_DIST_PORT": str(distribution),
-        "ERL_EPMD_PORT": str(names),
+        _NAMES_PORT: str(names),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
     }
     if not command.is_file():
@@ -112,10 +115,25 @@ def running(log: Log, folder: Path) -> Iterator[Contestant | None]:
         yield None
         return
     process = PeerProcess(program, folder / "log")
-    with process, ExitStack() as at_end:
-        contestant = Contestant(log.name, "", log.keeps, process)
-        at_end.callback(contestant.resume)
-        yield contestant
+    try:
+        with process, ExitStack() as at_end:
+            contestant = Contestant(log.name, "", log.keeps, process)
+            at_end.callback(contestant.resume)
+            yield contestant
+    finally:
+        _end_names(program)
+
+
+def _end_names(program: Program) -> None:
+    """End the daemon of names that Erlang starts for itself, outside of the program's processes.
+
+    It is that of the program's own port, and of nobody else's.
+    """
+    port = program.environment.get(_NAMES_PORT)
+    command = shutil.which("epmd") if port else None
+    if command and port:
+        ended = [command, "-port", port, "-kill"]
+        subprocess.run(ended, check=False, capture_output=True, timeout=_END_S_MAX)
 
 
 def puts(log: Log, peer: Contestant, records: int, connections: int, plan: Plan) -> Row:
