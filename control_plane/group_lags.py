@@ -4,7 +4,7 @@ To measure costs the store some reads for each shard. So it is done when somebod
 turns, and the rarer the more there is: what it costs does not depend on how often it is asked for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from control_plane.consumer_groups.groups import ConsumerGroups
@@ -135,7 +135,6 @@ class GroupLags:
         return 1 + len(shards)
 
 
-def _behind(names: list[_GroupName], last: _GroupName | None) -> list[_GroupName]:
-    """The names in their order, from behind the last one on and around."""
-    at = names.index(last) + 1 if last in names else 0
-    return names[at:] + names[:at]
+def _behind(names: Iterable[_GroupName], last: _GroupName | None) -> list[_GroupName]:
+    """The names in order, from behind the last one on and around."""
+    return sorted(names, key=lambda name: (last is not None and name <= last, name))

@@ -95,7 +95,7 @@ class Heartbeats:
             return after
 
         await self._registry.sessions.begin(group, beat.member)
-        group = await self._registry.change(group, joined)
+        group = await self._registry.change_together(group, joined)
         return await self._told(group, beat._replace(owned={}))
 
     async def leave(self, group: ConsumerGroup, beat: Beat) -> None:
@@ -110,7 +110,7 @@ class Heartbeats:
 
         if beat.epoch == LEAVES_FOR_NOW:
             await self._registry.sessions.go_on(group, beat.member)
-        await self._registry.change(group, left)
+        await self._registry.change_together(group, left)
         if beat.epoch == LEAVES:
             await self._registry.sessions.end(group, beat.member)
 
@@ -151,7 +151,7 @@ class Heartbeats:
 
         group = await self._registry.again(group)
         if released(group) is not group or await self._registry.is_due(group):
-            group = await self._registry.change(group, released)
+            group = await self._registry.change_together(group, released)
         _check(group, beat)
         return group
 

@@ -5,9 +5,10 @@ same at once do no harm, since one of both writes fails.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple, cast
 
 from control_plane.consumer_groups.sessions import Sessions
 from control_plane.core import group_changes, group_keys
@@ -33,6 +34,7 @@ from data_plane.ports import (
     Equals,
     Waits,
 )
+from data_plane.stored.coalescing import coalesce
 
 ATTEMPTS_MAX: Final = 16
 CACHED_GROUPS_MAX: Final = 10_000
@@ -40,6 +42,11 @@ _UID_BYTES: Final = 8
 _NONCE_BYTES: Final = 8
 _PAGE: Final = 100
 _BACK_OFF_US: Final = 1_000
+
+
+class _Desk(NamedTuple):
+    waits: Waits
+    clock: Clock
 
 
 class GroupRegistry:
@@ -65,7 +72,7 @@ class GroupRegistry:
 
     async def read(self, account: str, region: str, name: str) -> ConsumerGroup:
         """The group as it is now. Raises RefusedError (ResourceNotFound)."""
-        return _known(account, region, name, await self._item(account, region, name))
+        return self._known(account, region, name, await self._item(account, region, name))
 
     async def recent(self, account: str, region: str, name: str) -> ConsumerGroup:
         """The group as of at most 5 s ago. Raises RefusedError (ResourceNotFound)."""
@@ -95,7 +102,34 @@ class GroupRegistry:
         item = await self._item(group.account, group.region, group.name)
         if item is not None and item.get("w") == group.nonce:
             return group
-        return _same(group, item)
+        return self._same(group, item)
+
+    def _known(
+        self, account: str, region: str, name: str, item: Attributes | None
+    ) -> ConsumerGroup:
+        """The group of an item. Raises RefusedError (ResourceNotFound).
+
+        What this front end knows by its nonce is not decoded again: members that wait all look at
+        each change.
+        """
+        if item is None:
+            raise group_not_found(name, account)
+        key = (account, region, name)
+        recent = self._recent.peek(key, self._clock.now_us())
+        if recent is not None and recent.nonce == item.get("w"):
+            return recent
+        group = decode(account, region, name, item)
+        if group.is_deleted:
+            raise group_not_found(name, account)
+        if recent is None or recent.uid != group.uid or recent.epoch < group.epoch:
+            self._recent.changed(key, group)
+        return group
+
+    def _same(self, group: ConsumerGroup, item: Attributes | None) -> ConsumerGroup:
+        found = self._known(group.account, group.region, group.name, item)
+        if found.uid != group.uid:
+            raise group_not_found(group.name, group.account)
+        return found
 
     async def page(
         self, account: str, region: str, *, after: str, limit: int
@@ -171,6 +205,27 @@ class GroupRegistry:
         sessions are over are gone before. Raises RefusedError (ResourceNotFound) where the group
         is gone.
         """
+        [outcome] = await self._change_all(known, [edit])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def change_together(
+        self, known: ConsumerGroup, edit: group_changes.Edit
+    ) -> ConsumerGroup:
+        """As `change`, by one write with what others want of this front end meanwhile.
+
+        So members that come at once do not hinder each other.
+        """
+        desk = _Desk(self._waits, self._clock)
+        flush = partial(self._change_all, known)
+        lane = ("change of a group", known.uid)
+        return cast(ConsumerGroup, await coalesce(desk, lane, edit, flush))
+
+    async def _change_all(
+        self, known: ConsumerGroup, edits: Sequence[object]
+    ) -> Sequence[ConsumerGroup | Exception]:
+        """Do them in their order, by one write: of each the group as it is then, or its refusal."""
         group = known
         for attempt in range(ATTEMPTS_MAX):
             streams = await self._streams_of(group)
@@ -178,15 +233,24 @@ class GroupRegistry:
             gone = group_changes.too_slow(group, now_us)
             if self.sessions.is_due(group):
                 gone |= await self.sessions.expired(group)
-            edited = edit(group_changes.without(group, gone))
+            edited = group_changes.without(group, gone)
+            refusals: list[Exception | None] = []
+            for edit in cast(Sequence[group_changes.Edit], edits):
+                try:
+                    edited = edit(edited)
+                    refusals.append(None)
+                except RefusedError as refusal:
+                    refusals.append(refusal)
+            if all(refusals):
+                return [refusal for refusal in refusals if refusal is not None]
             after = group_changes.with_streams(edited, streams)
             balanced = group_changes.balanced(group, after, now_us)
             if balanced is group:
-                return group
+                return [refusal or group for refusal in refusals]
             stored, occupant = await self._put(balanced, ((Equals("w", group.nonce),),))
             if stored is not None:
-                return stored
-            group = _same(group, occupant)
+                return [refusal or stored for refusal in refusals]
+            group = self._same(group, occupant)
             await self._back_off(attempt)
         raise too_many_changes(known)
 
@@ -284,18 +348,3 @@ def _is_news(group: ConsumerGroup, position: int, stream: Stream | None) -> bool
         return any(key.stream == position for key in group.holds)
     known = group.streams[position]
     return (known.uid, known.version) != (stream.uid, stream.version)
-
-
-def _known(account: str, region: str, name: str, item: Attributes | None) -> ConsumerGroup:
-    if item is not None:
-        group = decode(account, region, name, item)
-        if not group.is_deleted:
-            return group
-    raise group_not_found(name, account)
-
-
-def _same(group: ConsumerGroup, item: Attributes | None) -> ConsumerGroup:
-    found = _known(group.account, group.region, group.name, item)
-    if found.uid != group.uid:
-        raise group_not_found(group.name, group.account)
-    return found

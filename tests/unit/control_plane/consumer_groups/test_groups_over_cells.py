@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from control_plane.consumer_groups import heartbeats
 from control_plane.consumer_groups.commits import CommitOf
 from control_plane.consumer_groups.groups import ConsumerGroups, consumer_groups
 from control_plane.consumer_groups.heartbeats import Beat, BeatAnswer
@@ -17,7 +18,7 @@ from control_plane.core import group_keys, shard_map
 from control_plane.core.consumer_group import STICKY, ConsumerGroup, ShardKey
 from control_plane.core.group_offset import END_OFFSET, Commit
 from control_plane.streams import StreamRegistry
-from data_plane.core.errors import RefusedError
+from data_plane.core.errors import LIMIT_EXCEEDED, RefusedError
 from data_plane.core.stream import Stream
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import (
@@ -158,6 +159,34 @@ def test_members_that_join_at_once_are_all_there(site: Site) -> None:
     assert len(group.members) == 8
     targets = [hold.target for hold in group.holds.values()]
     assert sorted(targets) == sorted(group.members)
+
+
+def test_members_that_come_to_one_front_end_at_once_share_its_writes(site: Site) -> None:
+    async def scenario() -> int:
+        await site.create([await site.stream(20)])
+        before = site.cell.requests["put"]
+        await asyncio.gather(*(site.join(f"m{at}") for at in range(20)))
+        group = await site.groups.registry.read(*WHERE, "readers")
+        assert len(group.members) == 20
+        return site.cell.requests["put"] - before
+
+    assert run(scenario()) <= 3
+
+
+def test_who_is_refused_among_others_is_refused_alone(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeats, "GROUP_MEMBERS_MAX", 2)
+
+    async def scenario() -> list[object]:
+        await site.create([await site.stream()])
+        joins = (site.join(f"m{at}") for at in range(3))
+        return list(await asyncio.gather(*joins, return_exceptions=True))
+
+    *joined, refused = run(scenario())
+    assert [isinstance(one, BeatAnswer) for one in joined] == [True, True]
+    assert isinstance(refused, RefusedError)
+    assert refused.fault is LIMIT_EXCEEDED
 
 
 def test_who_loses_every_race_is_told_so(site: Site) -> None:
