@@ -13,7 +13,12 @@ from control_plane.core import move_task
 from control_plane.core.move_task import Allowance, MoveTask, Tasks
 from control_plane.core.queue_arn import of_today, read_queue_arn
 from control_plane.message_moves import Lead, MessageMoves
-from data_plane.core.errors import Fault, RefusedError, queue_does_not_exist
+from data_plane.core.errors import (
+    UNSUPPORTED_OPERATION,
+    Fault,
+    RefusedError,
+    queue_does_not_exist,
+)
 from data_plane.core.message import Message, Redriven
 from data_plane.core.queue import Queue
 from data_plane.ports import Clock, Entropy, Queues, Waits
@@ -174,6 +179,10 @@ class MoveRunner:
             found = await self._find(arn)
             if found is None:
                 raise queue_does_not_exist()
+            if found.reads_stream:
+                raise RefusedError(
+                    UNSUPPORTED_OPERATION, f"{found.name} reads a stream, and takes no messages."
+                )
             return found
 
         return target

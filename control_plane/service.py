@@ -161,6 +161,7 @@ class _Streams:
             recent=cached,
             placing=ground.placing,
         )
+        self.sources = self.engine.sources(registry)
         seal = registry.token_seal(PURPOSE)
         records = record_operations(self.engine, registry, seal, waits)
         self.groups = groups = consumer_groups(
@@ -215,9 +216,9 @@ class RunningService:
         answer_bytes_max = settings.answer_bytes_max
         fifo_cells = ground.fifo_cells or ground.cells
         bag = Bag(ground.cells, *ports, answer_bytes_max)
-        log = Log(fifo_cells, *ports, answer_bytes_max)
-        self.engine = Engine(bag, log)
         self.streams = _Streams(ground, cached, fifo_cells, data_keys)
+        log = Log(fifo_cells, *ports, answer_bytes_max, self.streams.sources, bag.store_copy)
+        self.engine = Engine(bag, log)
         self.sweep = _sweep(ground, self.registry, self.engine)
         expected = None
         if settings.auto_create_queues:
@@ -230,7 +231,7 @@ class RunningService:
         self.operations = (
             *message_operations(self.engine, waits.in_turns),
             *extension_operations(self.engine),
-            *queue_operations(self.registry, self.engine, moves),
+            *queue_operations(self.registry, self.engine, moves, self.streams.registry),
             *_extensions(
                 ground, administration, self.registry, self.streams.registry, self.budgets
             ),

@@ -14,7 +14,13 @@ from control_plane.last_known import LAST_KNOWN_US_MAX
 from control_plane.registry import Registry
 from data_plane.core.dropping import Dropping, DroppingAll, Superfluous
 from data_plane.ports import Cell, CellUnavailableError, Clock, Waits
-from data_plane.stored.keys import log_partitions, partitions, stream_partitions
+from data_plane.stored.keys import (
+    log_partitions,
+    marks,
+    partitions,
+    reader_states_named,
+    stream_partitions,
+)
 from data_plane.stored.sent_minutes import ALWAYS_US
 from data_plane.stored.superfluous import superfluous
 
@@ -36,6 +42,7 @@ AGAIN_US: Final = 60_000_000
 """When a purge of which not all could be dropped is gone over once more."""
 
 _QUEUES_PER_STEP_MAX: Final = 10
+_MARKS: Final = 100
 
 
 async def sweep_dropped(  # noqa: PLR0913 - when it is due is for who calls to say
@@ -72,13 +79,25 @@ async def sweep_dropped(  # noqa: PLR0913 - when it is due is for who calls to s
 async def _empty(cell: Cell, queue: ToDrop, budget: int) -> int:
     """Remove items of the queue; fewer than `budget` means that none is left."""
     removed = 0
-    for partition in _partitions_of(queue):
+    for partition in (*await _of_shards(cell, queue), *_partitions_of(queue)):
         while removed < budget:
             count = await _drop(cell, partition, budget - removed)
             if count == 0:
                 break
             removed += count
     return removed
+
+
+async def _of_shards(cell: Cell, queue: ToDrop) -> tuple[str, ...]:
+    """What a queue over a stream has for the shards of which it has a low-water mark."""
+    if not queue.reads_stream:
+        return ()
+    partitions: list[str] = []
+    after = b""
+    while page := await cell.query(marks(queue.uid), after=after, limit=_MARKS):
+        partitions += [reader_states_named(queue.uid, item.key.sort.decode()) for item in page]
+        after = page[-1].key.sort
+    return tuple(partitions)
 
 
 def _partitions_of(queue: ToDrop) -> tuple[str, ...]:

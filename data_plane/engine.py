@@ -1,4 +1,4 @@
-"""The engine of all queues: the bag for standard ones, the log for FIFO ones."""
+"""The engine of all queues: the log for FIFO ones and those over streams, else the bag."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -10,6 +10,7 @@ from data_plane.core.message import Counts, Delivery, Redriven, SendCall, Sent, 
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log.engine import Log
+from data_plane.stored.cell_of_queue import Placed
 from data_plane.stored.moves import Target
 
 
@@ -27,7 +28,7 @@ class Engine:
         """Awaited before each send to a queue."""
 
     def _of(self, queue: Queue) -> Bag | Log:
-        return self.log if queue.fifo else self.bag
+        return self.log if queue.is_log else self.bag
 
     async def send(
         self, queue: Queue, call: SendCall, *, stored: Stored | None = None
@@ -52,7 +53,7 @@ class Engine:
         Waits for a first message until `until_us`. `attempt` is the ReceiveRequestAttemptId of a
         receive from a FIFO queue ("": none).
         """
-        if queue.fifo:
+        if queue.is_log:
             return await self.log.receive(
                 queue, count=count, visibility_s=visibility_s, until_us=until_us, attempt=attempt
             )
@@ -98,6 +99,14 @@ class Engine:
     async def counts(self, queue: Queue) -> Counts:
         """The queue's approximate numbers of messages."""
         return await self._of(queue).counts(queue)
+
+    def starting_us(self, stream: Placed, position: str, time_us: int) -> int:
+        """The first `purged_us` of a queue that is to read this stream from a position on."""
+        return self.log.starting_us(stream, position, time_us)
+
+    async def retention_s(self, queue: Queue) -> int:
+        """For how long the queue's messages are kept: those of a stream, as it says."""
+        return await self.log.retention_s(queue) if queue.reads_stream else queue.retention_s
 
     async def purge(self, queue: Queue) -> int:
         """A stamp above those of all messages sent before, and below those of all sent later.

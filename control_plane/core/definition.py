@@ -27,10 +27,13 @@ FORMAT: Final = 1
 TOMBSTONE_KEPT_S: Final = 3_600
 """A tombstone outlives the rule that reads it by far, in case clocks disagree."""
 
+OVER_STREAM: Final = 3
+"""Format of a queue that reads a stream; its names are hashed by the secret."""
+
 _LIVE: Final = "q"
 _DELETED: Final = "d"
 _FORMATS: Final[Mapping[Value | None, tuple[int, ...]]] = {
-    _LIVE: (DIGESTS_BY_UID, DIGESTS_BY_SECRET),
+    _LIVE: (DIGESTS_BY_UID, DIGESTS_BY_SECRET, OVER_STREAM),
     _DELETED: (FORMAT,),
 }
 """A definition's format says how names are hashed: nobody reads one who would do it otherwise."""
@@ -45,7 +48,8 @@ class Definition:
     """A queue as the control plane knows it.
 
     `attributes` holds those that were set, as they were let pass; `version` counts its changes, and
-    `nonce` (8 bytes) names the write that stored it.
+    `nonce` (8 bytes) names the write that stored it. `stream_uid` is that of the stream that a
+    queue reads which has no messages of its own.
     """
 
     account: str
@@ -62,6 +66,7 @@ class Definition:
     nonce: bytes = b""
     generations: tuple[Generation, ...] = (FIRST_GENERATION,)
     digest_version: int = DIGESTS_BY_SECRET
+    stream_uid: str = ""
 
     @property
     def fifo(self) -> bool:
@@ -104,6 +109,7 @@ class Definition:
             generations=self.generations,
             secret=derive(registry_secret, "queue", self.uid),
             digest_version=self.digest_version,
+            stream_uid=self.stream_uid,
         )
 
     def _number(self, name: str) -> int:
@@ -137,6 +143,8 @@ def encode(definition: Definition) -> Attributes:
     }
     if definition.fifo:
         item["l"] = json.dumps(definition.generations, separators=(",", ":"))
+    if definition.stream_uid:
+        item |= {"v": OVER_STREAM, "n": definition.stream_uid}
     return item
 
 
@@ -183,7 +191,8 @@ def decode(account: str, region: str, name: str, item: Attributes) -> Definition
         tags=json.loads(_text(item, "g")),
         nonce=_bytes(item, "w"),
         generations=read_generations(item),
-        digest_version=_integer(item, "v"),
+        digest_version=min(_integer(item, "v"), DIGESTS_BY_SECRET),
+        stream_uid=_text(item, "n") if item["v"] == OVER_STREAM else "",
     )
 
 

@@ -31,7 +31,10 @@ from data_plane.core.limits import (
     VISIBILITY_TIMEOUT_S_DEFAULT,
     VISIBILITY_TIMEOUT_S_MAX,
 )
-from data_plane.core.queue import AT_LEAST_ONCE, DELIVERY_GUARANTEES
+from data_plane.core.queue import AT_LEAST_ONCE, DELIVERY_GUARANTEES, STARTING_POSITIONS
+
+_STREAM_ARN_CHARS_MAX: Final = 256
+_TIMESTAMP_S_MAX: Final = 9_999_999_999
 
 Kind = Literal["integer", "boolean", "choice", "document", "text"]
 Setting = Literal["always", "on creation", "never"]
@@ -138,6 +141,30 @@ _ROWS: Final = (
         setting="on creation",
         shown=False,
         standard_only=True,
+        beyond_sqs=True,
+    ),
+    QueueAttribute(
+        "TidegateStreamArn",
+        "text",
+        maximum=_STREAM_ARN_CHARS_MAX,
+        setting="on creation",
+        shown=False,
+        beyond_sqs=True,
+    ),
+    QueueAttribute(
+        "TidegateStartingPosition",
+        "choice",
+        choices=STARTING_POSITIONS,
+        setting="on creation",
+        shown=False,
+        beyond_sqs=True,
+    ),
+    QueueAttribute(
+        "TidegateStartingTimestamp",
+        "integer",
+        maximum=_TIMESTAMP_S_MAX,
+        setting="on creation",
+        shown=False,
         beyond_sqs=True,
     ),
     QueueAttribute("ApproximateNumberOfMessages", "integer", setting="never"),

@@ -65,6 +65,9 @@ def check_name_is_free(tombstone: Tombstone, now_us: int) -> None:
 
 def check_purge(definition: Definition, now_us: int) -> None:
     """Raise RefusedError (PurgeQueueInProgress) if the last purge is too recent."""
+    made_us = (definition.created_s + 1) * 1_000_000
+    if definition.stream_uid and definition.purged_us < made_us:
+        return  # That is where it began to read.
     if definition.purged_us and now_us - definition.purged_us < PURGE_INTERVAL_S * 1_000_000:
         raise RefusedError(
             PURGE_QUEUE_IN_PROGRESS,

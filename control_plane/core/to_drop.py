@@ -28,7 +28,7 @@ _TIME_BYTES: Final = 8
 class ToDrop:
     """A queue that was deleted or purged at `since_us`, and whose messages lie in `cell`.
 
-    What has `shards` is a stream.
+    What has `shards` is a stream. A queue that `reads_stream` has states of blocks of its shards.
     """
 
     key: Key
@@ -40,6 +40,7 @@ class ToDrop:
     since_us: int
     generations: tuple[Generation, ...] = (FIRST_GENERATION,)
     shards: tuple[int, ...] = ()
+    reads_stream: bool = False
 
     @property
     def is_stream(self) -> bool:
@@ -62,7 +63,8 @@ def item_of(queue: Queue) -> Attributes:
     """What is stored under it."""
     named = {"a": queue.account, "e": queue.region, "q": queue.name, "c": queue.cell}
     generations = {"l": json.dumps(queue.generations)} if queue.fifo else {}
-    return {"v": FORMAT, **named, **generations}
+    stream = {"o": queue.stream_uid} if queue.reads_stream else {}
+    return {"v": FORMAT, **named, **generations, **stream}
 
 
 def stream_item(stream: Stream) -> Attributes:
@@ -96,4 +98,5 @@ def read(item: Item) -> ToDrop:
         since_us=int.from_bytes(sort[:_TIME_BYTES], "big"),
         generations=read_generations(attributes),
         shards=tuple(json.loads(str(attributes["s"]))) if "s" in attributes else (),
+        reads_stream="o" in attributes,
     )

@@ -19,15 +19,22 @@ from control_plane.operations.set_queue_attributes import set_queue_attributes
 from control_plane.operations.start_message_move_task import start_message_move_task
 from control_plane.operations.tag_queue import list_queue_tags, tag_queue, untag_queue
 from control_plane.registry import Registry
+from data_plane.operations.stream_address import KnownStreams
 from data_plane.protocol.operation import Operation
 
 
 def queue_operations(
-    registry: Registry, messages: QueueMessages, moves: MessageMoves
+    registry: Registry,
+    messages: QueueMessages,
+    moves: MessageMoves,
+    streams: KnownStreams | None = None,
 ) -> tuple[Operation, ...]:
-    """All operations on queues as such, over this registry and these messages (the engines)."""
+    """All operations on queues as such, over this registry and these messages (the engines).
+
+    `streams` are those that queues may read; without them there are none.
+    """
     return (
-        create_queue(registry),
+        create_queue(registry, messages, streams),
         get_queue_url(registry),
         list_queues(registry),
         delete_queue(registry, messages),

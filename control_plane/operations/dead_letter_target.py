@@ -44,6 +44,8 @@ async def check_dead_letter_target(
     target = await registry.read(policy.account, policy.region, policy.dead_letter_queue)
     if target is None:
         raise invalid_redrive_policy(text, "Dead letter target does not exist.")
+    if target.stream_uid:
+        raise invalid_redrive_policy(text, "Dead letter target reads a stream.")
     allowed = target.attributes.get("RedriveAllowPolicy", "")
     if policy.dead_letter_queue == source.name:
         allowed = parsed.get("RedriveAllowPolicy", allowed)

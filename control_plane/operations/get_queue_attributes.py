@@ -15,7 +15,8 @@ def get_queue_attributes(messages: QueueMessages) -> Operation:
         queue = queue_of(call)
         names = call.params.get("AttributeNames") or []
         read_only = _facts(queue)
-        render(queue.attributes, read_only, names, fifo=queue.fifo)
+        attributes = queue.attributes
+        render(attributes, read_only, names, fifo=queue.fifo)
         if ALL in names or not COUNT_ATTRIBUTES.isdisjoint(names):
             counts = await messages.counts(queue)
             read_only |= {
@@ -23,7 +24,10 @@ def get_queue_attributes(messages: QueueMessages) -> Operation:
                 "ApproximateNumberOfMessagesNotVisible": str(counts.in_flight),
                 "ApproximateNumberOfMessagesDelayed": str(counts.delayed),
             }
-        shown = render(queue.attributes, read_only, names, fifo=queue.fifo)
+        if queue.reads_stream:
+            retention_s = await messages.retention_s(queue)
+            attributes = {**attributes, "MessageRetentionPeriod": str(retention_s)}
+        shown = render(attributes, read_only, names, fifo=queue.fifo)
         return {"Attributes": shown} if shown else {}
 
     return Operation(

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from data_plane.core.message import Counts
 from data_plane.core.queue import Queue
+from data_plane.stored.cell_of_queue import Placed
 
 
 class QueueMessages(Protocol):
@@ -11,6 +12,17 @@ class QueueMessages(Protocol):
 
     async def counts(self, queue: Queue) -> Counts:
         """Approximate numbers of messages."""
+        ...
+
+    def starting_us(self, stream: Placed, position: str, time_us: int) -> int:
+        """The first purge stamp of a queue that is to read this stream from a position on.
+
+        `time_us` is that of AT_TIMESTAMP.
+        """
+        ...
+
+    async def retention_s(self, queue: Queue) -> int:
+        """For how long the queue's messages are kept: those of a stream, as it says."""
         ...
 
     async def purge(self, queue: Queue) -> int:

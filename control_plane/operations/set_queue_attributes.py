@@ -5,6 +5,7 @@ from dataclasses import replace
 from control_plane.core import queue_attributes
 from control_plane.core.definition import Definition
 from control_plane.core.fifo_generations import generations_after
+from control_plane.core.stream_queue import check_own
 from control_plane.operations.addressing import queue_of
 from control_plane.operations.dead_letter_target import check_dead_letter_target
 from control_plane.operations.queue_messages import QueueMessages
@@ -25,6 +26,8 @@ def set_queue_attributes(registry: Registry, messages: QueueMessages) -> Operati
             raise missing_parameter("Attribute.Name")
         parsed = queue_attributes.parse(given, fifo=queue.fifo)
         queue_attributes.check_changeable(queue.attributes, parsed)
+        if queue.reads_stream:
+            check_own(parsed)
         await check_dead_letter_target(registry, queue, given, parsed)
 
         def edit(definition: Definition) -> Definition:

@@ -74,6 +74,8 @@ def start_message_move_task(
 def _check_target(source: Queue, target: Queue) -> None:
     if target.uid == source.uid:
         raise _refused("Source queue arn and destination queue arn cannot be the same.")
+    if target.reads_stream:
+        raise _refused("The destination queue reads a stream, and takes no messages.")
     if target.fifo != source.fifo:
         raise _refused("The source queue and destination queue must be of the same queue type.")
 

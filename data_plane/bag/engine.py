@@ -4,11 +4,20 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from data_plane.bag import browsing, deleting, fair, receiving, sending, upkeep, visibility
+from data_plane.bag import (
+    browsing,
+    deleting,
+    fair,
+    moving,
+    receiving,
+    sending,
+    upkeep,
+    visibility,
+)
 from data_plane.bag.desk import Desk, channel, open_lane
 from data_plane.core.browsing import Page
 from data_plane.core.errors import RefusedError
-from data_plane.core.message import Counts, Delivery, Redriven, SendCall, Stored
+from data_plane.core.message import Counts, Delivery, Message, Redriven, SendCall, Stored
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
@@ -16,7 +25,7 @@ from data_plane.stored import counting
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.data_keys import DataKeys
-from data_plane.stored.moves import Target
+from data_plane.stored.moves import Move, Target
 from data_plane.stored.sent_minutes import SentMinutes
 from data_plane.stored.world_time import in_world_time, page_in_world_time
 
@@ -76,6 +85,10 @@ class Bag:
         What it refuses (RefusedError) stays. A redriven message has a new id and is sent anew.
         """
         return await receiving.redrive(self._desk, queue, count=count, target=target)
+
+    async def store_copy(self, move: Move, copy: Message, block: bytes, index: int) -> None:
+        """Store a copy that moves here from another engine's queue. See `StandardCopies`."""
+        await moving.store_copy(self._desk, move, copy, block, index)
 
     async def delete(
         self, queue: Queue, handles: Sequence[ReceiptHandle]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from data_plane.bag import deleting, fair, sending
 from data_plane.bag.block import Block
 from data_plane.bag.bounds import COPY_LOOKBACK_SEGMENTS_MAX, COPY_LOOKBACK_US, REDRIVEN_LANE
-from data_plane.bag.desk import Access, Attempt, channel, open_lane
+from data_plane.bag.desk import Access, Attempt, Desk, channel, open_lane
 from data_plane.bag.tenants import tag_of
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Message
@@ -109,15 +109,20 @@ async def finish(at: Access, block_id: bytes, moving: Sequence[Moving], mover: M
 
 async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
     """Append the copy to the target, under the block and index that all copies have."""
-    to = open_lane(at.desk, moving.move.target)
     copy = _copied(at, block_id, moving)
-    if copy.group and moving.move.kind == REDRIVE:
+    block = keys.moved_block(at.queue.uid, at.lane.number, at.lane.epoch, block_id)
+    await store_copy(at.desk, moving.move, copy, block, moving.index)
+
+
+async def store_copy(desk: Desk, move: Move, copy: Message, block: bytes, index: int) -> None:
+    """Append a copy to the target of the move, if it is not there. See `StandardCopies`."""
+    to = open_lane(desk, move.target)
+    if copy.group and move.kind == REDRIVE:
         # Many may come at once, and those of a group must not keep others waiting.
         to = to.in_lane(REDRIVEN_LANE)
         await fair.announce(to)
-    block = keys.moved_block(at.queue.uid, at.lane.number, at.lane.epoch, block_id)
-    suffix = block + bytes((moving.index,))
-    stored = await _find_copy(to, suffix, moving.move.since) if moving.move.begun else None
+    suffix = block + bytes((index,))
+    stored = await _find_copy(to, suffix, move.since) if move.begun else None
     # The front end that stored it may have stopped before it could tell that it was late.
     if stored is not None and await sending.make_known(to, stored):
         return
@@ -128,7 +133,7 @@ async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
     record = Append(
         to.lane.segments,
         suffix,
-        _segment(to, copy, block, moving.index, sealing),
+        _segment(to, copy, block, index, sealing),
         to.proposed_us(),
         tallies=lambda stamp_us: counting.sent(
             to.queue, _counted_us(to, copy, stamp_us), 0, 1, size_bytes(copy.body, copy.attributes)
@@ -137,7 +142,7 @@ async def _store(at: Access, block_id: bytes, moving: Moving) -> None:
     if to.bodies is not None:
         record = await to.bodies.put_apart(record, (copy.id,), to.now_us())
     await sending.store(to, Attempt(record, lane=to.lane.number))
-    at.desk.waits.signal(channel(to.lane))
+    desk.waits.signal(channel(to.lane))
 
 
 async def _find_copy(to: Access, suffix: bytes, since_us: int) -> Item | None:

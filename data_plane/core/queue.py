@@ -14,6 +14,13 @@ DELIVERY_GUARANTEES: Final = (AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE)
 """Values of the attribute TidegateDeliveryGuarantee (docs/promises.md)."""
 
 
+TRIM_HORIZON: Final = "TRIM_HORIZON"
+LATEST: Final = "LATEST"
+AT_TIMESTAMP: Final = "AT_TIMESTAMP"
+STARTING_POSITIONS: Final = (TRIM_HORIZON, LATEST, AT_TIMESTAMP)
+"""Values of the attribute TidegateStartingPosition (docs/streams.md)."""
+
+
 DIGESTS_BY_UID: Final = 1
 """Of queues made before digests had secrets: so their groups' messages stay in order."""
 
@@ -59,7 +66,9 @@ class Queue:
     a `redrive` policy it has no dead-letter queue. Of a FIFO queue's `generations` the last one
     takes what is sent; the others are read first. From `secret` (32 bytes; b"" where nothing needs
     it) follow the keys of everything that is sealed or hashed for this incarnation; for names of
-    groups and deduplication ids `digest_version` says how (docs/storage.md, "Digests").
+    groups and deduplication ids `digest_version` says how (docs/storage.md, "Digests"). A queue
+    over a stream, whose uid is `stream_uid` ("": it has messages of its own), has what is there
+    above `purged_us`.
     """
 
     account: str
@@ -83,6 +92,22 @@ class Queue:
     generations: tuple[Generation, ...] = (FIRST_GENERATION,)
     secret: bytes = field(default=b"", repr=False)
     digest_version: int = DIGESTS_BY_SECRET
+    stream_uid: str = ""
+
+    @property
+    def reads_stream(self) -> bool:
+        """Whether its messages are the records of a stream."""
+        return bool(self.stream_uid)
+
+    @property
+    def is_log(self) -> bool:
+        """Whether the log engine serves it: FIFO queues, and those over streams."""
+        return self.fifo or self.reads_stream
+
+    @property
+    def stream_arn(self) -> str:
+        """The stream that it reads, as it was named."""
+        return self.attributes.get("TidegateStreamArn", "")
 
     @property
     def arn(self) -> str:

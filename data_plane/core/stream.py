@@ -1,6 +1,7 @@
 """What the data plane must know of a stream; the control plane writes it."""
 
 import hashlib
+import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -128,6 +129,17 @@ class Stream:
     def children_of(self, number: int) -> tuple[Shard, ...]:
         """The shards that go on where this one ends."""
         return tuple(shard for shard in self.shards if number in shard.parents)
+
+
+_arn: Final = re.compile(
+    r"arn:aws[^:]*:kinesis:([^:]+):([0-9]{12}):stream/([a-zA-Z0-9_.-]{1,128})"
+).fullmatch
+
+
+def read_stream_arn(arn: str) -> tuple[str, str, str] | None:
+    """Account, region and name of the stream with this ARN; None for what is no stream's."""
+    parts = _arn(arn)
+    return None if parts is None else (parts[2], parts[1], parts[3])
 
 
 def hash_key_of(partition_key: str) -> int:

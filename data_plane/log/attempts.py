@@ -19,15 +19,16 @@ from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log import leases, reading
 from data_plane.log.bounds import ATTEMPT_US
 from data_plane.log.desk import Access, Desk, access_of
+from data_plane.log.layers import layers
 from data_plane.log.reader import is_over
-from data_plane.log.slots import MESSAGES, read_slot
+from data_plane.log.slots import MESSAGES
 from data_plane.log.window import sequence_number
 from data_plane.ports import Attributes, Equals, Key, Lacks, Update
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
 from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.lease import Lease
-from data_plane.stored.segment import FORMAT_VERSION, LoadedSegment, check_version, number
+from data_plane.stored.segment import FORMAT_VERSION, check_version, number
 from data_plane.stored.superfluous import is_emptied
 
 _SEPARATOR = "\n"
@@ -75,8 +76,9 @@ async def repeat(desk: Desk, queue: Queue, attempt: str, visibility_s: int) -> l
     handles = [receipt_handle.decode(text, queue) for text in str(item["h"]).split(_SEPARATOR)]
     blocks: dict[tuple[int, int, int], list[ReceiptHandle]] = {}
     for handle in handles:
-        place = (handle.lane, handle.epoch, leases.block_of(handle))
-        blocks.setdefault(place, []).append(handle)
+        blocks.setdefault(leases.place_in(queue, handle), []).append(handle)
+    if queue.reads_stream:
+        await layers(desk, queue)  # From now on it is known how to read the shards.
     taken_s = number(item, "s") if "s" in item else None
     seen = []
     for (partition, generation, block), held in blocks.items():
@@ -178,12 +180,11 @@ async def _messages(at: Access, block: int, indexes: set[int]) -> dict[int, Mess
     found: dict[int, Message] = {}
     after = block - 1
     while len(found) < len(indexes):
-        items = await at.cell.query(at.partition.slots, after=keys.be64(after), limit=QUERY_PAGE)
-        slots = [read_slot(item) for item in items]
+        slots = await reading.slots_behind(at, after, QUERY_PAGE)
         after = slots[-1].number if slots else after
         mine = [slot for slot in slots if slot.block == block and slot.kind == MESSAGES]
         wanted = {
-            slot.number: LoadedSegment(slot.key, slot.item)
+            slot.number: at.partition.reader.held_as(slot.number, slot.key, slot.item)
             for slot in mine
             if indexes & set(range(slot.first, slot.next_index))
             and not is_over(at.queue, slot.stamp_us, now_us, at.partition.eras)
@@ -193,8 +194,10 @@ async def _messages(at: Access, block: int, indexes: set[int]) -> dict[int, Mess
         for slot in mine:
             for position, message in enumerate(opened.get(slot.number) or ()):
                 if slot.first + position in indexes:
-                    sequence = sequence_number(slot.stamp_us, at.partition.number, position)
-                    found[slot.first + position] = replace(message, sequence=sequence)
+                    if not at.queue.reads_stream:
+                        sequence = sequence_number(slot.stamp_us, at.partition.number, position)
+                        message = replace(message, sequence=sequence)  # noqa: PLW2901
+                    found[slot.first + position] = message
         if not slots or slots[-1].block != block:
             break
     return found

@@ -11,18 +11,20 @@ import msgspec
 
 from data_plane.core.browsing import Page, invalid_token
 from data_plane.core.errors import queue_does_not_exist
+from data_plane.core.message import Message
 from data_plane.core.queue import Queue
+from data_plane.log import reading
 from data_plane.log.bounds import COLLECT_AFTER_US
-from data_plane.log.desk import Desk
+from data_plane.log.desk import Access, Desk
+from data_plane.log.layers import layers
 from data_plane.log.reader import is_over
-from data_plane.log.reading import unpack_ranges
-from data_plane.log.slots import MESSAGES, Slot, read_slot
+from data_plane.log.slots import MESSAGES, Slot
+from data_plane.log.sources import Piece
 from data_plane.log.window import sequence_number
-from data_plane.ports import Attributes, Cell, Key
+from data_plane.ports import Attributes
 from data_plane.stored import keys
-from data_plane.stored.bounds import BROWSE_ITEMS_MIN, BROWSE_ROUNDS_MAX
+from data_plane.stored.bounds import BROWSE_ITEMS_MIN, BROWSE_ROUNDS_MAX, GET_MANY_MAX
 from data_plane.stored.browsing import PageInTheMaking, is_deleted, readable_messages
-from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.low_water import read_mark
 from data_plane.stored.segment import LoadedSegment, octets
 from data_plane.stored.superfluous import is_emptied
@@ -54,35 +56,28 @@ _encode = msgspec.msgpack.Encoder().encode
 class _View:
     """One page in the making."""
 
-    desk: Desk
-    queue: Queue
-    cell: Cell
+    at: Access
     items_max: int
     page: PageInTheMaking
-
-    def now_us(self) -> int:
-        """This front end's clock, in microseconds."""
-        return self.desk.clock.now_us()
 
 
 async def browse(desk: Desk, queue: Queue, *, count: int, position: bytes) -> Page:
     """A page of up to `count` messages. See `Log.browse`."""
     if queue.uid in desk.dropped:
         raise queue_does_not_exist()
-    cell = cell_of(desk.cells, queue)
     page = PageInTheMaking(count, desk.clock.now_us(), desk.clock.now_us())
-    view = _View(desk, queue, cell, max(count, BROWSE_ITEMS_MIN), page)
     place = _read(position) if position else _Place()
-    partitions = [
-        (generation.number, number)
-        for generation in desk.generations(queue)
-        for number in range(generation.partitions)
-    ]
+    partitions = {
+        (depth if queue.reads_stream else at.partition.generation, at.partition.number): at
+        for depth, layer in enumerate(await layers(desk, queue))
+        for at in layer
+    }
     for _ in range(BROWSE_ROUNDS_MAX):
         left = [there for there in partitions if there >= (place.generation, place.partition)]
         if not left:
             return Page(page.messages, b"")
-        place.go_to(*left[0])
+        place.go_to(*min(left))
+        view = _View(partitions[min(left)], max(count, BROWSE_ITEMS_MIN), page)
         if page.is_full or not await _walk_on(view, place):
             break
     return Page(page.messages, _encode(place))
@@ -99,18 +94,12 @@ def _read(position: bytes) -> _Place:
 
 async def _walk_on(view: _View, place: _Place) -> bool:
     """Read some slots of the partition and show their messages; False where the page is full."""
-    uid = view.queue.uid
     after = await _past_what_is_done(view, place)
-    items = await view.cell.query(
-        keys.slots(uid, place.partition, place.generation),
-        after=keys.be64(after),
-        limit=view.items_max,
-    )
-    if not items:
+    slots = await reading.slots_behind(view.at, after, view.items_max)
+    if not slots:
         place.go_to(place.generation, place.partition + 1)
         return True
-    slots = [read_slot(item) for item in items]
-    states = await _states(view, place, slots)
+    states = await _states(view, slots)
     for slot in slots:
         if slot.number != place.after + 1:
             place.shown = 0  # What was shown of the next slot is about one that is gone.
@@ -123,36 +112,35 @@ async def _walk_on(view: _View, place: _Place) -> bool:
 
 async def _past_what_is_done(view: _View, place: _Place) -> int:
     """The slot behind which to read on: where the walk is, or what is done behind it ends."""
-    mark = await view.cell.get(keys.low_water(view.queue.uid, place.partition, place.generation))
-    low = read_mark(mark, view.cell.eras).place
+    mark = await view.at.cell.get(view.at.partition.low_water_key)
+    low = read_mark(mark, view.at.cell.eras).place
     if mark is None or not low:
         return place.after
     after = max(place.after, keys.slot_of(low))
-    for first, last in unpack_ranges(octets(mark, "r")):
+    for first, last in reading.unpack_ranges(octets(mark, "r")):
         if first <= after + 1 <= last:
             after = last
     return after
 
 
-async def _states(
-    view: _View, place: _Place, slots: Sequence[Slot]
-) -> dict[int, Attributes | None]:
+async def _states(view: _View, slots: Sequence[Slot]) -> dict[int, Attributes | None]:
     """States of the slots' blocks; None of one that was collected since the slots were read."""
-    uid = view.queue.uid
-    partition = keys.slot_states(uid, place.partition, place.generation)
+    cell, partition = view.at.cell, view.at.partition
     blocks = {slot.block: slot for slot in slots if slot.kind == MESSAGES}
-    found = await view.cell.get_many([Key(partition, keys.be64(block)) for block in blocks])
-    states: dict[int, Attributes | None] = {
-        keys.slot_of(key.sort): state for key, state in found.items()
-    }
+    states: dict[int, Attributes | None] = {}
+    wanted = [partition.state_key(block) for block in blocks]
+    for start in range(0, len(wanted), GET_MANY_MAX):
+        found = await cell.get_many(wanted[start : start + GET_MANY_MAX])
+        states |= {keys.slot_of(key.sort): state for key, state in found.items()}
+    if partition.source is not None:
+        return states
     # A block's state goes together with its slots, so one of them, read once more, tells.
-    log = keys.slots(uid, place.partition, place.generation)
     doubtful = {
-        Key(log, keys.be64(slot.number)): block
+        partition.slot_key(slot.number): block
         for block, slot in blocks.items()
-        if block not in states and slot.stamp_us + COLLECT_AFTER_US <= view.now_us()
+        if block not in states and slot.stamp_us + COLLECT_AFTER_US <= view.at.now_us()
     }
-    present = await view.cell.get_many(list(doubtful)) if doubtful else {}
+    present = await cell.get_many(list(doubtful)) if doubtful else {}
     return states | {block: None for key, block in doubtful.items() if key not in present}
 
 
@@ -163,20 +151,30 @@ async def _show(
     state = states.get(slot.block, {})
     if state is None or slot.kind != MESSAGES or is_emptied(slot.item):
         return True
-    if is_over(view.queue, slot.stamp_us, view.now_us(), view.cell.eras):
+    queue, partition = view.at.queue, view.at.partition
+    if is_over(queue, slot.stamp_us, view.at.now_us(), view.at.cell.eras):
         return True
     # As receives reckon it: in whole milliseconds.
-    ready_us = slot.stamp_us // 1000 * 1000 + view.queue.delay_s * 1_000_000
+    ready_us = slot.stamp_us // 1000 * 1000 + queue.delay_s * 1_000_000
     count = len(slot.messages)
     alive = [p for p in range(place.shown, count) if not is_deleted(state, slot.first + p)]
-    bodies, data_keys = view.desk.bodies.get(view.queue.cell), view.desk.data_keys.of(view.queue)
-    segment = LoadedSegment(slot.key, slot.item)
-    messages = await readable_messages(segment, data_keys, bodies) if alive else []
+    messages = await _messages(view.at, slot) if alive else []
     for position in alive if messages else ():
-        sequence = sequence_number(slot.stamp_us, place.partition, position)
-        message = msgspec.structs.replace(messages[position], sequence=sequence)
+        message = messages[position]
+        if partition.source is None:
+            sequence = sequence_number(slot.stamp_us, place.partition, position)
+            message = msgspec.structs.replace(message, sequence=sequence)
         if not view.page.has_room_for(message):
             place.shown = position
             return False
         view.page.add(message, state, slot.first + position, ready_us)
     return True
+
+
+async def _messages(at: Access, slot: Slot) -> list[Message]:
+    """Those of a slot, or of a piece of a shard's; none where they cannot be read."""
+    source = at.partition.source
+    if source is not None:
+        piece = Piece(slot.number, slot.key, slot.item)
+        return (await source.open({slot.number: piece}))[slot.number] or []
+    return await readable_messages(LoadedSegment(slot.key, slot.item), at.data_keys, at.bodies)

@@ -19,8 +19,7 @@ async def delete(desk: Desk, queue: Queue, handles: Sequence[ReceiptHandle]) -> 
     """Delete the messages whose handles have not expired. See `Log.delete`."""
     blocks: dict[tuple[int, int, int], dict[str, ReceiptHandle]] = {}
     for handle in handles:
-        place = (handle.lane, handle.epoch, leases.block_of(handle))
-        blocks.setdefault(place, {})[handle.text] = handle
+        blocks.setdefault(leases.place_in(queue, handle), {})[handle.text] = handle
     outcomes: dict[str, Outcome] = {}
     for outcome in await desk.waits.all_of(
         [

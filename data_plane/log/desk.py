@@ -1,15 +1,17 @@
 """What the operations of the log share in one front end: ports, identity, partitions."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from data_plane.core.cell_clock import ONE_TIME
 from data_plane.core.errors import queue_does_not_exist
-from data_plane.core.limits import RETENTION_S_MAX
+from data_plane.core.limits import RETENTION_S_MAX, STREAM_RETENTION_HOURS_MAX
 from data_plane.core.queue import Generation, Queue
 from data_plane.log.bounds import PARTITIONS_MAX, SLOT_TTL_SLACK_S
 from data_plane.log.partition import Partition
+from data_plane.log.reader import Reader
+from data_plane.log.sources import Sources
 from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.bounds import STATE_TTL_SLACK_S
@@ -17,6 +19,7 @@ from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.data_keys import DataKeys, QueueKeys
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 from data_plane.stored.ledger import Ledgers
+from data_plane.stored.moves import StandardCopies
 from data_plane.stored.sent_minutes import SentMinutes
 
 GROUP_SCOPE = "messageGroup"
@@ -26,7 +29,9 @@ class Desk:
     """One front end's side of the log. `writer` names it in nonces and leases.
 
     `queues` knows those that messages move to; without it none do. Without `data_keys` there are
-    managed ones alone. A receive delivers `answer_bytes_max` of messages, or one message.
+    managed ones alone. A receive delivers `answer_bytes_max` of messages, or one message. Without
+    `sources` there are no queues over streams; their dead letters go to standard queues by
+    `copies`.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - a front end is these ports
@@ -39,8 +44,12 @@ class Desk:
         queues: Queues | None,
         data_keys: DataKeys | None,
         answer_bytes_max: int | None = None,
+        sources: Sources | None = None,
+        copies: StandardCopies | None = None,
     ) -> None:
         self.answer_bytes_max = answer_bytes_max
+        self.sources = sources
+        self.copies = copies
         self.cells = cells
         self.ledgers = Ledgers(cells)
         self.data_keys = data_keys or DataKeys(clock, entropy, waits)
@@ -118,6 +127,21 @@ class Access:
     desk: Desk
     queue: Queue
     partition: Partition
+    behind: Sequence[Reader] = ()
+    """Those that are to be read to their ends before this one."""
+
+    @property
+    def may_be_read(self) -> bool:
+        """Whether all before it was read."""
+        return all(reader.end is not None for reader in self.behind)
+
+    @property
+    def over_us(self) -> int:
+        """All records up to this stamp are expired, or purged."""
+        expired_us = self.partition.eras.before_us(
+            self.cell.now_us(), self.queue.retention_s * 1_000_000
+        )
+        return max(self.queue.purged_us, expired_us)
 
     @property
     def cell(self) -> Cell:
@@ -151,7 +175,10 @@ class Access:
 
         Whatever the retention: others may know already that it was raised.
         """
-        return self.now_us() // 1_000_000 + RETENTION_S_MAX + STATE_TTL_SLACK_S
+        longest_s = RETENTION_S_MAX
+        if self.queue.reads_stream and self.queue.retention_s > RETENTION_S_MAX:
+            longest_s = STREAM_RETENTION_HOURS_MAX * 3_600
+        return self.now_us() // 1_000_000 + longest_s + STATE_TTL_SLACK_S
 
 
 def open_generations(desk: Desk, queue: Queue) -> list[list[Access]]:
@@ -183,5 +210,5 @@ def has_group_scope(queue: Queue) -> bool:
 
 
 def channel(queue: Queue) -> tuple[str, str]:
-    """The channel on which receives of a queue wait."""
-    return ("log", queue.uid)
+    """The channel on which receives of a queue wait: with those of all queues over a stream."""
+    return ("log", queue.stream_uid or queue.uid)

@@ -17,16 +17,19 @@ from data_plane.log import (
     deleting,
     receiving,
     sending,
+    streamed,
     upkeep,
     visibility,
 )
 from data_plane.log.desk import Desk, channel, open_generations
+from data_plane.log.layers import read_by
+from data_plane.log.sources import Sources
 from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
 from data_plane.stored import counting
 from data_plane.stored.bodies import BodyStore
-from data_plane.stored.cell_of_queue import cell_of
+from data_plane.stored.cell_of_queue import Placed, cell_of
 from data_plane.stored.data_keys import DataKeys
-from data_plane.stored.moves import Target
+from data_plane.stored.moves import StandardCopies, Target
 from data_plane.stored.sent_minutes import SentMinutes
 from data_plane.stored.world_time import in_world_time, page_in_world_time
 
@@ -37,7 +40,8 @@ class Log:
     """FIFO queues on cells; `bodies` has, by cell, where those too big for its items go.
 
     `queues` knows those that messages move to; without it none do. Without `data_keys` no queue can
-    have a KMS key. A receive delivers `answer_bytes_max` of messages, or one message.
+    have a KMS key. A receive delivers `answer_bytes_max` of messages, or one message. `sources` are
+    the streams that queues read; `copies` stores the dead letters of their standard ones.
 
     All methods raise CellUnavailableError where a cell fails them, and
     RefusedError(QueueDoesNotExist) for a queue that was dropped.
@@ -53,8 +57,21 @@ class Log:
         queues: Queues | None = None,
         data_keys: DataKeys | None = None,
         answer_bytes_max: int | None = None,
+        sources: Sources | None = None,
+        copies: StandardCopies | None = None,
     ) -> None:
-        self._desk = Desk(cells, clock, entropy, waits, bodies, queues, data_keys, answer_bytes_max)
+        self._desk = Desk(
+            cells,
+            clock,
+            entropy,
+            waits,
+            bodies,
+            queues,
+            data_keys,
+            answer_bytes_max,
+            sources,
+            copies,
+        )
 
     async def send(
         self, queue: Queue, call: SendCall, *, stored: Stored | None = None
@@ -84,6 +101,7 @@ class Log:
         InvalidParameterValue where some of that was deleted, or had its visibility changed.
         """
         if attempt:
+            queue = await read_by(self._desk, queue)
             again = await attempts.repeat(self._desk, queue, attempt, visibility_s)
             if again:
                 return in_world_time(again, cell_of(self._desk.cells, queue).eras)
@@ -106,7 +124,7 @@ class Log:
         self, queue: Queue, handles: Sequence[ReceiptHandle]
     ) -> list[RefusedError | None]:
         """Delete messages whose leases last; InvalidParameterValue for the others."""
-        return await deleting.delete(self._desk, queue, handles)
+        return await deleting.delete(self._desk, await read_by(self._desk, queue), handles)
 
     async def change_visibility(
         self,
@@ -119,6 +137,7 @@ class Log:
 
         SQS's bound on the total time since the receive does not hold for `extended` changes.
         """
+        queue = await read_by(self._desk, queue)
         return await visibility.change_visibility(self._desk, queue, changes, extended=extended)
 
     async def browse(self, queue: Queue, *, count: int, position: bytes = b"") -> Page:
@@ -129,10 +148,22 @@ class Log:
         page = await browsing.browse(self._desk, queue, count=count, position=position)
         return page_in_world_time(page, cell_of(self._desk.cells, queue).eras)
 
+    def starting_us(self, stream: Placed, position: str, time_us: int) -> int:
+        """Of a queue that is to read this stream from there: its first `purged_us`."""
+        return streamed.starting_us(self._desk, stream, position, time_us)
+
+    async def retention_s(self, queue: Queue) -> int:
+        """For how long the queue's messages are kept: those of a stream, as it says."""
+        return (await read_by(self._desk, queue)).retention_s
+
     async def counts(self, queue: Queue) -> Counts:
         """The queue's approximate numbers of messages."""
+        records = None
+        if queue.reads_stream:
+            queue = await read_by(self._desk, queue)
+            records = await streamed.records(self._desk, queue)
         return await counting.counts(
-            cell_of(self._desk.cells, queue), queue, self._desk.clock.now_us()
+            cell_of(self._desk.cells, queue), queue, self._desk.clock.now_us(), records
         )
 
     async def purge(self, queue: Queue) -> int:
@@ -140,6 +171,8 @@ class Log:
 
         The caller makes it the definition's `purged_us`; nothing is purged before.
         """
+        if queue.reads_stream:
+            return await streamed.purge(self._desk, queue)
         while True:
             generations = open_generations(self._desk, queue)
             purged_us = await appending.purge(list(chain.from_iterable(generations)))
@@ -151,7 +184,8 @@ class Log:
 
         Reads the whole queue and writes it anew in part: takes time with the backlog.
         """
-        await upkeep.restamp(self._desk, queue)
+        if not queue.reads_stream:  # whose records are the stream's to keep
+            await upkeep.restamp(self._desk, queue)
 
     def dropped(self, queue: Queue) -> None:
         """The queue was deleted: its waiting receives end, and what is remembered of it goes."""
@@ -176,7 +210,7 @@ class Log:
         """Let go of counters that no count needs any more; now and then for each queue in use."""
         cell, now_us = cell_of(self._desk.cells, queue), self._desk.clock.now_us()
         await counting.drop_past(cell, queue, now_us)
-        if not self._desk.damaged_segments:
+        if not self._desk.damaged_segments and not queue.reads_stream:
             await counting.settle(cell, queue, now_us, partial(self._page_at, queue))
 
     async def _page_at(self, queue: Queue, position: bytes) -> Page:

@@ -2,16 +2,35 @@
 
 from collections.abc import Collection
 
+from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.log.desk import Access
 from data_plane.ports import Attributes, is_replicated
 from data_plane.stored import keys
 from data_plane.stored.lease import Lease, from_bytes
 
+_LANE_BITS, _EPOCH_BITS = 8, 16
+"""Of a shard's number, which has 32, in a handle; what is left stands behind the block."""
 
-def block_of(handle: ReceiptHandle) -> int:
-    """The first slot of the block in which the handle's message lies."""
-    return keys.slot_of(handle.block[: keys.SLICE_BYTES])
+
+def named_in_handle(at: Access, block: int) -> tuple[int, int, bytes]:
+    """Lane, epoch and block of a handle of a message in the block that begins at this slot."""
+    number, generation = at.partition.number, at.partition.generation
+    if not at.queue.reads_stream:
+        return number, generation, keys.be64(block) + b"\0\0"
+    left = number >> (_LANE_BITS + _EPOCH_BITS)
+    epoch = number >> _LANE_BITS & ((1 << _EPOCH_BITS) - 1)
+    lane = number & ((1 << _LANE_BITS) - 1)
+    return lane, epoch, keys.be64(block) + left.to_bytes(2, "big")
+
+
+def place_in(queue: Queue, handle: ReceiptHandle) -> tuple[int, int, int]:
+    """The partition, its generation, and the first slot of the block of a handle's message."""
+    block = keys.slot_of(handle.block[: keys.SLICE_BYTES])
+    if not queue.reads_stream:
+        return handle.lane, handle.epoch, block
+    left = keys.slot_of(handle.block[keys.SLICE_BYTES :])
+    return handle.lane | handle.epoch << _LANE_BITS | left << (_LANE_BITS + _EPOCH_BITS), 0, block
 
 
 def lease_in(state: Attributes | None, index: int) -> Lease | None:

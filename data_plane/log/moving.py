@@ -24,6 +24,7 @@ from data_plane.log.slots import END, generation_after, read_slot
 from data_plane.ports import CellUnavailableError, Equals, Lacks, Update
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import QUERY_PAGE, SEGMENT_BYTES_MAX
+from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.lease import Lease
 from data_plane.stored.moves import DeadLetters, Move, Mover, copy_for, decide_one, marks_of
 from data_plane.stored.segment import FORMAT_VERSION
@@ -84,6 +85,8 @@ async def _placed(desk: Desk, move: Move, message: Message) -> Move:
 
     And until when it is of use to store one: what others store meanwhile is still a duplicate then.
     """
+    if not move.target.is_log:
+        return move if move.begun else move._replace(since=_present_us(desk, move.target))
     to = _partition(open_generations(desk, move.target)[-1], move.target, message)
     tail = await tails.current(to)
     until_us = max(tail.last.stamp_us, to.cell.now_us()) + WINDOW_US // 2
@@ -91,6 +94,10 @@ async def _placed(desk: Desk, move: Move, message: Message) -> Move:
         return move._replace(until_us=until_us)
     since = to.partition.generation << _SLOT_BITS | tail.last.number
     return move._replace(since=since, until_us=until_us)
+
+
+def _present_us(desk: Desk, target: Queue) -> int:
+    return cell_of(desk.cells, target).now_us()
 
 
 def _partition(partitions: list[Access], target: Queue, message: Message) -> Access:
@@ -146,6 +153,9 @@ async def finish(at: Access, block: Block, begun: Sequence[Moving], mover: Mover
 async def _store(at: Access, block: Block, begun: Sequence[Moving]) -> None:
     """Append the copies that go to one queue, as few slots as hold them."""
     target = begun[0].move.target
+    if not target.is_log:
+        await _store_in_standard(at, block, begun)
+        return
     batch: list[Outgoing] = []
     size = 0
     until_us = min(one.move.until_us for one in begun)
@@ -163,13 +173,28 @@ async def _store(at: Access, block: Block, begun: Sequence[Moving]) -> None:
         await sending.send(at.desk, target, "", batch, until_us)
 
 
+async def _store_in_standard(at: Access, block: Block, begun: Sequence[Moving]) -> None:
+    """Have the copies stored in a standard queue, under the places that all copies have."""
+    copies, partition = at.desk.copies, at.partition
+    if copies is None:
+        raise CellUnavailableError("this front end stores nothing in standard queues")
+    place = keys.be64(block.first)
+    moved = keys.moved_block(at.queue.uid, partition.number, partition.generation, place)
+    for outcome in await at.desk.waits.all_of(
+        [copies(one.move, _copied(at, block, one), moved, one.index) for one in begun]
+    ):
+        if isinstance(outcome, Exception):
+            raise outcome
+
+
 def _copied(at: Access, block: Block, one: Moving) -> Message:
     """The message as the target is to have it: its id keeps copies from being stored."""
     partition = at.partition
     lane = keys.lane_name(partition.number, partition.generation)
     place = lane.encode() + keys.be64(block.first) + bytes((one.index,))
     copy = copy_for(one.move, at.queue, place, one.message, one.held)
-    return replace(copy, deduplication_id=uuid_text(copy.id))
+    # The sequence number is that of a stream's record, and that of a queue is given anew.
+    return replace(copy, deduplication_id=uuid_text(copy.id), sequence=0)
 
 
 def _outgoing(copy: Message) -> Outgoing:

@@ -7,6 +7,7 @@ from data_plane.core.queue import Queue
 from data_plane.log.bounds import PAGE_BYTES, PAGE_ENTRIES, PAGE_SLOTS
 from data_plane.log.reader import Reader
 from data_plane.log.slots import MESSAGES, PURGE, Slot, purged_by, read_slot
+from data_plane.log.sources import Source
 from data_plane.log.window import Window
 from data_plane.ports import Item, Key
 from data_plane.stored import keys
@@ -85,7 +86,7 @@ class Partition:
     """A partition's names, the tail (None: unknown) and the reader.
 
     `has_earlier`: duplicates may be of messages in an earlier generation, all of whose stamps are
-    below `stamp_us_min`.
+    below `stamp_us_min`. That of a queue over a stream is a shard, and has a `source`.
     """
 
     def __init__(
@@ -95,17 +96,22 @@ class Partition:
         self.queue = queue
         self.number = number_
         self.generation = generation
-        # A FIFO queue reads its own log; what it has done to it stands under the reader's uid.
-        log_uid = reader_uid = queue.uid
-        self.slots = keys.slots(log_uid, number_, generation)
-        self.pages = keys.pages(log_uid, number_, generation)
-        self.states = keys.slot_states(reader_uid, number_, generation)
-        self.low_water_key = keys.low_water(reader_uid, number_, generation)
+        # What a queue has done to a log stands under its own uid, whoever's log it is.
+        if queue.reads_stream:
+            self.slots = keys.records(queue.stream_uid, number_)
+            self.states = keys.reader_states(queue.uid, number_)
+            self.low_water_key = keys.reader_low_water(queue.uid, number_)
+        else:
+            self.slots = keys.slots(queue.uid, number_, generation)
+            self.states = keys.slot_states(queue.uid, number_, generation)
+            self.low_water_key = keys.low_water(queue.uid, number_, generation)
+        self.pages = keys.pages(queue.uid, number_, generation)
         self.tail: Tail | None = None
         self.used_us = 0
         self.has_earlier = generation > 0
         self.stamp_us_min = 0
-        self.reader = Reader(writer, eras)
+        self.reader = Reader(writer, eras, keeps=queue.reads_stream)
+        self.source: Source | None = None
 
     def slot_key(self, slot: int) -> Key:
         """The key of a slot."""

@@ -25,12 +25,16 @@ from data_plane.log.bounds import (
     SEGMENTS_HELD_MAX,
 )
 from data_plane.log.slots import END, MESSAGES, Slot
-from data_plane.ports import Attributes
+from data_plane.log.sources import Piece
+from data_plane.ports import Attributes, Key
 from data_plane.stored import lease
-from data_plane.stored.segment import LoadedSegment, number
+from data_plane.stored.segment import LoadedSegment
 from data_plane.stored.superfluous import is_emptied
 
 NEVER_MS = 1 << 62
+Held = LoadedSegment | Piece
+"""Bodies that are kept for receives: of a slot, or of a piece of a shard's."""
+
 DUE_ENTRIES_MAX = 20_000
 
 
@@ -75,10 +79,11 @@ class Block:
 class Pending:
     """A message that is not done: its place, its group, and whether a receive has taken it."""
 
-    __slots__ = ("block", "done", "group", "index", "position", "slot", "stamp_us", "taken")
+    __slots__ = ("block", "done", "group", "index", "key", "position", "slot", "stamp_us", "taken")
 
     def __init__(self, slot: Slot, block: Block, position: int) -> None:
         self.slot = slot.number
+        self.key = slot.key
         self.position = position
         self.index = slot.first + position
         self.stamp_us = slot.stamp_us
@@ -98,11 +103,15 @@ class Finished(NamedTuple):
 
 
 class Reader:
-    """See the module's docstring. No method awaits: each is one step for everyone else."""
+    """See the module's docstring. No method awaits: each is one step for everyone else.
 
-    def __init__(self, writer: bytes, eras: Eras = ONE_TIME) -> None:
+    Where it `keeps` its log, that of a stream, no block is collected when all of it is done.
+    """
+
+    def __init__(self, writer: bytes, eras: Eras = ONE_TIME, *, keeps: bool = False) -> None:
         self.writer = writer
         self.eras = eras
+        self.keeps = keeps
         self.opened = False
         self.cursor = 0
         self.low_written = 0
@@ -123,7 +132,7 @@ class Reader:
         self.is_ready: set[bytes] = set()
         self.due: list[tuple[int, bytes]] = []
         self.finished: deque[Finished] = deque()
-        self.held: OrderedDict[int, LoadedSegment] = OrderedDict()
+        self.held: OrderedDict[int, Held] = OrderedDict()
         self.held_bytes = 0
 
     # Reading on
@@ -176,7 +185,7 @@ class Reader:
             self.learn(block, state, asked_us)
         block.last, block.upto, block.cut = slot.number, slot.next_index, False
         self.block_read = block
-        block.kept = block.kept or "j" in slot.item
+        block.kept = block.kept or self.keeps or "j" in slot.item
         if "o" in slot.item:
             block.apart.append(str(slot.item["o"]))
         if slot.next_index >= BLOCK_FULL_MESSAGES:
@@ -199,15 +208,19 @@ class Reader:
         if opened:
             self.pending_count += len(opened)
             self.open_slots[slot.number] = opened
-            self.hold(slot.number, LoadedSegment(slot.key, slot.item))
+            self.hold(slot.number, self.held_as(slot.number, slot.key, slot.item))
         else:
             self._leave(block, asked_us)
 
-    def hold(self, slot: int, segment: LoadedSegment) -> None:
+    def held_as(self, slot: int, key: Key, item: Attributes) -> Held:
+        """A slot's bodies in memory, as they are stored."""
+        return Piece(slot, key, item) if self.keeps else LoadedSegment(key, item)
+
+    def hold(self, slot: int, segment: Held) -> None:
         """Keep a slot's bodies for the receives that come."""
         if slot not in self.held:
             self.held[slot] = segment
-            self.held_bytes += number(segment.item, "y")
+            self.held_bytes += segment.size_bytes
         while len(self.held) > SEGMENTS_HELD_MAX or (
             self.held_bytes > SEGMENTS_HELD_BYTES_MAX and len(self.held) > 1
         ):
@@ -221,7 +234,7 @@ class Reader:
     def _let_go(self, slot: int) -> None:
         segment = self.held.pop(slot, None)
         if segment is not None:
-            self.held_bytes -= number(segment.item, "y")
+            self.held_bytes -= segment.size_bytes
 
     # States of blocks
 
@@ -414,6 +427,8 @@ class Reader:
     def free_ms(self, queue: Queue, message: Pending) -> int:
         """When the message's own delay and lease allow to claim it."""
         stored = message.block.leases.get(message.index)
+        if stored is None and self.keeps and not queue.delay_s:
+            return 0  # Stamps of a new shard may be a second ahead, and others read them already.
         if stored is None:
             return message.stamp_us // 1000 + queue.delay_s * 1000
         return lease.from_bytes(stored).free_ms(self.writer, FOREIGN_LEASE_GUARD_MS)

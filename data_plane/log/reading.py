@@ -1,6 +1,6 @@
 """Reading a partition: on from the cursor, states of blocks anew, bodies of what is claimed."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from functools import partial
 
 from data_plane.core.errors import RefusedError
@@ -15,8 +15,9 @@ from data_plane.log.bounds import (
     SCAN_MESSAGES_MAX,
 )
 from data_plane.log.desk import Access
-from data_plane.log.reader import Block, Pending
+from data_plane.log.reader import Block, Held, Pending
 from data_plane.log.slots import END, Slot, generation_after, read_slot
+from data_plane.log.sources import Piece
 from data_plane.ports import Attributes, CellUnavailableError, Key
 from data_plane.stored import keys
 from data_plane.stored.bounds import GET_MANY_MAX, LONG_WORK_BYTES, QUERY_PAGE
@@ -32,7 +33,7 @@ _RANGE_BYTES = 16
 async def fetch(at: Access) -> bool:
     """Read on; False where nothing more is to be read now. Concurrent receives share one page."""
     # A page leases nothing: whose time is over while it is read leaves nothing behind.
-    lane = ("read", at.partition.slots)
+    lane = ("read", at.partition.states)
     return bool(await coalesce(at.desk, lane, None, partial(_fetch_for_all, at)))
 
 
@@ -49,16 +50,26 @@ async def _fetch(at: Access) -> bool:
     asked_us = at.now_us()
     # Where much is read and nothing found, more at once gets past it.
     limit = FETCH_ITEMS_MAX if reader.pending_count < FETCH_ITEMS_MAX else QUERY_PAGE
-    items = await at.cell.query(partition.slots, after=keys.be64(reader.skip()), limit=limit)
-    slots = [read_slot(item) for item in items]
+    slots = await slots_behind(at, reader.skip(), limit)
     blocks = dict.fromkeys(slot.block for slot in slots if reader.wants_state(slot))
     states = await _states(at, blocks)
-    collected = await _collected(at, slots, blocks.keys() - states.keys())
+    collected: Container[int] = ()
+    if partition.source is None:
+        collected = await _collected(at, slots, blocks.keys() - states.keys())
     reader.absorb(at.queue, slots, states, asked_us, collected)
     for slot in slots[-1:]:
-        if slot.kind == END:
+        if slot.kind == END and partition.source is None:
             at.desk.learn(at.queue, generation_after(slot))
-    return bool(items)
+    return bool(slots)
+
+
+async def slots_behind(at: Access, after: int, limit: int) -> list[Slot]:
+    """A page of the partition's slots behind this one; none where there are no more."""
+    source = at.partition.source
+    if source is not None:
+        return await source.read(after, limit, at.over_us)
+    items = await at.cell.query(at.partition.slots, after=keys.be64(after), limit=limit)
+    return [read_slot(item) for item in items]
 
 
 async def _states(at: Access, blocks: Iterable[int]) -> dict[int, Attributes]:
@@ -142,15 +153,18 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
     stale = not 0 <= asked_us - block.checked_us <= CLAIM_AGE_US_MAX
     # Others may let go of what is held while this one waits for the cell.
     segments = (
-        {} if stale else {m.slot: reader.held[m.slot] for m in messages if m.slot in reader.held}
+        {}
+        if stale and not reader.keeps
+        else {m.slot: reader.held[m.slot] for m in messages if m.slot in reader.held}
     )
-    missing = {m.slot: partition.slot_key(m.slot) for m in messages if m.slot not in segments}
-    wanted: list[Key] = list(missing.values())
+    missing = {m.slot: m.key for m in messages if m.slot not in segments}
+    # Pieces of a shard's slot have one key.
+    wanted: list[Key] = list(dict.fromkeys(missing.values()))
+    state_key = partition.state_key(block.first)
     found: dict[Key, Attributes] = {}
     touched = block.touched
     await room_for(len(messages) * reader.mean_bytes)
-    if wanted:
-        state_key = partition.state_key(block.first)
+    if wanted or stale:
         found = await at.cell.get_many([*wanted, state_key] if stale else wanted)
         if stale:
             reader.learn(block, found.get(state_key), asked_us, touched=touched)
@@ -161,7 +175,7 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
             if item is None or is_emptied(item):
                 reader.vanished(message)
             else:
-                segments.setdefault(message.slot, LoadedSegment(missing[message.slot], item))
+                segments.setdefault(message.slot, reader.held_as(message.slot, message.key, item))
     opened = await open_all(at, segments)
     loaded: dict[int, Message] = {}
     for message in messages:
@@ -195,13 +209,27 @@ def _openable(
     return openable
 
 
-async def open_all(
-    at: Access, segments: dict[int, LoadedSegment]
-) -> dict[int, list[Message] | None]:
+async def open_all(at: Access, segments: Mapping[int, Held]) -> dict[int, list[Message] | None]:
     """The messages of each slot that can be had; None where they are damaged.
 
     Raises RefusedError with a fault of KMS, or CellUnavailableError, where no key is to be had.
     """
+    if at.partition.source is None:
+        own = {slot: one for slot, one in segments.items() if isinstance(one, LoadedSegment)}
+        return await _open_own(at, own)
+    pieces = {slot: one for slot, one in segments.items() if isinstance(one, Piece)}
+    opened = await at.partition.source.open(pieces)
+    for slot, messages in opened.items():
+        if messages is None:
+            at.desk.damaged_segments += 1
+        else:
+            at.partition.reader.hold(slot, pieces[slot])
+    return opened
+
+
+async def _open_own(
+    at: Access, segments: dict[int, LoadedSegment]
+) -> dict[int, list[Message] | None]:
     opener = await at.data_keys.opener(segments.values())
     opened: dict[int, list[Message] | None] = {}
     if opener.failures:

@@ -8,7 +8,6 @@ from itertools import chain
 from msgspec.structs import replace
 
 from data_plane.core import receipt_handle
-from data_plane.core.digests import group_hash
 from data_plane.core.errors import RefusedError, is_of_kms
 from data_plane.core.long_answers import leave_room
 from data_plane.core.message import Delivery, Message, Redriven
@@ -21,11 +20,12 @@ from data_plane.log.bounds import (
     FETCH_ROUNDS_MAX,
     FOREIGN_LEASE_GUARD_MS,
 )
-from data_plane.log.desk import Access, Desk, channel, open_generations
+from data_plane.log.desk import Access, Desk, channel
 from data_plane.log.generations import ended
-from data_plane.log.leases import state_now
+from data_plane.log.layers import layers, order_hash
+from data_plane.log.leases import named_in_handle, state_now
 from data_plane.log.moving import Moving
-from data_plane.log.reader import Block, Pending, Reader, is_over
+from data_plane.log.reader import NEVER_MS, Block, Pending, Reader, is_over
 from data_plane.log.window import sequence_number
 from data_plane.ports import (
     Absent,
@@ -40,14 +40,10 @@ from data_plane.ports import (
 )
 from data_plane.stored import counting
 from data_plane.stored.bounds import MOVE_LEASE_MS
-from data_plane.stored.keys import be64
 from data_plane.stored.lease import Lease, from_bytes
 from data_plane.stored.moves import DeadLetters, Move, Mover, Redrive, Target, waits_for_room
 from data_plane.stored.polling import look_again, next_look_us
 from data_plane.stored.segment import FORMAT_VERSION
-
-_HANDLE_PADDING = b"\0\0"
-"""A handle has 10 bytes for the block, of which a log's takes 8."""
 
 
 async def receive(
@@ -66,9 +62,9 @@ async def receive(
         now_us = desk.clock.now_us()
         if deliveries or now_us >= until_us:
             return deliveries
-        partitions = chain.from_iterable(open_generations(desk, queue))
+        partitions = chain.from_iterable(await layers(desk, queue))
         readers = [at.partition.reader for at in partitions]
-        due_us = min(reader.next_due_ms() for reader in readers) * 1000
+        due_us = min((reader.next_due_ms() for reader in readers), default=NEVER_MS) * 1000
         wake_us = max(min(until_us, next_look_us(began_us, now_us), due_us), now_us + 1000)
         leave_room()
         if not await desk.waits.wait_for(channel(queue), seen, wake_us):
@@ -87,7 +83,7 @@ async def _receive_or_move(
     deliveries: list[Delivery] = []
     for _ in range(FETCH_ROUNDS_MAX):
         moved_before, short = mover.moved, count - len(deliveries)
-        shown = frozenset(group_hash(queue, delivery.message.group) for delivery in deliveries)
+        shown = frozenset(order_hash(queue, delivery.message) for delivery in deliveries)
         try:
             deliveries += await _receive_now(desk, queue, short, visibility_s, mover, shown)
         except (CellUnavailableError, RefusedError):
@@ -125,25 +121,32 @@ async def _receive_now(  # noqa: PLR0913, PLR0917 - a receive, and what it has g
     mover: Mover,
     shown: frozenset[bytes] = frozenset(),
 ) -> list[Delivery]:
-    """Deliver from the earliest generation that has something, then from those behind it."""
-    generations = open_generations(desk, queue)
+    """Deliver from the earliest layer that has something, then from those behind it."""
     deliveries: list[Delivery] = []
     earlier: list[Reader] = []
-    following = desk.generations(queue)[1:]
-    for number, partitions in enumerate(generations):
+    following = () if queue.reads_stream else desk.generations(queue)[1:]
+    for number, layer in enumerate(await layers(desk, queue)):
         if number < len(following):
             try:
-                await _learn_ends(partitions, following[number])
+                await _learn_ends(layer, following[number])
             except (CellUnavailableError, RefusedError):
                 if not deliveries:
                     raise
                 break  # What is claimed must be handed out.
+        partitions = [at for at in layer if at.may_be_read]
+        if not partitions:
+            break
         turns = _from_another_each_time(desk, partitions)
         round_ = _Round(desk, turns, earlier, visibility_s, mover, shown)
-        await round_.deliver(count, deliveries)
-        readers = [at.partition.reader for at in partitions]
-        if len(deliveries) >= count or any(reader.end is None for reader in readers):
+        try:
+            await round_.deliver(count, deliveries)
+        except (CellUnavailableError, RefusedError):
+            if not deliveries:
+                raise
             break
+        if len(deliveries) >= count:
+            break
+        readers = [at.partition.reader for at in partitions]
         earlier += [reader for reader in readers if not reader.is_drained]
     return deliveries
 
@@ -478,15 +481,13 @@ def _delivery(at: Access, message: Pending, body: Message, held: Lease) -> Deliv
     number = at.partition.number
     handle = receipt_handle.encode(
         at.queue,
-        number,
-        at.partition.generation,
-        be64(message.block.first) + _HANDLE_PADDING,
+        *named_in_handle(at, message.block.first),
         message.index,
         body.sent_ms,
         held.token,
         size_bytes(body.body, body.attributes),
     )
-    sequence = sequence_number(message.stamp_us, number, message.position)
-    return Delivery(
-        replace(body, sequence=sequence), handle, held.receive_count, held.first_received_ms
-    )
+    if not at.queue.reads_stream:  # whose records have theirs
+        sequence = sequence_number(message.stamp_us, number, message.position)
+        body = replace(body, sequence=sequence)
+    return Delivery(body, handle, held.receive_count, held.first_received_ms)

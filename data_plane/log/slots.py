@@ -22,6 +22,8 @@ from data_plane.stored.segment import (
 )
 
 MESSAGES, PURGE, START, END = "s", "p", "r", "e"
+UNREADABLE = "u"
+"""Of a shard that a queue reads: a slot that is damaged, and passed over. It is never stored."""
 _HASHES = struct.Struct(">16s16s16s")
 
 

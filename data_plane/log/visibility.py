@@ -45,8 +45,7 @@ async def change_visibility(
     total_ms_max = NEVER_MS if extended else VISIBILITY_TOTAL_MS_MAX
     blocks: dict[tuple[int, int, int], Wanted] = {}
     for handle, visibility_s in changes:
-        place = (handle.lane, handle.epoch, leases.block_of(handle))
-        blocks.setdefault(place, {})[handle.text] = (handle, visibility_s)
+        blocks.setdefault(leases.place_in(queue, handle), {})[handle.text] = (handle, visibility_s)
     outcomes: dict[str, Outcome] = {}
     for outcome in await desk.waits.all_of(
         [

@@ -10,6 +10,7 @@ from data_plane.core.digests import call_hash
 from data_plane.core.errors import (
     BATCH_REQUEST_TOO_LONG,
     INVALID_PARAMETER_VALUE,
+    UNSUPPORTED_OPERATION,
     RefusedError,
 )
 from data_plane.core.extended_times import with_extended_delay
@@ -44,7 +45,7 @@ def send_message(engine: MessageEngine, in_turns: InTurns = at_once) -> Operatio
     """SendMessage: one message, stored durably before the answer."""
 
     async def perform(call: Call) -> Params:
-        queue = queue_of(call)
+        queue = _taking(call)
         check_no_lists(call.params, "SendMessage")
         message = _read(call.params, queue)
         if message.size > queue.message_bytes_max:
@@ -69,7 +70,7 @@ def send_message_batch(engine: MessageEngine, in_turns: InTurns = at_once) -> Op
     """
 
     async def perform(call: Call) -> Params:
-        queue = queue_of(call)
+        queue = _taking(call)
         entries = checked_entries(call.params, ENTRY_NAME)
         for entry in entries:
             check_no_lists(entry, "SendMessageBatch")
@@ -96,6 +97,17 @@ def send_message_batch(engine: MessageEngine, in_turns: InTurns = at_once) -> Op
         measure=_measure_send_batch,
         action="SendMessage",
     )
+
+
+def _taking(call: Call) -> Queue:
+    """The queue, if messages can be sent to it. Raises RefusedError (UnsupportedOperation)."""
+    queue = queue_of(call)
+    if queue.reads_stream:
+        raise RefusedError(
+            UNSUPPORTED_OPERATION,
+            f"The queue reads the stream {queue.stream_arn}: put records into that.",
+        )
+    return queue
 
 
 def _read(params: Entry, queue: Queue) -> Outgoing:

@@ -1,6 +1,5 @@
 """Which stream, and which shard of it, a request means."""
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -13,14 +12,11 @@ from data_plane.core.errors import (
     stream_not_found,
 )
 from data_plane.core.limits import INTEGER_MAX
-from data_plane.core.stream import Shard, Stream
+from data_plane.core.stream import Shard, Stream, read_stream_arn
 from data_plane.protocol.constraints import missing, refuse
 from data_plane.protocol.operation import Params, Permission
 
 SERVICE: Final = "kinesis"
-_stream_arn: Final = re.compile(
-    r"arn:aws[^:]*:kinesis:([^:]+):([0-9]{12}):stream/([a-zA-Z0-9_.-]{1,128})"
-).fullmatch
 _SHARD_PREFIX: Final = "shardId-"
 
 
@@ -58,10 +54,10 @@ def named(account: str, region: str, params: Mapping[str, Any]) -> StreamName:
         if not name:
             refuse([missing("streamName")])
         return StreamName(account, region, name)
-    parts = _stream_arn(arn)
+    parts = read_stream_arn(arn)
     if parts is None:
         raise RefusedError(INVALID_ARGUMENT, f"StreamARN {arn} is not the ARN of a stream.")
-    found = StreamName(parts[2], parts[1], parts[3])
+    found = StreamName(*parts)
     if name and name != found.name:
         raise RefusedError(
             INVALID_ARGUMENT, f"StreamName {name} and StreamARN {arn} name different streams."

@@ -119,7 +119,9 @@ def deleted(
     for index, one in gone.items():
         if isinstance(done, frozenset) and index in done:
             continue
-        if one.sent_ms * 1000 <= queue.purged_us:
+        # A stream's records may have been put in the millisecond in which the queue began.
+        sent_us = one.sent_ms * 1000 + (999 if queue.reads_stream else 0)
+        if sent_us <= queue.purged_us:
             continue
         minute = one.sent_ms * 1000 // MINUTE_US
         minutes[minute] -= 1
@@ -144,11 +146,17 @@ def _in_flight(queue: Queue, moved: Counter[_Bucket]) -> Iterable[Tally]:
             yield Tally(keys.counter(queue.uid, queue.purged_us, kind, bucket), amount)
 
 
-async def counts(cell: Cell, queue: Queue, now_us: int) -> Counts:
-    """The queue's approximate numbers of messages."""
+async def counts(cell: Cell, queue: Queue, now_us: int, records: int | None = None) -> Counts:
+    """The queue's approximate numbers of messages.
+
+    Of a queue over a stream, which has so many `records`, counters know what was deleted alone.
+    """
     oldest_minute = cell.eras.before_us(now_us, queue.retention_s * 1_000_000) // MINUTE_US
     alive = await _buckets(cell, queue, (ALIVE, oldest_minute), ALIVE)
-    total = sum(_amount(item) for item in alive)
+    if records is None:
+        total = sum(_amount(item) for item in alive)
+    else:
+        total = max(0, records + sum(number(item.attributes, "n") for item in alive))
     delayed = await _total(cell, queue, DELAYED, DELAYED_LONG, now_us)
     flying = min(await in_flight(cell, queue, now_us), total)
     delayed = min(delayed, total - flying)

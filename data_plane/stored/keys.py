@@ -91,6 +91,21 @@ def anchor(uid: str, shard: int) -> Key:
     return Key(marks(uid), f"{shard:08x}|0".encode())
 
 
+def reader_states(uid: str, shard: int) -> str:
+    """The partition of what a queue did to the records of a stream's shard."""
+    return reader_states_named(uid, f"{shard:08x}|0")
+
+
+def reader_states_named(uid: str, log: str) -> str:
+    """The same by the name of the shard's log, under which its low-water mark lies."""
+    return f"F|{uid}|{log}"
+
+
+def reader_low_water(uid: str, shard: int) -> Key:
+    """The key of the low-water mark of a queue that reads a shard."""
+    return Key(marks(uid), f"{shard:08x}|0".encode())
+
+
 def stream_partitions(uid: str, shards: Iterable[int]) -> tuple[str, ...]:
     """All partitions of a stream."""
     return (*(records(uid, shard) for shard in shards), marks(uid))

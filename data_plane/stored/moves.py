@@ -26,6 +26,17 @@ Target = Callable[[Message], Awaitable[Queue]]
 """Where to redrive a message to. It may refuse: raise RefusedError."""
 
 
+class StandardCopies(Protocol):
+    """How a log stores copies in standard queues, which are another engine's."""
+
+    async def __call__(self, move: "Move", copy: Message, block: bytes, index: int) -> None:
+        """Store the copy of a move under the block and index that all copies of it have.
+
+        Raises CellUnavailableError, RefusedError where the target was dropped.
+        """
+        ...
+
+
 class Move(NamedTuple):
     """Where a message is on its way to; `kind` is DEAD_LETTER or REDRIVE.
 

@@ -25,8 +25,6 @@ from data_plane.streams.slots import (
     slot_attributes,
 )
 
-EVERYONE = 1 << 30
-
 
 class ShardClosedError(Exception):
     """The shard was split or merged: its records go to its children. Nothing was stored."""
@@ -178,7 +176,7 @@ async def _append(at: Access, parcels: Sequence[_Parcel], pieces: Sequence[_Piec
         first = tail.following
         if await ends.put_next(at, at.log, tail, slot):
             _note(pieces, first, stamp_us)
-            at.desk.waits.signal(at.channel, EVERYONE)
+            at.signal()
             return
     raise CellUnavailableError("others append to the shard faster than this front end")
 
@@ -255,6 +253,6 @@ async def close(at: Access) -> int:
             **producers.attributes(at, tail, (), stamp_us),
         }
         if await ends.put_next(at, at.log, tail, slot):
-            at.desk.waits.signal(at.channel, EVERYONE)
+            at.signal()
             return stamp_us
     raise CellUnavailableError("others append to the shard faster than this front end")

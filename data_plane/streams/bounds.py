@@ -46,3 +46,6 @@ READ_ITEMS_MAX = 100
 READ_BYTES_MAX = 10 * 1024 * 1024
 READ_RECORDS_MAX = 10_000
 """Of one GetRecords (Kinesis); at least one record comes, whatever its size."""
+
+EVERYONE = 1 << 30
+"""All who wait for something to read."""

@@ -13,7 +13,7 @@ from data_plane.stored.bodies import BodyStore
 from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.data_keys import DataKeys, QueueKeys
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
-from data_plane.streams.bounds import CALLS_HELD_MAX, SHARDS_MAX, TTL_SLACK_S
+from data_plane.streams.bounds import CALLS_HELD_MAX, EVERYONE, SHARDS_MAX, TTL_SLACK_S
 from data_plane.streams.slots import END, PartOfCall, Produced, RecordSlot, read_slot
 
 
@@ -160,6 +160,11 @@ class Access:
     def slot_ttl_s(self, stamp_us: int) -> int:
         """When a slot with this stamp may be removed, unless the slot below says later."""
         return stamp_us // 1_000_000 + self.stream.kept_s + TTL_SLACK_S
+
+    def signal(self) -> None:
+        """Something was appended: wake who waits for it, queues over the stream, too."""
+        self.desk.waits.signal(self.channel, EVERYONE)
+        self.desk.waits.signal(("log", self.stream.uid), EVERYONE)
 
     @property
     def channel(self) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from data_plane.streams import (
     upkeep,
 )
 from data_plane.streams.appending import PutOutcome
+from data_plane.streams.consuming import StreamDefinitions, StreamSources
 from data_plane.streams.desk import Access, Desk, access_of
 from data_plane.streams.reading import LookAgain, Place, Read
 from data_plane.streams.slots import Produced
@@ -112,6 +113,10 @@ class Streams:
     async def lag(self, stream: Stream, shard: Shard, offset: int) -> lag.Lag:
         """How much there is behind this offset, up to which a reader has read all."""
         return await lag.lag_behind(self._at(stream, shard), offset)
+
+    def sources(self, known: StreamDefinitions) -> StreamSources:
+        """The streams as queues read them."""
+        return StreamSources(self._desk, known)
 
     async def close(self, stream: Stream, shard: Shard) -> int:
         """Append nothing to the shard any more: the stamp of its end."""

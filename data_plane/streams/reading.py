@@ -190,7 +190,7 @@ async def _take(at: Access, page: _Page, slots: Sequence[RecordSlot]) -> None:
     """Take what fits of these slots, and note where the last one is the end."""
     wanted = page.wanted(slots)
     opener = await at.data_keys.opener(wanted)
-    opened = await at.desk.waits.all_of([_open(at, slot, opener) for slot in wanted])
+    opened = await at.desk.waits.all_of([open_slot(at, slot, opener) for slot in wanted])
     for slot, packed in zip(wanted, opened, strict=True):
         if isinstance(packed, DamagedSegmentError):
             at.desk.damaged_slots += 1  # It stays stored.
@@ -207,7 +207,8 @@ async def _take(at: Access, page: _Page, slots: Sequence[RecordSlot]) -> None:
         page.ended = True
 
 
-async def _open(at: Access, slot: RecordSlot, opener: Opener) -> list[PackedRecord]:
+async def open_slot(at: Access, slot: RecordSlot, opener: Opener) -> list[PackedRecord]:
+    """The records of a slot. Raises DamagedSegmentError, and what the keys and bodies raise."""
     failure = opener.failure(slot)
     if failure is not None:
         raise failure

@@ -129,7 +129,7 @@ def _update_without_set(
 async def _delete_in_memory(desk: Any, queue: Queue, handles: Sequence[ReceiptHandle]) -> list[Any]:
     for handle in handles:
         partition = desk.partition(queue, handle.lane, handle.epoch)
-        block = partition.reader.blocks.get(leases.block_of(handle))
+        block = partition.reader.blocks.get(leases.place_in(partition.queue, handle)[2])
         if block is None:
             return await _delete(desk, queue, handles)
         partition.reader.gone(block, [handle.index], desk.clock.now_us())

@@ -18,6 +18,7 @@ from data_plane.core.queue import Queue
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Attributes, CellUnavailableError, Key
 from data_plane.protocol.operation import Call, Params
+from data_plane.stored.cell_of_queue import Placed
 from tests.unit.repeatable import SECRET, HandClock, SeededEntropy
 
 ACCOUNT = "111122223333"
@@ -58,6 +59,12 @@ class FakeMessages:
     async def purge(self, queue: Queue) -> int:
         self.purged.append(queue.name)
         return self.clock.now_us()
+
+    def starting_us(self, stream: Placed, position: str, time_us: int) -> int:  # noqa: ARG002
+        return time_us or (self.clock.now_us() if position == "LATEST" else 0)
+
+    async def retention_s(self, queue: Queue) -> int:
+        return queue.retention_s
 
     async def restamp(self, queue: Queue) -> None:
         self.restamped.append(queue.retention_s)

@@ -1,0 +1,99 @@
+"""What a queue's receives read, and in which order: its generations, or the shards of a stream.
+
+A shard comes behind its parents, so that records of a key keep their order over splits and merges.
+"""
+
+from dataclasses import replace
+
+from data_plane.core.digests import group_hash
+from data_plane.core.errors import queue_does_not_exist
+from data_plane.core.message import Message
+from data_plane.core.queue import Queue
+from data_plane.core.stream import Stream
+from data_plane.log.desk import Access, Desk, open_generations
+from data_plane.log.reader import Reader
+
+
+async def layers(desk: Desk, queue: Queue) -> list[list[Access]]:
+    """Access to what is to be read, each layer behind those before it.
+
+    None where the stream that the queue reads was deleted. Raises RefusedError where the queue was,
+    CellUnavailableError.
+    """
+    if not queue.reads_stream:
+        return _generations(desk, queue)
+    if queue.uid in desk.dropped:
+        raise queue_does_not_exist()
+    stream = await desk.sources.stream_of(queue) if desk.sources is not None else None
+    if stream is not None and desk.sources is not None and _is_past(desk, queue, stream):
+        stream = await desk.sources.renewed(stream)
+    return [] if stream is None else _shards(desk, as_read(queue, stream), stream)
+
+
+def _is_past(desk: Desk, queue: Queue, stream: Stream) -> bool:
+    """Whether a shard that the definition has as open was read to its end."""
+    partitions = desk.partitions
+    return any(
+        known.reader.end is not None
+        for shard in stream.open_shards
+        if (known := partitions.get((queue.uid, shard.number, 0))) is not None
+    )
+
+
+def _generations(desk: Desk, queue: Queue) -> list[list[Access]]:
+    """None is read before all earlier ones were read to their ends."""
+    generations = open_generations(desk, queue)
+    behind: tuple[Reader, ...] = ()
+    for number, partitions in enumerate(generations[1:], start=1):
+        behind += tuple(at.partition.reader for at in generations[number - 1])
+        generations[number] = [replace(at, behind=behind) for at in partitions]
+    return generations
+
+
+async def read_by(desk: Desk, queue: Queue) -> Queue:
+    """The queue as what is done to its messages goes by: those of a stream stay as long as there.
+
+    Raises CellUnavailableError.
+    """
+    if not queue.reads_stream or desk.sources is None:
+        return queue
+    stream = await desk.sources.stream_of(queue)
+    return queue if stream is None else as_read(queue, stream)
+
+
+def as_read(queue: Queue, stream: Stream) -> Queue:
+    """The queue with the stream's retention."""
+    return replace(queue, retention_s=stream.retention_s)
+
+
+def _shards(desk: Desk, queue: Queue, stream: Stream) -> list[list[Access]]:
+    """By how many shards come before; numbers of children are above those of their parents.
+
+    A shard that was made closed, on the way to others, stands for its parents.
+    """
+    layers: list[list[Access]] = []
+    depths: dict[int, int] = {}
+    ends: dict[int, tuple[Reader, ...]] = {}
+    for shard in stream.shards:
+        parents = [number for number in shard.parents if number in depths]
+        depth = max((depths[number] + 1 for number in parents), default=0)
+        behind = tuple(dict.fromkeys(reader for number in parents for reader in ends[number]))
+        if shard.was_never_open:
+            depths[shard.number], ends[shard.number] = depth - 1, behind
+            continue
+        partition = desk.partition(queue, shard.number, 0)
+        if desk.sources is not None:
+            partition.source = desk.sources.source(queue, stream, shard, partition.source)
+        depths[shard.number], ends[shard.number] = depth, (partition.reader,)
+        while len(layers) <= depth:
+            layers.append([])
+        layers[depth].append(Access(desk, queue, partition, behind))
+    return layers
+
+
+def order_hash(queue: Queue, message: Message) -> bytes:
+    """What a message has in common with those that it waits for.
+
+    In a FIFO queue its group; in others, which read a stream, it waits for none.
+    """
+    return group_hash(queue, message.group) if queue.fifo else message.id
