@@ -129,7 +129,7 @@ class ShardSource:
         self.at = at
         self.queue = queue
         self._read_to = -1
-        """The piece that was read last: behind it begins a slot."""
+        """The piece that was read last, or what lay behind nothing: what follows is a new slot."""
 
     async def read(self, after: int, limit: int, over_us: int) -> list[Slot]:
         """Pieces behind this offset, of `limit` slots at most; none where there are no more."""
@@ -146,8 +146,10 @@ class ShardSource:
         pieces: list[Slot] = []
         for slot, messages in zip(slots, opened, strict=False):
             pieces += [piece for piece in self._pieces(slot, messages) if piece.number > after]
-        if pieces:
-            self._read_to = pieces[-1].number
+        # Where there is nothing, whatever comes begins behind it.
+        self._read_to = pieces[-1].number if pieces else after
+        if slots and not pieces:
+            return await self.read(after, limit, over_us)  # All of it lay before.
         return pieces
 
     async def _slots(self, first: int, limit: int) -> list[RecordSlot]:

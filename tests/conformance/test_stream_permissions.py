@@ -95,3 +95,28 @@ def test_strangers_learn_nothing(site: Site) -> None:
     stranger = site.server.kinesis("AKIAIOSFODNN7EXAMPLE", "wrong")
     code, _ = _refused(stranger.describe_stream, StreamName=NAME)
     assert code == "UnrecognizedClientException"
+
+
+def test_a_queue_over_a_stream_takes_who_may_read_the_stream(site: Site) -> None:
+    policies = [
+        _policy({"Action": "sqs:*", "Resource": "*"}),
+        _policy({"Action": "kinesis:PutRecord", "Resource": ARN}),
+    ]
+    site.server.run(site.server.accounts.create_user(ACCOUNT, "ann", policies))
+    site.server.run(
+        site.server.accounts.create_user(
+            ACCOUNT, "bob", [*policies, _policy({"Action": "kinesis:GetRecords", "Resource": ARN})]
+        )
+    )
+    queues = {}
+    for user in ("ann", "bob"):
+        key = site.server.run(site.server.accounts.create_key(ACCOUNT, user=user))
+        queues[user] = site.server.client("json", key.id, secret=key.secret)
+    wanted = {"QueueName": "work", "Attributes": {"TidegateStreamArn": ARN}}
+    code, message = _refused(queues["ann"].create_queue, **wanted)
+    assert code == "AccessDenied"
+    assert f"kinesis:getrecords on resource: {ARN}" in message.lower()
+    queues["bob"].create_queue(**wanted)
+    # Who may receive from the queue need not know of the stream.
+    url = queues["ann"].get_queue_url(QueueName="work")["QueueUrl"]
+    assert "Messages" not in queues["ann"].receive_message(QueueUrl=url)

@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from data_plane.embedded.traces import TRACE_KEPT_S
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Append, Attributes, Key
 from data_plane.runtime.event_loop import EventLoopWaits
-from data_plane.stored.keys import partitions
+from data_plane.stored.keys import partitions, reader_low_water, reader_states, records
 from data_plane.stored.sent_minutes import ALWAYS_US
 from data_plane.system import SystemClock
 from tests.unit.control_plane.conftest import ACCOUNT
@@ -57,6 +58,28 @@ def test_a_deleted_queue_leaves_nothing_behind(control: Any, kind: type[MemoryCe
     assert [step() for _ in range(7)] == [10, 10, 10, 10, 10, 6, 0]
     assert data.items() == []
     assert asyncio.run(control.registry.dropped(10)) == []
+
+
+def test_a_deleted_queue_over_a_stream_leaves_the_stream(control: Any) -> None:
+    data = MemoryCell(control.clock)
+    control.call("CreateQueue", QueueName="reader")
+    reader = replace(control.find("reader"), stream_uid="a" * 16)
+    asyncio.run(control.registry.delete(reader, control.clock.now_us()))
+
+    async def fill_shards() -> None:
+        for shard in (0, 0x1F):
+            await data.put(reader_low_water(reader.uid, shard), {"v": 1})
+            await data.put(Key(reader_states(reader.uid, shard), b"1"), {"v": 1})
+            await data.put(Key(records(reader.stream_uid, shard), b"1"), {"v": 1})
+
+    asyncio.run(fill_shards())
+    control.clock.advance(SWEPT_AFTER_US / 1_000_000)
+    cells, now_us = {"a": data, "b": data}, control.clock.now_us()
+    assert asyncio.run(sweep_dropped(control.registry, cells, now_us)) == 4
+    assert {item.key.partition for item in data.items()} == {
+        records(reader.stream_uid, 0),
+        records(reader.stream_uid, 0x1F),
+    }
 
 
 def test_a_deleted_queue_keeps_its_name_while_there_are_traces_of_it(control: Any) -> None:
