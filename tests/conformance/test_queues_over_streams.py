@@ -46,9 +46,9 @@ def test_each_record_is_received_once_and_is_gone_when_deleted(
     assert queue.drained() == ["c1"]
 
 
-def test_a_message_says_which_record_it_is(fifo: StreamQueue, kinesis: Any) -> None:
+def test_a_message_says_which_record_it_is(queue: StreamQueue, kinesis: Any) -> None:
     answer = kinesis.put_record(StreamName=STREAM, Data=b"hello", PartitionKey="ann")
-    (message,) = fifo.receive()
+    (message,) = queue.receive()
     assert message["Body"] == "hello"
     assert "MessageAttributes" not in message
     attributes = message["Attributes"]
