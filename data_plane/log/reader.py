@@ -389,6 +389,23 @@ class Reader:
             for group in waiting:
                 self.offer(group)
         self.earlier_groups = earlier_groups
+        taken = self._take_ready(queue, count, now_ms, earlier, across=not self.keeps)
+        if self.keeps and len(taken) < count:
+            # What a group has in one block costs one write: the rest where there is nothing else.
+            self.put_back(taken)
+            return self._take_ready(queue, count, now_ms, earlier, across=True)
+        return taken
+
+    def _take_ready(
+        self,
+        queue: Queue,
+        count: int,
+        now_ms: int,
+        earlier: Sequence["Reader"],
+        *,
+        across: bool,
+    ) -> list[Pending]:
+        """Take of the groups that are ready, `across` blocks or from one block of each group."""
         taken: list[Pending] = []
         while self.ready and len(taken) < count:
             *_, group = heapq.heappop(self.ready)
@@ -396,7 +413,7 @@ class Reader:
             if any(group in reader.groups for reader in earlier):
                 self.behind_earlier.add(group)
                 continue
-            taken += self._take_of(queue, group, count - len(taken), now_ms)
+            taken += self._take_of(queue, group, count - len(taken), now_ms, across=across)
         return taken
 
     def claimable(
@@ -407,13 +424,17 @@ class Reader:
         self.put_back(taken)
         return len(taken)
 
-    def _take_of(self, queue: Queue, group: bytes, count: int, now_ms: int) -> list[Pending]:
+    def _take_of(
+        self, queue: Queue, group: bytes, count: int, now_ms: int, *, across: bool
+    ) -> list[Pending]:
         """The messages at the front of a group that may be claimed."""
         taken: list[Pending] = []
         for message in self.groups.get(group, ()):
             if message.done:
                 continue
             if message.taken or len(taken) == count:
+                break
+            if taken and not across and message.block is not taken[0].block:
                 break
             free_ms = self.free_ms(queue, message)
             if free_ms > now_ms:
