@@ -180,7 +180,7 @@ def held_on_tables(ground: ServicePorts, registry: Callable[[], Registry]) -> Se
     return replace(
         ground,
         stored=StoredOnTables(
-            lambda queue: (fifo_cells if queue.fifo else ground.cells)[queue.cell],
+            lambda queue: (fifo_cells if queue.is_log else ground.cells)[queue.cell],
             registry,
             regions_of,
             ground.clock,

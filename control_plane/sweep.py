@@ -268,7 +268,7 @@ class Sweep:
         if definition is None or definition.uid != purge.uid:
             await registry.purge_dropped(purge)  # its messages go as those of a deleted queue
             return 0
-        cell = (self._fifo_cells if definition.fifo else self._cells)[definition.cell]
+        cell = (self._fifo_cells if definition.is_log else self._cells)[definition.cell]
         is_left = self._paid is not None and not self._paid.items_per_s
         if is_left or not isinstance(cell, Dropping):
             await registry.purge_dropped(purge)  # they are left to their time to live

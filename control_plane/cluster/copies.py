@@ -5,13 +5,21 @@ from typing import Any, Final
 
 from control_plane.cluster.cluster import Cluster
 from control_plane.core.definition import Definition
+from control_plane.core.stream_queue import STREAM_ARN
 from control_plane.places.groups import REGISTRY, lies_on_chain
 from control_plane.places.items import PlacedQueue
+from data_plane.core.stream import read_stream_arn
 from data_plane.ports import CellUnavailableError
 from data_plane.replication.copying import COPY_US_MAX, PAGE, Position, copy_some
 from data_plane.replication.member_cell import MemberCell, members_of
 from data_plane.replication.placement import Member, Placement
-from data_plane.stored.keys import log_partitions, partitions, stream_partitions
+from data_plane.stored.keys import (
+    attempts,
+    log_partitions,
+    partitions,
+    reader_states,
+    stream_partitions,
+)
 from data_plane.stored.merging import lacking
 
 ITEMS_PER_STEP: Final = 512
@@ -111,7 +119,18 @@ async def _partitions(cluster: Cluster, queue: PlacedQueue | None) -> tuple[Sequ
     definition = await cluster.registry.read(queue.account, queue.region, queue.name)
     if definition is None or definition.uid != queue.uid:
         return (), False
-    return _of_queue(definition), definition.fifo or lies_on_chain(definition.cell)
+    is_chain = definition.is_log or lies_on_chain(definition.cell)
+    return (*await _of_shards(cluster, definition), *_of_queue(definition)), is_chain
+
+
+async def _of_shards(cluster: Cluster, definition: Definition) -> tuple[str, ...]:
+    """What a queue that reads a stream knows of its shards, those of now."""
+    name = read_stream_arn(definition.attributes.get(STREAM_ARN, ""))
+    if name is None:
+        return ()
+    stream = PlacedQueue(*name, definition.stream_uid, is_stream=True)
+    shards = await cluster.placing.shards_of(stream)
+    return (*(reader_states(definition.uid, shard) for shard in shards), attempts(definition.uid))
 
 
 def _of_queue(definition: Definition) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ async def _ranges(cluster: Cluster, queue: PlacedQueue | None, since_s: int) -> 
     definition = await cluster.registry.read(queue.account, queue.region, queue.name)
     if definition is None or definition.uid != queue.uid:
         return ()
-    return () if definition.fifo else _of_queue(cluster.waits, definition, since_s)
+    return () if definition.is_log else _of_queue(cluster.waits, definition, since_s)
 
 
 def _of_queue(waits: Waits, definition: Definition, since_s: int) -> Sequence[Range]:

@@ -74,6 +74,11 @@ class Definition:
         return self.attributes.get("FifoQueue") == "true"
 
     @property
+    def is_log(self) -> bool:
+        """Whether its copies are a chain: those of FIFO queues, and of queues over streams."""
+        return self.fifo or bool(self.stream_uid)
+
+    @property
     def redrive(self) -> RedrivePolicy | None:
         """Its redrive policy, if it has one."""
         policy = self.attributes.get("RedrivePolicy")

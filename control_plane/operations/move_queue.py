@@ -6,7 +6,11 @@ from control_plane.cell_shapes import MOVE_QUEUE_INPUT, MOVE_QUEUE_OUTPUT
 from control_plane.operations.cell_administration import CellAdministration
 from control_plane.places.report import CellsControl
 from control_plane.registry import Registry
-from data_plane.core.errors import queue_does_not_exist
+from data_plane.core.errors import (
+    UNSUPPORTED_OPERATION,
+    RefusedError,
+    queue_does_not_exist,
+)
 from data_plane.protocol.operation import Call, Operation, Params
 
 NAME: Final = "TidegateMoveQueue"
@@ -23,6 +27,10 @@ def move_queue(cells: CellAdministration, registry: Registry) -> Operation:
             definition = await registry.read(account, call.region, name)
             if definition is None:
                 raise queue_does_not_exist()
+            if definition.stream_uid:
+                raise RefusedError(
+                    UNSUPPORTED_OPERATION, f"{name} reads a stream, and lies where that does."
+                )
             return await control.move_queue(definition.cell, definition.uid, to)
 
         group = await cells.ask(call, NAME, move)

@@ -6,12 +6,7 @@ from dataclasses import replace
 from control_plane.core.definition import Definition
 from control_plane.core.stream_queue import POSITION, STREAM_ARN, TIMESTAMP
 from control_plane.operations.queue_messages import QueueMessages
-from control_plane.places.groups import read_place
-from data_plane.core.errors import (
-    UNSUPPORTED_OPERATION,
-    RefusedError,
-    invalid_parameter,
-)
+from data_plane.core.errors import invalid_parameter
 from data_plane.core.stream import Stream, read_stream_arn
 from data_plane.operations.stream_address import KnownStreams, StreamName, on_stream
 from data_plane.protocol.operation import Permission
@@ -25,17 +20,12 @@ async def over_stream(
 ) -> Definition:
     """The definition of a new queue, which names its stream if it is to read one.
 
-    Raises RefusedError (InvalidParameterValue) where that cannot be; (UnsupportedOperation) on a
-    service of several cells; CellUnavailableError.
+    Raises RefusedError (InvalidParameterValue) where that cannot be, CellUnavailableError.
     """
     arn = wanted.attributes.get(STREAM_ARN)
     if not arn:
         return wanted
     stream = await _stream(wanted, streams, arn)
-    if read_place(stream.cell) is not None:
-        raise RefusedError(
-            UNSUPPORTED_OPERATION, "A service of several cells has no queues that read streams."
-        )
     time_us = int(wanted.attributes.get(TIMESTAMP, "0")) * 1_000_000
     if time_us > now_us:
         raise invalid_parameter(TIMESTAMP, time_us // 1_000_000, "It is to come.")

@@ -73,8 +73,8 @@ def _claimable_past_others(
     ]
 
 
-def _take_around(
-    self: Reader, queue: Queue, group: bytes, count: int, now_ms: int
+def _take_around(  # noqa: PLR0913 - as Reader._take_of
+    self: Reader, queue: Queue, group: bytes, count: int, now_ms: int, *, across: bool
 ) -> list[Pending]:
     """What is in flight of a group holds nothing."""
     taken: list[Pending] = []
@@ -86,7 +86,7 @@ def _take_around(
         message.taken = True
         taken.append(message)
     if not taken:
-        _take_of(self, queue, group, count, now_ms)
+        _take_of(self, queue, group, count, now_ms, across=across)
     return taken
 
 

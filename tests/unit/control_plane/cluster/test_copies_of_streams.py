@@ -3,6 +3,8 @@
 from control_plane.cluster.copies import copy_on
 from control_plane.cluster.untold import tell_on
 from control_plane.core import shard_map
+from control_plane.core.definition import Definition
+from control_plane.core.definition import encode as encode_queue
 from control_plane.core.stream_definition import (
     PROVISIONED,
     StreamDefinition,
@@ -12,12 +14,14 @@ from control_plane.core.stream_definition import (
 from control_plane.places.items import PlacedQueue
 from data_plane.ports import Key
 from data_plane.replication.placement import partition_of
-from data_plane.stored.keys import records, stream_partitions
+from data_plane.stored.keys import marks, reader_states, records, stream_partitions
 from tests.unit.control_plane.cluster.scene import Scene
 
 GROUP = "g3.05"
 UID = "00112233445566a5"
-WHERE = ("1", "r", "clicks")
+WHERE = ("123456789012", "us-east-1", "clicks")
+ARN = "arn:aws:kinesis:us-east-1:123456789012:stream/clicks"
+READER = "ffeeddccbbaa9985"
 LATER_US = 10**18
 
 
@@ -85,6 +89,35 @@ def test_a_copy_goes_on_where_it_broke_off() -> None:
     logs = [Key(partition_of(member, records(UID, shard)), b"k") for shard in range(4)]
     present = [scene.run(scene.cells["d"].get(key)) is not None for key in logs]
     assert present == [False, False, False, True]
+
+
+def test_what_a_queue_knows_of_the_shards_is_copied_and_compared_with_nobody() -> None:
+    scene = Scene("abcd")
+    scene.place(GROUP, "abc")
+    define(scene, shards=2)
+    reader = Definition(
+        account=WHERE[0],
+        region=WHERE[1],
+        name="work",
+        uid=READER,
+        cell=GROUP,
+        created_s=1,
+        modified_s=1,
+        attributes={"TidegateStreamArn": ARN},
+        stream_uid=UID,
+    )
+    scene.run(scene.placing.placed(reader))
+    key = Key("Q|123456789012|us-east-1", b"work")
+    scene.run(scene.control.put(key, encode_queue(reader)))
+    of_reader = (*(reader_states(READER, shard) for shard in range(2)), marks(READER))
+    store(scene, of_reader)
+    scene.run(scene.places.drop_member(GROUP, "a", epoch=1))
+    stored = scene.run(scene.places.add_joining(GROUP, "d", epoch=2))
+    member = stored.placement.members[-1]
+    assert scene.run(copy_on(scene.cluster, stored.placement, "d", {}, LATER_US)) is None
+    for partition in of_reader:
+        found = scene.run(scene.cells["d"].get(Key(partition_of(member, partition), b"k")))
+        assert found is not None, partition
 
 
 def test_nothing_of_a_stream_is_left_to_be_told() -> None:

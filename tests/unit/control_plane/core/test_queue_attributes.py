@@ -43,9 +43,7 @@ def test_there_are_the_integers_that_sqs_has() -> None:
         "MessageRetentionPeriod": (60, 1_209_600, "345600"),
         "ReceiveMessageWaitTimeSeconds": (0, 20, "0"),
         "KmsDataKeyReusePeriodSeconds": (60, 86_400, "300"),
-        "TidegateReplicationFactor": (1, 9, ""),
-        "TidegateStartingTimestamp": (0, 10**10 - 1, ""),
-    }
+    } | {"TidegateReplicationFactor": (1, 9, ""), "TidegateStartingTimestamp": (0, 10**10 - 1, "")}
 
 
 @pytest.mark.parametrize("row", INTEGERS, ids=lambda row: row.name)

@@ -87,7 +87,7 @@ class OneQueue:
 
     async def read(self, account: str, region: str, name: str) -> object | None:
         assert (account, region) == (OPERATOR, "us-east-1")
-        return SimpleNamespace(cell="g2.05", uid="1" * 16) if name == "hot" else None
+        return SimpleNamespace(cell="g2.05", uid="1" * 16, stream_uid="") if name == "hot" else None
 
 
 class Site:
