@@ -170,7 +170,7 @@ FIFO_DEAD_LETTER_BUGS: Final = (
         PlantedBug(
             "delivered again behind a dead letter",
             ORDER,
-            ((log_receiving, "group_hash", _no_group),),
+            ((log_receiving, "order_hash", _no_group),),
         ),
     ),
     (
