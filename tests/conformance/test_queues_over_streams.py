@@ -221,7 +221,16 @@ def test_what_is_received_too_often_becomes_a_dead_letter(
         f"arn:aws:sqs:{REGION}:{ACCOUNT}:work{suffix}"
     )
     # It cannot go back: the queue takes nothing.
-    sqs.delete_message(QueueUrl=url, ReceiptHandle=dead["ReceiptHandle"])
+    source = dead["Attributes"]["DeadLetterQueueSourceArn"]
+    refused = error(sqs.start_message_move_task, SourceArn=arn, DestinationArn=source)
+    text = "The destination queue reads a stream, and takes no messages."
+    assert refused == ("InvalidParameterValue", text, 400)
+    server.clock.advance(31)
+    sqs.start_message_move_task(SourceArn=arn)
+    server.run(server.move_runner.step())
+    (task,) = sqs.list_message_move_tasks(SourceArn=arn)["Results"]
+    assert task["Status"] == "FAILED"
+    assert task["FailureReason"] == "AWS.SimpleQueueService.UnsupportedOperation"
 
 
 def test_a_repeated_receive_attempt_gets_the_same(fifo: StreamQueue, kinesis: Any) -> None:
