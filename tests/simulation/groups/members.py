@@ -154,7 +154,7 @@ class Reader:
         ends = not known.is_open and offset >= len(self.world.shards.records[shard])
         if not ends and not offset:
             return
-        if self.ledger.calm and self._said.get(shard) == (epoch, offset):
+        if not ends and self.ledger.calm and self._said.get(shard) == (epoch, offset):
             return
         if not ends and not self.ledger.calm and self.world.random.random() < 0.1:
             offset = self.world.random.randint(1, offset)  # Another thread was faster.
