@@ -338,8 +338,8 @@ class Registry:
     async def purge(self, queue: Queue, stamp_us: int) -> None:
         """Make this the queue's purge stamp, and leave what is purged to the sweep.
 
-        The sweep's item comes first: what is dropped goes by the definition's stamp, so a crash
-        between the two writes neither drops a message nor leaves any behind.
+        The sweep's item comes first: what is dropped goes by the definition's stamp, too, so a
+        crash between the two writes neither drops a message nor leaves any behind.
 
         Raises RefusedError (QueueDoesNotExist).
         """
@@ -347,7 +347,7 @@ class Registry:
         expires_s = now_us // 1_000_000 + RETENTION_S_MAX + TOMBSTONE_KEPT_S
         await self._cell.put(
             to_drop.key_of(to_drop.PURGED, queue.uid, now_us),
-            {**to_drop.item_of(queue), "x": expires_s},
+            {**to_drop.item_of(queue), "p": stamp_us, "x": expires_s},
         )
         await self.change(
             queue, lambda known: replace(known, purged_us=max(known.purged_us, stamp_us))

@@ -405,11 +405,12 @@ def _service_settings(settings: ServerSettings) -> ServiceSettings:
 def _written_after_us(settings: ServerSettings, opened: OpenedCell) -> int:
     """For how long a queue may be written to after it was deleted or purged.
 
-    Where no other process has the cells only requests do that which were under way.
+    Where no other process has the cells only requests do that which were under way. Those that came
+    until the call itself ended count: it notes when it began before others see what it did.
     """
     if not opened.forgets:
         return SWEPT_AFTER_US
-    return round((settings.request_deadline_s + RECEIVE_WAIT_S_MAX + 1) * 1_000_000)
+    return round((2 * settings.request_deadline_s + RECEIVE_WAIT_S_MAX + 1) * 1_000_000)
 
 
 def _http_settings(settings: ServerSettings) -> HttpSettings:

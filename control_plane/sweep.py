@@ -273,16 +273,18 @@ class Sweep:
         if is_left or not isinstance(cell, Dropping):
             await registry.purge_dropped(purge)  # they are left to their time to live
             return 0
+        # What later purges have purged is theirs to drop: requests of before may be under way.
+        purged_us = min(definition.purged_us, purge.stamp_us)
         under_way = self._passes.get(purge.key.sort)
         if under_way is None:
             recorded_us = ALWAYS_US if cell.chooses_stamps else self._recorded_us()
-            limit_us = min(definition.purged_us, recorded_us)
+            limit_us = min(purged_us, recorded_us)
             parts = await superfluous(cell, registry.queue(definition), limit_us)
             under_way = self._passes[purge.key.sort] = _Pass(parts, limit_us)
         dropped = await self._go_on(cell, under_way, until_us)
         if not under_way.parts:
             del self._passes[purge.key.sort]
-            if under_way.whole and under_way.until_us == definition.purged_us:
+            if under_way.whole and under_way.until_us == purged_us:
                 await registry.purge_dropped(purge)
             else:
                 self._again(purge)

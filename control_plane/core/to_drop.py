@@ -22,6 +22,8 @@ LIVE: Final = ("q", "t")
 """Kinds of definitions of what exists: a queue, a stream."""
 
 _TIME_BYTES: Final = 8
+_ANY_US: Final = 1 << 62
+"""The stamp of a purge of before it was noted: what is dropped goes by the definition alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class ToDrop:
     """A queue that was deleted or purged at `since_us`, and whose messages lie in `cell`.
 
     What has `shards` is a stream. A queue that `reads_stream` has states of blocks of its shards.
+    A purge was of what has a stamp up to `stamp_us`.
     """
 
     key: Key
@@ -41,6 +44,7 @@ class ToDrop:
     generations: tuple[Generation, ...] = (FIRST_GENERATION,)
     shards: tuple[int, ...] = ()
     reads_stream: bool = False
+    stamp_us: int = _ANY_US
 
     @property
     def is_stream(self) -> bool:
@@ -99,4 +103,5 @@ def read(item: Item) -> ToDrop:
         generations=read_generations(attributes),
         shards=tuple(json.loads(str(attributes["s"]))) if "s" in attributes else (),
         reads_stream="o" in attributes,
+        stamp_us=int(str(attributes.get("p", _ANY_US))),
     )

@@ -11,7 +11,8 @@ from control_plane.master_keys import open_keys
 from control_plane.one_cell import open_cell
 from control_plane.process import run
 from control_plane.root_account import open_root_account
-from control_plane.server import TidegateServer
+from control_plane.server import TidegateServer, _written_after_us
+from data_plane.core.limits import RECEIVE_WAIT_S_MAX
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.http import scrapes
 from data_plane.http.logs import LogWriter
@@ -193,5 +194,17 @@ def test_an_observer_that_fails_takes_back_no_answer(tmp_path: Path, observer: s
         assert {"request", "administration"} - missing <= {line["event"] for line in lines}
         counted = 'tidegate_requests_total{operation="TidegateCreateUser",status="200",code=""} 1.0'
         assert (counted in text) == (observer != "metrics")
+
+    play(scenario, tmp_path)
+
+
+def test_dropping_waits_for_a_long_poll_that_came_before_the_purge_was_done(tmp_path: Path) -> None:
+    """The purge is noted when it begins, and may take until its own deadline."""
+
+    async def scenario(server: TidegateServer, _: list[bytes]) -> None:
+        deadline_s = 15.0
+        settings = ServerSettings(data=tmp_path, auth="off", request_deadline_s=deadline_s)
+        last_write_s = deadline_s + RECEIVE_WAIT_S_MAX + deadline_s
+        assert _written_after_us(settings, server.opened) > last_write_s * 1_000_000
 
     play(scenario, tmp_path)

@@ -193,6 +193,34 @@ def test_what_was_purged_is_dropped_and_nothing_else(control: Any) -> None:
     assert its.step() == 0
 
 
+def test_each_purge_waits_for_the_requests_of_before(control: Any) -> None:
+    """Though an earlier one was not dropped yet, as where a cell did not answer."""
+    its = Purges(control, MemoryCell(control.clock))
+    its.send(1)
+    control.clock.advance(1)
+    its.purge()
+    control.clock.advance(60)
+    its.send(2)
+    control.clock.advance(1)
+    its.purge()
+    control.clock.advance(35)
+    assert (its.step(), its.left(), its.to_drop()) == (1, [2], 1)
+    control.clock.advance(1)
+    assert (its.step(), its.left(), its.to_drop()) == (1, [], 0)
+
+
+def test_a_purge_of_before_stamps_were_noted_goes_by_the_definition(control: Any) -> None:
+    its = Purges(control, MemoryCell(control.clock))
+    its.send(1)
+    control.clock.advance(1)
+    its.purge()
+    [purge] = asyncio.run(control.registry.purges(9))
+    noted = asyncio.run(control.cell.get(purge.key))
+    asyncio.run(control.cell.put(purge.key, {n: v for n, v in noted.items() if n != "p"}))
+    control.clock.advance(36)
+    assert (its.step(), its.left(), its.to_drop()) == (1, [], 0)
+
+
 def test_a_purge_that_was_cut_off_drops_nothing(control: Any) -> None:
     its = Purges(control, MemoryCell(control.clock))
     its.send(1)
