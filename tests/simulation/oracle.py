@@ -79,14 +79,34 @@ class Case:
                 self.stored_by_body[stored.body].append(stored)
 
     def may_ignore_leases(self, delivered: Delivered) -> bool:
-        """Whether the receive was under way while the message was deleted and its block collected.
+        """Whether the receive was under way while what was known of the message went.
 
-        At least once allows such a delivery; nothing knows the leases before it any more.
+        It was deleted and its block collected, or it was purged and dropped. At least once allows
+        such a delivery; nothing knows the leases before it any more.
         """
         deleted_us = self.ledger.deleted_us.get(delivered.id, NEVER_US)
         return (
             delivered.attempt.invoked_us < deleted_us
             and delivered.answered_us + self.late_us - self.early_us > deleted_us + COLLECT_AFTER_US
+        ) or self._may_be_dropped(delivered)
+
+    def _may_be_dropped(self, delivered: Delivered) -> bool:
+        """Whether a purge of the message had begun so long before that it may have been dropped.
+
+        A server drops when the deadlines of all requests of before have passed. Here they may be
+        under way for two minutes, and front ends drop after some seconds, so that much is dropped
+        while much is under way. `the_purged_stay_away` says which receives may not know of a purge.
+        """
+        after_us = self.plan.drops_after_us
+        stored = self.stored_by_id.get(delivered.id)
+        if not after_us or stored is None:
+            return False
+        known_us = delivered.answered_us + self.late_us - self.early_us
+        return any(
+            purge.status != REFUSED
+            and stored.time_us < (purge.answered_us or NEVER_US)
+            and purge.invoked_us + after_us < known_us
+            for purge in self.ledger.purges.get(delivered.attempt.call.queue, ())
         )
 
 

@@ -12,6 +12,8 @@ from tests.simulation.planted.dropping_bugs import DROPPING_BUGS, FIFO_DROPPING_
 from tests.simulation.universe import Outcome, run_dropping
 
 SEEDS_MAX = 200
+FOUND = (1000833, 1000983)
+"""Seeds that once showed a bug of the oracle."""
 
 Run = Callable[[int], Outcome]
 KINDS = pytest.mark.parametrize("run", [run_dropping, fifo.run_dropping], ids=["standard", "fifo"])
@@ -32,6 +34,11 @@ def test_something_is_dropped_in_these_universes(run: Run, monkeypatch: pytest.M
     for seed in range(8):
         run(seed)
     assert kinds == ({"B", "S", "T"} if run is run_dropping else {"G", "F", "U", "T"})
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_what_was_found_stays_mended(seed: int) -> None:
+    assert [f"{v.invariant}: {v.text}" for v in run_dropping(seed).violations] == []
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,26 @@
 """Bugs planted into how what was purged is dropped."""
 
+from dataclasses import replace
 from typing import Final
 
 from control_plane import sweep
+from control_plane.core.to_drop import ToDrop
+from control_plane.registry import Registry
 from data_plane.core.dropping import Superfluous
 from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Cell
 from data_plane.stored import superfluous
 from data_plane.stored.superfluous import Verdict
+from tests.simulation import universe
+from tests.simulation.plan import Plan, make_dropping_plan
 from tests.simulation.planted import PlantedBug
 from tests.simulation.planted.bugs import DELETED, DELIVERED
 
 LATER_US: Final = 3_000_000
+SOONER_US: Final = 30_000_000
 
 _superfluous = superfluous.superfluous
+_purges = Registry.purges
 
 
 async def _of_what_was_sent_later_too(cell: Cell, queue: Queue, until_us: int) -> list[Superfluous]:
@@ -22,6 +29,17 @@ async def _of_what_was_sent_later_too(cell: Cell, queue: Queue, until_us: int) -
 
 def _any_state(_part: Superfluous, _block: bytes, _state: Attributes) -> Verdict:
     return Verdict.REMOVE
+
+
+async def _as_if_begun_sooner(registry: Registry, limit: int) -> list[ToDrop]:
+    purges = await _purges(registry, limit)
+    return [replace(purge, since_us=purge.since_us - SOONER_US) for purge in purges]
+
+
+def _to_wait_for_longer(seed: int) -> Plan:
+    """So that with the bug all happens as it does without, and is too soon."""
+    plan = make_dropping_plan(seed)
+    return replace(plan, drops_after_us=plan.drops_after_us + SOONER_US)
 
 
 async def _the_last_block_too(cell: Cell, slots: str, _until_us: int) -> int:
@@ -40,6 +58,15 @@ DROPPING_BUGS: Final = (
         "states of what was sent after the purge are dropped",
         DELETED,
         ((superfluous, "_state_verdict", _any_state),),
+    ),
+    PlantedBug(
+        "leases are dropped while receives of before the purge are under way",
+        frozenset({"receive counts grow"}),
+        (
+            (Registry, "purges", _as_if_begun_sooner),
+            (universe, "make_dropping_plan", _to_wait_for_longer),
+        ),
+        first=1000983,
     ),
 )
 
