@@ -168,7 +168,8 @@ class Access:
 
     def slot_ttl_s(self, stamp_us: int) -> int:
         """When a slot with this stamp may be removed, unless the slot below says later."""
-        return stamp_us // 1_000_000 + self.queue.retention_s + SLOT_TTL_SLACK_S
+        own_s = stamp_us // 1_000_000 + self.queue.retention_s + SLOT_TTL_SLACK_S
+        return max(own_s, self.partition.expires_s_min)
 
     def state_ttl_s(self) -> int:
         """When a block state written now may be removed: after all of its messages.

@@ -34,6 +34,8 @@ async def inherited(at: Access) -> Inherited:
         for earlier in partitions:
             tail = await ended(earlier, following)
             partition.stamp_us_min = max(partition.stamp_us_min, tail.last.stamp_us + 1)
+            # Who has the definition of before a raised retention goes by the raised one here, too.
+            partition.expires_s_min = max(partition.expires_s_min, tail.expires_s)
             windows.append((tail.window, earlier.partition.number))
     ended_ago_us = partition.eras.between_us(partition.stamp_us_min, at.cell.now_us())
     partition.has_earlier = ended_ago_us < WINDOW_US

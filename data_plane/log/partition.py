@@ -86,7 +86,8 @@ class Partition:
     """A partition's names, the tail (None: unknown) and the reader.
 
     `has_earlier`: duplicates may be of messages in an earlier generation, all of whose stamps are
-    below `stamp_us_min`. That of a queue over a stream is a shard, and has a `source`.
+    below `stamp_us_min`. No slot's time to live ends before `expires_s_min`, which is that of the
+    ends of earlier generations. That of a queue over a stream is a shard, and has a `source`.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Partition:
         self.used_us = 0
         self.has_earlier = generation > 0
         self.stamp_us_min = 0
+        self.expires_s_min = 0
         self.reader = Reader(writer, eras, keeps=queue.reads_stream)
         self.source: Source | None = None
 

@@ -100,16 +100,24 @@ async def restamp(desk: Desk, queue: Queue) -> None:
     """Let everything stored live as long as the queue's retention, which was raised, asks for.
 
     `x` must not fall from slot to slot: so the end of the log goes first, and then all below it.
+    A log that has an end already says what it goes on in: that comes next.
     """
-    for at in chain.from_iterable(open_generations(desk, queue)):
-        await appending.append_start(at)
-        until: bytes | None = None
-        while page := await at.cell.query(
-            at.partition.slots, until=until, limit=QUERY_PAGE, reverse=True
-        ):
-            until = keys.before(page[-1].key.sort)
-            for item in page:
-                await _raise_ttl(at, item.key, at.slot_ttl_s(number(item.attributes, "t")))
+    done = 0
+    while len(generations := open_generations(desk, queue)) > done:
+        for at in chain.from_iterable(generations[done:]):
+            await _restamp(at)
+        done = len(generations)
+
+
+async def _restamp(at: Access) -> None:
+    await appending.append_start(at)
+    until: bytes | None = None
+    while page := await at.cell.query(
+        at.partition.slots, until=until, limit=QUERY_PAGE, reverse=True
+    ):
+        until = keys.before(page[-1].key.sort)
+        for item in page:
+            await _raise_ttl(at, item.key, at.slot_ttl_s(number(item.attributes, "t")))
 
 
 async def _raise_ttl(at: Access, key: Key, expires_s: int) -> None:

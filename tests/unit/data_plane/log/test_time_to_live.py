@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from data_plane.core.queue import Generation
 from data_plane.log import bounds
 from data_plane.ports import CellUnavailableError, Written
 from data_plane.stored.segment import number
-from tests.unit.data_plane.log.conftest import Bench, bodies
+from tests.unit.data_plane.log.conftest import GROUP_SCOPE, Bench, bodies
 
 
 def lives(bench: Bench) -> list[tuple[int, int]]:
@@ -108,5 +109,32 @@ def test_a_front_end_with_the_old_retention_writes_no_state_that_goes_too_early(
         await bench.delete(await bench.receive(1))
         (state,) = [item for item in bench.cell.items() if item.key.partition[0] == "F"]
         assert number(state.attributes, "x") > max(expires_s for _, expires_s in lives(bench))
+
+    bench.run(story())
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_raised_retention_holds_in_the_logs_that_follow(
+    bench: Bench,
+    is_known: bool,  # noqa: FBT001
+) -> None:
+    """The throughput limit changes, too: before the retention, unseen, or while that is raised."""
+
+    async def story() -> None:
+        behind, other = bench.front_end(), bench.front_end()
+        one = replace(bench.queue, retention_s=60, attributes=GROUP_SCOPE)
+        eight = replace(one, generations=(Generation(0, 1, 0), Generation(1, 8, 100)))
+        bench.queue = one
+        await bench.send("a:1")
+        if is_known:
+            bench.queue = eight
+            await bench.send("b:2", log=other)
+        await bench.log.restamp(replace(one, retention_s=1_209_600))
+        # Who has the old definition sends last, maybe where nobody has sent before.
+        bench.queue = eight
+        await bench.send("b:3", "c:4", log=behind)
+        bench.clock.advance(60 + bounds.SLOT_TTL_SLACK_S + 1)
+        now_s = bench.clock.now_us() // 1_000_000
+        assert all(expires_s > now_s + 1_000_000 for _, expires_s in lives(bench))
 
     bench.run(story())
