@@ -347,7 +347,7 @@ class Registry:
         expires_s = now_us // 1_000_000 + RETENTION_S_MAX + TOMBSTONE_KEPT_S
         await self._cell.put(
             to_drop.key_of(to_drop.PURGED, queue.uid, now_us),
-            {**to_drop.item_of(queue), "p": stamp_us, "x": expires_s},
+            {**to_drop.purged_item(queue, stamp_us), "x": expires_s},
         )
         await self.change(
             queue, lambda known: replace(known, purged_us=max(known.purged_us, stamp_us))

@@ -273,8 +273,8 @@ class Sweep:
         if is_left or not isinstance(cell, Dropping):
             await registry.purge_dropped(purge)  # they are left to their time to live
             return 0
-        # What later purges have purged is theirs to drop: requests of before may be under way.
-        purged_us = min(definition.purged_us, purge.stamp_us)
+        # Requests of before a later purge may be under way still: it has its own turn.
+        purged_us = min(definition.purged_us, purge.purged_us)
         under_way = self._passes.get(purge.key.sort)
         if under_way is None:
             recorded_us = ALWAYS_US if cell.chooses_stamps else self._recorded_us()

@@ -22,8 +22,6 @@ LIVE: Final = ("q", "t")
 """Kinds of definitions of what exists: a queue, a stream."""
 
 _TIME_BYTES: Final = 8
-_ANY_US: Final = 1 << 62
-"""The stamp of a purge of before it was noted: what is dropped goes by the definition alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class ToDrop:
     """A queue that was deleted or purged at `since_us`, and whose messages lie in `cell`.
 
     What has `shards` is a stream. A queue that `reads_stream` has states of blocks of its shards.
-    A purge was of what has a stamp up to `stamp_us`.
+    A purge goes up to the stamp `purged_us`.
     """
 
     key: Key
@@ -44,7 +42,7 @@ class ToDrop:
     generations: tuple[Generation, ...] = (FIRST_GENERATION,)
     shards: tuple[int, ...] = ()
     reads_stream: bool = False
-    stamp_us: int = _ANY_US
+    purged_us: int = 0
 
     @property
     def is_stream(self) -> bool:
@@ -71,6 +69,11 @@ def item_of(queue: Queue) -> Attributes:
     return {"v": FORMAT, **named, **generations, **stream}
 
 
+def purged_item(queue: Queue, stamp_us: int) -> Attributes:
+    """The same of a queue that is purged up to this stamp."""
+    return {**item_of(queue), "p": stamp_us}
+
+
 def stream_item(stream: Stream) -> Attributes:
     """The same of a stream: `s` has the numbers of its shards, which name the logs."""
     named = {"a": stream.account, "e": stream.region, "q": stream.name, "c": stream.cell}
@@ -92,6 +95,8 @@ def read(item: Item) -> ToDrop:
         raise UnreadableDefinitionError(f"messages to drop of format {attributes.get('v')!r}")
     account, region, name, cell = (str(attributes[field]) for field in ("a", "e", "q", "c"))
     sort = item.key.sort
+    since_us = int.from_bytes(sort[:_TIME_BYTES], "big")
+    purged_us = attributes.get("p")
     return ToDrop(
         key=item.key,
         account=account,
@@ -99,9 +104,10 @@ def read(item: Item) -> ToDrop:
         name=name,
         uid=sort[_TIME_BYTES:].decode(),
         cell=cell,
-        since_us=int.from_bytes(sort[:_TIME_BYTES], "big"),
+        since_us=since_us,
         generations=read_generations(attributes),
         shards=tuple(json.loads(str(attributes["s"]))) if "s" in attributes else (),
         reads_stream="o" in attributes,
-        stamp_us=int(str(attributes.get("p", _ANY_US))),
+        # Before 0.2 they did not say it: nothing that was purged later has a stamp below its time.
+        purged_us=purged_us if isinstance(purged_us, int) else since_us,
     )
