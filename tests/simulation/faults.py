@@ -6,6 +6,9 @@ from tests.simulation.world import JUMP_US_MAX, Slot, World
 SETTLE_US = 200_000_000
 """After this, nothing that the faults have sent is under way any more."""
 
+FROZEN_US_MAX = 120_000_000
+"""How long a front end stands still; what else strikes lasts half as long."""
+
 
 async def settle(world: World) -> None:
     """The faults end; what they left behind stays."""
@@ -46,7 +49,7 @@ async def strike(world: World) -> None:
 
 def _strike_once(world: World, event: str, slot: Slot) -> None:
     random, now_us, process = world.random, world.scheduler.now_us, slot.process
-    for_us = int(random.random() ** 2 * 60_000_000)
+    for_us = int(random.random() ** 2 * (FROZEN_US_MAX // 2))
     store = random.choice(world.stores)
     match event:
         case "outage":

@@ -40,6 +40,7 @@ T = TypeVar("T")
 SLOW_US_MAX = 4_000_000
 STALLED_US_MAX = 1_200_000_000
 DUPLICATE_US_MAX = 60_000_000
+PATIENCE_US_MAX = 10_000_000
 
 DELAY_US_MAX = 120_000_000
 """The longest that a request or a reply is under way: beyond the leases of most universes."""
@@ -397,7 +398,7 @@ class FaultyCell:
 
     def _patience_us(self) -> int:
         """How long the front end waits for an answer that does not come."""
-        return self._random.choice((100_000, 2_000_000, 10_000_000))
+        return self._random.choice((100_000, 2_000_000, PATIENCE_US_MAX))
 
     def _fail_after(self, reply: Future[T], wait_us: int, why: str) -> None:
         self._scheduler.after(

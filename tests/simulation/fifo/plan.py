@@ -4,8 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from tests.simulation.plan import Surroundings
+from tests.simulation.faults import FROZEN_US_MAX
+from tests.simulation.faulty_cell import (
+    DELAY_US_MAX,
+    DUPLICATE_US_MAX,
+    PATIENCE_US_MAX,
+    SLOW_US_MAX,
+    STALLED_US_MAX,
+)
+from tests.simulation.plan import Surroundings, dropping
 from tests.simulation.weather import choose_climate
+from tests.simulation.world import JUMP_US_MAX
 
 SECOND_US = 1_000_000
 
@@ -44,6 +53,9 @@ HASTY_BOUNDS: Mapping[str, int] = {
     "ATTEMPT_US": 30 * SECOND_US,
 }
 """A tenth of every age: what is done is collected, and duplicates are none any more, in time."""
+
+DROPPING_TAIL_AGE_US = 6 * SECOND_US
+"""Where purges are dropped: for so long front ends may go by an end of the log without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +162,36 @@ def _queue(random: Random, number: int) -> FifoQueuePlan:
         high_throughput=group_scope and random.random() < 0.5,
         changes_throughput=group_scope and random.random() < 0.4,
     )
+
+
+def make_fifo_dropping_plan(seed: int) -> FifoPlan:
+    """The plan of a seed with purges, on cells that drop what was purged.
+
+    Not before the last append has come that was decided without the purge: a slot that is dropped
+    earlier is a free one to it. The shipped sweep waits for 15 minutes, or, where one process has
+    the cells and no append comes late, for its requests (docs/storage.md, "Dropped after a purge").
+    """
+    plan = make_fifo_plan(seed)
+    plan = replace(plan, sequential=False, purges=True)
+    more = dropping(plan, Random(f"{seed}/fifo/dropping"))
+    more["bounds"] = {**more["bounds"], "TAIL_AGE_US_MAX": DROPPING_TAIL_AGE_US}
+    more["drops_after_us"] += DROPPING_TAIL_AGE_US + appended_late_us(plan)
+    return replace(plan, **more)
+
+
+def appended_late_us(plan: FifoPlan) -> int:
+    """How long after it was decided an append may come, by two clocks of this universe."""
+    weather, events = plan.climate.weather, plan.climate.events
+    way_us = max(
+        SLOW_US_MAX if weather.slow else 0, DELAY_US_MAX // plan.haste if weather.delay else 0
+    )
+    stands_us = max(
+        STALLED_US_MAX // plan.haste if weather.stalled else 0,
+        FROZEN_US_MAX if "freeze" in events else 0,
+    )
+    again_us = max(
+        PATIENCE_US_MAX if weather.retried else 0,
+        DUPLICATE_US_MAX // plan.haste if weather.duplicate else 0,
+    )
+    jump_us = max(3 * SECOND_US, JUMP_US_MAX // plan.haste) if "jump" in events else 0
+    return 2 * (way_us + stands_us + max(plan.skew_us_max, jump_us)) + again_us

@@ -14,10 +14,9 @@ from tests.simulation.fifo.clients import (
 )
 from tests.simulation.fifo.journal import Journal
 from tests.simulation.fifo.oracle import check
-from tests.simulation.fifo.plan import FifoPlan, make_fifo_plan
+from tests.simulation.fifo.plan import FifoPlan, make_fifo_dropping_plan, make_fifo_plan
 from tests.simulation.machines import probe, set_machines, with_machines
 from tests.simulation.oracle import Violation
-from tests.simulation.plan import dropping
 from tests.simulation.universe import DRAIN_US, Outcome, all_of, judged_on_machines, live
 from tests.simulation.world import World
 
@@ -32,9 +31,7 @@ def run(seed: int) -> Outcome:
 
 def run_dropping(seed: int) -> Outcome:
     """As the universe of the seed, with purges, and front ends that drop what was purged."""
-    plan = make_fifo_plan(seed)
-    more = dropping(plan, Random(f"{seed}/fifo/dropping"))
-    return _run(replace(plan, sequential=False, purges=True, **more))
+    return _run(make_fifo_dropping_plan(seed))
 
 
 def run_on_machines(seed: int) -> Outcome:

@@ -1,7 +1,7 @@
 """Bugs planted into how what was purged is dropped."""
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from control_plane import sweep
 from control_plane.core.to_drop import ToDrop
@@ -11,7 +11,7 @@ from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Cell
 from data_plane.stored import superfluous
 from data_plane.stored.superfluous import Verdict
-from tests.simulation import universe
+from tests.simulation import universe, world
 from tests.simulation.plan import Plan, make_dropping_plan
 from tests.simulation.planted import PlantedBug
 from tests.simulation.planted.bugs import DELETED, DELIVERED
@@ -47,6 +47,10 @@ async def _the_last_block_too(cell: Cell, slots: str, _until_us: int) -> int:
     return int.from_bytes(newest[0].key.sort, "big") if newest else 0
 
 
+def _a_second_later(*ports: Any, after_us: int) -> sweep.Sweep:  # noqa: ARG001
+    return sweep.Sweep(*ports, after_us=1_000_000)
+
+
 DROPPING_BUGS: Final = (
     PlantedBug(
         "what was sent after the purge is dropped",
@@ -76,5 +80,11 @@ FIFO_DROPPING_BUGS: Final = (
         frozenset({"acknowledged is delivered"}),
         ((superfluous, "_first_kept", _the_last_block_too),),
         first=14,
+    ),
+    PlantedBug(
+        "what was purged is dropped while appends of before are under way",
+        frozenset({"acknowledged is delivered", "slots are written once"}),
+        ((world, "Sweep", _a_second_later),),
+        first=1_000_192,
     ),
 )
