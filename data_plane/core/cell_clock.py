@@ -40,6 +40,9 @@ between: also where the server was closed meanwhile."""
 
 ERAS_MAX: Final = 32
 
+LEAPS_MAX: Final = 8
+"""How many stops since a clock was set back are remembered, in case that it is put right."""
+
 
 class Era(NamedTuple):
     """Stamps above `boundary_us` are ahead of the world's time by `shift_us`."""
@@ -48,7 +51,24 @@ class Era(NamedTuple):
     shift_us: int
 
 
-_Stored = tuple[tuple[Era, ...], int, int, int, int]
+class Leap(NamedTuple):
+    """A start at which `by_us` of cell time passed for what may have been a clock that was set.
+
+    They followed `from_us`; the last era was the one that begins at `boundary_us`.
+    """
+
+    boundary_us: int
+    from_us: int
+    by_us: int
+
+
+class _StoredEras(msgspec.Struct, array_like=True):
+    eras: tuple[Era, ...]
+    version: int
+    lead_us: int
+    closed_us: int
+    kept_until_us: int
+    leaps: tuple[Leap, ...] = ()
 
 
 class Eras:
@@ -56,24 +76,27 @@ class Eras:
 
     What was decided by another `version` may be wrong: what had expired may be young. `lead_us` is
     by how much cell time was ahead of the machine's clock when these were noted. Until
-    `kept_until_us`, what has expired in the `closed_us` before the last starts is kept.
+    `kept_until_us`, what has expired in the `closed_us` before the last starts is kept, and it may
+    turn out that those starts were `leaps` of a clock.
     """
 
-    __slots__ = ("_eras", "closed_us", "kept_until_us", "lead_us", "version")
+    __slots__ = ("_eras", "closed_us", "kept_until_us", "lead_us", "leaps", "version")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - as it is stored
         self,
         eras: tuple[Era, ...] = (Era(0, 0),),
         version: int = 0,
         lead_us: int = 0,
         closed_us: int = 0,
         kept_until_us: int = 0,
+        leaps: tuple[Leap, ...] = (),
     ) -> None:
         self._eras = eras
         self.version = version
         self.lead_us = lead_us
         self.closed_us = closed_us
         self.kept_until_us = kept_until_us
+        self.leaps = leaps
 
     @property
     def is_plain(self) -> bool:
@@ -140,12 +163,17 @@ class Eras:
 
     def after_a_start(self, closed_us: int, now_us: int) -> "Eras":
         """The same, when the service was closed for so long, by clocks that may have been wrong."""
-        closed_us += self.kept_us(now_us - closed_us)
+        from_us = now_us - closed_us
+        leaps = self.leaps if from_us < self.kept_until_us else ()
+        if closed_us > UNDONE_US_MAX and len(self._eras) > 1:
+            leap = Leap(self._eras[-1].boundary_us, from_us, closed_us)
+            leaps = (*leaps, leap)[-LEAPS_MAX:]
+        closed_us += self.kept_us(from_us)
         until_us = now_us + REMOVED_AFTER_US
-        return Eras(self._eras, self.version, self.lead_us, closed_us, until_us)
+        return Eras(self._eras, self.version, self.lead_us, closed_us, until_us, leaps)
 
     def _with(self, eras: tuple[Era, ...], version: int, lead_us: int) -> "Eras":
-        return Eras(eras, version, lead_us, self.closed_us, self.kept_until_us)
+        return Eras(eras, version, lead_us, self.closed_us, self.kept_until_us, self.leaps)
 
     @property
     def last_step_us(self) -> int:
@@ -168,9 +196,34 @@ class Eras:
                 return count
         return 0
 
+    def with_leaps_undone(self, ahead_us: int, now_us: int) -> "Eras":
+        """Without a clock that was set back and is right now, ahead by so much: the same if none.
+
+        It was put right by several starts, and the time that these took for passed had not passed:
+        what was stamped after each is ahead by that.
+        """
+        if now_us >= self.kept_until_us:
+            return self
+        for count in range(1, len(self._eras)):
+            before, era = self._eras[-count - 1], self._eras[-count]
+            leaps = [leap for leap in self.leaps if leap.boundary_us >= era.boundary_us]
+            leapt_us = sum(leap.by_us for leap in leaps)
+            late_us = ahead_us + leapt_us - (self.shift_us - before.shift_us)
+            was_set_back = era.shift_us - before.shift_us > STEP_US
+            if leaps and was_set_back and -STEP_US <= late_us <= UNDONE_US_MAX:
+                undone = self._with(self._eras[:-count], self.version + 1, self.lead_us)
+                for leap in leaps:
+                    undone = undone.with_era(Era(leap.from_us, undone.shift_us + leap.by_us))
+                undone = undone.with_lead(self.lead_us)
+                undone.leaps = ()
+                return undone
+        return self
+
     def to_bytes(self) -> bytes:
         """As stored."""
-        kept = (self.closed_us, self.kept_until_us)
+        kept: tuple[object, ...] = (self.closed_us, self.kept_until_us)
+        if self.leaps:
+            kept = (*kept, self.leaps)
         return msgspec.msgpack.encode((self._eras, self.version, self.lead_us, *kept))
 
 
@@ -182,7 +235,7 @@ def eras_from(stored: bytes | None) -> Eras:
     """Read stored eras. Raises msgspec.DecodeError."""
     if not stored:
         return Eras()
-    return Eras(*msgspec.msgpack.decode(stored, type=_Stored))
+    return Eras(*msgspec.structs.astuple(msgspec.msgpack.decode(stored, type=_StoredEras)))
 
 
 def eras_of(clock: object) -> Eras:
@@ -331,11 +384,12 @@ class CellClock:
         # It was set ahead, and not believed yet: that it was wrong before shows in both together.
         unbelieved_us = ahead_us if ahead_us > STEP_US else 0
         undone = self.eras.undone_by(closed_us + unbelieved_us)
-        if undone or closed_us < -STEP_US:
-            closed_us += unbelieved_us
         for _ in range(undone):
-            closed_us -= self.eras.last_step_us
             self.eras = self.eras.without_last()
+        if not undone:
+            self.eras = self.eras.with_leaps_undone(closed_us + unbelieved_us, present_us)
+        if self.eras is not eras or closed_us < -STEP_US:
+            closed_us += unbelieved_us + self.eras.shift_us - eras.shift_us
         whole_us = passed_us = max(0, closed_us)
         if self.eras.lead_us > STEP_US and passed_us > WORKED_OFF_AFTER_US:
             passed_us = max(WORKED_OFF_AFTER_US, machine_us - present_us)
@@ -375,6 +429,8 @@ class CellClock:
         while self._is_undone():
             self._noted = max(0, self._noted - 1)
             self.eras = self.eras.without_last()
+        ahead_us = self.eras.shift_us - self._lead_us
+        self.eras = self.eras.with_leaps_undone(ahead_us, steady_us)
         ahead_us = self.eras.shift_us - self._lead_us
         if ahead_us > STEP_US:
             if self._ahead_since_us is None or by_us > 0:

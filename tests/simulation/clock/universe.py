@@ -246,6 +246,9 @@ def _groups_stay_in_order(plan: ClockPlan, world: ClockWorld) -> Iterator[Violat
 
     What was sent before a start with a clock that is ahead by the retention seems to have expired
     then: it comes when the clock is right, behind what was delivered meanwhile.
+
+    Deliveries count in the order of their answers: of two receives at once, the one that was asked
+    for first may get what follows, once the other's message is deleted.
     """
     ahead_us = plan.retention_s * SECOND_US - 60 * SECOND_US
     misled_us = next((t for t, wrong_us in world.starts if wrong_us > ahead_us), NEVER_US)
@@ -255,7 +258,7 @@ def _groups_stay_in_order(plan: ClockPlan, world: ClockWorld) -> Iterator[Violat
     for send in _sends(world):
         if send.call.queue == FIFO and send.output["MessageId"] not in order[send.call.client]:
             order[send.call.client].append(send.output["MessageId"])
-    for attempt, message in _deliveries(world):
+    for attempt, message in sorted(_deliveries(world), key=lambda one: one[0].answered_us or 0):
         if attempt.call.queue == FIFO:
             group = message["Attributes"]["MessageGroupId"]
             if message["MessageId"] not in seen[group]:

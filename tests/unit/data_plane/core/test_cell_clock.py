@@ -8,7 +8,9 @@ from data_plane.core.cell_clock import (
     ONE_TIME,
     REMOVED_AFTER_US,
     STEP_US,
+    UNDONE_US_MAX,
     WORKED_OFF_AFTER_US,
+    CellClock,
     ClockStep,
     Era,
     Eras,
@@ -287,7 +289,10 @@ def test_everything_at_or_before_a_moment_is_old_enough() -> None:
 
 def test_eras_are_stored_and_read() -> None:
     eras = Eras((Era(0, 0), Era(START_US, HOUR_US)))
+    assert len(msgspec.msgpack.decode(eras.to_bytes())) == 5  # as it was before there were leaps
     assert eras_from(eras.to_bytes()).to_bytes() == eras.to_bytes()
+    leapt = eras.after_a_start(HOUR_US, START_US + DAY_US)
+    assert eras_from(leapt.to_bytes()).leaps == leapt.leaps != ()
     assert eras_from(None).is_plain
     assert ONE_TIME.is_plain
 
@@ -308,3 +313,122 @@ def test_a_clock_that_was_behind_is_set_right_in_two_steps_with_ends_in_between(
     assert third.eras.between_us(sent_us, third.now_us()) == 2 * SECOND_US
     assert third.eras.world_us(sent_us) == machine.true_us - 2 * SECOND_US
     assert third.describe() == "ok"
+
+
+def _put_right_in_part(machine: Machine) -> tuple[CellClock, list[int]]:
+    """The clock is set back by a day, and to an hour behind, each time while nothing runs.
+
+    With what was sent before, in between and after, less its true time.
+    """
+    clock = machine.start()
+    clock.learn(START_US - SECOND_US, None, "there")
+    sent_us = [clock.now_us()]
+    for wrong_us in (-DAY_US, -HOUR_US):
+        machine.wrong_us = wrong_us
+        machine.passes(SECOND_US)
+        clock = machine.start_again(clock)
+        machine.passes(SECOND_US, clock)
+        sent_us.append(clock.now_us())
+    return clock, sent_us
+
+
+def _worlds(clock: CellClock, sent_us: list[int]) -> list[int]:
+    """The world's time of each, from the first on, and of now, in whole seconds."""
+    now_us = clock.now_us()
+    return [round((clock.eras.world_us(t) - START_US) / SECOND_US) for t in (*sent_us, now_us)]
+
+
+@pytest.mark.parametrize("how", ["serving", "stopped", "set back again", "an hour ahead"])
+def test_a_clock_that_was_behind_is_set_right_by_several_starts(how: str) -> None:
+    """What was sent before is as old as it is, and not older by what the first start passed over.
+
+    It was hidden as expired, and an hour later removed.
+    """
+    machine = Machine()
+    clock, sent_us = _put_right_in_part(machine)
+    if how == "set back again":
+        machine.wrong_us = -DAY_US
+        machine.passes(SECOND_US, clock)
+    elif how == "an hour ahead":
+        machine.wrong_us = HOUR_US
+        clock = machine.start_again(clock)
+        machine.passes(SECOND_US, clock)
+    machine.wrong_us = 0
+    if how == "stopped":
+        clock = machine.start_again(clock)
+    machine.passes(SECOND_US, clock)
+    first, *others = _worlds(clock, sent_us)
+    true_s = [2, 4, (machine.true_us - START_US) // SECOND_US]
+    # Twice nobody knows for how long it was closed: a second.
+    assert first == 0
+    assert all(abs(world - true) <= 2 for world, true in zip(others, true_s, strict=True))
+    machine.passes(REMOVED_AFTER_US + SECOND_US, clock)
+    assert clock.removable_us() <= sent_us[0] + REMOVED_AFTER_US + 10 * SECOND_US
+
+
+def test_three_starts_put_it_right() -> None:
+    machine = Machine()
+    clock, sent_us = _put_right_in_part(machine)
+    for wrong_us in (-HOUR_US // 2, 0):
+        machine.wrong_us = wrong_us
+        clock = machine.start_again(clock)
+        machine.passes(SECOND_US, clock)
+        sent_us.append(clock.now_us())
+    true_s = (0, 2, 4, 5, 6, 6)
+    worlds = _worlds(clock, sent_us)
+    assert all(abs(world - true) <= 2 for world, true in zip(worlds, true_s, strict=True))
+
+
+@pytest.mark.parametrize("starts_meanwhile", [0, 1])
+def test_a_stop_is_one_when_the_service_has_run_for_an_hour_since(starts_meanwhile: int) -> None:
+    """Only then: stops of days add up to anything, and the clock was right."""
+    machine = Machine()
+    clock, sent_us = _put_right_in_part(machine)
+    machine.passes(REMOVED_AFTER_US, clock)
+    for _ in range(starts_meanwhile):
+        machine.passes(5 * SECOND_US)
+        clock = machine.start_again(clock)
+    machine.wrong_us = 0
+    again = machine.start_again(clock)
+    assert again.eras.between_us(sent_us[0], again.now_us()) > DAY_US
+
+
+@pytest.mark.parametrize("wrong_us", [-10 * SECOND_US, UNDONE_US_MAX + 10 * SECOND_US])
+def test_starts_that_make_good_less_than_that_or_more_were_stops(wrong_us: int) -> None:
+    machine = Machine()
+    clock, sent_us = _put_right_in_part(machine)
+    machine.wrong_us = wrong_us
+    again = machine.start_again(clock)
+    assert again.eras.between_us(sent_us[0], again.now_us()) > DAY_US - HOUR_US
+
+
+def test_short_stops_add_up_to_no_step_of_the_clock() -> None:
+    """A server that crashes again and again, on a machine whose clock was put right once."""
+    machine = Machine()
+    clock = machine.start()
+    clock.learn(START_US + HOUR_US, None, "there")
+    version = clock.eras.version
+    for _ in range(2 * HOUR_US // UNDONE_US_MAX):
+        machine.passes(UNDONE_US_MAX)
+        clock = machine.start_again(clock)
+        machine.passes(SECOND_US, clock)
+    assert clock.eras.version == version
+    assert clock.eras.world_us(clock.now_us()) == machine.true_us
+
+
+def test_what_it_was_closed_for_before_the_clock_was_set_back_is_not_counted() -> None:
+    """It was ahead by a day when it started, and is right: a short stop says nothing of that."""
+    machine = Machine()
+    clock = machine.start()
+    clock.learn(START_US + HOUR_US, None, "there")
+    machine.passes(SECOND_US, clock)
+    machine.wrong_us = DAY_US // 4
+    clock = machine.start_again(clock)
+    machine.passes(SECOND_US, clock)
+    machine.wrong_us = 0
+    machine.passes(SECOND_US, clock)
+    before = clock.eras.to_bytes()
+    machine.passes(UNDONE_US_MAX // 2)
+    again = machine.start_again(clock)
+    assert again.eras.version == eras_from(before).version
+    assert again.eras.world_us(again.now_us()) == machine.true_us
