@@ -156,7 +156,7 @@ test: lint $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) $(MOTO_TESTS_READY) #
 test-spark: $(SPARK_READY) $(if $(findstring nightly,$(PYTEST)),$(FOCUS_READY) $(GLUE_READY))
 test-spark: ## test the jobs that bill and audit (STRICT=1 PYTEST=options)
 	@$(HAS_JAVA) || $(MAKE) --no-print-directory --silent $(JAVA_READY)
-	.venvs/spark/bin/python $(ONCE_MORE) tests/spark $(PYTEST)
+	.venvs/spark/bin/python $(ONCE_MORE) tests/spark -n 2 $(PYTEST)
 
 nightly: $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) $(MOTO_TESTS_READY) ## what takes long, lane by lane, with a table (NIGHTLY=options)
 	@$(TEST_ENV)/bin/python -m tests.lanes.nightly $(NIGHTLY)

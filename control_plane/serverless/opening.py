@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from botocore.session import get_session
-
 from control_plane.metadata_cache.nodes import CacheNodes
 from control_plane.places.group_bodies import BodiesOfGroups
 from control_plane.places.items import UnreadablePlaceError
@@ -21,6 +19,7 @@ from control_plane.serverless.settings import PREFIX, CellTable, FunctionSetting
 from control_plane.serverless.several import SeveralTables
 from control_plane.service import RunningService, ServicePorts, ServiceSettings
 from control_plane.stored_on_tables import held_on_tables
+from data_plane.aws_sessions import new_session
 from data_plane.blobs import buckets
 from data_plane.blobs.place import BlobsOpenError, S3Place, place_of
 from data_plane.blobs.s3 import S3Blobs
@@ -86,7 +85,7 @@ class _Drivers:
         self.clock = clock
         self.driver = BlockingDriver(clock, sleep, threads_max=_THREADS_MAX)
         self.waits = BlockingWaits(self.driver)
-        self.session = get_session()
+        self.session = new_session()
         self._log = log
         self._s3: Any = None
 

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.session import Session, get_session
+from botocore.session import Session
 
+from data_plane.aws_sessions import new_session
 from data_plane.blobs.place import BlobsOpenError, S3Place
 from data_plane.blobs.s3 import S3Blobs
 from data_plane.ports import Blobs, Clock, Offload
@@ -41,7 +42,7 @@ def connect(
     Credentials are found where SDKs look for them; an endpoint that is not AWS's is given
     placeholders where there are none. Clients of one `session` share what botocore reads for each.
     """
-    session = session or get_session()
+    session = session or new_session()
     placeholders: dict[str, Any] = {}
     try:
         if session.get_credentials() is None:

@@ -19,9 +19,10 @@ from botocore.exceptions import (
     WaiterError,
 )
 from botocore.exceptions import ConnectionError as NoConnectionError
-from botocore.session import Session, get_session
+from botocore.session import Session
 
 from data_plane import VERSION
+from data_plane.aws_sessions import new_session
 from data_plane.dynamodb.requests import SHORT_US, DamagedAnswerError, check_answers
 from data_plane.dynamodb.tables import PARTITION, SORT, cell_table, time_to_live
 
@@ -62,7 +63,7 @@ def connect(  # noqa: PLR0913 - what an operator may choose, and what clients sh
     reads for each. Raises OpenError.
     """
     try:
-        session = session or get_session()
+        session = session or new_session()
         placeholders: dict[str, Any] = {}
         if session.get_credentials() is None:
             if not _is_on_this_machine(endpoint):
@@ -94,7 +95,7 @@ def connect(  # noqa: PLR0913 - what an operator may choose, and what clients sh
 
 def connect_both(endpoint: str, region: str, *, connections_max: int) -> tuple[Any, Any]:
     """A client for a table that is well, and one for while it is slow. Raises OpenError."""
-    session = get_session()
+    session = new_session()
     client = connect(endpoint, region, connections_max=connections_max, session=session)
     patient = connect(
         endpoint,

@@ -18,8 +18,9 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as NoConnectionError
 from botocore.parsers import ResponseParserError
-from botocore.session import Session, get_session
+from botocore.session import Session
 
+from data_plane.aws_sessions import new_session
 from data_plane.core.sealing import SECRET_BYTES
 from data_plane.ports import CellUnavailableError, MasterKeysError, Offload, WrappedKey
 
@@ -67,7 +68,7 @@ def connect(
     Raises MasterKeysError.
     """
     try:
-        session = session or get_session()
+        session = session or new_session()
         placeholders: dict[str, Any] = {}
         if session.get_credentials() is None:
             if not endpoint:
