@@ -106,11 +106,12 @@ async def current(at: AppendGround, end: LogEnd[T], open_: Open) -> T:
     """The log's tail, as of at most TAIL_AGE_US_MAX ago. Raises CellUnavailableError."""
     tail = end.tail
     if tail is None or tail.unsure or at.cell.now_us() - tail.seen_us > TAIL_AGE_US_MAX:
-        # One at a time: the others find what the first has read.
-        await coalesce(at.desk, ("tail", end.slots), None, partial(_look, at, end, open_))
-        tail = end.tail
-        if tail is None:
+        # One at a time: the others are told what the first has read. They do not look for it at
+        # the end itself, where somebody else may have forgotten it again.
+        found = await coalesce(at.desk, ("tail", end.slots), None, partial(_look, at, end, open_))
+        if found is None:
             raise CellUnavailableError("the end of the log changes faster than it can be read")
+        return cast(T, found)
     return tail
 
 
@@ -119,11 +120,12 @@ async def _look(
 ) -> list[object | Exception]:
     tail = end.tail
     if tail is None or not await _read_on(at, end, tail):
-        end.tail = None
+        end.tail = tail = None
         for _ in range(_OPEN_ATTEMPTS_MAX):
             if await open_():
+                tail = end.tail
                 break
-    return [None] * len(waiting)
+    return [tail] * len(waiting)
 
 
 async def _read_on(at: AppendGround, end: LogEnd[T], tail: T) -> bool:

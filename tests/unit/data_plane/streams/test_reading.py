@@ -1,6 +1,7 @@
 """Readers get what there is from any place on, in order, as often as they like."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,8 @@ from data_plane.core.errors import RefusedError, stream_not_found
 from data_plane.core.limits import SMALL_BODY_BYTES_MAX
 from data_plane.core.long_answers import use_room
 from data_plane.core.record import OutgoingRecord
-from data_plane.ports import DeadlinePassedError, Key
+from data_plane.memory.cell import MemoryCell
+from data_plane.ports import Attributes, DeadlinePassedError, Item, Key
 from data_plane.stored import keys
 from data_plane.streams.bounds import OFFSETS_SKIPPED, READ_BYTES_MAX
 from data_plane.streams.reading import Place, Read
@@ -280,3 +282,30 @@ def test_a_closed_shard_ends_also_when_all_of_it_has_expired(bench: Bench, offse
         return await bench.read(Place(offset))
 
     assert bench.run(scenario()) == ([], None, 0)
+
+
+class TurnTakingCell(MemoryCell):
+    """Others go on while it reads."""
+
+    async def query(self, *words: Any, **more: Any) -> list[Item]:
+        await asyncio.sleep(0)
+        return await super().query(*words, **more)
+
+    async def get(self, key: Key, *, strong: bool = True) -> Attributes | None:
+        await asyncio.sleep(0)
+        return await super().get(key, strong=strong)
+
+
+def test_many_learn_at_once_where_an_empty_shard_ends(bench: Bench) -> None:
+    bench.cell = TurnTakingCell(bench.clock)
+    streams = bench.front_end()
+
+    async def latest(turns: int) -> Place:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return await streams.latest(bench.stream, bench.shard)
+
+    async def scenario() -> set[Place]:
+        return set(await asyncio.gather(*map(latest, range(50))))
+
+    assert bench.run(scenario()) == {Place(1, 1)}
