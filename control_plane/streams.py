@@ -28,8 +28,9 @@ from data_plane.core.errors import (
     RefusedError,
     stream_not_found,
 )
+from data_plane.core.identifiers import is_region
 from data_plane.core.sealing import TokenSeal
-from data_plane.core.stream import Shard, Stream
+from data_plane.core.stream import Shard, Stream, is_stream_name
 from data_plane.ports import ITEM_ABSENT, Attributes, Cell, Clock, Entropy, Equals, Key
 from data_plane.protocol.operation import Permission
 
@@ -96,6 +97,8 @@ class StreamRegistry:
         While the cell does not answer, or not within a second, the definition known last serves for
         10 minutes.
         """
+        if not (is_region(region) and is_stream_name(name)):
+            return None  # Policies are asked for before a request is validated.
         return await self._streams.find((account, region, name))
 
     async def read(self, account: str, region: str, name: str) -> StreamDefinition | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from data_plane.core.limits import KMS_DATA_KEY_REUSE_S_DEFAULT
+from data_plane.core.limits import KMS_DATA_KEY_REUSE_S_DEFAULT, STREAM_NAME_CHARS_MAX
 from data_plane.core.partitions import arn_of
 from data_plane.core.queue import DIGESTS_BY_SECRET
 
@@ -131,9 +131,15 @@ class Stream:
         return tuple(shard for shard in self.shards if number in shard.parents)
 
 
+_name: Final = re.compile(f"[a-zA-Z0-9_.-]{{1,{STREAM_NAME_CHARS_MAX}}}").fullmatch
 _arn: Final = re.compile(
     r"arn:aws[^:]*:kinesis:([^:]+):([0-9]{12}):stream/([a-zA-Z0-9_.-]{1,128})"
 ).fullmatch
+
+
+def is_stream_name(name: str) -> bool:
+    """Whether a stream may have this name."""
+    return _name(name) is not None
 
 
 def read_stream_arn(arn: str) -> tuple[str, str, str] | None:

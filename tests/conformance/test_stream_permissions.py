@@ -2,11 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from data_plane.embedded.cell import EmbeddedCell
+from data_plane.ports import Clock
+from tests.conformance.embedded_cell import SMALL
 from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
 
 BANK = "444455556666"
@@ -22,11 +27,16 @@ def _refused(call: Any, **params: Any) -> tuple[str, str]:
     return error["Code"], error["Message"]
 
 
+def _embedded(directory: Path, clock: Clock, _offload: object) -> EmbeddedCell:
+    return EmbeddedCell(directory, clock, SMALL)
+
+
 class Site:
     """A server that asks policies, with two accounts, of which the first has a stream."""
 
-    def __init__(self) -> None:
-        self.server = InProcessServer(verifies=True)
+    def __init__(self, directory: Path | None = None) -> None:
+        cell = partial(_embedded, directory) if directory is not None else None
+        self.server = InProcessServer(verifies=True, new_cell=cell)
         for account in (ACCOUNT, BANK):
             self.server.run(self.server.accounts.create_account("one", account, {}))
         self.owner, self.bank = self.client(ACCOUNT), self.client(BANK)
@@ -120,3 +130,31 @@ def test_a_queue_over_a_stream_takes_who_may_read_the_stream(site: Site) -> None
     # Who may receive from the queue need not know of the stream.
     url = queues["ann"].get_queue_url(QueueName="work")["QueueUrl"]
     assert "Messages" not in queues["ann"].receive_message(QueueUrl=url)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"StreamName": "n" * 2_000},
+        {"StreamName": "no name"},
+        {"StreamARN": ARN.replace(REGION, "r" * 2_000)},
+    ],
+    ids=["long", "spaces", "region"],
+)
+def test_what_no_stream_is_called_is_refused(tmp_path: Path, named: dict[str, str]) -> None:
+    """Its policy is asked for before the request is validated, and a key has its length."""
+    site = Site(tmp_path)
+    site.owner.meta.config.parameter_validation = False
+    code, _ = _refused(site.owner.put_record, **named, Data=b"x", PartitionKey="a")
+    assert code in {"ValidationException", "ResourceNotFoundException"}
+    key = site.server.run(site.server.accounts.create_key(ACCOUNT))
+    sqs = site.server.client(account=key.id, secret=key.secret)
+    arn = named.get("StreamARN") or ARN.replace(NAME, named["StreamName"])
+    attributes = {"TidegateStreamArn": arn}
+    code, _ = _refused(sqs.create_queue, QueueName="q", Attributes=attributes)
+    assert code in {"InvalidAttributeValue", "InvalidParameterValue"}
+    cell = site.server.cell
+    assert isinstance(cell, EmbeddedCell)
+    site.server.run(cell.close())
+    site.server.close()
+    assert not [served for served in site.server.served if served.exception]
