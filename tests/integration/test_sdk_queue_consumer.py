@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from tests.integration.cut_network import cut_network
 from tests.integration.sdk_site import FACT_S_MAX, program, sdk_client, wait_until
 from tests.integration.server_process import ServerProcess
-from tidegate_sdk import QueueConsumer, ReceivedMessage
+from tidegate_sdk import QueueConsumer, ReceivedMessage, RetryError
 
 PROGRAM = """
 import sys, time
@@ -156,6 +156,47 @@ def test_poison_goes_to_the_dead_letters_and_the_rest_is_done(server: ServerProc
         wait_until(lambda: not left(sqs, url), "all other messages")
     [letter] = sqs.receive_message(QueueUrl=dead)["Messages"]
     assert letter["Body"] == "7"
+
+
+@pytest.mark.parametrize("failure", [ValueError("again"), RetryError(0.5)], ids=["any", "retry"])
+def test_parts_of_seconds_are_rounded_up(server: ServerProcess, failure: Exception) -> None:
+    sqs = sdk_client(server.url, "sqs")
+    url = sqs.create_queue(QueueName="orders")["QueueUrl"]
+    send(sqs, url, 1)
+    counts: list[int] = []
+
+    def handle(message: ReceivedMessage) -> None:
+        counts.append(message.receive_count)
+        if len(counts) == 1:
+            raise failure
+
+    with running(QueueConsumer(sqs, url, handle, wait_s=2, retry_first_s=0.5)):
+        wait_until(lambda: not left(sqs, url), "its delete")
+    assert counts == [1, 2]
+
+
+def test_what_cannot_be_retried_ends_the_consumer_and_goes_back(server: ServerProcess) -> None:
+    sqs = sdk_client(server.url, "sqs")
+    url = sqs.create_queue(QueueName="orders")["QueueUrl"]
+    send(sqs, url, 1)
+
+    def handle(_message: ReceivedMessage) -> None:
+        raise RetryError("soon")  # type: ignore[arg-type]
+
+    consumer = QueueConsumer(sqs, url, handle, wait_s=1, visibility_s=3_600)
+    ends: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            consumer.run(signals=())
+        except TypeError as error:
+            ends.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(FACT_S_MAX)
+    assert len(ends) == 1
+    assert sqs.receive_message(QueueUrl=url)["Messages"]
 
 
 def test_a_queue_that_is_deleted_ends_its_consumer(server: ServerProcess) -> None:

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from math import ceil
 from typing import Any, Final
 
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, start_thread
@@ -10,6 +11,7 @@ from tidegate_sdk.failures import is_passing
 from tidegate_sdk.held_messages import (
     BATCH_MAX,
     DeleteCall,
+    HeldMessage,
     HeldMessages,
     QueueCall,
 )
@@ -51,8 +53,8 @@ class QueueConsumer:
         wait_s: int = 10,
         visibility_s: int = 30,
         linger_s: float = 0.1,
-        retry_first_s: int = 2,
-        retry_s_max: int = 900,
+        retry_first_s: float = 2,
+        retry_s_max: float = 900,
         stop_s_max: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
         backoff: Backoff = Backoff(),  # noqa: B008 - immutable
@@ -207,7 +209,15 @@ class QueueConsumer:
             held = self._held.next_to_handle(self._clock.now_s())
         if held is None:
             return False
-        hide_s = self._work_on(held.message)
+        hide_s: int | None = 0
+        try:
+            hide_s = self._work_on(held.message)
+        finally:  # It goes back in any case: nobody would end with what is never done.
+            self._settle(held, hide_s)
+        return True
+
+    def _settle(self, held: HeldMessage, hide_s: int | None) -> None:
+        """A handler is done with it, or it is to come again after so many seconds."""
         with self._changed:
             now_s = self._clock.now_s()
             if hide_s is None:
@@ -215,7 +225,6 @@ class QueueConsumer:
             else:
                 self._held.hide(held, hide_s, now_s)
             self._changed.notify_all()
-        return True
 
     def _work_on(self, message: ReceivedMessage) -> int | None:
         """Call the handler; after how many seconds the message is to come again, None: never."""
@@ -225,7 +234,7 @@ class QueueConsumer:
             _log.warning("Message %s is rejected: %s", message.id, reason)
             return None if reason.delete else 0
         except RetryError as reason:
-            return min(max(0, reason.after_s), VISIBILITY_S_MAX)
+            return ceil(min(max(0, reason.after_s), VISIBILITY_S_MAX))
         except Exception:  # noqa: BLE001 - whatever a handler raises, the message comes again
             retry_s = self._retry_s(message)
             _log.exception("Message %s failed, and comes again in %d s", message.id, retry_s)
@@ -237,7 +246,8 @@ class QueueConsumer:
 
     def _retry_s(self, message: ReceivedMessage) -> int:
         doublings = min(message.receive_count - 1, VISIBILITY_S_MAX.bit_length())
-        return min(self._retry_first_s << doublings, self._retry_s_max, VISIBILITY_S_MAX)
+        retry_s = self._retry_first_s * (1 << doublings)
+        return ceil(min(retry_s, self._retry_s_max, VISIBILITY_S_MAX))
 
     def _call(self) -> None:
         """What a caller does until the end."""

@@ -54,8 +54,11 @@ class RejectError(Exception):
 
 
 class RetryError(Exception):
-    """A handler raises it for a message that is to come again after so many seconds."""
+    """A handler raises it for a message that is to come again after so many seconds.
 
-    def __init__(self, after_s: int, reason: str = "") -> None:
+    They are rounded up to whole ones.
+    """
+
+    def __init__(self, after_s: float, reason: str = "") -> None:
         super().__init__(reason)
         self.after_s = after_s
