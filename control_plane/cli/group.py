@@ -12,6 +12,7 @@ from control_plane.cli.group_shards import done, number_of, stream_of
 from control_plane.cli.refusals import or_exit
 from control_plane.cli.stream_position import PositionType, StreamPosition
 from control_plane.cli.tables import json_option, tell
+from control_plane.cli.times import day
 from data_plane.core.limits import (
     GROUP_SESSION_S_DEFAULT,
     GROUP_SESSION_S_MAX,
@@ -133,8 +134,12 @@ def describe_group(connect: Connect, name: str, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=2, default=str))
         return
-    streams = {"StreamARNs": ", ".join(found["Group"]["StreamARNs"]), "State": found["State"]}
-    rows = sorted((part, str(told)) for part, told in (found["Group"] | streams).items())
+    shown = {
+        "StreamARNs": ", ".join(found["Group"]["StreamARNs"]),
+        "State": found["State"],
+        "GroupCreationTimestamp": day(int(found["Group"]["GroupCreationTimestamp"].timestamp())),
+    }
+    rows = sorted((part, str(told)) for part, told in (found["Group"] | shown).items())
     tell(("ATTRIBUTE", "VALUE"), rows, as_json=False)
     if found["Members"]:
         owners = [shard.get("OwnerMemberId") for shard in found["Shards"]]
@@ -150,6 +155,16 @@ def describe_group(connect: Connect, name: str, *, as_json: bool) -> None:
         for shard in found["Shards"]
     ]
     tell(_SHARD_COLUMNS, shards, as_json=False)
+    _note_absent(found)
+
+
+def _note_absent(found: dict[str, Any]) -> None:
+    """Say which streams of a group have nothing that it could read."""
+    read = {shard["StreamARN"] for shard in found["Shards"]}
+    for arn in found["Group"]["StreamARNs"]:
+        if arn not in read:
+            name = stream_of(arn)
+            click.echo(f"There is nothing to read of stream {name}: was it deleted?", err=True)
 
 
 def _place(shard: dict[str, Any]) -> tuple[str, str, str]:
@@ -168,12 +183,13 @@ def lag(connect: Connect, name: str | None, *, as_json: bool) -> None:
     """
     client = connect("kinesis")
     if name is not None:
-        shards = or_exit(lambda: _described(client, name))["Shards"]
+        found = or_exit(lambda: _described(client, name))
         rows = [
             (*_place(shard), str(shard["LagRecords"]), _seconds(shard["MillisBehindLatest"]))
-            for shard in shards
+            for shard in found["Shards"]
         ]
         tell(_LAG_COLUMNS, rows, as_json=as_json)
+        _note_absent(found)
         return
 
     def sums() -> list[tuple[str, ...]]:

@@ -3,13 +3,17 @@
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from control_plane.cli.connection import Connect
 from control_plane.cli.refusals import or_exit
 from control_plane.cli.tables import json_option, tell
+from control_plane.core.stream_queue import POSITION, STREAM_ARN, TIMESTAMP
+
+_OF_STREAMS: Final = (STREAM_ARN, POSITION, TIMESTAMP)
+"""What a queue over a stream has, and tells only who names it."""
 
 
 def _url(client: Any, name: str) -> str:
@@ -156,7 +160,8 @@ def attributes(connect: Connect, name: str, changes: tuple[str, ...], *, as_json
         url = _url(client, name)
         if given:
             client.set_queue_attributes(QueueUrl=url, Attributes=given)
-        answer = client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
+        names = ["All", *_OF_STREAMS]
+        answer = client.get_queue_attributes(QueueUrl=url, AttributeNames=names)
         return dict(answer["Attributes"])
 
     found = or_exit(after)

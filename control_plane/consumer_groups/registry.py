@@ -329,7 +329,8 @@ def check_empty(group: ConsumerGroup) -> None:
     """Raise RefusedError (ResourceInUse) where a group has members."""
     if group.members:
         raise RefusedError(
-            RESOURCE_IN_USE, f"Group {group.name} under account {group.account} has members."
+            RESOURCE_IN_USE,
+            f"Group {group.name} under account {group.account} has members. Stop them first.",
         )
 
 

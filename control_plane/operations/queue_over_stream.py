@@ -28,7 +28,7 @@ async def over_stream(
     stream = await _stream(wanted, streams, arn)
     time_us = int(wanted.attributes.get(TIMESTAMP, "0")) * 1_000_000
     if time_us > now_us:
-        raise invalid_parameter(TIMESTAMP, time_us // 1_000_000, "It is to come.")
+        raise invalid_parameter(TIMESTAMP, time_us // 1_000_000, "It is in the future.")
     return replace(
         wanted,
         cell=stream.cell,

@@ -15,5 +15,7 @@ def time_of(position: Params, now_us: int) -> int:
             INVALID_ARGUMENT, "A StartingPosition has a Timestamp if its Type is AT_TIMESTAMP."
         )
     if time_ms is not None and time_ms * 1_000 > now_us:
-        raise RefusedError(INVALID_ARGUMENT, "The Timestamp of a StartingPosition is to come.")
+        raise RefusedError(
+            INVALID_ARGUMENT, "The Timestamp of a StartingPosition is in the future."
+        )
     return 0 if time_ms is None else int(time_ms) * 1_000

@@ -133,7 +133,7 @@ def test_a_group_without_members_is_reset(kinesis: Any, group: str) -> None:
     whole = {"GroupName": group, "StartingPosition": {"Type": "TRIM_HORIZON"}}
     assert refused(reset, **whole) == (
         "ResourceInUseException",
-        f"Group {group} under account {ACCOUNT} has members.",
+        f"Group {group} under account {ACCOUNT} has members. Stop them first.",
     )
     assert refused(kinesis.tidegate_delete_group, GroupName=group)[0] == "ResourceInUseException"
     member.leave()

@@ -84,6 +84,7 @@ def test_groups_are_listed_described_and_deleted(shell: Shell) -> None:
     ]
     attributes, members, shards = shell("group", "describe", "billing").split("\n\n")
     assert "SessionTimeoutSeconds    10" in attributes
+    assert re.search(r"(?m)^GroupCreationTimestamp   \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$", attributes)
     assert rows(members) == [[member, "-", "2"]]
     assert rows(shards) == [
         ["clicks", "0", member, "2", "1"],
@@ -94,12 +95,27 @@ def test_groups_are_listed_described_and_deleted(shell: Shell) -> None:
     refused = shell.run("group", "delete", "billing", "--yes")
     assert (refused.exit_code, refused.stderr) == (
         1,
-        "tidegate: Group billing under account 000000000000 has members.\n",
+        "tidegate: Group billing under account 000000000000 has members. Stop them first.\n",
     )
     shell.leave(member)
     assert shell.run("group", "delete", "billing", typed="n\n").exit_code == 1
     assert shell("group", "delete", "billing", "--yes") == "Deleted billing.\n"
     assert json.loads(shell("group", "list", "--json")) == []
+
+
+@pytest.mark.parametrize("command", ["describe", "lag"])
+def test_a_stream_that_is_gone_is_told(shell: Shell, command: str) -> None:
+    assert shell.run("group", command, "billing").stderr == ""
+    shell("stream", "delete", "clicks", "--yes")
+    told = "There is nothing to read of stream clicks: was it deleted?\n"
+    assert shell.run("group", command, "billing").stderr == told
+
+
+def test_a_queue_tells_which_stream_it_reads(shell: Shell) -> None:
+    arn = "arn:aws:kinesis:us-east-1:000000000000:stream/clicks"
+    shell("queue", "create", "work", "--attribute", f"TidegateStreamArn={arn}")
+    told = json.loads(shell("queue", "attributes", "work", "--json"))
+    assert (told["TidegateStreamArn"], told["TidegateStartingPosition"]) == (arn, "LATEST")
 
 
 def test_lag_is_shown_by_shards_and_by_groups(shell: Shell) -> None:
