@@ -3,6 +3,7 @@
 docs/storage.md, "Definitions of an account, on tables".
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +21,7 @@ from data_plane.ports import (
 )
 
 _QUEUES: Final = "q"
+_STREAMS: Final = "s"
 _SIZE: Final = "n"
 _FORMAT: Final = 1
 _PAGE: Final = 500
@@ -52,60 +54,63 @@ class CountedDefinitions:
     quotas: AccountQuotas
     cell: Cell
 
-    async def take(self, account: str, region: str, queues: int, size_bytes: int) -> None:
-        """Count so many more. Raises RefusedError (OverLimit; ServiceUnavailable for races)."""
+    async def take(self, account: str, region: str, more: DefinitionCount) -> None:
+        """Count so much more. Raises RefusedError (OverLimit; ServiceUnavailable for races)."""
         allowed = (await self.quotas.find_quotas(account)).defined
         others = await counted(self.cell, account)
         here = others.pop(region, DefinitionCount())
-        other_queues = sum(each.queues for each in others.values())
-        other_bytes = sum(each.size_bytes for each in others.values())
-        most_queues = allowed.queues - other_queues - queues
-        most_bytes = allowed.size_bytes - other_bytes - size_bytes
-        condition: Condition = (
-            *(_at_most(_QUEUES, most_queues) if queues and allowed.queues else ()),
-            *(_at_most(_SIZE, most_bytes) if allowed.size_bytes else ()),
+        elsewhere = _sum(others.values())
+        limits = (
+            (_QUEUES, more.queues, allowed.queues, elsewhere.queues),
+            (_STREAMS, more.streams, allowed.streams, elsewhere.streams),
+            (_SIZE, more.size_bytes, allowed.size_bytes, elsewhere.size_bytes),
+        )
+        condition: Condition = tuple(
+            (Absent(name), LessThan(name, quota - others_have - amount + 1))
+            for name, amount, quota, others_have in limits
+            if amount and quota
         )
         for _ in range(_ATTEMPTS_MAX):
-            known = DefinitionCount(other_queues + here.queues, other_bytes + here.size_bytes)
-            refusal = over(account, allowed, known, DefinitionCount(queues, size_bytes))
+            refusal = over(account, allowed, _sum((elsewhere, here)), more)
             if refusal is not None:
                 raise refusal
-            written = await self._add(account, region, queues, size_bytes, condition)
+            written = await self._add(account, region, more, condition)
             if written is None:
                 return
             here = _count(written)
         raise RefusedError(
-            SERVICE_UNAVAILABLE, f"Too many concurrent changes of queues of account {account}."
+            SERVICE_UNAVAILABLE, f"Too many concurrent changes of definitions of account {account}."
         )
 
-    async def give_back(self, account: str, region: str, queues: int, size_bytes: int) -> None:
-        """Count so many less; where no queue is left, nothing is counted any more."""
+    async def give_back(self, account: str, region: str, less: DefinitionCount) -> None:
+        """Count so much less; where nothing is left, nothing is counted any more."""
         key = _key(account, region)
-        written = await self.cell.update(key, _moved({_QUEUES: -queues, _SIZE: -size_bytes}))
-        if queues and _count(written.before or {}).queues <= queues:
-            await self.cell.delete(key, ((Absent(_QUEUES), LessThan(_QUEUES, 1)),))
+        written = await self.cell.update(key, _moved(DefinitionCount(*(-one for one in less))))
+        before = _count(written.before or {})
+        if (less.queues or less.streams) and (
+            before.queues <= less.queues and before.streams <= less.streams
+        ):
+            none_left = tuple((Absent(name), LessThan(name, 1)) for name in (_QUEUES, _STREAMS))
+            await self.cell.delete(key, none_left)
 
     async def _add(
-        self, account: str, region: str, queues: int, size_bytes: int, condition: Condition
+        self, account: str, region: str, more: DefinitionCount, condition: Condition
     ) -> Attributes | None:
         """Add so much; what is counted where there is no room for it."""
-        change = _moved({_QUEUES: queues, _SIZE: size_bytes})
-        written = await self.cell.update(_key(account, region), change, condition)
+        written = await self.cell.update(_key(account, region), _moved(more), condition)
         return None if written.applied else written.before or {}
 
 
-def _moved(amounts: Attributes) -> Update:
-    return Update({"v": _FORMAT}, {name: amount for name, amount in amounts.items() if amount})
+def _moved(amounts: DefinitionCount) -> Update:
+    named = {_QUEUES: amounts.queues, _SIZE: amounts.size_bytes, _STREAMS: amounts.streams}
+    return Update({"v": _FORMAT}, {name: amount for name, amount in named.items() if amount})
 
 
-def _at_most(name: str, most: int) -> Condition:
-    return ((Absent(name), LessThan(name, most + 1)),)
+def _sum(counts: Iterable[DefinitionCount]) -> DefinitionCount:
+    return DefinitionCount(*map(sum, zip(DefinitionCount(), *counts, strict=True)))
 
 
 def _count(item: Attributes) -> DefinitionCount:
     """What an item says; below 0 it lacks what was defined before anybody counted."""
-    queues, size_bytes = (item.get(name, 0) for name in (_QUEUES, _SIZE))
-    return DefinitionCount(
-        max(0, queues) if isinstance(queues, int) else 0,
-        max(0, size_bytes) if isinstance(size_bytes, int) else 0,
-    )
+    found = (item.get(name, 0) for name in (_QUEUES, _SIZE, _STREAMS))
+    return DefinitionCount(*(max(0, one) if isinstance(one, int) else 0 for one in found))

@@ -1,9 +1,10 @@
-"""What accounts may define: how many queues, and what their definitions take.
+"""What accounts may define: how many queues and streams, and what their definitions take.
 
 Embedded cells count what is written, and that is known as of about a second ago: an account may
 exceed its quota by what it makes in that time. In tables: counted_definitions.py.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -13,18 +14,28 @@ from data_plane.ports import AccountQuotas
 
 
 class DefinitionCount(NamedTuple):
-    """How many queues an account has, and what their definitions take."""
+    """How many queues and streams an account has, and what their definitions take."""
 
     queues: int = 0
     size_bytes: int = 0
+    streams: int = 0
 
 
 class Defined(Protocol):
     """What lies in the cells of a server."""
 
     def definitions_of(self, account: str) -> DefinitionCount:
-        """The account's queues, and what their definitions take."""
+        """The account's queues and streams, and what their definitions take."""
         ...
+
+
+def text_bytes(item: Mapping[str, object]) -> int:
+    """What may be long of a definition: its texts."""
+    return sum(
+        len(value.encode("utf-8", "surrogatepass"))
+        for value in item.values()
+        if isinstance(value, str)
+    )
 
 
 def over(
@@ -36,11 +47,16 @@ def over(
             OVER_LIMIT,
             f"Account {account} has {known.queues} queues, and its quota is {allowed.queues}.",
         )
+    if more.streams and 0 < allowed.streams < known.streams + more.streams:
+        return RefusedError(
+            OVER_LIMIT,
+            f"Account {account} has {known.streams} streams, and its quota is {allowed.streams}.",
+        )
     if 0 < allowed.size_bytes < known.size_bytes + more.size_bytes:
         return RefusedError(
             OVER_LIMIT,
-            f"Account {account} has {known.size_bytes} bytes of definitions of queues, and its"
-            f" quota is {allowed.size_bytes}.",
+            f"Account {account} has {known.size_bytes} bytes of definitions, and its quota is"
+            f" {allowed.size_bytes}.",
         )
     return None
 
@@ -52,13 +68,13 @@ class DefinitionRoom:
     quotas: AccountQuotas
     defined: Defined
 
-    async def take(self, account: str, _region: str, queues: int, size_bytes: int) -> None:
-        """Raise RefusedError (OverLimit) where so many more queues, or bytes, are too much."""
+    async def take(self, account: str, _region: str, more: DefinitionCount) -> None:
+        """Raise RefusedError (OverLimit) where so much more is too much."""
         allowed = (await self.quotas.find_quotas(account)).defined
         known = self.defined.definitions_of(account)
-        refusal = over(account, allowed, known, DefinitionCount(queues, size_bytes))
+        refusal = over(account, allowed, known, more)
         if refusal is not None:
             raise refusal
 
-    async def give_back(self, account: str, region: str, queues: int, size_bytes: int) -> None:
+    async def give_back(self, account: str, region: str, less: DefinitionCount) -> None:
         """Nothing: the cells have counted it."""

@@ -29,6 +29,7 @@ from control_plane.core.queue_lifecycle import (
 from control_plane.core.replication import wanted_factor
 from control_plane.core.stream_definition import StreamDefinition
 from control_plane.core.to_drop import ToDrop
+from control_plane.definition_room import DefinitionCount, text_bytes
 from control_plane.last_known import LastKnown, Seen
 from control_plane.recent_items import FromCell, RecentItems
 from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError, queue_does_not_exist
@@ -86,15 +87,15 @@ class RoomForDefinitions(Protocol):
     Methods raise CellUnavailableError.
     """
 
-    async def take(self, account: str, region: str, queues: int, size_bytes: int) -> None:
-        """Count so many more queues, and bytes of definitions, which are about to be stored.
+    async def take(self, account: str, region: str, more: DefinitionCount) -> None:
+        """Count so much more, which is about to be stored.
 
         Raises RefusedError where they are too much.
         """
         ...
 
-    async def give_back(self, account: str, region: str, queues: int, size_bytes: int) -> None:
-        """Count so many less: they are not stored, or not any more."""
+    async def give_back(self, account: str, region: str, less: DefinitionCount) -> None:
+        """Count so much less: it is not stored, or not any more."""
         ...
 
 
@@ -393,7 +394,7 @@ class Registry:
             queues = isinstance(stored, Definition) - isinstance(state, Definition)
             grown_bytes = _definition_bytes(stored, item) - _definition_bytes(state, occupant)
             if grown_bytes > 0 and self._room is not None:
-                await self._room.take(account, region, queues, grown_bytes)
+                await self._room.take(account, region, DefinitionCount(queues, grown_bytes))
             await self._announce_source(stored)
             await self._announce_place(state, stored)
             written = await self._cell.put(key, item, _unchanged_since(state))
@@ -401,10 +402,11 @@ class Registry:
                 self._note(account, region, name, stored)
                 await self._forget_source(state, stored)
                 if grown_bytes < 0 and self._room is not None:
-                    await self._room.give_back(account, region, -queues, -grown_bytes)
+                    less = DefinitionCount(-queues, -grown_bytes)
+                    await self._room.give_back(account, region, less)
                 return stored
             if grown_bytes > 0 and self._room is not None:
-                await self._room.give_back(account, region, queues, grown_bytes)
+                await self._room.give_back(account, region, DefinitionCount(queues, grown_bytes))
             occupant = written.before
         raise RefusedError(SERVICE_UNAVAILABLE, f"Too many concurrent changes of queue {name}.")
 
@@ -465,7 +467,7 @@ def _definition_bytes(state: _State, item: Attributes | None) -> int:
     """What may be long of a definition; 0 where this is none."""
     if not isinstance(state, Definition) or item is None:
         return 0
-    return sum(len(_utf8(text)) for text in item.values() if isinstance(text, str))
+    return text_bytes(item)
 
 
 def _decoded(account: str, region: str, name: str, item: Attributes | None) -> _State:

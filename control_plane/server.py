@@ -156,7 +156,9 @@ class TidegateServer:
         """The ground with what knows what accounts have stored and defined."""
         if not self.opened.forgets:
             return held_on_tables(ground, lambda: self.registry)
-        counted = StoredBytes(self._cells, lambda: self.registry)
+        counted = StoredBytes(
+            self._cells, lambda: self.registry, lambda: self.service.streams.registry
+        )
         return replace(ground, stored=counted, room_by=partial(DefinitionRoom, defined=counted))
 
     def _listen_for(self, entropy: Entropy) -> None:

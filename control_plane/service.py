@@ -42,7 +42,7 @@ from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.making import Making
 from data_plane.frontend.served import Served, Unobserved, raise_unobserved
 from data_plane.frontend.settings import FrontEndSettings
-from data_plane.frontend.storing import StorageUse
+from data_plane.frontend.storing import StorageUse, hold_streams_to_storage
 from data_plane.log.engine import Log
 from data_plane.operations.catalog import (
     extension_operations,
@@ -148,6 +148,7 @@ class _Streams:
         cached: CachedCell | None,
         cells: Mapping[str, Cell],
         data_keys: DataKeys,
+        quotas: AccountQuotas | None,
     ) -> None:
         clock, entropy, waits = ground.clock, ground.entropy, ground.waits
         self.engine = Streams(cells, clock, entropy, waits, ground.bodies, data_keys)
@@ -160,17 +161,21 @@ class _Streams:
             secret=ground.registry_secret,
             recent=cached,
             placing=ground.placing,
+            room=_definition_room(ground, quotas),
         )
         self.sources = self.engine.sources(registry)
         seal = registry.token_seal(PURPOSE)
-        records = record_operations(self.engine, registry, seal, waits)
+        check_room = None
+        if quotas is not None and ground.stored is not None:
+            check_room = hold_streams_to_storage(quotas, ground.stored)
+        records = record_operations(self.engine, registry, seal, waits, check_room)
         self.groups = groups = consumer_groups(
             ground.control, registry, self.engine, clock, entropy, waits
         )
         self.upkeep = StreamUpkeep(registry, self.engine, groups.forgetting, clock)
         of_groups = group_operations(groups, registry.token_seal(paging.PURPOSE))
         self.service = kinesis(
-            (*stream_operations(registry), *records, *of_groups), registry.policy_of
+            (*stream_operations(registry, quotas), *records, *of_groups), registry.policy_of
         )
 
 
@@ -197,9 +202,6 @@ class RunningService:
         cached = ground.cached_control()
         self.accounts = Accounts(cached or control, clock, entropy, ground.registry_secret, cached)
         known_accounts = self.accounts if settings.verifies else None
-        room = None
-        if known_accounts is not None and ground.room_by is not None:
-            room = ground.room_by(known_accounts)
         self.registry = Registry(
             cached or control,
             tuple(ground.cells),
@@ -209,14 +211,14 @@ class RunningService:
             secret=ground.registry_secret,
             recent=cached,
             placing=ground.placing,
-            room=room,
+            room=_definition_room(ground, known_accounts),
         )
         data_keys = DataKeys(clock, entropy, waits, control, ground.master_keys)
         ports = (clock, entropy, waits, ground.bodies, self.registry, data_keys)
         answer_bytes_max = settings.answer_bytes_max
         fifo_cells = ground.fifo_cells or ground.cells
         bag = Bag(ground.cells, *ports, answer_bytes_max)
-        self.streams = _Streams(ground, cached, fifo_cells, data_keys)
+        self.streams = _Streams(ground, cached, fifo_cells, data_keys, known_accounts)
         log = Log(fifo_cells, *ports, answer_bytes_max, self.streams.sources, bag.store_copy)
         self.engine = Engine(bag, log)
         self.sweep = _sweep(ground, self.registry, self.engine)
@@ -252,6 +254,12 @@ class RunningService:
             machine=ground.machine,
             making=Making(clock, waits),
         )
+
+
+def _definition_room(
+    ground: ServicePorts, quotas: AccountQuotas | None
+) -> RoomForDefinitions | None:
+    return ground.room_by(quotas) if quotas is not None and ground.room_by is not None else None
 
 
 def _credentials(

@@ -1,4 +1,4 @@
-"""What accounts and queues have in embedded cells, for quotas: as of about a second ago."""
+"""What accounts, queues and streams have in embedded cells, for quotas: as of a second ago."""
 
 import asyncio
 from collections import Counter
@@ -8,7 +8,8 @@ from typing import Final, Protocol, runtime_checkable
 from control_plane.definition_room import DefinitionCount
 from control_plane.disk_room import OnDisk
 from control_plane.registry import Registry
-from data_plane.core.queue import Queue
+from control_plane.streams import StreamRegistry
+from data_plane.core.owned import Owned
 from data_plane.embedded.growth import DEFINED, INCARNATION_MARK, STORED
 from data_plane.ports import Cell, CellUnavailableError, Item
 
@@ -33,43 +34,47 @@ class _Listed(Protocol):
 class StoredBytes:
     """Implements `data_plane.frontend.storing.StorageUse` over the cells that there are.
 
-    And `control_plane.definition_room.Defined`. Where a queue has copies in several cells, what
-    counts is the cell that has the most.
+    And `control_plane.definition_room.Defined`. Of what has copies in several cells, what counts
+    is the cell that has the most.
     """
 
     def __init__(
-        self, cells: Callable[[], Mapping[str, Cell]], registry: Callable[[], Registry]
+        self,
+        cells: Callable[[], Mapping[str, Cell]],
+        registry: Callable[[], Registry],
+        streams: Callable[[], StreamRegistry],
     ) -> None:
         self._cells = cells
         self._registry = registry
+        self._streams = streams
         self._accounts: dict[str, str] | None = None
-        self._queues: dict[str, int] = {}
+        self._of_each: dict[str, int] = {}
         self._of_accounts: dict[str, int] = {}
         self._definitions: dict[str, DefinitionCount] = {}
         self.capacity_bytes = 0
 
-    def met(self, queue: Queue) -> None:
-        """The queue is sent to."""
+    def met(self, owned: Owned) -> None:
+        """The queue, or stream, is sent to."""
         if self._accounts is not None:
-            self._accounts.setdefault(queue.uid, queue.account)
+            self._accounts.setdefault(owned.uid, owned.account)
 
-    async def of_queue(self, queue: Queue) -> int:
-        """What the queue's messages take."""
-        return self._queues.get(queue.uid, 0)
+    async def of_one(self, owned: Owned) -> int:
+        """What the queue's messages, or the stream's records, take."""
+        return self._of_each.get(owned.uid, 0)
 
-    async def of_account(self, queue: Queue) -> int:
-        """What the messages of all queues of the queue's account take."""
-        return self._of_accounts.get(queue.account, 0)
+    async def of_account(self, owned: Owned) -> int:
+        """What all that its account has in queues and streams takes."""
+        return self._of_accounts.get(owned.account, 0)
 
     def definitions_of(self, account: str) -> DefinitionCount:
-        """The account's queues, and what their definitions and their deleted names take."""
+        """The account's queues and streams; what those and names of deleted ones take."""
         return self._definitions.get(account, DefinitionCount())
 
     async def measure(self) -> None:
         """Look anew; due every second. Raises CellUnavailableError where no cell answers."""
         if self._accounts is None:
             self._accounts = await self._known_accounts()
-        queues: dict[str, int] = {}
+        of_each: dict[str, int] = {}
         of_accounts: dict[str, int] = {}
         definitions: dict[str, DefinitionCount] = {}
         capacities: list[int] = []
@@ -86,7 +91,7 @@ class StoredBytes:
                 continue
             here: Counter[str] = Counter()
             for uid, size_bytes in stored.items():
-                queues[uid] = max(queues.get(uid, 0), size_bytes)
+                of_each[uid] = max(of_each.get(uid, 0), size_bytes)
                 here[self._accounts.get(uid, "")] += size_bytes
             for account, size_bytes in here.items():
                 of_accounts[account] = max(of_accounts.get(account, 0), size_bytes)
@@ -94,13 +99,15 @@ class StoredBytes:
                 definitions[account] = max(definitions.get(account, count), count)
         if not capacities and failure is not None:
             raise failure
-        self._queues, self._of_accounts = queues, of_accounts
+        self._of_each, self._of_accounts = of_each, of_accounts
         self._definitions = definitions
         self.capacity_bytes = min(capacities, default=0)
 
     async def _known_accounts(self) -> dict[str, str]:
-        """The accounts of all queues that there are, by uid. Later ones are met when they send."""
+        """The accounts of all queues and streams that there are, by uid. Later ones are met."""
         found: dict[str, str] = {}
+        async for stream in self._streams().everywhere():
+            found[stream.uid] = stream.account
         for place in {place for cell in self._cells().values() for place in _places(cell)}:
             account, _, region = place.partition("|")
             after = ""
@@ -142,7 +149,7 @@ async def _defined(cell: Cell) -> dict[str, DefinitionCount]:
     found: dict[str, DefinitionCount] = {}
     for item in await _counts(cell, DEFINED):
         account = item.key.sort.decode().partition(INCARNATION_MARK)[0]
-        count = DefinitionCount(_number(item, "q"), _number(item, "n"))
+        count = DefinitionCount(_number(item, "q"), _number(item, "n"), _number(item, "s"))
         found[account] = max(found.get(account, count), count)
     return found
 

@@ -13,7 +13,9 @@ from control_plane.counted_definitions import CountedDefinitions, counted
 from control_plane.registry import Registry
 from control_plane.service import ServicePorts
 from data_plane.core.deadline import deadline_at_most
+from data_plane.core.owned import Owned
 from data_plane.core.queue import Queue
+from data_plane.core.stream import Stream
 from data_plane.ports import Cell, CellUnavailableError, Clock
 from data_plane.stored.counting import MINUTE_US, SETTLED_US, stored_bytes
 
@@ -74,21 +76,27 @@ class StoredOnTables:
         self._round: deque[_Name] = deque()
         self._round_us = 0
 
-    def met(self, queue: Queue) -> None:
+    def met(self, owned: Owned) -> None:
         """Nothing: who may store without a limit is not looked at."""
 
-    async def of_queue(self, queue: Queue) -> int:
-        """What the queue's messages take; at first, and where it is long ago, by a look."""
-        await self._look_after(queue, LOOK_EVERY_US)
-        return self._known[queue.uid].total_bytes
+    async def of_one(self, owned: Queue | Stream) -> int:
+        """What the queue's messages take; at first, and where it is long ago, by a look.
 
-    async def of_account(self, queue: Queue) -> int:
-        """What the messages of all queues of the queue's account take, as far as is known."""
-        _, regions = self._asked.get(queue.account, (0, set()))
-        regions.add(queue.region)
-        self._asked[queue.account] = (self._clock.now_us(), regions)
-        await self._look_after(queue, LOOK_EVERY_US)
-        return self._of_accounts.get(queue.account, 0)
+        Nobody counts what streams have in tables.
+        """
+        if isinstance(owned, Stream):
+            return 0
+        await self._look_after(owned, LOOK_EVERY_US)
+        return self._known[owned.uid].total_bytes
+
+    async def of_account(self, owned: Queue | Stream) -> int:
+        """What the messages of all queues of its account take, as far as is known."""
+        _, regions = self._asked.get(owned.account, (0, set()))
+        regions.add(owned.region)
+        self._asked[owned.account] = (self._clock.now_us(), regions)
+        if not isinstance(owned, Stream):
+            await self._look_after(owned, LOOK_EVERY_US)
+        return self._of_accounts.get(owned.account, 0)
 
     async def measure(self) -> None:
         """Look at some of the queues of accounts that are held to a quota; due every second.

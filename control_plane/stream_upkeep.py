@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from control_plane.consumer_groups.forgetting import Forgetting
 from control_plane.core import shard_map
@@ -65,6 +65,8 @@ class StreamUpkeep:
             await self._engine.anchor(stream, shard)
         if definition.raised_ms:
             await self._keep_for_longer(definition)
+        if definition.trimmed_until_ms:
+            await self._trim(definition)
         left = partial(shard_map.forgotten, now_us=self._clock.now_us(), kept_s=stream.kept_s)
         gone = set(definition.shards).difference(left(definition.shards))
         if gone:
@@ -73,6 +75,14 @@ class StreamUpkeep:
             await self._registry.change(
                 definition, lambda known: replace(known, shards=left(known.shards))
             )
+
+    async def _trim(self, definition: StreamDefinition) -> None:
+        """Let what is past a retention that was lowered go before its time to live is over."""
+        stream = self._registry.stream(definition)
+        for shard in stream.shards:
+            await self._engine.trim(stream, shard)
+        if self._clock.now_us() // 1_000 > definition.trimmed_until_ms:
+            await self._cleared(definition, "trimmed_until_ms")
 
     async def _keep_for_longer(self, definition: StreamDefinition) -> None:
         """Re-stamp what is stored, and for good once nobody appends by an older definition.
@@ -84,11 +94,15 @@ class StreamUpkeep:
         for shard in stream.shards:
             await self._engine.restamp(stream, shard)
         if began_us - definition.raised_ms * 1_000 >= _ALL_KNOW_US:
-            await self._registry.change(
-                definition,
-                lambda known: (
-                    replace(known, raised_ms=0)
-                    if known.raised_ms == definition.raised_ms
-                    else known
-                ),
-            )
+            await self._cleared(definition, "raised_ms")
+
+    async def _cleared(self, definition: StreamDefinition, mark: str) -> None:
+        """Set a mark of the definition to 0, unless somebody has set it anew meanwhile."""
+        cleared_mark: dict[str, Any] = {mark: 0}
+
+        def cleared(known: StreamDefinition) -> StreamDefinition:
+            if getattr(known, mark) != getattr(definition, mark):
+                return known
+            return replace(known, **cleared_mark)
+
+        await self._registry.change(definition, cleared)

@@ -19,9 +19,10 @@ from control_plane.core.stream_definition import (
     key_of_stream,
 )
 from control_plane.core.to_drop import DELETED, key_of, stream_item
+from control_plane.definition_room import DefinitionCount, text_bytes
 from control_plane.last_known import LastKnown, Seen
 from control_plane.recent_items import FromCell, RecentItems
-from control_plane.registry import Placing
+from control_plane.registry import Placing, RoomForDefinitions
 from data_plane.core.errors import (
     INTERNAL_FAILURE,
     RESOURCE_IN_USE,
@@ -57,8 +58,8 @@ class StreamRegistry:
     """Definitions of streams in `cell`; new ones are placed in one of `cells`, or by `placing`.
 
     From `secret`, the registry's own (32 bytes), follow those of the streams. What requests need is
-    read from `recent`, where the cell itself need not be asked. `logs` are the streams' own.
-    Methods raise CellUnavailableError.
+    read from `recent`, where the cell itself need not be asked. `logs` are the streams' own. What
+    is added has to have `room`. Methods raise CellUnavailableError.
     """
 
     def __init__(  # noqa: PLR0913 - ports, and what its server decides
@@ -72,6 +73,7 @@ class StreamRegistry:
         secret: bytes,
         recent: RecentItems | None = None,
         placing: Placing | None = None,
+        room: RoomForDefinitions | None = None,
     ) -> None:
         self._cell = cell
         self._cells = tuple(cells)
@@ -80,6 +82,7 @@ class StreamRegistry:
         self._logs = logs
         self._secret = secret
         self._placing = placing
+        self._room = room
         self._recent = recent or FromCell(cell, clock)
         self._streams: LastKnown[_Name, Stream] = LastKnown(
             self._read_stream,
@@ -217,23 +220,28 @@ class StreamRegistry:
         return self._cells[int(uid, 16) % len(self._cells)]
 
     async def create(self, wanted: StreamDefinition) -> StreamDefinition:
-        """Store the new stream. Raises RefusedError (ResourceInUse) where the name is taken."""
+        """Store the new stream.
+
+        Raises RefusedError: ResourceInUse where the name is taken, OverLimit beyond a quota.
+        """
         stored = replace(wanted, nonce=self._entropy.random_bytes(_NONCE_BYTES))
+        item = encode(stored)
+        counted = DefinitionCount(streams=1, size_bytes=text_bytes(item))
+        if self._room is not None:
+            await self._room.take(wanted.account, wanted.region, counted)
         # First: one too many leads to nothing, one too few leaves a stream without upkeep.
         name = f"{wanted.account}|{wanted.region}|{wanted.name}"
         await self._cell.put(_lead(wanted), {"v": FORMAT, "n": name})
         if self._placing is not None:
             await self._placing.placed(wanted)
         key = key_of_stream(wanted.account, wanted.region, wanted.name)
-        written = await self._cell.put(key, encode(stored), ITEM_ABSENT)
+        written = await self._cell.put(key, item, ITEM_ABSENT)
         if not written.applied and (written.before or {}).get("w") != stored.nonce:
             await self._cell.delete(_lead(wanted))
             if self._placing is not None:
                 await self._placing.gone(wanted.uid, wanted.cell)
-            raise RefusedError(
-                RESOURCE_IN_USE,
-                f"Stream {wanted.name} under account {wanted.account} already exists.",
-            )
+            await self._give_back(wanted, counted)
+            raise stream_exists(wanted.name, wanted.account)
         self._note(stored)
         return stored
 
@@ -244,8 +252,8 @@ class StreamRegistry:
     ) -> StreamDefinition:
         """Replace the definition by what `edit` makes of it; a no-op is not written.
 
-        `edit` may run several times, and its RefusedError goes to the caller. Raises RefusedError
-        (ResourceNotFound) if the stream is not there any more.
+        `edit` may run several times, and its RefusedError goes to the caller. Raises RefusedError:
+        ResourceNotFound if the stream is not there any more, OverLimit beyond a quota.
         """
         account, region, name = known.account, known.region, known.name
         key = key_of_stream(account, region, name)
@@ -258,11 +266,19 @@ class StreamRegistry:
                 self._note(before)
                 return before
             stored = replace(edited, version=before.version + 1, nonce=nonce)
+            item = encode(stored)
+            grown = DefinitionCount(size_bytes=text_bytes(item) - text_bytes(occupant or {}))
+            if grown.size_bytes > 0 and self._room is not None:
+                await self._room.take(account, region, grown)
             condition = ((Equals("w", before.nonce),),)
-            written = await self._cell.put(key, encode(stored), condition)
+            written = await self._cell.put(key, item, condition)
             if written.applied or (written.before or {}).get("w") == nonce:
+                if grown.size_bytes < 0:
+                    await self._give_back(known, DefinitionCount(size_bytes=-grown.size_bytes))
                 self._note(stored)
                 return stored
+            if grown.size_bytes > 0:
+                await self._give_back(known, grown)
             occupant = written.before
         raise RefusedError(INTERNAL_FAILURE, f"Too many concurrent changes of stream {name}.")
 
@@ -281,6 +297,12 @@ class StreamRegistry:
         if not written.applied:
             raise stream_not_found(stream.name, stream.account)
         await self._cell.delete(_lead(definition))
+        gone = DefinitionCount(streams=1, size_bytes=text_bytes(written.before or {}))
+        await self._give_back(stream, gone)
+
+    async def _give_back(self, stream: Stream | StreamDefinition, less: DefinitionCount) -> None:
+        if self._room is not None:
+            await self._room.give_back(stream.account, stream.region, less)
 
     async def reshard(
         self,
@@ -340,6 +362,11 @@ class StreamRegistry:
         """Own changes show at once."""
         name = (definition.account, definition.region, definition.name)
         self._streams.changed(name, self.stream(definition))
+
+
+def stream_exists(name: str, account: str) -> RefusedError:
+    """The name is taken."""
+    return RefusedError(RESOURCE_IN_USE, f"Stream {name} under account {account} already exists.")
 
 
 def place_of(definition: StreamDefinition) -> bytes:

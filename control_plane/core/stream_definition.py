@@ -6,7 +6,7 @@ here is refused, never guessed at.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import msgspec
@@ -25,6 +25,8 @@ STREAM: Final = "t"
 
 _HOUR_S: Final = 3_600
 _HASH_BYTES: Final = 16
+_TRIMMED_HOURS: Final = 24
+"""More than what is stored stays behind its time, and than front ends know what was before."""
 
 
 class Resharding(NamedTuple):
@@ -40,7 +42,8 @@ class StreamDefinition:
 
     `created_ms` is when it was made. Records are stored for `kept_hours` at least, so that the
     retention can be raised up to that; `raised_ms` says since when what was stored before is to
-    stay for longer (0: nothing is). `mode` is PROVISIONED or ON_DEMAND. `version` counts its
+    stay for longer (0: nothing is), `trimmed_until_ms` until when what was stored may stay for
+    longer than it is to (0: it does not). `mode` is PROVISIONED or ON_DEMAND. `version` counts its
     changes, and `nonce` (8 bytes) names the write that stored it.
     """
 
@@ -56,6 +59,7 @@ class StreamDefinition:
     retention_hours: int = 24
     kept_hours: int = 0
     raised_ms: int = 0
+    trimmed_until_ms: int = 0
     record_kib_max: int = 1024
     spreads: bool = False
     master_key_id: str = ""
@@ -111,6 +115,21 @@ def key_of_stream(account: str, region: str, name: str) -> Key:
     return Key(f"A|{account}|{region}", name.encode())
 
 
+def with_retention_lowered(
+    definition: StreamDefinition, hours: int, now_ms: int
+) -> StreamDefinition:
+    """The definition with a lower retention, and nothing kept for longer.
+
+    Slots say how long slots before them stay, so new ones may, too, until the former time is over.
+    """
+    lowered = replace(definition, retention_hours=hours, kept_hours=hours)
+    former_hours = definition.hours_kept
+    if hours == former_hours:
+        return lowered
+    until_ms = now_ms + (former_hours + _TRIMMED_HOURS) * _HOUR_S * 1_000
+    return replace(lowered, trimmed_until_ms=max(until_ms, definition.trimmed_until_ms))
+
+
 def encode(definition: StreamDefinition) -> Attributes:
     """The definition as the attributes of an item; account, region and name are in its key."""
     item: dict[str, Value] = {
@@ -132,6 +151,8 @@ def encode(definition: StreamDefinition) -> Attributes:
         "g": json.dumps(definition.tags, separators=(",", ":"), sort_keys=True, ensure_ascii=False),
         "s": _pack(definition.shards),
     }
+    if definition.trimmed_until_ms:
+        item["o"] = definition.trimmed_until_ms
     if definition.resharding is not None:
         parents, children = definition.resharding
         item["l"] = msgspec.msgpack.encode((parents, _pack(children)))
@@ -163,6 +184,7 @@ def decode(account: str, region: str, name: str, item: Attributes) -> StreamDefi
         retention_hours=_integer(item, "h"),
         kept_hours=_integer(item, "i"),
         raised_ms=_integer(item, "j"),
+        trimmed_until_ms=_integer(item, "o") if "o" in item else 0,
         record_kib_max=_integer(item, "z"),
         spreads=bool(_integer(item, "d")),
         master_key_id=_text(item, "e"),

@@ -13,6 +13,7 @@ from control_plane.stream_operations.describe_stream import (
 )
 from control_plane.stream_operations.list_shards import list_shards
 from control_plane.stream_operations.list_streams import list_streams
+from control_plane.stream_operations.shard_room import ShardRoom
 from control_plane.stream_operations.split_shard import merge_shards, split_shard
 from control_plane.stream_operations.stream_encryption import (
     start_stream_encryption,
@@ -38,13 +39,17 @@ from control_plane.stream_operations.update_stream import (
     update_stream_record_distribution_strategy,
 )
 from control_plane.streams import StreamRegistry
+from data_plane.ports import AccountQuotas
 from data_plane.protocol.operation import Operation
 
 
-def stream_operations(registry: StreamRegistry) -> tuple[Operation, ...]:
+def stream_operations(
+    registry: StreamRegistry, quotas: AccountQuotas | None = None
+) -> tuple[Operation, ...]:
     """All operations on streams as such; those on records are the data plane's."""
+    room = ShardRoom(registry, quotas)
     return (
-        create_stream(registry),
+        create_stream(registry, room),
         delete_stream(registry),
         describe_stream(registry),
         describe_stream_summary(registry),
@@ -52,9 +57,9 @@ def stream_operations(registry: StreamRegistry) -> tuple[Operation, ...]:
         list_shards(registry),
         increase_stream_retention_period(registry),
         decrease_stream_retention_period(registry),
-        split_shard(registry),
+        split_shard(registry, room),
         merge_shards(registry),
-        update_shard_count(registry),
+        update_shard_count(registry, room),
         update_stream_mode(registry),
         update_stream_record_distribution_strategy(registry),
         update_max_record_size(registry),
@@ -69,5 +74,5 @@ def stream_operations(registry: StreamRegistry) -> tuple[Operation, ...]:
         delete_resource_policy(registry),
         start_stream_encryption(registry),
         stop_stream_encryption(registry),
-        describe_limits(registry),
+        describe_limits(registry, room),
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from control_plane.core.stream_definition import StreamDefinition
+from control_plane.core.stream_definition import StreamDefinition, with_retention_lowered
 from control_plane.stream_operations.named import check_active, on_stream, stream_named
 from control_plane.streams import StreamRegistry
 from data_plane.core.errors import INVALID_ARGUMENT, RefusedError
@@ -43,7 +43,7 @@ def increase_stream_retention_period(registry: StreamRegistry) -> Operation:
 
 
 def decrease_stream_retention_period(registry: StreamRegistry) -> Operation:
-    """The operation on this registry; what is older is hidden at once."""
+    """The operation on this registry; what is older is hidden at once, and goes by upkeep."""
 
     async def perform(call: Call) -> Params:
         hours = call.params["RetentionPeriodHours"]
@@ -53,7 +53,7 @@ def decrease_stream_retention_period(registry: StreamRegistry) -> Operation:
             check_active(definition)
             if hours > definition.retention_hours:
                 raise _refused(definition, hours, "longer", "IncreaseRetentionPeriod")
-            return replace(definition, retention_hours=hours)
+            return with_retention_lowered(definition, hours, call.now_us // 1_000)
 
         await registry.change(await stream_named(registry, call), lowered)
         return {}

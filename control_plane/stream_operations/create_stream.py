@@ -5,10 +5,9 @@ from typing import Final
 
 from control_plane.core.stream_definition import ON_DEMAND, PROVISIONED
 from control_plane.core.stream_tags import check_tags
-from control_plane.stream_operations.describe_limits import count_open
-from control_plane.streams import StreamRegistry
-from data_plane.core.errors import INVALID_ARGUMENT, LIMIT_EXCEEDED, VALIDATION, RefusedError
-from data_plane.core.limits import STREAM_SHARDS_MAX
+from control_plane.stream_operations.shard_room import ShardRoom
+from control_plane.streams import StreamRegistry, stream_exists
+from data_plane.core.errors import INVALID_ARGUMENT, VALIDATION, RefusedError
 from data_plane.operations.stream_address import StreamName, on_stream
 from data_plane.protocol.operation import Call, Operation, Params, Permission
 from data_plane.protocol.stream_shapes import CREATE_STREAM_INPUT, NOTHING
@@ -17,8 +16,8 @@ ON_DEMAND_SHARDS: Final = 4
 """As many as AWS gives a stream on demand."""
 
 
-def create_stream(registry: StreamRegistry) -> Operation:
-    """The operation on this registry."""
+def create_stream(registry: StreamRegistry, room: ShardRoom) -> Operation:
+    """The operation on this registry, as far as there is room for shards."""
 
     async def perform(call: Call) -> Params:
         params = call.params
@@ -35,7 +34,9 @@ def create_stream(registry: StreamRegistry) -> Operation:
                 INVALID_ARGUMENT, "RecordDistributionStrategy AUTO needs a stream on demand."
             )
         shards = count or ON_DEMAND_SHARDS
-        check_shard_count(call, shards, await open_shards_to_tell(registry, call, shards))
+        if await registry.find(call.account, call.region, params["StreamName"]) is not None:
+            raise stream_exists(params["StreamName"], call.account)  # also where there is no room
+        await room.check(call.account, call.region, shards, shards)
         tags = params.get("Tags") or {}
         check_tags(tags, params["StreamName"], call.account)
         wanted = registry.define(
@@ -60,29 +61,6 @@ def create_stream(registry: StreamRegistry) -> Operation:
         on_queue=False,
         permissions=_permissions,
     )
-
-
-async def open_shards_to_tell(registry: StreamRegistry, call: Call, shards: int) -> int:
-    """The open shards of the account, where so many more are refused; nobody needs them else."""
-    return (await count_open(registry, call))[0] if shards > STREAM_SHARDS_MAX else 0
-
-
-def check_shard_count(call: Call, shards: int, opened: int) -> None:
-    """Raise RefusedError (LimitExceeded) for more shards than a stream may have.
-
-    The account has so many that are `opened`.
-    """
-    if shards > STREAM_SHARDS_MAX:
-        raise RefusedError(
-            LIMIT_EXCEEDED,
-            f"This request would exceed the shard limit for the account {call.account} in"
-            f" {call.region}. Current shard count for the account: {opened}."
-            f" Limit: {STREAM_SHARDS_MAX}."
-            f" Number of additional shards that would have resulted from this request: {shards}."
-            " Refer to the AWS Service Limits page"
-            " (http://docs.aws.amazon.com/general/latest/gr/aws_service_limits.html) for current"
-            " limits and how to request higher limits.",
-        )
 
 
 async def _permissions(account: str, region: str, params: Params) -> Sequence[Permission]:

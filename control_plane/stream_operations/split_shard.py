@@ -3,6 +3,7 @@
 from control_plane.core import shard_map
 from control_plane.core.stream_definition import Resharding, StreamDefinition
 from control_plane.stream_operations.named import check_provisioned, on_stream, stream_named
+from control_plane.stream_operations.shard_room import ShardRoom
 from control_plane.streams import StreamRegistry
 from data_plane.core.errors import INVALID_ARGUMENT, RefusedError, no_such_shard
 from data_plane.core.stream import Shard
@@ -11,8 +12,8 @@ from data_plane.protocol.operation import Call, Operation, Params
 from data_plane.protocol.stream_shapes import MERGE_SHARDS_INPUT, NOTHING, SPLIT_SHARD_INPUT
 
 
-def split_shard(registry: StreamRegistry) -> Operation:
-    """The operation on this registry."""
+def split_shard(registry: StreamRegistry, room: ShardRoom) -> Operation:
+    """The operation on this registry, as far as there is room for shards."""
 
     async def perform(call: Call) -> Params:
         name = named(call.account, call.region, call.params)
@@ -33,7 +34,9 @@ def split_shard(registry: StreamRegistry) -> Operation:
                 )
             return shard_map.split(shard, hash_key, definition.next_shard)
 
-        await registry.reshard(await stream_named(registry, call), plan)
+        stream = await stream_named(registry, call)
+        await room.check(stream.account, stream.region, len(stream.open_shards) + 1, 1)
+        await registry.reshard(stream, plan)
         return {}
 
     return on_stream("SplitShard", SPLIT_SHARD_INPUT, NOTHING, perform)

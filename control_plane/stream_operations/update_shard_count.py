@@ -2,22 +2,23 @@
 
 from control_plane.core import shard_map
 from control_plane.core.stream_definition import Resharding, StreamDefinition
-from control_plane.stream_operations.create_stream import check_shard_count, open_shards_to_tell
 from control_plane.stream_operations.named import check_provisioned, on_stream, stream_named
+from control_plane.stream_operations.shard_room import ShardRoom
 from control_plane.streams import StreamRegistry
 from data_plane.core.errors import LIMIT_EXCEEDED, RefusedError
 from data_plane.protocol.operation import Call, Operation, Params
 from data_plane.protocol.stream_shapes import UPDATE_SHARD_COUNT_INPUT, UPDATE_SHARD_COUNT_OUTPUT
 
 
-def update_shard_count(registry: StreamRegistry) -> Operation:
-    """The operation on this registry."""
+def update_shard_count(registry: StreamRegistry, room: ShardRoom) -> Operation:
+    """The operation on this registry, as far as there is room for shards."""
 
     async def perform(call: Call) -> Params:
         target = call.params["TargetShardCount"]
         stream = await stream_named(registry, call)
-        opened_of_account = await open_shards_to_tell(registry, call, target)
         before = len(stream.open_shards)
+        if target <= 2 * before:
+            await room.check(stream.account, stream.region, target, target - before)
 
         def plan(definition: StreamDefinition) -> Resharding | None:
             nonlocal before
@@ -25,7 +26,6 @@ def update_shard_count(registry: StreamRegistry) -> Operation:
             opened = [shard for shard in definition.shards if shard.is_open]
             before = len(opened)
             _check(before, target)
-            check_shard_count(call, target, opened_of_account)
             return shard_map.evened_out(opened, target, definition.next_shard)
 
         await registry.reshard(stream, plan)

@@ -77,7 +77,7 @@ MOVED_PER_SECOND_MAX: Final = 500
 STREAM_SHARDS_MAX: Final = 1_000
 """A definition with so many, and as many closed ones, is an item of a table still."""
 ACCOUNT_SHARDS_MAX: Final = 10_000
-ON_DEMAND_STREAMS_MAX: Final = 50
+"""In a region, by default: a quota says otherwise (AWS: 200 to 20,000, by region)."""
 
 # Accounts (IAM's: user guide, "IAM and AWS STS quotas"; the second one is our own)
 ACCESS_KEYS_MAX: Final = 2
@@ -262,6 +262,8 @@ QUOTA_RECEIVED_BYTES_PER_S_DEFAULT: Final = 32 * 1_048_576
 QUOTA_QUEUES_DEFAULT: Final = 100_000
 QUOTA_DEFINITION_BYTES_DEFAULT: Final = 256 * 1_048_576
 """Of queues with 2 KB of tags and policies each, more than the former."""
+QUOTA_STREAMS_DEFAULT: Final = 1_000
+"""AWS: 50 on demand in a region, more for who asks, and any number of provisioned ones."""
 
 # Numbers of members in forms (recorded from AWS, which reads them so in all its Query services)
 FORM_INDEX_MAX: Final = 214_748_369

@@ -15,6 +15,7 @@ from dataclasses import astuple, dataclass
 from typing import Final
 
 from data_plane.core.limits import (
+    ACCOUNT_SHARDS_MAX,
     QUOTA_CONTROL_PER_S_DEFAULT,
     QUOTA_DEFINITION_BYTES_DEFAULT,
     QUOTA_LONG_POLLS_DEFAULT,
@@ -25,6 +26,7 @@ from data_plane.core.limits import (
     QUOTA_RECEIVED_BYTES_PER_S_DEFAULT,
     QUOTA_SENT_BYTES_PER_S_DEFAULT,
     QUOTA_STORED_PERCENT_DEFAULT,
+    QUOTA_STREAMS_DEFAULT,
     REQUEST_BODY_BYTES_MAX,
 )
 from data_plane.core.token_bucket import Rate
@@ -68,7 +70,7 @@ class QuotaError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StoredQuota:
-    """What the messages of an account, and of each of its queues, may take in an embedded cell.
+    """What messages and records of an account, and of each queue and stream of it, may take.
 
     `account_percent` is of all that the cell can hold. 0: without a limit.
     """
@@ -80,16 +82,21 @@ class StoredQuota:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionQuota:
-    """How many queues an account may have in embedded cells, and what their definitions may take.
+    """How many queues and streams an account may have, and what their definitions may take.
 
-    0: without a limit.
+    `shards` are the open ones of all its streams in a region. 0: without a limit.
     """
 
     queues: int = 0
     size_bytes: int = 0
+    streams: int = 0
+    shards: int = 0
 
 
-_DEFINED_NAMES: Final = ("account_queues", "account_definition_bytes")
+_DEFINED_NAMES: Final = (
+    *("account_queues", "account_definition_bytes"),
+    *("account_streams", "account_shards"),
+)
 _STORED_NAMES: Final = ("account_stored_bytes", "queue_stored_bytes", "account_stored_percent")
 _PERCENT_MAX: Final = 100
 
@@ -100,8 +107,8 @@ class Quotas:
 
     `account` has the rates of calls by class for all it does, `queue` those for each of its
     queues. `long_polls` may wait at a time (0: any number). `sent_bytes` are those of the bodies of
-    all requests, `received_bytes` those of all answers; `stored` is what may lie in queues,
-    `defined` what queues there may be.
+    all requests, `received_bytes` those of all answers; `stored` is what may lie in queues and
+    streams, `defined` what of those there may be.
     """
 
     account: Mapping[str, Rate]
@@ -206,6 +213,11 @@ DEFAULT_QUOTAS: Final = Quotas(
     _with_burst(QUOTA_SENT_BYTES_PER_S_DEFAULT),
     _with_burst(QUOTA_RECEIVED_BYTES_PER_S_DEFAULT),
     StoredQuota(account_percent=QUOTA_STORED_PERCENT_DEFAULT),
-    DefinitionQuota(QUOTA_QUEUES_DEFAULT, QUOTA_DEFINITION_BYTES_DEFAULT),
+    DefinitionQuota(
+        QUOTA_QUEUES_DEFAULT,
+        QUOTA_DEFINITION_BYTES_DEFAULT,
+        QUOTA_STREAMS_DEFAULT,
+        ACCOUNT_SHARDS_MAX,
+    ),
 )
 """Those of an account that an operator makes without saying others."""

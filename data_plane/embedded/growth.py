@@ -1,4 +1,4 @@
-"""What writes change of what a cell counts for quotas: bytes of queues, definitions of accounts.
+"""What writes change of what a cell counts for quotas: bytes stored, definitions of accounts.
 
 docs/storage.md, "Stored bytes" and "Definitions of an account".
 """
@@ -12,7 +12,7 @@ from data_plane.embedded.encoding import partition_prefix
 from data_plane.ports import Value
 
 STORED: Final = "V|"
-"""Partition of what the messages of each queue take in this cell, by uid."""
+"""Partition of what each queue's messages, or stream's records, take in this cell, by uid."""
 
 DEFINED: Final = "V|definitions"
 """Partition of what the definitions of each account take, by account and incarnation."""
@@ -24,16 +24,22 @@ _DEFINED_PREFIX: Final = partition_prefix(DEFINED)
 GROWTH_PREFIXES: Final = (_STORED_PREFIX, _DEFINED_PREFIX)
 """Stored keys of counts begin so."""
 _OF_MESSAGES: Final = (b"B|", b"G|")
-_OF_DEFINITIONS: Final = (b"Q|", b"X|")
+_OF_DEFINITIONS: Final = (b"Q|", b"X|", b"A|")
+_OF_RECORDS: Final = b"N|"
+"""Access keys begin so, too: behind a uid comes a shard."""
 _COUNTED: Final = _OF_MESSAGES + _OF_DEFINITIONS
 _UID: Final = slice(2, 18)
+_BEHIND_UID: Final = slice(18, 19)
 _ACCOUNT: Final = slice(2, 14)
 _MARK: Final = INCARNATION_MARK.encode()
-_LIVE: Final = "q"
+_LIVE: Final = {b"Q|": "q", b"A|": "t"}
+"""What definitions say of themselves that are there, and no tombstones."""
+_COUNT: Final = {b"Q|": "q", b"A|": "s"}
+_KIND: Final = slice(2)
 
 
 class _Kind(msgspec.Struct):
-    """The one attribute that tells a queue from what is left of one."""
+    """The one attribute that tells a queue, or a stream, from what is left of one."""
 
     k: str = ""
 
@@ -43,20 +49,23 @@ _kind_decoder = msgspec.msgpack.Decoder(_Kind)
 
 def is_counted(stored_key: bytes) -> bool:
     """Whether an item under this stored key counts for a quota."""
-    return stored_key.startswith(_COUNTED)
+    return stored_key.startswith(_COUNTED) or (
+        stored_key.startswith(_OF_RECORDS) and stored_key[_BEHIND_UID] == b"|"
+    )
 
 
 def is_definition(stored_key: bytes) -> bool:
-    """Whether it counts as a definition, and not as a message."""
+    """Whether it counts as a definition, and not as a message or a record."""
     return stored_key.startswith(_OF_DEFINITIONS)
 
 
-def is_queue(stored_key: bytes, value: bytes | memoryview | None) -> bool:
-    """Whether this is the definition of a queue that is there."""
-    if value is None or not stored_key.startswith(b"Q|"):
+def is_live(stored_key: bytes, value: bytes | memoryview | None) -> bool:
+    """Whether this is the definition of a queue, or a stream, that is there."""
+    live = _LIVE.get(stored_key[_KIND])
+    if value is None or live is None:
         return False
     try:
-        return _kind_decoder.decode(value).k == _LIVE
+        return _kind_decoder.decode(value).k == live
     except msgspec.MsgspecError:
         return False
 
@@ -69,8 +78,8 @@ class Growth:
     def __init__(self) -> None:
         self._added: dict[bytes, dict[str, int]] = {}
 
-    def note(self, stored_key: bytes, size_bytes: int, queues: int = 0) -> None:
-        """An item got bigger, or smaller, by so much; so many queues came, or went."""
+    def note(self, stored_key: bytes, size_bytes: int, defined: int = 0) -> None:
+        """An item got bigger, or smaller, by so much; so many definitions came, or went."""
         if is_definition(stored_key):
             key = _account_key(stored_key)
             if not key:
@@ -79,8 +88,9 @@ class Growth:
             key = _STORED_PREFIX + stored_key[_UID]
         sums = self._added.setdefault(key, {})
         sums["n"] = sums.get("n", 0) + size_bytes
-        if queues:
-            sums["q"] = sums.get("q", 0) + queues
+        if defined:
+            name = _COUNT[stored_key[_KIND]]
+            sums[name] = sums.get(name, 0) + defined
 
     def items(self) -> Mapping[bytes, Mapping[str, int]]:
         """What is added, by the stored key of the count and its attributes."""

@@ -29,7 +29,7 @@ from data_plane.embedded.growth import (
     grown,
     is_counted,
     is_definition,
-    is_queue,
+    is_live,
 )
 from data_plane.embedded.room import (
     cost_bytes,
@@ -341,15 +341,15 @@ class WriteTransaction:
                 self._bodies.drop(self._txn, key, before)
 
     def _note_growth(self, key: bytes, before: Encoded, after: bytes | None) -> None:
-        """Count what it changes of what a queue's messages, or an account's definitions, take."""
+        """Count what it changes of what messages, records, or an account's definitions take."""
         size_bytes = 0 if after is None else len(key) + len(after)
         if before is not None:
             size_bytes -= len(key) + value_bytes(before)
-        queues = 0
+        defined = 0
         if is_definition(key):
             known = None if before is None else self._value(key, before)
-            queues = is_queue(key, after) - is_queue(key, known)
-        self._growth.note(key, size_bytes, queues)
+            defined = is_live(key, after) - is_live(key, known)
+        self._growth.note(key, size_bytes, defined)
 
 
 def _key_of(record: Append, stamp_us: int) -> Key:

@@ -11,7 +11,7 @@ from data_plane.operations.delete_message import delete_message, delete_message_
 from data_plane.operations.get_records import get_records
 from data_plane.operations.get_shard_iterator import get_shard_iterator
 from data_plane.operations.message_engine import MessageEngine
-from data_plane.operations.put_records import Puts, put_record, put_records
+from data_plane.operations.put_records import CheckRoom, Puts, put_record, put_records
 from data_plane.operations.receive_message import receive_message
 from data_plane.operations.send_message import send_message, send_message_batch
 from data_plane.operations.stream_address import KnownStreams
@@ -39,10 +39,14 @@ def message_operations(engine: MessageEngine, in_turns: InTurns = at_once) -> tu
 
 
 def record_operations(
-    engine: Streams, streams: KnownStreams, seal: TokenSeal, waits: Waits
+    engine: Streams,
+    streams: KnownStreams,
+    seal: TokenSeal,
+    waits: Waits,
+    check_room: CheckRoom | None = None,
 ) -> tuple[Operation, ...]:
-    """All actions of Kinesis on records, over one engine."""
-    puts = Puts(engine, streams, waits)
+    """All actions of Kinesis on records, over one engine, as far as there is room."""
+    puts = Puts(engine, streams, waits, check_room)
     return (
         put_record(puts),
         put_records(puts),

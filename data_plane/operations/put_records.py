@@ -1,6 +1,6 @@
 """PutRecord and PutRecords: records go to the shards of their hash keys, behind all others."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count, groupby, pairwise, repeat
 from typing import Final
@@ -86,18 +86,34 @@ class _Putting:
         return self.numbered._replace(sequences=[sequences[position] for position in positions])
 
 
-class Puts:
-    """Puts of records over one engine."""
+CheckRoom = Callable[[Stream, int], Awaitable[None]]
+"""Raises RefusedError where so many bytes more are not to lie in a stream."""
 
-    def __init__(self, engine: Streams, streams: KnownStreams, waits: Waits) -> None:
+
+class Puts:
+    """Puts of records over one engine, as far as there is room (None: without a limit)."""
+
+    def __init__(
+        self,
+        engine: Streams,
+        streams: KnownStreams,
+        waits: Waits,
+        check_room: CheckRoom | None = None,
+    ) -> None:
         self._engine = engine
         self._streams = streams
         self._waits = waits
+        self._check_room = check_room
         self._turns = count()
 
     async def stream_for(self, call: Call) -> Stream:
         """The stream that a call puts into. Raises RefusedError."""
         return await stream_of(self._streams, named(call.account, call.region, call.params))
+
+    async def check_room(self, stream: Stream, size_bytes: int) -> None:
+        """Raise RefusedError where so many bytes more are not to lie in the stream."""
+        if self._check_room is not None:
+            await self._check_room(stream, size_bytes)
 
     async def put(self, call: Call, stream: Stream, entries: Sequence[Params]) -> _Putting:
         """Store the records, each in its shard; those of one shard in their order."""
@@ -247,6 +263,7 @@ def put_record(puts: Puts) -> Operation:
         ordered = call.params.get("SequenceNumberForOrdering")
         if ordered is not None:
             _check_ordering(stream, ordered, call.now_us)
+        await puts.check_room(stream, size_bytes)
         end_dry_run(call.params)
         putting = await puts.put(call, stream, [call.params])
         _note(call, [size_bytes])
@@ -276,6 +293,7 @@ def put_records(puts: Puts) -> Operation:
                 _check_entry(stream, entry, size_bytes, f"records.{position + 1}.member.")
         if sum(sizes_bytes) > PUT_BYTES_MAX:
             raise RefusedError(INVALID_ARGUMENT, "Records size exceeds 10 MB limit")
+        await puts.check_room(stream, sum(sizes_bytes))
         end_dry_run(call.params)
         putting = await puts.put(call, stream, entries)
         new = [n for n, (_, put) in putting.stored.items() if put is not STORED_BEFORE]

@@ -129,6 +129,10 @@ class Streams:
         """
         await upkeep.restamp(self._at(stream, shard))
 
+    async def trim(self, stream: Stream, shard: Shard) -> None:
+        """Let what is stored of the shard go that a retention was lowered for."""
+        await upkeep.trim(self._at(stream, shard))
+
     async def anchor(self, stream: Stream, shard: Shard) -> None:
         """Let the shard's offsets go on when its records are gone; to be called every hour."""
         await tails.anchor(self._at(stream, shard))

@@ -21,6 +21,7 @@ from control_plane.serverless.opening import ANSWER_BYTES_MAX
 from control_plane.service import OPERATOR, RunningService, ServicePorts, ServiceSettings
 from data_plane.core.limits import RECEIVE_BYTES_MAX
 from data_plane.frontend.served import Served
+from data_plane.frontend.storing import StorageUse
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Cell, Offload
 from data_plane.protocol.http import HttpRequest, HttpResponse
@@ -53,6 +54,7 @@ class InProcessServer:
     for each front end anew. With `verifies` signatures count, and `OPERATOR` is the account whose
     root administers the others; `held_on_tables` are its accounts as those of tables are. Of
     several `cells` that in memory has the registry alone, and no other front end stands beside it.
+    What is `stored` may be said, too.
     """
 
     def __init__(  # noqa: PLR0913 - what tests want of a server
@@ -69,6 +71,7 @@ class InProcessServer:
         tenant_usage: TenantUsage | None = None,
         webhooks: Sequence[str] = (),
         cells: int = 1,
+        stored: StorageUse | None = None,
     ) -> None:
         self.endpoint = ENDPOINT
         self.clock: WaitedClock = neighbour.clock if neighbour else WaitedClock()
@@ -94,6 +97,7 @@ class InProcessServer:
             master_keys=self.master_keys,
             tenant_usage=tenant_usage,
             webhooks=webhooks,
+            stored=stored,
         )
         if cells > 1:
             self.members = {f"cell-{n}": MemoryCell(self.clock) for n in range(1, cells + 1)}

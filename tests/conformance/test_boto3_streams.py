@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from data_plane.core.limits import (
     ACCOUNT_SHARDS_MAX,
-    ON_DEMAND_STREAMS_MAX,
+    QUOTA_STREAMS_DEFAULT,
     STREAM_SHARDS_MAX,
 )
 from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
@@ -191,7 +191,7 @@ def test_shards_are_counted_and_bounded(kinesis: Any, stream: str) -> None:
     assert limits["OpenShardCount"] == 6
     assert limits["ShardLimit"] == ACCOUNT_SHARDS_MAX
     assert limits["OnDemandStreamCount"] == 1
-    assert limits["OnDemandStreamCountLimit"] == ON_DEMAND_STREAMS_MAX
+    assert limits["OnDemandStreamCountLimit"] == QUOTA_STREAMS_DEFAULT
     kinesis.create_stream(StreamName="wide", ShardCount=STREAM_SHARDS_MAX)
     wider = {"StreamName": "wider", "ShardCount": STREAM_SHARDS_MAX + 1}
     code, message = _refused(kinesis.create_stream, **wider)

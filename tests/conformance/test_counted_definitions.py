@@ -3,16 +3,20 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from moto import mock_aws
 
+from control_plane.core.stream_definition import StreamDefinition
 from control_plane.counted_definitions import CountedDefinitions, counted
 from control_plane.definition_room import DefinitionCount
 from control_plane.registry import Registry
+from control_plane.streams import StreamRegistry
 from data_plane.core.errors import RefusedError
 from data_plane.core.quotas import Quotas, parse_quotas
+from data_plane.core.stream import Shard, Stream
 from data_plane.dynamodb.opening import connect
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Cell, CellUnavailableError
@@ -28,6 +32,13 @@ HERE, THERE = "eu-west-1", "us-east-2"
 def client() -> Iterator[Any]:
     with mock_aws():
         yield connect("", "us-east-1", connections_max=1)
+
+
+class NoLogs:
+    """Of streams whose shards nobody changes."""
+
+    async def close(self, stream: Stream, shard: Shard) -> int:
+        raise NotImplementedError
 
 
 class Tenants:
@@ -145,15 +156,65 @@ def test_several_at_once_make_exactly_what_they_may(play: Play) -> None:
 
 def test_bytes_of_definitions_are_exact(play: Play) -> None:
     async def story(tenants: Tenants) -> None:
-        await tenants.room.take(ACCOUNT, HERE, 1, 600)
+        await tenants.room.take(ACCOUNT, HERE, DefinitionCount(1, 600))
         tenants.may(account_definition_bytes=1_000)
-        with pytest.raises(RefusedError, match="has 600 bytes of definitions of queues, and its"):
-            await tenants.room.take(ACCOUNT, HERE, 0, 401)
-        await tenants.room.take(ACCOUNT, HERE, 0, 400)
+        with pytest.raises(RefusedError, match="has 600 bytes of definitions, and its"):
+            await tenants.room.take(ACCOUNT, HERE, DefinitionCount(0, 401))
+        await tenants.room.take(ACCOUNT, HERE, DefinitionCount(0, 400))
         with pytest.raises(RefusedError, match="has 1000 bytes"):
-            await tenants.room.take(ACCOUNT, THERE, 0, 1)
-        await tenants.room.give_back(ACCOUNT, HERE, 0, 300)
+            await tenants.room.take(ACCOUNT, THERE, DefinitionCount(0, 1))
+        await tenants.room.give_back(ACCOUNT, HERE, DefinitionCount(0, 300))
         assert await counted(tenants.cell, ACCOUNT) == {HERE: DefinitionCount(1, 700)}
+
+    play(story)
+
+
+def test_streams_are_counted_beside_queues(play: Play) -> None:
+    async def story(tenants: Tenants) -> None:
+        streams = StreamRegistry(
+            tenants.cell,
+            ["a"],
+            tenants.clock,
+            SystemEntropy(),
+            NoLogs(),
+            secret=SECRET,
+            room=tenants.room,
+        )
+
+        async def create(name: str) -> StreamDefinition:
+            wanted = streams.define(
+                account=ACCOUNT, region=HERE, name=name, shards=1, tags={"team": "a"}
+            )
+            return await streams.create(wanted)
+
+        tenants.may(account_streams=2)
+        one = await create("one")
+        alone = (await counted(tenants.cell, ACCOUNT))[HERE]
+        assert (alone.queues, alone.streams) == (0, 1)
+        assert alone.size_bytes > 30
+        with pytest.raises(RefusedError, match="already exists"):
+            await create("one")
+        assert (await counted(tenants.cell, ACCOUNT))[HERE] == alone
+        await create("two")
+        with pytest.raises(RefusedError, match="has 2 streams, and its quota is 2"):
+            await create("three")
+        await tenants.create("queue")
+        assert (await counted(tenants.cell, ACCOUNT))[HERE].queues == 1
+
+        tenants.may(account_definition_bytes=1_000)
+        policies = ("p" * 900, "p" * 90)
+        with pytest.raises(RefusedError, match="bytes of definitions, and its quota is 1000"):
+            await streams.change(one, lambda known: replace(known, policy=policies[0]))
+        before = (await counted(tenants.cell, ACCOUNT))[HERE].size_bytes
+        changed = await streams.change(one, lambda known: replace(known, policy=policies[1]))
+        assert (await counted(tenants.cell, ACCOUNT))[HERE].size_bytes == before + 90
+        await streams.delete(streams.stream(changed))
+        after = (await counted(tenants.cell, ACCOUNT))[HERE]
+        assert (after.streams, after.size_bytes) == (1, before - alone.size_bytes)
+        await tenants.delete("queue")
+        (left,) = [one async for one in streams.all_of(ACCOUNT, HERE)]
+        await streams.delete(streams.stream(left))
+        assert await counted(tenants.cell, ACCOUNT) == {}  # nothing is left to count
 
     play(story)
 

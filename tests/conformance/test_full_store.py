@@ -79,16 +79,19 @@ class Site:
     def name(self, name: str) -> str:
         return f"{name}.fifo" if self.fifo else name
 
-    async def call(self, operation: str, **params: Any) -> tuple[int, dict[str, Any]]:
+    async def call(
+        self, operation: str, target: str = "AmazonSQS", **params: Any
+    ) -> tuple[int, dict[str, Any]]:
         """Status and answer."""
+        version = "1.0" if target == "AmazonSQS" else "1.1"
         response = await self.service.front_end.answer(
             HttpRequest(
                 method="POST",
                 path="/",
                 query="",
                 headers={
-                    "content-type": "application/x-amz-json-1.0",
-                    "x-amz-target": f"AmazonSQS.{operation}",
+                    "content-type": f"application/x-amz-json-{version}",
+                    "x-amz-target": f"{target}.{operation}",
                     "host": "localhost",
                 },
                 body=json.dumps(params).encode(),
@@ -158,6 +161,13 @@ class Site:
             if not count and not left:
                 return dropped
 
+    def stored_bytes(self) -> StoredBytes:
+        """What is counted, when it is measured."""
+        cells: dict[str, Cell] = dict(self.cells)
+        return StoredBytes(
+            lambda: cells, lambda: self.service.registry, lambda: self.service.streams.registry
+        )
+
     @property
     def used_bytes(self) -> int:
         return max(cell.used_bytes for cell in self.cells.values())
@@ -214,17 +224,16 @@ def test_what_queues_have_stored_is_counted(tmp_path: Path, names: str, *, fifo:
     async def story(site: Site) -> None:
         await site.create("big")
         await site.create("small")
-        cells: dict[str, Cell] = dict(site.cells)
 
         async def measured() -> list[float]:
             """What two queues and their account have stored, in messages."""
-            stored = StoredBytes(lambda: cells, lambda: site.service.registry)
+            stored = site.stored_bytes()
             await stored.measure()
             assert stored.capacity_bytes > 8 * MIB
             bytes_of: list[int] = []
             for name in ("small", "big"):
                 queue = await site.queue(name)
-                bytes_of.insert(0, await stored.of_queue(queue))
+                bytes_of.insert(0, await stored.of_one(queue))
             bytes_of.insert(0, await stored.of_account(queue))
             return [round(size_bytes / 23_000, 1) for size_bytes in bytes_of]
 
@@ -238,7 +247,7 @@ def test_what_queues_have_stored_is_counted(tmp_path: Path, names: str, *, fifo:
         assert await measured() == pytest.approx([left + 1, left, 1], rel=0.1)
         await site.done("DeleteQueue", QueueUrl=site.name("big"))
         await site.drop_all()
-        stored = StoredBytes(lambda: cells, lambda: site.service.registry)
+        stored = site.stored_bytes()
         await stored.measure()
         of_account = await stored.of_account(await site.queue("small"))
         assert of_account == pytest.approx(23_000, rel=0.1)

@@ -13,7 +13,7 @@ from tests.conformance.raw_calls import PROTOCOLS, Bench, Reply, refused, url
 LIMITS = [*MESSAGES, *BATCHES, *QUEUES]
 ELSEWHERE = {
     **dict.fromkeys(
-        ("STREAM_SHARDS_MAX", "ACCOUNT_SHARDS_MAX", "ON_DEMAND_STREAMS_MAX"),
+        ("STREAM_SHARDS_MAX", "ACCOUNT_SHARDS_MAX"),
         "test_boto3_streams.py",
     ),
     **dict.fromkeys(

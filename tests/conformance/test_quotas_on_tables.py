@@ -205,7 +205,7 @@ def test_an_account_has_no_more_queues_than_it_may(server: InProcessServer) -> N
         sqs.get_queue_url(QueueName="three" if sqs is elsewhere else "one")
     # What is there is answered as ever.
     assert other.create_queue(QueueName="one")["QueueUrl"]
-    with pytest.raises(ClientError, match="bytes of definitions of queues, and its quota is 5000"):
+    with pytest.raises(ClientError, match="bytes of definitions, and its quota is 5000"):
         tenant.sqs.tag_queue(QueueUrl=url, Tags={f"k{i}": "v" * 200 for i in range(30)})
     tenant.sqs.delete_queue(QueueUrl=url)
     other.create_queue(QueueName="four")

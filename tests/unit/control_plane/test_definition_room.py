@@ -10,15 +10,19 @@ from typing import Any
 
 import pytest
 
+from control_plane.core.stream_definition import StreamDefinition
 from control_plane.definition_room import DefinitionCount, DefinitionRoom
 from control_plane.registry import Registry
 from control_plane.stored_bytes import StoredBytes
+from control_plane.streams import StreamRegistry
 from control_plane.sweep import SWEPT_AFTER_US, sweep_dropped
 from data_plane.core.errors import RefusedError
 from data_plane.core.quotas import Quotas, parse_quotas
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Key
+from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.streams.engine import Streams
 from tests.unit.control_plane.conftest import ACCOUNT, REGION
 from tests.unit.repeatable import SECRET, HandClock, SeededEntropy
 
@@ -82,7 +86,7 @@ def test_definitions_grow_no_further_than_they_may(control: Any) -> None:
     }
     for action, params in longer.items():
         told = refused(lambda: control.call(action, QueueUrl="orders", **params))  # noqa: B023
-        assert told.endswith("has 9990 bytes of definitions of queues, and its quota is 10000.")
+        assert told.endswith("has 9990 bytes of definitions, and its quota is 10000.")
     refused(lambda: control.call("CreateQueue", QueueName="more"))
     control.call("TagQueue", QueueUrl="orders", Tags={"team": "b"})
     control.call("UntagQueue", QueueUrl="orders", TagKeys=["team"])
@@ -103,9 +107,10 @@ class Store:
     cell: EmbeddedCell
     clock: HandClock
     registry: Registry
+    streams: StreamRegistry
 
     async def counted(self, account: str = ACCOUNT) -> DefinitionCount:
-        stored = StoredBytes(lambda: {"a": self.cell}, lambda: self.registry)
+        stored = StoredBytes(lambda: {"a": self.cell}, lambda: self.registry, lambda: self.streams)
         await stored.measure()
         return stored.definitions_of(account)
 
@@ -121,8 +126,11 @@ def play(tmp_path: Path, story: Callable[[Store], Any]) -> None:
         clock = HandClock()
         cell = EmbeddedCell(tmp_path, clock)
         try:
-            registry = Registry(cell, ["a"], clock, SeededEntropy(), secret=SECRET)
-            await story(Store(cell, clock, registry))
+            entropy = SeededEntropy()
+            registry = Registry(cell, ["a"], clock, entropy, secret=SECRET)
+            logs = Streams({"a": cell}, clock, entropy, EventLoopWaits(clock))
+            streams = StreamRegistry(cell, ["a"], clock, entropy, logs, secret=SECRET)
+            await story(Store(cell, clock, registry, streams))
         finally:
             await cell.close()
 
@@ -135,7 +143,7 @@ def test_a_cell_counts_what_is_defined_as_it_is_written(tmp_path: Path) -> None:
         for name in ("one", "two"):
             await store.create(name)
         await store.create("three", account=OTHER)
-        queues, size_bytes = await store.counted()
+        queues, size_bytes, _streams = await store.counted()
         assert (queues, (await store.counted(OTHER)).queues) == (2, 1)
         one = await store.registry.find(ACCOUNT, REGION, "one")
         assert one is not None
@@ -166,6 +174,48 @@ def test_a_cell_counts_what_is_defined_as_it_is_written(tmp_path: Path) -> None:
         while await store.cell.collect(store.clock.now_us() // 1_000_000, 100):
             pass
         assert await store.counted() == DefinitionCount(1, half)
+
+    play(tmp_path, story)
+
+
+def test_a_cell_counts_streams_too(tmp_path: Path) -> None:
+    async def story(store: Store) -> None:
+        await store.create("queue")
+        alone = await store.counted()
+
+        def define(name: str, shards: int) -> StreamDefinition:
+            return store.streams.define(
+                account=ACCOUNT, region=REGION, name=name, shards=shards, tags={}
+            )
+
+        one = await store.streams.create(define("one", 1))
+        few = await store.counted()
+        assert (few.queues, few.streams) == (1, 1)
+        assert few.size_bytes > alone.size_bytes + 100
+        await store.streams.create(define("many", 100))
+        many = await store.counted()
+        assert many.streams == 2
+        assert many.size_bytes > few.size_bytes + 100 * 30  # every shard is in it
+        await store.streams.delete(store.streams.stream(one))
+        assert (await store.counted()).streams == 1
+        # Accounts lie under a name that begins as that of streams, and are none.
+        await store.cell.put(Key("A|", ACCOUNT.encode()), {"v": 1, "k": "t"})
+        assert (await store.counted()).streams == 1
+
+    play(tmp_path, story)
+
+
+def test_an_account_has_no_more_streams_than_it_may(tmp_path: Path) -> None:
+    async def story(store: Store) -> None:
+        limits = Limits(parse_quotas({"account_streams": 2}))
+        store.streams._room = DefinitionRoom(limits, limits)
+        limits.counted[ACCOUNT] = DefinitionCount(streams=2)
+        wanted = store.streams.define(account=ACCOUNT, region=REGION, name="one", shards=1, tags={})
+        with pytest.raises(RefusedError, match="has 2 streams, and its quota is 2") as error:
+            await store.streams.create(wanted)
+        assert error.value.fault.code == "OverLimit"
+        limits.counted[ACCOUNT] = DefinitionCount(streams=1)
+        await store.streams.create(wanted)
 
     play(tmp_path, story)
 

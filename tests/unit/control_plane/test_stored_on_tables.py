@@ -90,7 +90,7 @@ class Bench:
         return asyncio.run(call)
 
     def of_queue(self, queue: Queue) -> int:
-        return self.run(self.stored.of_queue(queue))
+        return self.run(self.stored.of_one(queue))
 
     def of_account(self, queue: Queue) -> int:
         return self.run(self.stored.of_account(queue))
@@ -124,7 +124,7 @@ def test_nobody_waits_for_a_look_of_another(bench: Bench) -> None:
     bench.clock.advance(LOOK_S)
 
     async def together() -> list[int]:
-        return await asyncio.gather(*(bench.stored.of_queue(queue) for _ in range(20)))
+        return await asyncio.gather(*(bench.stored.of_one(queue) for _ in range(20)))
 
     bench.looks()
     assert bench.run(together()) == [0] * 20

@@ -12,7 +12,11 @@ from control_plane.consumer_groups.groups import consumer_groups
 from control_plane.consumer_groups.positions import StartingPosition, beginning
 from control_plane.core import group_keys, shard_map
 from control_plane.core.consumer_group import STICKY, ConsumerGroup
-from control_plane.core.stream_definition import Resharding, StreamDefinition
+from control_plane.core.stream_definition import (
+    Resharding,
+    StreamDefinition,
+    with_retention_lowered,
+)
 from control_plane.places.items import PlacedQueue
 from control_plane.places.placing import GroupPlacing
 from control_plane.registry import Registry
@@ -320,3 +324,47 @@ def test_a_raised_retention_keeps_what_is_stored(bench: Bench) -> None:
 
     before, after = bench.run(scenario())
     assert after - before == DAY_S
+
+
+def test_a_lowered_retention_lets_go_of_what_is_older(bench: Bench) -> None:
+    async def texts(stream: Stream) -> list[bytes]:
+        page = await bench.engine.read(stream, stream.shards[0], Place(1), records_max=10)
+        return [record.data for record in page.records]
+
+    async def scenario() -> None:
+        stream = await bench.create()
+        definition = await bench.registry.change(
+            stream, lambda known: replace(known, retention_hours=240, kept_hours=240)
+        )
+        stream = bench.registry.stream(definition)
+        for text in ("one", "two", "three"):
+            await bench.put(stream, stream.shards[0], text)
+            bench.clock.advance(DAY_S)
+        now_ms = bench.clock.now_us() // 1_000
+        definition = await bench.registry.change(
+            stream, lambda known: with_retention_lowered(known, 48, now_ms)
+        )
+        stream = bench.registry.stream(definition)
+        await bench.upkeep.step()
+        assert len(await bench.slots(stream, 0)) == 2  # the first is past two days, and an hour
+        assert await texts(stream) == [b"three"]
+        bench.clock.advance(3 * DAY_S)
+        await bench.upkeep.step()
+        # The last one stays, and offsets go on; it says a longer time for those that follow, too.
+        assert len(await bench.slots(stream, 0)) == 1
+        assert await texts(stream) == []
+        for _ in range(2):
+            await bench.put(stream, stream.shards[0], "four")
+            assert await texts(stream) == [b"four"]
+            bench.clock.advance(3 * DAY_S)
+            await bench.upkeep.step()
+            assert len(await bench.slots(stream, 0)) == 1
+        last = (await bench.slots(stream, 0))[0]
+        assert keys.slot_of(last.key.sort) == 5
+        bench.clock.advance(10 * DAY_S)
+        await bench.upkeep.step()
+        found = await bench.registry.read(*WHERE)
+        assert found is not None
+        assert (found.trimmed_until_ms, found.hours_kept) == (0, 48)
+
+    bench.run(scenario())

@@ -92,4 +92,6 @@ def test_the_usual_quotas_are_those_of_the_documentation() -> None:
         "account_stored_percent": 50,
         "account_queues": 100_000,
         "account_definition_bytes": 256 * 1024 * 1024,
+        "account_streams": 1_000,
+        "account_shards": 10_000,
     }

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, field
 
-from data_plane.core.queue import Queue
+from data_plane.core.owned import Owned
 from data_plane.core.quotas import parse_quotas
 from tests.unit.data_plane.frontend.tenants import NOISY, QUIET, Tenants, code
 
@@ -18,13 +18,13 @@ class Amounts:
     accounts: dict[str, int] = field(default_factory=dict)
     queue: int = 0
 
-    def met(self, queue: Queue) -> None:
+    def met(self, queue: Owned) -> None:
         pass
 
-    async def of_queue(self, queue: Queue) -> int:
+    async def of_one(self, queue: Owned) -> int:
         return self.queue if queue.account == NOISY else 0
 
-    async def of_account(self, queue: Queue) -> int:
+    async def of_account(self, queue: Owned) -> int:
         return self.accounts.get(queue.account, 0)
 
     async def measure(self) -> None:
@@ -45,7 +45,7 @@ def test_an_account_is_held_to_its_bytes_and_others_are_not() -> None:
     refused = both.send(NOISY)
     assert (refused.status, code(refused)) == (403, OVER)
     assert json.loads(refused.body)["message"] == (
-        f"Account {NOISY} has 10500 bytes of messages stored, and its quota is 10500."
+        f"Account {NOISY} has 10500 bytes stored, and its quota is 10500."
     )
     entries = [{"Id": "a", "MessageBody": "m"}]
     assert code(both.call(NOISY, "SendMessageBatch", Entries=entries)) == OVER
