@@ -9,11 +9,27 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from glue_jobs import access, audit_report, conservation, evidence, replicas
+from glue_jobs import (
+    access,
+    audit_report,
+    conservation,
+    evidence,
+    replicas,
+    stream_records,
+)
 from glue_jobs.arguments import Argument, JobError, read
 from glue_jobs.audit_inputs import Told, Usage, no_usage, put_aside, read_usage
 from glue_jobs.conservation import ERRORS, Window
-from glue_jobs.exports import TRACES_KEPT_US, Export, find_exports, gaps_between, observations
+from glue_jobs.exports import (
+    TRACES_KEPT_US,
+    Export,
+    by_cell,
+    cells_of,
+    complete_to_us,
+    find_exports,
+    gaps_between,
+    observations,
+)
 from glue_jobs.ledger import Ledger, by_ledger, ledger_of
 from glue_jobs.lost_executors import begun_again
 from glue_jobs.places import Place, place_of
@@ -62,20 +78,24 @@ def audit(
     copies = replicas.copies(seen) if len({its.cell for its in exports}) > 1 else None
     lacked = None
     if copies is not None:
-        lacked = replicas.lacking(
-            copies, exports[-1].as_of_us, _complete_to_us(exports)
-        ).localCheckpoint()
+        complete_us = complete_to_us(exports)
+        lacked = replicas.lacking(copies, exports[-1].as_of_us, complete_us).localCheckpoint()
         seen = replicas.with_held(copies, lacked, exports[-1].as_of_us).localCheckpoint()
     items = evidence.latest(seen).localCheckpoint()
-    definitions = evidence.definitions(seen).localCheckpoint()
+    streams = stream_records.definitions(seen, items).localCheckpoint()
+    definitions = stream_records.queues(seen, streams).localCheckpoint()
+    slots = stream_records.slots(items, seen, streams).localCheckpoint()
     # Sends to several cells are in no ledger: each would have its own.
     ledger = ledger_of(items, seen, usage) if copies is None else None
     window = window_of(exports, ledger, usage.metered_from)
     progress.step("following each message")
     done = evidence.done(items, seen, window.as_of_us).localCheckpoint()
-    messages = evidence.messages(evidence.segments(items))
+    messages = evidence.messages(evidence.segments(items)).unionByName(
+        stream_records.as_messages(slots, definitions)
+    )
     fated = conservation.fates(messages, done, definitions, window).localCheckpoint()
-    counted = conservation.conservation(fated).localCheckpoint()
+    of_streams = stream_records.conservation(slots)
+    counted = conservation.conservation(fated).unionByName(of_streams).localCheckpoint()
     progress.done(f"{counted.count():,} partitions of queues")
     progress.step("comparing what was sent, stored and metered")
     compared = conservation.metered(usage.records, counted, window.as_of_us).localCheckpoint()
@@ -84,6 +104,7 @@ def audit(
         *conservation.by_move(fated),
         *_removed_unread(items),
         conservation.by_item(evidence.changed(seen), definitions),
+        *stream_records.findings(slots, streams, seen, items),
     ]
     if ledger is not None:
         differences = conservation.sends(fated, ledger.rows, window)
@@ -91,16 +112,15 @@ def audit(
         found += by_ledger(ledger, items, definitions, differences, window)
         if window.from_minute == ledger.began_minute:
             found.append(conservation.by_fifo_moves(fated, ledger.rows))
-    elif usage.runs:
-        found.append(conservation.by_metered_sends(compared, is_whole=_is_whole(usage, fated)))
     if usage.runs:
-        found.append(conservation.by_meter(compared))
+        found += stream_records.by_metered_puts(slots, compared, usage)
+        found += _by_usage(usage, compared, fated, has_ledger=ledger is not None)
     if copies is not None and lacked is not None:
-        states = replicas.states_that_differ(copies)
-        found += conservation.by_copy(lacked, states, definitions)
+        found += conservation.by_copy(lacked, replicas.states_that_differ(copies), definitions)
         found.append(conservation.by_item(replicas.changed_in_others(copies), definitions))
         others = replicas.of_others(copies, done, window.as_of_us).localCheckpoint()
         found += conservation.by_other_copy(others, definitions)
+        found.append(stream_records.by_copy(copies, streams, exports))
     findings = reduce(DataFrame.unionByName, found).localCheckpoint()
     found_total = findings.count()
     progress.done(f"{found_total:,} differences")
@@ -116,6 +136,18 @@ def audit(
         "findings_total": found_total,
         "access": _rows(access.who_did_what(usage.access)),
     }
+
+
+def _by_usage(
+    usage: Usage, compared: DataFrame, fated: DataFrame, *, has_ledger: bool
+) -> list[DataFrame]:
+    """Messages against sends, where no ledger has those, and deletes."""
+    of_queues = compared.where(~f.col("queue").startswith(conservation.OF_STREAM))
+    found = [conservation.by_meter(of_queues)]
+    if not has_ledger:
+        is_whole = _is_whole(usage, fated)
+        found.append(conservation.by_metered_sends(of_queues, is_whole=is_whole))
+    return found
 
 
 def _is_whole(usage: Usage, fated: DataFrame) -> bool:
@@ -137,19 +169,6 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict() for row in frame.collect()]
 
 
-def _complete_to_us(exports: Sequence[Export]) -> int:
-    """The moment up to which all cells are exported."""
-    return min(max(its.as_of_us for its in of) for of in _by_cell(exports).values())
-
-
-def _by_cell(exports: Sequence[Export]) -> dict[str, list[Export]]:
-    return {cell: [its for its in exports if its.cell == cell] for cell in _cells(exports)}
-
-
-def _cells(exports: Sequence[Export]) -> list[str]:
-    return sorted({its.cell for its in exports})
-
-
 def of_one_service(exports: Sequence[Export], table: str) -> list[Export]:
     """Those of the table, or of all cells of one service. Raises JobError.
 
@@ -157,11 +176,11 @@ def of_one_service(exports: Sequence[Export], table: str) -> list[Export]:
     """
     tables = sorted({export.table for export in exports})
     named = {cell for export in exports for cell in export.cells}
-    if not table and len(tables) > 1 and not named.issuperset(_cells(exports)):
+    if not table and len(tables) > 1 and not named.issuperset(cells_of(exports)):
         raise JobError(f"--table: there are exports of several: {', '.join(tables)}")
     its = [export for export in exports if table in ("", ALL, export.table)]
     begun: list[Export] = []
-    for cell, of_cell in _by_cell(its).items():
+    for cell, of_cell in by_cell(its).items():
         if not any(export.is_full for export in of_cell):
             raise JobError(f"--exports: there is no full export of {cell} to begin with")
         first = next(number for number, export in enumerate(of_cell) if export.is_full)
@@ -200,7 +219,7 @@ def run(
     whole, refused, strays = find_exports(place)
     exports = of_one_service(under_their_names(whole, options["restored"]), options["table"])
     usage, out = no_usage(session), place_of(options["out"])
-    cells = counted(len(_cells(exports)), "cell")
+    cells = counted(len(cells_of(exports)), "cell")
     progress.done(f"{counted(len(exports), 'export')} of {cells}; {len(refused)} not read")
     if options["usage"]:
         usage_place = place_of(options["usage"])

@@ -21,6 +21,9 @@ FATES: Final = (
 """What can have become of a message; all but the last are as they should be."""
 
 QUEUE: Final = ("account", "region", "queue")
+OF_STREAM: Final = "stream/"
+"""What the name of a stream begins with where queues have theirs."""
+
 FINDING: Final = ("kind", *QUEUE, "uid", "partition", "message", "count", "detail", "sent")
 """Columns of a finding. `count` is of messages or records; `message` names one, if it is known, and
 `sent` is when it was sent, or the minute in which they were, UTC."""
@@ -36,6 +39,7 @@ ERRORS: Final = frozenset(
         *("copy_missing", "copy_without_source", "ledger_gap", "not_read", "removed_unread"),
         *("changed", "removed_and_stored", "deletion_forgotten", "export_gap", "usage_gap"),
         *("access_gap", "record_differs", "copy_lacks", "copies_differ", "ledger_differs"),
+        "offsets_missing",
     }
 )
 """Kinds of findings that should not be; the others say what users did, or what nobody knows."""
@@ -51,6 +55,11 @@ class Window:
 
 def _is_in_log() -> Column:
     return f.length("block") != BAG_BLOCK_HEX
+
+
+def _is_of_stream() -> Column:
+    """Whether it is a record, as a message of a queue over a stream: nobody sent it there."""
+    return f.col("stream_uid").isNotNull()
 
 
 def fates(
@@ -79,13 +88,16 @@ def fates(
 
 
 def conservation(fated: DataFrame) -> DataFrame:
-    """Messages by queue and partition: how many came, by whom, and how many met each fate."""
+    """Messages by queue and partition: how many came, by whom, and how many met each fate.
+
+    Records of a stream come to a queue over it as by moves: nobody sent them there.
+    """
     by_fate = [f.sum(f.when(f.col("fate") == fate, 1).otherwise(0)).alias(fate) for fate in FATES]
     return (
         fated.groupBy(*QUEUE, "uid", f.col("lane").alias("partition"))
         .agg(
             f.count(f.lit(1)).alias("sent"),
-            f.sum(f.col("came_by_move").cast("int")).alias("came_by_move"),
+            f.sum((f.col("came_by_move") | _is_of_stream()).cast("int")).alias("came_by_move"),
             *by_fate,
         )
         .orderBy(*QUEUE, "uid", "partition")
@@ -105,7 +117,9 @@ class Rule:
 def told(rows: DataFrame, *rules: Rule) -> DataFrame:
     """Rows as findings, one for each rule that holds; what they have no column for is null."""
     message = "concat_ws(' ', concat('block ', block, ' index ', index), concat('id ', id))"
-    if "block" not in rows.columns:
+    if "offset" in rows.columns:
+        message = "concat('offset ', offset)"
+    elif "block" not in rows.columns:
         message = "cast(null as string)"
     elif "id" not in rows.columns:
         message = "concat('block ', block, ' index ', index)"
@@ -218,12 +232,18 @@ def by_item(changed: DataFrame, definitions: DataFrame) -> DataFrame:
 
 
 def by_move(fated: DataFrame) -> list[DataFrame]:
-    """Moves of standard queues of which one half is missing: a copy lies in a block of its own."""
+    """Moves of standard queues of which one half is missing: a copy lies in a block of its own.
+
+    Of a standard queue over a stream, too: where it moves from has the shard in fewer digits.
+    """
     name = f.udf(moved_block, "string")
     bag = fated.where(~_is_in_log())
-    blocks = bag.select("uid", "lane", "block").distinct()
-    named = blocks.withColumn("copy_block", name("uid", "lane", "block"))
-    sources = bag.join(named, ["uid", "lane", "block"])
+    moving = fated.where(~_is_in_log() | (_is_of_stream() & ~f.col("is_fifo")))
+    shard = f.conv(f.substring_index("lane", "|", 1), 16, 10).cast("bigint")
+    lane = f.when(_is_of_stream(), f.format_string("%02x|0", shard)).otherwise(f.col("lane"))
+    blocks = moving.withColumn("named_lane", lane).select("uid", "lane", "named_lane", "block")
+    named = blocks.distinct().withColumn("copy_block", name("uid", "named_lane", "block"))
+    sources = moving.join(named, ["uid", "lane", "block"])
     copies = bag.where("came_by_move").select(f.col("block").alias("copy_block"), "index")
     lacking = sources.where(f.col("moved").isNotNull()).join(
         copies.distinct(), ["copy_block", "index"], "left_anti"
@@ -248,7 +268,7 @@ def sends(fated: DataFrame, ledger: DataFrame, window: Window) -> DataFrame:
     mixed = _mixed(fated)
     kept = f.col("minute") >= window.from_minute
     seen = (
-        fated.where(kept & ~f.col("came_by_move"))
+        fated.where(kept & ~f.col("came_by_move") & ~_is_of_stream())
         .groupBy(*QUEUE, "minute")
         .agg(f.count(f.lit(1)).alias("seen"))
     )
@@ -272,7 +292,7 @@ def by_fifo_moves(fated: DataFrame, ledger: DataFrame) -> DataFrame:
     Their copies have no place that follows from where they were, so which one it is nobody knows.
     Queues to which nothing was moved are compared by minute (`sends`).
     """
-    log = fated.where(_is_in_log())
+    log = fated.where(_is_in_log() & ~(_is_of_stream() & ~f.col("is_fifo")))
     queues = _mixed(fated)
     out = log.where(f.col("fate").isin("dead_lettered", "redriven"))
     sent = ledger.join(queues, list(QUEUE), "left_semi")
@@ -318,12 +338,16 @@ def metered(usage: DataFrame, counted: DataFrame, as_of_us: int) -> DataFrame:
     is from after that moment, so SURELY has what was served before that minute began.
     """
     last = as_of_us // _US_PER_MINUTE
-    of = usage.where((f.col("status") == "2xx") & (f.col("minute") <= last))
+    of = usage.where((f.col("status") == "2xx") & (f.col("minute") <= last)).withColumn(
+        "queue", _name_of_what()
+    )
     before = f.col("minute") < last
-    sends, deletes = ("SendMessage", "SendMessageBatch"), ("DeleteMessage", "DeleteMessageBatch")
+    sends = ("SendMessage", "SendMessageBatch", "kinesis:PutRecord", "kinesis:PutRecords")
+    receives = ("ReceiveMessage", "kinesis:GetRecords")
+    deletes = ("DeleteMessage", "DeleteMessageBatch")
     served = of.groupBy(*QUEUE).agg(
         _messages_of(*sends).alias("metered_sent"),
-        _messages_of("ReceiveMessage").alias("metered_received"),
+        _messages_of(*receives).alias("metered_received"),
         _messages_of(*deletes).alias("metered_deleted"),
         _messages_of(*sends, where=before).alias("surely_sent"),
         _messages_of(*deletes, where=before).alias("surely_deleted"),
@@ -334,6 +358,12 @@ def metered(usage: DataFrame, counted: DataFrame, as_of_us: int) -> DataFrame:
     )
     numbers = [name for name in (*served.columns, *stored.columns) if name not in QUEUE]
     return stored.join(served, list(QUEUE), "full").fillna(0, numbers).orderBy(*QUEUE)
+
+
+def _name_of_what() -> Column:
+    """What usage is of: a stream is told from a queue of its name."""
+    is_stream = f.col("operation").startswith("kinesis:") & (f.col("queue") != "")
+    return f.when(is_stream, f.concat(f.lit(OF_STREAM), "queue")).otherwise(f.col("queue"))
 
 
 def _messages_of(*operations: str, where: Column | None = None) -> Column:

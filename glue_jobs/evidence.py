@@ -270,6 +270,7 @@ def definitions(seen: DataFrame) -> DataFrame:
             _uid().alias("account"),
             f.split_part("partition", f.lit("|"), f.lit(3)).alias("region"),
             f.col("sort").cast("string").alias("queue"),
+            text("n").alias("stream_uid"),
             number("p").alias("purged_us"),
             number("m").alias("modified_s"),
             f.coalesce(
@@ -281,6 +282,7 @@ def definitions(seen: DataFrame) -> DataFrame:
         )
         .groupBy("uid", "account", "region", "queue")
         .agg(
+            f.max("stream_uid").alias("stream_uid"),
             f.max("purged_us").alias("purged_us"),
             f.max("modified_s").alias("modified_s"),
             f.max_by("retention_s", "as_of_us").alias("retention_s"),

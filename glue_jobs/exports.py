@@ -37,7 +37,7 @@ _BESIDE_DATA: Final = ("manifest-", "_started")
 
 ATTRIBUTES: Final = (
     *("pk", "sk", "v", "k", "t", "b", "i", "n", "y", "l", "x", "j", "d", "gd", "gr"),
-    *("c", "s", "u", "r", "m", "f", "p", "a", "q", "e", "g", "o", "rb", "ra"),
+    *("c", "s", "u", "r", "m", "f", "p", "a", "q", "e", "g", "o", "rb", "ra", "w", "h"),
 )
 """Of all items of docs/storage.md, those that jobs read. Of bodies they have their digests."""
 
@@ -145,6 +145,21 @@ def _strays(
     own = [f"{export.name}/{what}" for export in exports for what in _BESIDE_DATA]
     of_known = (DIGESTS, *own, *(f"{each.name}/" for each in refused))
     return [name for name in names if name not in data and not name.startswith(of_known)]
+
+
+def complete_to_us(exports: Sequence[Export]) -> int:
+    """The moment up to which all cells are exported."""
+    return min(max(its.as_of_us for its in of) for of in by_cell(exports).values())
+
+
+def by_cell(exports: Sequence[Export]) -> dict[str, list[Export]]:
+    """The exports of each cell."""
+    return {cell: [its for its in exports if its.cell == cell] for cell in cells_of(exports)}
+
+
+def cells_of(exports: Sequence[Export]) -> list[str]:
+    """The names of the cells that there are exports of."""
+    return sorted({its.cell for its in exports})
 
 
 def gaps_between(exports: Sequence[Export]) -> list[str]:

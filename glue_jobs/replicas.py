@@ -20,7 +20,10 @@ from glue_jobs.exports import number, octets, text
 OF_QUEUES: Final = ("B", "G", "S", "F", "E")
 """Letters of the partitions that have messages of queues, and what became of them."""
 
-OF_REGISTRY: Final = ("Q", "X", "M")
+LOGS: Final = r"^N\|[0-9a-f]{16}\|[0-9a-f]{8}\|0$"
+"""Partitions of shards of streams; those of access keys begin like them."""
+
+OF_REGISTRY: Final = ("Q", "X", "M", "A")
 _PLACEMENTS, _CELLS, _OWN = "P|", "C|", "M|cells"
 LAG_US: Final = 60_000_000
 """What is younger may not be in all copies yet."""
@@ -47,7 +50,8 @@ def copies(seen: DataFrame) -> Copies:
     its = named.withColumns({"incarnation": incarnation, "partition": base}).localCheckpoint()
     registry = _of_registry(its)
     membership = _membership(its, registry).localCheckpoint()
-    of_queues = its.where(_letter().isin(*OF_QUEUES)).withColumn("uid", _uid())
+    held = _letter().isin(*OF_QUEUES) | f.col("partition").rlike(LOGS)
+    of_queues = its.where(held).withColumn("uid", _uid())
     counting = membership.where("counts").select("uid", "cell", "incarnation")
     counted = of_queues.join(f.broadcast(counting), ["uid", "cell", "incarnation"], "left_semi")
     # Of a queue that nothing defines any more all copies are as good.
@@ -104,13 +108,13 @@ def _serving(members: Sequence[Any], *, is_chain: bool) -> Any:
 def _membership(its: DataFrame, registry: DataFrame) -> DataFrame:
     last = Window.partitionBy("uid").orderBy(f.desc("as_of_us"))
     queues = (
-        registry.where(_letter().isin("Q", "X") & text("c").isNotNull())
+        registry.where(_letter().isin("Q", "X", "A") & text("c").isNotNull())
         .select(
-            f.when(_letter() == "Q", text("u"))
+            f.when(_letter().isin("Q", "A"), text("u"))
             .otherwise(f.substring(f.col("sort"), 9, 16).cast("string"))
             .alias("uid"),
             f.split_part(text("c"), f.lit("/"), f.lit(1)).alias("group"),
-            (text("c").endswith("/chain") | _is_fifo()).alias("is_chain"),
+            (text("c").endswith("/chain") | _is_fifo() | _is_log()).alias("is_chain"),
             "as_of_us",
         )
         .withColumn("row", f.row_number().over(last))
@@ -131,6 +135,12 @@ def _membership(its: DataFrame, registry: DataFrame) -> DataFrame:
     return joined.withColumn("counts", counts).select(
         "uid", "cell", "incarnation", "is_full", "counts"
     )
+
+
+def _is_log() -> Column:
+    """Whether it is a stream, or a queue over one: these lie on chains whatever their names."""
+    of_queue = f.when(_letter() == "Q", text("n")).otherwise(f.coalesce(text("o"), text("s")))
+    return (_letter() == "A") | of_queue.isNotNull()
 
 
 def _is_fifo() -> Column:

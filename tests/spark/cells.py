@@ -62,6 +62,24 @@ class Cell:
             a=json.dumps(attributes),
         )
 
+    def stream(self, name: str, uid: str, made_us: int = T0_US, hours: int = 24) -> None:
+        its: dict[str, Value] = {"k": "t", "u": uid, "b": made_us // 1000, "h": hours, "i": 0}
+        self.put(f"A|{ACCOUNT}|{REGION}", name.encode(), **its)
+
+    def records(
+        self, uid: str, shard: int, offset: int, count: int, at_us: int, **others: Value
+    ) -> tuple[str, bytes]:
+        """A slot of a stream; without a count its end."""
+        key = (f"N|{uid}|{shard:08x}|0", be64(offset))
+        its: dict[str, Value] = {"v": 1, "k": "d" if count else "e", "n": count, "t": at_us}
+        nonce = hashlib.sha256(f"{key} {at_us}".encode()).digest()[:16]
+        expires_s = at_us // 1_000_000 + 86_400 + 3_600
+        self.items[key] = {**its, "w": nonce, "x": expires_s, **others}
+        return key
+
+    def anchor(self, uid: str, shard: int, following: int, last_us: int) -> None:
+        self.put(f"H|{uid}", f"{shard:08x}|0".encode(), o=following, t=last_us, a=last_us)
+
     def segment(
         self, uid: str, block: bytes, first: int, count: int, at_us: int, **others: Value
     ) -> tuple[str, bytes]:
