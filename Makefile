@@ -32,6 +32,7 @@ METADATA_CACHE_TLS =
 LOG_LEVEL =
 QUEUES =
 AUTO_CREATE_QUEUES =
+STRICT_STREAMS =
 
 # Options of `make release`.
 VERSION =
@@ -145,7 +146,8 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 		$(if $(METADATA_CACHE_LAYOUT),--metadata-cache-layout "$(METADATA_CACHE_LAYOUT)") \
 		$(if $(METADATA_CACHE_TLS),--metadata-cache-tls "$(METADATA_CACHE_TLS)") \
 		$(if $(LOG_LEVEL),--log-level "$(LOG_LEVEL)") $(if $(QUEUES),--queues "$(QUEUES)") \
-		$(if $(AUTO_CREATE_QUEUES),--auto-create-queues)
+		$(if $(AUTO_CREATE_QUEUES),--auto-create-queues) \
+		$(if $(STRICT_STREAMS),--strict-streams "$(STRICT_STREAMS)")
 
 ONCE_MORE = -m tests.lanes.once_more $(if $(STRICT),--strict)
 

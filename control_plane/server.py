@@ -392,6 +392,7 @@ def _service_settings(settings: ServerSettings) -> ServiceSettings:
         settings.sixty_second_rules,
         settings.auto_create_queues,
         RECEIVE_BYTES_MAX,
+        strict_streams_s=settings.strict_streams_s,
         front_end=FrontEndSettings(
             default_account=settings.account,
             default_region=settings.region,

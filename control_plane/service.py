@@ -50,6 +50,7 @@ from data_plane.operations.catalog import (
     record_operations,
 )
 from data_plane.operations.shard_iterator import PURPOSE
+from data_plane.operations.strict_streams import StrictStreams
 from data_plane.ports import (
     AccountQuotas,
     Cell,
@@ -126,8 +127,9 @@ class ServiceSettings:
 
     With `verifies`, signatures count, policies decide and quotas hold; `operator` is the account
     whose root administers the others, with `root_key` if that is given. A receive answers
-    `answer_bytes_max` of messages, or one message (None: as many as were asked for). The rest is
-    as in data_plane.settings.
+    `answer_bytes_max` of messages, or one message (None: as many as were asked for). Streams are
+    as strict as AWS's where `strict_streams_s` says for how long one is CREATING or UPDATING. The
+    rest is as in data_plane.settings.
     """
 
     verifies: bool
@@ -137,18 +139,20 @@ class ServiceSettings:
     answer_bytes_max: int | None = None
     front_end: FrontEndSettings = field(default_factory=FrontEndSettings)
     root_key: RootKey | None = None
+    strict_streams_s: float | None = None
 
 
 class _Streams:
     """The streams of a service: their registry and engine, and the service that clients reach."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what is put together
         self,
         ground: ServicePorts,
         cached: CachedCell | None,
         cells: Mapping[str, Cell],
         data_keys: DataKeys,
         quotas: AccountQuotas | None,
+        strict: StrictStreams | None,
     ) -> None:
         clock, entropy, waits = ground.clock, ground.entropy, ground.waits
         self.engine = Streams(cells, clock, entropy, waits, ground.bodies, data_keys)
@@ -162,13 +166,14 @@ class _Streams:
             recent=cached,
             placing=ground.placing,
             room=_definition_room(ground, quotas),
+            settling_us=strict.settling_us if strict is not None else 0,
         )
         self.sources = self.engine.sources(registry)
         seal = registry.token_seal(PURPOSE)
         check_room = None
         if quotas is not None and ground.stored is not None:
             check_room = hold_streams_to_storage(quotas, ground.stored)
-        records = record_operations(self.engine, registry, seal, waits, check_room)
+        records = record_operations(self.engine, registry, seal, waits, check_room, strict)
         self.groups = groups = consumer_groups(
             ground.control, registry, self.engine, clock, entropy, waits
         )
@@ -218,7 +223,8 @@ class RunningService:
         answer_bytes_max = settings.answer_bytes_max
         fifo_cells = ground.fifo_cells or ground.cells
         bag = Bag(ground.cells, *ports, answer_bytes_max)
-        self.streams = _Streams(ground, cached, fifo_cells, data_keys, known_accounts)
+        strict = _strict_streams(settings)
+        self.streams = _Streams(ground, cached, fifo_cells, data_keys, known_accounts, strict)
         log = Log(fifo_cells, *ports, answer_bytes_max, self.streams.sources, bag.store_copy)
         self.engine = Engine(bag, log)
         self.sweep = _sweep(ground, self.registry, self.engine)
@@ -260,6 +266,11 @@ def _definition_room(
     ground: ServicePorts, quotas: AccountQuotas | None
 ) -> RoomForDefinitions | None:
     return ground.room_by(quotas) if quotas is not None and ground.room_by is not None else None
+
+
+def _strict_streams(settings: ServiceSettings) -> StrictStreams | None:
+    settling_s = settings.strict_streams_s
+    return None if settling_s is None else StrictStreams(round(settling_s * 1_000_000))
 
 
 def _credentials(

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from control_plane.core import shard_map
 from control_plane.core.definition import FORMAT
 from control_plane.core.stream_definition import (
+    ACTIVE,
     PROVISIONED,
     Resharding,
     StreamDefinition,
@@ -59,7 +60,8 @@ class StreamRegistry:
 
     From `secret`, the registry's own (32 bytes), follow those of the streams. What requests need is
     read from `recent`, where the cell itself need not be asked. `logs` are the streams' own. What
-    is added has to have `room`. Methods raise CellUnavailableError.
+    is added has to have `room`. Clients are told for `settling_us` that a stream is made, or
+    changed. Methods raise CellUnavailableError.
     """
 
     def __init__(  # noqa: PLR0913 - ports, and what its server decides
@@ -74,6 +76,7 @@ class StreamRegistry:
         recent: RecentItems | None = None,
         placing: Placing | None = None,
         room: RoomForDefinitions | None = None,
+        settling_us: int = 0,
     ) -> None:
         self._cell = cell
         self._cells = tuple(cells)
@@ -83,6 +86,7 @@ class StreamRegistry:
         self._secret = secret
         self._placing = placing
         self._room = room
+        self._settling_us = settling_us
         self._recent = recent or FromCell(cell, clock)
         self._streams: LastKnown[_Name, Stream] = LastKnown(
             self._read_stream,
@@ -206,6 +210,7 @@ class StreamRegistry:
             uid=uid,
             cell=self._place(uid),
             created_ms=now_us // 1_000,
+            creating_until_ms=(now_us + self._settling_us) // 1_000 if self._settling_us else 0,
             mode=mode,
             shards=shard_map.first_shards(shards, now_us // 1_000_000),
             kept_hours=kept_hours,
@@ -317,16 +322,18 @@ class StreamRegistry:
         await self.complete(stream)
 
         def begin(definition: StreamDefinition) -> StreamDefinition:
-            if definition.resharding is not None:
-                raise RefusedError(
-                    RESOURCE_IN_USE,
-                    f"Stream {definition.name} under account {definition.account} not ACTIVE,"
-                    " instead in state UPDATING",
-                )
+            check_active(definition, self._clock.now_us())
             return replace(definition, resharding=plan(definition))
 
         begun = await self.change(stream, begin)
         return begun if begun.resharding is None else await self._carry_out(begun)
+
+    def updating(self, definition: StreamDefinition) -> StreamDefinition:
+        """The definition, of which clients of a test bed are told for a while that it changes."""
+        if not self._settling_us:
+            return definition
+        until_us = self._clock.now_us() + self._settling_us
+        return replace(definition, updating_until_ms=until_us // 1_000)
 
     async def complete(self, stream: Stream) -> StreamDefinition:
         """Go on with a change of the shards that somebody has begun, if there is one."""
@@ -354,7 +361,7 @@ class StreamRegistry:
                 return present  # Somebody else was faster.
             shards = shard_map.carried_out(present.shards, resharding, ended_us)
             kept = shard_map.forgotten(shards, now_us, stream.kept_s)
-            return replace(present, shards=kept, resharding=None)
+            return self.updating(replace(present, shards=kept, resharding=None))
 
         return await self.change(definition, done)
 
@@ -367,6 +374,17 @@ class StreamRegistry:
 def stream_exists(name: str, account: str) -> RefusedError:
     """The name is taken."""
     return RefusedError(RESOURCE_IN_USE, f"Stream {name} under account {account} already exists.")
+
+
+def check_active(definition: StreamDefinition, now_us: int) -> None:
+    """Raise RefusedError (ResourceInUse) while the stream is made, or changed."""
+    status = definition.status_at(now_us)
+    if status != ACTIVE:
+        raise RefusedError(
+            RESOURCE_IN_USE,
+            f"Stream {definition.name} under account {definition.account} not ACTIVE, instead in"
+            f" state {status}",
+        )
 
 
 def place_of(definition: StreamDefinition) -> bytes:

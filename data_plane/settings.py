@@ -25,6 +25,7 @@ CACHE_LAYOUTS: Final = (SHARDED, WHOLE_COPY)
 CACHE_TLS_OFF: Final = "off"
 CACHE_TLS_ON: Final = "on"
 _PORT_MAX: Final = 65535
+_STRICT_STREAMS_S_MAX: Final = 3_600
 _CACHE_PORT: Final = 11211
 _CACHE_NODES_MAX: Final = 32
 _ORIGIN: Final = "http(s)://host[:port]"
@@ -134,7 +135,7 @@ class ServerSettings:
     Metrics are shown at the server's own address (`metrics` is "on"), at one of their own
     (host:port), or not ("off"); with a `metrics_key`, a file, to who has what is in it.
     `wake_ups` are host:port with commas between them: where this server hears of sends through
-    others on the same table, and then theirs.
+    others on the same table, and then theirs. With `strict_streams_s` streams are as AWS has them.
     """
 
     host: str = "127.0.0.1"
@@ -180,6 +181,7 @@ class ServerSettings:
     metadata_cache_tls: str = CACHE_TLS_OFF
     sixty_second_rules: bool = True
     auto_create_queues: bool = False
+    strict_streams_s: float | None = None
     queues_file: Path | None = None
     grace_s: float = 10.0
     requests_max: int = CALLS_MAX_DEFAULT
@@ -191,22 +193,17 @@ class ServerSettings:
     def __post_init__(self) -> None:
         if _HOST.fullmatch(self.host) is None:
             raise SettingError("host", f"{self.host!r} is no host name or address")
-        if not 0 <= self.port <= _PORT_MAX:
-            raise SettingError("port", f"{self.port} is not within 0 and {_PORT_MAX}")
         self._check_auth()
         if not is_account(self.account):
             raise SettingError("account", f"{self.account!r} is not an account id of 12 digits")
         if not is_region(self.region):
             raise SettingError("region", f"{self.region!r} is no region's name")
-        if self.log_level not in LOG_LEVELS:
-            raise SettingError(
-                "log-level", f"{self.log_level!r} is none of {', '.join(LOG_LEVELS)}"
-            )
-        if self.log_format not in LOG_FORMATS:
-            formats = ", ".join(LOG_FORMATS)
-            raise SettingError("log-format", f"{self.log_format!r} is none of {formats}")
-        if not self.request_deadline_s > 0:
-            raise SettingError("request-deadline", f"{self.request_deadline_s} is not above 0")
+        for setting, word, known in (
+            ("log-level", self.log_level, LOG_LEVELS),
+            ("log-format", self.log_format, LOG_FORMATS),
+        ):
+            if word not in known:
+                raise SettingError(setting, f"{word!r} is none of {', '.join(known)}")
         if self.grace_s < 0:
             raise SettingError("grace", f"{self.grace_s} is below 0")
         if self.base_url and not addresses.is_base_url(self.base_url):
@@ -339,17 +336,20 @@ class ServerSettings:
 
     def _check_load(self) -> None:
         for setting, value in (
+            ("request-deadline", self.request_deadline_s),
             ("requests", self.requests_max),
             ("long-polls", self.long_polls_max),
             ("lag", self.lag_s_max),
         ):
             if not value > 0:
                 raise SettingError(setting, f"{value} is not above 0")
-        if not 0 <= self.drop_items_per_s <= DROP_ITEMS_PER_S_MAX:
-            raise SettingError(
-                "drop-pace",
-                f"{self.drop_items_per_s} is not within 0 and {DROP_ITEMS_PER_S_MAX}",
-            )
+        for setting, value, most in (
+            ("port", self.port, _PORT_MAX),
+            ("drop-pace", self.drop_items_per_s, DROP_ITEMS_PER_S_MAX),
+            ("strict-streams", self.strict_streams_s or 0, _STRICT_STREAMS_S_MAX),
+        ):
+            if not 0 <= value <= most:
+                raise SettingError(setting, f"{value} is not within 0 and {most}")
         if self.drop_items_per_s and self.cell != "dynamodb":
             raise SettingError("drop-pace", f"it is for tables; the cell {self.cell!r} has none")
 

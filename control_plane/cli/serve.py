@@ -233,6 +233,13 @@ _SAYING_S = 2.0
     "Create a missing queue with the first message sent to it.",
 )
 @setting(
+    "--strict-streams",
+    "Be as strict with streams as AWS, for tests; they are CREATING and UPDATING for so long.",
+    field="strict_streams_s",
+    type=float,
+    metavar="SECONDS",
+)
+@setting(
     "--queues",
     "TOML file of queues that exist when the server serves; missing ones are created.",
     field="queues_file",

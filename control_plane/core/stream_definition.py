@@ -20,6 +20,9 @@ from data_plane.ports import Attributes, Key, Value
 
 PROVISIONED: Final = "PROVISIONED"
 ON_DEMAND: Final = "ON_DEMAND"
+ACTIVE: Final = "ACTIVE"
+CREATING: Final = "CREATING"
+UPDATING: Final = "UPDATING"
 STREAM: Final = "t"
 """What an item says that is about a stream."""
 
@@ -43,7 +46,8 @@ class StreamDefinition:
     `created_ms` is when it was made. Records are stored for `kept_hours` at least, so that the
     retention can be raised up to that; `raised_ms` says since when what was stored before is to
     stay for longer (0: nothing is), `trimmed_until_ms` until when what was stored may stay for
-    longer than it is to (0: it does not). `mode` is PROVISIONED or ON_DEMAND. `version` counts its
+    longer than it is to (0: it does not). Clients of a test bed are told that it is CREATING, and
+    UPDATING, until then (0: they are not). `mode` is PROVISIONED or ON_DEMAND. `version` counts its
     changes, and `nonce` (8 bytes) names the write that stored it.
     """
 
@@ -60,6 +64,8 @@ class StreamDefinition:
     kept_hours: int = 0
     raised_ms: int = 0
     trimmed_until_ms: int = 0
+    creating_until_ms: int = 0
+    updating_until_ms: int = 0
     record_kib_max: int = 1024
     spreads: bool = False
     master_key_id: str = ""
@@ -77,6 +83,13 @@ class StreamDefinition:
     def hours_kept(self) -> int:
         """For how long records are stored."""
         return max(self.retention_hours, self.kept_hours)
+
+    def status_at(self, now_us: int) -> str:
+        """A stream is there as soon as it is made, and a change of its shards takes a moment."""
+        if self.creating_until_ms * 1_000 > now_us:
+            return CREATING
+        is_changing = self.resharding is not None or self.updating_until_ms * 1_000 > now_us
+        return UPDATING if is_changing else ACTIVE
 
     @property
     def shards_since_us(self) -> int:
@@ -105,6 +118,7 @@ class StreamDefinition:
             shards=self.shards,
             spreads=self.spreads,
             master_key_id=self.master_key_id,
+            creating_until_us=self.creating_until_ms * 1_000,
             policy=self.policy,
             secret=derive(registry_secret, "stream", self.uid),
         )
@@ -151,6 +165,10 @@ def encode(definition: StreamDefinition) -> Attributes:
         "g": json.dumps(definition.tags, separators=(",", ":"), sort_keys=True, ensure_ascii=False),
         "s": _pack(definition.shards),
     }
+    if definition.creating_until_ms:
+        item["a"] = definition.creating_until_ms
+    if definition.updating_until_ms:
+        item["y"] = definition.updating_until_ms
     if definition.trimmed_until_ms:
         item["o"] = definition.trimmed_until_ms
     if definition.resharding is not None:
@@ -184,6 +202,8 @@ def decode(account: str, region: str, name: str, item: Attributes) -> StreamDefi
         retention_hours=_integer(item, "h"),
         kept_hours=_integer(item, "i"),
         raised_ms=_integer(item, "j"),
+        creating_until_ms=_integer(item, "a") if "a" in item else 0,
+        updating_until_ms=_integer(item, "y") if "y" in item else 0,
         trimmed_until_ms=_integer(item, "o") if "o" in item else 0,
         record_kib_max=_integer(item, "z"),
         spreads=bool(_integer(item, "d")),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from control_plane.core.stream_definition import StreamDefinition, with_retention_lowered
-from control_plane.stream_operations.named import check_active, on_stream, stream_named
+from control_plane.stream_operations.named import begun_update, on_stream, stream_named
 from control_plane.streams import StreamRegistry
 from data_plane.core.errors import INVALID_ARGUMENT, RefusedError
 from data_plane.core.limits import STREAM_RETENTION_HOURS_MAX, STREAM_RETENTION_HOURS_MIN
@@ -24,7 +24,7 @@ def increase_stream_retention_period(registry: StreamRegistry) -> Operation:
         _check(hours)
 
         def raised(definition: StreamDefinition) -> StreamDefinition:
-            check_active(definition)
+            definition = begun_update(registry, definition, call.now_us)
             if hours < definition.retention_hours:
                 raise _refused(definition, hours, "shorter", "DecreaseRetentionPeriod")
             longer = max(definition.hours_kept, hours, kept_hours)
@@ -50,7 +50,7 @@ def decrease_stream_retention_period(registry: StreamRegistry) -> Operation:
         _check(hours)
 
         def lowered(definition: StreamDefinition) -> StreamDefinition:
-            check_active(definition)
+            definition = begun_update(registry, definition, call.now_us)
             if hours > definition.retention_hours:
                 raise _refused(definition, hours, "longer", "IncreaseRetentionPeriod")
             return with_retention_lowered(definition, hours, call.now_us // 1_000)

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from control_plane.core.stream_definition import CREATING
 from control_plane.stream_operations.named import definition_of, on_stream
 from control_plane.stream_operations.rendering import description, listed, summary
 from control_plane.streams import StreamRegistry
@@ -34,8 +35,11 @@ def describe_stream(registry: StreamRegistry) -> Operation:
             if shard.number >= first
         ]
         limit = min(call.params.get("Limit", SHARDS_MAX), SHARDS_MAX)
+        if definition.status_at(call.now_us) == CREATING:
+            shards = []
         page, has_more = shards[:limit], len(shards) > limit
-        return {"StreamDescription": description(definition, page, has_more=has_more)}
+        told = description(definition, page, call.now_us, has_more=has_more)
+        return {"StreamDescription": told}
 
     return on_stream("DescribeStream", DESCRIBE_STREAM_INPUT, DESCRIBE_STREAM_OUTPUT, perform)
 
@@ -44,7 +48,9 @@ def describe_stream_summary(registry: StreamRegistry) -> Operation:
     """The operation on this registry."""
 
     async def perform(call: Call) -> Params:
-        return {"StreamDescriptionSummary": summary(await definition_of(registry, call))}
+        return {
+            "StreamDescriptionSummary": summary(await definition_of(registry, call), call.now_us)
+        }
 
     return on_stream(
         "DescribeStreamSummary",

@@ -3,7 +3,6 @@
 from typing import Final
 
 from control_plane.stream_operations import paging
-from control_plane.stream_operations.rendering import status
 from control_plane.streams import StreamRegistry
 from data_plane.protocol.operation import Call, Operation, Params
 from data_plane.protocol.stream_shapes import LIST_STREAMS_INPUT, LIST_STREAMS_OUTPUT
@@ -34,7 +33,7 @@ def list_streams(registry: StreamRegistry) -> Operation:
                     {
                         "StreamName": name,
                         "StreamARN": definition.arn,
-                        "StreamStatus": status(definition),
+                        "StreamStatus": definition.status_at(call.now_us),
                         "StreamModeDetails": {"StreamMode": definition.mode},
                         "StreamCreationTimestamp": definition.created_ms,
                     }

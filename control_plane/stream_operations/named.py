@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from control_plane.core.stream_definition import ON_DEMAND, StreamDefinition
-from control_plane.streams import StreamRegistry
-from data_plane.core.errors import RESOURCE_IN_USE, VALIDATION, RefusedError, stream_not_found
+from control_plane.streams import StreamRegistry, check_active
+from data_plane.core.errors import VALIDATION, RefusedError, stream_not_found
 from data_plane.core.stream import Stream
 from data_plane.operations.stream_address import StreamName, named, permission, stream_of
 from data_plane.operations.stream_address import on_stream as permission_on
@@ -27,14 +27,15 @@ async def stream_named(registry: StreamRegistry, call: Call) -> Stream:
     return await stream_of(registry, named(call.account, call.region, call.params))
 
 
-def check_active(definition: StreamDefinition) -> None:
-    """Raise RefusedError (ResourceInUse) while the stream's shards are changed."""
-    if definition.resharding is not None:
-        raise RefusedError(
-            RESOURCE_IN_USE,
-            f"Stream {definition.name} under account {definition.account} not ACTIVE, instead in"
-            " state UPDATING",
-        )
+def begun_update(
+    registry: StreamRegistry, definition: StreamDefinition, now_us: int
+) -> StreamDefinition:
+    """The definition, from which a change begins.
+
+    Raises RefusedError (ResourceInUse) while the stream is made, or changed.
+    """
+    check_active(definition, now_us)
+    return registry.updating(definition)
 
 
 def check_provisioned(definition: StreamDefinition) -> None:

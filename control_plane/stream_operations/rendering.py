@@ -1,6 +1,6 @@
 """Streams and shards as clients see them."""
 
-from typing import Any, Final
+from typing import Any
 
 from control_plane.core import shard_map
 from control_plane.core.stream_definition import ON_DEMAND, StreamDefinition
@@ -9,20 +9,12 @@ from data_plane.core.stream import NO_SHARD, Shard, Stream
 from data_plane.operations.get_records import hash_key_range
 from data_plane.operations.stream_address import shard_id
 
-ACTIVE: Final = "ACTIVE"
-UPDATING: Final = "UPDATING"
 
-
-def status(definition: StreamDefinition) -> str:
-    """A stream is there as soon as it is made; a change of its shards takes a moment."""
-    return ACTIVE if definition.resharding is None else UPDATING
-
-
-def summary(definition: StreamDefinition) -> dict[str, Any]:
+def summary(definition: StreamDefinition, now_us: int) -> dict[str, Any]:
     """A StreamDescriptionSummary."""
     distribution = {"RecordDistributionStrategy": strategy(spreads=definition.spreads)}
     return {
-        **_common(definition),
+        **_common(definition, now_us),
         "OpenShardCount": sum(shard.is_open for shard in definition.shards),
         "ConsumerCount": 0,
         "QueueCount": 0,
@@ -32,22 +24,22 @@ def summary(definition: StreamDefinition) -> dict[str, Any]:
 
 
 def description(
-    definition: StreamDefinition, shards: list[Shard], *, has_more: bool
+    definition: StreamDefinition, shards: list[Shard], now_us: int, *, has_more: bool
 ) -> dict[str, Any]:
     """A StreamDescription with these of its shards."""
     return {
-        **_common(definition),
+        **_common(definition, now_us),
         "Shards": [shard_description(shard) for shard in shards],
         "HasMoreShards": has_more,
     }
 
 
-def _common(definition: StreamDefinition) -> dict[str, Any]:
+def _common(definition: StreamDefinition, now_us: int) -> dict[str, Any]:
     key = definition.master_key_id
     return {
         "StreamName": definition.name,
         "StreamARN": definition.arn,
-        "StreamStatus": status(definition),
+        "StreamStatus": definition.status_at(now_us),
         "StreamModeDetails": {"StreamMode": definition.mode},
         "RetentionPeriodHours": definition.retention_hours,
         "StreamCreationTimestamp": definition.created_ms,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from control_plane.core.stream_definition import StreamDefinition
-from control_plane.stream_operations.named import check_active, on_stream, stream_named
+from control_plane.stream_operations.named import begun_update, on_stream, stream_named
 from control_plane.streams import StreamRegistry
 from data_plane.protocol.operation import Call, Operation, Params
 from data_plane.protocol.stream_shapes import NOTHING, STREAM_ENCRYPTION_INPUT
@@ -31,7 +31,7 @@ def stop_stream_encryption(registry: StreamRegistry) -> Operation:
 
 async def _seal_under(registry: StreamRegistry, call: Call, key_id: str) -> None:
     def sealed(definition: StreamDefinition) -> StreamDefinition:
-        check_active(definition)
+        definition = begun_update(registry, definition, call.now_us)
         return replace(definition, master_key_id=key_id)
 
     await registry.change(await stream_named(registry, call), sealed)

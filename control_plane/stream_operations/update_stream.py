@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from control_plane.core.stream_definition import ON_DEMAND, StreamDefinition
-from control_plane.stream_operations.named import check_active, on_stream, stream_named
+from control_plane.stream_operations.named import begun_update, on_stream, stream_named
 from control_plane.streams import StreamRegistry
 from data_plane.core.errors import INVALID_ARGUMENT, RefusedError
 from data_plane.protocol.operation import Call, Operation, Params
@@ -61,7 +61,7 @@ def update_max_record_size(registry: StreamRegistry) -> Operation:
 def _changing(registry: StreamRegistry, name: str, input_: Structure, edit: _Edit) -> Operation:
     async def perform(call: Call) -> Params:
         def edited(definition: StreamDefinition) -> StreamDefinition:
-            check_active(definition)
+            definition = begun_update(registry, definition, call.now_us)
             return edit(definition, call.params)
 
         await registry.change(await stream_named(registry, call), edited)

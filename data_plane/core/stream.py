@@ -60,7 +60,8 @@ class Stream:
     `retention_s`, and stored for `kept_s`, as long at least. `shards` are in order of their
     numbers. A stream that `spreads` takes turns of its open shards, whatever the partition keys.
     `master_key_id` is the KMS key that records are sealed under ("": the service's own),
-    `policy` its resource policy ("": none). From
+    `policy` its resource policy ("": none). Until `creating_until_us` clients are told that there
+    is none yet. From
     `secret` (32 bytes) follow the keys of all that is sealed or hashed for this incarnation.
     """
 
@@ -76,6 +77,7 @@ class Stream:
     shards: tuple[Shard, ...]
     spreads: bool = False
     master_key_id: str = ""
+    creating_until_us: int = 0
     policy: str = ""
     secret: bytes = field(default=b"", repr=False)
 

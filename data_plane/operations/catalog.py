@@ -15,6 +15,7 @@ from data_plane.operations.put_records import CheckRoom, Puts, put_record, put_r
 from data_plane.operations.receive_message import receive_message
 from data_plane.operations.send_message import send_message, send_message_batch
 from data_plane.operations.stream_address import KnownStreams
+from data_plane.operations.strict_streams import StrictStreams
 from data_plane.ports import Waits
 from data_plane.protocol.operation import Operation
 from data_plane.streams.engine import Streams
@@ -38,18 +39,19 @@ def message_operations(engine: MessageEngine, in_turns: InTurns = at_once) -> tu
     )
 
 
-def record_operations(
+def record_operations(  # noqa: PLR0913, PLR0917 - ports, and what its server decides
     engine: Streams,
     streams: KnownStreams,
     seal: TokenSeal,
     waits: Waits,
     check_room: CheckRoom | None = None,
+    strict: StrictStreams | None = None,
 ) -> tuple[Operation, ...]:
     """All actions of Kinesis on records, over one engine, as far as there is room."""
-    puts = Puts(engine, streams, waits, check_room)
+    puts = Puts(engine, streams, waits, check_room, strict)
     return (
         put_record(puts),
         put_records(puts),
-        get_shard_iterator(engine, streams, seal),
-        get_records(engine, streams, seal, waits.in_turns),
+        get_shard_iterator(engine, streams, seal, strict),
+        get_records(engine, streams, seal, waits.in_turns, strict),
     )

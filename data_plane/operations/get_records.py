@@ -18,6 +18,7 @@ from data_plane.operations.stream_address import (
     shard_id,
     shard_numbered,
 )
+from data_plane.operations.strict_streams import StrictStreams
 from data_plane.protocol.operation import Call, Operation, Params, Permission, Work
 from data_plane.protocol.stream_shapes import GET_RECORDS_INPUT, GET_RECORDS_OUTPUT, WAIT
 from data_plane.streams.bounds import READ_RECORDS_MAX
@@ -31,14 +32,21 @@ _KMS: Final = {"EncryptionType": "KMS"}
 
 
 def get_records(
-    engine: Streams, streams: KnownStreams, seal: TokenSeal, in_turns: InTurns = at_once
+    engine: Streams,
+    streams: KnownStreams,
+    seal: TokenSeal,
+    in_turns: InTurns = at_once,
+    strict: StrictStreams | None = None,
 ) -> Operation:
-    """The operation over these streams."""
+    """The operation over these streams; where they are `strict`, as seldom as AWS has it."""
 
     async def perform(call: Call) -> Params:
         params = call.params
         iterator = _iterator(seal, call.region, params)
         stream, shard = await _shard(streams, iterator)
+        if strict is not None:
+            strict.check_iterator(iterator.made_ms, call.now_us)
+            strict.check_read(stream, shard, call.now_us)
         end_dry_run(params)
 
         async def look_again() -> None:
@@ -55,7 +63,11 @@ def get_records(
         if page.place is None and not stream.children_of(shard.number):
             stream = await streams.renewed(stream)
         output = await in_turns(_rendered(stream, shard, page))
-        return {**output, **_going_on(stream, shard, page, seal)}
+        made_ms = 0
+        if strict is not None:
+            made_ms = call.now_us // 1_000
+            strict.note_read(stream, shard, _measure(params, output).size, call.now_us)
+        return {**output, **_going_on(stream, shard, page, seal, made_ms)}
 
     async def needed(account: str, region: str, params: Params) -> Sequence[Permission]:
         if not params.get("ShardIterator"):
@@ -116,10 +128,14 @@ def _rendered(stream: Stream, shard: Shard, page: Read) -> Generator[None, None,
     return {"Records": records, "MillisBehindLatest": page.behind_ms}
 
 
-def _going_on(stream: Stream, shard: Shard, page: Read, seal: TokenSeal) -> dict[str, Any]:
+def _going_on(
+    stream: Stream, shard: Shard, page: Read, seal: TokenSeal, made_ms: int
+) -> dict[str, Any]:
     """Where to read on: from the next iterator, or in the children of a shard that has ended."""
     if page.place is not None:
-        return {"NextShardIterator": shard_iterator.to_text(seal, stream, shard, page.place)}
+        return {
+            "NextShardIterator": shard_iterator.to_text(seal, stream, shard, page.place, made_ms)
+        }
     return {
         "ChildShards": [
             {

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from data_plane.core.errors import INVALID_ARGUMENT, RefusedError
+from data_plane.core.errors import INVALID_ARGUMENT, RefusedError, stream_not_found
 from data_plane.core.sealing import TokenSeal
 from data_plane.core.sequence_number import parse
 from data_plane.core.stream import Shard, Stream
@@ -15,6 +15,7 @@ from data_plane.operations.stream_address import (
     shard_id,
     shard_of,
 )
+from data_plane.operations.strict_streams import StrictStreams
 from data_plane.protocol.operation import Call, Operation, Params
 from data_plane.protocol.stream_shapes import GET_SHARD_ITERATOR_INPUT, GET_SHARD_ITERATOR_OUTPUT
 from data_plane.streams.engine import Streams
@@ -24,17 +25,22 @@ _BY_NUMBER: Final = ("AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER")
 _OLDEST: Final = Place(1)
 
 
-def get_shard_iterator(engine: Streams, streams: KnownStreams, seal: TokenSeal) -> Operation:
-    """The operation over these streams."""
+def get_shard_iterator(
+    engine: Streams, streams: KnownStreams, seal: TokenSeal, strict: StrictStreams | None = None
+) -> Operation:
+    """The operation over these streams; where they are `strict`, iterators expire."""
 
     async def perform(call: Call) -> Params:
         params = call.params
         name = named(call.account, call.region, params)
         stream, shard = await shard_of(streams, name, params["ShardId"])
+        if stream.creating_until_us > call.now_us:
+            raise stream_not_found(name.name, name.account)
         _check(params, call.now_us)
         end_dry_run(params)
         place = await _place(engine, stream, shard, params)
-        return {"ShardIterator": shard_iterator.to_text(seal, stream, shard, place)}
+        made_ms = 0 if strict is None else call.now_us // 1_000
+        return {"ShardIterator": shard_iterator.to_text(seal, stream, shard, place, made_ms)}
 
     return Operation(
         "GetShardIterator",

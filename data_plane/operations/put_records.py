@@ -6,7 +6,13 @@ from itertools import count, groupby, pairwise, repeat
 from typing import Final
 
 from data_plane.core.digests import call_hash, producer_hash
-from data_plane.core.errors import FENCED_PRODUCER, INVALID_ARGUMENT, RefusedError
+from data_plane.core.errors import (
+    FENCED_PRODUCER,
+    INVALID_ARGUMENT,
+    THROUGHPUT_EXCEEDED,
+    RefusedError,
+    stream_not_found,
+)
 from data_plane.core.record import STORED_BEFORE, Numbered, OutgoingRecord, Put, PutCall
 from data_plane.core.sequence_number import parse, sequence_numbers
 from data_plane.core.stream import HASH_KEY_MAX, Shard, Stream, hash_key_of
@@ -18,6 +24,7 @@ from data_plane.operations.stream_address import (
     shard_id,
     stream_of,
 )
+from data_plane.operations.strict_streams import StrictStreams
 from data_plane.ports import CellUnavailableError, Waits
 from data_plane.protocol.constraints import blob_too_long, missing, refuse
 from data_plane.protocol.operation import Call, Operation, Params, Work
@@ -91,7 +98,7 @@ CheckRoom = Callable[[Stream, int], Awaitable[None]]
 
 
 class Puts:
-    """Puts of records over one engine, as far as there is room (None: without a limit)."""
+    """Puts of records over one engine, as far as there is room, and rates of `strict` streams."""
 
     def __init__(
         self,
@@ -99,16 +106,21 @@ class Puts:
         streams: KnownStreams,
         waits: Waits,
         check_room: CheckRoom | None = None,
+        strict: StrictStreams | None = None,
     ) -> None:
         self._engine = engine
         self._streams = streams
         self._waits = waits
         self._check_room = check_room
+        self._strict = strict
         self._turns = count()
 
     async def stream_for(self, call: Call) -> Stream:
         """The stream that a call puts into. Raises RefusedError."""
-        return await stream_of(self._streams, named(call.account, call.region, call.params))
+        stream = await stream_of(self._streams, named(call.account, call.region, call.params))
+        if stream.creating_until_us > call.now_us:
+            raise stream_not_found(stream.name, stream.account)
+        return stream
 
     async def check_room(self, stream: Stream, size_bytes: int) -> None:
         """Raise RefusedError where so many bytes more are not to lie in the stream."""
@@ -129,6 +141,8 @@ class Puts:
             named_call,
             numbered,
         )
+        if self._strict is not None:
+            _hold_back(self._strict, putting, call.now_us)
         if named_call.repeated:
             await self._find_in_closed(putting, call.now_us)
         for _ in range(_ROUNDS_MAX):
@@ -139,8 +153,9 @@ class Puts:
             putting.stream = await self._streams.renewed(putting.stream)
             # That took time, in which another attempt of the call may have got ahead.
             putting.call = putting.call._replace(repeated=True)
-        if not putting.stored and putting.failed:
-            raise next(reversed(putting.failed.values()))
+        failures = [one for one in putting.failed.values() if not _is_of_a_rate(one)]
+        if not putting.stored and failures:
+            raise failures[-1]
         return putting
 
     async def _pass_over_in_closed(self, putting: _Putting, numbered: Numbered) -> None:
@@ -199,6 +214,25 @@ class Puts:
             elif appended.failure is not None:
                 raise appended.failure
         return moved_on
+
+
+def _hold_back(strict: StrictStreams, putting: _Putting, now_us: int) -> None:
+    """Let fail what is beyond the rates of its shard, and what comes behind it there.
+
+    Or numbers of a producer would be passed over.
+    """
+    for shard, positions in putting.shares().items():
+        refusal = None
+        for position in positions:
+            record = putting.records[position]
+            size_bytes = len(record.data) + len((record.partition_key or "").encode())
+            refusal = refusal or strict.refuse_write(putting.stream, shard, size_bytes, now_us)
+            if refusal is not None:
+                putting.failed[position] = refusal
+
+
+def _is_of_a_rate(failure: Exception) -> bool:
+    return isinstance(failure, RefusedError) and failure.fault is THROUGHPUT_EXCEEDED
 
 
 def _hash_keys(stream: Stream, entries: Sequence[Params], turn: int) -> list[int]:
@@ -266,6 +300,8 @@ def put_record(puts: Puts) -> Operation:
         await puts.check_room(stream, size_bytes)
         end_dry_run(call.params)
         putting = await puts.put(call, stream, [call.params])
+        if putting.failed:
+            raise putting.failed[0]
         _note(call, [size_bytes])
         (answer,) = _answers(putting, 1)
         return {**answer, **_sealed_by(stream)}
@@ -315,6 +351,8 @@ def put_records(puts: Puts) -> Operation:
     )
 
 
+_TOLD: Final = frozenset({FENCED_PRODUCER, THROUGHPUT_EXCEEDED})
+"""Faults of single records that are told as such."""
 _FAILED: Final = {"ErrorCode": "InternalFailure", "ErrorMessage": "Internal Service Failure"}
 
 
@@ -322,7 +360,7 @@ def _answers(putting: _Putting, count: int) -> list[Params]:
     """What is said of each record, in their order."""
     answers: list[Params] = [_FAILED] * count
     for position, failure in putting.failed.items():
-        if isinstance(failure, RefusedError) and failure.fault is FENCED_PRODUCER:
+        if isinstance(failure, RefusedError) and failure.fault in _TOLD:
             told = {"ErrorCode": failure.fault.shape, "ErrorMessage": failure.message}
             answers[position] = told
     for shard, items in groupby(putting.stored.items(), lambda item: item[1][0]):

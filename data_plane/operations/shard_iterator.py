@@ -1,4 +1,6 @@
-"""Shard iterators: sealed places in shards. They never expire, and may be used more than once.
+"""Shard iterators: sealed places in shards. They may be used more than once, and never expire.
+
+But where streams are strict, they say when they were made (strict_streams.py).
 
 A text is base64 of eight fixed bytes and sealed ones, whose length is a multiple of 16: so it is
 with AWS, and clients' tests look at it.
@@ -23,7 +25,10 @@ _LENGTH: Final = 2
 
 
 class ShardIterator(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What an iterator says: the place `offset`, `slot` in a shard of a stream."""
+    """What an iterator says: the place `offset`, `slot` in a shard of a stream.
+
+    `made_ms` is when it was made, 0 where nobody wants to know.
+    """
 
     account: str
     region: str
@@ -32,6 +37,7 @@ class ShardIterator(msgspec.Struct, frozen=True, array_like=True, gc=False):
     shard: int
     offset: int
     slot: int
+    made_ms: int = 0
 
     @property
     def stream(self) -> StreamName:
@@ -44,11 +50,10 @@ class ShardIterator(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return Place(self.offset, self.slot)
 
 
-def to_text(seal: TokenSeal, stream: Stream, shard: Shard, place: Place) -> str:
+def to_text(seal: TokenSeal, stream: Stream, shard: Shard, place: Place, made_ms: int = 0) -> str:
     """The iterator that leads to a place."""
-    packed = msgspec.msgpack.encode(
-        ShardIterator(stream.account, stream.region, stream.name, stream.uid, shard.number, *place)
-    )
+    whose = (stream.account, stream.region, stream.name, stream.uid)
+    packed = msgspec.msgpack.encode(ShardIterator(*whose, shard.number, *place, made_ms))
     plain = len(packed).to_bytes(_LENGTH, "big") + packed
     plain += bytes(-len(plain) % _BLOCK)
     return base64.b64encode(_VERSION + seal.seal(plain)).decode()

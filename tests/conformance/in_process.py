@@ -54,7 +54,7 @@ class InProcessServer:
     for each front end anew. With `verifies` signatures count, and `OPERATOR` is the account whose
     root administers the others; `held_on_tables` are its accounts as those of tables are. Of
     several `cells` that in memory has the registry alone, and no other front end stands beside it.
-    What is `stored` may be said, too.
+    What is `stored` may be said, too, and how strict streams are.
     """
 
     def __init__(  # noqa: PLR0913 - what tests want of a server
@@ -72,6 +72,7 @@ class InProcessServer:
         webhooks: Sequence[str] = (),
         cells: int = 1,
         stored: StorageUse | None = None,
+        strict_streams_s: float | None = None,
     ) -> None:
         self.endpoint = ENDPOINT
         self.clock: WaitedClock = neighbour.clock if neighbour else WaitedClock()
@@ -115,6 +116,7 @@ class InProcessServer:
             OPERATOR,
             sixty_second_rules=sixty_second_rules,
             auto_create_queues=auto_create_queues,
+            strict_streams_s=strict_streams_s,
             answer_bytes_max=ANSWER_BYTES_MAX if self._runner.new_door else RECEIVE_BYTES_MAX,
         )
         self.service = service = RunningService(

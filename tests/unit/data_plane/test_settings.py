@@ -22,6 +22,8 @@ from data_plane.settings import ServerSettings, SettingError
         ("region", {"region": "Mars 1"}),
         ("log-level", {"log_level": "loud"}),
         ("grace", {"grace_s": -1.0}),
+        ("strict-streams", {"strict_streams_s": -1.0}),
+        ("strict-streams", {"strict_streams_s": 3_601.0}),
         ("base-url", {"base_url": "ftp://host"}),
         ("base-url", {"base_url": "http://"}),
         ("base-url", {"base_url": "http://host/a//b"}),

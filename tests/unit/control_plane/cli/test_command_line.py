@@ -111,6 +111,13 @@ def test_serve_passes_on_what_is_said_of_queues(started: list[ServerSettings]) -
     assert ServerSettings().auto_create_queues is False
 
 
+def test_serve_passes_on_how_strict_streams_are(started: list[ServerSettings]) -> None:
+    assert invoke("serve", "--strict-streams", "2.5").exit_code == 0
+    assert invoke("serve", TIDEGATE_STRICT_STREAMS="0").exit_code == 0
+    assert [settings.strict_streams_s for settings in started] == [2.5, 0]
+    assert ServerSettings().strict_streams_s is None
+
+
 def test_serve_takes_options_over_variables_over_defaults(started: list[ServerSettings]) -> None:
     result = invoke(
         "serve", "--port", "1234", "--no-sixty-second-rules",
