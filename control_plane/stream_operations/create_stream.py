@@ -7,7 +7,13 @@ from control_plane.core.stream_definition import ON_DEMAND, PROVISIONED
 from control_plane.core.stream_tags import check_tags
 from control_plane.stream_operations.shard_room import ShardRoom
 from control_plane.streams import StreamRegistry, stream_exists
-from data_plane.core.errors import INVALID_ARGUMENT, VALIDATION, RefusedError
+from data_plane.core.errors import (
+    INVALID_ARGUMENT,
+    LIMIT_EXCEEDED,
+    OVER_LIMIT,
+    VALIDATION,
+    RefusedError,
+)
 from data_plane.operations.stream_address import StreamName, on_stream
 from data_plane.protocol.operation import Call, Operation, Params, Permission
 from data_plane.protocol.stream_shapes import CREATE_STREAM_INPUT, NOTHING
@@ -34,9 +40,6 @@ def create_stream(registry: StreamRegistry, room: ShardRoom) -> Operation:
                 INVALID_ARGUMENT, "RecordDistributionStrategy AUTO needs a stream on demand."
             )
         shards = count or ON_DEMAND_SHARDS
-        if await registry.find(call.account, call.region, params["StreamName"]) is not None:
-            raise stream_exists(params["StreamName"], call.account)  # also where there is no room
-        await room.check(call.account, call.region, shards, shards)
         tags = params.get("Tags") or {}
         check_tags(tags, params["StreamName"], call.account)
         wanted = registry.define(
@@ -50,7 +53,15 @@ def create_stream(registry: StreamRegistry, room: ShardRoom) -> Operation:
             spreads=spreads,
             tags=tags,
         )
-        await registry.create(wanted)
+        try:
+            await room.check(call.account, call.region, shards, shards)
+            await registry.create(wanted)
+        except RefusedError as refusal:
+            # A name that is taken is told first, whether there is room or not.
+            is_of_room = refusal.fault in {LIMIT_EXCEEDED, OVER_LIMIT}
+            if is_of_room and await registry.read(wanted.account, wanted.region, wanted.name):
+                raise stream_exists(wanted.name, wanted.account) from None
+            raise
         return {}
 
     return Operation(
