@@ -20,9 +20,7 @@ WINDOW_MESSAGES_MAX = 4000
 SEGMENTS_HELD_BYTES_MAX = 4 * 1024 * 1024
 """Of messages in the window that wait to be received; the others are read again for that."""
 
-SEGMENTS_HELD_TOGETHER_BYTES_MAX = 32 * 1024 * 1024
-"""Of all lanes of a front end: a tenant may have thousands of queues."""
-
+IDLE_BLOCKS_MAX = 8
 PUT_BEHIND_RECEIVES = 3
 """A message that comes back keeps its place till then: SQS's number (its ApproximateAgeOf...)."""
 

@@ -8,7 +8,6 @@ import msgspec
 
 from data_plane.bag.bounds import CALLS_REMEMBERED_MAX, LANES_MAX, UNSURE_CALLS_MAX
 from data_plane.bag.calls import CallPart, merge_ids
-from data_plane.bag.held_segments import Shelf
 from data_plane.bag.lane import Lane
 from data_plane.bag.lanes import QueueLanes
 from data_plane.core.cell_clock import ONE_TIME
@@ -29,6 +28,7 @@ from data_plane.stored.data_keys import DataKeys, QueueKeys
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 from data_plane.stored.ledger import Ledgers
 from data_plane.stored.sent_minutes import SentMinutes
+from data_plane.stored.shelf import Shelf
 
 
 class Attempt(NamedTuple):
@@ -91,11 +91,13 @@ class Desk:
         ):
             # What another member has granted, the one that decides now may not have heard of; and
             # what was passed over as expired, by a clock that was ahead, may not have expired.
+            if lanes is not None:
+                lanes.leave_shelf()
             lanes = self.lanes[queue.uid] = QueueLanes(
                 queue, self.writer, decider, eras, self._shelf
             )
             if len(self.lanes) > LANES_MAX:
-                self.lanes.popitem(last=False)
+                self.lanes.popitem(last=False)[1].leave_shelf()
         else:
             self.lanes.move_to_end(queue.uid)
             lanes.queue = queue

@@ -148,6 +148,7 @@ class Bag:
         lanes = self._desk.lanes.get(queue.uid)
         if lanes is not None and not lanes.dropped:
             lanes.dropped = True
+            lanes.leave_shelf()
             self._desk.waits.signal(channel(lanes), EVERYONE)
 
     @property

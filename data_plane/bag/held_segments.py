@@ -1,31 +1,14 @@
 """Which segments a lane has at hand: of messages that wait to be received, up to so many bytes."""
 
-from collections import OrderedDict, deque
+from collections import deque
 
 from data_plane.bag.block import TAKEN, Block
 from data_plane.bag.bounds import (
     SEGMENTS_HELD_BYTES_MAX,
-    SEGMENTS_HELD_TOGETHER_BYTES_MAX,
     WINDOW_MESSAGES_MAX,
 )
 from data_plane.stored.segment import LoadedSegment
-
-
-class Shelf:
-    """What all lanes of a front end have at hand: where it is too much, that of the idlest goes."""
-
-    def __init__(self) -> None:
-        self._lanes: OrderedDict[HeldSegments, int] = OrderedDict()
-        self.bytes = 0
-
-    def has(self, lane: "HeldSegments", size_bytes: int) -> None:
-        """A lane has got something, and so much in all."""
-        self.bytes += size_bytes - self._lanes.pop(lane, 0)
-        self._lanes[lane] = size_bytes
-        while self.bytes > SEGMENTS_HELD_TOGETHER_BYTES_MAX and len(self._lanes) > 1:
-            idlest, counted_bytes = self._lanes.popitem(last=False)
-            self.bytes -= counted_bytes  # What is being handed out of it counts again when it adds.
-            idlest.let_go()
+from data_plane.stored.shelf import Shelf
 
 
 class HeldSegments:

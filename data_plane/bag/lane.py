@@ -17,19 +17,19 @@ from data_plane.bag.bounds import (
     BLOCK_FULL_MESSAGES,
     DUE_ENTRIES_MAX,
     FOREIGN_LEASE_GUARD_MS,
+    IDLE_BLOCKS_MAX,
     LOW_WATER_MESSAGES,
     WINDOW_ENTRIES_MAX,
     WINDOW_MESSAGES_MAX,
 )
-from data_plane.bag.held_segments import HeldSegments, Shelf
+from data_plane.bag.held_segments import HeldSegments
 from data_plane.core.cell_clock import ONE_TIME, Eras
 from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Item, Key
 from data_plane.stored import keys, lease
 from data_plane.stored.segment import LoadedSegment, group_tags, number, octets
+from data_plane.stored.shelf import Shelf
 from data_plane.stored.superfluous import is_emptied
-
-IDLE_BLOCKS_MAX = 8
 
 
 class Entry:

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from data_plane.bag.bounds import IN_FLIGHT_LOOK_EVERY_US, IN_FLIGHT_UNSEEN_MAX
-from data_plane.bag.held_segments import Shelf
 from data_plane.bag.lane import Lane
 from data_plane.bag.tenants import Tenants
 from data_plane.core.cell_clock import ONE_TIME, Eras
 from data_plane.core.limits import IN_FLIGHT_MAX
 from data_plane.core.queue import Queue
 from data_plane.stored.bounds import FAIR_LANES
+from data_plane.stored.shelf import Shelf
 
 
 class InFlight:
@@ -103,6 +103,11 @@ class QueueLanes:
             number_ = len(self._lanes)
             self._lanes.append(Lane(self.queue, self._writer, number_, self.eras, self._shelf))
         return self._lanes[number]
+
+    def leave_shelf(self) -> None:
+        """Nobody receives from here any more."""
+        for lane in self._lanes:
+            self._shelf.forget(lane.held)
 
     def use(self, number: int) -> None:
         """Lanes up to this one are in use."""

@@ -21,6 +21,7 @@ from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 from data_plane.stored.ledger import Ledgers
 from data_plane.stored.moves import StandardCopies
 from data_plane.stored.sent_minutes import SentMinutes
+from data_plane.stored.shelf import Shelf
 
 GROUP_SCOPE = "messageGroup"
 
@@ -60,6 +61,7 @@ class Desk:
         self.waits = waits
         self.writer = entropy.random_bytes(WRITER_BYTES)
         self.sent = SentMinutes(self.writer, cells)
+        self._shelf = Shelf()
         self.partitions: OrderedDict[tuple[str, int, int], Partition] = OrderedDict()
         self.dropped: OrderedDict[str, None] = OrderedDict()
         self.learnt: OrderedDict[str, tuple[Generation, ...]] = OrderedDict()
@@ -79,10 +81,13 @@ class Desk:
         eras = cell.eras if cell is not None else ONE_TIME
         if found is None or found.eras is not eras:
             # What was passed over as expired, by a clock that was ahead, may not have expired.
-            found = Partition(queue, number, generation, self.writer, eras)
+            if found is not None:
+                found.reader.held.leave_shelf()
+            reader = Reader(self.writer, eras, keeps=queue.reads_stream, shelf=self._shelf)
+            found = Partition(queue, number, generation, reader)
             self.partitions[key] = found
             if len(self.partitions) > PARTITIONS_MAX:
-                self.partitions.popitem(last=False)
+                self.forget(next(iter(self.partitions)))
         else:
             self.partitions.move_to_end(key)
             found.queue = queue
@@ -117,7 +122,13 @@ class Desk:
         if len(self.dropped) > PARTITIONS_MAX:
             self.dropped.popitem(last=False)
         for key in [key for key in self.partitions if key[0] == queue.uid]:
-            del self.partitions[key]
+            self.forget(key)
+
+    def forget(self, key: tuple[str, int, int]) -> None:
+        """Let go of what is remembered of a partition: of its queue's uid, number, generation."""
+        partition = self.partitions.pop(key, None)
+        if partition is not None:
+            partition.reader.held.leave_shelf()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from data_plane.core.cell_clock import Eras
 from data_plane.core.queue import Queue
 from data_plane.log.bounds import PAGE_BYTES, PAGE_ENTRIES, PAGE_SLOTS
 from data_plane.log.reader import Reader
@@ -53,7 +52,7 @@ class Tail:
         slot = read_slot(item)
         if slot.number <= self.last.number:
             return
-        self.last = slot
+        self.last = slot.without_bodies()
         self.slots += 1
         self.add_to_window(slot)
 
@@ -90,10 +89,8 @@ class Partition:
     ends of earlier generations. That of a queue over a stream is a shard, and has a `source`.
     """
 
-    def __init__(
-        self, queue: Queue, number_: int, generation: int, writer: bytes, eras: Eras
-    ) -> None:
-        self.eras = eras
+    def __init__(self, queue: Queue, number_: int, generation: int, reader: Reader) -> None:
+        self.eras = reader.eras
         self.queue = queue
         self.number = number_
         self.generation = generation
@@ -112,7 +109,7 @@ class Partition:
         self.has_earlier = generation > 0
         self.stamp_us_min = 0
         self.expires_s_min = 0
-        self.reader = Reader(writer, eras, keeps=queue.reads_stream)
+        self.reader = reader
         self.source: Source | None = None
 
     def slot_key(self, slot: int) -> Key:

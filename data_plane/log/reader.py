@@ -21,20 +21,17 @@ from data_plane.log.bounds import (
     RANGE_SLOTS_MIN,
     RANGES_LOOKED_AT_MAX,
     RANGES_MAX,
-    SEGMENTS_HELD_BYTES_MAX,
-    SEGMENTS_HELD_MAX,
 )
+from data_plane.log.held_slots import Held, HeldSlots
 from data_plane.log.slots import END, MESSAGES, Slot
 from data_plane.log.sources import Piece
 from data_plane.ports import Attributes, Key
 from data_plane.stored import lease
 from data_plane.stored.segment import LoadedSegment
+from data_plane.stored.shelf import Shelf
 from data_plane.stored.superfluous import is_emptied
 
 NEVER_MS = 1 << 62
-Held = LoadedSegment | Piece
-"""Bodies that are kept for receives: of a slot, or of a piece of a shard's."""
-
 DUE_ENTRIES_MAX = 20_000
 
 
@@ -106,9 +103,17 @@ class Reader:
     """See the module's docstring. No method awaits: each is one step for everyone else.
 
     Where it `keeps` its log, that of a stream, no block is collected when all of it is done.
+    Bodies that are at hand count on the `shelf`.
     """
 
-    def __init__(self, writer: bytes, eras: Eras = ONE_TIME, *, keeps: bool = False) -> None:
+    def __init__(
+        self,
+        writer: bytes,
+        eras: Eras = ONE_TIME,
+        *,
+        keeps: bool = False,
+        shelf: Shelf | None = None,
+    ) -> None:
         self.writer = writer
         self.eras = eras
         self.keeps = keeps
@@ -132,8 +137,7 @@ class Reader:
         self.is_ready: set[bytes] = set()
         self.due: list[tuple[int, bytes]] = []
         self.finished: deque[Finished] = deque()
-        self.held: OrderedDict[int, Held] = OrderedDict()
-        self.held_bytes = 0
+        self.held = HeldSlots(shelf or Shelf())
 
     # Reading on
 
@@ -208,33 +212,13 @@ class Reader:
         if opened:
             self.pending_count += len(opened)
             self.open_slots[slot.number] = opened
-            self.hold(slot.number, self.held_as(slot.number, slot.key, slot.item))
+            self.held.add(slot.number, self.held_as(slot.number, slot.key, slot.item))
         else:
             self._leave(block, asked_us)
 
     def held_as(self, slot: int, key: Key, item: Attributes) -> Held:
         """A slot's bodies in memory, as they are stored."""
         return Piece(slot, key, item) if self.keeps else LoadedSegment(key, item)
-
-    def hold(self, slot: int, segment: Held) -> None:
-        """Keep a slot's bodies for the receives that come."""
-        if slot not in self.held:
-            self.held[slot] = segment
-            self.held_bytes += segment.size_bytes
-        while len(self.held) > SEGMENTS_HELD_MAX or (
-            self.held_bytes > SEGMENTS_HELD_BYTES_MAX and len(self.held) > 1
-        ):
-            self._let_go(next(iter(self.held)))
-
-    @property
-    def mean_bytes(self) -> int:
-        """About how much there is in a slot, by those that were read last."""
-        return self.held_bytes // len(self.held) if self.held else 0
-
-    def _let_go(self, slot: int) -> None:
-        segment = self.held.pop(slot, None)
-        if segment is not None:
-            self.held_bytes -= segment.size_bytes
 
     # States of blocks
 
@@ -297,7 +281,7 @@ class Reader:
         # From the end: what is done lies at the front mostly.
         if opened is not None and all(one.done for one in reversed(opened)):
             del self.open_slots[message.slot]
-            self._let_go(message.slot)
+            self.held.done(message.slot)
         group = self.groups.get(message.group)
         while group and group[0].done:
             group.popleft()

@@ -15,7 +15,8 @@ from data_plane.log.bounds import (
     SCAN_MESSAGES_MAX,
 )
 from data_plane.log.desk import Access
-from data_plane.log.reader import Block, Held, Pending
+from data_plane.log.held_slots import Held
+from data_plane.log.reader import Block, Pending
 from data_plane.log.slots import END, Slot, generation_after, read_slot
 from data_plane.log.sources import Piece
 from data_plane.ports import Attributes, CellUnavailableError, Key
@@ -155,7 +156,7 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
     segments = (
         {}
         if stale and not reader.keeps
-        else {m.slot: reader.held[m.slot] for m in messages if m.slot in reader.held}
+        else {m.slot: held for m in messages if (held := reader.held.get(m.slot)) is not None}
     )
     missing = {m.slot: m.key for m in messages if m.slot not in segments}
     # Pieces of a shard's slot have one key.
@@ -163,7 +164,7 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
     state_key = partition.state_key(block.first)
     found: dict[Key, Attributes] = {}
     touched = block.touched
-    await room_for(len(messages) * reader.mean_bytes)
+    await room_for(len(messages) * reader.held.mean_bytes)
     if wanted or stale:
         found = await at.cell.get_many([*wanted, state_key] if stale else wanted)
         if stale:
@@ -223,7 +224,7 @@ async def open_all(at: Access, segments: Mapping[int, Held]) -> dict[int, list[M
         if messages is None:
             at.desk.damaged_segments += 1
         else:
-            at.partition.reader.hold(slot, pieces[slot])
+            at.partition.reader.held.add(slot, pieces[slot])
     return opened
 
 
@@ -245,7 +246,7 @@ async def _open_own(
                 at.desk.damaged_segments += 1
                 opened[slot] = None
             else:
-                at.partition.reader.hold(slot, segment)
+                at.partition.reader.held.add(slot, segment)
     if apart and at.bodies is not None:
         bodies = at.bodies
         fetched = await at.desk.waits.all_of(

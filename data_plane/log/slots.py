@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from data_plane.core.message import Outgoing
@@ -25,6 +26,7 @@ MESSAGES, PURGE, START, END = "s", "p", "r", "e"
 UNREADABLE = "u"
 """Of a shard that a queue reads: a slot that is damaged, and passed over. It is never stored."""
 _HASHES = struct.Struct(">16s16s16s")
+_NO_BODIES: Attributes = MappingProxyType({})
 
 
 class Hashes(NamedTuple):
@@ -52,6 +54,10 @@ class Slot(NamedTuple):
     def next_index(self) -> int:
         """The index in the block of the first message of the next slot."""
         return self.first + len(self.messages)
+
+    def without_bodies(self) -> "Slot":
+        """The slot as writers need the last one: who remembers it keeps no messages in memory."""
+        return self._replace(item=_NO_BODIES) if self.kind == MESSAGES else self
 
 
 def generation_after(slot: Slot) -> Generation:

@@ -70,7 +70,7 @@ async def _open(at: Access) -> bool:
     below, below_us = last.number, last.stamp_us
     if uncovered:
         below, below_us = uncovered[0].number - 1, uncovered[0].stamp_us - 1
-    tail = Tail(last, window, asked_us, max(covered, below), below_us)
+    tail = Tail(last.without_bodies(), window, asked_us, max(covered, below), below_us)
     for slot in uncovered:
         tail.slots += 1
         tail.add_to_window(slot)

@@ -74,7 +74,7 @@ async def sweep(desk: Desk) -> None:
         # What says what was sent stays until that is recorded.
         collect(at, min(now_us, desk.sent.recorded_us()))
         if now_us - partition.used_us > IDLE_US_MAX and not partition.reader.finished:
-            desk.partitions.pop(key, None)
+            desk.forget(key)
 
 
 def collect(at: Access, now_us: int) -> None:

@@ -22,6 +22,9 @@ PUT_PATIENCE_US = 1_000_000
 BODY_BYTES_HELD_MAX = 8 * 1024 * 1024
 """Bodies that a front end keeps after it has fetched them, in bytes of messages."""
 
+SEGMENTS_HELD_TOGETHER_BYTES_MAX = 32 * 1024 * 1024
+"""Of messages that wait, of all lanes of standard queues, and as much of all logs' readers."""
+
 PUT_TO_APPEND_US_MAX = 1_800_000_000
 ORPHAN_AGE_US_MIN = 3_600_000_000
 """A younger blob may be one whose segment is still to come: half an hour for clocks to differ."""

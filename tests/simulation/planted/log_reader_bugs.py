@@ -19,6 +19,7 @@ from data_plane.log import (
 )
 from data_plane.log.bounds import COLLECT_AFTER_US, FOREIGN_LEASE_GUARD_MS
 from data_plane.log.desk import Access
+from data_plane.log.held_slots import HeldSlots
 from data_plane.log.reader import Block, Pending, Reader
 from data_plane.ports import Attributes, Update
 from data_plane.stored.lease import Lease, from_bytes
@@ -183,8 +184,8 @@ def _leave_when_total_is_known(self: Reader, block: Block, now_us: int) -> None:
         self.finished.append(reader.Finished(due_us, block.first, block.last, ()))
 
 
-def _let_go_of_what_is_held(self: Reader, slot: int) -> None:
-    self.held_bytes -= number(self.held.pop(slot).item, "y")
+def _pop_what_is_held(self: HeldSlots, slot: int) -> None:
+    self.bytes -= number(self._held.pop(slot).item, "y")
 
 
 # Delay, expiry, purges, sequence numbers
@@ -290,7 +291,7 @@ LOG_READER_BUGS: Final = (
         ((Reader, "_leave", _leave_when_total_is_known),),
         first=202,
     ),
-    FifoBug("a slot is let go of twice", BREAKS, ((Reader, "_let_go", _let_go_of_what_is_held),)),
+    FifoBug("a slot is let go of twice", BREAKS, ((HeldSlots, "_pop", _pop_what_is_held),)),
     FifoBug("delay dropped", DELAYS, ((Reader, "free_ms", _free_without_delay),)),
     FifoBug("expiry unchecked", EXPIRED, _over(_never_expired)),
     FifoBug("purge stamp ignored", PURGED, _over(_never_purged)),

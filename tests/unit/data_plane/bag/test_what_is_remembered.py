@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from data_plane.bag import held_segments
 from data_plane.bag.block import Block
 from data_plane.bag.bounds import READY_AGE_US_MAX, SEGMENTS_HELD_BYTES_MAX
 from data_plane.bag.lane import Lane
 from data_plane.core.long_answers import use_room
 from data_plane.core.message import Delivery
 from data_plane.ports import Attributes, Item, Key, Written
-from data_plane.stored import keys
+from data_plane.stored import keys, shelf
 from data_plane.stored.lease import Lease
 from data_plane.stored.segment import LoadedSegment
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
@@ -151,7 +150,7 @@ def test_receives_that_wait_for_room_keep_no_messages_at_hand_meanwhile(bench: B
 def test_many_queues_have_no_more_at_hand_than_a_few(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held_segments, "SEGMENTS_HELD_TOGETHER_BYTES_MAX", 100_000)
+    monkeypatch.setattr(shelf, "SEGMENTS_HELD_TOGETHER_BYTES_MAX", 100_000)
 
     async def story() -> None:
         queues = [replace(QUEUE, name=f"q{n}", uid=f"{n:016x}") for n in range(10)]
@@ -173,5 +172,22 @@ def test_what_was_delivered_takes_no_room_of_other_queues(bench: Bench) -> None:
             await bench.send("b" * 10_000)
             await bench.delete(await bench.receive())
             assert bench.bag._desk._shelf.bytes <= 20_000
+
+    bench.run(story())
+
+
+def test_what_deleted_and_forgotten_queues_had_at_hand_takes_no_room(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("data_plane.bag.desk.LANES_MAX", 2)
+
+    async def story() -> None:
+        for number in range(3):
+            bench.queue = replace(QUEUE, name=f"q{number}", uid=f"{number:016x}")
+            await bench.send("b" * 10_000)
+            await bench.receive(visibility_s=0)
+        assert bench.bag._desk._shelf.bytes == 20_000
+        bench.bag.dropped(bench.queue)
+        assert bench.bag._desk._shelf.bytes == 10_000
 
     bench.run(story())

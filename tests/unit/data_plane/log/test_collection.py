@@ -91,7 +91,7 @@ def test_a_slot_that_vanishes_takes_all_of_its_messages_along(bench: Bench) -> N
         assert bodies(await bench.receive(1)) == ["1"]
         (partition,) = bench.log._desk.partitions.values()
         (block,) = partition.reader.blocks.values()
-        partition.reader.held.clear()
+        partition.reader.held.let_go()
         bench.cell.expire([partition.slot_key(block.first)])
         assert bodies(await bench.receive()) == []
         assert [message.index for message in block.pending.values()] == [0]

@@ -9,7 +9,7 @@ from data_plane.core.receipt_handle import decode
 from data_plane.core.record import OutgoingRecord, PutCall
 from data_plane.core.stream import HASH_KEY_MAX, Shard
 from data_plane.ports import Key
-from data_plane.stored import keys
+from data_plane.stored import keys, shelf
 from tests.unit.data_plane.streams.queue_bench import QueueBench
 
 DAY_S = 86_400
@@ -194,3 +194,22 @@ def test_who_begins_anew_in_the_middle_of_a_slot_misses_nothing(bench: QueueBenc
         return await bench.drain(bench.consumer())
 
     assert bench.run(found()) == TEXTS[80:]
+
+
+def test_many_queues_over_a_stream_have_no_more_at_hand_than_a_few(
+    bench: QueueBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "SEGMENTS_HELD_TOGETHER_BYTES_MAX", 100_000)
+
+    async def story() -> None:
+        texts = [f"{n} ".ljust(10_000, "b") for n in range(4)]
+        await bench.put_for("ann", *texts)
+        queues = [bench.over(f"q{n}", f"{n:016x}") for n in range(10)]
+        for _ in range(2):
+            for queue in queues:
+                bodies = [one.message.body for one in await bench.receive(queue=queue)]
+                assert sorted(bodies) == sorted(texts)
+                assert 20_000 <= bench.log._desk._shelf.bytes <= 100_000
+            bench.clock.advance(31)
+
+    bench.run(story())
