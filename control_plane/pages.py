@@ -29,7 +29,7 @@ from data_plane.protocol.query_xml import UNKNOWN_OPERATION
 from data_plane.settings import METRICS_ON, ServerSettings
 
 _METRICS: Final = "/metrics"
-_NAMES_IN_A_TURN: Final = 100
+_NAMES_IN_A_TURN: Final = 20
 _CONNECTIONS_MAX: Final = 64
 """At an address of their own, metrics are for a few scrapers."""
 

@@ -48,8 +48,8 @@ _SENDS: Final = frozenset({"SendMessage", "SendMessageBatch"})
 _DELETES: Final = frozenset({"DeleteMessage", "DeleteMessageBatch"})
 _OK: Final = 200
 
-_LINES_MAX: Final = 200
-"""Written in one go: it takes a fraction of a millisecond."""
+_LINES_MAX: Final = 50
+"""Written in one go: it takes a quarter of a millisecond."""
 _SIZES: Final = "tidegate_sqs_sent_message_size_bytes"
 _OLDEST: Final = "tidegate_sqs_approximate_age_of_oldest_message_seconds"
 _DURATION: Final = "tidegate_request_duration_seconds"

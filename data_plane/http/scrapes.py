@@ -18,8 +18,8 @@ AT_ONCE_MAX: Final = 20
 HELD_BACK_S: Final = 0.25
 """Who asks more often for the same page waits for so long: to answer costs something, too."""
 
-TURN_S: Final = 0.001
-"""So long may a turn take; requests that are under way wait for one."""
+TURN_S: Final = 0.00025
+"""So long may a turn take; requests that are under way wait for one at each of their steps."""
 
 _GZIP_LEVEL: Final = 1
 """A tenth of the bytes for a hundredth of a second of another thread."""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from data_plane.core.checksum import md5_of_attributes, md5_of_body
+from data_plane.core.checksum import md5_of_attributes, md5_of_body, md5_of_body_in_slices
 from data_plane.core.identifiers import sequence_number_text, uuid_text
 from data_plane.core.message import Delivery, MessageAttribute
 from data_plane.core.message_rules import rendered_size_bytes
@@ -52,11 +52,15 @@ EVERYTHING: Final = Choice(SYSTEM_ATTRIBUTES, frozenset(), ("",))
 
 def rendered(delivery: Delivery, choice: Choice) -> dict[str, Any]:
     """A delivered message as a member of an answer."""
+    return _rendered(delivery, choice, md5_of_body(delivery.message.body))
+
+
+def _rendered(delivery: Delivery, choice: Choice, digest: str) -> dict[str, Any]:
     message = delivery.message
     answer: dict[str, Any] = {
         "MessageId": uuid_text(message.id),
         "ReceiptHandle": delivery.receipt_handle,
-        "MD5OfBody": md5_of_body(message.body),
+        "MD5OfBody": digest,
         "Body": message.body,
     }
     if choice.system:
@@ -76,7 +80,7 @@ def rendered(delivery: Delivery, choice: Choice) -> dict[str, Any]:
 def rendered_in_slices(
     deliveries: Sequence[Delivery], choice: Choice
 ) -> Generator[None, None, list[dict[str, Any]]]:
-    """Delivered messages as members of an answer; others have their turn before long ones."""
+    """Delivered messages as members of an answer; others have their turn in long ones."""
     answers: list[dict[str, Any]] = []
     size = 0
     for delivery in deliveries:
@@ -85,7 +89,8 @@ def rendered_in_slices(
         if size > _SLICE_BYTES:
             yield
             size = 0
-        answers.append(rendered(delivery, choice))
+        digest = yield from md5_of_body_in_slices(message.body)
+        answers.append(_rendered(delivery, choice, digest))
     return answers
 
 

@@ -5,7 +5,12 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from data_plane.core.checksum import md5_of_attributes, md5_of_body, md5_of_trace_header
+from data_plane.core.checksum import (
+    md5_of_attributes,
+    md5_of_body,
+    md5_of_body_in_slices,
+    md5_of_trace_header,
+)
 from data_plane.core.digests import call_hash
 from data_plane.core.errors import (
     BATCH_REQUEST_TOO_LONG,
@@ -156,13 +161,17 @@ def _digests_in_slices(messages: Sequence[Outgoing]) -> Generator[None, None, li
     digests = []
     for message in messages:
         yield
-        digests.append(_digest(message))
+        body = yield from md5_of_body_in_slices(message.body)
+        digests.append(_Digest(body, _digest_of_attributes(message)))
     return digests
 
 
 def _digest(message: Outgoing) -> _Digest:
-    attributes = message.attributes
-    return _Digest(md5_of_body(message.body), md5_of_attributes(attributes) if attributes else "")
+    return _Digest(md5_of_body(message.body), _digest_of_attributes(message))
+
+
+def _digest_of_attributes(message: Outgoing) -> str:
+    return md5_of_attributes(message.attributes) if message.attributes else ""
 
 
 async def _send(

@@ -94,11 +94,20 @@ def test_metrics_of_many_queues_take_many_turns(
                 account="0" * 12, region="us-east-1", name=name, attributes={}, tags={}, now_us=1
             )
             await server.registry.create(definition, {}, 1)
+        listed: list[int] = []
+        list_names = server.registry.names
+
+        async def watched(*args: Any, limit: int, **kwargs: Any) -> list[str]:
+            listed.append(limit)
+            return await list_names(*args, limit=limit, **kwargs)
+
+        monkeypatch.setattr(server.registry, "names", watched)
         counting = asyncio.create_task(count())
         turns = 0
         body = (await server._metrics()).body
         # One to find each queue, one to count it, one for each piece of text.
         assert turns > 2 * len(names) + 30
+        assert listed == [20] * 7, "a turn reads no more definitions than take a quarter of a ms"
         counting.cancel()
         assert all(f'queue="{name}"'.encode() in body for name in names)
 

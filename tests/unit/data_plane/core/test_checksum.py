@@ -2,13 +2,26 @@ import hashlib
 
 import pytest
 
-from data_plane.core.checksum import md5_of_attributes, md5_of_body, md5_of_trace_header
+from data_plane.core.checksum import (
+    md5_of_attributes,
+    md5_of_body,
+    md5_of_body_in_slices,
+    md5_of_trace_header,
+)
 from data_plane.core.message import MessageAttribute
+from tests.unit.data_plane.slices import counted
 
 
 def test_the_body_is_hashed_as_utf_8() -> None:
     assert md5_of_body("This is a test message") == "fafb00f5732ab283681e124bf8747ed1"
     assert md5_of_body("\u00fc") == hashlib.md5(b"\xc3\xbc", usedforsecurity=False).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("body", "slices"), [("", 1), ("x" * 65_536, 1), ("x" * 65_537, 2), ("\u00fc" * 1_000_000, 16)]
+)
+def test_long_bodies_are_hashed_in_slices(body: str, slices: int) -> None:
+    assert counted(md5_of_body_in_slices(body)) == (slices - 1, md5_of_body(body))
 
 
 @pytest.mark.parametrize(
