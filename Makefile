@@ -78,7 +78,7 @@ CLIENTS = .venvs/clients
 CLIENTS_READY = $(CLIENTS)/.installed
 VECTORS = .venvs/vectors
 VECTORS_READY = $(VECTORS)/.installed
-MOTO_TESTS = .venvs/moto
+MOTO_TESTS = .venvs/moto-tests
 MOTO_TESTS_READY = $(MOTO_TESTS)/.installed
 LOCALSTACK_READY = .venvs/localstack/.installed
 CDK = .venvs/cdk
@@ -304,7 +304,7 @@ $(VECTORS_READY): requirements/test.txt $(TEST_READY)
 	$(call fetch_tests,$(VECTORS),$<,botocore,tests/unit/protocols tests/unit/auth/aws4_testsuite)
 
 $(MOTO_TESTS_READY): requirements/test.txt $(TEST_READY)
-	$(call fetch_tests,$(MOTO_TESTS),$<,moto,tests/test_kinesis)
+	$(call fetch_tests,$(MOTO_TESTS),$<,moto,tests/test_kinesis tests/test_sqs)
 
 $(CDK_READY): infra/package-lock.json $(TEST_READY)
 	$(call install_modules,$(CDK),infra)

@@ -214,6 +214,19 @@ class InProcessServer:
         client.meta.events.register("before-send.kinesis", self._send)
         return client
 
+    def resource(self, account: str, region: str) -> Any:
+        """Queues and messages as objects, in place of a client."""
+        resource = _session("json", extended=False).resource(
+            "sqs",
+            aws_access_key_id=account,
+            aws_secret_access_key="unused",
+            region_name=region,
+            endpoint_url=self.endpoint,
+            config=Config(retries={"total_max_attempts": 1}),
+        )
+        self._connect(resource.meta.client)
+        return resource
+
     def close(self) -> None:
         """Stop what still runs."""
         for server in self._beside:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Final
 
 import pytest
-from botocore.exceptions import ClientError
 
-from tests.conformance.moto_tests import FOLDER, NotKinesisError, moto_tests
+from tests.conformance.moto_tests import FETCHED, holds_or_is_listed, moto_tests
+
+pytestmark = FETCHED
 
 _NUMBERS: Final = "moto counts 1, 2, 3; AWS's sequence numbers have 56 digits"
 _FUTURE: Final = "AWS refuses a time that is to come"
@@ -71,22 +72,14 @@ DIFFERS: Final[Mapping[str, str]] = {
 }
 """By test, why it does not hold."""
 
-TESTS: Final = moto_tests()
+TESTS: Final = moto_tests("kinesis")
 
 
-@pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="moto's tests are missing: `make test` fetches them"
-)
 @pytest.mark.parametrize("name", sorted(TESTS) or [""])
 def test_what_moto_expects_holds_or_is_listed(name: str) -> None:
-    if name not in DIFFERS:
-        TESTS[name]()
-        return
-    with pytest.raises((AssertionError, ClientError, NotKinesisError)):
-        TESTS[name]()
+    holds_or_is_listed(name, TESTS[name], DIFFERS)
 
 
-@pytest.mark.skipif(not FOLDER.is_dir(), reason="moto's tests are missing: see `make test`")
 def test_every_one_that_is_listed_is_there() -> None:
     assert DIFFERS.keys() <= TESTS.keys()
     assert len(TESTS) == 82
