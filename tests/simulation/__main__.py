@@ -32,9 +32,11 @@ from tests.simulation.planted.replication_bugs import (
 )
 from tests.simulation.planted.stream_bugs import BUGS as STREAM_BUGS
 from tests.simulation.planted.stream_bugs import StreamBug, stream_seeds_to_find
+from tests.simulation.planted.stream_queue_bugs import STREAM_QUEUE_BUGS
 from tests.simulation.redrive import universe as redrive
 from tests.simulation.replicated import directed
 from tests.simulation.replicated import universe as replicated
+from tests.simulation.stream_queues import universe as stream_queues
 from tests.simulation.streams import universe as streams
 from tests.simulation.universe import Outcome, run, run_dropping, run_on_machines
 
@@ -63,6 +65,8 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "replicated-fifo": partial(replicated.run, fifo=True),
     "streams": streams.run,
     "streams numbered": streams.run_numbered,
+    "queues over streams": stream_queues.run,
+    "queues over streams replicated": partial(stream_queues.run, loses=True),
     **{
         f"replicated {how}": partial(replicated.run, directed=how)
         for how in directed.STANDARD_KINDS
@@ -75,6 +79,10 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
 REPLICATION_BUGS: Mapping[str, Sequence[ReplicationBug]] = {
     "replicated": FANOUT_BUGS,
     "replicated-fifo": CHAIN_BUGS,
+}
+STREAM_BUGS_OF: Mapping[str | None, Sequence[StreamBug]] = {
+    "streams": STREAM_BUGS,
+    "queues over streams": STREAM_QUEUE_BUGS,
 }
 
 
@@ -130,10 +138,10 @@ def _print_seeds_to_find(kind: str | None, seeds_max: int) -> int:
     if kind == "fifo":
         logs = (*LOG_BUGS, *LOG_READER_BUGS)
         searches = [(log_bug, partial(fifo_seeds_to_find, log_bug, seeds_max)) for log_bug in logs]
-    elif kind == "streams":
+    elif kind in STREAM_BUGS_OF:
         searches = [
             (stream_bug, partial(stream_seeds_to_find, stream_bug, seeds_max))
-            for stream_bug in STREAM_BUGS
+            for stream_bug in STREAM_BUGS_OF[kind]
         ]
     elif kind is not None and kind in REPLICATION_BUGS:
         return _print_replication_bugs(REPLICATION_BUGS[kind], seeds_max)

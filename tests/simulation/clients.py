@@ -116,11 +116,16 @@ def _group(grouping: Random, plan: Plan) -> dict[str, str]:
 
 async def consume(client: Client, plan: Plan, until_us: int) -> None:
     """Receive, and then delete, change the visibility, or forget."""
+    await consume_from(client, [queue.name for queue in plan.queues], until_us)
+
+
+async def consume_from(client: Client, names: Sequence[str], until_us: int) -> None:
+    """As consume, from the queues of these names."""
     random = client.random
     while client.world.scheduler.now_us < until_us:
-        queue = random.choice(plan.queues)
+        name = random.choice(names)
         params: dict[str, Any] = {
-            "QueueUrl": queue.name,
+            "QueueUrl": name,
             "MaxNumberOfMessages": random.choice((1, 3, 10, 10)),
             **ALL_NAMES,
         }
@@ -128,10 +133,10 @@ async def consume(client: Client, plan: Plan, until_us: int) -> None:
             params["VisibilityTimeout"] = random.choice((0, 1, 3, 10, 45))
         if random.random() < 0.5:
             params["WaitTimeSeconds"] = random.choice((1, 3, 20))
-        output = await client.call("ReceiveMessage", queue.name, params)
+        output = await client.call("ReceiveMessage", name, params)
         messages = output.get("Messages", []) if output else []
         if messages:
-            await _work(client, queue.name, [message["ReceiptHandle"] for message in messages])
+            await _work(client, name, [message["ReceiptHandle"] for message in messages])
         await client.pause(1_000, random.choice((50_000, 2_000_000, 6_000_000)))
 
 

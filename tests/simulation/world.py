@@ -19,7 +19,9 @@ from data_plane.frontend.front_end import FrontEnd
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.log.engine import Log
+from data_plane.log.sources import Sources
 from data_plane.operations.catalog import message_operations
+from data_plane.operations.stream_address import KnownStreams
 from data_plane.ports import Cell, CellUnavailableError
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.protocol.service import Service
@@ -88,13 +90,19 @@ class Slot:
             placing=world.placing_of(self),
         )
         bag = Bag(data_cells, process, process, process, bodies, registry)
-        log = Log(data_cells, process, process, process, bodies, registry)
+        sources, streams = world.streams_to_read(self, data_cells)
+        log = Log(
+            *(data_cells, process, process, process, bodies, registry),
+            sources=sources,
+            copies=bag.store_copy,
+        )
         engine = Engine(bag, log)
         self.engine = engine
         moves = MessageMoves(self.cells["meta"], process, process)
+        of_queues = queue_operations(registry, engine, moves, streams)
         self.front_end = FrontEnd(
             (
-                sqs((*message_operations(engine), *queue_operations(registry, engine, moves))),
+                sqs((*message_operations(engine), *of_queues)),
                 *world.further_services(self, data_cells),
             ),
             registry,
@@ -201,6 +209,14 @@ class World:
     def placing_of(self, slot: Slot) -> Placing | None:  # noqa: ARG002
         """Who places new queues, where cells alone do not say it."""
         return None
+
+    def streams_to_read(
+        self,
+        slot: Slot,  # noqa: ARG002
+        cells: Mapping[str, Cell],  # noqa: ARG002
+    ) -> tuple[Sources | None, KnownStreams | None]:
+        """The streams that queues of a front end may read, over these cells of messages."""
+        return None, None
 
     def further_services(self, slot: Slot, cells: Mapping[str, Cell]) -> Sequence[Service]:  # noqa: ARG002
         """What a front end serves beside queues, over these cells of messages."""

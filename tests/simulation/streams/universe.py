@@ -66,16 +66,16 @@ async def _story(plan: StreamsPlan, world: StreamsWorld) -> None:
     strikes.drop()
     await settle(world)
     if plan.drain == "cold":
-        await _restart_all(world)
+        await restart_all(world)
     await _read_all(plan, world, "drain")
     middle_us = began_us + (ended_us - began_us) * world.chance.randrange(100) // 100
     await _while_records_expire(plan, world, middle_us)
     for number, leap_us in enumerate(plan.leaps_us):
-        await _leap(world, leap_us)
+        await leap(world, leap_us)
         producer = Client(world, f"after{number}")
         await produce(producer, plan, PUTS_AFTER_A_LEAP)
         if world.chance.random() < 0.5:
-            await _restart_all(world)
+            await restart_all(world)
         await _read_all(plan, world, f"leap{number}")
 
 
@@ -111,8 +111,8 @@ async def _read_all(plan: StreamsPlan, world: StreamsWorld, why: str) -> None:
 
 async def _while_records_expire(plan: StreamsPlan, world: StreamsWorld, middle_us: int) -> None:
     """Some are older than the retention then, others are not; clocks of front ends are wrong."""
-    await _leap(world, RETENTION_US // 2)  # Within a day somebody looks after each shard.
-    await _leap(world, middle_us + RETENTION_US - world.scheduler.now_us)
+    await leap(world, RETENTION_US // 2)  # Within a day somebody looks after each shard.
+    await leap(world, middle_us + RETENTION_US - world.scheduler.now_us)
     for slot in world.slots:
         slot.process.offset_us = world.chance.randint(-plan.looks_wrong_us, plan.looks_wrong_us)
         world.note_clock(slot.process)
@@ -124,7 +124,7 @@ async def _while_records_expire(plan: StreamsPlan, world: StreamsWorld, middle_u
     await world.scheduler.pause(UPKEEP_US)
 
 
-async def _leap(world: StreamsWorld, leap_us: int) -> None:
+async def leap(world: StreamsWorld, leap_us: int) -> None:
     """Time passes; what is past its time to live goes, sooner or later."""
     world.scheduler.leap(leap_us)
     world.note(f"{leap_us // SECOND_US} s pass")
@@ -137,7 +137,8 @@ async def _leap(world: StreamsWorld, leap_us: int) -> None:
     await world.scheduler.pause(10 * SECOND_US)
 
 
-async def _restart_all(world: StreamsWorld) -> None:
+async def restart_all(world: StreamsWorld) -> None:
+    """Every front end ends, and starts with cold caches."""
     for slot in world.slots:
         slot.process.crash()
     await world.scheduler.pause(10 * SECOND_US)

@@ -38,6 +38,17 @@ class StreamsWorld(ReplicatedWorld):
     def further_services(self, slot: Slot, cells: Mapping[str, Cell]) -> Sequence[Service]:
         """Streams, and what looks after them."""
         process = slot.process
+        engine, registry = self.streams_of(slot, cells)
+        groups = consumer_groups(slot.cells["meta"], registry, engine, process, process, process)
+        upkeep = StreamUpkeep(registry, engine, groups.forgetting, process)
+        process.start(slot.repeat(process, upkeep.step))
+        seal = registry.token_seal(PURPOSE)
+        records = record_operations(engine, registry, seal, process)
+        return (kinesis((*stream_operations(registry), *records), registry.policy_of),)
+
+    def streams_of(self, slot: Slot, cells: Mapping[str, Cell]) -> tuple[Streams, StreamRegistry]:
+        """The engine and the registry of a front end's streams."""
+        process = slot.process
         engine = Streams(cells, process, process, process)
         registry = StreamRegistry(
             slot.cells["meta"],
@@ -48,12 +59,7 @@ class StreamsWorld(ReplicatedWorld):
             secret=REGISTRY_SECRET,
             placing=self.placing_of(slot),
         )
-        groups = consumer_groups(slot.cells["meta"], registry, engine, process, process, process)
-        upkeep = StreamUpkeep(registry, engine, groups.forgetting, process)
-        process.start(slot.repeat(process, upkeep.step))
-        seal = registry.token_seal(PURPOSE)
-        records = record_operations(engine, registry, seal, process)
-        return (kinesis((*stream_operations(registry), *records), registry.policy_of),)
+        return engine, registry
 
     def http(self, attempt: Attempt) -> HttpRequest:
         """A request as an SDK sends it."""

@@ -1,0 +1,159 @@
+"""Planted bugs of queues over streams; see bugs.py."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from data_plane.core.message import Message
+from data_plane.core.queue import Queue
+from data_plane.core.stream import Stream
+from data_plane.log import deleting, layers, moving, reading, receiving, streamed
+from data_plane.log.desk import Access, Desk
+from data_plane.log.reader import Block, Pending, Reader
+from data_plane.log.sources import BlockPlace
+from data_plane.ports import Attributes, Update
+from data_plane.stored.cell_of_queue import Placed
+from data_plane.stored.lease import Lease
+from data_plane.streams import consuming, searching
+from data_plane.streams.consuming import ShardSource
+from data_plane.streams.slots import RecordSlot
+from tests.simulation.planted.stream_bugs import StreamBug
+from tests.simulation.stream_queues.universe import run
+
+DELIVERED: Final = frozenset({"records are delivered", "records come until deleted"})
+DELETED: Final = frozenset({"deleted means deleted"})
+LEASES: Final = frozenset({"leases are kept"})
+COUNTS: Final = frozenset({"receives are counted"})
+ORDER: Final = frozenset({"keys stay in order"})
+INTACT: Final = frozenset({"records are intact"})
+EXPIRED: Final = frozenset({"the expired stay away"})
+DEAD: Final = frozenset({"dead letters had their chances"})
+
+_LATE_US: Final = 20_000_000
+
+_take = Reader.take
+_states_of = reading._states
+_claimed_lease = receiving._Claims._lease
+_starting_us = streamed.starting_us
+_message = ShardSource._message
+
+
+# Shards
+
+
+def _take_beside_parents(
+    self: Reader, queue: Queue, count: int, now_us: int, _earlier: Sequence[Reader] = ()
+) -> list[Pending]:
+    """What a key has in the parents does not hold its records in a child."""
+    return _take(self, queue, count, now_us)
+
+
+async def _states_of_open_shards(at: Access, blocks: Iterable[int]) -> dict[int, Attributes]:
+    """What was done to records of a shard that was closed is not looked for."""
+    source = at.partition.source
+    if isinstance(source, ShardSource) and source.at.shard.closed_us:
+        return {}
+    return await _states_of(at, blocks)
+
+
+async def _find_no_slot(*_: object) -> None:
+    """A block that begins within a slot is taken for the beginning of one."""
+    return
+
+
+def _same_block_for_all(offset: int) -> BlockPlace:
+    """Records of several blocks share their leases."""
+    return BlockPlace(1, (offset - 1) % 8)
+
+
+# Leases and deletes
+
+
+def _free_now(_lease: Lease, _writer: bytes, _guard_ms: int) -> int:
+    return 0
+
+
+def _claim_unconditionally(*_: object) -> tuple[()]:
+    return ()
+
+
+def _count_anew(self: Any, pending: Pending, now_ms: int, visible_ms: int, token: bytes) -> Lease:
+    lease: Lease = _claimed_lease(self, pending, now_ms, visible_ms, token)
+    return lease._replace(receive_count=1)
+
+
+def _delete_without_the_set(
+    assign: Attributes, add: Attributes, remove: frozenset[str] = frozenset()
+) -> Update:
+    del add
+    return Update(assign=assign, remove=remove)
+
+
+# Retention, positions, numbers, dead letters
+
+
+def _own_retention(queue: Queue, _stream: Stream) -> Queue:
+    return queue
+
+
+def _start_too_late(desk: Desk, stream: Placed, position: str, time_us: int) -> int:
+    return _starting_us(desk, stream, position, time_us) + _LATE_US
+
+
+def _number_of_the_slot(
+    self: ShardSource, slot: RecordSlot, _position: int, key: str | None, data: bytes
+) -> Message:
+    return _message(self, slot, 0, key, data)
+
+
+async def _store_no_copy(_at: Access, _block: Block, _begun: object) -> None:
+    return None
+
+
+_BUGS: Final = (
+    ("children are read beside their parents", ORDER, ((Access, "may_be_read", True),), 2),
+    ("keys do not wait for parents", ORDER, ((Reader, "take", _take_beside_parents),), 2),
+    (
+        "what was done in closed shards is forgotten",
+        DELIVERED | DELETED | ORDER,
+        ((reading, "_states", _states_of_open_shards),),
+        0,
+    ),
+    (
+        "slots are read from their beginnings alone",
+        DELIVERED,
+        ((searching, "slot_with", _find_no_slot),),
+        2,
+    ),
+    (
+        "blocks share their leases",
+        DELETED | DELIVERED,
+        ((consuming, "place_of", _same_block_for_all),),
+        0,
+    ),
+    ("leases of records end at once", LEASES, ((Lease, "free_ms", _free_now),), 0),
+    (
+        "records are claimed without a condition",
+        LEASES | COUNTS,
+        ((receiving, "_unchanged", _claim_unconditionally),),
+        0,
+    ),
+    ("receives begin anew", COUNTS | DEAD, ((receiving._Claims, "_lease", _count_anew),), 0),
+    ("deletes leave no mark", DELETED, ((deleting, "Update", _delete_without_the_set),), 0),
+    ("the retention of a queue counts", EXPIRED, ((layers, "as_read", _own_retention),), 0),
+    ("a late queue begins too late", DELIVERED, ((streamed, "starting_us", _start_too_late),), 0),
+    (
+        "the records of a slot have one number",
+        INTACT,
+        ((ShardSource, "_message", _number_of_the_slot),),
+        0,
+    ),
+    (
+        "dead letters are not stored",
+        DELIVERED,
+        ((moving, "_store", _store_no_copy),),
+        1,
+    ),
+)
+STREAM_QUEUE_BUGS: Final = tuple(
+    StreamBug(name, invariants, patches, first, run) for name, invariants, patches, first in _BUGS
+)

@@ -1,0 +1,1 @@
+"""Universes of queues that read streams."""

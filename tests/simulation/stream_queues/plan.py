@@ -1,0 +1,101 @@
+"""What a seed means for a universe of queues over streams; its chances are its own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from random import Random
+from typing import Final
+
+from tests.simulation.streams.plan import StreamsPlan, make_streams_plan
+
+MILD_STRIKES: Final = ("front end frozen", "front end restarts", "clock", "expiry", "old map")
+"""Those that leave the cells alone."""
+
+SMALL_READER_BOUNDS: Final[Mapping[str, int]] = {
+    "BLOCK_FULL_MESSAGES": 8,
+    "WINDOW_ENTRIES_MAX": 4,
+    "WINDOW_MESSAGES_MAX": 12,
+    "DUE_ENTRIES_MAX": 48,
+    "LOW_WATER_MESSAGES": 4,
+    "FETCH_ITEMS_MAX": 2,
+    "FETCH_ROUNDS_MAX": 2,
+}
+"""With these a slot lies in several blocks, and reads take several rounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamQueuePlan:
+    """A queue over a stream.
+
+    It moves what was received `receives_max` times to its dead-letter queue (0: it has none). One
+    that is `late` is made while records are put, and begins with what comes.
+    """
+
+    name: str
+    stream: str
+    visibility_s: int
+    receives_max: int
+    late: bool
+
+    @property
+    def fifo(self) -> bool:
+        """Whether it keeps the order of keys."""
+        return self.name.endswith(".fifo")
+
+    @property
+    def dead(self) -> str:
+        """The name of its dead-letter queue, which is of its kind."""
+        return f"dead-{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamQueuesPlan(StreamsPlan):
+    """As StreamsPlan, with queues over its streams, and so many consumers instead of readers."""
+
+    queues: tuple[StreamQueuePlan, ...]
+    consumers: int
+
+    @property
+    def name(self) -> str:
+        """Not that of a universe of streams alone."""
+        return f"{self.seed}/stream queues{'' if self.replication.loss else ' mild'}"
+
+
+def make_stream_queues_plan(
+    seed: int, *, loses: bool = False, all_move: bool = False
+) -> StreamQueuesPlan:
+    """The plan of a seed: cells stay as they are, or fail, and one is lost in the end.
+
+    Where they fail, FIFO queues move no dead letters unless `all_move`, for that has a fault
+    (docs/simulation.md, "What was found").
+    """
+    random = Random(f"{seed}/stream queues/plan")
+    plan = make_streams_plan(seed, "/stream queues")
+    strikes = plan.replication.strikes
+    replication = replace(
+        plan.replication,
+        loss=random.choice(("first", "last")) if loses else "",
+        strikes=strikes if loses else MILD_STRIKES,
+        unasked=plan.replication.unasked if loses else 0.0,
+    )
+    its = {field.name: getattr(plan, field.name) for field in fields(StreamsPlan)}
+    its |= {
+        "replication": replication,
+        "readers": 0,
+        "puts_each": random.choice((6, 12, 18)),
+        "producers": random.choice((1, 2, 3)),
+        "bounds": {**plan.bounds, **(SMALL_READER_BOUNDS if random.random() < 0.6 else {})},
+    }
+    queues = [_queue(random, number, plan.streams) for number in range(random.choice((1, 1, 2)))]
+    if loses and not all_move:
+        queues = [replace(one, receives_max=0) if one.fifo else one for one in queues]
+    return StreamQueuesPlan(**its, queues=tuple(queues), consumers=random.choice((0, 1, 2, 2, 3)))
+
+
+def _queue(random: Random, number: int, streams: tuple[str, ...]) -> StreamQueuePlan:
+    return StreamQueuePlan(
+        name=f"q{number}{random.choice(('', '.fifo', '.fifo'))}",
+        stream=random.choice(streams),
+        visibility_s=random.choice((1, 5, 30)),
+        receives_max=random.choice((0, 0, 1, 3)),
+        late=random.random() < 0.4,
+    )

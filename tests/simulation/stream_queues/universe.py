@@ -1,0 +1,161 @@
+"""One seed's universe of queues over streams: main phase, repair, drain, last looks, retention."""
+
+import json
+from functools import partial
+
+from tests.simulation.clients import Client, consume_from, drain
+from tests.simulation.replicated.faults import set_tables, settle, strike
+from tests.simulation.replicated.plan import SECOND_US, hasty_places, managers_weather
+from tests.simulation.replicated.promised import watched
+from tests.simulation.sealed import ACCOUNT, REGION
+from tests.simulation.stream_queues import oracle
+from tests.simulation.stream_queues.plan import (
+    StreamQueuePlan,
+    StreamQueuesPlan,
+    make_stream_queues_plan,
+)
+from tests.simulation.stream_queues.world import StreamQueuesWorld
+from tests.simulation.streams.clients import create_streams, produce, reshard
+from tests.simulation.streams.plan import RETENTION_US
+from tests.simulation.streams.universe import leap, restart_all
+from tests.simulation.universe import DRAIN_US, Outcome, all_of, live
+
+MAIN_US = 60 * SECOND_US
+PUTS_THEN = 4
+"""Before time leaps."""
+LOOK_US = 40 * SECOND_US
+LATE_US = 40 * 60 * SECOND_US
+
+
+def run(seed: int, *, loses: bool = False, all_move: bool = False) -> Outcome:
+    """Let the universe of a seed be, and judge it; in some, cells fail, and one is lost."""
+    with hasty_places(), watched() as promised:
+        make = partial(StreamQueuesWorld, promised=promised)
+        plan = make_stream_queues_plan(seed, loses=loses, all_move=all_move)
+        return live(plan, _story, oracle.check, make)
+
+
+async def _story(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
+    scheduler = world.scheduler
+    until_us = scheduler.now_us + plan.puts_each * 4 * SECOND_US + MAIN_US
+    founder = Client(world, "founder")
+    await create_streams(founder, plan)
+    for queue in plan.queues:
+        await _create_dead_letter_queue(founder, queue)
+        if not queue.late:
+            await _create(founder, queue)
+    world.weather.change_to(plan.climate.weather)
+    world.managers_weather.change_to(managers_weather(plan))
+    strikes = scheduler.start(strike(world), world)
+    scheduler.start(set_tables(world), world)
+    await _use(plan, world, until_us)
+    strikes.drop()
+    await settle(world)
+    if plan.drain == "cold":
+        await restart_all(world)
+    await _drain_all(plan, world)
+    await _look_again(plan, world)
+    await _while_records_expire(plan, world)
+
+
+def _arn(name: str) -> str:
+    return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"
+
+
+async def _create(client: Client, queue: StreamQueuePlan) -> None:
+    """The queue; one that is late may fail to be."""
+    attributes = {
+        "TidegateStreamArn": f"arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/{queue.stream}",
+        "TidegateStartingPosition": "LATEST" if queue.late else "TRIM_HORIZON",
+        "VisibilityTimeout": str(queue.visibility_s),
+        **({"FifoQueue": "true"} if queue.fifo else {}),
+    }
+    if queue.receives_max:
+        policy = {
+            "deadLetterTargetArn": _arn(queue.dead),
+            "maxReceiveCount": queue.receives_max,
+        }
+        attributes["RedrivePolicy"] = json.dumps(policy)
+    world = client.world
+    assert isinstance(world, StreamQueuesWorld)
+    params = {"QueueName": queue.name, "Attributes": attributes}
+    created = await client.call("CreateQueue", queue.name, params)
+    assert created is not None or queue.late, "queues are created while all is well"
+    if created is not None:
+        world.created_us[queue.name] = world.scheduler.now_us
+
+
+async def _create_dead_letter_queue(client: Client, queue: StreamQueuePlan) -> None:
+    if queue.receives_max:
+        attributes = {"FifoQueue": "true"} if queue.fifo else {}
+        params = {"QueueName": queue.dead, "Attributes": attributes}
+        assert await client.call("CreateQueue", queue.dead, params) is not None
+
+
+async def _create_late(client: Client, queue: StreamQueuePlan, within_us: int) -> None:
+    await client.pause(1, within_us)
+    await _create(client, queue)
+
+
+async def _use(plan: StreamQueuesPlan, world: StreamQueuesWorld, until_us: int) -> None:
+    names = [queue.name for queue in plan.queues]
+    calls = [
+        produce(Client(world, f"producer{i}"), plan, plan.puts_each) for i in range(plan.producers)
+    ]
+    calls += [
+        consume_from(Client(world, f"consumer{i}"), names, until_us) for i in range(plan.consumers)
+    ]
+    calls += [
+        _create_late(Client(world, f"founder-{queue.name}"), queue, MAIN_US)
+        for queue in plan.queues
+        if queue.late
+    ]
+    calls.append(reshard(Client(world, "operator"), plan, until_us))
+    await all_of(world, calls)
+
+
+async def _drain_all(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
+    """Receive and delete what is there; then what was moved meanwhile."""
+    world.drain_began_us = world.scheduler.now_us
+    only = world.chance.choice(world.slots) if plan.drain == "one" else None
+    for names in (
+        [queue.name for queue in plan.queues],
+        [queue.dead for queue in plan.queues if queue.receives_max],
+    ):
+        clients = [(Client(world, f"drain-{name}", only=only), name) for name in names]
+        await all_of(world, [drain(client, name, DRAIN_US) for client, name in clients])
+    world.drained_us = world.scheduler.now_us
+    world.note("drained")
+
+
+async def _look_again(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
+    """Whatever is delivered now had been deleted: as front ends know it, then as it is stored."""
+    await world.scheduler.pause(LOOK_US)
+    await _look_once(plan, world, "last")
+    await restart_all(world)
+    await _look_once(plan, world, "cold")
+
+
+async def _look_once(plan: StreamQueuesPlan, world: StreamQueuesWorld, why: str) -> None:
+    for slot in world.slots:
+        client = Client(world, f"{why}-{slot.name}", only=slot)
+        for queue in plan.queues:
+            for _ in range(2):
+                await drain(client, queue.name, 1)
+
+
+async def _while_records_expire(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
+    """Some of what is put now is older than the retention at the next look, the rest at the last.
+
+    What is looked for late is still stored: for an hour longer than it is shown.
+    """
+    began_us = world.scheduler.now_us
+    await produce(Client(world, "after"), plan, PUTS_THEN)
+    middle_us = (began_us + world.scheduler.now_us) // 2
+    await leap(world, RETENTION_US // 2)  # Within a day somebody looks after each shard.
+    late_us = world.chance.choice((0, LATE_US))
+    await leap(world, middle_us + RETENTION_US + late_us - world.scheduler.now_us)
+    await _look_once(plan, world, "look")
+    await leap(world, RETENTION_US // 2)
+    await leap(world, RETENTION_US // 2)
+    await _look_once(plan, world, "expired")

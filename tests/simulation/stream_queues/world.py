@@ -1,0 +1,63 @@
+"""A world of streams in which queues read them: clients speak both to a front end."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from control_plane.streams import StreamRegistry
+from data_plane.log.sources import Sources
+from data_plane.operations.stream_address import KnownStreams
+from data_plane.ports import Cell
+from data_plane.protocol.http import HttpRequest
+from data_plane.streams.engine import Streams
+from tests.simulation.history import Attempt
+from tests.simulation.replicated.promised import Promised
+from tests.simulation.stream_queues.plan import StreamQueuesPlan
+from tests.simulation.streams.world import StreamsWorld
+from tests.simulation.world import Slot, World
+
+OF_QUEUES: Final = frozenset(
+    {
+        "CreateQueue",
+        "ReceiveMessage",
+        "DeleteMessage",
+        "DeleteMessageBatch",
+        "ChangeMessageVisibility",
+        "ChangeMessageVisibilityBatch",
+    }
+)
+"""The operations that clients here call of SQS; all others are of Kinesis."""
+
+
+class StreamQueuesWorld(StreamsWorld):
+    """As StreamsWorld, for clients of SQS, too.
+
+    `created_us` says when the queues were made that are there; `drained_us` when all was received.
+    """
+
+    def __init__(self, plan: StreamQueuesPlan, promised: Promised) -> None:
+        self.created_us: dict[str, int] = {}
+        self.drain_began_us = self.drained_us = 0
+        self._made: dict[str, tuple[Streams, StreamRegistry]] = {}
+        super().__init__(plan, promised)
+
+    def streams_to_read(
+        self, slot: Slot, cells: Mapping[str, Cell]
+    ) -> tuple[Sources | None, KnownStreams | None]:
+        """Those of the front end itself."""
+        made = self._made[slot.name] = super().streams_of(slot, cells)
+        engine, registry = made
+        return engine.sources(registry), registry
+
+    def streams_of(
+        self,
+        slot: Slot,
+        cells: Mapping[str, Cell],  # noqa: ARG002
+    ) -> tuple[Streams, StreamRegistry]:
+        """Those that its queues read."""
+        return self._made[slot.name]
+
+    def http(self, attempt: Attempt) -> HttpRequest:
+        """A request of the service that has the operation."""
+        if attempt.call.operation in OF_QUEUES:
+            return World.http(self, attempt)
+        return super().http(attempt)

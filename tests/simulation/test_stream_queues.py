@@ -1,0 +1,48 @@
+"""A fixed set of universes of queues over streams, and the bugs that they show."""
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.planted.stream_bugs import StreamBug, stream_seeds_to_find
+from tests.simulation.planted.stream_queue_bugs import STREAM_QUEUE_BUGS
+from tests.simulation.stream_queues.plan import make_stream_queues_plan
+from tests.simulation.stream_queues.universe import run
+
+SEEDS = range(5)
+
+
+@pytest.mark.parametrize("loses", [False, True], ids=["mild", "replicated"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_wrong_with_the_universes_of_these_seeds(seed: int, *, loses: bool) -> None:
+    outcome = run(seed, loses=loses)
+    assert [f"{one.invariant}: {one.text}" for one in outcome.violations] == []
+
+
+def test_a_seed_run_twice_gives_the_same_history() -> None:
+    first, second = run(3), run(3)
+    assert first.history.events == second.history.events
+    assert first.requests == second.requests
+
+
+def test_universes_are_of_all_sorts() -> None:
+    plans = [make_stream_queues_plan(seed) for seed in range(100)]
+    queues = [queue for plan in plans for queue in plan.queues]
+    assert {queue.fifo for queue in queues} == {queue.late for queue in queues} == {True, False}
+    assert {queue.receives_max for queue in queues} == {0, 1, 3}
+    assert {plan.replication.loss for plan in plans} == {""}
+    lossy = [make_stream_queues_plan(seed, loses=True) for seed in range(100)]
+    assert {plan.replication.loss for plan in lossy} == {"first", "last"}
+    done = Counter(
+        attempt.call.operation
+        for seed in SEEDS
+        for attempt in run(seed).history.attempts
+        if attempt.ok
+    )
+    assert done.keys() >= {"SplitShard", "MergeShards", "UpdateShardCount"}
+    assert done.keys() >= {"ReceiveMessage", "DeleteMessageBatch", "ChangeMessageVisibility"}
+
+
+@pytest.mark.parametrize("bug", STREAM_QUEUE_BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
+def test_a_planted_bug_is_found(bug: StreamBug) -> None:
+    assert stream_seeds_to_find(bug, 1) is not None
