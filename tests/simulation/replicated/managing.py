@@ -16,7 +16,9 @@ from control_plane.cluster.actions import Action, Reconcile, action_of
 from control_plane.cluster.cluster import Cluster
 from control_plane.cluster.observation import Report, observation_of, to_json
 from control_plane.cluster.tasks import perform
+from control_plane.core.replication import is_fenced
 from control_plane.places.cached import CachedMap
+from control_plane.places.groups import ON_CHAIN
 from control_plane.places.placing import GroupPlacing
 from control_plane.places.stored import Places
 from control_plane.registry import Registry
@@ -51,9 +53,11 @@ class WorldPlacing(GroupPlacing):
         super().__init__(cell, lambda: len(groups))
         self._groups = groups
 
-    def place(self, uid: str, attributes: Mapping[str, str]) -> str:  # noqa: ARG002
-        """One of the groups."""
-        return self._groups[int(uid, 16) % len(self._groups)]
+    def place(self, uid: str, attributes: Mapping[str, str]) -> str:
+        """One of the groups, as a service places queues in it."""
+        group = self._groups[int(uid, 16) % len(self._groups)]
+        on_chain = attributes.get("FifoQueue") != "true" and is_fenced(attributes)
+        return f"{group}/{ON_CHAIN}" if on_chain else group
 
 
 class ManagersCell(FaultyCell):

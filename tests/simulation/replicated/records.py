@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from control_plane.places.groups import read_place
 from control_plane.places.items import (
     PLACEMENTS,
     StoredPlacement,
@@ -185,7 +186,9 @@ class Records:
         if key.partition == PLACEMENTS:
             self._note_placement(decode_placement(key.sort.decode(), after))
         elif key.partition.startswith(DEFINITIONS):
-            self.groups.setdefault(str(after["u"]), str(after["c"]))
+            place = read_place(str(after["c"]))
+            if place is not None:
+                self.groups.setdefault(str(after["u"]), place[0])
             self.uids[key.sort.decode()] = str(after["u"])
 
     def _note_placement(self, stored: StoredPlacement) -> None:

@@ -3,6 +3,8 @@
 import json
 from functools import partial
 
+from control_plane.core.replication import GUARANTEE
+from data_plane.core.queue import EXACTLY_ONCE
 from tests.simulation.clients import Client, consume_from, drain
 from tests.simulation.replicated.faults import set_tables, settle, strike
 from tests.simulation.replicated.plan import SECOND_US, hasty_places, managers_weather
@@ -86,8 +88,9 @@ async def _create(client: Client, queue: StreamQueuePlan) -> None:
 
 
 async def _create_dead_letter_queue(client: Client, queue: StreamQueuePlan) -> None:
+    """A standard one with a guarantee that has it lie on a chain, as all else here does."""
     if queue.receives_max:
-        attributes = {"FifoQueue": "true"} if queue.fifo else {}
+        attributes = {"FifoQueue": "true"} if queue.fifo else {GUARANTEE: EXACTLY_ONCE}
         params = {"QueueName": queue.dead, "Attributes": attributes}
         assert await client.call("CreateQueue", queue.dead, params) is not None
 

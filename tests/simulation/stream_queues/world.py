@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from control_plane.places.groups import ON_CHAIN
 from control_plane.streams import StreamRegistry
 from data_plane.log.sources import Sources
 from data_plane.operations.stream_address import KnownStreams
@@ -39,6 +40,13 @@ class StreamQueuesWorld(StreamsWorld):
         self.drain_began_us = self.drained_us = 0
         self._made: dict[str, tuple[Streams, StreamRegistry]] = {}
         super().__init__(plan, promised)
+
+    def cells_of_messages(self, slot: Slot) -> Mapping[str, Cell]:
+        """The groups, and what standard queues on chains name as their cells."""
+        found = super().cells_of_messages(slot)
+        used = self.cells_used[slot.process.name]
+        on_chain = (f"{group}/{ON_CHAIN}" for group in self.group_names)
+        return {**found, **{place: used[place] for place in on_chain}}
 
     def streams_to_read(
         self, slot: Slot, cells: Mapping[str, Cell]
