@@ -7,6 +7,7 @@ decides it, which receiving writes; the copy, an append like every other; the en
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -20,8 +21,16 @@ from data_plane.log import deleting, sending, tails
 from data_plane.log.bounds import WINDOW_US
 from data_plane.log.desk import Access, Desk, open_generations
 from data_plane.log.reader import Block, Pending
-from data_plane.log.slots import END, generation_after, read_slot
-from data_plane.ports import CellUnavailableError, Equals, Lacks, Update
+from data_plane.log.slots import END, Slot, generation_after, read_slot
+from data_plane.ports import (
+    CellUnavailableError,
+    Condition,
+    Equals,
+    Item,
+    Lacks,
+    Update,
+    is_replicated,
+)
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import QUERY_PAGE, SEGMENT_BYTES_MAX
 from data_plane.stored.cell_of_queue import cell_of
@@ -30,6 +39,8 @@ from data_plane.stored.moves import DeadLetters, Move, Mover, copy_for, decide_o
 from data_plane.stored.segment import FORMAT_VERSION
 
 _SLOT_BITS = 64
+_NEVER: Final[Condition] = ((Equals("w", b""),),)
+"""No slot has an empty nonce."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +255,30 @@ def _partitions_from(desk: Desk, queue: Queue, number: int) -> list[Access]:
 async def _is_in(to: Access, copy: Message, first: int) -> bool:
     """Whether the copy lies in this log, at the slot `first` or behind it."""
     after = max(0, first - 1)
-    while page := await to.cell.query(to.partition.slots, after=keys.be64(after), limit=QUERY_PAGE):
-        slots = [read_slot(item) for item in page]
+    while slots := await _slots_behind(to, after, first):
         if any(message.id == copy.id for slot in slots for message in slot.messages):
             return True
         if slots[-1].kind == END:
             to.desk.learn(to.queue, generation_after(slots[-1]))
+            break
         after = slots[-1].number
     return False
+
+
+async def _slots_behind(to: Access, after: int, first: int) -> list[Slot]:
+    """A page of the log's slots behind this one; none where nobody has stored any.
+
+    The last one may be half way down a chain, where no query sees it: whoever stored the copy may
+    have stopped there, and an append would complete that slot. So it is completed first: a chain
+    hands down what a condition fails on. Costs a read of the head where there is none.
+    """
+    is_chain = is_replicated(to.cell)
+    page = await to.cell.query(to.partition.slots, after=keys.be64(after), limit=QUERY_PAGE)
+    if is_chain and not page:
+        key = to.partition.slot_key(max(after, first) + 1)
+        found = (await to.cell.delete(key, _NEVER)).before
+        page = [] if found is None else [Item(key, found)]
+    return [read_slot(item) for item in page]
 
 
 async def _end_moves(at: Access, block: Block, stored: Sequence[Moving], mover: Mover) -> None:

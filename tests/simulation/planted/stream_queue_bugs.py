@@ -1,6 +1,7 @@
 """Planted bugs of queues over streams; see bugs.py."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from data_plane.core.message import Message
@@ -9,8 +10,11 @@ from data_plane.core.stream import Stream
 from data_plane.log import deleting, layers, moving, reading, receiving, streamed
 from data_plane.log.desk import Access, Desk
 from data_plane.log.reader import Block, Pending, Reader
+from data_plane.log.slots import Slot, read_slot
 from data_plane.log.sources import BlockPlace
 from data_plane.ports import Attributes, Update
+from data_plane.stored import keys
+from data_plane.stored.bounds import QUERY_PAGE
 from data_plane.stored.cell_of_queue import Placed
 from data_plane.stored.lease import Lease
 from data_plane.streams import consuming, searching
@@ -105,6 +109,12 @@ def _number_of_the_slot(
     return _message(self, slot, 0, key, data)
 
 
+async def _slots_that_all_have(to: Access, after: int, _first: int) -> list[Slot]:
+    """What was left half way down a chain is no copy."""
+    page = await to.cell.query(to.partition.slots, after=keys.be64(after), limit=QUERY_PAGE)
+    return [read_slot(item) for item in page]
+
+
 async def _store_no_copy(_at: Access, _block: Block, _begun: object) -> None:
     return None
 
@@ -154,6 +164,17 @@ _BUGS: Final = (
         1,
     ),
 )
-STREAM_QUEUE_BUGS: Final = tuple(
-    StreamBug(name, invariants, patches, first, run) for name, invariants, patches, first in _BUGS
+_HALF_WAY: Final = StreamBug(
+    "a dead letter that is half way down a chain is stored again",
+    COUNTS | DEAD,
+    ((moving, "_slots_behind", _slots_that_all_have),),
+    111,
+    partial(run, loses=True),
+)
+STREAM_QUEUE_BUGS: Final = (
+    *(
+        StreamBug(name, invariants, patches, first, run)
+        for name, invariants, patches, first in _BUGS
+    ),
+    _HALF_WAY,
 )

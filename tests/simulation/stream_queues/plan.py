@@ -60,14 +60,8 @@ class StreamQueuesPlan(StreamsPlan):
         return f"{self.seed}/stream queues{'' if self.replication.loss else ' mild'}"
 
 
-def make_stream_queues_plan(
-    seed: int, *, loses: bool = False, all_move: bool = False
-) -> StreamQueuesPlan:
-    """The plan of a seed: cells stay as they are, or fail, and one is lost in the end.
-
-    Where they fail, FIFO queues move no dead letters unless `all_move`, for that has a fault
-    (docs/simulation.md, "What was found").
-    """
+def make_stream_queues_plan(seed: int, *, loses: bool = False) -> StreamQueuesPlan:
+    """The plan of a seed: cells stay as they are, or fail, and one is lost in the end."""
     random = Random(f"{seed}/stream queues/plan")
     plan = make_streams_plan(seed, "/stream queues")
     strikes = plan.replication.strikes
@@ -86,8 +80,6 @@ def make_stream_queues_plan(
         "bounds": {**plan.bounds, **(SMALL_READER_BOUNDS if random.random() < 0.6 else {})},
     }
     queues = [_queue(random, number, plan.streams) for number in range(random.choice((1, 1, 2)))]
-    if loses and not all_move:
-        queues = [replace(one, receives_max=0) if one.fifo else one for one in queues]
     return StreamQueuesPlan(**its, queues=tuple(queues), consumers=random.choice((0, 1, 2, 2, 3)))
 
 

@@ -29,11 +29,11 @@ LOOK_US = 40 * SECOND_US
 LATE_US = 40 * 60 * SECOND_US
 
 
-def run(seed: int, *, loses: bool = False, all_move: bool = False) -> Outcome:
+def run(seed: int, *, loses: bool = False) -> Outcome:
     """Let the universe of a seed be, and judge it; in some, cells fail, and one is lost."""
     with hasty_places(), watched() as promised:
         make = partial(StreamQueuesWorld, promised=promised)
-        plan = make_stream_queues_plan(seed, loses=loses, all_move=all_move)
+        plan = make_stream_queues_plan(seed, loses=loses)
         return live(plan, _story, oracle.check, make)
 
 
