@@ -6,6 +6,7 @@ what the client takes, and the rest waits here, counted. (Linux alone lets a pip
 """
 
 import asyncio
+import fcntl
 import os
 import sys
 from typing import Any, Final, cast
@@ -16,6 +17,9 @@ from data_plane.protocol.http import HttpResponse
 
 LONG_ANSWER_BYTES: Final = 262_144
 """Shorter ones are in the kernel's buffers at once; it is more than a pipe takes."""
+
+_PIPE_BYTES: Final = 131_072
+"""What a pipe takes. By itself it is 16 pages, which is a mebibyte where a page has 64 KiB."""
 
 _BEGUN_S: Final = 1.0
 """So long a client has, when the server stops, to begin to take its answer."""
@@ -60,11 +64,10 @@ class Answers:
         if self._ended or not self._held.take(response.account, size):
             return False
         try:
-            reading, writing = os.pipe()
+            reading, writing = _pipe()
         except OSError:
             self._held.leave(response.account, size)
             return False
-        os.set_blocking(writing, False)
         headers = [*response.headers, ("content-length", str(size))]
         proto.response_file(response.status, headers, f"/proc/self/fd/{reading}")
         waiting = asyncio.create_task(self._wait(reading, writing, response))
@@ -114,6 +117,19 @@ class Answers:
             if not is_open:
                 _close_later(reading)
             self._held.leave(response.account, len(response.body))
+
+
+def _pipe() -> tuple[int, int]:
+    """Its ends, of which the one to write to never waits. Raises OSError."""
+    reading, writing = os.pipe()
+    try:
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise
+    os.set_blocking(writing, False)
+    return reading, writing
 
 
 async def _writable(pipe: int, for_s: float) -> None:
