@@ -156,7 +156,9 @@ async def _read_now(at: Access, place: Place, records_max: int) -> _Page:
 
 async def _next(at: Access, page: _Page) -> tuple[list[RecordSlot], bool]:
     """Slots from the place on, once there is room for those wanted; whether they are the last."""
-    limit = min(READ_ITEMS_MAX, page.room // at.log.slot_records + _MORE_SLOTS)
+    # The place may lie within the first slot; and what lies behind the last is to be known.
+    more = 2 if page.place.offset != page.place.slot else 1
+    limit = min(READ_ITEMS_MAX, page.room // at.log.slot_records + more)
     items = await _items(at, page.place, limit)
     slots = [read_slot(item) for item in items]
     size_bytes = sum(slot.size_bytes for slot in page.wanted(slots))
@@ -169,10 +171,6 @@ async def _next(at: Access, page: _Page) -> tuple[list[RecordSlot], bool]:
     if slots:
         at.log.slot_records = max(1, sum(slot.records for slot in slots) // len(slots))
     return slots, len(items) < limit and ends.is_last_page(items)
-
-
-_MORE_SLOTS = 2
-"""The place lies within the first slot; and what lies behind the last is to be known."""
 
 
 async def _items(at: Access, place: Place, limit: int) -> list[Item]:
