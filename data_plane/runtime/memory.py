@@ -20,10 +20,10 @@ _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _TRIM_BYTES: Final = 4 * 1_048_576
 _MMAP_BYTES: Final = 1_114_112
-"""What is longer, a body of a mebibyte for one, has pages of its own, which go back when it is freed.
-Left alone glibc raises this to 32 MB after the first such body, and keeps holes of that size. With
-half of it, and a trim at a mebibyte, a GetRecords of 500 KB took 500 new pages, and a quarter more
-CPU."""
+"""What is longer, a body of a mebibyte for one, has pages of its own, which go back when it is
+freed. Left alone glibc raises this to 32 MB after the first such body, and keeps holes of that
+size. With half of it, and a trim at a mebibyte, a GetRecords of 500 KB took 500 new pages, and a
+quarter more CPU."""
 
 
 class Memory:
