@@ -20,6 +20,8 @@ is_host: Final = re.compile(
 is_queue_name: Final = re.compile(
     rf"(?=.{{1,{QUEUE_NAME_CHARS_MAX}}}\Z)[A-Za-z0-9_-]+(\.fifo)?"
 ).fullmatch
+is_shown_name: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}|\*").fullmatch
+"""Whether any service has resources of this name; "*" stands for all of them."""
 is_batch_entry_id: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{BATCH_ENTRY_ID_CHARS_MAX}}}").fullmatch
 # Alphanumeric ASCII and punctuation: every printable character but the space.
 is_group_id: Final = re.compile(rf"[!-~]{{1,{GROUP_ID_CHARS_MAX}}}").fullmatch

@@ -12,7 +12,7 @@ from data_plane.core.errors import (
     Fault,
     RefusedError,
 )
-from data_plane.core.identifiers import random_uuid_text
+from data_plane.core.identifiers import is_shown_name, random_uuid_text
 from data_plane.core.limits import SMALL_BODY_BYTES_MAX
 from data_plane.core.long_answers import use_room
 from data_plane.core.turns import InTurns, at_once
@@ -195,12 +195,13 @@ class FrontEnd:
         caller = exchange.caller
         key_id = caller.access_key_id if caller is not None else ""
         work, stored = exchange.work, exchange.stored
+        named = exchange.queue_name  # Policies may have been asked about whatever text was sent.
         return Served(
             request_id=exchange.request_id,
             operation=exchange.shown_operation,
             account=exchange.owner,
             region=exchange.region,
-            queue=exchange.queue_name,
+            queue=named if is_shown_name(named) else "",
             protocol=exchange.protocol.name,
             status=status,
             code=code,
