@@ -1,6 +1,7 @@
-"""What readers of queues have at hand of messages that wait: of all of them together, bounded.
+"""What many have at hand in one front end, and could read again: of all together, bounded.
 
-A tenant may have thousands of queues, each with as much at hand as one queue may have.
+So with messages that wait: a tenant may have thousands of queues, each with as much at hand as one
+queue may have. So, too, with what is known of calls that were put into shards.
 """
 
 from collections import OrderedDict
@@ -10,7 +11,7 @@ from data_plane.stored.bounds import SEGMENTS_HELD_TOGETHER_BYTES_MAX
 
 
 class OnShelf(Protocol):
-    """One reader's segments; they can be read again."""
+    """What one of them has; it can be read again."""
 
     def let_go(self) -> None:
         """Have nothing at hand but what is being handed out. Tells the shelf nothing."""
@@ -18,9 +19,13 @@ class OnShelf(Protocol):
 
 
 class Shelf:
-    """What all readers of a front end have at hand: where it is too much, the idlest lets go."""
+    """What all of them have: where that is too much, whoever got something longest ago lets go.
 
-    def __init__(self) -> None:
+    Without `bytes_max` it is as much as messages that wait may take.
+    """
+
+    def __init__(self, bytes_max: int | None = None) -> None:
+        self._bytes_max = bytes_max
         self._readers: OrderedDict[OnShelf, int] = OrderedDict()
         self.bytes = 0
 
@@ -31,7 +36,8 @@ class Shelf:
             return
         self.bytes += size_bytes
         self._readers[reader] = size_bytes
-        while self.bytes > SEGMENTS_HELD_TOGETHER_BYTES_MAX and len(self._readers) > 1:
+        bytes_max = self._bytes_max or SEGMENTS_HELD_TOGETHER_BYTES_MAX
+        while self.bytes > bytes_max and len(self._readers) > 1:
             idlest, counted_bytes = self._readers.popitem(last=False)
             self.bytes -= counted_bytes  # What is being handed out of it counts again when it adds.
             idlest.let_go()

@@ -34,7 +34,8 @@ class ShardClosedError(Exception):
 class _Parcel:
     """Records of one call for one shard, and what of them is stored so far.
 
-    `numbered`: as their producer numbers them. A parcel that is `refused` goes no further.
+    `numbered`: as their producer numbers them. A parcel that is `refused` goes no further. What of
+    it another attempt has stored in slots below `known_to` is known (None: nobody has looked).
     """
 
     records: Sequence[OutgoingRecord]
@@ -42,6 +43,7 @@ class _Parcel:
     numbered: Numbered | None = None
     stored: list[Put] = field(default_factory=list)
     refused: RefusedError | None = None
+    known_to: int | None = None
 
     @property
     def is_over(self) -> bool:
@@ -95,6 +97,7 @@ async def _flush(at: Access, entries: list[object]) -> list[object | Exception]:
     try:
         for parcel in parcels:
             if parcel.call.repeated and parcel.call.name:
+                parcel.known_to = (await tails.current(at)).following
                 parcel.stored += await repeats.find(at, parcel.call.name, len(parcel.records))
         while (pieces := next(_slots(parcels), None)) is not None:
             await _append(at, parcels, pieces)
@@ -160,7 +163,7 @@ async def _append(at: Access, parcels: Sequence[_Parcel], pieces: Sequence[_Piec
         tail = await tails.current(at)
         if any(parcel.numbered for parcel in parcels):
             await producers.known(at, tail)
-        if _catch_up(at, parcels, tail):
+        if await _look_again(at, parcels, tail) or _catch_up(at, parcels, tail):
             return
         _check_open(tail)
         stamp_us = next_stamp_us(at, tail)
@@ -181,6 +184,24 @@ async def _append(at: Access, parcels: Sequence[_Parcel], pieces: Sequence[_Piec
     raise CellUnavailableError("others append to the shard faster than this front end")
 
 
+async def _look_again(at: Access, parcels: Sequence[_Parcel], tail: Tail) -> bool:
+    """Whether others have appended more since a parcel was looked for than is remembered.
+
+    Then it is looked for in the cell, and what was to be appended is to be chosen again.
+    """
+    following, since = tail.following, at.log.calls.since
+    missed = [
+        parcel
+        for parcel in parcels
+        if parcel.known_to is not None and parcel.known_to < since and not parcel.is_over
+    ]
+    for parcel in missed:
+        parts = await repeats.look_back(at, parcel.call.name)
+        parcel.stored += repeats.following(parcel.stored, parts)
+        parcel.known_to = following
+    return bool(missed)
+
+
 def _catch_up(at: Access, parcels: Sequence[_Parcel], tail: Tail) -> bool:
     """Whether something is stored, or refused, that was not known to be.
 
@@ -191,7 +212,10 @@ def _catch_up(at: Access, parcels: Sequence[_Parcel], tail: Tail) -> bool:
     for parcel in parcels:
         if parcel.is_over:
             continue
-        more = repeats.following(parcel.stored, tail.calls.get(parcel.call.name, ()))
+        more: list[Put] = []
+        if parcel.call.name:
+            more = repeats.following(parcel.stored, at.log.calls.of(parcel.call.name))
+            parcel.known_to = tail.following
         if parcel.numbered is not None and tail.producers is not None:
             try:
                 before = len(parcel.stored)

@@ -27,8 +27,17 @@ REPEATS_SLOTS_MAX = 1_000
 REPEATS_BYTES_MAX = 64 * 1024 * 1024
 """How far back a call that is repeated is looked for in the cell."""
 
-CALLS_HELD_MAX = 1_000
-"""Parts of calls that a front end remembers of each shard."""
+PARTS_HELD_MAX = 1_000
+"""Parts of calls that a front end remembers of each shard, as long as all of them have room.
+
+More than one slot has: what it appends itself is no reason to look for calls in the cell.
+"""
+
+PART_BYTES = 400
+"""What one of them takes in memory, if it is the only one of its call."""
+
+PARTS_HELD_TOGETHER_BYTES_MAX = 32 * 1024 * 1024
+"""What those of all shards of a front end take: 83 shards have as many as one may."""
 
 PRODUCERS_MAX = 1_000
 """Producers that number their records, of a shard: a slot that lists all has 59 KB of them."""

@@ -2,8 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from data_plane.core.cell_clock import ONE_TIME, Eras
 from data_plane.core.stream import Shard, Stream
@@ -13,16 +12,15 @@ from data_plane.stored.bodies import BodyStore
 from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.data_keys import DataKeys, QueueKeys
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
-from data_plane.streams.bounds import CALLS_HELD_MAX, EVERYONE, SHARDS_MAX, TTL_SLACK_S
-from data_plane.streams.slots import END, PartOfCall, Produced, RecordSlot, read_slot
-
-
-class StoredPart(NamedTuple):
-    """A part of an SDK call in the slot at this offset, with this stamp."""
-
-    slot: int
-    stamp_us: int
-    part: PartOfCall
+from data_plane.stored.shelf import Shelf
+from data_plane.streams.bounds import (
+    EVERYONE,
+    PARTS_HELD_TOGETHER_BYTES_MAX,
+    SHARDS_MAX,
+    TTL_SLACK_S,
+)
+from data_plane.streams.held_calls import HeldCalls
+from data_plane.streams.slots import END, Produced, RecordSlot, read_slot
 
 
 @dataclass(slots=True)
@@ -30,7 +28,7 @@ class Tail:
     """The end of a shard's log as a writer knows it. See `data_plane.log.ends.Tail`.
 
     `following` is the next offset, `stamp_us` and `expires_s` are those of the last slot, which is
-    the `end` of a closed shard. `calls` are parts of SDK calls that were appended last, by name.
+    the `end` of a closed shard. What slots have of SDK calls goes to the `calls` of the log.
     `producers` are those that number their records (None: nobody has asked), and `produced_at` is
     the last slot that has such records (0: there is none). See producers.py.
     """
@@ -40,9 +38,9 @@ class Tail:
     stamp_us: int
     expires_s: int
     seen_us: int
+    calls: HeldCalls
     end: RecordSlot | None = None
     unsure: bool = False
-    calls: OrderedDict[bytes, list[StoredPart]] = field(default_factory=OrderedDict)
     producers: dict[bytes, Produced] | None = None
     produced_at: int = 0
     slots_since_all: int = 0
@@ -60,21 +58,18 @@ class Tail:
             self.produced_at, self.slots_since_all = slot.number, slot.slots_since_all
             if self.producers is not None:
                 self.producers.update((one.producer, one) for one in slot.produced)
-        for part in slot.calls:
-            stored = StoredPart(slot.number, slot.stamp_us, part)
-            self.calls.setdefault(part.call, []).append(stored)
-            if len(self.calls) > CALLS_HELD_MAX:
-                self.calls.popitem(last=False)
+        self.calls.take(slot)
 
 
 class ShardLog:
     """The names of a shard's log, and its tail (None: unknown); `anchored_us` is its anchor's.
 
-    Slots that were read last had about `slot_records` each.
+    Slots that were read last had about `slot_records` each. `calls` lie in those up to the tail.
     """
 
-    def __init__(self, uid: str, shard: int, eras: Eras) -> None:
+    def __init__(self, uid: str, shard: int, eras: Eras, shelf: Shelf) -> None:
         self.eras = eras
+        self.calls = HeldCalls(shelf)
         self.slots = keys.records(uid, shard)
         self.anchor_key = keys.anchor(uid, shard)
         self.tail: Tail | None = None
@@ -107,6 +102,7 @@ class Desk:
         self.writer = entropy.random_bytes(WRITER_BYTES)
         self.logs: OrderedDict[tuple[str, int], ShardLog] = OrderedDict()
         self.with_producers: OrderedDict[str, ShardLog] = OrderedDict()
+        self._calls = Shelf(PARTS_HELD_TOGETHER_BYTES_MAX)
         self.damaged_slots = 0
         self._tokens_given = 0
 
@@ -122,10 +118,13 @@ class Desk:
         eras = cell.eras if cell is not None else ONE_TIME
         log = self.logs.get(key)
         if log is None or log.eras is not eras:
-            log = self.logs[key] = ShardLog(stream.uid, shard, eras)
+            if log is not None:
+                log.calls.leave_shelf()
+            log = self.logs[key] = ShardLog(stream.uid, shard, eras, self._calls)
         self.logs.move_to_end(key)
         if len(self.logs) > SHARDS_MAX:
-            self.logs.popitem(last=False)
+            _, idlest = self.logs.popitem(last=False)
+            idlest.calls.leave_shelf()
         return log
 
 

@@ -7,7 +7,8 @@ from data_plane.stored import keys
 from data_plane.stored.bounds import QUERY_PAGE
 from data_plane.streams import tails
 from data_plane.streams.bounds import REPEATS_BYTES_MAX, REPEATS_SLOTS_MAX, REPEATS_US
-from data_plane.streams.desk import Access, StoredPart
+from data_plane.streams.desk import Access
+from data_plane.streams.held_calls import StoredPart
 from data_plane.streams.slots import read_slot
 
 
@@ -17,10 +18,9 @@ async def find(at: Access, call: bytes, records: int) -> list[Put]:
     Looks among what this front end knows, then in the cell (docs/storage.md). Raises
     CellUnavailableError.
     """
-    tail = await tails.current(at)
-    known = tail.calls.get(call)
-    found = following((), known) if known is not None else []
-    return found if len(found) >= records else following((), await _look_back(at, call))
+    await tails.current(at)
+    found = following((), at.log.calls.of(call))
+    return found if len(found) >= records else following((), await look_back(at, call))
 
 
 def following(stored: Sequence[Put], parts: Iterable[StoredPart]) -> list[Put]:
@@ -33,7 +33,8 @@ def following(stored: Sequence[Put], parts: Iterable[StoredPart]) -> list[Put]:
     return found
 
 
-async def _look_back(at: Access, call: bytes) -> list[StoredPart]:
+async def look_back(at: Access, call: bytes) -> list[StoredPart]:
+    """What the cell has of a call among its last slots. Raises CellUnavailableError."""
     found: list[StoredPart] = []
     since_us = at.cell.now_us() - REPEATS_US
     slots = size_bytes = 0

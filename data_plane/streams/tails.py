@@ -37,7 +37,8 @@ async def _open(at: Access) -> bool:
     asked_us = at.cell.now_us()
     last = await newest(at)
     if last is not None and not ends.is_past(last.expires_s, asked_us):
-        tail = Tail(last.number, last.number, 0, 0, asked_us)
+        at.log.calls.begin(last.number)
+        tail = Tail(last.number, last.number, 0, 0, asked_us, at.log.calls)
         tail.take_over(_item_of(last))
         at.log.tail = tail
         return True
@@ -56,7 +57,8 @@ async def _open(at: Access) -> bool:
         return False
     # What others append from now on stays for longer than this tail is gone by.
     expires_s = (known_us + ANCHOR_SURE_US) // 1_000_000
-    at.log.tail = Tail(offset - 1, offset, stamp_us, expires_s, asked_us)
+    at.log.calls.begin(offset)
+    at.log.tail = Tail(offset - 1, offset, stamp_us, expires_s, asked_us, at.log.calls)
     return True
 
 

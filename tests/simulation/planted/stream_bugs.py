@@ -69,13 +69,15 @@ async def _open_at_the_first_offset(at: Access) -> bool:
     asked_us = at.cell.now_us()
     last = await tails.newest(at)
     if last is not None and not ends.is_past(last.expires_s, asked_us):
-        tail = Tail(last.number, last.number, 0, 0, asked_us)
+        at.log.calls.begin(last.number)
+        tail = Tail(last.number, last.number, 0, 0, asked_us, at.log.calls)
         tail.take_over(tails._item_of(last))
         at.log.tail = tail
         return True
     made_us = at.shard.made_s * 1_000_000
     expires_s = (asked_us + ANCHOR_SURE_US) // 1_000_000
-    at.log.tail = Tail(0, tails.FIRST_OFFSET, made_us, expires_s, asked_us)
+    at.log.calls.begin(tails.FIRST_OFFSET)
+    at.log.tail = Tail(0, tails.FIRST_OFFSET, made_us, expires_s, asked_us, at.log.calls)
     return True
 
 

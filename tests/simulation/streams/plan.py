@@ -29,9 +29,10 @@ SMALL_BOUNDS: Final[Mapping[str, int]] = {
     "READ_ITEMS_MAX": 3,
     "READ_BYTES_MAX": 200,
     "QUERY_PAGE": 3,
-    "CALLS_HELD_MAX": 20,
+    "PARTS_HELD_MAX": 5,
+    "PARTS_HELD_TOGETHER_BYTES_MAX": 5_000,
 }
-"""With these calls take several slots, and reads several pages."""
+"""With these calls take several slots, reads several pages, and few calls are remembered."""
 
 LEAPS: Final[tuple[tuple[int, ...], ...]] = (
     (),
