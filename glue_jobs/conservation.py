@@ -343,7 +343,7 @@ def metered(usage: DataFrame, counted: DataFrame, as_of_us: int) -> DataFrame:
     )
     before = f.col("minute") < last
     sends = ("SendMessage", "SendMessageBatch", "kinesis:PutRecord", "kinesis:PutRecords")
-    receives = ("ReceiveMessage", "kinesis:GetRecords")
+    receives = ("ReceiveMessage", "kinesis:GetRecords", "kinesis:GetRecords/long-term")
     deletes = ("DeleteMessage", "DeleteMessageBatch")
     served = of.groupBy(*QUEUE).agg(
         _messages_of(*sends).alias("metered_sent"),

@@ -17,7 +17,8 @@ from infra.options import StreamOptions
 
 _PUTS: Final = '($.operation = "kinesis:PutRecord" || $.operation = "kinesis:PutRecords")'
 _PUT_RECORDS: Final = '$.operation = "kinesis:PutRecords"'
-_GETS: Final = '$.operation = "kinesis:GetRecords"'
+_GETS: Final = '$.operation = "kinesis:GetRecords*"'
+"""Those of records that are older than a week have another name in usage records."""
 _DONE: Final = '$.status = "2xx"'
 
 METRICS: Final = (

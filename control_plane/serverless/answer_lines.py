@@ -31,6 +31,8 @@ from data_plane.usage.record import (
     StatusClass,
     UsageRecord,
     Writer,
+    asked_for,
+    priced_as,
     status_class,
     units_of,
 )
@@ -80,7 +82,7 @@ class AnswerLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return AccessRecord(
             *(ACCESS_SCHEMA, self.writer, self.number, self.minute),
             *(self.account, self.principal, self.access_key_id, self.client),
-            *(self.region, self.queue, self.operation),
+            *(self.region, self.queue, asked_for(self.operation)),
             *(self.status, self.code, 1),
         )
 
@@ -98,7 +100,7 @@ def answer_line(served: Served, writer: str, number: int, minute: int) -> str:
         client=served.client[:NAME_CHARS_MAX],
         region=served.region[:NAME_CHARS_MAX],
         queue=served.queue,
-        operation=served.operation,
+        operation=priced_as(served.operation, served.kind),
         status=status_class(served.status),
         code=served.code,
         units=served.units or units_of(served.bytes),

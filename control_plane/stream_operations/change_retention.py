@@ -1,9 +1,10 @@
 """IncreaseStreamRetentionPeriod and DecreaseStreamRetentionPeriod."""
 
 from dataclasses import replace
+from typing import Final
 
 from control_plane.core.stream_definition import StreamDefinition, with_retention_lowered
-from control_plane.stream_operations.named import begun_update, on_stream, stream_named
+from control_plane.stream_operations.named import begun_update, counts, on_stream, stream_named
 from control_plane.streams import StreamRegistry
 from data_plane.core.errors import INVALID_ARGUMENT, RefusedError
 from data_plane.core.limits import STREAM_RETENTION_HOURS_MAX, STREAM_RETENTION_HOURS_MIN
@@ -14,12 +15,14 @@ from data_plane.protocol.stream_shapes import (
     NOTHING,
 )
 
+_HOURS: Final = "RetentionPeriodHours"
+
 
 def increase_stream_retention_period(registry: StreamRegistry) -> Operation:
     """The operation on this registry. What is stored is kept for longer, if need be, by upkeep."""
 
     async def perform(call: Call) -> Params:
-        hours = call.params["RetentionPeriodHours"]
+        hours = call.params[_HOURS]
         kept_hours = call.params.get("TidegateRetentionHoursMax", 0)
         _check(hours)
 
@@ -39,14 +42,15 @@ def increase_stream_retention_period(registry: StreamRegistry) -> Operation:
         await registry.change(await stream_named(registry, call), raised)
         return {}
 
-    return on_stream("IncreaseStreamRetentionPeriod", INCREASE_RETENTION_INPUT, NOTHING, perform)
+    name = "IncreaseStreamRetentionPeriod"
+    return on_stream(name, INCREASE_RETENTION_INPUT, NOTHING, perform, counts(_HOURS))
 
 
 def decrease_stream_retention_period(registry: StreamRegistry) -> Operation:
     """The operation on this registry; what is older is hidden at once, and goes by upkeep."""
 
     async def perform(call: Call) -> Params:
-        hours = call.params["RetentionPeriodHours"]
+        hours = call.params[_HOURS]
         _check(hours)
 
         def lowered(definition: StreamDefinition) -> StreamDefinition:
@@ -58,7 +62,8 @@ def decrease_stream_retention_period(registry: StreamRegistry) -> Operation:
         await registry.change(await stream_named(registry, call), lowered)
         return {}
 
-    return on_stream("DecreaseStreamRetentionPeriod", DECREASE_RETENTION_INPUT, NOTHING, perform)
+    name = "DecreaseStreamRetentionPeriod"
+    return on_stream(name, DECREASE_RETENTION_INPUT, NOTHING, perform, counts(_HOURS))
 
 
 def _check(hours: int) -> None:

@@ -5,6 +5,7 @@ from typing import Final
 
 from control_plane.core.stream_definition import ON_DEMAND, PROVISIONED
 from control_plane.core.stream_tags import check_tags
+from control_plane.stream_operations.named import kind_of
 from control_plane.stream_operations.shard_room import ShardRoom
 from control_plane.streams import StreamRegistry, stream_exists
 from data_plane.core.errors import (
@@ -15,7 +16,7 @@ from data_plane.core.errors import (
     RefusedError,
 )
 from data_plane.operations.stream_address import StreamName, on_stream
-from data_plane.protocol.operation import Call, Operation, Params, Permission
+from data_plane.protocol.operation import Call, Operation, Params, Permission, Work
 from data_plane.protocol.stream_shapes import CREATE_STREAM_INPUT, NOTHING
 
 ON_DEMAND_SHARDS: Final = 4
@@ -62,6 +63,7 @@ def create_stream(registry: StreamRegistry, room: ShardRoom) -> Operation:
             if is_of_room and await registry.read(wanted.account, wanted.region, wanted.name):
                 raise stream_exists(wanted.name, wanted.account) from None
             raise
+        call.stored.kind = kind_of(mode)
         return {}
 
     return Operation(
@@ -70,6 +72,7 @@ def create_stream(registry: StreamRegistry, room: ShardRoom) -> Operation:
         NOTHING,
         perform,
         on_queue=False,
+        measure=lambda params, _output: Work(messages=params.get("ShardCount") or ON_DEMAND_SHARDS),
         permissions=_permissions,
     )
 

@@ -5,11 +5,12 @@ from typing import Final
 
 from control_plane.core.stream_definition import ON_DEMAND, StreamDefinition
 from control_plane.streams import StreamRegistry, check_active
+from data_plane.core import message as kinds
 from data_plane.core.errors import VALIDATION, RefusedError, stream_not_found
 from data_plane.core.stream import Stream
 from data_plane.operations.stream_address import StreamName, named, permission, stream_of
 from data_plane.operations.stream_address import on_stream as permission_on
-from data_plane.protocol.operation import Call, Operation, Params, Permission
+from data_plane.protocol.operation import Call, Operation, Params, Permission, Work, no_work
 from data_plane.protocol.shapes import Structure
 
 
@@ -53,9 +54,28 @@ def on_stream(
     input_: Structure,
     output: Structure,
     perform: Callable[[Call], Awaitable[Params]],
+    measure: Callable[[Params, Params], Work] = no_work,
 ) -> Operation:
     """An operation on the stream that its parameters name."""
-    return Operation(name, input_, output, perform, on_queue=False, permissions=permission(name))
+    return Operation(
+        name,
+        input_,
+        output,
+        perform,
+        on_queue=False,
+        measure=measure,
+        permissions=permission(name),
+    )
+
+
+def counts(member: str) -> Callable[[Params, Params], Work]:
+    """Measures a change by this member of its input, from which bills know how it was then."""
+    return lambda params, _output: Work(messages=params[member])
+
+
+def kind_of(mode: str) -> str:
+    """Of which kind a change is after which a stream has this mode: they have several prices."""
+    return kinds.ON_DEMAND if mode == ON_DEMAND else ""
 
 
 RESOURCE_ARN: Final = "ResourceARN"

@@ -2,7 +2,7 @@
 
 from control_plane.core import shard_map
 from control_plane.core.stream_definition import Resharding, StreamDefinition
-from control_plane.stream_operations.named import check_provisioned, on_stream, stream_named
+from control_plane.stream_operations.named import check_provisioned, counts, on_stream, stream_named
 from control_plane.stream_operations.shard_room import ShardRoom
 from control_plane.streams import StreamRegistry
 from data_plane.core.errors import LIMIT_EXCEEDED, RefusedError
@@ -37,7 +37,11 @@ def update_shard_count(registry: StreamRegistry, room: ShardRoom) -> Operation:
         }
 
     return on_stream(
-        "UpdateShardCount", UPDATE_SHARD_COUNT_INPUT, UPDATE_SHARD_COUNT_OUTPUT, perform
+        "UpdateShardCount",
+        UPDATE_SHARD_COUNT_INPUT,
+        UPDATE_SHARD_COUNT_OUTPUT,
+        perform,
+        counts("TargetShardCount"),
     )
 
 

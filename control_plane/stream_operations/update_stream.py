@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from control_plane.core.stream_definition import ON_DEMAND, StreamDefinition
-from control_plane.stream_operations.named import begun_update, on_stream, stream_named
+from control_plane.stream_operations.named import begun_update, kind_of, on_stream, stream_named
 from control_plane.streams import StreamRegistry
 from data_plane.core.errors import INVALID_ARGUMENT, RefusedError
 from data_plane.protocol.operation import Call, Operation, Params
@@ -16,6 +17,7 @@ from data_plane.protocol.stream_shapes import (
     UPDATE_STREAM_MODE_INPUT,
 )
 
+_MODE: Final = "UpdateStreamMode"
 _Edit = Callable[[StreamDefinition, Params], StreamDefinition]
 
 
@@ -27,7 +29,7 @@ def update_stream_mode(registry: StreamRegistry) -> Operation:
         spreads = definition.spreads and mode == ON_DEMAND
         return replace(definition, mode=mode, spreads=spreads)
 
-    return _changing(registry, "UpdateStreamMode", UPDATE_STREAM_MODE_INPUT, edit)
+    return _changing(registry, _MODE, UPDATE_STREAM_MODE_INPUT, edit)
 
 
 def update_stream_record_distribution_strategy(registry: StreamRegistry) -> Operation:
@@ -64,7 +66,9 @@ def _changing(registry: StreamRegistry, name: str, input_: Structure, edit: _Edi
             definition = begun_update(registry, definition, call.now_us)
             return edit(definition, call.params)
 
-        await registry.change(await stream_named(registry, call), edited)
+        changed = await registry.change(await stream_named(registry, call), edited)
+        if name == _MODE:
+            call.stored.kind = kind_of(changed.mode)
         return {}
 
     return on_stream(name, input_, NOTHING, perform)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -61,16 +61,25 @@ class Sent(NamedTuple):
     sequence: int = 0
 
 
+LONG_TERM: Final = "long-term"
+"""A read of records that are older than a week."""
+
+ON_DEMAND: Final = "on-demand"
+"""A change after which a stream is on demand."""
+
+
 @dataclass(slots=True)
 class Stored:
     """What a call that sends has stored, noted by the engine as it does: duplicates are not in it.
 
-    `counted`: what was stored says of itself that the call is one (docs/storage.md, `r`).
+    `counted`: what was stored says of itself that the call is one (docs/storage.md, `r`). Of what
+    `kind` a call was, where calls of one operation have several prices: LONG_TERM reads, say.
     """
 
     messages: int = 0
     size_bytes: int = 0
     counted: bool = False
+    kind: str = ""
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):

@@ -219,6 +219,7 @@ class FrontEnd:
             counted=stored.counted,
             units=work.units,
             behind_ms=work.behind_ms,
+            kind=stored.kind,
             exception=failure,
         )
 

@@ -13,11 +13,11 @@ class Served(msgspec.Struct, frozen=True, gc=False):
     for a text that is no name), `account` the queue's, else the caller's. `code` is "" or the code
     of the error it got. `messages` were sent, received or deleted; `bytes` is the size of those
     sent or received; `failed_entries` of a batch were not. `units` is what it is billed by, where
-    those are not chunks of that size (0); `behind_ms` as in Work. Of those sent, `duplicates` and
-    `duplicate_bytes` were there already, and not stored again. `cell` has the queue's messages;
-    `counted`: what is stored there says that this request is one. `principal` is the caller's ARN,
-    where a signature proved it ("": it did not), `access_key_id` whose signature that was.
-    `exception` is set where something broke that no client can cause.
+    those are not chunks of that size (0); `behind_ms` as in Work, `kind` as in Stored. Of those
+    sent, `duplicates` and `duplicate_bytes` were there already, and not stored again. `cell` has
+    the queue's messages; `counted`: what is stored there says that this request is one. `principal`
+    is the caller's ARN, where a signature proved it ("": it did not), `access_key_id` whose
+    signature that was. `exception` is set where something broke that no client can cause.
     """
 
     request_id: str
@@ -42,6 +42,7 @@ class Served(msgspec.Struct, frozen=True, gc=False):
     counted: bool = False
     units: int = 0
     behind_ms: int = 0
+    kind: str = ""
     exception: BaseException | None = None
 
 

@@ -4,6 +4,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, Final
 
 from data_plane.core.errors import RefusedError, shard_not_found
+from data_plane.core.message import LONG_TERM
 from data_plane.core.sealing import TokenSeal
 from data_plane.core.sequence_number import sequence_numbers
 from data_plane.core.stream import Shard, Stream
@@ -62,6 +63,7 @@ def get_records(
         )
         if page.place is None and not stream.children_of(shard.number):
             stream = await streams.renewed(stream)
+        call.stored.kind = LONG_TERM if page.long_term else ""
         output = await in_turns(_rendered(stream, shard, page))
         made_ms = 0
         if strict is not None:

@@ -56,5 +56,8 @@ READ_BYTES_MAX = 10 * 1024 * 1024
 READ_RECORDS_MAX = 10_000
 """Of one GetRecords (Kinesis); at least one record comes, whatever its size."""
 
+LONG_TERM_US = 7 * 86_400_000_000
+"""Reads of records that are older are priced apart (AWS: long-term data retrieval)."""
+
 EVERYONE = 1 << 30
 """All who wait for something to read."""

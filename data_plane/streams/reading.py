@@ -13,7 +13,7 @@ from data_plane.stored import keys
 from data_plane.stored.data_keys import Opener
 from data_plane.stored.segment import DamagedSegmentError, Unseal
 from data_plane.streams import searching, tails
-from data_plane.streams.bounds import READ_BYTES_MAX, READ_ITEMS_MAX
+from data_plane.streams.bounds import LONG_TERM_US, READ_BYTES_MAX, READ_ITEMS_MAX
 from data_plane.streams.desk import Access
 from data_plane.streams.slots import END, PackedRecord, RecordSlot, read_slot, unpack_slot
 
@@ -31,18 +31,24 @@ class Read(NamedTuple):
     """Records, and where to read on; None at the end of a closed shard.
 
     `behind_ms`: so long ago the last of them arrived, where there are more behind it; 0 if not.
+    Of `long_term` ones all are older than a week, of others none.
     """
 
     records: list[Record]
     place: Place | None
     behind_ms: int
+    long_term: bool = False
 
 
 class _Page:
-    """What is read so far, and how much more fits. It `has_more` where something lies behind it."""
+    """What is read so far, and how much more fits. It `has_more` where something lies behind it.
 
-    def __init__(self, place: Place, records_max: int, eras: Eras) -> None:
+    Records up to the stamp `long_term_us` are on another page than those behind it.
+    """
+
+    def __init__(self, place: Place, records_max: int, eras: Eras, long_term_us: int) -> None:
         self.eras = eras
+        self.long_term_us = long_term_us
         self.place = place
         self.records: list[Record] = []
         self.records_max = records_max
@@ -59,6 +65,15 @@ class _Page:
     def is_full(self) -> bool:
         """Whether nothing more fits."""
         return not self.room or (bool(self.records) and self.room_bytes <= 0)
+
+    @property
+    def is_long_term(self) -> bool:
+        """Whether there are records, which are that old."""
+        return bool(self.records) and self.records[-1].stamp_us <= self.long_term_us
+
+    def ends_before(self, slot: RecordSlot) -> bool:
+        """Whether nothing of the next slot is to be on the page."""
+        return self.is_full or (self.is_long_term and slot.stamp_us > self.long_term_us)
 
     def take(self, slot: RecordSlot, packed: Sequence[PackedRecord]) -> None:
         """Take the slot's records from the place on, as many as fit."""
@@ -85,6 +100,8 @@ class _Page:
         records, size_bytes = self.room, self.room_bytes
         for slot in slots:
             if slot.kind == END or records <= 0 or size_bytes <= 0:
+                break
+            if found and found[0].stamp_us <= self.long_term_us < slot.stamp_us:
                 break
             if slot.following > self.place.offset:
                 found.append(slot)
@@ -135,11 +152,12 @@ def _next_look_us(now_us: int, until_us: int) -> int:
 
 
 async def _read_now(at: Access, place: Place, records_max: int) -> _Page:
-    page = _Page(place, records_max, at.log.eras)
+    long_term_us = at.log.eras.before_us(at.cell.now_us(), LONG_TERM_US)
+    page = _Page(place, records_max, at.log.eras, long_term_us)
     expired_us = horizon_us(at)
     while not (page.has_more or page.ended):
         slots, is_last = await _next(at, page)
-        if slots and page.is_full:
+        if slots and page.ends_before(slots[0]):
             page.ended = slots[0].kind == END
             page.has_more = not page.ended
         elif slots and slots[0].stamp_us <= expired_us:
@@ -230,10 +248,10 @@ def _unpacking(
 
 def _outcome(at: Access, page: _Page) -> Read:
     if page.ended:
-        return Read(page.records, None, 0)
+        return Read(page.records, None, 0, page.is_long_term)
     last_us = page.records[-1].stamp_us if page.records else 0
     behind_ms = max(0, at.cell.now_us() - last_us) // _MS if page.has_more and last_us else 0
-    return Read(page.records, page.place, behind_ms)
+    return Read(page.records, page.place, behind_ms, page.is_long_term)
 
 
 def horizon_us(at: Access) -> int:

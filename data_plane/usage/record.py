@@ -138,6 +138,16 @@ def _is_integer(annotation: Any) -> bool:
     return getattr(annotation, "__origin__", annotation) is int
 
 
+def priced_as(operation: str, kind: str) -> str:
+    """The operation of a record: calls of several kinds have records apart."""
+    return f"{operation}/{kind}" if kind else operation
+
+
+def asked_for(priced: str) -> str:
+    """The operation of the API that calls with such records asked for."""
+    return priced.partition("/")[0]
+
+
 def status_class(status: int) -> StatusClass:
     """The class of an HTTP status."""
     classes: tuple[StatusClass, ...] = ("2xx", "3xx", "4xx", "5xx")

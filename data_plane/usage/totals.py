@@ -12,6 +12,8 @@ from data_plane.usage.record import (
     US_PER_MINUTE,
     AccessRecord,
     UsageRecord,
+    asked_for,
+    priced_as,
     status_class,
 )
 
@@ -87,7 +89,7 @@ class Counting:
             served.account,
             served.region,
             served.queue,
-            served.operation,
+            priced_as(served.operation, served.kind),
             served.principal,
             served.access_key_id,
             served.client.rpartition(":")[0],
@@ -128,7 +130,8 @@ class Counting:
             client, answered, code, cell, counted, some = seen[7:]
             region, client = region[:NAME_CHARS_MAX], client[:NAME_CHARS_MAX]
             status = answered - answered % 100  # classes alone are recorded
-            who = (minute, account, region, queue, operation, principal, key, client, status, code)
+            asked = asked_for(operation)
+            who = (minute, account, region, queue, asked, principal, key, client, status, code)
             _add(totals.access, who, added)
             elsewhere = cell in self._ledgers or (self._leaves_sends and bool(cell))
             if counted and elsewhere:

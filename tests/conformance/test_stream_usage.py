@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 
+from control_plane.serverless.answer_lines import AnswerLine, answer_line
 from data_plane.frontend.served import Served
 from data_plane.http.metrics import Metrics
 from data_plane.operations.put_records import PAYLOAD_UNIT_BYTES
-from data_plane.usage.record import UsageRecord
+from data_plane.usage.record import UsageRecord, priced_as
 from data_plane.usage.totals import Counting
 from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
 
@@ -76,6 +78,74 @@ def test_what_is_read_is_counted_in_records_and_bytes(
     read = told(server)["kinesis:GetRecords"]
     assert (read.requests, read.messages, read.bytes) == (2, 2, 3 + 3 + 5 + 3)
     assert read.queue == NAME
+
+
+def test_what_is_read_of_records_older_than_a_week_is_counted_apart(
+    server: InProcessServer, kinesis: Any
+) -> None:
+    kinesis.increase_stream_retention_period(StreamName=NAME, RetentionPeriodHours=30 * 24)
+    for data in (b"1", b"22"):
+        kinesis.put_record(StreamName=NAME, PartitionKey="k", Data=data)
+    server.clock.advance(3 * 86_400)
+    kinesis.put_record(StreamName=NAME, PartitionKey="k", Data=b"333")
+    server.clock.advance(4 * 86_400)
+    at, pages = iterator_of(kinesis), []
+    for _ in range(3):
+        page = kinesis.get_records(ShardIterator=at)
+        pages.append([record["Data"] for record in page["Records"]])
+        at = page["NextShardIterator"]
+    # A page has old records or young ones, not both.
+    assert pages == [[b"1", b"22"], [b"333"], []]
+    counting = Counting(())
+    for served in server.served:
+        counting.served(served)
+        line = msgspec.json.decode(answer_line(served, "0" * 16, 1, 1), type=AnswerLine)
+        assert line.access().operation == served.operation
+        assert line.usage().operation == priced_as(served.operation, served.kind)
+    totals = counting.take()
+    found = {one.operation: one for one in totals.records("0" * 16, 1)}
+    old, young = found["kinesis:GetRecords/long-term"], found["kinesis:GetRecords"]
+    assert (old.requests, old.messages, old.bytes, old.units) == (1, 2, 5, 1)
+    assert (young.requests, young.messages, young.bytes) == (2, 1, 4)
+    asked = [one for one in totals.access_records("0" * 16, 1) if "Get" in one.operation]
+    assert [(one.operation, one.requests) for one in asked if "Records" in one.operation] == [
+        ("kinesis:GetRecords", 3)
+    ]
+
+
+def test_records_tell_how_many_shards_of_which_mode_there_were(server: InProcessServer) -> None:
+    """A stream that came and went between two exports is known by its records alone."""
+    client = server.kinesis()
+    client.create_stream(StreamName=NAME, ShardCount=3)
+    arn = client.describe_stream_summary(StreamName=NAME)["StreamDescriptionSummary"]["StreamARN"]
+    client.update_shard_count(StreamName=NAME, TargetShardCount=5, ScalingType="UNIFORM_SCALING")
+    client.increase_stream_retention_period(StreamName=NAME, RetentionPeriodHours=48)
+    client.decrease_stream_retention_period(StreamName=NAME, RetentionPeriodHours=36)
+    for mode in ("ON_DEMAND", "PROVISIONED"):
+        client.update_stream_mode(StreamARN=arn, StreamModeDetails={"StreamMode": mode})
+    client.delete_stream(StreamName=NAME)
+    client.create_stream(StreamName="other")
+    with pytest.raises(client.exceptions.ResourceInUseException):
+        client.create_stream(StreamName="other")
+    counting = Counting(())
+    for served in server.served:
+        counting.served(served)
+    found = [
+        (one.operation.removeprefix("kinesis:"), one.queue, one.status, one.requests, one.messages)
+        for one in counting.take().records("0" * 16, 1)
+        if "Describe" not in one.operation
+    ]
+    assert sorted(found) == [
+        ("CreateStream", NAME, "2xx", 1, 3),
+        ("CreateStream", "other", "4xx", 1, 0),
+        ("CreateStream/on-demand", "other", "2xx", 1, 4),
+        ("DecreaseStreamRetentionPeriod", NAME, "2xx", 1, 36),
+        ("DeleteStream", NAME, "2xx", 1, 0),
+        ("IncreaseStreamRetentionPeriod", NAME, "2xx", 1, 48),
+        ("UpdateShardCount", NAME, "2xx", 1, 5),
+        ("UpdateStreamMode", NAME, "2xx", 1, 0),
+        ("UpdateStreamMode/on-demand", NAME, "2xx", 1, 0),
+    ]
 
 
 def test_a_refused_put_is_a_request_that_stored_nothing(

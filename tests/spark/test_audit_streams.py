@@ -69,7 +69,8 @@ def test_a_whole_stream_has_no_differences(session: SparkSession, tmp_path: Path
         [
             record(SERVER, 1, "clicks", "kinesis:PutRecords", 516),
             record(SERVER, 2, "clicks", "kinesis:PutRecord", 2),
-            record(SERVER, 3, "clicks", "kinesis:GetRecords", 900),
+            record(SERVER, 3, "clicks", "kinesis:GetRecords", 880),
+            record(SERVER, 4, "clicks", "kinesis:GetRecords/long-term", 20),
         ],
     )
     report = audited(
