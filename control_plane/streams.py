@@ -54,6 +54,10 @@ class ShardLogs(Protocol):
         """Append nothing to the shard any more: the stamp of its end."""
         ...
 
+    def horizon_us(self, stream: Stream) -> int:
+        """The last stamp of what has expired."""
+        ...
+
 
 class StreamRegistry:
     """Definitions of streams in `cell`; new ones are placed in one of `cells`, or by `placing`.
@@ -334,6 +338,10 @@ class StreamRegistry:
             return definition
         until_us = self._clock.now_us() + self._settling_us
         return replace(definition, updating_until_ms=until_us // 1_000)
+
+    def horizon_us(self, definition: StreamDefinition) -> int:
+        """The last stamp of what has expired of the stream, as this definition has it."""
+        return self._logs.horizon_us(self.stream(definition))
 
     async def complete(self, stream: Stream) -> StreamDefinition:
         """Go on with a change of the shards that somebody has begun, if there is one."""

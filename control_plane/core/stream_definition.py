@@ -46,9 +46,10 @@ class StreamDefinition:
     `created_ms` is when it was made. Records are stored for `kept_hours` at least, so that the
     retention can be raised up to that; `raised_ms` says since when what was stored before is to
     stay for longer (0: nothing is), `trimmed_until_ms` until when what was stored may stay for
-    longer than it is to (0: it does not). Clients of a test bed are told that it is CREATING, and
-    UPDATING, until then (0: they are not). `mode` is PROVISIONED or ON_DEMAND. `version` counts its
-    changes, and `nonce` (8 bytes) names the write that stored it.
+    longer than it is to (0: it does not). Records with stamps up to `expired_us` had expired when
+    the retention was raised last (0: it was not). Clients of a test bed are told that it is
+    CREATING, and UPDATING, until then (0: they are not). `mode` is PROVISIONED or ON_DEMAND.
+    `version` counts its changes, and `nonce` (8 bytes) names the write that stored it.
     """
 
     account: str
@@ -64,6 +65,7 @@ class StreamDefinition:
     kept_hours: int = 0
     raised_ms: int = 0
     trimmed_until_ms: int = 0
+    expired_us: int = 0
     creating_until_ms: int = 0
     updating_until_ms: int = 0
     record_kib_max: int = 1024
@@ -119,6 +121,7 @@ class StreamDefinition:
             spreads=self.spreads,
             master_key_id=self.master_key_id,
             creating_until_us=self.creating_until_ms * 1_000,
+            expired_us=self.expired_us,
             policy=self.policy,
             secret=derive(registry_secret, "stream", self.uid),
         )
@@ -171,6 +174,8 @@ def encode(definition: StreamDefinition) -> Attributes:
         item["y"] = definition.updating_until_ms
     if definition.trimmed_until_ms:
         item["o"] = definition.trimmed_until_ms
+    if definition.expired_us:
+        item["f"] = definition.expired_us
     if definition.resharding is not None:
         parents, children = definition.resharding
         item["l"] = msgspec.msgpack.encode((parents, _pack(children)))
@@ -205,6 +210,7 @@ def decode(account: str, region: str, name: str, item: Attributes) -> StreamDefi
         creating_until_ms=_integer(item, "a") if "a" in item else 0,
         updating_until_ms=_integer(item, "y") if "y" in item else 0,
         trimmed_until_ms=_integer(item, "o") if "o" in item else 0,
+        expired_us=_integer(item, "f") if "f" in item else 0,
         record_kib_max=_integer(item, "z"),
         spreads=bool(_integer(item, "d")),
         master_key_id=_text(item, "e"),

@@ -32,8 +32,13 @@ def increase_stream_retention_period(registry: StreamRegistry) -> Operation:
                 raise _refused(definition, hours, "shorter", "DecreaseRetentionPeriod")
             longer = max(definition.hours_kept, hours, kept_hours)
             is_raised = longer > definition.hours_kept
+            expired_us = definition.expired_us
+            if hours > definition.retention_hours:
+                # What is still stored of what has expired would be read again.
+                expired_us = registry.horizon_us(definition)
             return replace(
                 definition,
+                expired_us=expired_us,
                 retention_hours=hours,
                 kept_hours=longer,
                 raised_ms=call.now_us // 1_000 if is_raised else definition.raised_ms,

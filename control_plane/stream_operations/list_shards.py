@@ -108,7 +108,7 @@ def _check_filter(wanted: dict[str, Any], name: StreamName) -> None:
 def _filtered(definition: StreamDefinition, wanted: dict[str, Any], now_us: int) -> list[Shard]:
     retention_s = definition.retention_hours * _HOUR_S
     shards = listed(definition, retention_s, now_us)
-    horizon_us = now_us - retention_s * _US_PER_S
+    horizon_us = max(now_us - retention_s * _US_PER_S, definition.expired_us)
     time_us = max(wanted.get("Timestamp") or 0, 0) * 1_000
     match wanted.get("Type"):
         case "AFTER_SHARD_ID":

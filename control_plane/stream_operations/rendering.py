@@ -68,7 +68,8 @@ def shard_description(shard: Shard) -> dict[str, Any]:
 
 def listed(stream: Stream | StreamDefinition, retention_s: int, now_us: int) -> list[Shard]:
     """The shards that have records, or may get some: not those whose records have long expired."""
-    return list(shard_map.forgotten(stream.shards, now_us, retention_s))
+    since_us = max(now_us - retention_s * 1_000_000, stream.expired_us)
+    return list(shard_map.forgotten(stream.shards, now_us, (now_us - since_us) // 1_000_000))
 
 
 def strategy(*, spreads: bool) -> str:

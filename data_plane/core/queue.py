@@ -68,7 +68,8 @@ class Queue:
     it) follow the keys of everything that is sealed or hashed for this incarnation; for names of
     groups and deduplication ids `digest_version` says how (docs/storage.md, "Digests"). A queue
     over a stream, whose uid is `stream_uid` ("": it has messages of its own), has what is there
-    above `purged_us`.
+    above `purged_us`, and above `expired_us`: up to there all had expired before the stream's
+    retention was raised.
     """
 
     account: str
@@ -93,6 +94,7 @@ class Queue:
     secret: bytes = field(default=b"", repr=False)
     digest_version: int = DIGESTS_BY_SECRET
     stream_uid: str = ""
+    expired_us: int = 0
 
     @property
     def reads_stream(self) -> bool:

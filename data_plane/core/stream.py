@@ -58,7 +58,8 @@ class Stream:
 
     `uid` names this incarnation and is 16 hexadecimal digits. Records are readable for
     `retention_s`, and stored for `kept_s`, as long at least. `shards` are in order of their
-    numbers. A stream that `spreads` takes turns of its open shards, whatever the partition keys.
+    numbers. Records with stamps up to `expired_us` have expired, whatever the retention is now. A
+    stream that `spreads` takes turns of its open shards, whatever the partition keys.
     `master_key_id` is the KMS key that records are sealed under ("": the service's own),
     `policy` its resource policy ("": none). Until `creating_until_us` clients are told that there
     is none yet. From
@@ -78,6 +79,7 @@ class Stream:
     spreads: bool = False
     master_key_id: str = ""
     creating_until_us: int = 0
+    expired_us: int = 0
     policy: str = ""
     secret: bytes = field(default=b"", repr=False)
 

@@ -152,7 +152,7 @@ class Access:
         expired_us = self.partition.eras.before_us(
             self.cell.now_us(), self.queue.retention_s * 1_000_000
         )
-        return max(self.queue.purged_us, expired_us)
+        return max(self.queue.purged_us, self.queue.expired_us, expired_us)
 
     @property
     def cell(self) -> Cell:

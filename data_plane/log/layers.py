@@ -63,7 +63,7 @@ async def read_by(desk: Desk, queue: Queue) -> Queue:
 
 def as_read(queue: Queue, stream: Stream) -> Queue:
     """The queue with the stream's retention."""
-    return replace(queue, retention_s=stream.retention_s)
+    return replace(queue, retention_s=stream.retention_s, expired_us=stream.expired_us)
 
 
 def _shards(desk: Desk, queue: Queue, stream: Stream) -> list[list[Access]]:

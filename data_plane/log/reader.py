@@ -473,4 +473,5 @@ class Reader:
 def is_over(queue: Queue, stamp_us: int, now_us: int, eras: Eras) -> bool:
     """Whether a message of this stamp is expired or purged."""
     age_us = eras.between_us(stamp_us, now_us)
-    return stamp_us <= queue.purged_us or age_us >= queue.retention_s * 1_000_000
+    over_us = max(queue.purged_us, queue.expired_us)
+    return stamp_us <= over_us or age_us >= queue.retention_s * 1_000_000

@@ -29,7 +29,9 @@ async def records(desk: Desk, queue: Queue) -> int:
         return 0
     cell = cell_of(desk.cells, queue)
     expired_us = cell.eras.before_us(cell.now_us(), queue.retention_s * 1_000_000)
-    return await desk.sources.records_above(stream, max(queue.purged_us, expired_us))
+    return await desk.sources.records_above(
+        stream, max(queue.purged_us, stream.expired_us, expired_us)
+    )
 
 
 async def purge(desk: Desk, queue: Queue) -> int:

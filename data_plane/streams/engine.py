@@ -118,6 +118,10 @@ class Streams:
         """The streams as queues read them."""
         return StreamSources(self._desk, known)
 
+    def horizon_us(self, stream: Stream) -> int:
+        """The last stamp of what has expired, in all of its shards."""
+        return reading.horizon_us(self._at(stream, stream.shards[0]))
+
     async def close(self, stream: Stream, shard: Shard) -> int:
         """Append nothing to the shard any more: the stamp of its end."""
         return await appending.close(self._at(stream, shard))

@@ -256,7 +256,8 @@ def _outcome(at: Access, page: _Page) -> Read:
 
 def horizon_us(at: Access) -> int:
     """The last stamp of what has expired."""
-    return at.log.eras.before_us(at.cell.now_us(), at.stream.retention_s * 1_000_000)
+    by_age_us = at.log.eras.before_us(at.cell.now_us(), at.stream.retention_s * 1_000_000)
+    return max(by_age_us, at.stream.expired_us)
 
 
 async def place_of(at: Access, offset: int) -> Place:

@@ -40,6 +40,9 @@ class NoLogs:
     async def close(self, stream: Stream, shard: Shard) -> int:
         raise NotImplementedError
 
+    def horizon_us(self, stream: Stream) -> int:
+        raise NotImplementedError
+
 
 class Tenants:
     """What all accounts may define; a registry that holds them to it."""
