@@ -25,7 +25,7 @@ CACHE_LAYOUTS: Final = (SHARDED, WHOLE_COPY)
 CACHE_TLS_OFF: Final = "off"
 CACHE_TLS_ON: Final = "on"
 _PORT_MAX: Final = 65535
-_STRICT_STREAMS_S_MAX: Final = 3_600
+STRICT_STREAMS_S_MAX: Final = 3_600
 _CACHE_PORT: Final = 11211
 _CACHE_NODES_MAX: Final = 32
 _ORIGIN: Final = "http(s)://host[:port]"
@@ -346,7 +346,7 @@ class ServerSettings:
         for setting, value, most in (
             ("port", self.port, _PORT_MAX),
             ("drop-pace", self.drop_items_per_s, DROP_ITEMS_PER_S_MAX),
-            ("strict-streams", self.strict_streams_s or 0, _STRICT_STREAMS_S_MAX),
+            ("strict-streams", self.strict_streams_s or 0, STRICT_STREAMS_S_MAX),
         ):
             if not 0 <= value <= most:
                 raise SettingError(setting, f"{value} is not within 0 and {most}")

@@ -116,6 +116,8 @@ class ServiceOptions:
     With `tracing` functions and the REST API send traces to X-Ray, which bills them.
     `metadata_cache` names nodes that speak memcached's protocol, which functions reach as they are;
     with `metadata_cache_tls` over TLS, with certificates of public authorities, as ElastiCache's.
+    In a test bed streams are as strict as AWS's, and CREATING or UPDATING for `strict_streams_s`
+    (-1: they are not strict).
     """
 
     rest_api: bool = True
@@ -139,6 +141,7 @@ class ServiceOptions:
     metadata_cache: tuple[str, ...] = ()
     metadata_cache_layout: str = "sharded"
     metadata_cache_tls: bool = False
+    strict_streams_s: int = -1
 
     def __post_init__(self) -> None:
         for node in self.metadata_cache:
@@ -159,6 +162,7 @@ class ServiceOptions:
         _within("requests_burst", self.requests_burst, 1, 1_000_000)
         _match("operator", self.operator, _ACCOUNT, "no account id of 12 digits")
         _within("long_poll_s_max", self.long_poll_s_max, 0, 20)
+        _within("strict_streams_s", self.strict_streams_s, -1, 3_600)
         _one_of("log_level", self.log_level, LOG_LEVELS)
         _one_of("log_days", self.log_days, LOG_DAYS)
         for key in self.queue_keys:

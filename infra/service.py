@@ -213,6 +213,7 @@ class ServiceStack(cdk.Stack):
             "TIDEGATE_KMS_KEY": state.master_key.key_arn,
             "TIDEGATE_ACCOUNT": self._stage.service.operator,
             **self._dropping(),
+            **self._strict_streams(),
             **self._cells(),
             **self._metadata_cache(),
         }
@@ -224,6 +225,10 @@ class ServiceStack(cdk.Stack):
     def _dropping(self) -> dict[str, str]:
         pace = self._stage.cluster.drop_pace
         return {"TIDEGATE_DROP_PACE": str(pace)} if pace else {}
+
+    def _strict_streams(self) -> dict[str, str]:
+        seconds = self._stage.service.strict_streams_s
+        return {"TIDEGATE_STRICT_STREAMS": str(seconds)} if seconds >= 0 else {}
 
     def _cells(self) -> dict[str, str]:
         """The further ones."""

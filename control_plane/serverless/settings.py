@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from data_plane.core.addresses import is_base_url
 from data_plane.core.limits import DROP_ITEMS_PER_S_MAX, RECEIVE_WAIT_S_MAX
-from data_plane.settings import ServerSettings, SettingError
+from data_plane.settings import STRICT_STREAMS_S_MAX, ServerSettings, SettingError
 
 PREFIX: Final = "TIDEGATE_"
 OF_SERVICE: Final = ("TABLE", "BLOBS", "KMS_KEY")
@@ -54,7 +54,8 @@ class FunctionSettings:
     usage records: `s3://bucket/prefix`.
     `drop_items_per_s` of what was purged are deleted from a table (0: they are left to TTL).
     `metadata_cache` names nodes as the server's option does ("": there are none), and
-    `metadata_cache_tls` says how they are trusted.
+    `metadata_cache_tls` says how they are trusted. `strict_streams_s` is the server's, too: in test
+    beds streams are as strict as AWS's (None: they are not).
     """
 
     table: str
@@ -74,6 +75,7 @@ class FunctionSettings:
     log_level: str = _OF_SERVER.log_level
     drop_items_per_s: int = _OF_SERVER.drop_items_per_s
     cell_name: str = ""
+    strict_streams_s: float | None = None
 
     @property
     def own_cell(self) -> str:
@@ -124,6 +126,9 @@ def read_settings(
         log_level=read("LOG_LEVEL", _OF_SERVER.log_level),
         drop_items_per_s=_number_of("DROP_PACE", read("DROP_PACE", "0"), DROP_ITEMS_PER_S_MAX),
         cell_name=read("CELL_NAME"),
+        strict_streams_s=_seconds_of(
+            "STRICT_STREAMS", read("STRICT_STREAMS"), STRICT_STREAMS_S_MAX
+        ),
     )
     _check(settings)
     return settings
@@ -133,6 +138,19 @@ def _number_of(name: str, text: str, most: int) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) > most:
         raise VariableError(PREFIX + name, f"{text!r} is no number within 0 and {most}")
     return int(text)
+
+
+def _seconds_of(name: str, text: str, most: int) -> float | None:
+    """A number of seconds as the server takes it, or None where there is none."""
+    if not text:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= most:
+        raise VariableError(PREFIX + name, f"{text!r} is no number within 0 and {most}")
+    return seconds
 
 
 def _cell_table(text: str, region: str) -> CellTable:

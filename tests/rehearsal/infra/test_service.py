@@ -84,6 +84,14 @@ def test_doors_are_told_the_base_of_queue_urls() -> None:
     assert door["Environment"]["Variables"]["TIDEGATE_BASE_URL"] == base_url
 
 
+@pytest.mark.parametrize(("seconds", "told"), [(-1, None), (0, "0"), (5, "5")])
+def test_functions_are_told_how_strict_streams_are(seconds: int, told: str | None) -> None:
+    made = functions(templates(service(strict_streams_s=seconds, function_url=True))["service"])
+    for handler in OF_CELL & made.keys():
+        variables = made[handler]["Environment"]["Variables"]
+        assert variables.get("TIDEGATE_STRICT_STREAMS") == told
+
+
 def test_the_usage_function_understands_what_it_is_told() -> None:
     environment = {"AWS_REGION": "eu-west-1", **_resolved("app.usage")}
 

@@ -79,6 +79,19 @@ def test_a_sandbox_answers(aws: dict[str, str]) -> None:
     assert usage["schema"] == LINE_SCHEMA
 
 
+def test_streams_of_a_sandbox_are_as_strict_as_it_is_told(aws: dict[str, str]) -> None:
+    found: dict[str, Any] = {}
+    for seconds in ("", "600", "0"):
+        with redirect_stdout(io.StringIO()):
+            opened = Sandbox({**aws, "TIDEGATE_STRICT_STREAMS": seconds}).opened
+        registry = opened.service.streams.registry
+        made = registry.define(
+            account="111122223333", region=REGION, name="clicks", shards=1, tags={}
+        )
+        found[seconds] = made.status_at(made.created_ms * 1_000)
+    assert found == {"": "ACTIVE", "600": "CREATING", "0": "ACTIVE"}
+
+
 @pytest.mark.parametrize("observer", ["log", "usage"])
 def test_an_observer_that_fails_takes_back_no_answer(
     aws: dict[str, str], observer: str, monkeypatch: pytest.MonkeyPatch

@@ -46,8 +46,10 @@ def test_what_a_deployment_may_say() -> None:
             "TIDEGATE_LOG_LEVEL": "warning",
             "TIDEGATE_CELLS": "second,eu-west=eu-west-1/third",
             "TIDEGATE_GRACE_S": "0",
+            "TIDEGATE_STRICT_STREAMS": "0",
         }
     )
+    assert settings.strict_streams_s == 0
     assert (settings.cells, settings.grace_s) == (
         (("second", settings.region, "second"), ("eu-west", "eu-west-1", "third")),
         0,
@@ -121,6 +123,10 @@ def test_another_function_needs_other_variables() -> None:
         ("TIDEGATE_METADATA_CACHE", "cache:0"),
         ("TIDEGATE_METADATA_CACHE_LAYOUT", "copied"),
         ("TIDEGATE_LOG_LEVEL", "debug"),
+        ("TIDEGATE_STRICT_STREAMS", "much"),
+        ("TIDEGATE_STRICT_STREAMS", "-1"),
+        ("TIDEGATE_STRICT_STREAMS", "nan"),
+        ("TIDEGATE_STRICT_STREAMS", "3601"),
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_its_variable(name: str, value: str) -> None:
