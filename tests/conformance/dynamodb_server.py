@@ -46,7 +46,7 @@ def serving_on_dynamodb(
         )
 
     blobs = MemoryBlobs(SystemClock())
-    server = InProcessServer(
+    made = InProcessServer(
         new_runner,
         new_cell=open_cell,
         new_bodies=lambda: BodyStore(blobs, THRESHOLD_BYTES),
@@ -55,13 +55,13 @@ def serving_on_dynamodb(
     )
 
     def tell_time(response_dict: Any, **_: object) -> None:
-        date_s = server.clock.now_us() // SECOND_US
+        date_s = made.clock.now_us() // SECOND_US
         response_dict["headers"]["date"] = formatdate(date_s, usegmt=True)
 
     client.meta.events.register("before-parse.dynamodb", tell_time)
     try:
-        yield server
+        with made as server:
+            yield server
     finally:
-        server.close()
         client.meta.events.unregister("before-parse.dynamodb", tell_time)
         client.delete_table(TableName=table)

@@ -7,7 +7,7 @@ import io
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 import boto3
@@ -54,7 +54,7 @@ class InProcessServer:
     for each front end anew. With `verifies` signatures count, and `OPERATOR` is the account whose
     root administers the others; `held_on_tables` are its accounts as those of tables are. Of
     several `cells` that in memory has the registry alone, and no other front end stands beside it.
-    What is `stored` may be said, too, and how strict streams are.
+    What is `stored` may be said, too, and how strict streams are. As a context it has an `end`.
     """
 
     def __init__(  # noqa: PLR0913 - what tests want of a server
@@ -226,6 +226,18 @@ class InProcessServer:
         )
         self._connect(resource.meta.client)
         return resource
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Close it. Nothing may have been answered with an internal error."""
+        self.close()
+        failures = [served.exception for served in self.served if served.exception]
+        assert failures == [], "the server answered with an internal error"
 
     def close(self) -> None:
         """Stop what still runs."""

@@ -70,9 +70,8 @@ class Site:
 @pytest.fixture(params=["json", "query"])
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     made = Site(request.param)
-    yield made
-    made.server.close()
-    assert [served.exception for served in made.server.served if served.exception] == []
+    with made.server:
+        yield made
 
 
 def denied(

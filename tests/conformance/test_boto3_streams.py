@@ -24,11 +24,8 @@ FIRST, SECOND = "shardId-000000000000", "shardId-000000000001"
 def server(request: pytest.FixtureRequest) -> Iterator[InProcessServer]:
     """As everywhere; and on a service of three cells, where each shard is a chain."""
     runner, cells = request.param
-    started = InProcessServer(RUNNERS[runner], cells=cells)
-    yield started
-    started.close()
-    failures = [served.exception for served in started.served if served.exception]
-    assert failures == [], "the server answered with an internal error"
+    with InProcessServer(RUNNERS[runner], cells=cells) as started:
+        yield started
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """Counts of what accounts define, on each cell that registries of tables may lie in."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from control_plane.core.stream_definition import StreamDefinition
 from control_plane.counted_definitions import CountedDefinitions, counted
@@ -17,7 +16,6 @@ from control_plane.streams import StreamRegistry
 from data_plane.core.errors import RefusedError
 from data_plane.core.quotas import Quotas, parse_quotas
 from data_plane.core.stream import Shard, Stream
-from data_plane.dynamodb.opening import connect
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Cell, CellUnavailableError
 from data_plane.system import SystemClock, SystemEntropy
@@ -26,12 +24,6 @@ from tests.unit.repeatable import SECRET
 
 ACCOUNT, OTHER = "111122223333", "444455556666"
 HERE, THERE = "eu-west-1", "us-east-2"
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    with mock_aws():
-        yield connect("", "us-east-1", connections_max=1)
 
 
 class NoLogs:
@@ -101,13 +93,13 @@ Play = Callable[[Callable[[Tenants], Awaitable[None]]], None]
 
 
 @pytest.fixture(params=["memory", "dynamodb"])
-def play(request: pytest.FixtureRequest, client: Any) -> Play:
+def play(request: pytest.FixtureRequest, dynamodb: Any) -> Play:
     @asynccontextmanager
     async def opened() -> AsyncIterator[Cell]:
         if request.param == "memory":
             yield MemoryCell(SystemClock())
             return
-        async with on_a_table_of_its_own(client, SystemClock()) as cell:
+        async with on_a_table_of_its_own(dynamodb, SystemClock()) as cell:
             yield cell
 
     def play(story: Callable[[Tenants], Awaitable[None]]) -> None:

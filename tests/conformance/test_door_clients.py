@@ -17,11 +17,8 @@ PROTOCOLS = {"rest": "query", "url": "json"}
 
 @pytest.fixture
 def server() -> Iterator[InProcessServer]:
-    started = InProcessServer()
-    yield started
-    started.close()
-    failures = [served.exception for served in started.served if served.exception]
-    assert failures == [], "the server answered with an internal error"
+    with InProcessServer() as started:
+        yield started
 
 
 @pytest.fixture

@@ -46,10 +46,8 @@ def door(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def server(door: str) -> Iterator[InProcessServer]:
-    started = InProcessServer(DOORS[door])
-    yield started
-    started.close()
-    assert [served.exception for served in started.served if served.exception] == []
+    with InProcessServer(DOORS[door]) as started:
+        yield started
 
 
 @pytest.mark.parametrize("original", CALLS, ids=lambda original: original.name)
@@ -251,4 +249,3 @@ def test_messages_on_dynamodb(new_runner: NewRunner) -> None:
             for message in received:
                 sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
             assert "Messages" not in sqs.receive_message(QueueUrl=queue)
-            assert [served.exception for served in server.served if served.exception] == []

@@ -1,16 +1,14 @@
 """The DynamoDB cell against the contract of cells, on moto in this process."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from data_plane.core.dropping import Dropped, Superfluous
 from data_plane.core.limits import DELAY_S_MAX
 from data_plane.dynamodb.cell import COUNTER_TTL_S, DynamoCell
-from data_plane.dynamodb.opening import connect
 from data_plane.dynamodb.requests import ItemTooBigError
 from data_plane.ports import Attributes, CellUnavailableError, Key, Tally, Update
 from tests.conformance.cell_suite import KEY, ManualClock, Opened, fill, run, sorts_of
@@ -22,9 +20,8 @@ from tests.conformance.dynamodb_suite import (
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    with mock_aws():
-        yield connect("", "us-east-1", connections_max=1)
+def client(dynamodb: Any) -> Any:
+    return dynamodb
 
 
 class TestDynamoCell(DynamoCellSuite):

@@ -1,20 +1,10 @@
-"""FIFO queues through boto3 once more, over a DynamoDB cell on moto in this process.
-
-Under the blocking driver, as a Lambda function has it; other tests have the event loop.
-"""
+"""FIFO queues through boto3 once more, on a DynamoDB cell."""
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-from moto import mock_aws
-
-from data_plane.dynamodb.opening import connect
-from tests.conformance.dynamodb_server import serving_on_dynamodb
 from tests.conformance.fifo_calls import Fifo
-from tests.conformance.in_process import InProcessServer
-from tests.conformance.runners import OneAfterTheOther
+from tests.conformance.on_dynamodb import *  # noqa: F403 - its fixtures
 from tests.conformance.test_fifo_dead_letters import *  # noqa: F403 - its tests are run here
 from tests.conformance.test_fifo_deduplication import (  # noqa: F401 - these are run here
     by_id,
@@ -30,25 +20,6 @@ from tests.conformance.test_fifo_receive_attempts import (  # noqa: F401 - these
 )
 from tests.conformance.test_fifo_two_front_ends import *  # noqa: F403 - its tests are run here
 from tests.conformance.test_fifo_visibility import *  # noqa: F403 - its tests are run here
-
-
-@pytest.fixture(scope="module")
-def dynamodb() -> Iterator[Any]:
-    with mock_aws():
-        yield connect("", "us-east-1", connections_max=1)
-
-
-@pytest.fixture
-def server(dynamodb: Any) -> Iterator[InProcessServer]:
-    with serving_on_dynamodb(dynamodb, OneAfterTheOther) as started:
-        yield started
-    failures = [served.exception for served in started.served if served.exception]
-    assert failures == [], "the server answered with an internal error"
-
-
-@pytest.fixture
-def sqs(server: InProcessServer) -> Any:
-    return server.client("json")
 
 
 def test_a_batch_of_the_greatest_size_goes_through_items_of_400_kb(sqs: Any) -> None:

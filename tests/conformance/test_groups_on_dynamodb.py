@@ -1,18 +1,6 @@
-"""Consumer groups once more, over a DynamoDB cell on moto in this process.
+"""Consumer groups once more, on a DynamoDB cell."""
 
-Under the blocking driver, as a Lambda function has it.
-"""
-
-from collections.abc import Iterator
-from typing import Any
-
-import pytest
-from moto import mock_aws
-
-from data_plane.dynamodb.opening import connect
-from tests.conformance.dynamodb_server import serving_on_dynamodb
-from tests.conformance.in_process import InProcessServer
-from tests.conformance.runners import OneAfterTheOther
+from tests.conformance.on_dynamodb import *  # noqa: F403 - its fixtures
 from tests.conformance.test_consumer_groups import (  # noqa: F401 - these are run here
     group,
     kinesis,
@@ -28,17 +16,3 @@ from tests.conformance.test_group_offsets import (  # noqa: F401 - these are run
     test_commits_do_not_go_back,
     test_expired_records_are_no_lag,
 )
-
-
-@pytest.fixture(scope="module")
-def dynamodb() -> Iterator[Any]:
-    with mock_aws():
-        yield connect("", "us-east-1", connections_max=1)
-
-
-@pytest.fixture
-def server(dynamodb: Any) -> Iterator[InProcessServer]:
-    with serving_on_dynamodb(dynamodb, OneAfterTheOther) as started:
-        yield started
-    failures = [served.exception for served in started.served if served.exception]
-    assert failures == [], "the server answered with an internal error"

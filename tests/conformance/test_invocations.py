@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from control_plane.serverless import closing
 from control_plane.serverless.closing import Closing
 from data_plane.dynamodb.cell import DynamoCell
-from data_plane.dynamodb.opening import connect
 from tests.conformance.dynamodb_server import serving_on_dynamodb
 from tests.conformance.in_process import InProcessServer
 from tests.conformance.runners import OneAfterTheOther
@@ -22,12 +20,6 @@ PERIOD_S = 3600
 """What is written now and then is written so often here, however slow the machine is."""
 
 BODY = "x" * 100
-
-
-@pytest.fixture(scope="module")
-def dynamodb() -> Iterator[Any]:
-    with mock_aws():
-        yield connect("", "us-east-1", connections_max=1)
 
 
 @pytest.fixture(autouse=True)

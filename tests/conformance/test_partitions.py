@@ -56,9 +56,8 @@ class Site:
 )
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     made = Site(*request.param)
-    yield made
-    made.server.close()
-    assert [served.exception for served in made.server.served if served.exception] == []
+    with made.server:
+        yield made
 
 
 def test_a_queue_is_told_by_the_partition_of_its_region(site: Site) -> None:

@@ -1,18 +1,6 @@
-"""Queues over streams once more, over a DynamoDB cell on moto in this process.
+"""Queues over streams once more, on a DynamoDB cell."""
 
-Under the blocking driver, as a Lambda function has it; other tests have the event loop.
-"""
-
-from collections.abc import Iterator
-from typing import Any
-
-import pytest
-from moto import mock_aws
-
-from data_plane.dynamodb.opening import connect
-from tests.conformance.dynamodb_server import serving_on_dynamodb
-from tests.conformance.in_process import InProcessServer
-from tests.conformance.runners import OneAfterTheOther
+from tests.conformance.on_dynamodb import *  # noqa: F403 - its fixtures
 from tests.conformance.test_queues_over_streams import (  # noqa: F401 - these are run here
     fifo,
     kinesis,
@@ -29,17 +17,3 @@ from tests.conformance.test_queues_over_streams import (  # noqa: F401 - these a
     test_what_is_received_too_often_becomes_a_dead_letter,
     test_what_the_stream_forgets_is_no_message,
 )
-
-
-@pytest.fixture(scope="module")
-def dynamodb() -> Iterator[Any]:
-    with mock_aws():
-        yield connect("", "us-east-1", connections_max=1)
-
-
-@pytest.fixture
-def server(dynamodb: Any) -> Iterator[InProcessServer]:
-    with serving_on_dynamodb(dynamodb, OneAfterTheOther) as started:
-        yield started
-    failures = [served.exception for served in started.served if served.exception]
-    assert failures == [], "the server answered with an internal error"

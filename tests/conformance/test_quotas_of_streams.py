@@ -53,9 +53,8 @@ class Tenant:
 @pytest.fixture(params=RUNNERS)
 def tenant(request: pytest.FixtureRequest) -> Iterator[Tenant]:
     made = Tenant(RUNNERS[request.param])
-    yield made
-    made.server.close()
-    assert [served.exception for served in made.server.served if served.exception] == []
+    with made.server:
+        yield made
 
 
 def refused(call: Callable[..., object], **params: object) -> str:

@@ -19,10 +19,8 @@ SETTLING_S = 5
 
 @pytest.fixture(params=RUNNERS)
 def server(request: pytest.FixtureRequest) -> Iterator[InProcessServer]:
-    made = InProcessServer(RUNNERS[request.param], strict_streams_s=SETTLING_S)
-    yield made
-    made.close()
-    assert [served.exception for served in made.served if served.exception] == []
+    with InProcessServer(RUNNERS[request.param], strict_streams_s=SETTLING_S) as made:
+        yield made
 
 
 @pytest.fixture

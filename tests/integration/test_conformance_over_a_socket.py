@@ -14,11 +14,8 @@ from tests.integration.socket_server import SocketServer
 
 @pytest.fixture
 def server() -> Iterator[InProcessServer]:
-    started = SocketServer()
-    yield started
-    started.close()
-    failures = [served.exception for served in started.served if served.exception]
-    assert failures == [], "the server answered with an internal error"
+    with SocketServer() as started:
+        yield started
 
 
 @pytest.fixture(params=["json", "query"])

@@ -29,8 +29,6 @@ def server(
     engine = request.param if request.param in ENGINES else ENGINES[0]
     with serving_on_dynamodb(client_of(engine)) as started:
         yield started
-    failures = [served.exception for served in started.served if served.exception]
-    assert failures == [], "the server answered with an internal error"
 
 
 @pytest.fixture
