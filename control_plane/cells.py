@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass
 from typing import Final
 
+from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.disk_room import gauges_of
-from control_plane.places.items import UnreadablePlaceError
 from control_plane.places.own import Own, read_own
 from control_plane.whose_cell import told_of
 from data_plane.core.circuit_breaker import CircuitState
@@ -126,7 +126,7 @@ async def _own_of(cell: EmbeddedCell) -> Own | None:
         return await read_own(cell)
     except CellUnavailableError:
         return None  # damage where this item would be says nothing, and must not end all starts
-    except UnreadablePlaceError as error:
+    except UnknownItemFormatError as error:
         await cell.close()
         raise StartError(f"data: a cell of several that cannot be read: {error}") from error
 

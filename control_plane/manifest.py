@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from control_plane.cells import StartError
-from control_plane.places.items import UnreadablePlaceError
+from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.places.own import KnownService, decode_manifest, encode_manifest
 from control_plane.places.starting import MANIFEST
 
@@ -32,7 +32,7 @@ def read_manifest(data: Path) -> KnownService | None:
         return None
     except OSError as error:
         raise StartError(f"cells: cannot read {path}: {error.strerror}") from error
-    except (UnreadablePlaceError, UnicodeDecodeError) as error:
+    except (UnknownItemFormatError, UnicodeDecodeError) as error:
         raise StartError(
             f"cells: {path} cannot be read: {error}; put it back, or remove it where more than half"
             " of the cells are there, which loses nothing"

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from control_plane.core import move_task
+from control_plane.core.item_field import UnknownItemFormatError, check_format
 from control_plane.core.move_task import MoveTask, Tasks
 from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError
 from data_plane.core.identifiers import random_uuid_text
@@ -30,10 +31,6 @@ TASKS_KEPT_S: Final = 30 * 86_400
 
 _NONCE_BYTES: Final = 8
 _ID_BYTES: Final = 16
-
-
-class UnreadableTasksError(Exception):
-    """The stored item has a format that this version does not know."""
 
 
 class Lead(NamedTuple):
@@ -138,8 +135,7 @@ def _decoded(source: Queue, item: Attributes | None) -> Tasks:
     """The tasks of this incarnation of the queue."""
     if item is None:
         return ()
-    if item.get("v") != FORMAT:
-        raise UnreadableTasksError(f"move tasks of {source.arn}: format {item.get('v')!r}")
+    check_format(f"move tasks of {source.arn}", item, FORMAT)
     return move_task.decode(str(item["z"])) if item["u"] == source.uid else ()
 
 
@@ -150,6 +146,6 @@ def _unchanged_since(occupant: Attributes | None) -> Condition:
 def _lead(item: Item) -> Lead:
     put_us = item.attributes["t"]
     if item.attributes.get("v") != FORMAT or not isinstance(put_us, int):
-        raise UnreadableTasksError(f"lead to move tasks: format {item.attributes.get('v')!r}")
+        raise UnknownItemFormatError(f"lead to move tasks: format {item.attributes.get('v')!r}")
     account, region, name = item.key.sort.decode().split("|")
     return Lead(item.key, account, region, name, put_us)

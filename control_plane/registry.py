@@ -15,12 +15,12 @@ from control_plane.core.definition import (
     TOMBSTONE_KEPT_S,
     Definition,
     Tombstone,
-    UnreadableDefinitionError,
     decode,
     encode,
     encode_tombstone,
 )
 from control_plane.core.fifo_generations import partitions_for
+from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.core.queue_lifecycle import (
     check_name_is_free,
     check_purge,
@@ -451,7 +451,7 @@ def _source_key(source: Definition) -> Key:
 
 def _source_name(item: Item) -> str:
     if item.attributes.get("v") != FORMAT:
-        raise UnreadableDefinitionError(f"source of format {item.attributes.get('v')!r}")
+        raise UnknownItemFormatError(f"source of format {item.attributes.get('v')!r}")
     return item.key.sort.decode()
 
 

@@ -10,10 +10,11 @@ from typing import Final
 from control_plane.cell_folders import NEW_FOLDER, FolderCell, Folders
 from control_plane.cells import OpenedCell, StartError
 from control_plane.core.identity import Found, Judged, Standing, Verdict, judge
+from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.core.queue_lifecycle import FIFO_SUFFIX
 from control_plane.manifest import ManifestFile, check_not_copied, read_manifest
 from control_plane.places.beating import QueueName, Served
-from control_plane.places.items import REMOVED, UnreadablePlaceError
+from control_plane.places.items import REMOVED
 from control_plane.places.own import KnownService, Own, OwnPlacement, read_own
 from control_plane.places.report import CellCommandError
 from control_plane.places.starting import (
@@ -114,7 +115,7 @@ async def open_folders(settings: ServerSettings, clock: Clock, entropy: Entropy)
         with clock.opening() if isinstance(clock, CellClock) else nullcontext():
             await _look(start)
         return await _begin(start)
-    except (StartRefusedError, UnreadablePlaceError) as error:
+    except (StartRefusedError, UnknownItemFormatError) as error:
         await start.refuse()
         raise StartError(f"cells: {error}") from error
     except CellUnavailableError as error:

@@ -11,14 +11,9 @@ from typing import Final
 
 from control_plane.cells import PROBE, OpenedCell, StartError
 from control_plane.core.identity import Standing
+from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.places.group_bodies import BodiesOfGroups, SegmentsOfGroups
-from control_plane.places.items import (
-    DYNAMODB,
-    CellRecord,
-    UnreadablePlaceError,
-    cell_key,
-    decode_cell,
-)
+from control_plane.places.items import DYNAMODB, CellRecord, cell_key, decode_cell
 from control_plane.places.report import CellCommandError
 from control_plane.places.tables import Tables, TablesRefusedError, read_identity
 from control_plane.places.watching import WatchedCell
@@ -179,7 +174,7 @@ async def open_tables(settings: ServerSettings, clock: Clock, entropy: Entropy) 
     identities = Tables(first.name, first.control, clock, entropy, waits)
     try:
         await _put_together(several, identities, given_up)
-    except (CellCommandError, TablesRefusedError, UnreadablePlaceError) as error:
+    except (CellCommandError, TablesRefusedError, UnknownItemFormatError) as error:
         await several.close()
         raise StartError(f"cells: {error}") from error
     except CellUnavailableError as error:
@@ -191,7 +186,7 @@ async def open_tables(settings: ServerSettings, clock: Clock, entropy: Entropy) 
 async def _put_together(several: SeveralTables, tables: Tables, given_up: Collection[str]) -> None:
     """Find out which tables are current, and let those that are not join anew.
 
-    Raises CellCommandError, TablesRefusedError, CellUnavailableError, UnreadablePlaceError.
+    Raises CellCommandError, TablesRefusedError, CellUnavailableError, UnknownItemFormatError.
     """
     further = {name: one for name, one in several.tables.items() if name != several.first}
     verdict = await tables.judge({name: one.opened.control for name, one in further.items()})

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 
-from control_plane.places.items import UnreadablePlaceError
+from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.places.own import OWN, KnownService, Own, decode_manifest, decode_own
 from control_plane.places.starting import MANIFEST
 from data_plane.embedded.peeking import peek
@@ -19,7 +19,7 @@ def own_in(folder: Path) -> Own | None:
     item = peek(folder, OWN)
     try:
         return None if item is None else decode_own(item)
-    except UnreadablePlaceError:
+    except UnknownItemFormatError:
         return None
 
 
@@ -106,7 +106,7 @@ def _manifest_in(folder: Path) -> KnownService | None:
     """What a service's manifest says; None: there is none, or not one that can be read."""
     try:
         return decode_manifest((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, UnreadablePlaceError):
+    except (OSError, UnicodeDecodeError, UnknownItemFormatError):
         return None
 
 

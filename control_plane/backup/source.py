@@ -14,10 +14,10 @@ from pathlib import Path
 from control_plane.backup.door import BACKUPS
 from control_plane.backup.stream import Record, backup_of, record_of, records_in
 from control_plane.cells import LOCAL, StartError
+from control_plane.core.item_field import integer
 from control_plane.export.door import PATIENCE_S, socket_path
 from control_plane.export.source import DATA_FILE, folders_of
 from control_plane.manifest import check_not_copied, read_manifest
-from control_plane.places.items import integer
 from control_plane.places.own import OWN, names_in
 from data_plane.embedded.copying import CellCopy, CopySource
 from data_plane.embedded.encoding import ERAS_KEY, PRESENT_KEY, decode_item, encode_key

@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Self
 
-from control_plane.core.item_field import item_field
+from control_plane.core.item_field import (
+    check_format,
+    integer,
+    octets,
+    text,
+)
 from control_plane.core.known_actions import unknown_action
 from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
@@ -31,10 +36,6 @@ is_account_name: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 +=,.@_-]{0,63}").ful
 is_user_name: Final = re.compile(r"[A-Za-z0-9+=,.@_-]{1,64}").fullmatch
 """Source: IAM user guide, "IAM and AWS STS quotas", name requirements."""
 is_service: Final = re.compile(r"[a-z0-9-]{1,40}\.amazonaws\.com").fullmatch
-
-
-class UnreadableAccountError(Exception):
-    """The stored item has a format that this version does not know."""
 
 
 class HeldKey(NamedTuple):
@@ -179,63 +180,46 @@ def key_binding(access_key_id: str, account: str, user_id: str, service: str) ->
 
 
 def read_account(account_id: str, item: Attributes) -> Account:
-    """The account of an item. Raises UnreadableAccountError."""
-    _check_format(item, f"account {account_id}")
+    """The account of an item. Raises UnknownItemFormatError."""
+    check_format(f"account {account_id}", item, FORMAT)
     return Account(
         id=account_id,
-        name=_text(item, "n"),
-        created_s=_number(item, "b"),
-        closed_s=_number(item, "d"),
-        quotas=json.loads(_text(item, "q")),
+        name=text(item, "n"),
+        created_s=integer(item, "b"),
+        closed_s=integer(item, "d"),
+        quotas=json.loads(text(item, "q")),
         keys=_decode_keys(item),
-        nonce=_bytes(item, "w"),
+        nonce=octets(item, "w"),
     )
 
 
 def read_user(account: str, name: str, item: Attributes) -> User:
-    """The user of an item. Raises UnreadableAccountError."""
-    _check_format(item, f"user {name} of account {account}")
+    """The user of an item. Raises UnknownItemFormatError."""
+    check_format(f"user {name} of account {account}", item, FORMAT)
     return User(
         account=account,
         name=name,
-        id=_text(item, "u"),
-        created_s=_number(item, "b"),
-        policies=tuple(json.loads(_text(item, "p"))),
+        id=text(item, "u"),
+        created_s=integer(item, "b"),
+        policies=tuple(json.loads(text(item, "p"))),
         keys=_decode_keys(item),
-        nonce=_bytes(item, "w"),
+        nonce=octets(item, "w"),
     )
 
 
 def read_key(access_key_id: str, item: Attributes) -> StoredKey:
-    """The access key of an item. Raises UnreadableAccountError."""
-    _check_format(item, f"access key {access_key_id}")
+    """The access key of an item. Raises UnknownItemFormatError."""
+    check_format(f"access key {access_key_id}", item, FORMAT)
     return StoredKey(
         id=access_key_id,
-        account=_text(item, "a"),
-        created_s=_number(item, "b"),
-        sealed=_bytes(item, "z"),
-        user=_text(item, "u"),
-        user_id=_text(item, "i"),
-        service=_text(item, "s"),
-        nonce=_bytes(item, "w"),
+        account=text(item, "a"),
+        created_s=integer(item, "b"),
+        sealed=octets(item, "z"),
+        user=text(item, "u"),
+        user_id=text(item, "i"),
+        service=text(item, "s"),
+        nonce=octets(item, "w"),
     )
-
-
-def _check_format(item: Attributes, what: str) -> None:
-    if item.get("v") != FORMAT:
-        raise UnreadableAccountError(f"{what}: format {item.get('v')!r}")
-
-
-def _text(item: Attributes, name: str) -> str:
-    return item_field(item, name, str, UnreadableAccountError)
-
-
-def _number(item: Attributes, name: str) -> int:
-    return item_field(item, name, int, UnreadableAccountError)
-
-
-def _bytes(item: Attributes, name: str) -> bytes:
-    return item_field(item, name, bytes, UnreadableAccountError)
 
 
 def _encode_keys(keys: HeldKeys) -> str:
@@ -243,7 +227,7 @@ def _encode_keys(keys: HeldKeys) -> str:
 
 
 def _decode_keys(item: Attributes) -> HeldKeys:
-    return tuple(HeldKey(*key) for key in json.loads(_text(item, "k")))
+    return tuple(HeldKey(*key) for key in json.loads(text(item, "k")))
 
 
 # The lists of access keys

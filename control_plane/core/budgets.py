@@ -7,6 +7,7 @@ from typing import Final, Literal, Self
 
 import msgspec
 
+from control_plane.core.item_field import check_format
 from control_plane.core.month_usage import COST_PLACES, Amounts
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, RefusedError
 from data_plane.core.identifiers import is_queue_name
@@ -26,10 +27,6 @@ _is_count: Final = re.compile(r"[1-9][0-9]{0,17}").fullmatch
 _is_url: Final = re.compile(
     r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?/[A-Za-z0-9._~!$&'()*+,;=:@/-]*"
 ).fullmatch
-
-
-class UnreadableBudgetsError(Exception):
-    """The stored item has a format that this version does not know."""
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -97,9 +94,8 @@ class AccountBudgets:
 
 
 def read_budgets(account: str, item: Attributes) -> AccountBudgets:
-    """Budgets from their item. Raises UnreadableBudgetsError."""
-    if item.get("v") != _FORMAT:
-        raise UnreadableBudgetsError(f"budgets of {account}: format {item.get('v')!r}")
+    """Budgets from their item. Raises UnknownItemFormatError."""
+    check_format(f"budgets of {account}", item, _FORMAT)
     nonce = item["w"]
     assert isinstance(nonce, bytes)  # noqa: S101 - as it was written
     budgets = msgspec.json.decode(str(item["b"]), type=tuple[Budget, ...])

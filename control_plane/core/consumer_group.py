@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from control_plane.core.definition import FORMAT, UnreadableDefinitionError
-from control_plane.core.item_field import item_field
+from control_plane.core.definition import FORMAT
+from control_plane.core.item_field import UnknownItemFormatError, integer, octets, text
 from data_plane.core.partitions import arn_of
 from data_plane.core.stream import Stream
 from data_plane.ports import Attributes, Value
@@ -182,50 +182,38 @@ def encode(group: ConsumerGroup) -> Attributes:
 
 
 def decode(account: str, region: str, name: str, item: Attributes) -> ConsumerGroup:
-    """Read what `encode` wrote. Raises UnreadableDefinitionError for anything else."""
+    """Read what `encode` wrote. Raises UnknownItemFormatError for anything else."""
     kind = item.get("k")
     if item.get("v") != FORMAT or kind not in (_GROUP, _DELETED):
-        raise UnreadableDefinitionError(
+        raise UnknownItemFormatError(
             f"group {account}/{region}/{name}: format {item.get('v')!r}, kind {kind!r}"
         )
     members = [
         GroupMember(*member)
-        for member in msgspec.msgpack.decode(_bytes(item, "m"), type=list[_Member])
+        for member in msgspec.msgpack.decode(octets(item, "m"), type=list[_Member])
     ]
     names = [*(member.id for member in members), NOBODY]  # The last one is at _NO_MEMBER.
     return ConsumerGroup(
         account=account,
         region=region,
         name=name,
-        uid=_text(item, "u"),
-        created_ms=_integer(item, "b"),
-        session_s=_integer(item, "s"),
-        rebalance_s=_integer(item, "t"),
-        assignor=_text(item, "a"),
+        uid=text(item, "u"),
+        created_ms=integer(item, "b"),
+        session_s=integer(item, "s"),
+        rebalance_s=integer(item, "t"),
+        assignor=text(item, "a"),
         streams=tuple(
             GroupedStream(*one[:4], frozenset(one[4]), frozenset(one[5]))
-            for one in msgspec.msgpack.decode(_bytes(item, "l"), type=list[_Stream])
+            for one in msgspec.msgpack.decode(octets(item, "l"), type=list[_Stream])
         ),
-        epoch=_integer(item, "e"),
+        epoch=integer(item, "e"),
         members={member.id: member for member in members},
         holds={
             ShardKey(stream, shard): ShardHold(names[owner], epoch, names[target], moving_us)
             for stream, shard, owner, epoch, target, moving_us in msgspec.msgpack.decode(
-                _bytes(item, "h"), type=list[_Hold]
+                octets(item, "h"), type=list[_Hold]
             )
         },
         is_deleted=kind == _DELETED,
-        nonce=_bytes(item, "w"),
+        nonce=octets(item, "w"),
     )
-
-
-def _text(item: Attributes, name: str) -> str:
-    return item_field(item, name, str, UnreadableDefinitionError)
-
-
-def _integer(item: Attributes, name: str) -> int:
-    return item_field(item, name, int, UnreadableDefinitionError)
-
-
-def _bytes(item: Attributes, name: str) -> bytes:
-    return item_field(item, name, bytes, UnreadableDefinitionError)

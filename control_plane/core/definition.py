@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from control_plane.core.attribute_documents import redrive_policy
-from control_plane.core.item_field import item_field
+from control_plane.core.item_field import UnknownItemFormatError, integer, octets, text
 from control_plane.core.queue_attributes import default_of
 from data_plane.core.queue import (
     DIGESTS_BY_SECRET,
@@ -37,10 +37,6 @@ _FORMATS: Final[Mapping[Value | None, tuple[int, ...]]] = {
     _DELETED: (FORMAT,),
 }
 """A definition's format says how names are hashed: nobody reads one who would do it otherwise."""
-
-
-class UnreadableDefinitionError(Exception):
-    """The stored item has a format that this version does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,35 +165,35 @@ def encode_tombstone(tombstone: Tombstone) -> Attributes:
 def decode(account: str, region: str, name: str, item: Attributes) -> Definition | Tombstone:
     """Read what `encode` or `encode_tombstone` wrote.
 
-    Raises UnreadableDefinitionError for anything else.
+    Raises UnknownItemFormatError for anything else.
     """
     if item.get("v") not in _FORMATS.get(item.get("k"), ()):
-        raise UnreadableDefinitionError(
+        raise UnknownItemFormatError(
             f"queue {account}/{region}/{name}: format {item.get('v')!r}, kind {item.get('k')!r}"
         )
     if item["k"] == _DELETED:
         return Tombstone(
-            uid=_text(item, "u"),
-            deleted_us=_integer(item, "t"),
-            version=_integer(item, "r"),
-            nonce=_bytes(item, "w"),
+            uid=text(item, "u"),
+            deleted_us=integer(item, "t"),
+            version=integer(item, "r"),
+            nonce=octets(item, "w"),
         )
     return Definition(
         account=account,
         region=region,
         name=name,
-        uid=_text(item, "u"),
-        cell=_text(item, "c"),
-        created_s=_integer(item, "b"),
-        modified_s=_integer(item, "m"),
-        version=_integer(item, "r"),
-        purged_us=_integer(item, "p"),
-        attributes=json.loads(_text(item, "a")),
-        tags=json.loads(_text(item, "g")),
-        nonce=_bytes(item, "w"),
+        uid=text(item, "u"),
+        cell=text(item, "c"),
+        created_s=integer(item, "b"),
+        modified_s=integer(item, "m"),
+        version=integer(item, "r"),
+        purged_us=integer(item, "p"),
+        attributes=json.loads(text(item, "a")),
+        tags=json.loads(text(item, "g")),
+        nonce=octets(item, "w"),
         generations=read_generations(item),
-        digest_version=min(_integer(item, "v"), DIGESTS_BY_SECRET),
-        stream_uid=_text(item, "n") if item["v"] == OVER_STREAM else "",
+        digest_version=min(integer(item, "v"), DIGESTS_BY_SECRET),
+        stream_uid=text(item, "n") if item["v"] == OVER_STREAM else "",
     )
 
 
@@ -205,20 +201,8 @@ def read_generations(item: Attributes) -> tuple[Generation, ...]:
     """A FIFO queue's generations; others have none of their own."""
     if "l" not in item:
         return (FIRST_GENERATION,)
-    return tuple(Generation(*fields) for fields in json.loads(_text(item, "l")))
+    return tuple(Generation(*fields) for fields in json.loads(text(item, "l")))
 
 
 def _canonical_json(mapping: Mapping[str, str]) -> str:
     return json.dumps(mapping, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-
-
-def _text(item: Attributes, name: str) -> str:
-    return item_field(item, name, str, UnreadableDefinitionError)
-
-
-def _integer(item: Attributes, name: str) -> int:
-    return item_field(item, name, int, UnreadableDefinitionError)
-
-
-def _bytes(item: Attributes, name: str) -> bytes:
-    return item_field(item, name, bytes, UnreadableDefinitionError)

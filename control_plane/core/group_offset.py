@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from control_plane.core.consumer_group import ShardHold
-from control_plane.core.definition import FORMAT, UnreadableDefinitionError
-from control_plane.core.item_field import item_field
+from control_plane.core.definition import FORMAT
+from control_plane.core.item_field import UnknownItemFormatError, integer
 from data_plane.core.sequence_number import OFFSET_MAX
 from data_plane.ports import Absent, Attributes, Condition, Equals, LessThan, Update, Value
 
@@ -51,18 +51,18 @@ class Commit(NamedTuple):
 
 
 def read_offset(item: Attributes | None) -> GroupOffset:
-    """What an item says. Raises UnreadableDefinitionError."""
+    """What an item says. Raises UnknownItemFormatError."""
     if item is None:
         return GroupOffset()
     if item.get("v") != FORMAT:
-        raise UnreadableDefinitionError(f"an offset of format {item.get('v')!r}")
+        raise UnknownItemFormatError(f"an offset of format {item.get('v')!r}")
     return GroupOffset(
-        offset=item_field(item, "c", int, UnreadableDefinitionError) if "c" in item else None,
+        offset=integer(item, "c") if "c" in item else None,
         number=str(item.get("q", "")),
         metadata=str(item.get("m", "")),
         owner=str(item.get("b", "")),
-        epoch=item_field(item, "o", int, UnreadableDefinitionError) if "o" in item else 0,
-        committed_ms=item_field(item, "t", int, UnreadableDefinitionError) if "t" in item else 0,
+        epoch=integer(item, "o") if "o" in item else 0,
+        committed_ms=integer(item, "t") if "t" in item else 0,
     )
 
 

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from control_plane.core.definition import FORMAT, UnreadableDefinitionError
-from control_plane.core.item_field import item_field
+from control_plane.core.definition import FORMAT
+from control_plane.core.item_field import UnknownItemFormatError, integer, octets, text
 from data_plane.core.partitions import arn_of
 from data_plane.core.sealing import derive
 from data_plane.core.stream import Shard, Stream
@@ -183,41 +183,41 @@ def encode(definition: StreamDefinition) -> Attributes:
 
 
 def decode(account: str, region: str, name: str, item: Attributes) -> StreamDefinition:
-    """Read what `encode` wrote. Raises UnreadableDefinitionError for anything else."""
+    """Read what `encode` wrote. Raises UnknownItemFormatError for anything else."""
     if item.get("v") != FORMAT or item.get("k") != STREAM:
-        raise UnreadableDefinitionError(
+        raise UnknownItemFormatError(
             f"stream {account}/{region}/{name}: format {item.get('v')!r}, kind {item.get('k')!r}"
         )
     resharding = None
     if "l" in item:
         parents, children = msgspec.msgpack.decode(
-            _bytes(item, "l"), type=tuple[tuple[int, ...], bytes]
+            octets(item, "l"), type=tuple[tuple[int, ...], bytes]
         )
         resharding = Resharding(parents, _unpack(children))
     return StreamDefinition(
         account=account,
         region=region,
         name=name,
-        uid=_text(item, "u"),
-        cell=_text(item, "c"),
-        created_ms=_integer(item, "b"),
-        mode=_text(item, "m"),
-        shards=_unpack(_bytes(item, "s")),
-        version=_integer(item, "r"),
-        retention_hours=_integer(item, "h"),
-        kept_hours=_integer(item, "i"),
-        raised_ms=_integer(item, "j"),
-        creating_until_ms=_integer(item, "a") if "a" in item else 0,
-        updating_until_ms=_integer(item, "y") if "y" in item else 0,
-        trimmed_until_ms=_integer(item, "o") if "o" in item else 0,
-        expired_us=_integer(item, "f") if "f" in item else 0,
-        record_kib_max=_integer(item, "z"),
-        spreads=bool(_integer(item, "d")),
-        master_key_id=_text(item, "e"),
-        policy=_text(item, "p"),
-        tags=json.loads(_text(item, "g")),
+        uid=text(item, "u"),
+        cell=text(item, "c"),
+        created_ms=integer(item, "b"),
+        mode=text(item, "m"),
+        shards=_unpack(octets(item, "s")),
+        version=integer(item, "r"),
+        retention_hours=integer(item, "h"),
+        kept_hours=integer(item, "i"),
+        raised_ms=integer(item, "j"),
+        creating_until_ms=integer(item, "a") if "a" in item else 0,
+        updating_until_ms=integer(item, "y") if "y" in item else 0,
+        trimmed_until_ms=integer(item, "o") if "o" in item else 0,
+        expired_us=integer(item, "f") if "f" in item else 0,
+        record_kib_max=integer(item, "z"),
+        spreads=bool(integer(item, "d")),
+        master_key_id=text(item, "e"),
+        policy=text(item, "p"),
+        tags=json.loads(text(item, "g")),
         resharding=resharding,
-        nonce=_bytes(item, "w"),
+        nonce=octets(item, "w"),
     )
 
 
@@ -243,15 +243,3 @@ def _unpack(packed: bytes) -> tuple[Shard, ...]:
         Shard(number, int.from_bytes(first, "big"), int.from_bytes(last, "big"), *rest)
         for number, first, last, *rest in msgspec.msgpack.decode(packed, type=list[_Packed])
     )
-
-
-def _text(item: Attributes, name: str) -> str:
-    return item_field(item, name, str, UnreadableDefinitionError)
-
-
-def _integer(item: Attributes, name: str) -> int:
-    return item_field(item, name, int, UnreadableDefinitionError)
-
-
-def _bytes(item: Attributes, name: str) -> bytes:
-    return item_field(item, name, bytes, UnreadableDefinitionError)

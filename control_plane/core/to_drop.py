@@ -4,7 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from control_plane.core.definition import FORMAT, UnreadableDefinitionError, read_generations
+from control_plane.core.definition import FORMAT, read_generations
+from control_plane.core.item_field import UnknownItemFormatError
 from data_plane.core.queue import FIRST_GENERATION, Generation, Queue
 from data_plane.core.stream import Stream
 from data_plane.ports import Attributes, Item, Key
@@ -89,10 +90,10 @@ def name_of(queue: ToDrop, now_us: int) -> tuple[Key, Attributes]:
 
 
 def read(item: Item) -> ToDrop:
-    """What was stored. Raises UnreadableDefinitionError."""
+    """What was stored. Raises UnknownItemFormatError."""
     attributes = item.attributes
     if attributes.get("v") != FORMAT:
-        raise UnreadableDefinitionError(f"messages to drop of format {attributes.get('v')!r}")
+        raise UnknownItemFormatError(f"messages to drop of format {attributes.get('v')!r}")
     account, region, name, cell = (str(attributes[field]) for field in ("a", "e", "q", "c"))
     sort = item.key.sort
     since_us = int.from_bytes(sort[:_TIME_BYTES], "big")

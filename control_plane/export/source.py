@@ -11,8 +11,8 @@ from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
+from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.export.door import PATIENCE_S, SOCKET, socket_path
-from control_plane.places.items import UnreadablePlaceError
 from control_plane.places.own import OWN, names_in
 from data_plane.embedded.copying import (
     CHANGED,
@@ -88,7 +88,7 @@ def copied_cell(directory: Path, room: Path, now_us: int) -> Iterator[CopiedCell
             yield _joined(spool)
         except CopyCutOffError as error:
             raise SourceError(f"data: {error}; try it again") from error
-        except UnreadablePlaceError as error:
+        except UnknownItemFormatError as error:
             raise SourceError(f"data: {directory}: {error}") from error
 
 

@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from control_plane.core.item_field import item_field
+from control_plane.core.item_field import (
+    UnknownItemFormatError,
+    check_format,
+    integer,
+    octets,
+    text,
+)
 from control_plane.core.stream_definition import STREAM
 from control_plane.places.groups import own_group
 from data_plane.ports import Attributes, Key
@@ -38,10 +44,6 @@ STATES: Final = (ACTIVE, DRAINING, FULL, FAILED, REMOVED)
 
 HEARTBEAT_KEPT_S: Final = 22 * 86_400
 """Longer than states of blocks: what a front end kept to itself matters for as long as they do."""
-
-
-class UnreadablePlaceError(Exception):
-    """The stored item has a format that this version does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +165,10 @@ def encode_placed_queue(queue: PlacedQueue) -> Attributes:
 
 
 def decode_placed_queue(uid: str, item: Attributes) -> PlacedQueue:
-    """What `encode_placed_queue` wrote. Raises UnreadablePlaceError for anything else."""
+    """What `encode_placed_queue` wrote. Raises UnknownItemFormatError for anything else."""
     is_stream = item.get("v") == FORMAT_OF_STREAMS and item.get("k") == STREAM
     if not is_stream:
-        _check_format(f"queue {uid} of a group", item)
+        check_format(f"queue {uid} of a group", item, FORMAT)
     return PlacedQueue(text(item, "a"), text(item, "e"), text(item, "q"), uid, is_stream)
 
 
@@ -204,9 +206,9 @@ def encode_placement(stored: StoredPlacement) -> Attributes:
 
 
 def decode_placement(group: str, item: Attributes) -> StoredPlacement:
-    """What `encode_placement` wrote. Raises UnreadablePlaceError for anything else."""
+    """What `encode_placement` wrote. Raises UnknownItemFormatError for anything else."""
     if item.get("v") != FORMAT_WITH_OWN:
-        _check_format(f"placement {group}", item)
+        check_format(f"placement {group}", item, FORMAT)
     placement = Placement(
         group, integer(item, "e"), decode_members(text(item, "m")), integer(item, "s")
     )
@@ -248,10 +250,10 @@ def encode_cell(cell: CellRecord) -> Attributes:
 
 
 def decode_cell(name: str, item: Attributes) -> CellRecord:
-    """What `encode_cell` wrote. Raises UnreadablePlaceError for anything else."""
-    _check_format(f"cell {name}", item)
+    """What `encode_cell` wrote. Raises UnknownItemFormatError for anything else."""
+    check_format(f"cell {name}", item, FORMAT)
     if item.get("z") not in STATES:
-        raise UnreadablePlaceError(f"cell {name}: state {item.get('z')!r}")
+        raise UnknownItemFormatError(f"cell {name}: state {item.get('z')!r}")
     return CellRecord(
         name,
         text(item, "t"),
@@ -292,8 +294,8 @@ def encode_heartbeat(beat: Heartbeat) -> Attributes:
 
 
 def decode_heartbeat(front_end: str, item: Attributes) -> Heartbeat:
-    """What `encode_heartbeat` wrote. Raises UnreadablePlaceError for anything else."""
-    _check_format(f"heartbeat of {front_end}", item)
+    """What `encode_heartbeat` wrote. Raises UnknownItemFormatError for anything else."""
+    check_format(f"heartbeat of {front_end}", item, FORMAT)
     seen = json.loads(text(item, "j"))
     cells = {
         name: CellSeen(bool(answers), since_us, latency_us, used_bytes, bool(full), *rates)
@@ -319,26 +321,6 @@ def encode_removal(removal: Removal) -> Attributes:
 
 
 def decode_removal(item: Attributes) -> Removal:
-    """What `encode_removal` wrote. Raises UnreadablePlaceError for anything else."""
-    _check_format("last removal", item)
+    """What `encode_removal` wrote. Raises UnknownItemFormatError for anything else."""
+    check_format("last removal", item, FORMAT)
     return Removal(text(item, "n"), integer(item, "t"), octets(item, "w"))
-
-
-def text(item: Attributes, name: str) -> str:
-    """A text of the item. Raises UnreadablePlaceError."""
-    return item_field(item, name, str, UnreadablePlaceError)
-
-
-def integer(item: Attributes, name: str) -> int:
-    """A number of the item. Raises UnreadablePlaceError."""
-    return item_field(item, name, int, UnreadablePlaceError)
-
-
-def octets(item: Attributes, name: str) -> bytes:
-    """Bytes of the item. Raises UnreadablePlaceError."""
-    return item_field(item, name, bytes, UnreadablePlaceError)
-
-
-def _check_format(what: str, item: Attributes) -> None:
-    if item.get("v") != FORMAT:
-        raise UnreadablePlaceError(f"{what}: format {item.get('v')!r}")

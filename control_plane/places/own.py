@@ -12,16 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from control_plane.core.identity import Knowledge, Said
-from control_plane.places.groups import REGISTRY
-from control_plane.places.items import (
-    StoredPlacement,
-    UnreadablePlaceError,
-    decode_members,
-    encode_members,
+from control_plane.core.item_field import (
+    UnknownItemFormatError,
     integer,
     octets,
     text,
 )
+from control_plane.places.groups import REGISTRY
+from control_plane.places.items import StoredPlacement, decode_members, encode_members
 from data_plane.ports import Attributes, Cell, CellUnavailableError, Clock, Key, Waits
 from data_plane.replication.placement import Member, Placement
 
@@ -86,14 +84,14 @@ Keep = Callable[[KnownService], Awaitable[bool]]
 async def read_own(cell: Cell) -> Own | None:
     """What a cell has stored; None if it is new.
 
-    Raises CellUnavailableError, UnreadablePlaceError.
+    Raises CellUnavailableError, UnknownItemFormatError.
     """
     item = await cell.get(OWN)
     return None if item is None else decode_own(item)
 
 
 def names_in(item: Attributes) -> tuple[str, Mapping[str, str]]:
-    """The cell's own name, and all cells' paths. Raises UnreadablePlaceError."""
+    """The cell's own name, and all cells' paths. Raises UnknownItemFormatError."""
     own = decode_own(item)
     return own.cell, own.known.paths
 
@@ -311,9 +309,9 @@ def _encode(own: Own) -> Attributes:
 
 
 def decode_own(item: Attributes) -> Own:
-    """What a cell has under OWN. Raises UnreadablePlaceError."""
+    """What a cell has under OWN. Raises UnknownItemFormatError."""
     if item.get("v") not in (FORMAT, FORMAT_OF_BEFORE):
-        raise UnreadablePlaceError(f"the registry's placement: format {item.get('v')!r}")
+        raise UnknownItemFormatError(f"the registry's placement: format {item.get('v')!r}")
     placement = Placement(
         REGISTRY, integer(item, "e"), decode_members(text(item, "m")), integer(item, "s")
     )
@@ -351,11 +349,11 @@ def encode_manifest(known: KnownService) -> str:
 
 
 def decode_manifest(written: str) -> KnownService:
-    """What `encode_manifest` made. Raises UnreadablePlaceError."""
+    """What `encode_manifest` made. Raises UnknownItemFormatError."""
     try:
         whole = json.loads(written)
         if whole["format"] != FORMAT:
-            raise UnreadablePlaceError(f"format {whole['format']!r}")
+            raise UnknownItemFormatError(f"format {whole['format']!r}")
         cells, registry = whole["cells"], whole["registry"]
         members = decode_members(json.dumps(registry["members"]))
         placement = Placement(REGISTRY, registry["epoch"], members, registry["since_us"])
@@ -365,7 +363,7 @@ def decode_manifest(written: str) -> KnownService:
         data = str(whole.get("data", ""))
         return KnownService(str(whole["service"]), stored, paths, incarnations, data)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UnreadablePlaceError("it is not as a server writes it") from error
+        raise UnknownItemFormatError("it is not as a server writes it") from error
 
 
 def _json(mapping: Mapping[str, object]) -> str:

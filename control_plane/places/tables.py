@@ -9,7 +9,12 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from control_plane.core.identity import Found, Knowledge, Said, Verdict, judge
-from control_plane.places.items import UnreadablePlaceError, integer, octets, text
+from control_plane.core.item_field import (
+    check_format,
+    integer,
+    octets,
+    text,
+)
 from data_plane.ports import (
     ITEM_ABSENT,
     Attributes,
@@ -59,7 +64,7 @@ class TablesRefusedError(Exception):
 
 
 class Tables:
-    """The tables of one start. All methods raise CellUnavailableError, UnreadablePlaceError."""
+    """The tables of one start. All methods raise CellUnavailableError, UnknownItemFormatError."""
 
     def __init__(
         self, first: str, registry: Cell, clock: Clock, entropy: Entropy, waits: Waits
@@ -148,7 +153,7 @@ class Tables:
 
 
 async def read_identity(cell: Cell) -> TableIdentity | None:
-    """What a table says; None: nothing. Raises CellUnavailableError, UnreadablePlaceError."""
+    """What a table says; None: nothing. Raises CellUnavailableError, UnknownItemFormatError."""
     item = await cell.get(IDENTITY)
     return None if item is None else _decode(item)
 
@@ -176,8 +181,7 @@ def _encode(own: TableIdentity) -> Attributes:
 
 
 def _decode(item: Attributes) -> TableIdentity:
-    if item.get("v") != FORMAT:
-        raise UnreadablePlaceError(f"a table's identity: format {item.get('v')!r}")
+    check_format("a table's identity", item, FORMAT)
     known = json.loads(text(item, "k"))
     return TableIdentity(
         text(item, "u"), text(item, "n"), integer(item, "i"), known, octets(item, "w")

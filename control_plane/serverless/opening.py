@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
+from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.metadata_cache.nodes import CacheNodes
 from control_plane.places.group_bodies import BodiesOfGroups
-from control_plane.places.items import UnreadablePlaceError
 from control_plane.places.tables import TablesRefusedError
 from control_plane.registry_secret import UnreadableSecretError, read_or_make
 from control_plane.serverless.clock import InvocationClock
@@ -205,7 +205,7 @@ async def _on_several(one: ServicePorts, several: SeveralTables, own: str) -> Se
         await several.judge()
     except CellUnavailableError as error:
         raise _wrong("TABLE", error) from error
-    except (TablesRefusedError, UnreadablePlaceError) as error:
+    except (TablesRefusedError, UnknownItemFormatError) as error:
         raise _wrong("CELLS", error) from error
     bodies = one.bodies[own]
     return replace(

@@ -11,13 +11,7 @@ from control_plane.core.identity import Standing
 from control_plane.places.cached import CachedMap
 from control_plane.places.group_bodies import SegmentsOfGroups
 from control_plane.places.group_cells import GroupCells, Members, fifo_cells, standard_cells
-from control_plane.places.items import (
-    DYNAMODB,
-    REMOVED,
-    CellRecord,
-    Heartbeat,
-    StoredPlacement,
-)
+from control_plane.places.items import DYNAMODB, REMOVED, CellRecord, Heartbeat, StoredPlacement
 from control_plane.places.placing import GroupPlacing
 from control_plane.places.stored import PlaceMap, Places
 from control_plane.places.tables import Tables, TablesRefusedError
@@ -76,7 +70,7 @@ class SeveralTables:
 
         Answers those that answer. One that is empty and serves nothing was made anew: it may be
         filled from the others. A server fills all that have lost something; nobody does here.
-        Raises TablesRefusedError, CellUnavailableError, UnreadablePlaceError.
+        Raises TablesRefusedError, CellUnavailableError, UnknownItemFormatError.
         """
         verdict = await self._tables.judge(self._further)
         made = [name for name in verdict.of(Standing.EMPTY) if not await self._misses(name)]

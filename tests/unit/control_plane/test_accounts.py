@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import pytest
 
 from control_plane.accounts import Accounts
-from control_plane.core.account import NewKey, UnreadableAccountError
+from control_plane.core.account import NewKey
+from control_plane.core.item_field import UnknownItemFormatError
 from data_plane.core.caller import AccessKey
 from data_plane.core.errors import RefusedError
 from data_plane.core.quotas import DEFAULT_QUOTAS, UNLIMITED
@@ -338,7 +339,7 @@ def item_of(site: Site, key: Key) -> Attributes:
 
 def test_an_item_of_another_format_is_refused(site: Site) -> None:
     site.do(site.cell.put(Key("A|", ACCOUNT.encode()), {"v": 2}))
-    with pytest.raises(UnreadableAccountError):
+    with pytest.raises(UnknownItemFormatError):
         site.do(site.one.account(ACCOUNT))
 
 

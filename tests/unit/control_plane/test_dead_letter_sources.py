@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from control_plane.core.definition import Definition, UnreadableDefinitionError
+from control_plane.core.definition import Definition
+from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.registry import Registry
 from data_plane.core.errors import RefusedError
 from data_plane.memory.cell import MemoryCell
@@ -78,7 +79,7 @@ def test_many_sources_are_read_together(control: Any) -> None:
 def test_an_item_of_an_unknown_format_is_refused(control: Any) -> None:
     key = Key(f"D|{ACCOUNT}|{REGION}|dead", b"source")
     asyncio.run(control.cell.put(key, {"v": 2, "w": b"12345678"}))
-    with pytest.raises(UnreadableDefinitionError):
+    with pytest.raises(UnknownItemFormatError):
         sources(control, "dead")
 
 

@@ -2,14 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from control_plane.core.definition import (
-    Definition,
-    Tombstone,
-    UnreadableDefinitionError,
-    decode,
-    encode,
-    encode_tombstone,
-)
+from control_plane.core.definition import Definition, Tombstone, decode, encode, encode_tombstone
+from control_plane.core.item_field import UnknownItemFormatError
 from data_plane.core.queue import DIGESTS_BY_SECRET, DIGESTS_BY_UID
 from tests.unit.repeatable import SECRET
 
@@ -47,7 +41,7 @@ def test_a_tombstone_is_read_as_it_was_written() -> None:
     ids=str,
 )
 def test_an_unknown_format_is_refused(change: dict[str, object]) -> None:
-    with pytest.raises(UnreadableDefinitionError):
+    with pytest.raises(UnknownItemFormatError):
         decode(*WHERE, {**encode(DEFINITION), **change})  # type: ignore[dict-item]
 
 

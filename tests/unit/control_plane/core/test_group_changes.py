@@ -17,7 +17,7 @@ from control_plane.core.consumer_group import (
     encode,
     readable,
 )
-from control_plane.core.definition import UnreadableDefinitionError
+from control_plane.core.item_field import UnknownItemFormatError
 from data_plane.core.limits import GROUP_SHARDS_MAX
 from data_plane.core.stream import Shard, Stream
 
@@ -215,7 +215,7 @@ def test_a_group_is_read_as_it_was_stored() -> None:
     item = encode(group)
     assert decode(group.account, group.region, group.name, item) == group
     for broken in ({"v": 9}, {"k": "q"}):
-        with pytest.raises(UnreadableDefinitionError):
+        with pytest.raises(UnknownItemFormatError):
             decode(group.account, group.region, group.name, {**item, **broken})
 
 

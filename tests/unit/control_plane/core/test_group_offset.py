@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from control_plane.core.consumer_group import ShardHold
-from control_plane.core.definition import UnreadableDefinitionError
 from control_plane.core.group_offset import (
     END_OFFSET,
     Commit,
@@ -22,6 +21,7 @@ from control_plane.core.group_offset import (
     read_offset,
     resetting,
 )
+from control_plane.core.item_field import UnknownItemFormatError
 from data_plane.core.conditions import Condition, Update, apply, holds
 from data_plane.ports import Attributes
 
@@ -79,7 +79,7 @@ def test_where_a_group_begins_is_a_commit_of_nobody() -> None:
 
 
 def test_another_format_is_refused() -> None:
-    with pytest.raises(UnreadableDefinitionError):
+    with pytest.raises(UnknownItemFormatError):
         read_offset({"v": 2, "c": 1})
 
 

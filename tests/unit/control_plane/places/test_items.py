@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from control_plane.core.item_field import UnknownItemFormatError
 from control_plane.places.items import (
     DRAINING,
     CellRecord,
@@ -11,7 +12,6 @@ from control_plane.places.items import (
     PlacedQueue,
     Removal,
     StoredPlacement,
-    UnreadablePlaceError,
     decode_cell,
     decode_heartbeat,
     decode_placed_queue,
@@ -110,7 +110,7 @@ def test_another_format_is_refused() -> None:
         lambda: decode_placed_queue("u", {"v": 3}),
         lambda: decode_placed_queue("u", {"v": 2, "a": "1", "e": "r", "q": "q"}),
     ):
-        with pytest.raises(UnreadablePlaceError):
+        with pytest.raises(UnknownItemFormatError):
             refused()
 
 
