@@ -16,22 +16,20 @@ from tests.simulation.clock import universe as clock
 from tests.simulation.fifo import universe as fifo
 from tests.simulation.groups import universe as groups
 from tests.simulation.guarantees import universe as guarantees
-from tests.simulation.oracle import Violation
 from tests.simulation.planted import PlantedBug, seeds_to_find
 from tests.simulation.planted.body_bugs import BODY_BUGS
 from tests.simulation.planted.bugs import BUGS
+from tests.simulation.planted.clock_bugs import CELL_TIME_BUGS, MACHINE_BUGS
+from tests.simulation.planted.dead_letter_bugs import DEAD_LETTER_BUGS, FIFO_DEAD_LETTER_BUGS
+from tests.simulation.planted.dropping_bugs import DROPPING_BUGS, FIFO_DROPPING_BUGS
 from tests.simulation.planted.fair_bugs import FAIR_BUGS
-from tests.simulation.planted.fifo_bug import FifoBug, fifo_seeds_to_find
+from tests.simulation.planted.group_bugs import GROUP_BUGS
+from tests.simulation.planted.guarantee_bugs import FIFO_GUARANTEE_BUGS, GUARANTEE_BUGS
 from tests.simulation.planted.log_bugs import LOG_BUGS
 from tests.simulation.planted.log_reader_bugs import LOG_READER_BUGS
-from tests.simulation.planted.replication_bugs import (
-    CHAIN_BUGS,
-    FANOUT_BUGS,
-    ReplicationBug,
-    replication_seeds_to_find,
-)
+from tests.simulation.planted.replication_bugs import CHAIN_BUGS, FANOUT_BUGS
 from tests.simulation.planted.stream_bugs import BUGS as STREAM_BUGS
-from tests.simulation.planted.stream_bugs import StreamBug, stream_seeds_to_find
+from tests.simulation.planted.stream_bugs import NUMBERED_BUGS
 from tests.simulation.planted.stream_queue_bugs import STREAM_QUEUE_BUGS
 from tests.simulation.redrive import universe as redrive
 from tests.simulation.replicated import directed
@@ -76,12 +74,22 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
         for how in directed.FIFO_KINDS
     },
 }
-REPLICATION_BUGS: Mapping[str, Sequence[ReplicationBug]] = {
+PLANTED: Mapping[str, Sequence[PlantedBug]] = {
+    "standard": (*BUGS, *BODY_BUGS, *FAIR_BUGS),
+    "fifo": (*LOG_BUGS, *LOG_READER_BUGS),
+    "dropping": DROPPING_BUGS,
+    "dropping-fifo": FIFO_DROPPING_BUGS,
+    "machines": MACHINE_BUGS,
+    "redrive": DEAD_LETTER_BUGS,
+    "redrive-fifo": FIFO_DEAD_LETTER_BUGS,
+    "guarantees": GUARANTEE_BUGS,
+    "guarantees-fifo": FIFO_GUARANTEE_BUGS,
+    "groups": GROUP_BUGS,
+    "clock": CELL_TIME_BUGS,
     "replicated": FANOUT_BUGS,
     "replicated-fifo": CHAIN_BUGS,
-}
-STREAM_BUGS_OF: Mapping[str | None, Sequence[StreamBug]] = {
     "streams": STREAM_BUGS,
+    "streams numbered": NUMBERED_BUGS,
     "queues over streams": STREAM_QUEUE_BUGS,
 }
 
@@ -112,7 +120,10 @@ def main() -> int:
     options = parser.parse_args()
     kind = options.kinds[0] if options.kinds else None
     if options.planted:
-        return _print_seeds_to_find(kind, options.seeds)
+        bugs = PLANTED.get(kind or "standard")
+        if bugs is None:
+            parser.error(f"no bugs are planted in {kind}: choose from {', '.join(PLANTED)}")
+        return _print_seeds_to_find(bugs, options.seeds)
     if options.seed is not None:
         kind = kind or "standard"
         outcome = KINDS[kind](options.seed)
@@ -130,41 +141,13 @@ def main() -> int:
     )
 
 
-def _print_seeds_to_find(kind: str | None, seeds_max: int) -> int:
+def _print_seeds_to_find(bugs: Sequence[PlantedBug], seeds_max: int) -> int:
     missed = 0
-    searches: list[
-        tuple[PlantedBug | FifoBug | StreamBug, Callable[[], tuple[int, Violation] | None]]
-    ]
-    if kind == "fifo":
-        logs = (*LOG_BUGS, *LOG_READER_BUGS)
-        searches = [(log_bug, partial(fifo_seeds_to_find, log_bug, seeds_max)) for log_bug in logs]
-    elif kind in STREAM_BUGS_OF:
-        searches = [
-            (stream_bug, partial(stream_seeds_to_find, stream_bug, seeds_max))
-            for stream_bug in STREAM_BUGS_OF[kind]
-        ]
-    elif kind is not None and kind in REPLICATION_BUGS:
-        return _print_replication_bugs(REPLICATION_BUGS[kind], seeds_max)
-    else:
-        bugs = (*BUGS, *BODY_BUGS, *FAIR_BUGS)
-        searches = [(bag_bug, partial(seeds_to_find, bag_bug, seeds_max)) for bag_bug in bugs]
-    for bug, search in searches:
-        found = search()
+    for bug in bugs:
+        found = seeds_to_find(bug, seeds_max)
         missed += found is None
         seeds = bug.first + found[0] if found else "missed"
         print(f"| {bug.name} | {', '.join(bug.invariants)} | {seeds} |", flush=True)
-    return 1 if missed else 0
-
-
-def _print_replication_bugs(bugs: Sequence[ReplicationBug], seeds_max: int) -> int:
-    missed = 0
-    for bug in bugs:
-        first = bug.first
-        found = replication_seeds_to_find(bug, seeds_max, first)
-        missed += found is None
-        seeds = first + found[0] if found else "missed"
-        invariant = found[1].invariant if found else ""
-        print(f"| {bug.name} | {invariant} | {seeds} |", flush=True)
     return 1 if missed else 0
 
 

@@ -4,12 +4,8 @@ import pytest
 
 from tests.simulation.guarantees.oracle import INVARIANTS
 from tests.simulation.guarantees.universe import make_plan, run
-from tests.simulation.planted import PlantedBug
-from tests.simulation.planted.guarantee_bugs import (
-    FIFO_GUARANTEE_BUGS,
-    GUARANTEE_BUGS,
-    guarantee_seeds_to_find,
-)
+from tests.simulation.planted import PlantedBug, seeds_to_find
+from tests.simulation.planted.guarantee_bugs import FIFO_GUARANTEE_BUGS, GUARANTEE_BUGS
 
 SEEDS_MAX = 100
 KINDS = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
@@ -28,16 +24,9 @@ def test_both_queues_are_used_in_these_universes(*, fifo: bool) -> None:
     }
 
 
-@pytest.mark.parametrize("bug", GUARANTEE_BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
+@pytest.mark.parametrize("bug", [*GUARANTEE_BUGS, *FIFO_GUARANTEE_BUGS], ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug: PlantedBug) -> None:
-    found = guarantee_seeds_to_find(bug, SEEDS_MAX)
-    assert found is not None, f"{SEEDS_MAX} seeds do not show it"
-
-
-@pytest.mark.parametrize("bug", FIFO_GUARANTEE_BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
-def test_a_planted_bug_of_fifo_queues_is_found(bug: PlantedBug) -> None:
-    found = guarantee_seeds_to_find(bug, SEEDS_MAX, fifo=True)
-    assert found is not None, f"{SEEDS_MAX} seeds do not show it"
+    assert seeds_to_find(bug, SEEDS_MAX) is not None
 
 
 def test_every_invariant_has_a_planted_bug() -> None:

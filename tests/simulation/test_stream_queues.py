@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tests.simulation.planted.stream_bugs import StreamBug, stream_seeds_to_find
+from tests.simulation.planted import PlantedBug, seeds_to_find
 from tests.simulation.planted.stream_queue_bugs import STREAM_QUEUE_BUGS
 from tests.simulation.stream_queues.plan import make_stream_queues_plan
 from tests.simulation.stream_queues.universe import run
@@ -54,5 +54,5 @@ def test_universes_are_of_all_sorts() -> None:
 
 
 @pytest.mark.parametrize("bug", STREAM_QUEUE_BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
-def test_a_planted_bug_is_found(bug: StreamBug) -> None:
-    assert stream_seeds_to_find(bug, 1) is not None
+def test_a_planted_bug_is_found(bug: PlantedBug) -> None:
+    assert seeds_to_find(bug, 1) is not None

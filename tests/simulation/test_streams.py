@@ -2,12 +2,8 @@
 
 import pytest
 
-from tests.simulation.planted.stream_bugs import (
-    BUGS,
-    NUMBERED_BUGS,
-    StreamBug,
-    stream_seeds_to_find,
-)
+from tests.simulation.planted import PlantedBug, seeds_to_find
+from tests.simulation.planted.stream_bugs import BUGS, NUMBERED_BUGS
 from tests.simulation.streams.plan import LEAPS, make_streams_plan
 from tests.simulation.streams.universe import run, run_numbered
 
@@ -50,5 +46,5 @@ def test_numbered_records_are_stored_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize("bug", [*BUGS, *NUMBERED_BUGS], ids=lambda bug: bug.name.replace(" ", "-"))
-def test_a_planted_bug_is_found(bug: StreamBug) -> None:
-    assert stream_seeds_to_find(bug, 1) is not None
+def test_a_planted_bug_is_found(bug: PlantedBug) -> None:
+    assert seeds_to_find(bug, 1) is not None

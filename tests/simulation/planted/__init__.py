@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.simulation.oracle import Violation
-from tests.simulation.plan import Plan, make_plan
-from tests.simulation.universe import run
+from tests.simulation.universe import Outcome, run
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedBug:
     """Shipped code made subtly wrong: what stands where, and which invariant breaks by it.
 
-    `patches` are an object (module or class), the name of its attribute, and the wrong value. Only
-    universes that are `fit` can show it. The search begins at `first`: where a bug is rare, the
-    seed that is known to show it.
+    `patches` are an object (module or class), the name of its attribute, and the wrong value. The
+    search begins at the seed `first`: where a bug is rare, the one that is known to show it. Only
+    universes of seeds that are `fit` can show it, and `run` lets such a universe be.
     """
 
     name: str
     invariants: frozenset[str]
     patches: tuple[tuple[Any, str, Any], ...]
-    fit: Callable[[Plan], bool] = lambda _plan: True
     first: int = 0
+    fit: Callable[[int], bool] = lambda _seed: True
+    run: Callable[[int], Outcome] = run
 
 
 @contextmanager
@@ -42,10 +42,8 @@ def planted(bug: PlantedBug) -> Iterator[None]:
 def seeds_to_find(bug: PlantedBug, seeds_max: int) -> tuple[int, Violation] | None:
     """How many seeds from the bug's first on it takes until one shows it, and how."""
     with planted(bug):
-        for seed in range(bug.first, bug.first + seeds_max):
-            if not bug.fit(make_plan(seed)):
-                continue
-            for violation in run(seed).violations:
+        for seed in filter(bug.fit, range(bug.first, bug.first + seeds_max)):
+            for violation in bug.run(seed).violations:
                 if violation.invariant in bug.invariants:
                     return seed + 1 - bug.first, violation
     return None

@@ -8,7 +8,7 @@ from data_plane.bag.desk import Access, channel
 from data_plane.ports import Append, Blob, Cell, CellUnavailableError, Waits
 from data_plane.stored import bodies, counting
 from data_plane.stored.bodies import BodyStore
-from tests.simulation.plan import Plan
+from tests.simulation.plan import make_plan
 from tests.simulation.planted import PlantedBug
 from tests.simulation.planted.bugs import DELIVERED
 
@@ -79,12 +79,12 @@ async def _all_are_orphans(
     return [blob.name for blob in found]
 
 
-def _has_blobs(plan: Plan) -> bool:
-    return plan.blob_threshold_bytes is not None
+def _has_blobs(seed: int) -> bool:
+    return make_plan(seed).blob_threshold_bytes is not None
 
 
 BODY_BUGS: Final = tuple(
-    PlantedBug(name, DELIVERED, patches, _has_blobs, first)
+    PlantedBug(name, DELIVERED, patches, first, _has_blobs)
     for name, first, patches in (
         ("segment before its body", 62, ((sending, "_append", _append_before_its_body),)),
         ("a body that failed is taken for stored", 47, ((BodyStore, "put_apart", _put_with_luck),)),

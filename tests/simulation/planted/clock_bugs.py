@@ -1,16 +1,22 @@
 """Bugs planted into what a service takes for the time."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from control_plane.service_clock import StoreClock
 from data_plane.core.cell_clock import CellClock, Eras
 from data_plane.dynamodb.store_time import StoreTime
+from tests.simulation.clock.universe import run
 from tests.simulation.planted import PlantedBug
 from tests.simulation.planted.bugs import DELIVERED
+from tests.simulation.universe import run_on_machines
 
 KNOWN: Final = frozenset({"the tables' time is known"})
 PASSES: Final = frozenset({"time passes as it should"})
+
+MachineBug: Final = partial(PlantedBug, run=run_on_machines)
+ClockBug: Final = partial(PlantedBug, run=run)
 
 _begin = StoreTime.__init__
 
@@ -40,17 +46,17 @@ def _leads_are_forgotten(eras: Eras, _lead_us: int) -> Eras:
 
 
 MACHINE_BUGS: Final = (
-    PlantedBug(
+    MachineBug(
         "a front end goes by its machine's clock",
         PASSES,
         ((StoreClock, "now_us", _machines_time),),
     ),
-    PlantedBug(
+    MachineBug(
         "the machine's clock is taken for the table's",
         KNOWN,
         ((StoreTime, "now_us", _clock_is_believed),),
     ),
-    PlantedBug(
+    MachineBug(
         "bounds of a table's time move with the machine's clock",
         KNOWN,
         ((StoreTime, "__init__", _bounds_of_the_wall_clock),),
@@ -58,19 +64,19 @@ MACHINE_BUGS: Final = (
 )
 
 CELL_TIME_BUGS: Final = (
-    PlantedBug(
+    ClockBug(
         "ages are counted by stamps",
         DELIVERED,
         ((Eras, "between_us", _stamps_are_the_time),),
         first=26,
     ),
-    PlantedBug(
+    ClockBug(
         "nobody notes by how much the clock was set",
         frozenset({"times are the world's"}),
         ((Eras, "with_lead", _leads_are_forgotten),),
         first=10,
     ),
-    PlantedBug(
+    ClockBug(
         "what seems to be expired is removed at once",
         DELIVERED,
         ((CellClock, "removable_us", CellClock.now_us),),

@@ -1,6 +1,7 @@
 """Planted bugs of moves between queues; see bugs.py. They show in universes with dead letters."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from data_plane.ports import Attributes, Key
 from data_plane.stored import counting, keys, moves, segment
 from data_plane.stored.lease import Lease
 from data_plane.stored.moves import Move
-from tests.simulation.planted import PlantedBug, planted
+from tests.simulation.planted import PlantedBug
 from tests.simulation.redrive.universe import run
 
 ARRIVES = frozenset({"acknowledged arrives"})
@@ -34,6 +35,9 @@ INTACT = frozenset({"messages are intact"})
 EXPIRE = frozenset({"dead letters expire"})
 ORDER = frozenset({"groups stay in order"})
 ONCE = frozenset({"visibility is respected", "receive counts grow", "deletes last"})
+
+RedriveBug: Final = partial(PlantedBug, run=run)
+FifoRedriveBug: Final = partial(PlantedBug, run=partial(run, fifo=True))
 
 _finish = moving.finish
 _copied = moving._copied
@@ -165,105 +169,75 @@ def _no_group(_queue: Queue, _group: str) -> bytes:
 
 
 FIFO_DEAD_LETTER_BUGS: Final = (
-    (
+    FifoRedriveBug(
+        "delivered again behind a dead letter",
+        ORDER,
+        ((log_receiving, "order_hash", _no_group),),
         0,
-        PlantedBug(
-            "delivered again behind a dead letter",
-            ORDER,
-            ((log_receiving, "order_hash", _no_group),),
-        ),
     ),
-    (
+    FifoRedriveBug(
+        "ended before they are stored",
+        ARRIVES,
+        ((log_moving, "finish", _finish_end_first),),
         28,
-        PlantedBug(
-            "ended before they are stored",
-            ARRIVES,
-            ((log_moving, "finish", _finish_end_first),),
-        ),
     ),
-    (
+    FifoRedriveBug(
+        "copies with ids of their own",
+        ONCE,
+        ((log_moving, "_copied", _id_of_another), (log_moving, "_is_stored", _not_in_log)),
         56,
-        PlantedBug(
-            "copies with ids of their own",
-            ONCE,
-            ((log_moving, "_copied", _id_of_another), (log_moving, "_is_stored", _not_in_log)),
-        ),
     ),
-    (
+    FifoRedriveBug(
+        "copies beyond the window not looked for",
+        ONCE,
+        ((log_moving, "_is_stored", _not_in_log),),
         222,
-        PlantedBug(
-            "copies beyond the window not looked for",
-            ONCE,
-            ((log_moving, "_is_stored", _not_in_log),),
-        ),
     ),
-    (242, PlantedBug("moves not learnt", WAYS, ((Reader, "learn_lease", _no_move_learnt),))),
-    (
+    FifoRedriveBug("moves not learnt", WAYS, ((Reader, "learn_lease", _no_move_learnt),), 242),
+    FifoRedriveBug(
+        "a group goes on before its dead letter",
+        ORDER,
+        ((log_receiving, "_claimable", _whatever_is_loaded),),
         0,
-        PlantedBug(
-            "a group goes on before its dead letter",
-            ORDER,
-            ((log_receiving, "_claimable", _whatever_is_loaded),),
-        ),
     ),
 )
 """As DEAD_LETTER_BUGS, in universes of FIFO queues."""
 
 
 DEAD_LETTER_BUGS: Final = (
-    (3, PlantedBug("a copy in a block of its own", ONCE, ((keys, "moved_block", _random_block),))),
-    (
+    RedriveBug("a copy in a block of its own", ONCE, ((keys, "moved_block", _random_block),), 3),
+    RedriveBug(
+        "gone before it is stored",
+        ARRIVES,
+        ((moving, "finish", _gone_before_it_is_stored),),
         6,
-        PlantedBug(
-            "gone before it is stored",
-            ARRIVES,
-            ((moving, "finish", _gone_before_it_is_stored),),
-        ),
     ),
-    (
+    RedriveBug(
+        "state of moved messages collected",
+        ONCE,
+        ((deleting, "_collect_if_finished", _collect_all),),
         3,
-        PlantedBug(
-            "state of moved messages collected",
-            ONCE,
-            ((deleting, "_collect_if_finished", _collect_all),),
-        ),
     ),
-    (
+    RedriveBug(
+        "begun moves not stored",
+        WAYS,
+        ((receiving, "_assignments", _no_begun_moves), (Block, "note_move", _forget_move)),
         131,
-        PlantedBug(
-            "begun moves not stored",
-            WAYS,
-            ((receiving, "_assignments", _no_begun_moves), (Block, "note_move", _forget_move)),
-        ),
     ),
-    (2, PlantedBug("moves begun and left", ARRIVES, ((moving, "finish", _not_marked),))),
-    (
+    RedriveBug("moves begun and left", ARRIVES, ((moving, "finish", _not_marked),), 2),
+    RedriveBug(
+        "one receive too many",
+        BOUNDED,
+        ((moves.DeadLetters, "decide", _due_one_late),),
         3,
-        PlantedBug(
-            "one receive too many", BOUNDED, ((moves.DeadLetters, "decide", _due_one_late),)
-        ),
     ),
-    (3, PlantedBug("receive count lost", BOUNDED, ((moving, "_copied", _without_count),))),
-    (2, PlantedBug("wrong source", INTACT, ((moving, "_copied", _without_source),))),
-    (15, PlantedBug("sent anew", EXPIRE, ((segment, "sent_us", _sent_anew),))),
-    (
+    RedriveBug("receive count lost", BOUNDED, ((moving, "_copied", _without_count),), 3),
+    RedriveBug("wrong source", INTACT, ((moving, "_copied", _without_source),), 2),
+    RedriveBug("sent anew", EXPIRE, ((segment, "sent_us", _sent_anew),), 15),
+    RedriveBug(
+        "another message each time it is redriven",
+        REDRIVEN,
+        ((moving, "copy_for", _id_of_the_moment), (keys, "moved_block", _random_block)),
         39,
-        PlantedBug(
-            "another message each time it is redriven",
-            REDRIVEN,
-            ((moving, "copy_for", _id_of_the_moment), (keys, "moved_block", _random_block)),
-        ),
     ),
 )
-"""Each with the seed from which the search for it begins: the first one that showed it."""
-
-
-def redrive_seeds_to_find(
-    bug: PlantedBug, first: int, seeds_max: int, *, fifo: bool = False
-) -> int | None:
-    """How many seeds from `first` on until one of the bug's invariants is seen broken."""
-    with planted(bug):
-        for seed in range(first, first + seeds_max):
-            if bug.invariants & {v.invariant for v in run(seed, fifo=fifo).violations}:
-                return seed - first + 1
-    return None

@@ -1,6 +1,7 @@
 """Bugs planted into how what was purged is dropped."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from control_plane import sweep
@@ -12,12 +13,16 @@ from data_plane.ports import Attributes, Cell
 from data_plane.stored import superfluous
 from data_plane.stored.superfluous import Verdict
 from tests.simulation import universe, world
+from tests.simulation.fifo import universe as fifo
 from tests.simulation.plan import Plan, make_dropping_plan
 from tests.simulation.planted import PlantedBug
 from tests.simulation.planted.bugs import DELETED, DELIVERED
 
 LATER_US: Final = 3_000_000
 SOONER_US: Final = 30_000_000
+
+DroppingBug: Final = partial(PlantedBug, run=universe.run_dropping)
+FifoDroppingBug: Final = partial(PlantedBug, run=fifo.run_dropping)
 
 _superfluous = superfluous.superfluous
 _purges = Registry.purges
@@ -52,18 +57,18 @@ def _a_second_later(*ports: Any, after_us: int) -> sweep.Sweep:  # noqa: ARG001
 
 
 DROPPING_BUGS: Final = (
-    PlantedBug(
+    DroppingBug(
         "what was sent after the purge is dropped",
         DELIVERED,
         ((sweep, "superfluous", _of_what_was_sent_later_too),),
         first=39,
     ),
-    PlantedBug(
+    DroppingBug(
         "states of what was sent after the purge are dropped",
         DELETED,
         ((superfluous, "_state_verdict", _any_state),),
     ),
-    PlantedBug(
+    DroppingBug(
         "leases are dropped while receives of before the purge are under way",
         frozenset({"receive counts grow"}),
         (
@@ -75,13 +80,13 @@ DROPPING_BUGS: Final = (
 )
 
 FIFO_DROPPING_BUGS: Final = (
-    PlantedBug(
-        "what was sent after the purge is dropped",
+    FifoDroppingBug(
+        "what was sent to a log after the purge is dropped",
         frozenset({"acknowledged is delivered"}),
         ((superfluous, "_first_kept", _the_last_block_too),),
         first=14,
     ),
-    PlantedBug(
+    FifoDroppingBug(
         "what was purged is dropped while appends of before are under way",
         frozenset({"acknowledged is delivered", "slots are written once"}),
         ((world, "Sweep", _a_second_later),),

@@ -11,7 +11,7 @@ from data_plane.bag.lane import Lane
 from data_plane.bag.lanes import QueueLanes
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
-from tests.simulation.plan import Plan
+from tests.simulation.plan import make_plan
 from tests.simulation.planted import PlantedBug
 
 DELIVERED = frozenset({"acknowledged is delivered"})
@@ -21,8 +21,8 @@ REPEATS = frozenset({"repeats are stored once"})
 _look_back = sending._look_back
 
 
-def _has_groups(plan: Plan) -> bool:
-    return plan.groups > 0
+def _has_groups(seed: int) -> bool:
+    return make_plan(seed).groups > 0
 
 
 GroupBug: Final = partial(PlantedBug, fit=_has_groups)

@@ -1,6 +1,7 @@
 """Bugs planted into consumer groups, by the invariant that they break."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from control_plane.consumer_groups.offsets import Offsets, _key
@@ -12,8 +13,9 @@ from control_plane.core.group_offset import Commit, GroupOffset, read_offset
 from data_plane.core.stream import Stream
 from data_plane.ports import ALWAYS, Condition, Update
 from tests.simulation.groups.universe import run
-from tests.simulation.oracle import Violation
-from tests.simulation.planted import PlantedBug, planted
+from tests.simulation.planted import PlantedBug
+
+GroupsBug: Final = partial(PlantedBug, run=run)
 
 _committing = group_offset.committing
 _put: Callable[..., Any] = GroupRegistry._put
@@ -59,49 +61,39 @@ def _never_at_its_end(_self: GroupOffset) -> bool:
 
 
 GROUP_BUGS: Final = (
-    PlantedBug(
+    GroupsBug(
         "a zombie commits late",
         frozenset({"commits are handed on"}),
         ((group_offset, "committing", _by_anybody),),
     ),
-    PlantedBug(
+    GroupsBug(
         "a commit that goes back",
         frozenset({"commits never go back"}),
         ((group_offset, "committing", _also_backwards),),
     ),
-    PlantedBug(
+    GroupsBug(
         "children before their parents",
         frozenset({"parents come first"}),
         ((group_changes, "readable", _children_at_once),),
     ),
-    PlantedBug(
+    GroupsBug(
         "a shard owned twice",
         frozenset({"a shard has one owner"}),
         ((GroupRegistry, "_put", _put_always),),
     ),
-    PlantedBug(
+    GroupsBug(
         "the position is read before the hand-over",
         frozenset({"commits are handed on"}),
         ((Offsets, "take_over", _read_and_then_taken_over),),
     ),
-    PlantedBug(
+    GroupsBug(
         "the dead keep their shards",
         frozenset({"shards are taken over in time", "all is read"}),
         ((Sessions, "expired", _nobody_dies),),
     ),
-    PlantedBug(
+    GroupsBug(
         "ends that the group is not told of",
         frozenset({"all is read"}),
         ((GroupOffset, "is_end", property(_never_at_its_end)),),
     ),
 )
-
-
-def group_seeds_to_find(bug: PlantedBug, seeds_max: int) -> tuple[int, Violation] | None:
-    """How many seeds from the bug's first on it takes until one shows it, and how."""
-    with planted(bug):
-        for seed in range(bug.first, bug.first + seeds_max):
-            for violation in run(seed).violations:
-                if violation.invariant in bug.invariants:
-                    return seed + 1 - bug.first, violation
-    return None

@@ -1,5 +1,6 @@
 """Planted bugs of delivery guarantees; see bugs.py. They show in universes with such queues."""
 
+from functools import partial
 from typing import Any, Final
 
 from data_plane.bag import deleting
@@ -13,13 +14,16 @@ from data_plane.operations.message_engine import MessageEngine
 from data_plane.ports import Attributes
 from data_plane.stored.lease import from_bytes
 from tests.simulation.guarantees.universe import run
-from tests.simulation.planted import PlantedBug, planted
+from tests.simulation.planted import PlantedBug
 
 MOST = frozenset({"delivered at most once"})
 LOST = frozenset({"nothing is lost for nothing"})
 DELIVERED = frozenset({"acknowledged is delivered"})
 OVERTAKEN = frozenset({"the overtaken are refused", "one receiver acknowledges"})
 LATEST = frozenset({"the latest are accepted"})
+
+GuaranteeBug: Final = partial(PlantedBug, run=run)
+FifoGuaranteeBug: Final = partial(PlantedBug, run=partial(run, fifo=True))
 
 _hand_over = hand_over.receive
 _delete_fenced = deleting._delete_fenced
@@ -87,29 +91,22 @@ def _done_by_anybody(
 
 
 GUARANTEE_BUGS: Final = (
-    PlantedBug("shown and not deleted", MOST, ((hand_over, "receive", _shown_and_not_deleted),)),
-    PlantedBug("deleted and not shown", LOST, ((hand_over, "receive", _shown_but_the_last),)),
-    PlantedBug(
+    GuaranteeBug("shown and not deleted", MOST, ((hand_over, "receive", _shown_and_not_deleted),)),
+    GuaranteeBug("deleted and not shown", LOST, ((hand_over, "receive", _shown_but_the_last),)),
+    GuaranteeBug(
         "refused and deleted", DELIVERED, ((deleting, "_delete_fenced", _refused_and_deleted),)
     ),
-    PlantedBug("no fence", OVERTAKEN, ((deleting, "_delete_fenced", _delete_blindly),)),
-    PlantedBug(
+    GuaranteeBug("no fence", OVERTAKEN, ((deleting, "_delete_fenced", _delete_blindly),)),
+    GuaranteeBug(
         "short leases hold nothing", LATEST, ((deleting, "holds_lease", _holds_a_long_lease),)
     ),
 )
 
 FIFO_GUARANTEE_BUGS: Final = (
-    PlantedBug("attempts are repeated", MOST, ((hand_over, "receive", _attempts_repeated),)),
-    PlantedBug("shown and not deleted", MOST, ((hand_over, "receive", _shown_and_not_deleted),)),
-    PlantedBug("any handle", OVERTAKEN, ((log_deleting, "_judge", _done_by_anybody),)),
+    FifoGuaranteeBug("attempts are repeated", MOST, ((hand_over, "receive", _attempts_repeated),)),
+    FifoGuaranteeBug(
+        "shown in order and not deleted", MOST, ((hand_over, "receive", _shown_and_not_deleted),)
+    ),
+    FifoGuaranteeBug("any handle", OVERTAKEN, ((log_deleting, "_judge", _done_by_anybody),)),
 )
 """Likewise, in universes of FIFO queues."""
-
-
-def guarantee_seeds_to_find(bug: PlantedBug, seeds_max: int, *, fifo: bool = False) -> int | None:
-    """How many seeds until one of the bug's invariants is seen broken."""
-    with planted(bug):
-        for seed in range(seeds_max):
-            if bug.invariants & {v.invariant for v in run(seed, fifo=fifo).violations}:
-                return seed + 1
-    return None

@@ -1,5 +1,6 @@
 """Planted bugs of FIFO queues' logs, those of writers: slots, stamps, duplicates, generations."""
 
+from functools import partial
 from typing import Any, Final
 
 from data_plane.core.digests import deduplication_hash
@@ -21,8 +22,9 @@ from data_plane.ports import (
     no_tallies,
 )
 from data_plane.stored.segment import number
-from tests.simulation.fifo.plan import FifoPlan
-from tests.simulation.planted.fifo_bug import FifoBug
+from tests.simulation.fifo.plan import make_fifo_plan
+from tests.simulation.fifo.universe import run
+from tests.simulation.planted import PlantedBug
 
 SLOTS = frozenset({"slots are written once"})
 DELIVERED = frozenset({"acknowledged is delivered"})
@@ -43,9 +45,12 @@ _pack_after = Window.pack_after
 _find = Window.find
 
 
-def _ages_are_real(plan: FifoPlan) -> bool:
+FifoBug: Final = partial(PlantedBug, run=run)
+
+
+def _ages_are_real(seed: int) -> bool:
     """The universe leaves the bounds on ages alone."""
-    return plan.haste == 1
+    return make_fifo_plan(seed).haste == 1
 
 
 # Slots
@@ -187,8 +192,8 @@ async def _look_before_each_append(at: Access) -> Tail:
     return await _current(at)
 
 
-def _is_sequential(plan: FifoPlan) -> bool:
-    return plan.sequential
+def _is_sequential(seed: int) -> bool:
+    return make_fifo_plan(seed).sequential
 
 
 def _put(wrong: Any) -> tuple[tuple[Any, str, Any], ...]:
@@ -234,13 +239,13 @@ LOG_BUGS: Final = (
         "duplicates are none after a second",
         ONCE,
         ((window, "WINDOW_US", 1_000_000),),
-        _ages_are_real,
+        fit=_ages_are_real,
     ),
     FifoBug(
         "duplicates are some for ever",
         ALIKE,
         tuple((where, "WINDOW_US", 1 << 50) for where in (window, tails, generations)),
-        _ages_are_real,
+        fit=_ages_are_real,
     ),
     FifoBug(
         "the group is not in the scope",
@@ -272,6 +277,6 @@ LOG_BUGS: Final = (
         "the end of the log is read before each append",
         BUDGETS,
         ((tails, "current", _look_before_each_append),),
-        _is_sequential,
+        fit=_is_sequential,
     ),
 )

@@ -24,8 +24,8 @@ from data_plane.log.reader import Block, Pending, Reader
 from data_plane.ports import Attributes, Update
 from data_plane.stored.lease import Lease, from_bytes
 from data_plane.stored.segment import number
-from tests.simulation.fifo.plan import FifoPlan
-from tests.simulation.planted.fifo_bug import FifoBug
+from tests.simulation.fifo.plan import make_fifo_plan
+from tests.simulation.planted.log_bugs import FifoBug
 
 DELIVERED = frozenset({"acknowledged is delivered"})
 DELETED = frozenset({"deletes last"})
@@ -214,7 +214,8 @@ def _over(wrong: Callable[[Queue, int, int, Eras], bool]) -> tuple[tuple[Any, st
     return tuple((where, "is_over", wrong) for where in (reader, receiving, attempts))
 
 
-def _ages_are_real(plan: FifoPlan) -> bool:
+def _ages_are_real(seed: int) -> bool:
+    plan = make_fifo_plan(seed)
     return plan.haste == 1 and plan.stamps
 
 
@@ -282,8 +283,8 @@ LOG_READER_BUGS: Final = (
             (reading, "COLLECT_AFTER_US", NEVER),
             (reading, "CLAIM_AGE_US_MAX", NEVER),
         ),
+        930,
         _ages_are_real,
-        first=930,
     ),
     FifoBug(
         "a block is forgotten before all of it was read",

@@ -1,7 +1,7 @@
 """Planted bugs of replicated cells; see bugs.py. They show in universes of such cells."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from msgspec import structs
@@ -34,8 +34,7 @@ from data_plane.replication.member_cell import MemberCell, members_of
 from data_plane.replication.mending import Lacking
 from data_plane.replication.placement import Member, Placement
 from data_plane.replication.unneeded import Unneeded
-from tests.simulation.oracle import Violation
-from tests.simulation.planted import PlantedBug, planted
+from tests.simulation.planted import PlantedBug
 from tests.simulation.replicated import managing, plan
 from tests.simulation.replicated.directed import ALONE, LATE_COPIES, MISSED, TWO_HEADS
 from tests.simulation.replicated.plan import OPTIONS
@@ -48,31 +47,18 @@ _hand_down = chain._hand_down
 _without = changes.without
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicationBug:
-    """As PlantedBug, in universes of `fifo` queues or others.
-
-    The search begins at `first`, among universes that are `directed` towards it.
-    """
-
-    name: str
-    invariants: frozenset[str]
-    patches: tuple[tuple[Any, str, Any], ...]
-    first: int
-    fifo: bool = True
-    directed: str = ""
-
-
-def replication_seeds_to_find(
-    bug: ReplicationBug, seeds_max: int, first: int
-) -> tuple[int, Violation] | None:
-    """How many seeds from `first` on it takes until one shows it, and how."""
-    with planted(PlantedBug(bug.name, bug.invariants, bug.patches)):
-        for seed in range(first, first + seeds_max):
-            for violation in run(seed, fifo=bug.fifo, directed=bug.directed).violations:
-                if violation.invariant in bug.invariants:
-                    return seed + 1 - first, violation
-    return None
+def _bug(  # noqa: PLR0913 - what a bug is, and which universes show it
+    name: str,
+    invariants: frozenset[str],
+    patches: tuple[tuple[Any, str, Any], ...],
+    first: int,
+    *,
+    fifo: bool = True,
+    directed: str = "",
+) -> PlantedBug:
+    """In universes of `fifo` queues or others, that are `directed` towards it."""
+    how = partial(run, fifo=fifo, directed=directed)
+    return PlantedBug(name, invariants, patches, first, run=how)
 
 
 # Chains
@@ -285,56 +271,54 @@ FIFO_ANY = (
 )
 
 CHAIN_BUGS: Final = (
-    ReplicationBug("the head is read", FIFO_ANY, ((Chain, "_readers", _read_the_head),), 15),
-    ReplicationBug(
+    _bug("the head is read", FIFO_ANY, ((Chain, "_readers", _read_the_head),), 15),
+    _bug(
         "occupants stay half way",
         FIFO_ANY | {"nothing breaks"},
         ((chain, "_refused", _leave_it_half_way),),
         43,
     ),
-    ReplicationBug(
-        "copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), 400
-    ),
-    ReplicationBug(
+    _bug("copies go over what is newer", FIFO_ANY, ((copying, "copy_item", _overwrite),), 400),
+    _bug(
         "any epoch will do",
         FIFO_ANY,
         ((chain, "_not_later", _any_epoch), (chain, "_check_epoch", _never_stale)),
         2,
         directed=TWO_HEADS,
     ),
-    ReplicationBug(
+    _bug(
         "acknowledged before the last member has it",
         FIFO_ANY,
         ((chain, "_hand_down", _without_the_last),),
         8,
     ),
-    ReplicationBug("no grace for who joins", FIFO_ANY, ((managing, "OPTIONS", _NO_GRACE),), 56),
-    ReplicationBug(
+    _bug("no grace for who joins", FIFO_ANY, ((managing, "OPTIONS", _NO_GRACE),), 56),
+    _bug(
         "who comes back has its old incarnation",
         FIFO_ANY,
         ((changes, "with_joining", _same_incarnation), (changes, "check_change", _unchecked)),
         36,
     ),
-    ReplicationBug(
+    _bug(
         "the head goes behind the others",
         FIFO_ANY,
         ((changes, "without", _behind_the_others), (changes, "check_change", _unchecked)),
         4,
     ),
-    ReplicationBug(
+    _bug(
         "who joins does not get what is read",
         FIFO_ANY,
         ((chain, "_let_have", _let_have_nothing),),
         4,
     ),
-    ReplicationBug(
+    _bug(
         "a write counts that a member missed",
         FIFO_ANY,
         ((chain, "check_joined", _nobody_joined),),
         0,
         directed=MISSED,
     ),
-    ReplicationBug(
+    _bug(
         "a queue alone is looked for where it was",
         FIFO_ANY,
         _STAYING,
@@ -344,52 +328,52 @@ CHAIN_BUGS: Final = (
 )
 
 FANOUT_BUGS: Final = (
-    ReplicationBug(
+    _bug(
         "acknowledged before the last member has it",
         DELIVERED,
         ((Fanout, "append", _acknowledge_any),),
         3,
         fifo=False,
     ),
-    ReplicationBug(
+    _bug(
         "nobody is told of deletes", DELETED, ((Fanout, "update", _forget_deletes),), 0, fifo=False
     ),
-    ReplicationBug(
+    _bug(
         "nobody is told of leases",
         frozenset({"leases are told"}),
         ((Fanout, "update", _forget_leases),),
         62,
         fifo=False,
     ),
-    ReplicationBug(
+    _bug(
         "what comes late goes over what came after",
         frozenset({"receive counts grow"}),
         ((fanout, "replay", _play_whatever_is_known),),
         304,
         fifo=False,
     ),
-    ReplicationBug(
+    _bug(
         "who serves next is not told",
         DELETED,
         ((Fanout, "_tell", _tell_by_the_new_map),),
         1024,
         fifo=False,
     ),
-    ReplicationBug(
+    _bug(
         "nobody tells for who is gone",
         frozenset({"nothing breaks"}),
         ((internal, "reconcile", _never),),
         3,
         fifo=False,
     ),
-    ReplicationBug(
+    _bug(
         "who is gone is forgotten, and nothing compared",
         DELETED,
         ((acting, "tell_on", _compare_nothing),),
         34,
         fifo=False,
     ),
-    ReplicationBug(
+    _bug(
         "collected while a member joins",
         frozenset({STAYS_AWAY, "deletes last"}),
         ((Unneeded, "expire", _expire_at_once), (plan, "_PLACES", _COPY_LATE)),
@@ -397,7 +381,7 @@ FANOUT_BUGS: Final = (
         fifo=False,
         directed=LATE_COPIES,
     ),
-    ReplicationBug(
+    _bug(
         "collected as soon as all are full",
         frozenset({STAYS_AWAY, "deletes last"}),
         ((plan, "_PLACES", _COLLECT_EARLY),),
@@ -405,21 +389,21 @@ FANOUT_BUGS: Final = (
         fifo=False,
         directed=LATE_COPIES,
     ),
-    ReplicationBug(
+    _bug(
         "an earlier attempt counts where one member has it",
         DELIVERED,
         ((Fanout, "complete", _complete_nothing),),
         149,
         fifo=False,
     ),
-    ReplicationBug(
+    _bug(
         "low-water mark past leases that nobody was told of",
         DELIVERED,
         ((Fanout, "share", _share_nothing),),
         209,
         fifo=False,
     ),
-    ReplicationBug(
+    _bug(
         "copies go over what is newer",
         DELETED,
         ((copying, "copy_item", _overwrite), (plan, "_PLACES", _COPY_LATE)),
@@ -427,14 +411,14 @@ FANOUT_BUGS: Final = (
         fifo=False,
         directed=LATE_COPIES,
     ),
-    ReplicationBug(
+    _bug(
         "no grace for who joins",
         DELIVERED | DELETED,
         ((managing, "OPTIONS", _NO_GRACE),),
         144,
         fifo=False,
     ),
-    ReplicationBug(
+    _bug(
         "a queue alone is looked for where it was",
         DELIVERED | DELETED,
         _STAYING,

@@ -1,7 +1,7 @@
 """Planted bugs of streams; see bugs.py. They show in universes of streams over several cells."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from control_plane.cluster import copies
@@ -20,11 +20,9 @@ from data_plane.streams.desk import Access, Tail
 from data_plane.streams.engine import Streams
 from data_plane.streams.reading import Place, Read, _Page
 from data_plane.streams.slots import END, Produced, RecordSlot, pack_produced
-from tests.simulation.oracle import Violation
-from tests.simulation.planted import PlantedBug, planted
+from tests.simulation.planted import PlantedBug
 from tests.simulation.replicated.promised import ACKNOWLEDGED
 from tests.simulation.streams.universe import run, run_numbered
-from tests.simulation.universe import Outcome
 
 READ: Final = frozenset({"acknowledged is read"})
 GIVEN: Final = frozenset({"numbers are given once"})
@@ -40,25 +38,7 @@ _read = reading.read
 _carried_out = shard_map.carried_out
 
 
-@dataclass(frozen=True, slots=True)
-class StreamBug:
-    """As PlantedBug, of universes of streams."""
-
-    name: str
-    invariants: frozenset[str]
-    patches: tuple[tuple[Any, str, Any], ...]
-    first: int = 0
-    run: Callable[[int], Outcome] = run
-
-
-def stream_seeds_to_find(bug: StreamBug, seeds_max: int) -> tuple[int, Violation] | None:
-    """How many seeds from the bug's first on it takes until one shows it, and how."""
-    with planted(PlantedBug(bug.name, bug.invariants, bug.patches)):
-        for seed in range(bug.first, bug.first + seeds_max):
-            for violation in bug.run(seed).violations:
-                if violation.invariant in bug.invariants:
-                    return seed + 1 - bug.first, violation
-    return None
+StreamBug: Final = partial(PlantedBug, run=run)
 
 
 # Offsets
@@ -183,7 +163,7 @@ def _list_those_of_the_slot(
 
 
 NUMBERED_BUGS: Final = tuple(
-    StreamBug(name, NUMBERED, patches, first, run_numbered)
+    PlantedBug(name, NUMBERED, patches, first, run=run_numbered)
     for name, patches, first in (
         ("producers are forgotten with a tail", ((producers, "_look_back", _look_nowhere),), 0),
         ("the last slot leads nowhere", ((producers, "pack_produced", _pack_without_a_way),), 0),

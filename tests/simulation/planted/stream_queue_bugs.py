@@ -20,7 +20,7 @@ from data_plane.stored.lease import Lease
 from data_plane.streams import consuming, searching
 from data_plane.streams.consuming import ShardSource
 from data_plane.streams.slots import RecordSlot
-from tests.simulation.planted.stream_bugs import StreamBug
+from tests.simulation.planted import PlantedBug
 from tests.simulation.stream_queues.universe import run
 
 DELIVERED: Final = frozenset({"records are delivered", "records come until deleted"})
@@ -164,16 +164,16 @@ _BUGS: Final = (
         1,
     ),
 )
-_HALF_WAY: Final = StreamBug(
+_HALF_WAY: Final = PlantedBug(
     "a dead letter that is half way down a chain is stored again",
     COUNTS | DEAD,
     ((moving, "_slots_behind", _slots_that_all_have),),
     111,
-    partial(run, loses=True),
+    run=partial(run, loses=True),
 )
 STREAM_QUEUE_BUGS: Final = (
     *(
-        StreamBug(name, invariants, patches, first, run)
+        PlantedBug(name, invariants, patches, first, run=run)
         for name, invariants, patches, first in _BUGS
     ),
     _HALF_WAY,
