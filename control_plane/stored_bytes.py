@@ -35,7 +35,7 @@ class StoredBytes:
     """Implements `data_plane.frontend.storing.StorageUse` over the cells that there are.
 
     And `control_plane.definition_room.Defined`. Of what has copies in several cells, what counts
-    is the cell that has the most.
+    is the cell that has the most of it.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class StoredBytes:
             for account, size_bytes in here.items():
                 of_accounts[account] = max(of_accounts.get(account, 0), size_bytes)
             for account, count in defined.items():
-                definitions[account] = max(definitions.get(account, count), count)
+                definitions[account] = _most(definitions.get(account, count), count)
         if not capacities and failure is not None:
             raise failure
         self._of_each, self._of_accounts = of_each, of_accounts
@@ -145,13 +145,17 @@ async def _stored(cell: Cell) -> dict[str, int]:
 
 
 async def _defined(cell: Cell) -> dict[str, DefinitionCount]:
-    """By account; where what is left of a copy of before counts, too, the one that has the most."""
+    """By account; where what is left of a copy of before counts, too, the most of either."""
     found: dict[str, DefinitionCount] = {}
     for item in await _counts(cell, DEFINED):
         account = item.key.sort.decode().partition(INCARNATION_MARK)[0]
         count = DefinitionCount(_number(item, "q"), _number(item, "n"), _number(item, "s"))
-        found[account] = max(found.get(account, count), count)
+        found[account] = _most(found.get(account, count), count)
     return found
+
+
+def _most(one: DefinitionCount, other: DefinitionCount) -> DefinitionCount:
+    return DefinitionCount(*map(max, one, other))
 
 
 async def _counts(cell: Cell, partition: str) -> list[Item]:
