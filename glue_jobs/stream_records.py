@@ -20,24 +20,38 @@ from glue_jobs.exports import Export, be64, complete_to_us, number, text
 from glue_jobs.replicas import LAG_US, LOGS, Copies
 
 _DEFINITIONS: Final = "^A\\|[0-9]"
+_TO_DROP: Final = "X|"
 _ANCHORS: Final = "^H\\|"
 _ANCHOR_SORT: Final = "^[0-9a-f]{8}\\|0$"
 _HOUR_US: Final = 3_600_000_000
 _DAY_US: Final = 24 * _HOUR_US
+_NEVER_US: Final = 2**63 - 1
 _SKIPPED: Final = 1 << 32
 """What a shard skips where it rested for a day and nobody looked (*Anchor*)."""
 
 _SHARD: Final = ("uid", "lane")
 
 
+_RETENTIONS: Final = f"""transform(looks, (its, n) -> named_struct(
+    'until_us', coalesce(get(looks, n + 1).as_of_us, {_NEVER_US}),
+    'retention_us', its.retention_us))"""
+
+
 def definitions(seen: DataFrame, at_end: DataFrame) -> DataFrame:
-    """Streams by their uids: whose and what, when they were made, whether they are there yet."""
-    known = seen.where(f.col("partition").rlike(_DEFINITIONS) & (text("k") == "t"))
-    live = at_end.where(
-        f.col("partition").rlike(_DEFINITIONS) & (text("k") == "t") & f.col("is_present")
-    ).select(text("u").alias("uid"), f.expr("true").alias("is_live"))
-    return (
-        known.groupBy(
+    """Streams by their uids: whose and what, when they were made, whether they are there yet.
+
+    `retentions` are those that exports saw, in their order; each counts until the moment of the
+    export that saw the next one. Of a stream that no export saw there are neither those nor
+    `made_us`: it is known by what the sweep goes by.
+    """
+    is_definition = f.col("partition").rlike(_DEFINITIONS) & (text("k") == "t")
+    live = at_end.where(is_definition & f.col("is_present")).select(
+        text("u").alias("uid"), f.expr("true").alias("is_live")
+    )
+    retention = f.struct("as_of_us", (number("h") * _HOUR_US).alias("retention_us"))
+    defined = (
+        seen.where(is_definition)
+        .groupBy(
             text("u").alias("uid"),
             f.split_part("partition", f.lit("|"), f.lit(2)).alias("account"),
             f.split_part("partition", f.lit("|"), f.lit(3)).alias("region"),
@@ -45,21 +59,36 @@ def definitions(seen: DataFrame, at_end: DataFrame) -> DataFrame:
         )
         .agg(
             f.min(number("b") * 1_000).alias("made_us"),
-            f.array_sort(
-                f.collect_set(f.struct("as_of_us", (number("h") * _HOUR_US).alias("retention_us")))
-            ).alias("retentions"),
+            f.array_sort(f.collect_set(retention)).alias("looks"),
         )
+        .withColumn("retentions", f.expr(_RETENTIONS))
+        .drop("looks")
+    )
+    deleted = seen.where((f.col("partition") == _TO_DROP) & text("s").isNotNull()).select(
+        f.substring("sort", 9, 16).cast("string").alias("uid"),
+        text("a").alias("account"),
+        text("e").alias("region"),
+        f.concat(f.lit(OF_STREAM), text("q")).alias("queue"),
+    )
+    of_others = deleted.distinct().join(defined, "uid", "left_anti")
+    return (
+        defined.unionByName(of_others, allowMissingColumns=True)
         .join(live, "uid", "left")
         .fillna(value=False, subset=["is_live"])
     )
+
+
+def _lowest_since(time_us: str) -> str:
+    """The lowest retention that a stream had at this time, or later, as far as exports know."""
+    of_then = f"filter(retentions, its -> its.until_us > {time_us})"
+    return f"coalesce(array_min(transform({of_then}, its -> its.retention_us)), {_DAY_US})"
 
 
 def slots(items: DataFrame, seen: DataFrame, streams: DataFrame) -> DataFrame:
     """Slots of shards with their stream, as they were seen last, and their `fate`.
 
     `offset` is that of the first record, `following` the one behind the last. `looks` are the
-    moments of the exports of the cell that counts, `retention_us` the lowest that the stream had
-    since the slot was seen last.
+    moments of the exports of the cell that counts.
     """
     rows = (
         items.where(f.col("partition").rlike(LOGS))
@@ -75,30 +104,27 @@ def slots(items: DataFrame, seen: DataFrame, streams: DataFrame) -> DataFrame:
             "content",
             "cell",
             "as_of_us",
+            "from_us",
             "is_gone",
             "is_present",
         )
         .withColumn("following", f.col("offset") + f.col("records"))
         .join(f.broadcast(streams), "uid", "left")
     )
-    its = _with_looks(rows, seen)
-    since = "filter(retentions, its -> its.as_of_us >= slots_seen_us)"
-    lowest = f"array_min(transform({since}, its -> its.retention_us))"
-    last = "element_at(retentions, -1).retention_us"
     removed = f.when(f.col("is_gone"), f.col("as_of_us")).otherwise(
         f.expr("array_min(filter(looks, at -> at > as_of_us))")
     )
     return (
-        its.withColumn("slots_seen_us", f.col("as_of_us"))
-        .withColumn("retention_us", f.expr(f"coalesce({lowest}, {last}, {_DAY_US})"))
+        _with_looks(rows, seen)
         .withColumn("removed_us", f.when(~f.col("is_present"), removed))
         .withColumn("fate", _fate())
-        .drop("retentions", "slots_seen_us")
+        .drop("from_us")
     )
 
 
 def _fate() -> Column:
-    ended_us = f.col("stamp_us") + f.col("retention_us")
+    # What an incremental export says is gone was there when it began.
+    ended_us = f.expr(f"stamp_us + {_lowest_since('if(is_gone, from_us, as_of_us)')}")
     last_us = f.expr("element_at(looks, -1)")
     return (
         f.when(f.coalesce(~f.col("is_live"), f.expr("false")), "gone_with_queue")
@@ -172,7 +198,8 @@ def _by_neighbours(named: DataFrame) -> DataFrame:
         .withColumn("missing", f.col("offset") - f.col("before"))
         .withColumn("since_us", f.coalesce("stamp_before_us", "made_us"))
     )
-    certain = "exists(looks, at -> at >= stamp_us and at < since_us + retention_us) and is_live"
+    ended_us = f"since_us + {_lowest_since('since_us')}"
+    certain = f"exists(looks, at -> at >= stamp_us and at < {ended_us}) and is_live"
     rested = f"missing >= {_SKIPPED} and stamp_us - since_us >= {_DAY_US}"
     gap = "concat('offsets ', before, ' to ', offset - 1, ' are in no export')"
     return told(
@@ -244,13 +271,13 @@ def _behind_anchors(
         .join(ends, list(_SHARD), "left")
         .withColumn("end", f.coalesce("end", f.lit(1)))
     )
-    retention = "element_at(retentions, -1).retention_us"
+    ended_us = f"sent_us + {_lowest_since('sent_us')}"
     return told(
         its,
         Rule(
             "offsets_missing",
             "anchored > end and is_live"
-            f" and exists(looks, at -> at >= sent_us and at < sent_us + {retention})",
+            f" and exists(looks, at -> at >= sent_us and at < {ended_us})",
             "concat('offsets ', end, ' to ', anchored - 1, ' are in no export')",
             "anchored - end",
         ),
@@ -273,7 +300,6 @@ def by_copy(its: Copies, streams: DataFrame, exports: Sequence[Export]) -> DataF
         )
     )
     of_shard = members.groupBy("uid").agg(f.array_sort(f.collect_set("cell")).alias("members"))
-    retention = "element_at(retentions, -1).retention_us"
     rows = (
         last.where(f.col("is_present") & (number("t") <= settled_us))
         .groupBy("uid", _lane().alias("lane"), be64(f.col("sort"), 1).alias("offset"))
@@ -286,7 +312,7 @@ def by_copy(its: Copies, streams: DataFrame, exports: Sequence[Export]) -> DataF
         .join(f.broadcast(of_shard), "uid")
         .join(f.broadcast(streams), "uid")
         # Each member removes what is past its time when it comes to it.
-        .where(f"is_live and sent_us + {retention} > {as_of_us}")
+        .where(f"is_live and sent_us + {_lowest_since('sent_us')} > {as_of_us}")
         .withColumn("lack", f.array_except("members", "have"))
     )
     has = "concat('not in ', array_join(lack, ', '), '; in ', array_join(have, ', '))"

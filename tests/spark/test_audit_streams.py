@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,56 @@ def test_how_long_a_record_is_to_be_there_is_what_its_stream_says(
     assert named(report) == {("lost", "stream/stream-0", "offset 1", 7)}
 
 
+def test_what_went_by_a_lower_retention_is_not_missed_when_it_is_raised(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    cell = Cell()
+    cell.stream("clicks", CLICKS, hours=24)
+    # What lay before it was a day old when the first export was made; the anchor knows of more.
+    cell.records(CLICKS, 0, 7, 2, T0_US + 50 * HOUR_US)
+    cell.anchor(CLICKS, 1, 4, T0_US + 27 * HOUR_US)
+    raised = later(cell)
+    raised.stream("clicks", CLICKS, hours=72)
+    report = audited(
+        session,
+        tmp_path,
+        (cell, T0_US + 51 * HOUR_US + HOUR_US // 2),
+        (raised, T0_US + 53 * HOUR_US),
+    )
+    assert report["findings"] == []
+
+
+def test_what_had_expired_before_its_retention_was_raised_is_not_lost(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """By incremental exports, which tell of a definition only when it is changed."""
+    looks = [Cell() for _ in range(4)]
+    for cell, hours in zip(looks, (24, 24, 24, 48), strict=True):
+        cell.stream("clicks", CLICKS, hours=hours)
+    looks[1].records(CLICKS, 0, 1, 3, T0_US + 3 * HOUR_US)
+    moments = [T0_US + hours * HOUR_US for hours in (2, 4, 28, 30)]
+    write_export(tmp_path / "exports", looks[0].lines(), moments[0])
+    for (before, after), (from_us, at_us) in zip(pairwise(looks), pairwise(moments), strict=True):
+        write_export(tmp_path / "exports", changes(before, after, at_us), at_us, from_us)
+    report = run(session, tmp_path)
+    assert report["findings"] == []
+    assert fates(report, CLICKS) == {"sent": 3, "expired": 3}
+
+
+def test_a_stream_that_was_deleted_before_the_first_export_loses_nothing(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """Its records are there until the sweep comes, and it is known by what that goes by."""
+    first, second = whole_cell(), Cell()
+    del first.items[f"A|{ACCOUNT}|{REGION}", b"clicks"]
+    named_by = be64(T0_US + 3 * HOUR_US - S) + CLICKS.encode()
+    first.put("X|", named_by, a=ACCOUNT, e=REGION, q="clicks", c="a", s="[0,1,2]")
+    report = audited(session, tmp_path, (first, T0_US + 3 * HOUR_US), (second, T0_US + 4 * HOUR_US))
+    assert report["findings"] == []
+    assert {row["queue"] for row in report["conservation"]} == {STREAM}
+    assert sum(row["gone_with_queue"] for row in report["conservation"]) == 513
+
+
 def test_a_stream_that_was_deleted_loses_nothing(session: SparkSession, tmp_path: Path) -> None:
     first, second = whole_cell(), Cell()
     write_export(tmp_path / "exports", first.lines(), T0_US + 3 * HOUR_US)
@@ -304,6 +355,20 @@ def test_records_of_a_stream_in_several_cells_count_once(
     assert report["findings"] == []
     told = {row["queue"]: (row["sent"], row["deleted"]) for row in report["conservation"]}
     assert told == {STREAM: (5, 0), "plain": (5, 1)}
+
+
+def test_a_copy_does_not_lack_what_went_before_the_retention_was_raised(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    first, second = copies(), copies()
+    for cells, hours in ((first, 1), (second, 100)):
+        for cell in cells.values():
+            for (_, sort), item in cell.items.items():
+                if sort == b"clicks":
+                    item["h"] = hours
+    del second["cell-1"].items[f"N|{CLICKS}|{0:08x}|0", be64(1)]
+    report = of_cells(session, tmp_path, first, second)
+    assert "copy_lacks" not in {kind for kind, *_ in named(report)}
 
 
 @pytest.mark.parametrize("at", ["cell-2", "cell-3"])
