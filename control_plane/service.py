@@ -223,7 +223,7 @@ class RunningService:
         answer_bytes_max = settings.answer_bytes_max
         fifo_cells = ground.fifo_cells or ground.cells
         bag = Bag(ground.cells, *ports, answer_bytes_max)
-        strict = _strict_streams(settings)
+        strict = _strict_streams(settings, clock)
         self.streams = _Streams(ground, cached, fifo_cells, data_keys, known_accounts, strict)
         log = Log(fifo_cells, *ports, answer_bytes_max, self.streams.sources, bag.store_copy)
         self.engine = Engine(bag, log)
@@ -268,9 +268,9 @@ def _definition_room(
     return ground.room_by(quotas) if quotas is not None and ground.room_by is not None else None
 
 
-def _strict_streams(settings: ServiceSettings) -> StrictStreams | None:
+def _strict_streams(settings: ServiceSettings, clock: Clock) -> StrictStreams | None:
     settling_s = settings.strict_streams_s
-    return None if settling_s is None else StrictStreams(round(settling_s * 1_000_000))
+    return None if settling_s is None else StrictStreams(clock, round(settling_s * 1_000_000))
 
 
 def _credentials(

@@ -46,8 +46,8 @@ def get_records(
         iterator = _iterator(seal, call.region, params)
         stream, shard = await _shard(streams, iterator)
         if strict is not None:
-            strict.check_iterator(iterator.made_ms, call.now_us)
-            strict.check_read(stream, shard, call.now_us)
+            strict.check_iterator(iterator.made_ms)
+            strict.check_read(stream, shard)
         end_dry_run(params)
 
         async def look_again() -> None:
@@ -67,8 +67,8 @@ def get_records(
         output = await in_turns(_rendered(stream, shard, page))
         made_ms = 0
         if strict is not None:
-            made_ms = call.now_us // 1_000
-            strict.note_read(stream, shard, _measure(params, output).size, call.now_us)
+            made_ms = strict.now_ms()
+            strict.note_read(stream, shard, _measure(params, output).size)
         return {**output, **_going_on(stream, shard, page, seal, made_ms)}
 
     async def needed(account: str, region: str, params: Params) -> Sequence[Permission]:

@@ -39,7 +39,7 @@ def get_shard_iterator(
         _check(params, call.now_us)
         end_dry_run(params)
         place = await _place(engine, stream, shard, params)
-        made_ms = 0 if strict is None else call.now_us // 1_000
+        made_ms = 0 if strict is None else strict.now_ms()
         return {"ShardIterator": shard_iterator.to_text(seal, stream, shard, place, made_ms)}
 
     return Operation(

@@ -142,7 +142,7 @@ class Puts:
             numbered,
         )
         if self._strict is not None:
-            _hold_back(self._strict, putting, call.now_us)
+            _hold_back(self._strict, putting)
         if named_call.repeated:
             await self._find_in_closed(putting, call.now_us)
         for _ in range(_ROUNDS_MAX):
@@ -216,19 +216,17 @@ class Puts:
         return moved_on
 
 
-def _hold_back(strict: StrictStreams, putting: _Putting, now_us: int) -> None:
+def _hold_back(strict: StrictStreams, putting: _Putting) -> None:
     """Let fail what is beyond the rates of its shard, and what comes behind it there.
 
     Or numbers of a producer would be passed over.
     """
     for shard, positions in putting.shares().items():
-        refusal = None
-        for position in positions:
-            record = putting.records[position]
-            size_bytes = len(record.data) + len((record.partition_key or "").encode())
-            refusal = refusal or strict.refuse_write(putting.stream, shard, size_bytes, now_us)
-            if refusal is not None:
-                putting.failed[position] = refusal
+        records = [putting.records[position] for position in positions]
+        sizes_bytes = [len(one.data) + len((one.partition_key or "").encode()) for one in records]
+        taken, refusal = strict.take_writes(putting.stream, shard, sizes_bytes)
+        if refusal is not None:
+            putting.failed.update(dict.fromkeys(positions[taken:], refusal))
 
 
 def _is_of_a_rate(failure: Exception) -> bool:

@@ -5,6 +5,7 @@ server counts for itself.
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
 from data_plane.core.errors import EXPIRED_ITERATOR, THROUGHPUT_EXCEEDED, RefusedError
@@ -12,6 +13,7 @@ from data_plane.core.stream import Shard, Stream
 from data_plane.core.token_bucket import Rate, TokenBucket
 from data_plane.core.utc import utc_time
 from data_plane.operations.stream_address import shard_id
+from data_plane.ports import Clock
 
 ITERATOR_MS: Final = 300_000
 READS: Final = Rate(5, 5)
@@ -35,13 +37,18 @@ _Name = tuple[str, int, str]
 class StrictStreams:
     """What one server lets through; `settling_us` is how long a stream is CREATING or UPDATING."""
 
-    def __init__(self, settling_us: int = 0) -> None:
+    def __init__(self, clock: Clock, settling_us: int) -> None:
         self.settling_us = settling_us
+        self._clock = clock
         self._buckets: OrderedDict[_Name, TokenBucket] = OrderedDict()
 
-    def check_iterator(self, made_ms: int, now_us: int) -> None:
+    def now_ms(self) -> int:
+        """When an iterator is made that is made now."""
+        return self._clock.now_us() // 1_000
+
+    def check_iterator(self, made_ms: int) -> None:
         """Raise RefusedError (ExpiredIterator) for one that is too old; 0: it never is."""
-        now_ms = now_us // 1_000
+        now_ms = self.now_ms()
         if made_ms and now_ms - made_ms > ITERATOR_MS:
             raise RefusedError(
                 EXPIRED_ITERATOR,
@@ -50,38 +57,42 @@ class StrictStreams:
                 f" delay of {ITERATOR_MS} milliseconds.",
             )
 
-    def check_read(self, stream: Stream, shard: Shard, now_us: int) -> None:
+    def check_read(self, stream: Stream, shard: Shard) -> None:
         """Count a read. Raises RefusedError beyond five a second, and after too many bytes."""
+        now_us = self._clock.now_us()
         read = self._bucket(stream, shard, "read bytes", READ_BYTES, now_us)
-        if read.take(READ_BYTES, now_us, 0) or self._bucket(
-            stream, shard, "reads", READS, now_us
-        ).take(READS, now_us):
+        reads = self._bucket(stream, shard, "reads", READS, now_us)
+        if read.take(READ_BYTES, now_us, 0) or reads.take(READS, now_us):
             raise RefusedError(
                 THROUGHPUT_EXCEEDED,
                 f"Rate exceeded for Shard - {stream.account}/{stream.name}/"
                 f"{shard_id(shard.number)}",
             )
 
-    def note_read(self, stream: Stream, shard: Shard, size_bytes: int, now_us: int) -> None:
+    def note_read(self, stream: Stream, shard: Shard, size_bytes: int) -> None:
         """Count what a read has answered: it may be more than there was, and the next ones wait."""
+        now_us = self._clock.now_us()
         read = self._bucket(stream, shard, "read bytes", READ_BYTES, now_us)
         read.charge(READ_BYTES, now_us, size_bytes)
 
-    def refuse_write(
-        self, stream: Stream, shard: Shard, size_bytes: int, now_us: int
-    ) -> RefusedError | None:
-        """Count a record that is to be put; why it is not to be."""
+    def take_writes(
+        self, stream: Stream, shard: Shard, sizes_bytes: Sequence[int]
+    ) -> tuple[int, RefusedError | None]:
+        """Count records that are to be put: how many of them may be, and why no more."""
+        now_us = self._clock.now_us()
         records = self._bucket(stream, shard, "records", WRITTEN_RECORDS, now_us)
         written = self._bucket(stream, shard, "written bytes", WRITTEN_BYTES, now_us)
-        if not records.take(WRITTEN_RECORDS, now_us):
-            if not written.take(WRITTEN_BYTES, now_us, size_bytes):
-                return None
-            records.give_back(1)
-        return RefusedError(
-            THROUGHPUT_EXCEEDED,
-            f"Rate exceeded for shard {shard_id(shard.number)} in stream {stream.name} under"
-            f" account {stream.account}.",
-        )
+        for taken, size_bytes in enumerate(sizes_bytes):
+            if not records.take(WRITTEN_RECORDS, now_us):
+                if not written.take(WRITTEN_BYTES, now_us, size_bytes):
+                    continue
+                records.give_back(1)
+            return taken, RefusedError(
+                THROUGHPUT_EXCEEDED,
+                f"Rate exceeded for shard {shard_id(shard.number)} in stream {stream.name} under"
+                f" account {stream.account}.",
+            )
+        return len(sizes_bytes), None
 
     def _bucket(
         self, stream: Stream, shard: Shard, what: str, rate: Rate, now_us: int

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.conformance.in_process import ACCOUNT, InProcessServer
+from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
+from tests.conformance.long_polls import WAIT_S, end_of_poll
 from tests.conformance.runners import RUNNERS
 
 NAME = "clicks"
@@ -103,6 +104,28 @@ def test_who_has_read_much_waits(server: InProcessServer, kinesis: Any) -> None:
     assert refused(kinesis.get_records, ShardIterator=first, Limit=1)[0] == THROTTLED
     server.clock.advance(0.2)
     kinesis.get_records(ShardIterator=first, Limit=1)
+
+
+def test_who_has_waited_and_then_read_much_waits_again(
+    server: InProcessServer, kinesis: Any
+) -> None:
+    del kinesis
+    client, other = server.kinesis(extended=True), server.another().kinesis()
+    arn = f"arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/{NAME}"
+    client.update_max_record_size(StreamARN=arn, MaxRecordSizeInKiB=4 * 1024 + 1)
+    first = iterator(client)
+
+    def put_later() -> None:
+        server.clock.advance(SETTLING_S + 5)
+        put(other, 4 * MIB)
+
+    answer = end_of_poll(
+        server,
+        lambda: client.get_records(ShardIterator=first, TidegateWaitTimeSeconds=WAIT_S),
+        put_later,
+    )
+    assert len(answer["Records"]) == 1
+    assert refused(client.get_records, ShardIterator=first)[0] == THROTTLED
 
 
 def test_a_shard_takes_a_thousand_records_a_second(server: InProcessServer, kinesis: Any) -> None:
