@@ -39,6 +39,20 @@ def start_thread(target: Callable[[], None], name: str) -> threading.Thread:
     return thread
 
 
+def guarded(
+    target: Callable[[], None], fail: Callable[[BaseException], None]
+) -> Callable[[], None]:
+    """The function, whose errors are handed on: nobody would see what ends a thread."""
+
+    def run() -> None:
+        try:
+            target()
+        except BaseException as error:  # noqa: BLE001 - it is handed on
+            fail(error)
+
+    return run
+
+
 Spawn = Callable[[Callable[[], None], str], Any]
 """Starts a thread that runs a function, under a name."""
 

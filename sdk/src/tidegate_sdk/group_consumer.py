@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, start_thread
+from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, guarded, start_thread
 from tidegate_sdk.failures import code_of, is_passing
 from tidegate_sdk.group_shards import (
     COMMIT_AFTER,
@@ -131,13 +131,7 @@ class GroupConsumer:
             self._changed.notify_all()
 
     def _start(self, loop: Callable[[], None], name: str) -> None:
-        def guarded() -> None:
-            try:
-                loop()
-            except BaseException as error:  # noqa: BLE001 - `run` raises it
-                self._fail(error)
-
-        self._spawn(guarded, name)
+        self._spawn(guarded(loop, self._fail), name)
 
     def _fail(self, error: BaseException) -> None:
         """End because of this."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Any, Final
 
-from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, start_thread
+from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, guarded, start_thread
 from tidegate_sdk.failures import is_passing
 from tidegate_sdk.held_messages import (
     BATCH_MAX,
@@ -101,13 +101,7 @@ class QueueConsumer:
             raise self._failure
 
     def _start(self, loop: Callable[[], None], name: str) -> None:
-        def guarded() -> None:
-            try:
-                loop()
-            except BaseException as error:  # noqa: BLE001 - `run` raises it
-                self._fail(error)
-
-        self._spawn(guarded, name)
+        self._spawn(guarded(loop, self._fail), name)
 
     def stop(self) -> None:
         """Let it end as soon as it may; returns at once. May be called from anywhere, and again."""
