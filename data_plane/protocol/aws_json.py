@@ -18,14 +18,18 @@ import msgspec
 from data_plane.core.errors import MALFORMED_INPUT, Fault, RefusedError, invalid_character
 from data_plane.core.limits import LONG_MAX, LONG_MIN
 from data_plane.protocol.http import HttpResponse
+from data_plane.protocol.json_readers import (
+    Reader,
+    list_reader,
+    map_reader,
+    refuse_value,
+    structure_reader,
+)
 from data_plane.protocol.operation import Params
 from data_plane.protocol.shapes import ListOf, MapOf, Scalar, Shape, Structure
 
 CONTENT_TYPE: Final = "application/x-amz-json-1.0"
 _CONTENT_TYPE_HEADER: Final = ("content-type", CONTENT_TYPE)
-
-Reader = Callable[[Any], Any]
-"""Checks a decoded JSON value against a shape and returns it in the shape's Python types."""
 
 
 def decode(body: bytes, read: Reader) -> Params:
@@ -87,59 +91,20 @@ def reader(shape: Shape) -> Reader:
     """Build the reader of a shape, once; reading is on the path of every request."""
     match shape:
         case Structure():
-            return _structure_reader(shape)
+            members = {name: reader(member) for name, member in shape.members.items()}
+            return structure_reader(members)
         case ListOf():
-            return _list_reader(shape)
+            return list_reader(reader(shape.member))
         case MapOf():
-            return _map_reader(shape)
+            nothing: Any = {} if isinstance(shape.value, Structure) else None
+            return map_reader(reader(shape.value), nothing)
         case Scalar():
             return _SCALAR_READERS[shape.kind]
 
 
-def _structure_reader(structure: Structure) -> Reader:
-    members = {name: reader(member) for name, member in structure.members.items()}
-
-    def read(value: Any) -> dict[str, Any]:
-        if type(value) is not dict:
-            _refuse(value, "Expected null")
-        result = {}
-        for name, member_value in value.items():
-            read_member = members.get(name)
-            if read_member is not None and member_value is not None:
-                result[name] = read_member(member_value)
-        return result
-
-    return read
-
-
-def _list_reader(shape: ListOf) -> Reader:
-    read_member = reader(shape.member)
-
-    def read(value: Any) -> list[Any]:
-        if type(value) is not list:
-            _refuse(value, "Expected list or null")
-        return [read_member(member) for member in value if member is not None]
-
-    return read
-
-
-def _map_reader(shape: MapOf) -> Reader:
-    read_value = reader(shape.value)
-    nothing: Any = {} if isinstance(shape.value, Structure) else None
-
-    def read(value: Any) -> dict[str, Any]:
-        if type(value) is not dict:
-            _refuse(value, "Expected map or null")
-        return {
-            key: nothing if member is None else read_value(member) for key, member in value.items()
-        }
-
-    return read
-
-
 def _read_string(value: Any) -> str:
     if type(value) is not str:
-        _refuse(value, f"{_kind(value)}_VALUE can not be converted to a String")
+        refuse_value(value, f"{_kind(value)}_VALUE can not be converted to a String")
     return value
 
 
@@ -147,19 +112,19 @@ def _read_integer(value: Any) -> int:
     if type(value) is float and math.isfinite(value):
         value = int(value)
     if type(value) is not int or not LONG_MIN <= value <= LONG_MAX:
-        _refuse(value, f"{_kind(value)}_VALUE can not be converted to an Integer")
+        refuse_value(value, f"{_kind(value)}_VALUE can not be converted to an Integer")
     return value
 
 
 def _read_boolean(value: Any) -> bool:
     if type(value) is not bool:
-        _refuse(value, f"{_kind(value)}_VALUE can not be converted to a Boolean")
+        refuse_value(value, f"{_kind(value)}_VALUE can not be converted to a Boolean")
     return value
 
 
 def _read_blob(value: Any) -> bytes:
     if type(value) is not str:
-        _refuse(value, f"{_kind(value)}_VALUE can not be converted to a Blob")
+        refuse_value(value, f"{_kind(value)}_VALUE can not be converted to a Blob")
     try:
         return binascii.a2b_base64(value, strict_mode=True)
     except ValueError as error:
@@ -172,17 +137,6 @@ _SCALAR_READERS: Final[dict[str, Reader]] = {
     "boolean": _read_boolean,
     "blob": _read_blob,
 }
-
-
-def _refuse(value: Any, otherwise: str) -> NoReturn:
-    match value:
-        case dict():
-            message = "Start of structure or map found where not expected."
-        case list():
-            message = "Start of list found where not expected"
-        case _:
-            message = otherwise
-    raise RefusedError(MALFORMED_INPUT, message)
 
 
 def _kind(value: Any) -> str:

@@ -16,7 +16,8 @@ from typing import Any, Final, NoReturn
 
 from data_plane.core.errors import MALFORMED_INPUT, RefusedError
 from data_plane.core.limits import CBOR_ITEMS_MAX, INTEGER_MAX, INTEGER_MIN
-from data_plane.protocol.kinesis_json import refuse_conversion, refuse_value
+from data_plane.protocol.json_readers import refuse_value
+from data_plane.protocol.kinesis_json import refuse_conversion
 from data_plane.protocol.operation import Params
 from data_plane.protocol.shapes import ListOf, MapOf, Scalar, Shape, Structure
 

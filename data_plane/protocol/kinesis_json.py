@@ -27,11 +27,17 @@ from data_plane.core.limits import (
     SMALL_BODY_BYTES_MAX,
 )
 from data_plane.protocol.base64_blobs import decode_blob, decode_blobs
+from data_plane.protocol.json_readers import (
+    Reader,
+    list_reader,
+    map_reader,
+    refuse_value,
+    structure_reader,
+)
 from data_plane.protocol.long_json import find_lone_surrogate, take_strings
 from data_plane.protocol.operation import Params
 from data_plane.protocol.shapes import ListOf, MapOf, Scalar, Shape, Structure
 
-Reader = Callable[[Any], Any]
 Slices = Generator[None, None, Params]
 Decode = Callable[[bytes], Params | Slices]
 
@@ -167,7 +173,7 @@ def reader(shape: Shape, *, blobs_later: bool = False) -> Reader:
     """
     match shape:
         case Structure():
-            return _structure_reader(
+            return structure_reader(
                 {
                     name: reader(member, blobs_later=blobs_later)
                     for name, member in shape.members.items()
@@ -175,44 +181,23 @@ def reader(shape: Shape, *, blobs_later: bool = False) -> Reader:
             )
         case ListOf():
             read_member = reader(shape.member, blobs_later=blobs_later)
-            return _list_reader(read_member, of_structures=isinstance(shape.member, Structure))
+            is_of_structures = isinstance(shape.member, Structure)
+            return (_structures_reader if is_of_structures else list_reader)(read_member)
         case MapOf():
-            return _map_reader(reader(shape.value, blobs_later=blobs_later))
+            return map_reader(reader(shape.value, blobs_later=blobs_later), "")
         case Scalar(kind="blob"):
             return _read_text_of_blob if blobs_later else _read_blob
         case Scalar():
             return _SCALAR_READERS[shape.kind]
 
 
-def _structure_reader(members: dict[str, Reader]) -> Reader:
-    def read(value: Any) -> dict[str, Any]:
-        if type(value) is not dict:
-            refuse_value(value, "Expected null")
-        return {
-            name: members[name](member)
-            for name, member in value.items()
-            if name in members and member is not None
-        }
+def _structures_reader(read_member: Reader) -> Reader:
+    """Of a list of structures: one that is null misses what it must have, and keeps its place."""
 
-    return read
-
-
-def _list_reader(read_member: Reader, *, of_structures: bool) -> Reader:
     def read(value: Any) -> list[Any]:
         if type(value) is not list:
             refuse_value(value, "Expected list or null")
-        if of_structures:  # One that is null misses what it must have, and keeps its place.
-            return [read_member({} if member is None else member) for member in value]
-        return [read_member(member) for member in value if member is not None]
-
-    return read
-
-
-def _map_reader(read_value: Reader) -> Reader:
-    def read(value: Any) -> dict[str, Any]:
-        if type(value) is not dict:
-            refuse_value(value, "Expected map or null")
-        return {key: "" if each is None else read_value(each) for key, each in value.items()}
+        return [read_member({} if member is None else member) for member in value]
 
     return read
 
@@ -273,18 +258,6 @@ def refuse_conversion(value: Any, to: str) -> NoReturn:
         case _:
             name = _NUMBER
     refuse_value(value, f"class {name} can not be converted to {to}")
-
-
-def refuse_value(value: Any, otherwise: str) -> NoReturn:
-    """Refuse a list or an object by its beginning, anything else in these words."""
-    match value:
-        case dict():
-            message = "Start of structure or map found where not expected."
-        case list():
-            message = "Start of list found where not expected"
-        case _:
-            message = otherwise
-    raise RefusedError(MALFORMED_INPUT, message)
 
 
 def encoder(shape: Structure) -> Callable[[Params], bytes]:

@@ -12,7 +12,8 @@ from typing import Final
 
 from data_plane.core.errors import MALFORMED_INPUT, RefusedError, invalid_character
 from data_plane.core.limits import JSON_OUTSIDE_BYTES_MAX, JSON_STRINGS_MAX
-from data_plane.protocol.aws_json import Reader, decode_with_places
+from data_plane.protocol.aws_json import decode_with_places
+from data_plane.protocol.json_readers import Reader
 from data_plane.protocol.operation import Params
 
 _SLICE_BYTES: Final = 65_536
