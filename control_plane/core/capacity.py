@@ -11,9 +11,8 @@ PARTITION_READS_PER_S: Final = 3_000
 """Of a partition of DynamoDB, in units; https://docs.aws.amazon.com/amazondynamodb/latest/
 developerguide/bp-partition-key-design.html. Keys that grow with time are not split."""
 
-NEW_TABLE_WRITES_PER_S: Final = 4_000
 TABLE_WRITES_PER_S: Final = 40_000
-"""Of a table on demand, at first and by its default quota (ServiceQuotas in the same guide)."""
+"""Of a table on demand, by its default quota (ServiceQuotas in the same guide)."""
 
 FUNCTION_CALLS_PER_S: Final = 10_000
 """1,000 functions at a time in an account and region, and ten calls a second of each."""

@@ -13,7 +13,6 @@ class CellCounters:
     writes: int = 0
     bytes_written: int = 0
     commit_s: float = 0.0
-    commit_s_last: float = 0.0
     commit_s_max: float = 0.0
     failed_commits: int = 0
 
@@ -23,5 +22,4 @@ class CellCounters:
         self.writes += transaction.writes
         self.bytes_written += transaction.bytes_written
         self.commit_s += commit_s
-        self.commit_s_last = commit_s
         self.commit_s_max = max(self.commit_s_max, commit_s)

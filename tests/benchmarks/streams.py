@@ -30,8 +30,6 @@ SMALL_BYTES: Final = 100
 """Size of the records that make a stream long."""
 
 RATIO_MAX: Final = 1.3
-MB_S_MIN: Final = 100.0
-SHARE_OF_BARE_MIN: Final = 0.6
 _FILLERS: Final = 4
 _FILL_S_MAX: Final = 3_600.0
 _MB: Final = 1_000_000

@@ -4,7 +4,6 @@ import socket
 import threading
 
 REFUSED = b"GET /?Action=Nonsense HTTP/1.1\r\nhost: localhost\r\n\r\n"
-_ANSWER = b"HTTP/1.1 400 "
 _END = b"</ErrorResponse>"
 _AT_A_TIME = 200
 

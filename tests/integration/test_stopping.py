@@ -27,7 +27,6 @@ from data_plane.system import SystemEntropy
 from tests.integration.server_process import ROOT, STOP_S_MAX, ServerProcess, command
 from tests.ports import free_port
 
-STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MAKE_SERVE = ("serve", "AUTH=off")
 
 HELD = (
@@ -50,13 +49,6 @@ def events(log: Path) -> list[str]:
     """Of the server itself: a disk may get full meanwhile."""
     found = [json.loads(line)["event"] for line in log.read_text().splitlines()]
     return [event for event in found if event != "log"]
-
-
-def await_event(log: Path, event: str) -> None:
-    until_s = time.monotonic() + STOP_S_MAX
-    while event not in events(log):
-        assert time.monotonic() < until_s, f"no line says {event}"
-        time.sleep(0.01)  # between two looks at a file
 
 
 def closed_marks(data: Path) -> list[bool]:

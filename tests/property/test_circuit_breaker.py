@@ -27,7 +27,6 @@ def test_while_open_nothing_passes_and_while_half_open_only_the_probes(
 ) -> None:
     breaker, now_us, opened_us = CircuitBreaker(), 0, 0
     under_way: list[Permit] = []
-    probing = 0
     for later_us, begins, which, failed in plan:
         now_us += later_us
         before = breaker.state
@@ -39,10 +38,8 @@ def test_while_open_nothing_passes_and_while_half_open_only_the_probes(
                 assert permit is not None
             if before is CircuitState.OPEN:
                 assert (permit is None) == (now_us < opened_us + RULES.open_us)
-                probing = 0
             if permit is not None:
                 under_way.append(permit)
-                probing += breaker.state is CircuitState.HALF_OPEN
                 assert breaker.state is not CircuitState.OPEN
             continue
         if not under_way:

@@ -101,7 +101,6 @@ class RabbitWire:
     def __init__(self, port: int) -> None:
         self.socket = _connect(port)
         self._partial = b""
-        self._published = 0
         self._call(0x0011, struct.pack(">I", 0))
         self._call(0x0012, b"")
         plain = b"\0guest\0guest"

@@ -41,7 +41,6 @@ FifoRedriveBug: Final = partial(PlantedBug, run=partial(run, fifo=True))
 
 _finish = moving.finish
 _copied = moving._copied
-_sent_us = segment.sent_us
 
 
 _given = count(1)

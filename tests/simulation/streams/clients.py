@@ -10,7 +10,6 @@ from tests.simulation.streams.reading import Reading, text_of
 from tests.simulation.streams.world import StreamsWorld
 
 OPEN_SHARDS_MAX = 8
-LISTED_MAX = 1_000
 SHARD_LIMITS = (1, 3, 1_000)
 
 

@@ -18,10 +18,7 @@ from tests.unit.control_plane.conftest import ACCOUNT
 class DroppingCell(MemoryCell):
     """A cell that removes many items at once, as the embedded one does."""
 
-    drops = 0
-
     async def drop(self, partition: str, budget: int) -> int:
-        self.drops += 1
         items = await self.query(partition, limit=budget)
         self.expire([item.key for item in items])
         return len(items)

@@ -33,7 +33,7 @@ GROUP = ConsumerGroup(
     streams=(GroupedStream("clicks", "a" * 16),),
 )
 NOW_US = 1_790_000_000_000_000
-ZERO, ONE, TWO, THREE = (ShardKey(0, number) for number in range(4))
+ZERO, ONE, TWO = (ShardKey(0, number) for number in range(3))
 
 
 def stream_of(*shards: Shard, version: int = 1, uid: str = "a" * 16) -> Stream:
