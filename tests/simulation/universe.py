@@ -1,6 +1,6 @@
 """One seed's universe from its beginning to its end: main phase, drain, last look."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, TypeVar
@@ -100,9 +100,7 @@ async def _story(plan: Plan, world: World) -> None:
     weather.drop()
     await settle(world)
     if plan.drain == "cold":
-        for slot in world.slots:
-            slot.process.crash()
-        await scheduler.pause(10_000_000)
+        await restart_all(world)
     only = world.random.choice(world.slots) if plan.drain == "one" else None
     drains = [
         drain(Client(world, f"drain-{queue.name}", only=only), queue.name, DRAIN_US)
@@ -141,30 +139,49 @@ async def all_of(world: World, calls: list[Coroutine[Any, Any, None]]) -> None:
         await task.outcome
 
 
+async def restart_all(world: World, pause_us: int = 10_000_000) -> None:
+    """Every front end ends, and starts with cold caches."""
+    for slot in world.slots:
+        slot.process.crash()
+    await world.scheduler.pause(pause_us)
+
+
+async def drain_all(world: World, how: str, names: Sequence[str], for_us: int = DRAIN_US) -> None:
+    """Receive and delete all there is: at "any" front end, at "one", or when all are "cold"."""
+    if how == "cold":
+        await restart_all(world)
+    only = world.random.choice(world.slots) if how == "one" else None
+    await all_of(
+        world,
+        [drain(Client(world, f"drain-{name}", only=only), name, for_us) for name in names],
+    )
+    world.note("drained")
+
+
+async def look_once(world: World, names: Sequence[str], why: str = "last") -> None:
+    """Each front end receives and deletes what it finds, twice from each queue."""
+    for slot in world.slots:
+        client = Client(world, f"{why}-{slot.name}", only=slot)
+        for name in names:
+            for _ in range(2):
+                await drain(client, name, 1)
+
+
 async def _look_again(plan: Plan, world: World) -> None:
     """Whatever is delivered now had been deleted."""
     scheduler = world.scheduler
+    names = [queue.name for queue in plan.queues]
     world.note("drained")
     if plan.machines_us:
         await probe(world, plan.queues, fifo=False)
     await scheduler.pause(40_000_000)
-    await _look_once(plan, world)
+    await look_once(world, names)
     await scheduler.pause(660_000_000)
     for leap_us in plan.leaps_us:
         scheduler.leap(leap_us)
         world.note(f"{leap_us // 1_000_000} s pass")
         expire_some(world)
         await scheduler.pause(10_000_000)
-        await _look_once(plan, world)
-    for slot in world.slots:
-        slot.process.crash()
-    await scheduler.pause(10_000_000)
-    await _look_once(plan, world)
-
-
-async def _look_once(plan: Plan, world: World) -> None:
-    for slot in world.slots:
-        client = Client(world, f"last-{slot.name}", only=slot)
-        for queue in plan.queues:
-            for _ in range(2):
-                await drain(client, queue.name, 1)
+        await look_once(world, names)
+    await restart_all(world)
+    await look_once(world, names)

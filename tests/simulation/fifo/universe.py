@@ -17,7 +17,14 @@ from tests.simulation.fifo.oracle import check
 from tests.simulation.fifo.plan import FifoPlan, make_fifo_dropping_plan, make_fifo_plan
 from tests.simulation.machines import probe, set_machines, with_machines
 from tests.simulation.oracle import Violation
-from tests.simulation.universe import DRAIN_US, Outcome, all_of, judged_on_machines, live
+from tests.simulation.universe import (
+    DRAIN_US,
+    Outcome,
+    all_of,
+    judged_on_machines,
+    live,
+    restart_all,
+)
 from tests.simulation.world import World
 
 EMPTY_RECEIVES = 4
@@ -79,17 +86,13 @@ async def _story(plan: FifoPlan, world: World) -> None:
     await settle(world)
     _pass_time(world, plan.sleep_us)
     if plan.drain == "cold":
-        for slot in world.slots:
-            slot.process.crash()
-        await scheduler.pause(10_000_000)
+        await restart_all(world)
     await _drain(plan, world)
     if plan.machines_us:
         await probe(world, plan.queues, fifo=True)
     for number, leap_us in enumerate(plan.leaps_us):
         await _next_wave(plan, world, number, leap_us)
-    for slot in world.slots:
-        slot.process.crash()
-    await scheduler.pause(10_000_000)
+    await restart_all(world)
     await _empty(plan, world, "last")
 
 

@@ -6,12 +6,12 @@ from random import Random
 from typing import Any, Final
 
 from data_plane.core.queue import AT_MOST_ONCE, EXACTLY_ONCE
-from tests.simulation.clients import ALL_NAMES, Client, delete, drain
+from tests.simulation.clients import ALL_NAMES, Client, delete
 from tests.simulation.faults import settle, strike
 from tests.simulation.fifo.universe import watched
 from tests.simulation.plan import Surroundings
 from tests.simulation.redrive import universe as redrive
-from tests.simulation.universe import DRAIN_US, Outcome, all_of, live
+from tests.simulation.universe import Outcome, all_of, drain_all, live, look_once, restart_all
 from tests.simulation.world import World
 
 RETENTION_S: Final = 345_600
@@ -87,30 +87,11 @@ async def _story(plan: GuaranteePlan, world: World) -> None:
     await all_of(world, calls)
     weather.drop()
     await settle(world)
-    if plan.drain == "cold":
-        for slot in world.slots:
-            slot.process.crash()
-        await scheduler.pause(10_000_000)
-    only = world.random.choice(world.slots) if plan.drain == "one" else None
-    await all_of(
-        world,
-        [drain(Client(world, f"drain-{name}", only=only), name, DRAIN_US) for name in plan.queues],
-    )
-    world.note("drained")
-    await _look_again(plan, world)
-
-
-async def _look_again(plan: GuaranteePlan, world: World) -> None:
-    """Whatever is delivered now had been deleted."""
-    await world.scheduler.pause(40_000_000)
-    for slot in world.slots:
-        slot.process.crash()
-    await world.scheduler.pause(700_000_000)
-    for slot in world.slots:
-        client = Client(world, f"last-{slot.name}", only=slot)
-        for name in plan.queues:
-            for _ in range(2):
-                await drain(client, name, 1)
+    await drain_all(world, plan.drain, plan.queues)
+    # Whatever is delivered now had been deleted.
+    await scheduler.pause(40_000_000)
+    await restart_all(world, 700_000_000)
+    await look_once(world, plan.queues)
 
 
 async def _create_queues(plan: GuaranteePlan, client: Client) -> None:

@@ -1,6 +1,6 @@
 """One seed's universe of replicated cells: main phase, repair, maybe a loss, drain, last look."""
 
-from tests.simulation.clients import Client, consume, create_queues, drain, produce, purge
+from tests.simulation.clients import Client, consume, create_queues, produce, purge
 from tests.simulation.fifo import clients as fifo_clients
 from tests.simulation.fifo.plan import HASTE
 from tests.simulation.machines import set_machines
@@ -18,7 +18,7 @@ from tests.simulation.replicated.plan import (
 )
 from tests.simulation.replicated.promised import watched
 from tests.simulation.replicated.world import ReplicatedWorld
-from tests.simulation.universe import Outcome, all_of, live
+from tests.simulation.universe import Outcome, all_of, drain_all, live, look_once, restart_all
 from tests.simulation.world import JUMP_US_MAX
 
 MAIN_US = 60_000_000
@@ -64,24 +64,11 @@ async def _story(plan: ReplicatedPlan | ReplicatedFifoPlan, world: ReplicatedWor
         await _use_queues(plan, world, until_us)
     strikes.drop()
     await settle(world)
-    if plan.drain == "cold":
-        _restart_all(world)
-        await scheduler.pause(10_000_000)
-    only = world.random.choice(world.slots) if plan.drain == "one" else None
     names = [queue.name for queue in plan.queues]
-    await all_of(
-        world,
-        [drain(Client(world, f"drain-{name}", only=only), name, DRAIN_US) for name in names],
-    )
-    world.note("drained")
+    await drain_all(world, plan.drain, names, DRAIN_US)
     await scheduler.pause(40_000_000)
-    _restart_all(world)
-    await scheduler.pause(10_000_000)
-    for slot in world.slots:
-        client = Client(world, f"last-{slot.name}", only=slot)
-        for name in names:
-            for _ in range(2):
-                await drain(client, name, 1)
+    await restart_all(world)
+    await look_once(world, names)
 
 
 async def _use_queues(plan: ReplicatedPlan, world: ReplicatedWorld, until_us: int) -> None:
@@ -106,8 +93,3 @@ async def _use_fifo_queues(plan: ReplicatedFifoPlan, world: ReplicatedWorld, unt
     if plan.purges:
         calls.append(fifo_clients.purge(Client(world, "purger"), plan, until_us))
     await all_of(world, calls)
-
-
-def _restart_all(world: ReplicatedWorld) -> None:
-    for slot in world.slots:
-        slot.process.crash()

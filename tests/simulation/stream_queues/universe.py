@@ -19,8 +19,8 @@ from tests.simulation.stream_queues.plan import (
 from tests.simulation.stream_queues.world import StreamQueuesWorld
 from tests.simulation.streams.clients import create_streams, produce, reshard
 from tests.simulation.streams.plan import RETENTION_US
-from tests.simulation.streams.universe import leap, restart_all
-from tests.simulation.universe import DRAIN_US, Outcome, all_of, live
+from tests.simulation.streams.universe import leap
+from tests.simulation.universe import DRAIN_US, Outcome, all_of, live, look_once, restart_all
 
 MAIN_US = 60 * SECOND_US
 PUTS_THEN = 4
@@ -133,18 +133,11 @@ async def _drain_all(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
 
 async def _look_again(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
     """Whatever is delivered now had been deleted: as front ends know it, then as it is stored."""
+    names = [queue.name for queue in plan.queues]
     await world.scheduler.pause(LOOK_US)
-    await _look_once(plan, world, "last")
+    await look_once(world, names, "last")
     await restart_all(world)
-    await _look_once(plan, world, "cold")
-
-
-async def _look_once(plan: StreamQueuesPlan, world: StreamQueuesWorld, why: str) -> None:
-    for slot in world.slots:
-        client = Client(world, f"{why}-{slot.name}", only=slot)
-        for queue in plan.queues:
-            for _ in range(2):
-                await drain(client, queue.name, 1)
+    await look_once(world, names, "cold")
 
 
 async def _while_records_expire(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
@@ -152,13 +145,14 @@ async def _while_records_expire(plan: StreamQueuesPlan, world: StreamQueuesWorld
 
     What is looked for late is still stored: for an hour longer than it is shown.
     """
+    names = [queue.name for queue in plan.queues]
     began_us = world.scheduler.now_us
     await produce(Client(world, "after"), plan, PUTS_THEN)
     middle_us = (began_us + world.scheduler.now_us) // 2
     await leap(world, RETENTION_US // 2)  # Within a day somebody looks after each shard.
     late_us = world.chance.choice((0, LATE_US))
     await leap(world, middle_us + RETENTION_US + late_us - world.scheduler.now_us)
-    await _look_once(plan, world, "look")
+    await look_once(world, names, "look")
     await leap(world, RETENTION_US // 2)
     await leap(world, RETENTION_US // 2)
-    await _look_once(plan, world, "expired")
+    await look_once(world, names, "expired")

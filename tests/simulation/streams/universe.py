@@ -17,7 +17,7 @@ from tests.simulation.streams.plan import (
     make_streams_plan,
 )
 from tests.simulation.streams.world import StreamsWorld
-from tests.simulation.universe import Outcome, all_of, live
+from tests.simulation.universe import Outcome, all_of, live, restart_all
 
 MAIN_US = 60 * SECOND_US
 READ_US_MAX = 600 * SECOND_US
@@ -134,11 +134,4 @@ async def leap(world: StreamsWorld, leap_us: int) -> None:
     expire_some(world)
     await world.scheduler.pause(10 * SECOND_US)
     expire_some(world)
-    await world.scheduler.pause(10 * SECOND_US)
-
-
-async def restart_all(world: StreamsWorld) -> None:
-    """Every front end ends, and starts with cold caches."""
-    for slot in world.slots:
-        slot.process.crash()
     await world.scheduler.pause(10 * SECOND_US)
