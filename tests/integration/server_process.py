@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from tests.integration import forked
+from tests.integration.forked import Forked, starter
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -41,10 +44,14 @@ NOWHERE = "http://127.0.0.1:1"
 
 
 def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "TIDEGATE_ENDPOINT": NOWHERE}
+    server = starter(environment)
+    if server is not None:
+        return forked.run(server, arguments, environment, COMMAND_S_MAX)
     return subprocess.run(
         command(*arguments),
         cwd=ROOT,
-        env={**os.environ, "TIDEGATE_ENDPOINT": NOWHERE},
+        env=environment,
         capture_output=True,
         text=True,
         timeout=COMMAND_S_MAX,
@@ -70,7 +77,7 @@ class ServerProcess:
     program: tuple[str, ...] = PROGRAM
     stderr: int | None = None
     environment: dict[str, str] = field(default_factory=dict)
-    process: subprocess.Popen[str] | None = None
+    process: subprocess.Popen[str] | Forked | None = None
     greeting: str = ""
 
     @property
@@ -95,15 +102,8 @@ class ServerProcess:
             *("--lag", str(LAG_S_MAX), *self.options),
         ]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command(*arguments, program=self.program),
-                cwd=ROOT,
-                stdout=subprocess.PIPE,
-                stderr=log if self.stderr is None else self.stderr,
-                text=True,
-                start_new_session=True,
-                env={**os.environ, **self.environment},
-            )
+            stderr = log.fileno() if self.stderr is None else self.stderr
+            self.process = self._process(arguments, stderr)
         assert self.process.stdout is not None
         self.greeting = "".join(self.process.stdout.readline() for _ in range(2))
         said = re.search(r" on \S+:(\d+), ", self.greeting)
@@ -113,6 +113,21 @@ class ServerProcess:
         while (health := self.get("/health"))[0] != 200:
             assert time.monotonic() < until_s, health
             time.sleep(0.05)  # between two looks
+
+    def _process(self, arguments: Sequence[str], stderr: int) -> "subprocess.Popen[str] | Forked":
+        environment = {**os.environ, **self.environment}
+        server = starter(environment) if self.program == PROGRAM else None
+        if server is not None:
+            return Forked(server, arguments, environment, stdout=None, stderr=stderr)
+        return subprocess.Popen(
+            command(*arguments, program=self.program),
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            start_new_session=True,
+            env=environment,
+        )
 
     def get(self, path: str) -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_S_MAX)

@@ -19,6 +19,8 @@ import pytest
 from tests.integration.server_process import PROGRAM, ROOT, ServerProcess, run_command
 from tests.ports import free_port
 
+pytestmark = pytest.mark.usefixtures("started_by_the_system")
+
 IN_FLIGHT = "tidegate_requests_in_flight 2.0"
 """One besides that which asks for the metrics."""
 
