@@ -104,7 +104,7 @@ class FrontEnd:
             if credentials
             else identify(settings),
             *((self._throttle.by_account,) if self._throttle else ()),
-            decode_params(known, in_turns),
+            decode_params(in_turns),
             find_queue(queues, expected, settings.base_url),  # metadata
             name_resource,
             *((authorise(queues),) if credentials else ()),

@@ -21,7 +21,7 @@ from data_plane.frontend.settings import FrontEndSettings
 from data_plane.protocol.http import path_inside, queue_path
 from data_plane.protocol.operation import Params
 from data_plane.protocol.service import Services
-from data_plane.protocol.wire_protocols import PROTOCOLS
+from data_plane.protocol.wire_protocols import Decode
 
 
 def check_size_and_syntax(settings: FrontEndSettings) -> Stage:
@@ -76,25 +76,23 @@ def find_operation(services: Services) -> Stage:
     return stage
 
 
-def decode_params(services: Services, in_turns: InTurns) -> Stage:
+def decode_params(in_turns: InTurns) -> Stage:
     """Decode the operation's parameters, from the bytes that were authenticated.
 
-    Long bodies are decoded in slices; others have their turn between them.
+    What decodes them is made for the first request that needs it. Long bodies are decoded in
+    slices; others have their turn between them.
     """
-    decoders = {
-        (protocol.name, service.name, operation.name): protocol.decoder(
-            operation, service.input_of(operation)
-        )
-        for protocol in PROTOCOLS
-        for service in services.all
-        if protocol.name in service.protocols
-        for operation in service.operations.values()
-    }
+    decoders: dict[tuple[str, str, str], Decode] = {}
 
     def stage(exchange: Exchange) -> Awaitable[None] | None:
         request, signed = exchange.request, exchange.signed_query
-        name = exchange.protocol.name, exchange.served_by.name, exchange.chosen.name
-        decoded = decoders[name](request, request.query if signed is None else signed)
+        protocol, service, operation = exchange.protocol, exchange.served_by, exchange.chosen
+        name = protocol.name, service.name, operation.name
+        decode = decoders.get(name)
+        if decode is None:
+            made = protocol.decoder(operation, service.input_of(operation))
+            decode = decoders[name] = made
+        decoded = decode(request, request.query if signed is None else signed)
         if isinstance(decoded, Generator):
             return _keep_params(exchange, in_turns(decoded))
         exchange.params = decoded

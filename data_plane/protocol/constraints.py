@@ -3,12 +3,13 @@
     2 validation errors detected: Value '' at 'streamName' failed to satisfy constraint: Member
     must have length greater than or equal to 1; Value null at 'shardId' failed ...
 
-A checker is made once of a shape. It first asks whether all holds, which is on the path of every
-call; what is wrong, and where, is looked for only if something is.
+A checker is made once of a shape, when it is first asked. It first asks whether all holds, which is
+on the path of every call; what is wrong, and where, is looked for only if something is.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import Any, Final, NoReturn
 
@@ -31,9 +32,10 @@ _Rule = tuple[_Holds, str]
 
 def checker(shape: Structure) -> Checker:
     """The checker of an operation's input."""
-    holds = _holds(shape)
+    made = cache(lambda: _holds(shape))
 
     def check(params: Params) -> None:
+        holds = made()
         if holds is not None and not holds(params):
             refuse(_breaches(params, shape, ""))
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 from data_plane.core.errors import (
@@ -207,7 +206,7 @@ def _kinesis(
     decoder_of: Callable[[Structure], Callable[[bytes], Params | Slices]],
     encoder_of: Callable[[Structure], Callable[[Params], bytes]],
 ) -> WireProtocol:
-    """A protocol of Kinesis. What decodes and encodes is made when a shape is met first."""
+    """A protocol of Kinesis. What encodes is made when a shape is met first."""
     encoders: dict[int, tuple[Structure, Callable[[Params], bytes]]] = {}
 
     def encoder(shape: Structure) -> Callable[[Params], bytes]:
@@ -217,8 +216,8 @@ def _kinesis(
         return made[1]
 
     def decoder(_operation: Operation, shape: Structure) -> Decode:
-        once = cache(lambda: decoder_of(shape))
-        return lambda request, _query: once()(request.body)
+        decode = decoder_of(shape)
+        return lambda request, _query: decode(request.body)
 
     def encode(
         request_id: str, _service: Service, operation: Operation, output: Params
