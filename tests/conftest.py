@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from tests.botocore_once import work_out_once
 from tests.pipes import Pipe, open_pipe
 
 # A busy machine must not fail a property by its clock. CI runs the same examples every time, so
@@ -18,6 +19,7 @@ settings.load_profile("check")
 # The AWS CRT is there as one more signer to try. Clients are to be as users have them: without it.
 os.environ["BOTO_DISABLE_CRT"] = "true"  # noqa: TID251 - botocore has no other switch
 
+work_out_once()
 
 # Most objects of a test live as long as it does: to look through them rarely saves a tenth.
 gc.set_threshold(50_000)
