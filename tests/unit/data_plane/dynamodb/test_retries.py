@@ -14,6 +14,9 @@ from tests.unit.data_plane.dynamodb.scripted import Reply, Script, failure
 from tests.unit.data_plane.dynamodb.test_requests import FOUND, KEY
 from tests.unit.repeatable import HandClock
 
+CALLS = 400
+"""Enough that the burst, and a retry for every tenth, are long used up."""
+
 TIMEOUT = ReadTimeoutError(endpoint_url="http://127.0.0.1:9")
 
 
@@ -31,9 +34,12 @@ def cell_on(script: Script, clock: HandClock | None = None) -> DynamoCell:
 
 
 def fail(cell: DynamoCell, times: int) -> None:
-    for _ in range(times):
-        with pytest.raises(CellUnavailableError):
-            asyncio.run(cell.get(KEY))
+    async def calls() -> None:
+        for _ in range(times):
+            with pytest.raises(CellUnavailableError):
+                await cell.get(KEY)
+
+    asyncio.run(calls())
 
 
 @pytest.mark.parametrize(
@@ -43,22 +49,22 @@ def fail(cell: DynamoCell, times: int) -> None:
 def test_a_long_outage_is_not_multiplied(reply: Reply | Exception, cost: int) -> None:
     script = Script(reply)
     cell = cell_on(script)
-    fail(cell, 1000)
-    retries = len(script.requests) - 1000
-    most = (1000 // 10 + BURST) // cost
+    fail(cell, CALLS)
+    retries = len(script.requests) - CALLS
+    most = (CALLS // 10 + BURST) // cost
     assert most - 1 <= retries <= most
     assert cell.counters.retries == retries
-    assert cell.retries_refused == 1000
+    assert cell.retries_refused == CALLS
 
 
 def test_a_view_through_other_threads_has_the_same_budget() -> None:
     script = Script(failure("InternalServerError", 500))
     cell = cell_on(script)
     other = cell.through(inline)
-    for _ in range(500):
+    for _ in range(CALLS // 2):
         fail(cell, 1)
         fail(other, 1)
-    assert len(script.requests) <= 1000 * 1.1 + BURST
+    assert len(script.requests) <= CALLS * 1.1 + BURST
     assert other.counters is cell.counters
 
 
@@ -103,14 +109,18 @@ def test_the_deadline_of_the_request_ends_repetitions(naps: list[float]) -> None
 
 def test_a_table_that_throttles_every_other_request_serves_all_calls() -> None:
     throttled = failure("ProvisionedThroughputExceededException")
-    cell = cell_on(Script(*[throttled, FOUND] * 2_000))
-    for _ in range(2_000):
-        assert asyncio.run(cell.get(KEY)) == {"v": 1}
-    assert cell.counters.retries == 2_000
+    cell = cell_on(Script(*[throttled, FOUND] * CALLS))
+
+    async def calls() -> None:
+        for _ in range(CALLS):
+            assert await cell.get(KEY) == {"v": 1}
+
+    asyncio.run(calls())
+    assert cell.counters.retries == CALLS
     assert cell.retries_refused == 0
 
 
 def test_a_table_that_throttles_all_is_asked_little_more_than_once() -> None:
     script = Script(failure("ThrottlingException"))
-    fail(cell_on(script), 1000)
-    assert len(script.requests) <= 1000 * 1.1 + BURST
+    fail(cell_on(script), CALLS)
+    assert len(script.requests) <= CALLS * 1.1 + BURST
