@@ -88,10 +88,10 @@ BODY_BUGS: Final = tuple(
     for name, first, patches in (
         ("segment before its body", 62, ((sending, "_append", _append_before_its_body),)),
         ("a body that failed is taken for stored", 47, ((BodyStore, "put_apart", _put_with_luck),)),
-        ("young bodies are swept", 111, ((bodies, "_orphans", _orphans_of_any_age),)),
+        ("young bodies are swept", 131, ((bodies, "_orphans", _orphans_of_any_age),)),
         (
             "bodies are swept without a look at their segments",
-            0,
+            12,
             ((bodies, "_orphans", _all_are_orphans),),
         ),
     )

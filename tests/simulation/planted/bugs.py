@@ -238,8 +238,11 @@ BUGS: Final = (
         "low-water mark past leases without a marker",
         DELIVERED,
         ((Lane, "_is_covered", _covered_without_marker), (Lane, "unmarked", _nothing_unmarked)),
+        first=11,
     ),
-    PlantedBug("low-water mark past every lease", DELIVERED, ((Lane, "_prune", _prune_leased),)),
+    PlantedBug(
+        "low-water mark past every lease", DELIVERED, ((Lane, "_prune", _prune_leased),), first=11
+    ),
     PlantedBug("markers not written", DELIVERED, ((upkeep, "mark", _mark_in_memory),)),
     PlantedBug(
         "late writes not announced", DELIVERED, ((upkeep, "came_late", _never_late),), first=151
@@ -257,7 +260,9 @@ BUGS: Final = (
         ((upkeep, "mark_purge", _purge_ahead),),
         first=24,
     ),
-    PlantedBug("delete forgets the set", DELETED, ((deleting, "Update", _update_without_set),)),
+    PlantedBug(
+        "delete forgets the set", DELETED, ((deleting, "Update", _update_without_set),), first=9
+    ),
     PlantedBug("delete in memory only", DELETED, ((deleting, "delete", _delete_in_memory),)),
     PlantedBug(
         "block collected at once, prefetched messages not looked at again",
@@ -265,7 +270,9 @@ BUGS: Final = (
         ((deleting, "COLLECT_AFTER_US", 0), (block, "READY_AGE_US_MAX", 1 << 62)),
         first=425,
     ),
-    PlantedBug("lease condition dropped", VISIBILITY, ((receiving, "_unchanged", _no_condition),)),
+    PlantedBug(
+        "lease condition dropped", VISIBILITY, ((receiving, "_unchanged", _no_condition),), first=13
+    ),
     PlantedBug("leases end at once", VISIBILITY, ((Lease, "free_ms", _free_at_once),)),
     PlantedBug("receive count not carried", COUNTS, ((receiving, "Lease", _lease_without_count),)),
     PlantedBug(
@@ -279,12 +286,15 @@ BUGS: Final = (
         REPEATS,
         ((sending, "_earlier_attempt", _no_earlier_attempt),),
     ),
-    PlantedBug("lookback of one second", REPEATS, ((sending, "CALL_LOOKBACK_US", 1_000_000),)),
+    PlantedBug(
+        "lookback of one second", REPEATS, ((sending, "CALL_LOOKBACK_US", 1_000_000),), first=2
+    ),
     PlantedBug(
         # What is sealed does not open for another queue.
         "one partition for all queues, in clear",
         INTACT,
         ((keys, "segments", _one_partition_for_all), (QueueKeys, "sealing", _seal_nothing)),
+        first=11,
     ),
     PlantedBug("attributes lost", INTACT, ((segment, "open_segment", _open_without_attributes),)),
     PlantedBug("delay dropped", DELAYS, ((sending, "Append", _append_without_delay),)),
@@ -296,6 +306,7 @@ BUGS: Final = (
             (receiving, "is_over", _never_expired),
             (reading, "_floor", _floor_of_purge),
         ),
+        first=2,
     ),
     PlantedBug(
         "purge stamp ignored",
@@ -307,17 +318,20 @@ BUGS: Final = (
         ),
         first=110,
     ),
-    PlantedBug("deletes one by one", BUDGETS, ((deleting, "delete", _delete_one_by_one),)),
+    PlantedBug(
+        "deletes one by one", BUDGETS, ((deleting, "delete", _delete_one_by_one),), first=17
+    ),
     PlantedBug(
         "leases of messages that were never met",
         BREAKS,
         ((Lane, "leased", _leased_also_unmet),),
-        first=583,
+        first=584,
     ),
     PlantedBug(
         "a wait with one deadline spins",
         BREAKS,
         ((sending, "_earlier_attempt", _wait_with_one_deadline),),
+        first=2,
     ),
 )
 

@@ -67,6 +67,7 @@ DROPPING_BUGS: Final = (
         "states of what was sent after the purge are dropped",
         DELETED,
         ((superfluous, "_state_verdict", _any_state),),
+        first=12,
     ),
     DroppingBug(
         "leases are dropped while receives of before the purge are under way",
@@ -84,7 +85,7 @@ FIFO_DROPPING_BUGS: Final = (
         "what was sent to a log after the purge is dropped",
         frozenset({"acknowledged is delivered"}),
         ((superfluous, "_first_kept", _the_last_block_too),),
-        first=14,
+        first=20,
     ),
     FifoDroppingBug(
         "what was purged is dropped while appends of before are under way",

@@ -59,16 +59,23 @@ FAIR_BUGS: Final = (
         DELIVERED,
         ((QueueLanes, "deepest", property(_quiet_lane_alone)),),
     ),
-    GroupBug("what was put aside stays there", DELIVERED, ((Lane, "take_aside", _nothing_aside),)),
+    GroupBug(
+        "what was put aside stays there",
+        DELIVERED,
+        ((Lane, "take_aside", _nothing_aside),),
+        first=30,
+    ),
     GroupBug("deletes in the quiet lane", DELETED, ((deleting, "open_lanes_of", _own_lane_alone),)),
     GroupBug(
         "earlier attempts looked for in the quiet lane",
         REPEATS,
         ((sending, "_look_back", _look_back_in_the_quiet_lane),),
+        first=38,
     ),
     GroupBug(
         "a part of a call named as the whole",
         REPEATS,
         ((CallPart, "name", property(_name_of_the_call)),),
+        first=38,
     ),
 )

@@ -65,16 +65,19 @@ GROUP_BUGS: Final = (
         "a zombie commits late",
         frozenset({"commits are handed on"}),
         ((group_offset, "committing", _by_anybody),),
+        first=17,
     ),
     GroupsBug(
         "a commit that goes back",
         frozenset({"commits never go back"}),
         ((group_offset, "committing", _also_backwards),),
+        first=3,
     ),
     GroupsBug(
         "children before their parents",
         frozenset({"parents come first"}),
         ((group_changes, "readable", _children_at_once),),
+        first=5,
     ),
     GroupsBug(
         "a shard owned twice",
@@ -85,15 +88,18 @@ GROUP_BUGS: Final = (
         "the position is read before the hand-over",
         frozenset({"commits are handed on"}),
         ((Offsets, "take_over", _read_and_then_taken_over),),
+        first=2,
     ),
     GroupsBug(
         "the dead keep their shards",
         frozenset({"shards are taken over in time", "all is read"}),
         ((Sessions, "expired", _nobody_dies),),
+        first=2,
     ),
     GroupsBug(
         "ends that the group is not told of",
         frozenset({"all is read"}),
         ((GroupOffset, "is_end", property(_never_at_its_end)),),
+        first=6,
     ),
 )

@@ -201,7 +201,12 @@ def _put(wrong: Any) -> tuple[tuple[Any, str, Any], ...]:
 
 
 LOG_BUGS: Final = (
-    FifoBug("a slot taken for another's is overwritten", SLOTS, ((ends, "ITEM_ABSENT", ALWAYS),)),
+    FifoBug(
+        "a slot taken for another's is overwritten",
+        SLOTS,
+        ((ends, "ITEM_ABSENT", ALWAYS),),
+        first=5,
+    ),
     FifoBug(
         "a log goes on where its last slot is past its time",
         SLOTS,
@@ -209,6 +214,7 @@ LOG_BUGS: Final = (
             (ends, "is_past", _never_past),
             *_put(_counted_whenever_it_came),
         ),
+        first=17,
     ),
     FifoBug(
         "the time to live of slots falls",
@@ -222,12 +228,17 @@ LOG_BUGS: Final = (
         "a log begins where it had begun", SLOTS, ((tails, "_begin", _begin_at_the_first_slot),)
     ),
     FifoBug(
-        "the slot of a failed append is passed over", SLOTS | ONCE, _put(_failed_is_passed_over)
+        "the slot of a failed append is passed over",
+        SLOTS | ONCE,
+        _put(_failed_is_passed_over),
+        first=9,
     ),
-    FifoBug("a failed append is acknowledged", DELIVERED, _put(_failed_is_acknowledged)),
-    FifoBug("a lost race is walked past", ONCE, _put(_walked_past)),
-    FifoBug("deduplication pages are not read", ONCE, ((tails, "_pages", _no_pages),)),
-    FifoBug("a deduplication page has a gap", ONCE, ((Window, "pack_after", _pack_with_a_gap),)),
+    FifoBug("a failed append is acknowledged", DELIVERED, _put(_failed_is_acknowledged), first=9),
+    FifoBug("a lost race is walked past", ONCE, _put(_walked_past), first=5),
+    FifoBug("deduplication pages are not read", ONCE, ((tails, "_pages", _no_pages),), first=2),
+    FifoBug(
+        "a deduplication page has a gap", ONCE, ((Window, "pack_after", _pack_with_a_gap),), first=2
+    ),
     FifoBug("a purge forgets no duplicates", ALIKE, ((Window, "purge", _no_purge),), first=54),
     FifoBug(
         "pages and definitions forget the purge",
@@ -245,12 +256,14 @@ LOG_BUGS: Final = (
         "duplicates are some for ever",
         ALIKE,
         tuple((where, "WINDOW_US", 1 << 50) for where in (window, tails, generations)),
-        fit=_ages_are_real,
+        26,
+        _ages_are_real,
     ),
     FifoBug(
         "the group is not in the scope",
         ALIKE,
         ((sending, "deduplication_hash", _hash_without_scope),),
+        first=15,
     ),
     FifoBug(
         "a log has no end",
@@ -261,11 +274,13 @@ LOG_BUGS: Final = (
         "duplicates in earlier generations are forgotten",
         ONCE,
         ((generations, "inherited", _nothing_inherited),),
+        first=8,
     ),
     FifoBug(
         "the generation before the last goes on",
         ONCE | HELD,
         ((generations, "inherited", _inherited_from_the_last),),
+        first=21,
     ),
     FifoBug(
         "a raised retention keeps nothing",

@@ -226,7 +226,7 @@ LOG_READER_BUGS: Final = (
         ((receiving, "_unchanged", _no_condition),),
         first=20,
     ),
-    FifoBug("leases end at once", VISIBILITY, ((Lease, "free_ms", _free_at_once),)),
+    FifoBug("leases end at once", VISIBILITY, ((Lease, "free_ms", _free_at_once),), first=5),
     FifoBug(
         "receive count not carried", COUNTS, ((receiving._Claims, "_lease", _lease_without_count),)
     ),
@@ -236,20 +236,32 @@ LOG_READER_BUGS: Final = (
         ((receiving, "_claimable", _claimable_past_others),),
         first=24,
     ),
-    FifoBug("what is in flight holds no group", HELD, ((Reader, "_take_of", _take_around),)),
-    FifoBug("earlier generations hold no group", HELD, ((Reader, "take", _take_beside_earlier),)),
+    FifoBug(
+        "what is in flight holds no group", HELD, ((Reader, "_take_of", _take_around),), first=7
+    ),
+    FifoBug(
+        "earlier generations hold no group",
+        HELD,
+        ((Reader, "take", _take_beside_earlier),),
+        first=8,
+    ),
     FifoBug("claims are handed out backwards", ORDER, ((receiving, "_claim", _claim_backwards),)),
     FifoBug("delete with any handle", OLD, ((deleting, "_judge", _anybody_may_delete),)),
-    FifoBug("delete forgets the set", DELETED, ((deleting, "Update", _update_without_set),)),
     FifoBug(
-        "delete in memory only", DELETED | DELIVERED, ((deleting, "delete", _delete_in_memory),)
+        "delete forgets the set", DELETED, ((deleting, "Update", _update_without_set),), first=9
     ),
-    FifoBug("deletes one by one", BUDGETS, ((deleting, "delete", _delete_one_by_one),)),
+    FifoBug(
+        "delete in memory only",
+        DELETED | DELIVERED,
+        ((deleting, "delete", _delete_in_memory),),
+        first=9,
+    ),
+    FifoBug("deletes one by one", BUDGETS, ((deleting, "delete", _delete_one_by_one),), first=7),
     FifoBug(
         "handles are judged by what is remembered",
         GOOD,
         ((leases, "state_of", _remembered_state),),
-        first=21,
+        first=23,
     ),
     FifoBug(
         "visibility is changed under a lease that is over",
@@ -261,6 +273,7 @@ LOG_READER_BUGS: Final = (
         "low-water mark past what is open",
         DELIVERED,
         ((Reader, "low", property(_low_at_the_cursor)),),
+        first=20,
     ),
     FifoBug(
         "closed ranges are too wide",
@@ -283,7 +296,7 @@ LOG_READER_BUGS: Final = (
             (reading, "COLLECT_AFTER_US", NEVER),
             (reading, "CLAIM_AGE_US_MAX", NEVER),
         ),
-        930,
+        936,
         _ages_are_real,
     ),
     FifoBug(
@@ -292,10 +305,12 @@ LOG_READER_BUGS: Final = (
         ((Reader, "_leave", _leave_when_total_is_known),),
         first=202,
     ),
-    FifoBug("a slot is let go of twice", BREAKS, ((HeldSlots, "_pop", _pop_what_is_held),)),
-    FifoBug("delay dropped", DELAYS, ((Reader, "free_ms", _free_without_delay),)),
-    FifoBug("expiry unchecked", EXPIRED, _over(_never_expired)),
-    FifoBug("purge stamp ignored", PURGED, _over(_never_purged)),
+    FifoBug(
+        "a slot is let go of twice", BREAKS, ((HeldSlots, "_pop", _pop_what_is_held),), first=15
+    ),
+    FifoBug("delay dropped", DELAYS, ((Reader, "free_ms", _free_without_delay),), first=20),
+    FifoBug("expiry unchecked", EXPIRED, _over(_never_expired), first=16),
+    FifoBug("purge stamp ignored", PURGED, _over(_never_purged), first=14),
     FifoBug(
         "sequence numbers of slots, not of messages",
         INTACT,
