@@ -222,7 +222,7 @@ SCRIPTS = st.builds(
 
 @given(script=SCRIPTS)
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_any_outcomes_come_to_the_same(interpreted: Interpreted, script: Script) -> None:
     assert directly(script) == interpreted.execute(script)
