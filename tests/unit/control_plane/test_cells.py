@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from moto import mock_aws
 
 from control_plane.cells import PROBE, StartError
 from control_plane.one_cell import open_cell
+from data_plane.aws_sessions import new_session
 from data_plane.core.deadline import deadline
 from data_plane.ports import CellUnavailableError, Key, Tally
 from data_plane.settings import ServerSettings
@@ -21,7 +21,7 @@ COUNTER = Key("T", b"a")
 @pytest.fixture
 def dynamodb() -> Iterator[Any]:
     with mock_aws():
-        yield boto3.client("dynamodb", region_name="us-east-1")
+        yield new_session().create_client("dynamodb", region_name="us-east-1")
 
 
 def test_the_embedded_cell(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from moto import mock_aws
 
@@ -20,6 +19,7 @@ from control_plane.places.report import CellCommandError
 from control_plane.several_opening import as_opened, bodies_of, open_several
 from control_plane.several_tables import GRACE_US
 from control_plane.together import Together
+from data_plane.aws_sessions import new_session
 from data_plane.ports import Append, Key
 from data_plane.replication.placement import partition_of
 from data_plane.settings import ServerSettings
@@ -36,7 +36,7 @@ OTHER = "f" * 15 + "0"
 @pytest.fixture
 def dynamodb() -> Iterator[Any]:
     with mock_aws():
-        yield boto3.client("dynamodb", region_name="us-east-1")
+        yield new_session().create_client("dynamodb", region_name="us-east-1")
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_tables_of_one_name_in_two_regions_are_two_cells(
         assert several.served["eur"].where == "one in eu-west-1"
 
     play(replace(settings, cells_dynamodb="eur=eu-west-1/one"), scenario)
-    elsewhere = boto3.client("dynamodb", region_name="eu-west-1")
+    elsewhere = new_session().create_client("dynamodb", region_name="eu-west-1")
     assert "P|" in items(dynamodb, "one")
     assert items(elsewhere, "one") == {segments(UID, 0, 0), "M|cell"}
     assert segments(UID, 0, 0) in items(dynamodb, "one")
