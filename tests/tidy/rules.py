@@ -29,6 +29,7 @@ _MACHINE_PATH: Final = re.compile(r"(?<![\w.$/-])/(?:home|root|Users|work|opt|mn
 _REGISTRY: Final = re.compile(
     r"\b(?:[\w-]+\.)?(?:pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|(?<!emit-)index-ur[l]|artifactor[y]|nexu[s])\b"
 )
+_SERVE: Final = re.compile(r"""["']serve["']""")
 _CONFLICT: Final = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
 
 
@@ -80,6 +81,8 @@ def package_without_docstring(path: Path, text: str) -> list[str]:
 def default_ports(path: Path, text: str) -> list[str]:
     """Tests that start servers must pass beside a server that serves already."""
     if path.suffix != ".py" or path.parts[0] != "tests" or path.parts[1] in _NO_SERVERS:
+        return []
+    if not _SERVE.search(text):
         return []
     functions = (
         node
