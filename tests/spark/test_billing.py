@@ -166,7 +166,9 @@ def check_tiers(book: PriceBook, wholes: dict[Any, int], of_tiers: dict[Any, int
 def test_administration_is_not_billed(session: SparkSession) -> None:
     sums = ("2xx", "", 1, 900, 900, 900, 1, 0, 0)
     where = (494_000, "000000000000", "us-east-1", "")
-    rows = [(*where, its, *sums) for its in ("TidegateListCells", "ListQueues", "")]
+    of_streams = ("kinesis:GetRecords/long-term", "kinesis:CreateStream/on-demand")
+    unbilled = ("TidegateListCells", *of_streams)
+    rows = [(*where, its, *sums) for its in (*unbilled, "ListQueues", "")]
     left = billing.billed(session.createDataFrame(rows, USAGE), small_book()).collect()
     assert [row.operation for row in left] == ["ListQueues"]
 
