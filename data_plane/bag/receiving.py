@@ -19,12 +19,8 @@ from data_plane.core.message import Delivery, Message, Redriven
 from data_plane.core.message_rules import size_bytes
 from data_plane.core.queue import Queue
 from data_plane.ports import (
-    Absent,
-    AnyOf,
     CellUnavailableError,
-    Equals,
     Key,
-    Lacks,
     NoThreadError,
     Update,
     Value,
@@ -32,7 +28,7 @@ from data_plane.ports import (
 )
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import MOVE_LEASE_MS
-from data_plane.stored.lease import Lease, from_bytes
+from data_plane.stored.lease import Lease, from_bytes, unchanged
 from data_plane.stored.moves import DeadLetters, Move, Mover, Redrive, Target, waits_for_room
 from data_plane.stored.polling import look_again, next_look_us
 from data_plane.stored.segment import FORMAT_VERSION
@@ -344,7 +340,7 @@ async def _write_leases(
             assign=_assignments(at, block, stored_leases, moves),
             remove=frozenset(f"q{i}" for i in leases if i in block.moves and i not in moves),
         ),
-        _unchanged(block, stored_leases),
+        unchanged(block.leases, stored_leases),
         partial(counting.leased, at.queue, leases=leases, now_ms=now_ms),
     )
     if not written.applied:
@@ -378,19 +374,6 @@ def _assignments(
     for index, move in moves.items():
         assign[f"q{index}"] = move.to_text()
     return assign
-
-
-def _unchanged(block: Block, leases: dict[int, bytes]) -> tuple[AnyOf, ...]:
-    """Each message is leased as it was seen, or already by this write, and not deleted."""
-    condition: list[AnyOf] = []
-    for index, new in leases.items():
-        name = f"m{index}"
-        seen = block.leases.get(index)
-        condition += [
-            (Absent(name) if seen is None else Equals(name, seen), Equals(name, new)),
-            (Lacks("d", index),),
-        ]
-    return tuple(condition)
 
 
 def _delivery(at: Access, block: Block, index: int, message: Message, held: Lease) -> Delivery:

@@ -19,16 +19,14 @@ from data_plane.core.errors import (
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
 from data_plane.ports import (
-    AnyOf,
     Attributes,
     CellUnavailableError,
-    Equals,
     Key,
-    Lacks,
     Update,
     Value,
 )
 from data_plane.stored import counting, lease
+from data_plane.stored.lease import unchanged
 from data_plane.stored.segment import FORMAT_VERSION, octets
 
 Outcome = RefusedError | None
@@ -82,7 +80,10 @@ async def _change_in(
         written = await at.cell.update(
             key,
             Update(assign=_assignments(at, block_id, leases)),
-            _unchanged(state, leases),
+            unchanged(
+                {index: state[f"m{index}"] for index in leases},
+                {index: new.to_bytes() for index, new in leases.items()},
+            ),
             partial(counting.leased, at.queue, leases=leases, now_ms=now_ms),
         )
         if written.applied:
@@ -141,18 +142,6 @@ def _assignments(at: Access, block_id: bytes, leases: dict[int, lease.Lease]) ->
     for index, new in leases.items():
         assign[f"m{index}"] = new.to_bytes()
     return assign
-
-
-def _unchanged(state: Attributes, leases: dict[int, lease.Lease]) -> tuple[AnyOf, ...]:
-    """The leases are still as they were seen, or already as they shall be."""
-    condition: list[AnyOf] = []
-    for index, new in leases.items():
-        name = f"m{index}"
-        condition += [
-            (Equals(name, state[name]), Equals(name, new.to_bytes())),
-            (Lacks("d", index),),
-        ]
-    return tuple(condition)
 
 
 async def _announce(

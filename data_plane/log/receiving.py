@@ -28,11 +28,7 @@ from data_plane.log.moving import Moving
 from data_plane.log.reader import NEVER_MS, Block, Pending, Reader, is_over
 from data_plane.log.window import sequence_number
 from data_plane.ports import (
-    Absent,
-    AnyOf,
     CellUnavailableError,
-    Equals,
-    Lacks,
     NoThreadError,
     Update,
     Value,
@@ -40,7 +36,7 @@ from data_plane.ports import (
 )
 from data_plane.stored import counting
 from data_plane.stored.bounds import MOVE_LEASE_MS
-from data_plane.stored.lease import Lease, from_bytes
+from data_plane.stored.lease import Lease, from_bytes, unchanged
 from data_plane.stored.moves import DeadLetters, Move, Mover, Redrive, Target, waits_for_room
 from data_plane.stored.polling import look_again, next_look_us
 from data_plane.stored.segment import FORMAT_VERSION
@@ -407,7 +403,7 @@ class _Claims:
                 assign=_assignments(at, block, stored, moves),
                 remove=frozenset(f"q{i}" for i in stored if i in block.moves and i not in moves),
             ),
-            _unchanged(block, stored),
+            unchanged(block.leases, stored),
             partial(counting.leased, at.queue, leases=leases, now_ms=now_ms),
         )
         reader = at.partition.reader
@@ -462,19 +458,6 @@ def _assignments(
         assign["k"] = 1
     assign |= {f"m{index}": stored for index, stored in leases.items()}
     return assign | {f"q{index}": move for index, move in moves.items()}
-
-
-def _unchanged(block: Block, leases: dict[int, bytes]) -> tuple[AnyOf, ...]:
-    """Each message is leased as it was seen, or already by this write, and not done."""
-    condition: list[AnyOf] = []
-    for index, new in leases.items():
-        name = f"m{index}"
-        seen = block.leases.get(index)
-        condition += [
-            (Absent(name) if seen is None else Equals(name, seen), Equals(name, new)),
-            (Lacks("d", index),),
-        ]
-    return tuple(condition)
 
 
 def _delivery(at: Access, message: Pending, body: Message, held: Lease) -> Delivery:

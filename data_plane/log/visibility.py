@@ -17,16 +17,13 @@ from data_plane.log.bounds import CLAIM_ATTEMPTS_MAX, VISIBILITY_TOTAL_MS_MAX
 from data_plane.log.desk import Access, Desk, access_of, channel
 from data_plane.log.reader import NEVER_MS
 from data_plane.ports import (
-    AnyOf,
     Attributes,
     CellUnavailableError,
-    Equals,
-    Lacks,
     Update,
     Value,
 )
 from data_plane.stored import counting
-from data_plane.stored.lease import Lease
+from data_plane.stored.lease import Lease, unchanged
 from data_plane.stored.segment import FORMAT_VERSION
 
 Outcome = RefusedError | None
@@ -73,7 +70,10 @@ async def _change_in(
         written = await at.cell.update(
             at.partition.state_key(block),
             Update(assign=_assignments(at, changed)),
-            _unchanged(state, changed),
+            unchanged(
+                {index: state[f"m{index}"] for index in changed},
+                {index: new.to_bytes() for index, new in changed.items()},
+            ),
             partial(counting.leased, at.queue, leases=changed, now_ms=now_ms),
         )
         if written.applied:
@@ -117,15 +117,3 @@ def _decide(
 def _assignments(at: Access, changed: dict[int, Lease]) -> dict[str, Value]:
     assign: dict[str, Value] = {"v": FORMAT_VERSION, "x": at.state_ttl_s()}
     return assign | {f"m{index}": new.to_bytes() for index, new in changed.items()}
-
-
-def _unchanged(state: Attributes, changed: dict[int, Lease]) -> tuple[AnyOf, ...]:
-    """The leases are still as they were seen, or already as they shall be."""
-    condition: list[AnyOf] = []
-    for index, new in changed.items():
-        name = f"m{index}"
-        condition += [
-            (Equals(name, state[name]), Equals(name, new.to_bytes())),
-            (Lacks("d", index),),
-        ]
-    return tuple(condition)

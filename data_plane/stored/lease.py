@@ -1,7 +1,10 @@
 """Leases: a message's visibility as bytes that a condition can compare (docs/storage.md)."""
 
 import struct
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from data_plane.ports import Absent, AnyOf, Condition, Equals, Lacks, Value
 
 WRITER_BYTES = 6
 TOKEN_BYTES = 13
@@ -39,6 +42,16 @@ class Lease(NamedTuple):
         if self.visible_ms == 0 or self.token[:WRITER_BYTES] == writer:
             return self.visible_ms
         return self.visible_ms + guard_ms
+
+
+def unchanged(seen: Mapping[int, Value], leases: Mapping[int, bytes]) -> Condition:
+    """Each message is leased as it was seen, if it was, or already by this write; none is done."""
+    condition: list[AnyOf] = []
+    for index, new in leases.items():
+        name = f"m{index}"
+        before = Equals(name, seen[index]) if index in seen else Absent(name)
+        condition += [(before, Equals(name, new)), (Lacks("d", index),)]
+    return tuple(condition)
 
 
 def visible_ms(stored: bytes) -> int:

@@ -271,14 +271,14 @@ BUGS: Final = (
         first=425,
     ),
     PlantedBug(
-        "lease condition dropped", VISIBILITY, ((receiving, "_unchanged", _no_condition),), first=13
+        "lease condition dropped", VISIBILITY, ((receiving, "unchanged", _no_condition),), first=13
     ),
     PlantedBug("leases end at once", VISIBILITY, ((Lease, "free_ms", _free_at_once),)),
     PlantedBug("receive count not carried", COUNTS, ((receiving, "Lease", _lease_without_count),)),
     PlantedBug(
         "change of visibility without a condition",
         COUNTS,
-        ((visibility, "_unchanged", _no_condition),),
+        ((visibility, "unchanged", _no_condition),),
         first=747,
     ),
     PlantedBug(

@@ -223,7 +223,7 @@ LOG_READER_BUGS: Final = (
     FifoBug(
         "claims without a condition",
         VISIBILITY | HELD,
-        ((receiving, "_unchanged", _no_condition),),
+        ((receiving, "unchanged", _no_condition),),
         first=20,
     ),
     FifoBug("leases end at once", VISIBILITY, ((Lease, "free_ms", _free_at_once),), first=5),
@@ -266,7 +266,7 @@ LOG_READER_BUGS: Final = (
     FifoBug(
         "visibility is changed under a lease that is over",
         COUNTS | VISIBILITY,
-        ((visibility, "_unchanged", _no_condition),),
+        ((visibility, "unchanged", _no_condition),),
         first=36,
     ),
     FifoBug(

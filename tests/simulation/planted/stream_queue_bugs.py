@@ -144,7 +144,7 @@ _BUGS: Final = (
     (
         "records are claimed without a condition",
         LEASES | COUNTS,
-        ((receiving, "_unchanged", _claim_unconditionally),),
+        ((receiving, "unchanged", _claim_unconditionally),),
         0,
     ),
     ("receives begin anew", COUNTS | DEAD, ((receiving._Claims, "_lease", _count_anew),), 0),
