@@ -7,7 +7,7 @@ from control_plane.core.stream_definition import ON_DEMAND
 from control_plane.streams import StreamRegistry
 from data_plane.core.errors import LIMIT_EXCEEDED, RefusedError
 from data_plane.core.limits import ACCOUNT_SHARDS_MAX, QUOTA_STREAMS_DEFAULT, STREAM_SHARDS_MAX
-from data_plane.core.quotas import UNLIMITED
+from data_plane.core.quotas import UNLIMITED, DefinitionQuota
 from data_plane.ports import AccountQuotas
 
 
@@ -46,10 +46,9 @@ class ShardRoom:
 
     async def limits(self, account: str) -> ShardLimits:
         """What the account is told; of what has no limit, what accounts get by default."""
-        allowed = UNLIMITED if self.quotas is None else await self.quotas.find_quotas(account)
+        allowed = await self._allowed(account)
         return ShardLimits(
-            allowed.defined.shards or ACCOUNT_SHARDS_MAX,
-            allowed.defined.streams or QUOTA_STREAMS_DEFAULT,
+            allowed.shards or ACCOUNT_SHARDS_MAX, allowed.streams or QUOTA_STREAMS_DEFAULT
         )
 
     async def check(self, account: str, region: str, of_stream: int, more: int) -> None:
@@ -59,15 +58,19 @@ class ShardRoom:
         """
         if more <= 0:
             return
-        allowed = UNLIMITED if self.quotas is None else await self.quotas.find_quotas(account)
+        allowed = (await self._allowed(account)).shards
         is_too_big = of_stream > STREAM_SHARDS_MAX
-        if not allowed.defined.shards and not is_too_big:
+        if not allowed and not is_too_big:
             return
         opened = (await count_open(self.registry, account, region)).shards
         if is_too_big:
             raise _refusal(account, region, opened, STREAM_SHARDS_MAX, more)
-        if opened + more > allowed.defined.shards:
-            raise _refusal(account, region, opened, allowed.defined.shards, more)
+        if opened + more > allowed:
+            raise _refusal(account, region, opened, allowed, more)
+
+    async def _allowed(self, account: str) -> DefinitionQuota:
+        allowed = UNLIMITED if self.quotas is None else await self.quotas.find_quotas(account)
+        return allowed.defined
 
 
 def _refusal(account: str, region: str, opened: int, limit: int, more: int) -> RefusedError:
