@@ -18,6 +18,7 @@ from control_plane.core.definition import (
     decode,
     encode,
     encode_tombstone,
+    queues_partition,
 )
 from control_plane.core.fifo_generations import partitions_for
 from control_plane.core.item_field import UnknownItemFormatError
@@ -34,7 +35,7 @@ from control_plane.last_known import LastKnown, Seen
 from control_plane.recent_items import FromCell, RecentItems
 from data_plane.core.errors import SERVICE_UNAVAILABLE, RefusedError, queue_does_not_exist
 from data_plane.core.limits import QUEUE_NAME_CHARS_MAX, RETENTION_S_MAX
-from data_plane.core.queue import Generation, Queue
+from data_plane.core.queue import KINESIS_MARK, Generation, Queue
 from data_plane.core.sealing import TokenSeal
 from data_plane.ports import (
     ITEM_ABSENT,
@@ -55,6 +56,9 @@ _READ_TOGETHER_MAX: Final = 100
 
 _NONCE_BYTES: Final = 8
 _UID_BYTES: Final = 8
+
+_LAST_OF_KINESIS: Final = KINESIS_MARK.encode() + b"\xff"
+"""Behind the names of queues of the Kinesis API, which stand before all others."""
 
 _Name = tuple[str, str, str]
 """Account, region and name of a queue."""
@@ -178,15 +182,15 @@ class Registry:
     async def names(
         self, account: str, region: str, *, prefix: str, after: str, limit: int
     ) -> list[str]:
-        """Names of queues with this prefix in order, those past `after`, at most `limit`."""
+        """Names of SQS's queues with this prefix, in order, those past `after`, up to `limit`."""
         if len(prefix) > QUEUE_NAME_CHARS_MAX:
             return []  # nor could a cell take a key as long as a caller's text may be
         found: list[str] = []
-        position = max(_utf8(after), _before(prefix))
+        position = max(_utf8(after), _before(prefix), _LAST_OF_KINESIS)
         until = _utf8(prefix) + b"\xff"
         while len(found) < limit:
             items = await self._cell.query(
-                _partition(account, region), after=position, until=until, limit=limit
+                queues_partition(account, region), after=position, until=until, limit=limit
             )
             if not items:
                 break
@@ -301,7 +305,7 @@ class Registry:
                 return None
             if state is None:
                 return wanted
-            if self._sixty_second_rules:
+            if self._sixty_second_rules and not wanted.is_kinesis:
                 check_name_is_free(state, now_us)
             return replace(wanted, version=state.version + 1)
 
@@ -455,12 +459,8 @@ def _source_name(item: Item) -> str:
     return item.key.sort.decode()
 
 
-def _partition(account: str, region: str) -> str:
-    return f"Q|{account}|{region}"
-
-
 def _key(account: str, region: str, name: str) -> Key:
-    return Key(_partition(account, region), name.encode())
+    return Key(queues_partition(account, region), name.encode())
 
 
 def _definition_bytes(state: _State, item: Attributes | None) -> int:

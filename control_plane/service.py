@@ -14,6 +14,7 @@ from control_plane.budgets import Budgets
 from control_plane.consumer_groups.groups import consumer_groups
 from control_plane.core.month_usage import TenantUsage
 from control_plane.drop_turn import DropTurn
+from control_plane.kinesis_queues import KinesisQueues
 from control_plane.message_moves import MessageMoves, nobody_waits
 from control_plane.message_moves_running import MoveRunner
 from control_plane.metadata_cache.cached_cell import CachedCell
@@ -32,6 +33,7 @@ from control_plane.root_credentials import RootCredentials
 from control_plane.stream_operations import paging
 from control_plane.stream_operations.catalog import stream_operations
 from control_plane.stream_operations.group_catalog import group_operations
+from control_plane.stream_operations.stream_queue_catalog import stream_queue_operations
 from control_plane.stream_upkeep import StreamUpkeep
 from control_plane.streams import StreamRegistry
 from control_plane.sweep import SWEPT_AFTER_US, Paid, Sweep
@@ -47,6 +49,7 @@ from data_plane.log.engine import Log
 from data_plane.operations.catalog import (
     extension_operations,
     message_operations,
+    queue_record_operations,
     record_operations,
 )
 from data_plane.operations.shard_iterator import PURPOSE
@@ -61,7 +64,8 @@ from data_plane.ports import (
     Waits,
 )
 from data_plane.protocol.kinesis import kinesis
-from data_plane.protocol.operation import Operation
+from data_plane.protocol.operation import Operation, Permission
+from data_plane.protocol.service import Service
 from data_plane.protocol.sqs import sqs
 from data_plane.stored.bodies import BodyStore, HeldSegments
 from data_plane.stored.data_keys import DataKeys
@@ -153,6 +157,7 @@ class _Streams:
         data_keys: DataKeys,
         quotas: AccountQuotas | None,
         strict: StrictStreams | None,
+        queues: Registry,
     ) -> None:
         clock, entropy, waits = ground.clock, ground.entropy, ground.waits
         self.engine = Streams(cells, clock, entropy, waits, ground.bodies, data_keys)
@@ -178,10 +183,31 @@ class _Streams:
             ground.control, registry, self.engine, clock, entropy, waits
         )
         self.upkeep = StreamUpkeep(registry, self.engine, groups.forgetting, clock)
-        of_groups = group_operations(groups, registry.token_seal(paging.PURPOSE))
-        self.service = kinesis(
-            (*stream_operations(registry, quotas), *records, *of_groups), registry.policy_of
+        self.queues = KinesisQueues(cached or ground.control, queues, clock, entropy)
+        self._lists = registry.token_seal(paging.PURPOSE)
+        self._operations = (
+            *stream_operations(registry, quotas, self.queues),
+            *records,
+            *group_operations(groups, self._lists),
         )
+        self._waits = waits
+
+    def serve(self, engine: Engine) -> Service:
+        """What clients reach; the engine is that of queues, which read streams, too."""
+        queues, registry = self.queues, self.registry
+        operations = (
+            *self._operations,
+            *stream_queue_operations(queues, registry, engine, self._lists),
+            *queue_record_operations(engine, queues, self._waits.in_turns),
+        )
+
+        async def policy_of(permission: Permission) -> str:
+            kind = permission.name.partition("/")[0]
+            asked = queues.policy_of if kind == "queue" else registry.policy_of
+            return await asked(permission)
+
+        self.service = kinesis(operations, policy_of)
+        return self.service
 
 
 class RunningService:
@@ -224,7 +250,9 @@ class RunningService:
         fifo_cells = ground.fifo_cells or ground.cells
         bag = Bag(ground.cells, *ports, answer_bytes_max)
         strict = _strict_streams(settings, clock)
-        self.streams = _Streams(ground, cached, fifo_cells, data_keys, known_accounts, strict)
+        self.streams = _Streams(
+            ground, cached, fifo_cells, data_keys, known_accounts, strict, self.registry
+        )
         log = Log(fifo_cells, *ports, answer_bytes_max, self.streams.sources, bag.store_copy)
         self.engine = Engine(bag, log)
         self.sweep = _sweep(ground, self.registry, self.engine)
@@ -245,7 +273,7 @@ class RunningService:
             ),
         )
         self.front_end = FrontEnd(
-            (sqs(self.operations), self.streams.service),
+            (sqs(self.operations), self.streams.serve(self.engine)),
             self.registry,
             clock,
             entropy,

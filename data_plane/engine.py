@@ -9,7 +9,9 @@ from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts, Delivery, Redriven, SendCall, Sent, Stored
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
+from data_plane.core.settling import Wish
 from data_plane.log.engine import Log
+from data_plane.log.settling import Outcome
 from data_plane.stored.cell_of_queue import Placed
 from data_plane.stored.moves import Target
 
@@ -60,6 +62,19 @@ class Engine:
         return await self.bag.receive(
             queue, count=count, visibility_s=visibility_s, until_us=until_us
         )
+
+    async def receive_records(
+        self, queue: Queue, *, count: int, visibility_s: int, until_us: int
+    ) -> list[Delivery]:
+        """As `receive`, from a queue of the Kinesis API: dead letters where it is seen so."""
+        return await self.log.receive_records(
+            queue, count=count, visibility_s=visibility_s, until_us=until_us
+        )
+
+    async def settle(self, queue: Queue, wishes: Sequence[Wish]) -> list[Outcome]:
+        """Acknowledge, hide or restore records of a queue of the Kinesis API. See `Log.settle`."""
+        note_begun()  # likewise
+        return await self.log.settle(queue, wishes)
 
     async def redrive(self, queue: Queue, *, count: int, target: Target) -> Redriven:
         """Move up to `count` messages that are visible now to the queues that `target` says.

@@ -16,6 +16,7 @@ from data_plane.core.queue import (
     DIGESTS_BY_SECRET,
     DIGESTS_BY_UID,
     FIRST_GENERATION,
+    KINESIS_MARK,
     Generation,
     Queue,
     RedrivePolicy,
@@ -30,13 +31,22 @@ TOMBSTONE_KEPT_S: Final = 3_600
 OVER_STREAM: Final = 3
 """Format of a queue that reads a stream; its names are hashed by the secret."""
 
+OF_KINESIS: Final = 4
+"""Format of a queue of the Kinesis API, which reads a stream, too."""
+
+DIES_AFTER: Final = "MaxReceiveCount"
+"""Attribute of those: after how many receives a record is a dead letter; 0: never."""
+
 _LIVE: Final = "q"
 _DELETED: Final = "d"
 _FORMATS: Final[Mapping[Value | None, tuple[int, ...]]] = {
-    _LIVE: (DIGESTS_BY_UID, DIGESTS_BY_SECRET, OVER_STREAM),
+    _LIVE: (DIGESTS_BY_UID, DIGESTS_BY_SECRET, OVER_STREAM, OF_KINESIS),
     _DELETED: (FORMAT,),
 }
 """A definition's format says how names are hashed: nobody reads one who would do it otherwise."""
+
+
+_OVER_STREAMS: Final = (OVER_STREAM, OF_KINESIS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,11 @@ class Definition:
         return self.fifo or bool(self.stream_uid)
 
     @property
+    def is_kinesis(self) -> bool:
+        """Whether it is a queue of the Kinesis API."""
+        return self.name.startswith(KINESIS_MARK)
+
+    @property
     def redrive(self) -> RedrivePolicy | None:
         """Its redrive policy, if it has one."""
         policy = self.attributes.get("RedrivePolicy")
@@ -111,6 +126,7 @@ class Definition:
             secret=derive(registry_secret, "queue", self.uid),
             digest_version=self.digest_version,
             stream_uid=self.stream_uid,
+            dies_after=int(self.attributes.get(DIES_AFTER, "0")) if self.is_kinesis else 0,
         )
 
     def _number(self, name: str) -> int:
@@ -125,6 +141,11 @@ class Tombstone:
     deleted_us: int
     version: int
     nonce: bytes = b""
+
+
+def queues_partition(account: str, region: str) -> str:
+    """The partition of the queues of an account in a region, under their names."""
+    return f"Q|{account}|{region}"
 
 
 def encode(definition: Definition) -> Attributes:
@@ -145,7 +166,8 @@ def encode(definition: Definition) -> Attributes:
     if definition.fifo:
         item["l"] = json.dumps(definition.generations, separators=(",", ":"))
     if definition.stream_uid:
-        item |= {"v": OVER_STREAM, "n": definition.stream_uid}
+        version = OF_KINESIS if definition.is_kinesis else OVER_STREAM
+        item |= {"v": version, "n": definition.stream_uid}
     return item
 
 
@@ -193,7 +215,7 @@ def decode(account: str, region: str, name: str, item: Attributes) -> Definition
         nonce=octets(item, "w"),
         generations=read_generations(item),
         digest_version=min(integer(item, "v"), DIGESTS_BY_SECRET),
-        stream_uid=text(item, "n") if item["v"] == OVER_STREAM else "",
+        stream_uid=text(item, "n") if item["v"] in _OVER_STREAMS else "",
     )
 
 

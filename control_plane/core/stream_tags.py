@@ -11,13 +11,18 @@ _PUNCTUATION: Final = frozenset("_./=+-%@:")
 
 def check_tags(tags: Mapping[str, str], stream: str, account: str) -> None:
     """Raise RefusedError (InvalidArgument) for characters that tags may not have, or too many."""
+    check_characters(tags)
+    check_count(tags, stream, account)
+
+
+def check_characters(tags: Mapping[str, str]) -> None:
+    """Raise RefusedError (InvalidArgument) for characters that tags may not have."""
     if not all(map(_is_allowed, tags)) or not all(map(_is_allowed, tags.values())):
         raise RefusedError(
             INVALID_ARGUMENT,
             "Some tags contain invalid characters. Valid characters: Unicode letters, digits, white"
             " space, _ . / = + - % @.",
         )
-    check_count(tags, stream, account)
 
 
 def check_count(tags: Mapping[str, str], stream: str, account: str) -> None:

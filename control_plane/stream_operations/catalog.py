@@ -1,5 +1,6 @@
 """The operations on streams that a front end serves."""
 
+from control_plane.kinesis_queues import KinesisQueues
 from control_plane.stream_operations.change_retention import (
     decrease_stream_retention_period,
     increase_stream_retention_period,
@@ -44,15 +45,20 @@ from data_plane.protocol.operation import Operation
 
 
 def stream_operations(
-    registry: StreamRegistry, quotas: AccountQuotas | None = None
+    registry: StreamRegistry,
+    quotas: AccountQuotas | None = None,
+    queues: KinesisQueues | None = None,
 ) -> tuple[Operation, ...]:
-    """All operations on streams as such; those on records are the data plane's."""
+    """All operations on streams as such; those on records are the data plane's.
+
+    `queues` are those that may read streams; without them there are none.
+    """
     room = ShardRoom(registry, quotas)
     return (
         create_stream(registry, room),
-        delete_stream(registry),
+        delete_stream(registry, queues),
         describe_stream(registry),
-        describe_stream_summary(registry),
+        describe_stream_summary(registry, queues),
         list_streams(registry),
         list_shards(registry),
         increase_stream_retention_period(registry),
@@ -60,18 +66,18 @@ def stream_operations(
         split_shard(registry, room),
         merge_shards(registry),
         update_shard_count(registry, room),
-        update_stream_mode(registry),
+        update_stream_mode(registry, queues),
         update_stream_record_distribution_strategy(registry),
         update_max_record_size(registry),
         add_tags_to_stream(registry),
         remove_tags_from_stream(registry),
         list_tags_for_stream(registry),
-        tag_resource(registry),
-        untag_resource(registry),
-        list_tags_for_resource(registry),
-        put_resource_policy(registry),
-        get_resource_policy(registry),
-        delete_resource_policy(registry),
+        tag_resource(registry, queues),
+        untag_resource(registry, queues),
+        list_tags_for_resource(registry, queues),
+        put_resource_policy(registry, queues),
+        get_resource_policy(registry, queues),
+        delete_resource_policy(registry, queues),
         start_stream_encryption(registry),
         stop_stream_encryption(registry),
         describe_limits(registry, room),

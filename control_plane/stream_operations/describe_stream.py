@@ -3,6 +3,7 @@
 from typing import Final
 
 from control_plane.core.stream_definition import CREATING
+from control_plane.kinesis_queues import KinesisQueues, readers_of
 from control_plane.stream_operations.named import definition_of, on_stream
 from control_plane.stream_operations.rendering import description, listed, summary
 from control_plane.streams import StreamRegistry
@@ -44,13 +45,15 @@ def describe_stream(registry: StreamRegistry) -> Operation:
     return on_stream("DescribeStream", DESCRIBE_STREAM_INPUT, DESCRIBE_STREAM_OUTPUT, perform)
 
 
-def describe_stream_summary(registry: StreamRegistry) -> Operation:
-    """The operation on this registry."""
+def describe_stream_summary(
+    registry: StreamRegistry, queues: KinesisQueues | None = None
+) -> Operation:
+    """The operation on this registry, which knows these queues."""
 
     async def perform(call: Call) -> Params:
-        return {
-            "StreamDescriptionSummary": summary(await definition_of(registry, call), call.now_us)
-        }
+        found = await definition_of(registry, call)
+        count = len(await readers_of(queues, found))
+        return {"StreamDescriptionSummary": summary(found, call.now_us, count)}
 
     return on_stream(
         "DescribeStreamSummary",

@@ -1,13 +1,15 @@
 """What operations on one stream have in common: which it is, and who may ask."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
 
 from control_plane.core.stream_definition import ON_DEMAND, StreamDefinition
+from control_plane.stream_operations.queue_resource import RESOURCE_ARN
 from control_plane.streams import StreamRegistry, check_active
 from data_plane.core import message as kinds
 from data_plane.core.errors import VALIDATION, RefusedError, stream_not_found
 from data_plane.core.stream import Stream
+from data_plane.operations.kinesis_queue import named as named_queue
+from data_plane.operations.kinesis_queue import on_queue, read_queue_arn
 from data_plane.operations.stream_address import StreamName, named, permission, stream_of
 from data_plane.operations.stream_address import on_stream as permission_on
 from data_plane.protocol.operation import Call, Operation, Params, Permission, Work, no_work
@@ -78,9 +80,6 @@ def kind_of(mode: str) -> str:
     return kinds.ON_DEMAND if mode == ON_DEMAND else ""
 
 
-RESOURCE_ARN: Final = "ResourceARN"
-
-
 async def stream_by_arn(registry: StreamRegistry, call: Call) -> Stream:
     """The stream that a call names as a resource. Raises RefusedError (ResourceNotFound)."""
     return await stream_of(registry, _resource(call.account, call.region, call.params))
@@ -96,9 +95,12 @@ def on_resource(
     output: Structure,
     perform: Callable[[Call], Awaitable[Params]],
 ) -> Operation:
-    """An operation on the stream whose ARN is given as that of a resource."""
+    """An operation on the stream, or the queue, whose ARN is given as that of a resource."""
 
     async def needed(account: str, region: str, params: Params) -> Sequence[Permission]:
+        queue = read_queue_arn(params.get(RESOURCE_ARN) or "")
+        if queue is not None:
+            return [on_queue(name, named_queue(account, region, params[RESOURCE_ARN]))]
         return [permission_on(name, _resource(account, region, params))]
 
     return Operation(name, input_, output, perform, on_queue=False, permissions=needed)

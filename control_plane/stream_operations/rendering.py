@@ -10,14 +10,14 @@ from data_plane.operations.get_records import hash_key_range
 from data_plane.operations.stream_address import shard_id
 
 
-def summary(definition: StreamDefinition, now_us: int) -> dict[str, Any]:
-    """A StreamDescriptionSummary."""
+def summary(definition: StreamDefinition, now_us: int, queues: int) -> dict[str, Any]:
+    """A StreamDescriptionSummary; so many queues read the stream."""
     distribution = {"RecordDistributionStrategy": strategy(spreads=definition.spreads)}
     return {
         **_common(definition, now_us),
         "OpenShardCount": sum(shard.is_open for shard in definition.shards),
         "ConsumerCount": 0,
-        "QueueCount": 0,
+        "QueueCount": queues,
         "MaxRecordSizeInKiB": definition.record_kib_max,
         **(distribution if definition.mode == ON_DEMAND else {}),
     }

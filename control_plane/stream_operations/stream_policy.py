@@ -3,7 +3,14 @@
 from dataclasses import replace
 from typing import Final
 
+from control_plane.kinesis_queues import KinesisQueues
 from control_plane.stream_operations.named import on_resource, stream_by_arn
+from control_plane.stream_operations.queue_resource import (
+    definition_of,
+    policy_of,
+    queue_by_arn,
+    set_policy,
+)
 from control_plane.streams import StreamRegistry
 from data_plane.core.errors import INVALID_ARGUMENT, STREAM_NOT_FOUND, RefusedError
 from data_plane.core.limits import STREAM_POLICY_BYTES_MAX
@@ -28,12 +35,16 @@ def check_policy(text: str) -> None:
         raise RefusedError(INVALID_ARGUMENT, "The resource policy is not valid.")
 
 
-def put_resource_policy(registry: StreamRegistry) -> Operation:
-    """The operation on this registry."""
+def put_resource_policy(registry: StreamRegistry, queues: KinesisQueues | None = None) -> Operation:
+    """The operation on this registry, and on these queues."""
 
     async def perform(call: Call) -> Params:
         policy = call.params["Policy"]
         check_policy(policy)
+        queue = await queue_by_arn(queues, call)
+        if queues is not None and queue is not None:
+            await set_policy(queues, queue, policy)
+            return {}
         stream = await stream_by_arn(registry, call)
         await registry.change(stream, lambda known: replace(known, policy=policy))
         return {}
@@ -41,10 +52,13 @@ def put_resource_policy(registry: StreamRegistry) -> Operation:
     return on_resource("PutResourcePolicy", PUT_RESOURCE_POLICY_INPUT, NOTHING, perform)
 
 
-def get_resource_policy(registry: StreamRegistry) -> Operation:
-    """The operation on this registry."""
+def get_resource_policy(registry: StreamRegistry, queues: KinesisQueues | None = None) -> Operation:
+    """The operation on this registry, and on these queues."""
 
     async def perform(call: Call) -> Params:
+        queue = await queue_by_arn(queues, call)
+        if queues is not None and queue is not None:
+            return {"Policy": policy_of(await definition_of(queues, queue)) or _NO_POLICY}
         stream = await stream_by_arn(registry, call)
         definition = await registry.read(stream.account, stream.region, stream.name)
         return {"Policy": (definition.policy if definition else "") or _NO_POLICY}
@@ -54,14 +68,26 @@ def get_resource_policy(registry: StreamRegistry) -> Operation:
     )
 
 
-def delete_resource_policy(registry: StreamRegistry) -> Operation:
-    """The operation on this registry."""
+def delete_resource_policy(
+    registry: StreamRegistry, queues: KinesisQueues | None = None
+) -> Operation:
+    """The operation on this registry, and on these queues."""
 
     async def perform(call: Call) -> Params:
+        queue = await queue_by_arn(queues, call)
+        if queues is not None and queue is not None:
+            if not policy_of(await definition_of(queues, queue)):
+                raise _no_policy(queue.arn)
+            await set_policy(queues, queue, "")
+            return {}
         stream = await stream_by_arn(registry, call)
         if not stream.policy:
-            raise RefusedError(STREAM_NOT_FOUND, f"No resource policy found for {stream.arn}.")
+            raise _no_policy(stream.arn)
         await registry.change(stream, lambda known: replace(known, policy=""))
         return {}
 
     return on_resource("DeleteResourcePolicy", DELETE_RESOURCE_POLICY_INPUT, NOTHING, perform)
+
+
+def _no_policy(arn: str) -> RefusedError:
+    return RefusedError(STREAM_NOT_FOUND, f"No resource policy found for {arn}.")

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from control_plane.core import stream_tags
 from control_plane.core.stream_definition import StreamDefinition
+from control_plane.kinesis_queues import KinesisQueues
 from control_plane.stream_operations.named import (
     definition_of,
     on_resource,
@@ -12,6 +13,8 @@ from control_plane.stream_operations.named import (
     stream_by_arn,
     stream_named,
 )
+from control_plane.stream_operations.queue_resource import definition_of as definition_of_queue
+from control_plane.stream_operations.queue_resource import queue_by_arn, tag, untag
 from control_plane.streams import StreamRegistry
 from data_plane.core.limits import TAGS_MAX
 from data_plane.core.stream import Stream
@@ -66,30 +69,43 @@ def list_tags_for_stream(registry: StreamRegistry) -> Operation:
     )
 
 
-def tag_resource(registry: StreamRegistry) -> Operation:
-    """The operation on this registry."""
+def tag_resource(registry: StreamRegistry, queues: KinesisQueues | None = None) -> Operation:
+    """The operation on this registry, and on these queues."""
 
     async def perform(call: Call) -> Params:
+        queue = await queue_by_arn(queues, call)
+        if queues is not None and queue is not None:
+            await tag(queues, queue, call.params["Tags"])
+            return {}
         await _add(registry, await stream_by_arn(registry, call), call.params["Tags"])
         return {}
 
     return on_resource("TagResource", TAG_RESOURCE_INPUT, NOTHING, perform)
 
 
-def untag_resource(registry: StreamRegistry) -> Operation:
-    """The operation on this registry."""
+def untag_resource(registry: StreamRegistry, queues: KinesisQueues | None = None) -> Operation:
+    """The operation on this registry, and on these queues."""
 
     async def perform(call: Call) -> Params:
+        queue = await queue_by_arn(queues, call)
+        if queues is not None and queue is not None:
+            await untag(queues, queue, call.params["TagKeys"])
+            return {}
         await _remove(registry, await stream_by_arn(registry, call), call.params["TagKeys"])
         return {}
 
     return on_resource("UntagResource", UNTAG_RESOURCE_INPUT, NOTHING, perform)
 
 
-def list_tags_for_resource(registry: StreamRegistry) -> Operation:
-    """The operation on this registry."""
+def list_tags_for_resource(
+    registry: StreamRegistry, queues: KinesisQueues | None = None
+) -> Operation:
+    """The operation on this registry, and on these queues."""
 
     async def perform(call: Call) -> Params:
+        queue = await queue_by_arn(queues, call)
+        if queues is not None and queue is not None:
+            return {"Tags": _pairs(sorted((await definition_of_queue(queues, queue)).tags.items()))}
         stream = await stream_by_arn(registry, call)
         definition = await registry.read(stream.account, stream.region, stream.name)
         return {"Tags": _pairs(sorted(definition.tags.items())) if definition else []}

@@ -96,11 +96,6 @@ KNOWN_WHILE_OVER_US = 1_000_000
 DELAYED_BEHIND_US = 10_000_000
 """Delayed messages count as waiting with those visible so shortly before them."""
 
-IN_FLIGHT_UNSEEN_MAX = 12_000
-"""Leases that a front end grants before it looks how many messages are in flight at all."""
-
-IN_FLIGHT_LOOK_EVERY_US = 1_000_000
-
 VISIBILITY_TOTAL_MS_MAX = 43_200_999
 """Twelve hours from the receive on, in whole seconds: 43,200 may be asked for right after it."""
 

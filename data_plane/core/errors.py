@@ -106,6 +106,8 @@ STREAM_NOT_FOUND: Final = _kinesis("ResourceNotFoundException")
 RESOURCE_IN_USE: Final = _kinesis("ResourceInUseException")
 LIMIT_EXCEEDED: Final = _kinesis("LimitExceededException")
 THROUGHPUT_EXCEEDED: Final = _kinesis("ProvisionedThroughputExceededException")
+THROTTLING: Final = _kinesis("ThrottlingException")
+"""Of queues; with streams it is the former."""
 EXPIRED_ITERATOR: Final = _kinesis("ExpiredIteratorException")
 EXPIRED_NEXT_TOKEN: Final = _kinesis("ExpiredNextTokenException")
 DRY_RUN: Final = _kinesis("DryRunOperationException")
@@ -230,6 +232,11 @@ def queue_does_not_exist() -> RefusedError:
 def stream_not_found(name: str, account: str) -> RefusedError:
     """No stream has this name. The words are AWS's, as those of all that is about streams."""
     return RefusedError(STREAM_NOT_FOUND, f"Stream {name} under account {account} not found.")
+
+
+def kinesis_queue_not_found(queue_id: str, account: str) -> RefusedError:
+    """No queue of the Kinesis API has this id."""
+    return RefusedError(STREAM_NOT_FOUND, f"Queue {queue_id} under account {account} not found.")
 
 
 def group_not_found(name: str, account: str) -> RefusedError:

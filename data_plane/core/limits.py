@@ -109,6 +109,14 @@ STREAM_RETENTION_HOURS_MIN: Final = 24
 STREAM_RETENTION_HOURS_MAX: Final = 8_760
 STREAM_POLICY_BYTES_MAX: Final = 20_480
 
+# Queues of the Kinesis API
+STREAM_QUEUES_MAX: Final = 20
+"""Consumers of a stream, queues included (AWS)."""
+KINESIS_QUEUE_ENTRIES_MAX: Final = 10
+KINESIS_QUEUE_WAIT_S_MIN: Final = 1
+KINESIS_QUEUE_WAIT_S_DEFAULT: Final = 9
+KINESIS_MAX_RECEIVE_COUNT_DEFAULT: Final = 6
+
 # Consumer groups (our own: Kinesis has none)
 ACCOUNT_GROUPS_MAX: Final = 1_000
 """In a region."""
@@ -209,6 +217,7 @@ STREAM_BODY_BYTES_MAX: Final[Mapping[str, int]] = {
     "TagResource": SMALL_BODY_BYTES_MAX + _TAGS_BYTES,
     "RemoveTagsFromStream": SMALL_BODY_BYTES_MAX + _TAG_KEYS_BYTES,
     "UntagResource": SMALL_BODY_BYTES_MAX + _TAG_KEYS_BYTES,
+    "CreateQueue": SMALL_BODY_BYTES_MAX + _TAGS_BYTES,
     "PutResourcePolicy": SMALL_BODY_BYTES_MAX + STREAM_POLICY_BYTES_MAX * _BYTE_BYTES_MAX,
     "TidegateCreateGroup": SMALL_BODY_BYTES_MAX + GROUP_STREAMS_MAX * _SHARD_BYTES,
     "TidegateGroupHeartbeat": SMALL_BODY_BYTES_MAX + GROUP_SHARDS_MAX * _SHARD_BYTES,
@@ -225,8 +234,18 @@ STREAM_BODY_BYTES_MAX: Final[Mapping[str, int]] = {
             *("ListTagsForResource", "GetResourcePolicy", "DeleteResourcePolicy"),
             *("StartStreamEncryption", "StopStreamEncryption", "DescribeLimits"),
             *("TidegateDescribeGroup", "TidegateListGroups", "TidegateDeleteGroup"),
+            *("UpdateQueue", "DescribeQueue", "DeleteQueue", "ListQueues"),
+            *("ReceiveQueueRecords", "ReceiveDeadLetterQueueRecords"),
         ),
         SMALL_BODY_BYTES_MAX,
+    ),
+    **dict.fromkeys(
+        (
+            *("AcknowledgeQueueRecords", "UpdateQueueRecordsVisibility"),
+            *("AcknowledgeDeadLetterQueueRecords", "UpdateDeadLetterQueueRecordsVisibility"),
+            "RestoreDeadLetterQueueRecords",
+        ),
+        SMALL_BODY_BYTES_MAX + KINESIS_QUEUE_ENTRIES_MAX * 1_024 * _CHAR_BYTES_MAX,
     ),
 }
 """Of Kinesis, as above."""

@@ -31,6 +31,12 @@ DATA_KEY_KEPT_S: Final = 60 * 86_400
 """A message is stored for 29 days at most after its key was made: that serves for a day, and the
 longest delay and the longest retention are 14 days each."""
 
+KINESIS_MARK: Final = "!"
+"""Before the name of a queue of the Kinesis API: no queue of SQS has such a name."""
+
+KINESIS_ID: Final = "QueueId"
+"""The attribute that says which queue of the Kinesis API it is."""
+
 NOT_STORED: Final = 0
 """Version of a queue that its first message would create; stored ones count from 1."""
 
@@ -69,7 +75,8 @@ class Queue:
     groups and deduplication ids `digest_version` says how (docs/storage.md, "Digests"). A queue
     over a stream, whose uid is `stream_uid` ("": it has messages of its own), has what is there
     above `purged_us`, and above `expired_us`: up to there all had expired before the stream's
-    retention was raised.
+    retention was raised. In one of the Kinesis API what was received `dies_after` times is a dead
+    letter (0: nothing is); one that is seen as `of_dead` has those alone, and otherwise none.
     """
 
     account: str
@@ -95,6 +102,13 @@ class Queue:
     digest_version: int = DIGESTS_BY_SECRET
     stream_uid: str = ""
     expired_us: int = 0
+    dies_after: int = 0
+    of_dead: bool = False
+
+    @property
+    def is_kinesis(self) -> bool:
+        """Whether it is a queue of the Kinesis API."""
+        return self.name.startswith(KINESIS_MARK)
 
     @property
     def reads_stream(self) -> bool:
@@ -114,6 +128,9 @@ class Queue:
     @property
     def arn(self) -> str:
         """Amazon Resource Name."""
+        if self.is_kinesis:
+            resource = f"queue/{self.attributes.get(KINESIS_ID, '')}"
+            return arn_of("kinesis", self.region, self.account, resource)
         return arn_of("sqs", self.region, self.account, self.name)
 
     @property

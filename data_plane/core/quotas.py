@@ -56,6 +56,13 @@ STREAM_QUOTA_CLASSES: Final = {
     "GetShardIterator": RECEIVE,
     "TidegateGroupHeartbeat": RECEIVE,
     "TidegateCommitOffsets": DELETE,
+    "ReceiveQueueRecords": RECEIVE,
+    "AcknowledgeQueueRecords": DELETE,
+    "UpdateQueueRecordsVisibility": DELETE,
+    "ReceiveDeadLetterQueueRecords": RECEIVE,
+    "AcknowledgeDeadLetterQueueRecords": DELETE,
+    "RestoreDeadLetterQueueRecords": DELETE,
+    "UpdateDeadLetterQueueRecordsVisibility": DELETE,
 }
 """Of Kinesis, likewise."""
 

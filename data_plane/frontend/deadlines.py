@@ -31,6 +31,8 @@ def allow_waiting(settings: FrontEndSettings) -> Stage:
         if not 0 < wait_s <= RECEIVE_WAIT_S_MAX:
             return
         most_s = _wait_s_max(exchange, settings)
+        if exchange.chosen.wait_default_s:
+            most_s = max(most_s, 1)
         if wait_s > most_s:
             wait_s = most_s
             exchange.params = {**exchange.params, exchange.chosen.wait_member: wait_s}
@@ -59,6 +61,7 @@ def asked_wait_s(exchange: Exchange) -> int:
     operation = exchange.chosen
     if not operation.wait_member or (operation.on_queue and exchange.queue is None):
         return 0
-    of_queue = exchange.queue.receive_wait_s if exchange.queue is not None else 0
-    wait_s: int = exchange.params.get(operation.wait_member, of_queue)
+    queue = exchange.queue
+    otherwise_s = operation.wait_default_s if queue is None else queue.receive_wait_s
+    wait_s: int = exchange.params.get(operation.wait_member, otherwise_s)
     return wait_s

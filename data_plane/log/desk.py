@@ -17,6 +17,7 @@ from data_plane.stored.bodies import BodyStore
 from data_plane.stored.bounds import STATE_TTL_SLACK_S
 from data_plane.stored.cell_of_queue import cell_of
 from data_plane.stored.data_keys import DataKeys, QueueKeys
+from data_plane.stored.in_flight import InFlight
 from data_plane.stored.lease import TOKEN_BYTES, WRITER_BYTES
 from data_plane.stored.ledger import Ledgers
 from data_plane.stored.moves import StandardCopies
@@ -65,6 +66,7 @@ class Desk:
         self.partitions: OrderedDict[tuple[str, int, int], Partition] = OrderedDict()
         self.dropped: OrderedDict[str, None] = OrderedDict()
         self.learnt: OrderedDict[str, tuple[Generation, ...]] = OrderedDict()
+        self.in_flight: OrderedDict[str, InFlight] = OrderedDict()
         self.damaged_segments = 0
         self._tokens_given = 0
 
@@ -111,6 +113,14 @@ class Desk:
             self.learnt[queue.uid] = (*known, following)
             if len(self.learnt) > PARTITIONS_MAX:
                 self.learnt.popitem(last=False)
+
+    def in_flight_of(self, queue: Queue) -> InFlight:
+        """What this front end knows of how many messages of a queue are in flight."""
+        found = self.in_flight.setdefault(queue.uid, InFlight())
+        self.in_flight.move_to_end(queue.uid)
+        if len(self.in_flight) > PARTITIONS_MAX:
+            self.in_flight.popitem(last=False)
+        return found
 
     def is_dropped(self, queue: Queue) -> bool:
         """Whether this front end knows that the queue was deleted."""

@@ -10,6 +10,7 @@ from data_plane.core.errors import RefusedError
 from data_plane.core.message import Counts, Delivery, Redriven, SendCall, Sent, Stored
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle
+from data_plane.core.settling import ACKNOWLEDGE, Wish
 from data_plane.log import (
     appending,
     attempts,
@@ -17,6 +18,7 @@ from data_plane.log import (
     deleting,
     receiving,
     sending,
+    settling,
     streamed,
     upkeep,
     visibility,
@@ -111,6 +113,34 @@ class Log:
         if attempt and deliveries:
             await attempts.remember(self._desk, queue, attempt, deliveries, visibility_s)
         return in_world_time(deliveries, cell_of(self._desk.cells, queue).eras)
+
+    async def receive_records(
+        self, queue: Queue, *, count: int, visibility_s: int, until_us: int
+    ) -> list[Delivery]:
+        """As `receive`, from a queue of the Kinesis API: dead letters where it is seen so.
+
+        None where as many are in flight as may be.
+        """
+        flying, now_us = self._desk.in_flight_of(queue), self._desk.clock.now_us()
+        if flying.must_look(now_us):
+            cell = cell_of(self._desk.cells, queue)
+            flying.looked(await counting.in_flight(cell, queue, now_us), now_us)
+        if flying.is_full:
+            return []
+        found = await self.receive(queue, count=count, visibility_s=visibility_s, until_us=until_us)
+        flying.granted(len(found))
+        return found
+
+    async def settle(self, queue: Queue, wishes: Sequence[Wish]) -> list[settling.Outcome]:
+        """Acknowledge, hide or restore records of a queue of the Kinesis API, by their handles.
+
+        Of each: why that cannot be, or CellUnavailableError. Where the queue is seen as one of dead
+        letters, their handles are good, and no others.
+        """
+        outcomes = await settling.settle(self._desk, await read_by(self._desk, queue), wishes)
+        acknowledged = [wish.act == ACKNOWLEDGE for wish in wishes]
+        self._desk.in_flight_of(queue).deleted(outcomes.count(None) if all(acknowledged) else 0)
+        return outcomes
 
     async def redrive(self, queue: Queue, *, count: int, target: Target) -> Redriven:
         """Move up to `count` messages that are visible now to the queues that `target` says.

@@ -90,6 +90,13 @@ class Pending:
         self.done = False
 
 
+class Ready(NamedTuple):
+    """Groups that may have a message to deliver, each once; those of dead letters are apart."""
+
+    heap: list[tuple[int, int, int, bytes]]
+    groups: set[bytes]
+
+
 class Finished(NamedTuple):
     """A block of which nothing is needed from `due_us` on: first and last slot, names of blobs."""
 
@@ -124,6 +131,7 @@ class Reader:
         self.ranges: list[tuple[int, int]] = []
         self.passed_messages = 0
         self.refreshed_us = 0
+        self.looked_behind = 0
         self.delay_s = 0
         self.end: Slot | None = None
         self.behind_earlier: set[bytes] = set()
@@ -133,8 +141,8 @@ class Reader:
         self.block_read: Block | None = None
         self.open_slots: OrderedDict[int, list[Pending]] = OrderedDict()
         self.groups: dict[bytes, deque[Pending]] = {}
-        self.ready: list[tuple[int, int, int, bytes]] = []
-        self.is_ready: set[bytes] = set()
+        self.ready = Ready([], set())
+        self.ready_dead = Ready([], set())
         self.due: list[tuple[int, bytes]] = []
         self.finished: deque[Finished] = deque()
         self.held = HeldSlots(shelf or Shelf())
@@ -315,12 +323,16 @@ class Reader:
         and again keeps none waiting (recorded from AWS).
         """
         waiting = self.groups.get(group)
-        if waiting and group not in self.is_ready:
-            first = waiting[0]
-            stored = first.block.leases.get(first.index)
+        if not waiting:
+            return
+        first = waiting[0]
+        stored = first.block.leases.get(first.index)
+        is_dead = stored is not None and lease.fate(stored) != lease.ALIVE
+        ready = self.ready_dead if is_dead else self.ready
+        if group not in ready.groups:
             leased_ms = lease.from_bytes(stored).leased_ms if stored is not None else 0
-            self.is_ready.add(group)
-            heapq.heappush(self.ready, (leased_ms, first.slot, first.position, group))
+            ready.groups.add(group)
+            heapq.heappush(ready.heap, (leased_ms, first.slot, first.position, group))
 
     def _due_at(self, free_ms: int, group: bytes) -> None:
         heapq.heappush(self.due, (free_ms, group))
@@ -391,9 +403,10 @@ class Reader:
     ) -> list[Pending]:
         """Take of the groups that are ready, `across` blocks or from one block of each group."""
         taken: list[Pending] = []
-        while self.ready and len(taken) < count:
-            *_, group = heapq.heappop(self.ready)
-            self.is_ready.discard(group)
+        ready = self.ready_dead if queue.of_dead else self.ready
+        while ready.heap and len(taken) < count:
+            *_, group = heapq.heappop(ready.heap)
+            ready.groups.discard(group)
             if any(group in reader.groups for reader in earlier):
                 self.behind_earlier.add(group)
                 continue
@@ -419,6 +432,9 @@ class Reader:
             if message.taken or len(taken) == count:
                 break
             if taken and not across and message.block is not taken[0].block:
+                break
+            if self.keeps and not is_seen_by(queue, message):
+                self.offer(group)  # to the others
                 break
             free_ms = self.free_ms(queue, message)
             if free_ms > now_ms:
@@ -468,6 +484,12 @@ class Reader:
                     break
             before = slot
         return closed
+
+
+def is_seen_by(queue: Queue, message: Pending) -> bool:
+    """Whether it is one of those that are received so: dead letters of Kinesis are apart."""
+    stored = message.block.leases.get(message.index)
+    return (stored is not None and lease.fate(stored) != lease.ALIVE) == queue.of_dead
 
 
 def is_over(queue: Queue, stamp_us: int, now_us: int, eras: Eras) -> bool:

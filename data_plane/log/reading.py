@@ -6,6 +6,7 @@ from functools import partial
 from data_plane.core.errors import RefusedError
 from data_plane.core.long_answers import room_for
 from data_plane.core.message import Message
+from data_plane.log import dead_letters
 from data_plane.log.bounds import (
     CLAIM_AGE_US_MAX,
     COLLECT_AFTER_US,
@@ -33,6 +34,8 @@ _RANGE_BYTES = 16
 
 async def fetch(at: Access) -> bool:
     """Read on; False where nothing more is to be read now. Concurrent receives share one page."""
+    if at.queue.of_dead and not await dead_letters.may_be_behind(at):
+        return False
     # A page leases nothing: whose time is over while it is read leaves nothing behind.
     lane = ("read", at.partition.states)
     return bool(await coalesce(at.desk, lane, None, partial(_fetch_for_all, at)))
@@ -131,6 +134,10 @@ async def refresh(at: Access) -> bool:
     asked_us = at.now_us()
     if 0 <= asked_us - reader.refreshed_us < REFRESH_US:
         return False
+    if at.queue.of_dead:
+        reader.refreshed_us = asked_us
+        await dead_letters.look(at)
+        return True
     blocks = [block for block in reader.blocks.values() if block.leases][:REFRESH_BLOCKS_MAX]
     if not blocks:
         return False

@@ -20,12 +20,13 @@ from data_plane.log.bounds import (
     FETCH_ROUNDS_MAX,
     FOREIGN_LEASE_GUARD_MS,
 )
+from data_plane.log.dead_letters import with_fate
 from data_plane.log.desk import Access, Desk, channel
 from data_plane.log.generations import ended
 from data_plane.log.layers import layers, order_hash
 from data_plane.log.leases import named_in_handle, state_now
 from data_plane.log.moving import Moving
-from data_plane.log.reader import NEVER_MS, Block, Pending, Reader, is_over
+from data_plane.log.reader import NEVER_MS, Block, Pending, Reader, is_over, is_seen_by
 from data_plane.log.window import sequence_number
 from data_plane.ports import (
     CellUnavailableError,
@@ -345,6 +346,7 @@ def _claimable(at: Access, wanted: list[Pending], loaded: dict[int, Message]) ->
             message.index not in loaded
             or is_over(at.queue, message.stamp_us, now_us, at.partition.eras)
             or _free_ms(at, message) > now_us // 1000
+            or not is_seen_by(at.queue, message)
         ):
             lost.add(message.group)
         else:
@@ -431,7 +433,8 @@ class _Claims:
         place = index - pending.position
         if index in self._moves:
             return Lease(now_ms + MOVE_LEASE_MS, count, now_ms, first_ms, place, token)
-        return Lease(visible_ms, count + 1, now_ms, first_ms or now_ms, place, token)
+        new = Lease(visible_ms, count + 1, now_ms, first_ms or now_ms, place, token)
+        return with_fate(self._at.queue, prior, new)
 
     def begun(self, written: dict[int, Lease]) -> list[Moving]:
         """The moves among the leases that were written."""
@@ -473,4 +476,4 @@ def _delivery(at: Access, message: Pending, body: Message, held: Lease) -> Deliv
     if not at.queue.reads_stream:  # whose records have theirs
         sequence = sequence_number(message.stamp_us, number, message.position)
         body = replace(body, sequence=sequence)
-    return Delivery(body, handle, held.receive_count, held.first_received_ms)
+    return Delivery(body, handle, held.counted, held.first_received_ms)

@@ -16,6 +16,7 @@ from data_plane.core.errors import (
     LIMIT_EXCEEDED,
     MALFORMED_INPUT,
     REQUEST_THROTTLED,
+    THROTTLING,
     THROUGHPUT_EXCEEDED,
     Fault,
 )
@@ -76,6 +77,8 @@ def spell(fault: Fault, headers: Mapping[str, str]) -> Fault:
     """What a fault that all services share is called by Kinesis."""
     if fault is REQUEST_THROTTLED:
         action = headers.get("x-amz-target", "").rpartition(".")[2]
+        if action.endswith(("QueueRecords", "QueueRecordsVisibility")):
+            return THROTTLING
         return THROUGHPUT_EXCEEDED if action in STREAM_QUOTA_CLASSES else LIMIT_EXCEEDED
     return KINESIS_SPELLING.get(fault, fault)
 

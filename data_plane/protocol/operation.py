@@ -106,9 +106,9 @@ class Operation:
     their QueueUrl resolved to `Call.queue` before. `measure` says from input and output what was
     done. Policies must allow `action` ("": its name) on that queue, or the `permissions` if it has
     such. It may wait for as many seconds as its member `wait_member` says ("": it does not wait);
-    one on a queue waits otherwise as that says. One that is `at_root` is not asked for on a queue's
-    path, and one that `hides` tells another account's caller who may not call it that there is no
-    such queue.
+    one on a queue waits otherwise as that says, and one that has a `wait_default_s` for that, and
+    never for less than a second. One that is `at_root` is not asked for on a queue's path, and one
+    that `hides` tells another account's caller who may not call it that there is no such queue.
     """
 
     name: str
@@ -122,3 +122,4 @@ class Operation:
     at_root: bool = False
     hides: bool = False
     wait_member: str = ""
+    wait_default_s: int = 0

@@ -70,19 +70,19 @@ _SEQUENCE_NUMBER: Final = _text(None, None, r"0|([1-9]\d{0,128})")
 _PRODUCER: Final = _text(1, PRODUCER_ID_CHARS_MAX)
 _PRODUCERS_SEQUENCE: Final = _text(None, None, r"0|([1-9]\d{0,63})")
 _EPOCH: Final = _number(0, PRODUCER_EPOCH_MAX)
-_STREAM_ARN: Final = _text(1, _ARN_CHARS_MAX, r"arn:aws.*:kinesis:.*:\d{12}:stream/\S+")
+STREAM_ARN: Final = _text(1, _ARN_CHARS_MAX, r"arn:aws.*:kinesis:.*:\d{12}:stream/\S+")
 _RESOURCE_ARN: Final = _text(
     1, _ARN_CHARS_MAX, r"arn:aws.*:kinesis:.*:\d{12}:.*(stream|channel|queue)/\S+"
 )
 _STREAM_ID: Final = _text(1, 24, "[a-z0-9]{20}-[a-z0-9]{3}")
-_TOKEN: Final = _text(1, _TOKEN_CHARS_MAX)
+TOKEN: Final = _text(1, _TOKEN_CHARS_MAX)
 _ITERATOR: Final = _text(1, _ITERATOR_CHARS_MAX)
 _PARTITION_KEY: Final = _text(1, PARTITION_KEY_CHARS_MAX)
 _DATA: Final = Scalar("blob", Bounds(0, RECORD_KIB_MAX * 1_024))
 _KEY_ID: Final = _text(1, 2_048)
 _TAG_KEY: Final = _text(1, TAG_KEY_CHARS_MAX)
 _TAG_VALUE: Final = _text(0, TAG_VALUE_CHARS_MAX)
-_TAGS: Final = MapOf(_TAG_VALUE, key=_TAG_KEY, bounds=Bounds(1, _TAGS_LISTED_MAX))
+TAGS: Final = MapOf(_TAG_VALUE, key=_TAG_KEY, bounds=Bounds(1, _TAGS_LISTED_MAX))
 _TAG_KEYS: Final = ListOf(_TAG_KEY, bounds=Bounds(1, TAGS_MAX))
 _TAG_LIST: Final = ListOf(
     Structure({"Key": _TAG_KEY, "Value": _TAG_VALUE}, required=("Key",)),
@@ -94,14 +94,14 @@ _RECORD_KIB: Final = _number(RECORD_KIB_MIN, RECORD_KIB_MAX)
 _SOME: Final = _number(1)
 _NONE_OR_SOME: Final = _number(0)
 _COUNT: Final = _number(0, _COUNT_MAX)
-_PAGE: Final = _number(1, _PAGE_MAX)
+PAGE: Final = _number(1, _PAGE_MAX)
 _STATUS: Final = _one_of("CREATING", "DELETING", "ACTIVE", "UPDATING")
 _MODE: Final = Structure(
     {"StreamMode": _one_of("PROVISIONED", "ON_DEMAND")}, required=("StreamMode",)
 )
 _KEPT_HOURS: Final = _number(STREAM_RETENTION_HOURS_MIN, STREAM_RETENTION_HOURS_MAX)
 
-_BY_ARN: Final[dict[str, Shape]] = {"StreamARN": _STREAM_ARN, "StreamId": _STREAM_ID}
+_BY_ARN: Final[dict[str, Shape]] = {"StreamARN": STREAM_ARN, "StreamId": _STREAM_ID}
 _BY_NAME: Final[dict[str, Shape]] = {"StreamName": _NAME, **_BY_ARN}
 _DRY: Final[dict[str, Shape]] = {"DryRun": BOOLEAN}
 _RESOURCE: Final[dict[str, Shape]] = {"ResourceARN": _RESOURCE_ARN, "StreamId": _STREAM_ID}
@@ -156,7 +156,7 @@ CREATE_STREAM_INPUT: Final = Structure(
         "StreamName": _NAME,
         "ShardCount": _SOME,
         "StreamModeDetails": _MODE,
-        "Tags": _TAGS,
+        "Tags": TAGS,
         "MaxRecordSizeInKiB": _RECORD_KIB,
         "RecordDistributionStrategy": _DISTRIBUTION,
         RETENTION_MAX: _KEPT_HOURS,
@@ -168,7 +168,7 @@ NOTHING: Final = Structure()
 
 _DESCRIBED: Final[dict[str, Shape]] = {
     "StreamName": _NAME,
-    "StreamARN": _STREAM_ARN,
+    "StreamARN": STREAM_ARN,
     "StreamStatus": _STATUS,
     "StreamModeDetails": _MODE,
     "RetentionPeriodHours": INTEGER,
@@ -181,7 +181,7 @@ _ALWAYS_DESCRIBED: Final = (
     *("StreamName", "StreamARN", "StreamStatus", "RetentionPeriodHours"),
     *("StreamCreationTimestamp", "EnhancedMonitoring"),
 )
-DESCRIBE_STREAM_INPUT: Final = _of_stream({"Limit": _PAGE, "ExclusiveStartShardId": _SHARD_ID})
+DESCRIBE_STREAM_INPUT: Final = _of_stream({"Limit": PAGE, "ExclusiveStartShardId": _SHARD_ID})
 DESCRIBE_STREAM_OUTPUT: Final = Structure(
     {
         "StreamDescription": Structure(
@@ -210,18 +210,18 @@ DESCRIBE_STREAM_SUMMARY_OUTPUT: Final = Structure(
 )
 
 LIST_STREAMS_INPUT: Final = Structure(
-    {"Limit": _PAGE, "ExclusiveStartStreamName": _NAME, "NextToken": _TOKEN}
+    {"Limit": PAGE, "ExclusiveStartStreamName": _NAME, "NextToken": TOKEN}
 )
 LIST_STREAMS_OUTPUT: Final = Structure(
     {
         "StreamNames": ListOf(_NAME),
         "HasMoreStreams": BOOLEAN,
-        "NextToken": _TOKEN,
+        "NextToken": TOKEN,
         "StreamSummaries": ListOf(
             Structure(
                 {
                     "StreamName": _NAME,
-                    "StreamARN": _STREAM_ARN,
+                    "StreamARN": STREAM_ARN,
                     "StreamStatus": _STATUS,
                     "StreamModeDetails": _MODE,
                     "StreamCreationTimestamp": TIMESTAMP,
@@ -235,9 +235,9 @@ LIST_STREAMS_OUTPUT: Final = Structure(
 LIST_SHARDS_INPUT: Final = Structure(
     {
         **_BY_NAME,
-        "NextToken": _TOKEN,
+        "NextToken": TOKEN,
         "ExclusiveStartShardId": _SHARD_ID,
-        "MaxResults": _PAGE,
+        "MaxResults": PAGE,
         "StreamCreationTimestamp": TIMESTAMP,
         "ShardFilter": Structure(
             {
@@ -253,7 +253,7 @@ LIST_SHARDS_INPUT: Final = Structure(
     }
 )
 """Who names no stream may have a token instead, and is told so in other words."""
-LIST_SHARDS_OUTPUT: Final = Structure({"Shards": _SHARDS, "NextToken": _TOKEN})
+LIST_SHARDS_OUTPUT: Final = Structure({"Shards": _SHARDS, "NextToken": TOKEN})
 
 PUT_RECORD_INPUT: Final = _of_stream(
     {
@@ -390,7 +390,7 @@ UPDATE_SHARD_COUNT_OUTPUT: Final = Structure(
         "StreamName": _NAME,
         "CurrentShardCount": _SOME,
         "TargetShardCount": _SOME,
-        "StreamARN": _STREAM_ARN,
+        "StreamARN": STREAM_ARN,
     }
 )
 UPDATE_STREAM_MODE_INPUT: Final = Structure(
@@ -407,7 +407,7 @@ UPDATE_MAX_RECORD_SIZE_INPUT: Final = Structure(
 )
 """The model does not require the ARN, and has no other name for the stream."""
 
-ADD_TAGS_TO_STREAM_INPUT: Final = _of_stream({"Tags": _TAGS}, "Tags")
+ADD_TAGS_TO_STREAM_INPUT: Final = _of_stream({"Tags": TAGS}, "Tags")
 REMOVE_TAGS_FROM_STREAM_INPUT: Final = _of_stream({"TagKeys": _TAG_KEYS}, "TagKeys")
 LIST_TAGS_FOR_STREAM_INPUT: Final = _of_stream(
     {"ExclusiveStartTagKey": _TAG_KEY, "Limit": _number(1, TAGS_MAX)}
@@ -415,9 +415,7 @@ LIST_TAGS_FOR_STREAM_INPUT: Final = _of_stream(
 LIST_TAGS_FOR_STREAM_OUTPUT: Final = Structure(
     {"Tags": _TAG_LIST, "HasMoreTags": BOOLEAN}, required=("Tags", "HasMoreTags")
 )
-TAG_RESOURCE_INPUT: Final = Structure(
-    {**_RESOURCE, "Tags": _TAGS}, required=("Tags", "ResourceARN")
-)
+TAG_RESOURCE_INPUT: Final = Structure({**_RESOURCE, "Tags": TAGS}, required=("Tags", "ResourceARN"))
 UNTAG_RESOURCE_INPUT: Final = Structure(
     {**_RESOURCE, "TagKeys": _TAG_KEYS}, required=("TagKeys", "ResourceARN")
 )

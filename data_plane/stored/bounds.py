@@ -59,6 +59,11 @@ BROWSE_BYTES_MAX = 1_048_576
 DATA_TTL_SLACK_S = 3_600
 STATE_TTL_SLACK_S = 7 * 86_400
 
+IN_FLIGHT_UNSEEN_MAX = 12_000
+"""Leases that a front end grants before it looks how many messages are in flight at all."""
+
+IN_FLIGHT_LOOK_EVERY_US = 1_000_000
+
 MOVE_LEASE_MS = 5_000
 """After this, others go on with a move that was begun. Shorter costs copies, never messages."""
 

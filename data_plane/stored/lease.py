@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from data_plane.ports import Absent, AnyOf, Condition, Equals, Lacks, Value
 
@@ -10,13 +10,23 @@ WRITER_BYTES = 6
 TOKEN_BYTES = 13
 COUNT_MAX = 0xFFFF
 _LAYOUT = struct.Struct(">6sH6s6sB13s")
+_KINESIS = struct.Struct(">BH")
+"""Behind it, of queues of the Kinesis API, where not all of that is 0."""
+
+ALIVE: Final = 0
+LAST: Final = 1
+DEAD: Final = 2
+"""What becomes of a record when its lease ends: it is received again, it is a dead letter from then
+on, or it was one before."""
 
 
 class Lease(NamedTuple):
     """Who holds a message and until when.
 
     `visible_ms` is when it becomes visible again, 0 for at once. `receive_count` counts the
-    deliveries up to and with this one; `first` is the first message of its segment.
+    deliveries up to and with this one; `first` is the first message of its segment. In queues of
+    the Kinesis API `fate` is one of ALIVE, LAST and DEAD; `forgiven` are the deliveries that do not
+    count any more, since a dead letter was restored.
     """
 
     visible_ms: int
@@ -25,10 +35,12 @@ class Lease(NamedTuple):
     first_received_ms: int
     first: int
     token: bytes
+    fate: int = ALIVE
+    forgiven: int = 0
 
     def to_bytes(self) -> bytes:
         """As stored."""
-        return _LAYOUT.pack(
+        stored = _LAYOUT.pack(
             self.visible_ms.to_bytes(6, "big"),
             min(self.receive_count, COUNT_MAX),
             self.leased_ms.to_bytes(6, "big"),
@@ -36,6 +48,18 @@ class Lease(NamedTuple):
             self.first,
             self.token,
         )
+        if self.fate or self.forgiven:
+            stored += _KINESIS.pack(self.fate, min(self.forgiven, COUNT_MAX))
+        return stored
+
+    @property
+    def counted(self) -> int:
+        """How many of the deliveries count."""
+        return max(0, self.receive_count - self.forgiven)
+
+    def is_dead(self, now_ms: int) -> bool:
+        """Whether the record is a dead letter."""
+        return self.fate == DEAD or (self.fate == LAST and self.visible_ms <= now_ms)
 
     def free_ms(self, writer: bytes, guard_ms: int) -> int:
         """When this front end (`writer`) may take the message over; 0 for at once."""
@@ -64,9 +88,15 @@ def receive_count(stored: bytes) -> int:
     return int.from_bytes(stored[6:8], "big")
 
 
+def fate(stored: bytes) -> int:
+    """What becomes of its record when it ends, without reading the rest of it."""
+    return stored[_LAYOUT.size] if len(stored) > _LAYOUT.size else ALIVE
+
+
 def from_bytes(stored: bytes) -> Lease:
     """Read a stored lease."""
-    visible, count, leased, first_received, first, token = _LAYOUT.unpack(stored)
+    visible, count, leased, first_received, first, token = _LAYOUT.unpack_from(stored)
+    of_kinesis = _KINESIS.unpack_from(stored, _LAYOUT.size) if len(stored) > _LAYOUT.size else ()
     return Lease(
         int.from_bytes(visible, "big"),
         count,
@@ -74,4 +104,5 @@ def from_bytes(stored: bytes) -> Lease:
         int.from_bytes(first_received, "big"),
         first,
         token,
+        *of_kinesis,
     )

@@ -6,6 +6,7 @@ import botocore.session
 
 from data_plane.core import errors
 from data_plane.core.errors import KINESIS_SPELLING, OF_EVERY_SERVICE, OF_KINESIS, OF_SQS, Fault
+from data_plane.protocol.queue_shapes import QUEUE_SHAPES
 from data_plane.protocol.stream_shapes import SHAPES
 
 TABLE = [value for value in vars(errors).values() if isinstance(value, Fault)]
@@ -51,7 +52,8 @@ OURS = {
 
 def test_the_shapes_of_kinesis_are_those_of_its_model() -> None:
     kinesis = model("kinesis")
-    raised = {shape.name for name in SHAPES for shape in kinesis.operation_model(name).error_shapes}
+    served = (*SHAPES, *QUEUE_SHAPES)
+    raised = {shape.name for name in served for shape in kinesis.operation_model(name).error_shapes}
     own = {fault.shape for fault in OF_KINESIS_ALONE} - OURS
     spelled = {fault.shape for fault in KINESIS_SPELLING.values()}
     assert own <= raised

@@ -12,6 +12,7 @@ from data_plane.core.errors import (
     UNRELEASED_INSTANCE,
 )
 from data_plane.protocol.group_shapes import GROUP_SHAPES
+from data_plane.protocol.queue_shapes import QUEUE_SHAPES
 from data_plane.protocol.shapes import ListOf, Scalar, Shape, Structure
 from data_plane.protocol.stream_shapes import RETENTION_MAX, SHAPES, WAIT
 from tests.conformance.in_process import InProcessServer
@@ -73,7 +74,7 @@ def test_the_operations_beyond_kinesis_are_served_and_listed(
     beyond = {name for name in model.operation_names if name.startswith(PREFIX)}
     assert beyond == GROUP_SHAPES.keys()
     served = server.service.streams.service.operations
-    assert served.keys() == SHAPES.keys() | GROUP_SHAPES.keys()
+    assert served.keys() == SHAPES.keys() | QUEUE_SHAPES.keys() | GROUP_SHAPES.keys()
     for name, shapes in GROUP_SHAPES.items():
         assert (served[name].input, served[name].output) == shapes
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from data_plane.bag import lanes
+from data_plane.stored import in_flight
 
 
 def test_a_receive_over_the_limit_is_refused(sqs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "IN_FLIGHT_MAX", 20)
-    monkeypatch.setattr(lanes, "IN_FLIGHT_UNSEEN_MAX", 10)
+    monkeypatch.setattr(in_flight, "IN_FLIGHT_MAX", 20)
+    monkeypatch.setattr(in_flight, "IN_FLIGHT_UNSEEN_MAX", 10)
     url = sqs.create_queue(QueueName="orders")["QueueUrl"]
     for _ in range(3):
         entries = [{"Id": str(at), "MessageBody": "x"} for at in range(10)]

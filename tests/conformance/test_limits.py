@@ -17,6 +17,15 @@ ELSEWHERE = {
         "test_boto3_streams.py",
     ),
     **dict.fromkeys(
+        ("STREAM_QUEUES_MAX", "KINESIS_MAX_RECEIVE_COUNT_DEFAULT"),
+        "test_kinesis_queue_definitions.py",
+    ),
+    "KINESIS_QUEUE_WAIT_S_DEFAULT": "test_kinesis_queues.py",
+    **dict.fromkeys(
+        ("KINESIS_QUEUE_WAIT_S_MIN", "KINESIS_QUEUE_ENTRIES_MAX"),
+        "the unit tests of shapes, against botocore's model",
+    ),
+    **dict.fromkeys(
         (
             *("ACCOUNT_GROUPS_MAX", "STREAM_GROUPS_MAX"),
             *("GROUP_STREAMS_MAX", "GROUP_MEMBERS_MAX", "GROUP_SHARDS_MAX", "GROUP_COMMITS_MAX"),

@@ -2,11 +2,10 @@
 
 import pytest
 
-from data_plane.bag import lanes
 from data_plane.core.errors import OVER_LIMIT, RefusedError
 from data_plane.core.limits import IN_FLIGHT_MAX
 from data_plane.ports import Tally
-from data_plane.stored import counting, keys
+from data_plane.stored import counting, in_flight, keys
 from tests.unit.data_plane.bag.conftest import QUEUE, Bench
 
 IN_FLIGHT_UNSEEN_MAX = 100
@@ -15,7 +14,7 @@ IN_FLIGHT_UNSEEN_MAX = 100
 
 @pytest.fixture(autouse=True)
 def small_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "IN_FLIGHT_UNSEEN_MAX", IN_FLIGHT_UNSEEN_MAX)
+    monkeypatch.setattr(in_flight, "IN_FLIGHT_UNSEEN_MAX", IN_FLIGHT_UNSEEN_MAX)
 
 
 def counted(bench: Bench, in_flight: int) -> None:

@@ -7,6 +7,7 @@ import botocore.session
 import pytest
 
 import tidegate_sdk
+from data_plane.protocol.queue_shapes import QUEUE_SHAPES
 from data_plane.protocol.shapes import Bounds, ListOf, MapOf, Scalar, Shape, Structure
 from data_plane.protocol.stream_shapes import (
     BEFORE,
@@ -20,6 +21,7 @@ from data_plane.protocol.stream_shapes import (
 
 MODEL: Any = botocore.session.get_session().get_service_model("kinesis")
 
+EVERY = {**SHAPES, **QUEUE_SHAPES}
 LEFT_OUT = {
     "CreateStream.WarmThroughputMiBps": "warm throughput is never served: it is ignored",
     "UpdateStreamMode.WarmThroughputMiBps": "as above",
@@ -95,14 +97,15 @@ def _told(theirs: Any) -> tuple[object, ...]:
     return told.get("min"), told.get("max"), pattern, set(told.get("enum", ()))
 
 
-def test_there_are_thirty_operations_and_the_model_has_each() -> None:
-    assert len(SHAPES) == 30
-    assert set(MODEL.operation_names) >= SHAPES.keys()
+def test_there_are_42_operations_and_the_model_has_each() -> None:
+    assert (len(SHAPES), len(QUEUE_SHAPES)) == (30, 12)
+    assert set(MODEL.operation_names) >= EVERY.keys()
+    assert {name for name in MODEL.operation_names if "Queue" in name} == QUEUE_SHAPES.keys()
 
 
 def test_what_differs_from_the_model_is_listed_with_a_reason() -> None:
     found: list[str] = []
-    for name, (given, answered) in SHAPES.items():
+    for name, (given, answered) in EVERY.items():
         model = MODEL.operation_model(name)
         found += differences(given, model.input_shape, name)
         if model.output_shape is None:
