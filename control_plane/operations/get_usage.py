@@ -24,12 +24,15 @@ from data_plane.core.errors import INVALID_PARAMETER_VALUE, UNSUPPORTED_OPERATIO
 from data_plane.core.limits import USAGE_ROWS_MAX, USAGE_TAGGED_QUEUES_MAX
 from data_plane.core.queue import Queue
 from data_plane.protocol.operation import Call, Operation, Params
+from data_plane.protocol.queue_shapes import QUEUE_SHAPES
 
 NAME: Final = "TidegateGetUsage"
 
 _MONTHS_BACK_MAX: Final = 13
 _OF_STREAMS: Final = "kinesis:"
 _STREAM: Final = "stream/"
+_QUEUE_OF_KINESIS: Final = "queue/"
+_ON_QUEUES_OF_KINESIS: Final = frozenset(f"{_OF_STREAMS}{name}" for name in QUEUE_SHAPES)
 _TAG: Final = "Tag"
 _GROUPS: Final = {
     "Day": ("day",),
@@ -119,13 +122,18 @@ def _after(call: Call, width: int) -> PageToken | None:
 
 
 def _told_apart(lines: Lines) -> Lines:
-    """The lines, in which a stream has a name that no queue can have."""
+    """The lines, in which what Kinesis has gets names that no queue of SQS can have."""
     return {
-        key._replace(queue=_STREAM + key.queue)
-        if key.queue and key.operation.startswith(_OF_STREAMS)
-        else key: amounts
+        key._replace(queue=_kind(key.operation) + key.queue) if key.queue else key: amounts
         for key, amounts in lines.items()
     }
+
+
+def _kind(operation: str) -> str:
+    """What stands before the name of what an operation is on."""
+    if operation in _ON_QUEUES_OF_KINESIS:
+        return _QUEUE_OF_KINESIS
+    return _STREAM if operation.startswith(_OF_STREAMS) else ""
 
 
 async def _tags(

@@ -28,6 +28,7 @@ from data_plane.http.prometheus_text import (
     labels_text,
     number_text,
 )
+from data_plane.http.queue_record_metrics import QueueRecordMetrics
 from data_plane.http.stream_metrics import PREFIX, GroupStream, StreamMetrics, of_groups
 from data_plane.streams.lag import Lag
 
@@ -108,6 +109,7 @@ class Metrics:
     def __init__(self) -> None:
         self.queues: dict[QueueName, QueueTotals] = {}
         self.streams = StreamMetrics()
+        self._queue_records = QueueRecordMetrics()
         self._requests: dict[tuple[str, int, str], int] = {}
         self._latencies: dict[str, Latencies] = {}
 
@@ -124,6 +126,7 @@ class Metrics:
         if served.queue and served.status == _OK:
             if served.operation.startswith(PREFIX):
                 self.streams.served(served)
+                self._queue_records.served(served)
             else:
                 self._count_messages(served)
 
@@ -156,6 +159,7 @@ class Metrics:
         for family in chain(
             self._of_queues(gauges),
             self.streams.families(gauges.now_ms),
+            self._queue_records.families(),
             of_groups(gauges.group_lags),
             self._of_server(gauges),
         ):

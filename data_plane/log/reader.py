@@ -23,6 +23,7 @@ from data_plane.log.bounds import (
     RANGES_MAX,
 )
 from data_plane.log.held_slots import Held, HeldSlots
+from data_plane.log.ready import Ready
 from data_plane.log.slots import END, MESSAGES, Slot
 from data_plane.log.sources import Piece
 from data_plane.ports import Attributes, Key
@@ -90,13 +91,6 @@ class Pending:
         self.done = False
 
 
-class Ready(NamedTuple):
-    """Groups that may have a message to deliver, each once; those of dead letters are apart."""
-
-    heap: list[tuple[int, int, int, bytes]]
-    groups: set[bytes]
-
-
 class Finished(NamedTuple):
     """A block of which nothing is needed from `due_us` on: first and last slot, names of blobs."""
 
@@ -141,8 +135,8 @@ class Reader:
         self.block_read: Block | None = None
         self.open_slots: OrderedDict[int, list[Pending]] = OrderedDict()
         self.groups: dict[bytes, deque[Pending]] = {}
-        self.ready = Ready([], set())
-        self.ready_dead = Ready([], set())
+        self.ready = Ready()
+        self.ready_dead = Ready()
         self.due: list[tuple[int, bytes]] = []
         self.finished: deque[Finished] = deque()
         self.held = HeldSlots(shelf or Shelf())
@@ -329,10 +323,9 @@ class Reader:
         stored = first.block.leases.get(first.index)
         is_dead = stored is not None and lease.fate(stored) != lease.ALIVE
         ready = self.ready_dead if is_dead else self.ready
-        if group not in ready.groups:
+        if group not in ready:
             leased_ms = lease.from_bytes(stored).leased_ms if stored is not None else 0
-            ready.groups.add(group)
-            heapq.heappush(ready.heap, (leased_ms, first.slot, first.position, group))
+            ready.push((leased_ms, first.slot, first.position), group, self.groups)
 
     def _due_at(self, free_ms: int, group: bytes) -> None:
         heapq.heappush(self.due, (free_ms, group))
@@ -404,9 +397,8 @@ class Reader:
         """Take of the groups that are ready, `across` blocks or from one block of each group."""
         taken: list[Pending] = []
         ready = self.ready_dead if queue.of_dead else self.ready
-        while ready.heap and len(taken) < count:
-            *_, group = heapq.heappop(ready.heap)
-            ready.groups.discard(group)
+        while ready and len(taken) < count:
+            group = ready.pop()
             if any(group in reader.groups for reader in earlier):
                 self.behind_earlier.add(group)
                 continue

@@ -132,6 +132,49 @@ def test_a_queue_over_a_stream_takes_who_may_read_the_stream(site: Site) -> None
     assert "Messages" not in queues["ann"].receive_message(QueueUrl=url)
 
 
+def test_a_queue_of_a_stream_takes_who_may_associate_it(site: Site) -> None:
+    mode = {"StreamMode": "ON_DEMAND"}
+    site.owner.update_stream_mode(StreamARN=ARN, StreamModeDetails=mode)
+    wanted = {"QueueName": "work", "StreamConfigurationList": [{"StreamARN": ARN}]}
+    every = ARN.replace(f"stream/{NAME}", "queue/*")
+    create = _policy({"Action": "kinesis:*Queue*", "Resource": every})
+    associate = _policy({"Action": "kinesis:AssociateStreamsWithQueue", "Resource": ARN})
+    users = {"ann": [create], "bob": [associate], "eve": [create, associate]}
+    clients = {}
+    for user, policies in users.items():
+        site.server.run(site.server.accounts.create_user(ACCOUNT, user, policies))
+        clients[user] = site.client(ACCOUNT, user=user)
+    code, message = _refused(clients["ann"].create_queue, **wanted)
+    assert code == "AccessDeniedException"
+    assert f"kinesis:associatestreamswithqueue on resource: {ARN}" in message.lower()
+    assert _refused(clients["bob"].create_queue, **wanted)[0] == "AccessDeniedException"
+    made = clients["eve"].create_queue(**wanted)["QueueDescription"]
+    # Who may receive from the queue need not know of the stream.
+    asked = {"QueueARN": made["QueueARN"], "WaitTimeSeconds": 1}
+    assert clients["ann"].receive_queue_records(**asked)["QueueRecords"] == []
+    assert _refused(clients["bob"].receive_queue_records, **asked)[0] == "AccessDeniedException"
+
+
+def test_another_account_may_do_what_the_queue_says(site: Site) -> None:
+    mode = {"StreamMode": "ON_DEMAND"}
+    site.owner.update_stream_mode(StreamARN=ARN, StreamModeDetails=mode)
+    arn = site.owner.create_queue(QueueName="work", StreamConfigurationList=[{"StreamARN": ARN}])[
+        "QueueDescription"
+    ]["QueueARN"]
+    asked = {"QueueARN": arn, "WaitTimeSeconds": 1}
+    assert _refused(site.bank.receive_queue_records, **asked)[0] == "AccessDeniedException"
+    allowed = _policy(
+        {"Principal": {"AWS": BANK}, "Action": "kinesis:ReceiveQueueRecords", "Resource": arn}
+    )
+    site.owner.put_resource_policy(ResourceARN=arn, Policy=allowed)
+    site.server.clock.advance(6)
+    assert site.bank.receive_queue_records(**asked)["QueueRecords"] == []
+    for call in (site.bank.describe_queue, site.bank.delete_queue):
+        assert _refused(call, QueueARN=arn)[0] == "AccessDeniedException"
+    missing = arn[:-26] + "a" * 26
+    assert _refused(site.bank.describe_queue, QueueARN=missing)[0] == "AccessDeniedException"
+
+
 @pytest.mark.parametrize(
     "named",
     [

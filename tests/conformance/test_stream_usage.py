@@ -15,6 +15,7 @@ from data_plane.operations.put_records import PAYLOAD_UNIT_BYTES
 from data_plane.usage.record import UsageRecord, priced_as
 from data_plane.usage.totals import Counting
 from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
+from tests.conformance.kinesis_queue import STREAM, KinesisQueue, put, without_waiting
 
 NAME = "clicks"
 BANK = "444455556666"
@@ -195,3 +196,18 @@ def test_the_owner_of_a_stream_pays_for_others_that_it_lets_in() -> None:
     put = put_by_the_bank()
     assert (put.status, put.account, put.messages) == (200, ACCOUNT, 1)
     server.close()
+
+
+def test_what_queues_deliver_is_counted_by_their_ids(server: InProcessServer) -> None:
+    without_waiting(server).kinesis().create_stream(StreamName=STREAM)
+    queue = KinesisQueue(server)
+    put(queue.kinesis, "a", "b")
+    records = queue.receive()
+    queue.receive()
+    queue.acknowledge(*records, {"ReceiptHandle": "none"})
+    received = told(server)["kinesis:ReceiveQueueRecords"]
+    settled = told(server)["kinesis:AcknowledgeQueueRecords"]
+    assert (settled.account, settled.region) == (ACCOUNT, REGION)
+    assert settled.queue == queue.arn.rpartition("/")[2]
+    assert (settled.requests, settled.messages, settled.failed_entries) == (1, 2, 1)
+    assert (received.requests, received.messages, received.bytes) == (2, 2, 4)

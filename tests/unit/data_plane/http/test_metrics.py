@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from data_plane.core.message import Counts
 from data_plane.frontend.served import Served
 from data_plane.http import metrics as module
-from data_plane.http import stream_metrics
+from data_plane.http import queue_record_metrics, stream_metrics
 from data_plane.http.metrics import Gauges, Metrics, resident_bytes
 from data_plane.streams.lag import Lag
 
@@ -116,6 +116,33 @@ def test_the_age_of_iterators_is_the_greatest_of_a_minute_or_two() -> None:
         assert of_streams(metrics, now_ms=minute * 60_000)[name] == (20 if minute == 4 else 900)
     assert of_streams(metrics, now_ms=5 * 60_000)[name] == 20
     assert of_streams(metrics, now_ms=6 * 60_000)[name] == 0
+
+
+def test_queues_of_kinesis_are_counted_by_their_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_record_metrics, "QUEUES_MAX", 2)
+    metrics = Metrics()
+    for queue_id, messages in (("a", 3), ("a", 0), ("b", 1), ("c", 5), ("d", 5)):
+        metrics.served(served("kinesis:ReceiveQueueRecords", queue=queue_id, messages=messages))
+    metrics.served(served("kinesis:AcknowledgeQueueRecords", queue="a", messages=2))
+    metrics.served(served("kinesis:AcknowledgeQueueRecords", queue="a", status=400, messages=0))
+    metrics.served(served("kinesis:ReceiveDeadLetterQueueRecords", queue="a", messages=9))
+    metrics.served(served("kinesis:DeleteQueue", queue="b"))
+    text = b"".join(metrics.pieces(Gauges({}, 0, 0.0, NOW_MS, {}))).decode()
+    told = {
+        line.partition("{")[0].removeprefix("tidegate_kinesis_")
+        + ","
+        + line.partition('queue_id="')[2].partition('"')[0]: float(line.rpartition(" ")[2])
+        for line in text.splitlines()
+        if "queue_id=" in line
+    }
+    assert told == {
+        "received_queue_records_total,a": 3,
+        "acknowledged_queue_records_total,a": 2,
+        "empty_receives_total,a": 1,
+        "received_queue_records_total,(other)": 10,
+        "acknowledged_queue_records_total,(other)": 0,
+        "empty_receives_total,(other)": 0,
+    }
 
 
 def test_lags_of_groups_are_told_by_stream() -> None:
