@@ -321,7 +321,7 @@ class Reader:
             return
         first = waiting[0]
         stored = first.block.leases.get(first.index)
-        is_dead = stored is not None and lease.fate(stored) != lease.ALIVE
+        is_dead = stored is not None and lease.is_of_dead(stored)
         ready = self.ready_dead if is_dead else self.ready
         if group not in ready:
             leased_ms = lease.from_bytes(stored).leased_ms if stored is not None else 0
@@ -481,7 +481,7 @@ class Reader:
 def is_seen_by(queue: Queue, message: Pending) -> bool:
     """Whether it is one of those that are received so: dead letters of Kinesis are apart."""
     stored = message.block.leases.get(message.index)
-    return (stored is not None and lease.fate(stored) != lease.ALIVE) == queue.of_dead
+    return (stored is not None and lease.is_of_dead(stored)) == queue.of_dead
 
 
 def is_over(queue: Queue, stamp_us: int, now_us: int, eras: Eras) -> bool:

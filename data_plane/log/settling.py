@@ -27,7 +27,7 @@ from data_plane.ports import (
     is_replicated,
 )
 from data_plane.stored import counting
-from data_plane.stored.lease import ALIVE, DEAD, Lease
+from data_plane.stored.lease import DEAD, RESTORED, Lease
 from data_plane.stored.segment import FORMAT_VERSION, octets
 
 Outcome = RefusedError | CellUnavailableError | None
@@ -111,7 +111,7 @@ def _decide(at: Access, state: Attributes | None, wishes: Iterable[Wish], now_us
         held = leases.lease_in(state, handle.index)
         refusal = _refusal(at, wish, held, now_us, is_done=is_done)
         decided.outcomes[handle.text] = refusal
-        if refusal is not None or is_done or held is None or _is_restored(held):
+        if refusal is not None or is_done or held is None or held.fate == RESTORED:
             continue
         if wish.act == ACKNOWLEDGE:
             decided.done.append(wish)
@@ -131,7 +131,7 @@ def _refusal(at: Access, wish: Wish, held: Lease | None, now_us: int, *, is_done
         return None if wish.act == ACKNOWLEDGE else acknowledged
     if held is None or held.token != wish.handle.token:
         return RefusedError(INVALID_ARGUMENT, "The record was received again since.")
-    if _is_restored(held):
+    if held.fate == RESTORED:
         restored = RefusedError(INVALID_ARGUMENT, "The record was restored.")
         return None if wish.act == RESTORE else restored
     return _wrong_kind(at.queue, held, now_us // _US_PER_MS)
@@ -147,11 +147,6 @@ def _wrong_kind(queue: Queue, held: Lease, now_ms: int) -> Outcome:
     return None
 
 
-def _is_restored(held: Lease) -> bool:
-    """Whether it was restored, and not received since."""
-    return held.fate == ALIVE and held.forgiven > 0 and not held.counted
-
-
 def _next(held: Lease, wish: Wish, now_ms: int) -> Lease:
     """The lease after a wish. Receive counts only grow (stored/merging.py): so they are forgiven.
 
@@ -159,7 +154,7 @@ def _next(held: Lease, wish: Wish, now_ms: int) -> Lease:
     """
     if wish.act == RESTORE:
         count = held.receive_count + 1
-        return held._replace(visible_ms=0, receive_count=count, fate=ALIVE, forgiven=count)
+        return held._replace(visible_ms=0, receive_count=count, fate=RESTORED, forgiven=count)
     visible_ms = now_ms + wish.visibility_s * 1_000 if wish.visibility_s else 0
     return held._replace(visible_ms=visible_ms)
 

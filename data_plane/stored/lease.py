@@ -16,8 +16,11 @@ _KINESIS = struct.Struct(">BH")
 ALIVE: Final = 0
 LAST: Final = 1
 DEAD: Final = 2
+RESTORED: Final = 3
 """What becomes of a record when its lease ends: it is received again, it is a dead letter from then
-on, or it was one before."""
+on, or it was one before. One that was restored, and not received since, has no lease that lasts."""
+
+_OF_DEAD: Final = (LAST, DEAD)
 
 
 class Lease(NamedTuple):
@@ -25,7 +28,7 @@ class Lease(NamedTuple):
 
     `visible_ms` is when it becomes visible again, 0 for at once. `receive_count` counts the
     deliveries up to and with this one; `first` is the first message of its segment. In queues of
-    the Kinesis API `fate` is one of ALIVE, LAST and DEAD; `forgiven` are the deliveries that do not
+    the Kinesis API `fate` is one of those above; `forgiven` are the deliveries that do not
     count any more, since a dead letter was restored.
     """
 
@@ -88,9 +91,9 @@ def receive_count(stored: bytes) -> int:
     return int.from_bytes(stored[6:8], "big")
 
 
-def fate(stored: bytes) -> int:
-    """What becomes of its record when it ends, without reading the rest of it."""
-    return stored[_LAYOUT.size] if len(stored) > _LAYOUT.size else ALIVE
+def is_of_dead(stored: bytes) -> bool:
+    """Whether its record is a dead letter when it ends, without reading the rest of it."""
+    return len(stored) > _LAYOUT.size and stored[_LAYOUT.size] in _OF_DEAD
 
 
 def from_bytes(stored: bytes) -> Lease:

@@ -257,7 +257,7 @@ def _dies_in_flight(patch: pytest.MonkeyPatch) -> None:
 def _is_received_dead_and_alive(patch: pytest.MonkeyPatch) -> None:
     for module in (reader, receiving):
         patch.setattr(module, "is_seen_by", lambda _queue, _message: True)
-    patch.setattr(lease, "fate", lambda _stored: 0)
+    patch.setattr(lease, "is_of_dead", lambda _stored: False)
 
 
 BUGS = (

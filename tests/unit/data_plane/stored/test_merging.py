@@ -7,7 +7,7 @@ from data_plane.core.conditions import apply, holds
 from data_plane.core.limits import RETENTION_S_MAX
 from data_plane.ports import Attributes, Value
 from data_plane.stored.bounds import STATE_TTL_SLACK_S
-from data_plane.stored.lease import ALIVE, DEAD, Lease, receive_count
+from data_plane.stored.lease import DEAD, RESTORED, Lease, receive_count
 from data_plane.stored.merging import lacking, written_s
 
 NOW_S = 1_790_000_000
@@ -122,6 +122,6 @@ def test_a_state_tells_when_it_was_written() -> None:
 def test_a_dead_letter_that_was_restored_is_told() -> None:
     """A restore is a later lease: receive counts never fall."""
     dead = Lease(5_000, 3, 1_000, 1_000, 0, bytes(13), DEAD).to_bytes()
-    restored = Lease(0, 4, 1_000, 1_000, 0, bytes(13), ALIVE, 4).to_bytes()
+    restored = Lease(0, 4, 1_000, 1_000, 0, bytes(13), RESTORED, 4).to_bytes()
     assert brought_up(state(m1=restored), state(m1=dead)) == state(m1=restored)
     assert brought_up(state(m1=dead), state(m1=restored)) == state(m1=restored)
