@@ -13,6 +13,7 @@ from data_plane.ports import Clock
 from tests.conformance.capacity_cell import REQUEST_OF, CapacityCell
 from tests.conformance.cost_table import WRITES, Case, bodies
 from tests.conformance.in_process import InProcessServer
+from tests.conformance.kinesis_queue import without_waiting
 
 NAME: Final = "clicks"
 FIRST: Final = "shardId-000000000000"
@@ -76,6 +77,7 @@ def rows() -> Iterator[tuple[str, Spent]]:
         yield from _puts(site)
         yield from _reads(site)
         yield from _others(site)
+        yield from _queues(site)
 
 
 def _puts(site: Site) -> Iterator[tuple[str, Spent]]:
@@ -128,6 +130,50 @@ def _others(site: Site) -> Iterator[tuple[str, Spent]]:
         ("CreateStream, 2 shards", "create_stream", {"ShardCount": 2}),
     ):
         yield title, site.spent(operation, StreamName=NAME, **params)[0]
+
+
+def _queues(site: Site) -> Iterator[tuple[str, Spent]]:
+    """Of a queue of the Kinesis API over a stream of one shard, which has ten records at a time."""
+    name = "visits"
+    kinesis = without_waiting(site.server).kinesis()
+    kinesis.create_stream(StreamName=name, ShardCount=1)
+    summary = kinesis.describe_stream_summary(StreamName=name)["StreamDescriptionSummary"]
+    arn = summary["StreamARN"]
+    kinesis.update_stream_mode(StreamARN=arn, StreamModeDetails={"StreamMode": "ON_DEMAND"})
+    wanted = {
+        "QueueName": "work",
+        "StreamConfigurationList": [
+            {"StreamARN": arn, "StartingPosition": {"Type": "TRIM_HORIZON"}}
+        ],
+        "QueueAttributes": {
+            "DeadLetterConfiguration": {"TargetType": "BUILT_IN", "MaxReceiveCount": 1}
+        },
+    }
+    spent, made = site.spent("create_queue", **wanted)
+    yield "CreateQueue", spent
+    queue = {"QueueARN": made["QueueDescription"]["QueueARN"]}
+    wait = {**queue, "WaitTimeSeconds": 1}
+    kinesis.put_records(StreamName=name, Records=_records(10, 1_000))
+    kinesis.receive_queue_records(**wait, VisibilityTimeoutSeconds=0)
+    spent, page = site.spent("receive_dead_letter_queue_records", **wait)
+    yield f"ReceiveDeadLetterQueueRecords, {len(page['QueueRecords'])} records", spent
+    restored = {**queue, "Entries": _entries(page)}
+    yield (
+        "RestoreDeadLetterQueueRecords, 10 of a block",
+        site.spent("restore_dead_letter_queue_records", **restored)[0],
+    )
+    spent, page = site.spent("receive_queue_records", **wait)
+    yield f"ReceiveQueueRecords, {len(page['QueueRecords'])} records that are at hand", spent
+    yield (
+        "AcknowledgeQueueRecords, 10 of a block",
+        site.spent("acknowledge_queue_records", **queue, Entries=_entries(page))[0],
+    )
+    yield "DescribeQueue", site.spent("describe_queue", **queue)[0]
+    yield "DeleteQueue", site.spent("delete_queue", **queue)[0]
+
+
+def _entries(page: dict[str, Any]) -> list[dict[str, str]]:
+    return [{"ReceiptHandle": record["ReceiptHandle"]} for record in page["QueueRecords"]]
 
 
 @cache
