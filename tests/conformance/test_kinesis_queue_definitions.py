@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from data_plane.ports import Key
 from tests.conformance.client_calls import error
 from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
 from tests.conformance.kinesis_queue import (
@@ -368,3 +369,22 @@ def test_queues_have_policies(queue: KinesisQueue, kinesis: Any) -> None:
         "ResourceNotFoundException",
         f"No resource policy found for {arn}.",
     )
+
+
+def test_what_a_crash_leaves_leads_nowhere(server: InProcessServer, kinesis: Any) -> None:
+    """What leads to a queue is put before it, so it may be there alone."""
+    stream = server.run(server.service.streams.registry.read(ACCOUNT, REGION, STREAM))
+    assert stream is not None
+    queue_id = "a" * 26
+    for of_stream in ("", stream.uid):
+        key = Key(f"D|{ACCOUNT}|{REGION}|!{of_stream}", queue_id.encode())
+        server.run(server.ground.control.put(key, {"v": 1, "n": "!work"}))
+    arn = f"arn:aws:kinesis:{REGION}:{ACCOUNT}:queue/{queue_id}"
+    for _ in range(2):
+        assert error(kinesis.describe_queue, QueueARN=arn)[0] == "ResourceNotFoundException"
+        summary = kinesis.describe_stream_summary(StreamName=STREAM)["StreamDescriptionSummary"]
+        queue = KinesisQueue(server)
+        assert summary["QueueCount"] == 0
+        assert queue.arn != arn
+        kinesis.delete_queue(QueueARN=queue.arn)
+    kinesis.delete_stream(StreamName=STREAM)
