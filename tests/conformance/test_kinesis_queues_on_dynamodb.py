@@ -3,6 +3,7 @@
 Under the blocking driver, as a Lambda function has it; other tests have the event loop.
 """
 
+from tests.conformance.on_dynamodb import *  # noqa: F403 - its fixtures
 from tests.conformance.test_kinesis_queues import (  # noqa: F401 - these are run here
     kinesis,
     queue,
@@ -16,8 +17,4 @@ from tests.conformance.test_kinesis_queues import (  # noqa: F401 - these are ru
     test_two_front_ends_share_a_queue,
     test_what_the_stream_forgets_is_gone,
     test_what_was_acknowledged_never_comes_back,
-)
-from tests.conformance.test_queues_over_streams_on_dynamodb import (  # noqa: F401 - its fixtures
-    dynamodb,
-    server,
 )

@@ -210,6 +210,7 @@ BUGS: Final = (
         "a shard ends with the page that has its end",
         READ | ORDER | DENSE,
         ((reading, "_take", _end_with_the_page),),
+        2,
     ),
     StreamBug(
         "shards that were made on the way never end",
