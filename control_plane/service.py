@@ -180,7 +180,7 @@ class _Streams:
             check_room = hold_streams_to_storage(quotas, ground.stored)
         records = record_operations(self.engine, registry, seal, waits, check_room, strict)
         self.groups = groups = consumer_groups(
-            ground.control, registry, self.engine, clock, entropy, waits
+            ground.control, registry, self.engine, clock, entropy, waits, quotas
         )
         self.upkeep = StreamUpkeep(registry, self.engine, groups.forgetting, clock)
         self.queues = KinesisQueues(cached or ground.control, queues, clock, entropy)

@@ -8,8 +8,9 @@ from control_plane.consumer_groups.heartbeats import Heartbeats
 from control_plane.consumer_groups.offsets import Offsets
 from control_plane.consumer_groups.positions import Positions, ShardPlaces
 from control_plane.consumer_groups.registry import GroupRegistry
+from control_plane.consumer_groups.room import GroupRoom
 from data_plane.operations.stream_address import KnownStreams
-from data_plane.ports import Cell, Clock, Entropy, Waits
+from data_plane.ports import AccountQuotas, Cell, Clock, Entropy, Waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,10 @@ def consumer_groups(  # noqa: PLR0913, PLR0917 - a front end is these ports
     clock: Clock,
     entropy: Entropy,
     waits: Waits,
+    quotas: AccountQuotas | None = None,
 ) -> ConsumerGroups:
-    """One front end's side of the groups in a cell."""
-    registry = GroupRegistry(cell, streams, clock, entropy, waits)
+    """One front end's side of the groups in a cell; without `quotas` nobody has one."""
+    registry = GroupRegistry(cell, streams, clock, entropy, waits, GroupRoom(quotas))
     offsets = Offsets(cell, clock, waits)
     return ConsumerGroups(
         registry=registry,

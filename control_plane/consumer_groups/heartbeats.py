@@ -26,7 +26,6 @@ from data_plane.core.errors import (
     UNRELEASED_INSTANCE,
     RefusedError,
 )
-from data_plane.core.limits import GROUP_MEMBERS_MAX
 from data_plane.ports import Clock, Waits
 
 JOINS, LEAVES, LEAVES_FOR_NOW = 0, -1, -2
@@ -79,6 +78,7 @@ class Heartbeats:
 
     async def join(self, group: ConsumerGroup, beat: Beat) -> BeatAnswer:
         """A member comes, and has nothing. Raises RefusedError."""
+        limits = await self._registry.room.limits(group.account)
 
         def joined(known: ConsumerGroup) -> ConsumerGroup:
             holder = group_changes.holder_of_instance(known, beat.instance, beat.member)
@@ -88,9 +88,12 @@ class Heartbeats:
                     f"Instance {beat.instance} is that of member {holder.id}, which has not left.",
                 )
             after = group_changes.joined(known, beat.member, beat.instance)
-            if len(after.members) > GROUP_MEMBERS_MAX:
+            # Who was there before comes back, also where the quota is less by now.
+            if len(after.members) > max(limits.members, len(known.members)):
                 raise RefusedError(
-                    LIMIT_EXCEEDED, f"A group has {GROUP_MEMBERS_MAX} members at most."
+                    LIMIT_EXCEEDED,
+                    f"Group {known.name} has {len(known.members)} members, and the quota is"
+                    f" {limits.members}.",
                 )
             return after
 

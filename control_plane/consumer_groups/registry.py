@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, cast
 
+from control_plane.consumer_groups.room import GroupRoom
 from control_plane.consumer_groups.sessions import Sessions
 from control_plane.core import group_changes, group_keys
 from control_plane.core.consumer_group import ConsumerGroup, decode, encode
@@ -21,7 +22,7 @@ from data_plane.core.errors import (
     RefusedError,
     group_not_found,
 )
-from data_plane.core.limits import ACCOUNT_GROUPS_MAX, GROUP_MEMBERS_MAX, STREAM_GROUPS_MAX
+from data_plane.core.limits import GROUP_SHARDS_MAX, STREAM_GROUPS_MAX
 from data_plane.core.stream import Stream
 from data_plane.operations.stream_address import KnownStreams
 from data_plane.ports import (
@@ -55,14 +56,21 @@ class GroupRegistry:
     Methods raise CellUnavailableError.
     """
 
-    def __init__(
-        self, cell: Cell, streams: KnownStreams, clock: Clock, entropy: Entropy, waits: Waits
+    def __init__(  # noqa: PLR0913, PLR0917 - a front end is these ports
+        self,
+        cell: Cell,
+        streams: KnownStreams,
+        clock: Clock,
+        entropy: Entropy,
+        waits: Waits,
+        room: GroupRoom,
     ) -> None:
         self._cell = cell
         self._known_streams = streams
         self._clock = clock
         self._entropy = entropy
         self._waits = waits
+        self.room = room
         self.sessions = Sessions(cell, clock)
         self._recent: LastKnown[tuple[str, str, str], ConsumerGroup] = LastKnown(
             self._read_recent, clock, CACHED_GROUPS_MAX, absent_us=0
@@ -165,15 +173,18 @@ class GroupRegistry:
 
         Those that are made at the same moment do not see each other, and may exceed it.
         """
-        count = 0
+        limits = await self.room.limits(wanted.account)
+        names: set[str] = set()
         readers: Counter[str] = Counter()
         async for group in self.all_of(wanted.account, wanted.region):
             if group.name != wanted.name:
-                count += 1
+                names.add(group.name)
                 readers.update(stream.name for stream in group.streams)
-        if count >= ACCOUNT_GROUPS_MAX:
+        if len(names) >= limits.groups:
             raise RefusedError(
-                LIMIT_EXCEEDED, f"An account has {ACCOUNT_GROUPS_MAX} groups in a region at most."
+                LIMIT_EXCEEDED,
+                f"Account {wanted.account} has {len(names)} groups in {wanted.region},"
+                f" and its quota is {limits.groups}.",
             )
         if any(readers[stream.name] >= STREAM_GROUPS_MAX for stream in wanted.streams):
             raise RefusedError(
@@ -293,7 +304,7 @@ class GroupRegistry:
             return None, written.before
         name = (group.account, group.region, group.name)
         self._recent.changed(name, None if stored.is_deleted else stored)
-        self._waits.signal(channel(group), GROUP_MEMBERS_MAX)
+        self._waits.signal(channel(group), GROUP_SHARDS_MAX)
         return stored, None
 
     async def _back_off(self, attempt: int) -> None:

@@ -119,13 +119,17 @@ KINESIS_MAX_RECEIVE_COUNT_DEFAULT: Final = 6
 
 # Consumer groups (our own: Kinesis has none)
 ACCOUNT_GROUPS_MAX: Final = 1_000
-"""In a region."""
+"""In a region, by default: a quota says otherwise."""
 STREAM_GROUPS_MAX: Final = 100
 """That read a stream."""
 GROUP_STREAMS_MAX: Final = 100
 GROUP_MEMBERS_MAX: Final = 250
+"""By default: a quota says otherwise."""
 GROUP_SHARDS_MAX: Final = 1_000
-"""Shards that a group reads at a time; others wait until some of those are read to their end."""
+"""Shards that a group reads at a time; others wait until some of those are read to their end.
+
+No quota allows more members, for whom there would be no shard: so a group is an item of a table.
+"""
 GROUP_COMMITS_MAX: Final = 100
 """Of one call; also shards that one call asks for."""
 GROUP_SESSION_S_MIN: Final = 2

@@ -15,7 +15,10 @@ from dataclasses import astuple, dataclass
 from typing import Final
 
 from data_plane.core.limits import (
+    ACCOUNT_GROUPS_MAX,
     ACCOUNT_SHARDS_MAX,
+    GROUP_MEMBERS_MAX,
+    GROUP_SHARDS_MAX,
     QUOTA_CONTROL_PER_S_DEFAULT,
     QUOTA_DEFINITION_BYTES_DEFAULT,
     QUOTA_LONG_POLLS_DEFAULT,
@@ -91,18 +94,21 @@ class StoredQuota:
 class DefinitionQuota:
     """How many queues and streams an account may have, and what their definitions may take.
 
-    `shards` are the open ones of all its streams in a region. 0: without a limit.
+    `shards` are the open ones of all its streams in a region. 0: without a limit; of consumer
+    `groups` in a region, and `members` of each of them, as many as by default.
     """
 
     queues: int = 0
     size_bytes: int = 0
     streams: int = 0
     shards: int = 0
+    groups: int = 0
+    members: int = 0
 
 
 _DEFINED_NAMES: Final = (
     *("account_queues", "account_definition_bytes"),
-    *("account_streams", "account_shards"),
+    *("account_streams", "account_shards", "account_groups", "group_members"),
 )
 _STORED_NAMES: Final = ("account_stored_bytes", "queue_stored_bytes", "account_stored_percent")
 _PERCENT_MAX: Final = 100
@@ -145,7 +151,7 @@ def parse_quotas(numbers: Mapping[str, object]) -> Quotas:
         sent_bytes,
         _parse_rate(numbers, "received_bytes"),
         _parse_stored(numbers),
-        DefinitionQuota(*(_number(numbers, name) for name in _DEFINED_NAMES)),
+        _parse_defined(numbers),
     )
 
 
@@ -182,6 +188,13 @@ def _parse_stored(numbers: Mapping[str, object]) -> StoredQuota:
     if stored.account_percent > _PERCENT_MAX:
         raise QuotaError(f"account_stored_percent: {stored.account_percent} is above 100")
     return stored
+
+
+def _parse_defined(numbers: Mapping[str, object]) -> DefinitionQuota:
+    defined = DefinitionQuota(*(_number(numbers, name) for name in _DEFINED_NAMES))
+    if defined.members > GROUP_SHARDS_MAX:
+        raise QuotaError(f"group_members: {defined.members} is above {GROUP_SHARDS_MAX}")
+    return defined
 
 
 def _parse_rate(numbers: Mapping[str, object], name: str) -> Rate:
@@ -225,6 +238,8 @@ DEFAULT_QUOTAS: Final = Quotas(
         QUOTA_DEFINITION_BYTES_DEFAULT,
         QUOTA_STREAMS_DEFAULT,
         ACCOUNT_SHARDS_MAX,
+        ACCOUNT_GROUPS_MAX,
+        GROUP_MEMBERS_MAX,
     ),
 )
 """Those of an account that an operator makes without saying others."""

@@ -169,9 +169,11 @@ def test_a_stream_and_an_account_have_so_many_groups_at_most(
     fill(ACCOUNT_GROUPS_MAX - STREAM_GROUPS_MAX - 1, STREAM_GROUPS_MAX, others)
     more = ARN.replace(STREAM, "more")
     kinesis.tidegate_create_group(GroupName="more", StreamARNs=[more])
-    assert refusal("beyond", "more") == (
-        "LimitExceededException",
-        f"An account has {ACCOUNT_GROUPS_MAX} groups in a region at most.",
+    code, told = refusal("beyond", "more")
+    assert code == "LimitExceededException"
+    assert told == (
+        f"Account {ACCOUNT} has {ACCOUNT_GROUPS_MAX} groups in {REGION}, and its quota is"
+        f" {ACCOUNT_GROUPS_MAX}."
     )
     elsewhere = server.kinesis(extended=True, region="us-west-2")
     elsewhere.create_stream(StreamName=STREAM, ShardCount=1)
@@ -322,7 +324,8 @@ def test_members_are_bounded(kinesis: Any, group: str) -> None:
     for number in range(GROUP_MEMBERS_MAX):
         Member(kinesis, group, MemberId=f"m{number}").beat()
     code, message = refused(Member(kinesis, group).beat)
-    assert (code, message) == ("LimitExceededException", "A group has 250 members at most.")
+    told = f"Group {GROUP} has {GROUP_MEMBERS_MAX} members, and the quota is {GROUP_MEMBERS_MAX}."
+    assert (code, message) == ("LimitExceededException", told)
 
 
 # Who may do what

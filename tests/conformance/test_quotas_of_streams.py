@@ -43,7 +43,7 @@ class Tenant:
         self.server.run(self.server.accounts.create_account("root", OPERATOR, {}))
         self.server.run(self.server.accounts.create_account("tenant", ACCOUNT, {}))
         key: Any = self.server.run(self.server.accounts.create_key(ACCOUNT))
-        self.kinesis = self.server.kinesis(key.id, key.secret)
+        self.kinesis = self.server.kinesis(key.id, key.secret, extended=True)
 
     def may(self, **quotas: int) -> None:
         self.server.run(self.server.accounts.set_quotas(ACCOUNT, quotas))
@@ -143,3 +143,37 @@ def test_an_account_has_no_more_shards_than_it_may(tenant: Tenant) -> None:
     )
     with pytest.raises(tenant.kinesis.exceptions.ResourceInUseException):
         tenant.kinesis.create_stream(StreamName="one", ShardCount=9)
+
+
+def test_an_account_has_no_more_groups_and_members_than_it_may(tenant: Tenant) -> None:
+    kinesis = tenant.kinesis
+    kinesis.create_stream(StreamName="clicks", ShardCount=1)
+    arn = kinesis.describe_stream_summary(StreamName="clicks")["StreamDescriptionSummary"]
+
+    def create(name: str) -> None:
+        kinesis.tidegate_create_group(GroupName=name, StreamARNs=[arn["StreamARN"]])
+
+    def join(member: str) -> None:
+        kinesis.tidegate_group_heartbeat(GroupName="one", MemberEpoch=0, MemberId=member)
+
+    tenant.may(account_groups=2, group_members=1)
+    create("one")
+    create("two")
+    assert refused(create, name="three") == (
+        f"Account {ACCOUNT} has 2 groups in {REGION}, and its quota is 2."
+    )
+    join("a")
+    join("a")
+    assert refused(join, member="b") == "Group one has 1 members, and the quota is 1."
+    tenant.may(account_groups=3, group_members=2)
+    create("three")
+    join("b")
+    # Fewer than there are: those that are there stay, and come again.
+    tenant.may(account_groups=1, group_members=1)
+    join("a")
+    assert refused(join, member="c") == "Group one has 2 members, and the quota is 1."
+    refused(create, name="four")
+    kinesis.tidegate_delete_group(GroupName="three")
+    tenant.may(account_groups=0, group_members=0)
+    create("four")
+    join("c")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from control_plane.consumer_groups import heartbeats
+from control_plane.consumer_groups import room
 from control_plane.consumer_groups.commits import CommitOf
 from control_plane.consumer_groups.groups import ConsumerGroups, consumer_groups
 from control_plane.consumer_groups.heartbeats import Beat, BeatAnswer
@@ -176,7 +176,7 @@ def test_members_that_come_to_one_front_end_at_once_share_its_writes(site: Site)
 def test_who_is_refused_among_others_is_refused_alone(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heartbeats, "GROUP_MEMBERS_MAX", 2)
+    monkeypatch.setattr(room, "GROUP_MEMBERS_MAX", 2)
 
     async def scenario() -> list[object]:
         await site.create([await site.stream()])

@@ -22,7 +22,7 @@ from data_plane.core.token_bucket import Rate
 from data_plane.operations.catalog import extension_operations, message_operations
 from data_plane.protocol.sqs import sqs
 
-_PER_S = [name for name in QUOTA_NAMES if not name.endswith(("_burst", "_percent"))]
+_PER_S = [name for name in QUOTA_NAMES if not name.endswith(("_burst", "_percent", "_members"))]
 
 
 @given(st.dictionaries(st.sampled_from(_PER_S), st.integers(0, 10**12)))
@@ -59,6 +59,7 @@ def test_defaults_can_be_stored() -> None:
         ({"long_polls": "7"}, "long_polls: '7' is not"),
         ({"long_polls": 1.5}, "long_polls: 1.5 is not"),
         ({"account_send_per_s": 10**13}, "account_send_per_s: 10000000000000 is not"),
+        ({"group_members": 1_001}, "group_members: 1001 is above 1000"),
         ({"queue_send_burst": 5}, "queue_send_burst: it needs queue_send_per_s"),
     ],
 )
@@ -94,4 +95,6 @@ def test_the_usual_quotas_are_those_of_the_documentation() -> None:
         "account_definition_bytes": 256 * 1024 * 1024,
         "account_streams": 1_000,
         "account_shards": 10_000,
+        "account_groups": 1_000,
+        "group_members": 250,
     }
