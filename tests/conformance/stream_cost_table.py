@@ -37,7 +37,8 @@ class Site:
     def __init__(self) -> None:
         self.cells: list[CapacityCell] = []
         self.server = InProcessServer(new_cell=self._open)
-        self.kinesis = self.server.kinesis()
+        self.kinesis = self.server.kinesis(extended=True)
+        self.sqs = self.server.client()
         self.kinesis.create_stream(StreamName=NAME, ShardCount=2)
 
     def _open(self, clock: Clock, _offload: object) -> CapacityCell:
@@ -48,7 +49,8 @@ class Site:
         """What a call costs, and its answer."""
         (cell,) = self.cells
         requests, units = cell.requests.copy(), cell.units.copy()
-        answer = getattr(self.kinesis, operation)(**params)
+        client = self.kinesis if hasattr(self.kinesis, operation) else self.sqs
+        answer = getattr(client, operation)(**params)
         asked, used = cell.requests - requests, cell.units - units
         writes = sum(asked[name] for name, request in REQUEST_OF.items() if request in WRITES)
         write_units = sum(used[name] for name in WRITES)
@@ -77,6 +79,12 @@ def rows() -> Iterator[tuple[str, Spent]]:
         yield from _puts(site)
         yield from _reads(site)
         yield from _others(site)
+        yield from _kinesis_queues(site)
+    site = Site()
+    with closing(site.server):
+        yield from _groups(site)
+    site = Site()
+    with closing(site.server):
         yield from _queues(site)
 
 
@@ -132,7 +140,7 @@ def _others(site: Site) -> Iterator[tuple[str, Spent]]:
         yield title, site.spent(operation, StreamName=NAME, **params)[0]
 
 
-def _queues(site: Site) -> Iterator[tuple[str, Spent]]:
+def _kinesis_queues(site: Site) -> Iterator[tuple[str, Spent]]:
     """Of a queue of the Kinesis API over a stream of one shard, which has ten records at a time."""
     name = "visits"
     kinesis = without_waiting(site.server).kinesis()
@@ -174,6 +182,59 @@ def _queues(site: Site) -> Iterator[tuple[str, Spent]]:
 
 def _entries(page: dict[str, Any]) -> list[dict[str, str]]:
     return [{"ReceiptHandle": record["ReceiptHandle"]} for record in page["QueueRecords"]]
+
+
+def _groups(site: Site) -> Iterator[tuple[str, Spent]]:
+    """Of a group of one member that reads a stream of two shards."""
+    summary = site.kinesis.describe_stream_summary(StreamName=NAME)["StreamDescriptionSummary"]
+    named = {"StreamARN": summary["StreamARN"]}
+    start = {"StreamARNs": [summary["StreamARN"]], "StartingPosition": {"Type": "TRIM_HORIZON"}}
+    group = {"GroupName": "readers"}
+    yield "TidegateCreateGroup", site.spent("tidegate_create_group", **group, **start)[0]
+    spent, told = site.spent("tidegate_group_heartbeat", **group, MemberEpoch=0, MemberId="m")
+    yield "TidegateGroupHeartbeat, joins, 2 shards", spent
+    member = {**group, "MemberId": "m"}
+    spent, _ = site.spent("tidegate_group_heartbeat", **member, MemberEpoch=told["MemberEpoch"])
+    yield "TidegateGroupHeartbeat, goes on", spent
+    put = site.kinesis.put_record(StreamName=NAME, **_records(1, 1_000)[0])
+    epoch = {one["ShardId"]: one["AssignmentEpoch"] for one in told["Assignment"]}[FIRST]
+    entry = {
+        **named,
+        "ShardId": FIRST,
+        "AssignmentEpoch": epoch,
+        "SequenceNumber": put["SequenceNumber"],
+    }
+    spent, answer = site.spent("tidegate_commit_offsets", **member, Entries=[entry])
+    assert not answer["Failed"]
+    yield "TidegateCommitOffsets, a shard", spent
+    yield "TidegateDescribeGroup, 2 shards", site.spent("tidegate_describe_group", **group)[0]
+    site.kinesis.tidegate_group_heartbeat(**member, MemberEpoch=-1)
+    yield "TidegateDeleteGroup", site.spent("tidegate_delete_group", **group)[0]
+
+
+def _queues(site: Site) -> Iterator[tuple[str, Spent]]:
+    """Of a FIFO queue over a stream of two shards, of which one has records."""
+    summary = site.kinesis.describe_stream_summary(StreamName=NAME)["StreamDescriptionSummary"]
+    attributes = {
+        "FifoQueue": "true",
+        "TidegateStreamArn": summary["StreamARN"],
+        "TidegateStartingPosition": "TRIM_HORIZON",
+    }
+    url = site.sqs.create_queue(QueueName="over.fifo", Attributes=attributes)["QueueUrl"]
+    records = [
+        {**one, "PartitionKey": f"k{number}"} for number, one in enumerate(_records(60, 1_000))
+    ]
+    site.kinesis.put_records(StreamName=NAME, Records=records)
+    for title in ("ReceiveMessage, 10 records, a server's first", "ReceiveMessage, 10 records"):
+        spent, answer = site.spent("receive_message", QueueUrl=url, MaxNumberOfMessages=10)
+        assert len(answer["Messages"]) == 10
+        yield title, spent
+    entries = [
+        {"Id": str(number), "ReceiptHandle": one["ReceiptHandle"]}
+        for number, one in enumerate(answer["Messages"])
+    ]
+    spent, _ = site.spent("delete_message_batch", QueueUrl=url, Entries=entries)
+    yield "DeleteMessageBatch, 10 records", spent
 
 
 @cache

@@ -26,6 +26,7 @@ from tests.integration.server_process import (
     command,
     run_command,
 )
+from tests.integration.test_slow_clients import await_fact
 from tests.pipes import Pipe
 from tests.ports import free_port
 
@@ -73,13 +74,18 @@ def read_lines(file: FileIO) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
+def waiting_bytes(pipe: Pipe) -> int:
+    """What nobody has read yet."""
+    waiting = fcntl.ioctl(pipe.reader, termios.FIONREAD, bytes(4))
+    return int.from_bytes(waiting, sys.byteorder)
+
+
 def test_a_reader_that_stalls_holds_up_neither_requests_nor_the_stop(
     tmp_path: Path, pipe: Pipe
 ) -> None:
     with serving(tmp_path, pipe.writer.fileno()) as server:
         refuse(server.port, FILLING)
-        waiting = fcntl.ioctl(pipe.reader, termios.FIONREAD, bytes(4))
-        assert int.from_bytes(waiting, sys.byteorder) > PIPE_BYTES // 2, "the pipe is not full"
+        await_fact(lambda: waiting_bytes(pipe) > PIPE_BYTES // 2)  # so it is full
         assert_serves(server)
         assert server.stop() == 0
 
