@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import count, groupby, pairwise, repeat
+from itertools import count, groupby, pairwise
 from typing import Final
 
 from data_plane.core.digests import call_hash, producer_hash
@@ -77,20 +77,31 @@ class _Putting:
                 shares.setdefault(self.stream.shard_of(hash_key), []).append(position)
         return shares
 
+    def stop_behind_failures(self) -> None:
+        """Let fail what a producer numbers above a failed record of the shard that it goes to.
+
+        A shard knows a producer by the last number: nothing below it is put there any more. What
+        failed may have failed in a shard that was merged with others since.
+        """
+        failures: dict[Shard, Exception] = {}
+        for position, hash_key in enumerate(self.hash_keys if self.failed else ()):
+            shard = self.stream.shard_of(hash_key)
+            if position in self.failed:
+                failures.setdefault(shard, self.failed[position])
+            elif position not in self.stored and shard in failures:
+                self.failed[position] = failures[shard]
+
     def left_in(self, shard: Shard) -> list[int]:
-        """The positions of what is not stored yet, and went to this shard while it was open."""
+        """The positions of what is not stored yet, and may have gone to this shard.
+
+        Where a stream spreads its records by itself, that depended on what was open.
+        """
         return [
             position
             for position, hash_key in enumerate(self.hash_keys)
-            if shard.first_hash <= hash_key <= shard.last_hash and position not in self.stored
+            if position not in self.stored
+            and (self.stream.spreads or shard.first_hash <= hash_key <= shard.last_hash)
         ]
-
-    def numbers_of(self, positions: Sequence[int]) -> Numbered | None:
-        """How these records are numbered."""
-        if self.numbered is None:
-            return None
-        sequences = self.numbered.sequences
-        return self.numbered._replace(sequences=[sequences[position] for position in positions])
 
 
 CheckRoom = Callable[[Stream, int], Awaitable[None]]
@@ -148,6 +159,7 @@ class Puts:
         for _ in range(_ROUNDS_MAX):
             if numbered is not None:
                 await self._pass_over_in_closed(putting, numbered)
+                putting.stop_behind_failures()
             if not await self._round(putting):
                 break
             putting.stream = await self._streams.renewed(putting.stream)
@@ -179,12 +191,9 @@ class Puts:
         for shard in putting.stream.shards:
             if shard.is_open or shard.closed_us < now_us - REPEATS_US:
                 continue
-            positions = putting.left_in(shard)
-            found = await self._engine.stored_of(
-                putting.stream, shard, putting.call.name, len(positions)
-            )
-            for position, put in zip(positions, found, strict=False):
-                putting.stored[position] = (shard, put)
+            left = set(putting.left_in(shard))
+            found = await self._engine.stored_of(putting.stream, shard, putting.call.name, left)
+            putting.stored.update({position: (shard, put) for position, put in found.items()})
 
     async def _round(self, putting: _Putting) -> bool:
         """Put what is not stored yet; whether some of it has to follow a shard that was closed."""
@@ -194,22 +203,22 @@ class Puts:
                 self._engine.put(
                     putting.stream,
                     shard,
-                    [putting.records[position] for position in positions],
+                    {position: putting.records[position] for position in positions},
                     putting.call,
-                    putting.numbers_of(positions),
+                    putting.numbered,
                 )
                 for shard, positions in shares.items()
             ]
         )
         moved_on = False
         for (shard, positions), outcome in zip(shares.items(), outcomes, strict=True):
-            appended = outcome if isinstance(outcome, PutOutcome) else PutOutcome([], outcome)
-            stored = zip(repeat(shard), appended.stored, strict=False)
-            putting.stored.update(zip(positions, stored, strict=False))
+            appended = outcome if isinstance(outcome, PutOutcome) else PutOutcome({}, outcome)
+            puts = appended.stored
+            putting.stored.update({position: (shard, put) for position, put in puts.items()})
             if isinstance(appended.failure, ShardClosedError):
                 moved_on = True
             elif isinstance(appended.failure, CellUnavailableError | RefusedError):
-                left = positions[len(appended.stored) :]
+                left = [position for position in positions if position not in puts]
                 putting.failed.update(dict.fromkeys(left, appended.failure))
             elif appended.failure is not None:
                 raise appended.failure

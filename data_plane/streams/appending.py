@@ -1,7 +1,7 @@
 """Appending records: what arrives while a write is under way shares the next slot."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
@@ -32,16 +32,16 @@ class ShardClosedError(Exception):
 
 @dataclass(eq=False, slots=True)
 class _Parcel:
-    """Records of one call for one shard, and what of them is stored so far.
+    """Records of one call for one shard, and what of them is stored so far, by position in the call.
 
     `numbered`: as their producer numbers them. A parcel that is `refused` goes no further. What of
     it another attempt has stored in slots below `known_to` is known (None: nobody has looked).
     """
 
-    records: Sequence[OutgoingRecord]
+    records: Mapping[int, OutgoingRecord]
     call: PutCall
     numbered: Numbered | None = None
-    stored: list[Put] = field(default_factory=list)
+    stored: dict[int, Put] = field(default_factory=dict)
     refused: RefusedError | None = None
     known_to: int | None = None
 
@@ -51,6 +51,11 @@ class _Parcel:
         return self.refused is not None or len(self.stored) == len(self.records)
 
     @property
+    def left(self) -> list[int]:
+        """The positions of what is not known to be stored."""
+        return [position for position in self.records if position not in self.stored]
+
+    @property
     def name(self) -> bytes:
         """What others may have that are not to be stored beside it (b"": none are)."""
         return self.numbered.name if self.numbered is not None else self.call.name
@@ -58,33 +63,32 @@ class _Parcel:
 
 @dataclass(slots=True)
 class _Piece:
-    """Records of a parcel, from `first` on, that go into one slot."""
+    """Records of a parcel, those at these positions, that go into one slot."""
 
     parcel: _Parcel
-    first: int
-    records: Sequence[OutgoingRecord]
+    positions: Sequence[int]
     size_bytes: int
 
 
 class PutOutcome(NamedTuple):
-    """Where the first of the records are, and why not all of them are there, if so.
+    """Where the records are, by position in the call, and why not all of them are there, if so.
 
     After a ShardClosedError the others were not stored; after a CellUnavailableError some may be.
     """
 
-    stored: list[Put]
+    stored: Mapping[int, Put]
     failure: Exception | None
 
 
 async def append(
     at: Access,
-    records: Sequence[OutgoingRecord],
+    records: Mapping[int, OutgoingRecord],
     call: PutCall,
     numbered: Numbered | None = None,
 ) -> PutOutcome:
     """Store the records behind all others of the shard, in their order; durable when it returns.
 
-    Of those that are `numbered` what their producer has put before is not stored again.
+    They are named by their positions in the call, and ordered by them. Of those that are `numbered` what their producer has put before is not stored again.
     """
     parcel = _Parcel(records, call, numbered)
     lane = ("stream", at.log.slots)
@@ -98,7 +102,7 @@ async def _flush(at: Access, entries: list[object]) -> list[object | Exception]:
         for parcel in parcels:
             if parcel.call.repeated and parcel.call.name:
                 parcel.known_to = (await tails.current(at)).following
-                parcel.stored += await repeats.find(at, parcel.call.name, len(parcel.records))
+                parcel.stored |= await repeats.find(at, parcel.call.name, parcel.records.keys())
         while (pieces := next(_slots(parcels), None)) is not None:
             await _append(at, parcels, pieces)
     except (CellUnavailableError, RefusedError, ShardClosedError) as error:
@@ -117,18 +121,19 @@ def _slots(parcels: Sequence[_Parcel]) -> Iterator[list[_Piece]]:
     pieces: list[_Piece] = []
     room, room_bytes = SLOT_RECORDS_MAX, SLOT_BYTES_MAX
     for parcel in _unstored(parcels):
-        records, at = parcel.records, len(parcel.stored)
-        before_bytes = [0, *accumulate(record.size_bytes for record in records)]
-        while at < len(records):
+        left, at = parcel.left, 0
+        sizes_bytes = (parcel.records[position].size_bytes for position in left)
+        before_bytes = [0, *accumulate(sizes_bytes)]
+        while at < len(left):
             fits = bisect_right(before_bytes, before_bytes[at] + room_bytes) - 1
             end = min(max(fits, at), at + room)
             if room == SLOT_RECORDS_MAX:
                 end = max(end, at + 1)
             size_bytes = before_bytes[end] - before_bytes[at]
             if end > at:
-                pieces.append(_Piece(parcel, at, records[at:end], size_bytes))
+                pieces.append(_Piece(parcel, left[at:end], size_bytes))
             room, room_bytes, at = room - (end - at), room_bytes - size_bytes, end
-            if at < len(records):
+            if at < len(left):
                 yield pieces
                 pieces = []
                 room, room_bytes = SLOT_RECORDS_MAX, SLOT_BYTES_MAX
@@ -154,7 +159,7 @@ async def _append(at: Access, parcels: Sequence[_Parcel], pieces: Sequence[_Piec
 
     Not where it turns out that some of the parcels are stored already.
     """
-    records = [record for piece in pieces for record in piece.records]
+    records = [piece.parcel.records[position] for piece in pieces for position in piece.positions]
     size_bytes = sum(piece.size_bytes for piece in pieces)
     parts = pack_calls(_parts(pieces))
     for _ in range(APPEND_ATTEMPTS_MAX):
@@ -172,7 +177,7 @@ async def _append(at: Access, parcels: Sequence[_Parcel], pieces: Sequence[_Piec
         slot = {
             **slot_attributes(RECORDS, nonce, stamp_us, expires_s, len(records)),
             "y": size_bytes,
-            **({"c": parts} if parts else {}),
+            **({"cp": parts} if parts else {}),
             **producers.attributes(at, tail, _produced(pieces, stamp_us), stamp_us),
             **pack_slot(records, sealing, key, nonce),
         }
@@ -196,8 +201,7 @@ async def _look_again(at: Access, parcels: Sequence[_Parcel], tail: Tail) -> boo
         if parcel.known_to is not None and parcel.known_to < since and not parcel.is_over
     ]
     for parcel in missed:
-        parts = await repeats.look_back(at, parcel.call.name)
-        parcel.stored += repeats.following(parcel.stored, parts)
+        parcel.stored |= await repeats.look_back(at, parcel.call.name, set(parcel.left))
         parcel.known_to = following
     return bool(missed)
 
@@ -212,18 +216,18 @@ def _catch_up(at: Access, parcels: Sequence[_Parcel], tail: Tail) -> bool:
     for parcel in parcels:
         if parcel.is_over:
             continue
-        more: list[Put] = []
+        more: dict[int, Put] = {}
+        if parcel.call.name and (parts := at.log.calls.of(parcel.call.name)):
+            more = repeats.among(parts, set(parcel.left))
         if parcel.call.name:
-            more = repeats.following(parcel.stored, at.log.calls.of(parcel.call.name))
             parcel.known_to = tail.following
         if parcel.numbered is not None and tail.producers is not None:
             try:
-                before = len(parcel.stored)
-                again = producers.put_already(at, tail.producers, parcel.numbered, before)
-                more = [STORED_BEFORE] * again
+                again = producers.put_already(at, tail.producers, parcel.numbered, parcel.left)
+                more = dict.fromkeys(again, STORED_BEFORE)
             except RefusedError as refusal:
                 parcel.refused = refusal
-        parcel.stored += more
+        parcel.stored |= more
         found = found or bool(more) or parcel.refused is not None
     return found
 
@@ -232,22 +236,31 @@ def _produced(pieces: Sequence[_Piece], stamp_us: int) -> Iterator[Produced]:
     for piece in pieces:
         numbered = piece.parcel.numbered
         if numbered is not None:
-            last = piece.first + len(piece.records) - 1
-            yield Produced(numbered.name, numbered.epoch, numbered.sequences[last], stamp_us)
+            last = numbered.sequences[piece.positions[-1]]
+            yield Produced(numbered.name, numbered.epoch, last, stamp_us)
 
 
 def _parts(pieces: Sequence[_Piece]) -> Iterator[PartOfCall]:
     first = 0
     for piece in pieces:
         if piece.parcel.call.name:
-            yield PartOfCall(piece.parcel.call.name, first, len(piece.records), piece.first)
-        first += len(piece.records)
+            yield PartOfCall(piece.parcel.call.name, first, _bits(piece.positions))
+        first += len(piece.positions)
+
+
+def _bits(positions: Sequence[int]) -> int:
+    """A bit for each of these positions, which ascend."""
+    first, last = positions[0], positions[-1]
+    if last - first == len(positions) - 1:
+        return (1 << last + 1) - (1 << first)
+    return sum([1 << position for position in positions])
 
 
 def _note(pieces: Sequence[_Piece], offset: int, stamp_us: int) -> None:
     for piece in pieces:
-        piece.parcel.stored += [Put(offset + n, stamp_us) for n in range(len(piece.records))]
-        offset += len(piece.records)
+        puts = [Put(offset + n, stamp_us) for n in range(len(piece.positions))]
+        piece.parcel.stored.update(zip(piece.positions, puts, strict=True))
+        offset += len(piece.positions)
 
 
 def next_stamp_us(at: Access, tail: Tail) -> int:

@@ -33,11 +33,11 @@ PARTS_HELD_MAX = 1_000
 More than one slot has: what it appends itself is no reason to look for calls in the cell.
 """
 
-PART_BYTES = 400
+PART_BYTES = 500
 """What one of them takes in memory, if it is the only one of its call."""
 
 PARTS_HELD_TOGETHER_BYTES_MAX = 32 * 1024 * 1024
-"""What those of all shards of a front end take: 83 shards have as many as one may."""
+"""What those of all shards of a front end take: 67 shards have as many as one may."""
 
 PRODUCERS_MAX = 1_000
 """Producers that number their records, of a shard: a slot that lists all has 59 KB of them."""

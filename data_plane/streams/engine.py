@@ -1,6 +1,6 @@
 """The stream engine as its callers see it. Each method is a module of this package."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Set
 from types import MappingProxyType
 
 from data_plane.core.record import Numbered, OutgoingRecord, Put, PutCall
@@ -47,11 +47,11 @@ class Streams:
         self,
         stream: Stream,
         shard: Shard,
-        records: Sequence[OutgoingRecord],
+        records: Mapping[int, OutgoingRecord],
         call: PutCall,
         numbered: Numbered | None = None,
     ) -> PutOutcome:
-        """Store the records behind all others of the shard, in their order.
+        """Store the records, by position in the call, behind all others of the shard.
 
         What is answered as stored is durable. What a call that is repeated has stored before is
         answered as it was then; what a producer that numbers its records has, is STORED_BEFORE.
@@ -62,9 +62,11 @@ class Streams:
         """What a producer that numbers its records put into a closed shard; None for nothing."""
         return (await producers.of_closed(self._at(stream, shard))).get(producer)
 
-    async def stored_of(self, stream: Stream, shard: Shard, call: bytes, records: int) -> list[Put]:
-        """Where the first of a call's records for a shard are, as far as they are stored."""
-        return await repeats.find(self._at(stream, shard), call, records)
+    async def stored_of(
+        self, stream: Stream, shard: Shard, call: bytes, wanted: Set[int]
+    ) -> dict[int, Put]:
+        """Where the records at these positions of a call are, of those that a shard has."""
+        return await repeats.find(self._at(stream, shard), call, wanted)
 
     async def read(  # noqa: PLR0913 - what a reader asks for
         self,

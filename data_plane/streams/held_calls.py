@@ -1,9 +1,10 @@
 """Which calls a front end knows to lie in a shard: of those that it appended, or read, last."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from data_plane.core.record import Put
 from data_plane.stored.shelf import Shelf
 from data_plane.streams.bounds import PART_BYTES, PARTS_HELD_MAX
 from data_plane.streams.slots import PartOfCall, RecordSlot
@@ -15,6 +16,14 @@ class StoredPart(NamedTuple):
     slot: int
     stamp_us: int
     part: PartOfCall
+
+    def puts(self) -> Iterator[tuple[int, Put]]:
+        """Where its records are, by position in the call."""
+        offset, left = self.slot + self.part.first, self.part.positions
+        while left:
+            lowest = left & -left
+            yield lowest.bit_length() - 1, Put(offset, self.stamp_us)
+            offset, left = offset + 1, left ^ lowest
 
 
 class HeldCalls:

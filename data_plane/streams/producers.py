@@ -5,7 +5,7 @@ leads to the last one of these. So from the end of the log few slots say everyth
 that others were faster than learns of it as it reads on (docs/storage.md, "Producers").
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from data_plane.core.errors import FENCED_PRODUCER, LIMIT_EXCEEDED, RefusedError
 from data_plane.core.record import Numbered
@@ -67,9 +67,9 @@ def _remember(at: Access) -> None:
 
 
 def put_already(
-    at: Access, producers: dict[bytes, Produced], numbered: Numbered, first: int
-) -> int:
-    """How many of the records from `first` on are stored, as their numbers say.
+    at: Access, producers: dict[bytes, Produced], numbered: Numbered, left: Sequence[int]
+) -> list[int]:
+    """The positions of those of these records that are stored, as their numbers say.
 
     Raises RefusedError: FencedProducer where another one has taken over, LimitExceeded where there
     are too many producers.
@@ -77,12 +77,9 @@ def put_already(
     last = producers.get(numbered.name)
     if last is None:
         _make_room(at, producers)
-        return 0
+        return []
     check_epoch(numbered, last)
-    stored = first
-    while stored < len(numbered.sequences) and numbered.sequences[stored] <= last.sequence:
-        stored += 1
-    return stored - first
+    return [position for position in left if numbered.sequences[position] <= last.sequence]
 
 
 def check_epoch(numbered: Numbered, last: Produced) -> None:

@@ -1,6 +1,10 @@
-"""Calls that an SDK repeats: what is stored of one for a shard already."""
+"""Calls that an SDK repeats: what is stored of one in a shard already.
 
-from collections.abc import Iterable, Sequence
+Which records of a call a shard has depends on what was open when they were put: so each is known by
+its position in the call.
+"""
+
+from collections.abc import Iterable, Set
 
 from data_plane.core.record import Put
 from data_plane.stored import keys
@@ -12,30 +16,25 @@ from data_plane.streams.held_calls import StoredPart
 from data_plane.streams.slots import read_slot
 
 
-async def find(at: Access, call: bytes, records: int) -> list[Put]:
-    """Where the first of the call's records for this shard are: as many of them as are stored.
+async def find(at: Access, call: bytes, wanted: Set[int]) -> dict[int, Put]:
+    """Where the records at these positions of the call are, of those that the shard has.
 
     Looks among what this front end knows, then in the cell (docs/storage.md). Raises
     CellUnavailableError.
     """
     await tails.current(at)
-    found = following((), at.log.calls.of(call))
-    return found if len(found) >= records else following((), await look_back(at, call))
+    found = among(at.log.calls.of(call), wanted)
+    return found if len(found) == len(wanted) else await look_back(at, call, wanted)
 
 
-def following(stored: Sequence[Put], parts: Iterable[StoredPart]) -> list[Put]:
-    """The records of these parts behind those that are known, without what follows a gap."""
-    found: list[Put] = []
-    for slot, stamp_us, part in sorted(parts, key=lambda stored: stored.part.before):
-        if part.before == len(stored) + len(found):
-            first = slot + part.first
-            found += [Put(first + n, stamp_us) for n in range(part.records)]
-    return found
+def among(parts: Iterable[StoredPart], wanted: Set[int]) -> dict[int, Put]:
+    """Where these parts have the records at these positions."""
+    return {position: put for part in parts for position, put in part.puts() if position in wanted}
 
 
-async def look_back(at: Access, call: bytes) -> list[StoredPart]:
+async def look_back(at: Access, call: bytes, wanted: Set[int]) -> dict[int, Put]:
     """What the cell has of a call among its last slots. Raises CellUnavailableError."""
-    found: list[StoredPart] = []
+    found: dict[int, Put] = {}
     since_us = at.cell.now_us() - REPEATS_US
     slots = size_bytes = 0
     until: bytes | None = None
@@ -46,8 +45,8 @@ async def look_back(at: Access, call: bytes) -> list[StoredPart]:
             if slot.stamp_us < since_us or slot.number == 0:
                 return found
             parts = [part for part in slot.calls if part.call == call]
-            found += [StoredPart(slot.number, slot.stamp_us, part) for part in parts]
-            if any(part.before == 0 for part in parts):
+            found |= among((StoredPart(slot.number, slot.stamp_us, part) for part in parts), wanted)
+            if len(found) == len(wanted):
                 return found
             slots += 1
             size_bytes += len(body) if isinstance(body := slot.item.get("z"), bytes) else 0

@@ -1,7 +1,7 @@
 """Slots of a stream: the records that one append stores (docs/storage.md, "Slot of a stream")."""
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +22,7 @@ from data_plane.stored.segment import (
 )
 
 RECORDS, END = "d", "e"
-_CALL = struct.Struct(">16sHHH")
+_CALL = struct.Struct(">16sHB")
 _SEQUENCE_BYTES = 27
 _PRODUCED = struct.Struct(f">16sQ{_SEQUENCE_BYTES}sQ")
 PackedRecord = tuple[str | None, bytes]
@@ -32,15 +32,14 @@ _decoder = msgspec.msgpack.Decoder(list[PackedRecord])
 
 
 class PartOfCall(NamedTuple):
-    """Records of a slot that came with one SDK call: so many, from the one at `first` on.
+    """Records of a slot that came with one SDK call, from the one at `first` on.
 
-    `before` says how many of the call's records for this shard lie in slots before.
+    `positions` has a bit for each: 1 << its position in the call.
     """
 
     call: bytes
     first: int
-    records: int
-    before: int
+    positions: int
 
 
 class Produced(NamedTuple):
@@ -84,7 +83,7 @@ class RecordSlot(NamedTuple):
     @property
     def calls(self) -> Iterable[PartOfCall]:
         """The SDK calls in it."""
-        return map(PartOfCall._make, _CALL.iter_unpack(_octets_or_none(self, "c")))
+        return _unpack_calls(_octets_or_none(self, "cp"))
 
     @property
     def produced(self) -> Iterable[Produced]:
@@ -143,8 +142,23 @@ def pack_slot(
 
 
 def pack_calls(parts: Iterable[PartOfCall]) -> bytes:
-    """The `c` attribute."""
-    return b"".join(_CALL.pack(*part) for part in parts)
+    """The `cp` attribute."""
+    packed = []
+    for call, first, positions in parts:
+        octets_of_positions = -(-positions.bit_length() // 8)
+        packed.append(_CALL.pack(call, first, octets_of_positions))
+        packed.append(positions.to_bytes(octets_of_positions))
+    return b"".join(packed)
+
+
+def _unpack_calls(packed: bytes) -> Iterator[PartOfCall]:
+    at = 0
+    while at < len(packed):
+        call, first, octets_of_positions = _CALL.unpack_from(packed, at)
+        at += _CALL.size
+        positions = packed[at : at + octets_of_positions]
+        at += octets_of_positions
+        yield PartOfCall(call, first, int.from_bytes(positions))
 
 
 def pack_produced(

@@ -72,8 +72,8 @@ def _know_no_other_attempt(_at: Access, _parcels: Sequence[object], _tail: Tail)
     return False
 
 
-async def _find_nothing(_at: Access, _call: bytes, _records: int) -> list[object]:
-    return []
+async def _find_nothing(_at: Access, _call: bytes, _wanted: object) -> dict[int, object]:
+    return {}
 
 
 # Shards

@@ -30,7 +30,7 @@ class Scraped:
         self.lags = GroupLags(self.site.groups, self.settings, self.site.clock, is_paid=is_paid)
 
     async def put(self, stream: Stream, count: int, shard: int = 0) -> None:
-        records = [OutgoingRecord("k", b"x")] * count
+        records = dict.fromkeys(range(count), OutgoingRecord("k", b"x"))
         await self.site.engine.put(stream, stream.shards[shard], records, PutCall())
 
     async def told(self) -> dict[str, Lag]:

@@ -69,7 +69,7 @@ class Bench:
 
     async def put(self, stream: Stream, shard: Shard, text: str) -> None:
         outcome = await self.engine.put(
-            stream, shard, [OutgoingRecord("k", text.encode())], PutCall()
+            stream, shard, {0: OutgoingRecord("k", text.encode())}, PutCall()
         )
         if outcome.failure is not None:
             raise outcome.failure

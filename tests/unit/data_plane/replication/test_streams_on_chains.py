@@ -49,11 +49,11 @@ class Site:
             at.at = dropped
 
     async def put(self, engine: Streams, *texts: str, call: PutCall | None = None) -> list[int]:
-        records = [OutgoingRecord("k", text.encode()) for text in texts]
+        records = {n: OutgoingRecord("k", text.encode()) for n, text in enumerate(texts)}
         stored, failure = await engine.put(self.stream, self.shard, records, call or PutCall())
         if failure is not None:
             raise failure
-        return [put.offset for put in stored]
+        return [stored[position].offset for position in records]
 
     async def read(self, engine: Streams) -> list[tuple[int, str]]:
         page = await engine.read(self.stream, self.shard, Place(1), records_max=100)
@@ -126,10 +126,10 @@ def test_a_repeat_finds_it_also_where_the_shard_is_closed_meanwhile(site: Site) 
         site.group.cells["c"].down = False
         await other.close(site.stream, site.shard)
         # Its map says that the shard is open, and the log ends behind its record.
-        outcome = await third.put(site.stream, site.shard, [OutgoingRecord("k", b"1")], AGAIN)
-        assert [put.offset for put in outcome.stored] == [1]
+        outcome = await third.put(site.stream, site.shard, {0: OutgoingRecord("k", b"1")}, AGAIN)
+        assert outcome.stored[0].offset == 1
         assert outcome.failure is None
-        closed = await third.put(site.stream, site.shard, [OutgoingRecord("k", b"2")], PutCall())
+        closed = await third.put(site.stream, site.shard, {0: OutgoingRecord("k", b"2")}, PutCall())
         assert isinstance(closed.failure, ShardClosedError)
 
     asyncio.run(story())
@@ -193,8 +193,8 @@ def test_who_joins_has_the_logs_and_where_they_end(site: Site) -> None:
             group.clock.advance(3600)
             await engine.anchor(site.stream, site.shard)
         fresh = site.front_end()
-        outcome = await fresh.put(site.stream, site.shard, [OutgoingRecord("k", b"3")], PutCall())
-        return outcome.stored
+        outcome = await fresh.put(site.stream, site.shard, {0: OutgoingRecord("k", b"3")}, PutCall())
+        return outcome.stored[0].offset
 
-    assert [put.offset for put in asyncio.run(story())] == [4]
+    assert asyncio.run(story()) == 4
     assert site.stream.kept_s == DAY_S

@@ -77,10 +77,11 @@ class Bench:
         call: PutCall | None = None,
     ) -> list[Put]:
         engine = streams or self.streams
-        stored, failure = await engine.put(self.stream, self.shard, records, call or PutCall())
+        by_position = dict(enumerate(records))
+        stored, failure = await engine.put(self.stream, self.shard, by_position, call or PutCall())
         if failure is not None:
             raise failure
-        return stored
+        return [stored[position] for position in by_position]
 
     async def read(
         self, place: Place | None = None, records_max: int = 10_000, streams: Streams | None = None

@@ -78,7 +78,7 @@ class QueueBench(Bench):
     async def put_for(self, key: str, *texts: str) -> None:
         """Put records in one call into the shard that their key belongs to."""
         shard = self.stream.shard_of(hash_key_of(key))
-        records = [OutgoingRecord(key, text.encode()) for text in texts]
+        records = {n: OutgoingRecord(key, text.encode()) for n, text in enumerate(texts)}
         _, failure = await self.streams.put(self.stream, shard, records, PutCall())
         assert failure is None
 

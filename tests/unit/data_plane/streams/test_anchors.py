@@ -91,7 +91,7 @@ def test_what_is_put_before_an_anchor_is_read_is_not_passed_over(bench: Bench) -
     bench.cell = cell = BusyCell(bench.clock)
     streams, other = bench.front_end(), bench.front_end()
     numbered = Numbered(b"p" * 16, 1, [1])
-    records = [OutgoingRecord("k", b"a:1")]
+    records = {0: OutgoingRecord("k", b"a:1")}
 
     async def put(engine: Streams) -> None:
         await engine.put(bench.stream, bench.shard, records, PutCall(), numbered)

@@ -19,10 +19,10 @@ FIRST = PutCall(b"c" * 16)
 AGAIN = PutCall(b"c" * 16, repeated=True)
 
 
-def slot(offset: int, calls: Sequence[bytes], before: int = 0) -> RecordSlot:
-    """A slot of records that each came with a call of their own."""
-    parts = [PartOfCall(call, n, 1, before) for n, call in enumerate(calls)]
-    key, item = Key("N|s|0|0", b""), {"c": pack_calls(parts)}
+def slot(offset: int, calls: Sequence[bytes], position: int = 0) -> RecordSlot:
+    """A slot of records that each came with a call of their own, at this position."""
+    parts = [PartOfCall(call, n, 1 << position) for n, call in enumerate(calls)]
+    key, item = Key("N|s|0|0", b""), {"cp": pack_calls(parts)}
     return RecordSlot(offset, RECORDS, len(parts), offset, 0, key, item)
 
 
@@ -50,7 +50,7 @@ def test_parts_of_one_call_count_each() -> None:
     calls = HeldCalls(Shelf(1_000_000))
     calls.begin(1)
     for n in range(2 * PARTS_HELD_MAX):
-        calls.take(slot(1 + n, [FIRST.name], before=n))
+        calls.take(slot(1 + n, [FIRST.name], position=n % SLOT_RECORDS_MAX))
     assert len(calls.of(FIRST.name)) <= PARTS_HELD_MAX
     # What is left may lack what came before: that lies in the cell alone.
     assert calls.since > calls.of(FIRST.name)[0].slot - 1
@@ -76,7 +76,7 @@ def test_a_front_end_bounds_what_all_its_shards_have(
 ) -> None:
     monkeypatch.setattr("data_plane.streams.desk.PARTS_HELD_TOGETHER_BYTES_MAX", 15 * PART_BYTES)
     streams = bench.front_end()
-    records = [OutgoingRecord("k", b"x")]
+    records = {0: OutgoingRecord("k", b"x")}
 
     async def scenario() -> None:
         for n in range(40):
@@ -92,7 +92,7 @@ def test_a_front_end_bounds_what_all_its_shards_have(
     # A repeated call of the shard that let go is found in the cell.
     again = PutCall((0).to_bytes(16, "big"), repeated=True)
     outcome = bench.run(streams.put(bench.stream, bench.stream.shards[0], records, again))
-    assert [put.offset for put in outcome.stored] == [1]
+    assert outcome.stored[0].offset == 1
 
 
 @pytest.mark.parametrize("repeated", [False, True])

@@ -23,13 +23,17 @@ async def put(
     epoch: int = 1,
     streams: Streams | None = None,
 ) -> list[Put]:
-    records = [OutgoingRecord("k", f"{name[:1].decode()}{n}".encode()) for n in sequences]
+    letter = name[:1].decode()
+    records = {
+        position: OutgoingRecord("k", f"{letter}{n}".encode())
+        for position, n in enumerate(sequences)
+    }
     engine = streams or bench.streams
     numbered = Numbered(name, epoch, sequences)
     stored, failure = await engine.put(bench.stream, bench.shard, records, PutCall(), numbered)
     if failure is not None:
         raise failure
-    return stored
+    return [stored[position] for position in records]
 
 
 def offsets(puts: Sequence[Put]) -> list[int]:

@@ -12,12 +12,17 @@ from data_plane.ports import (
     Attributes,
     CellUnavailableError,
     Condition,
+    Item,
     Key,
     Tallies,
     Written,
     no_tallies,
 )
+from data_plane.stored import keys
+from data_plane.streams.appending import PutOutcome
 from data_plane.streams.bounds import SLOT_BYTES_MAX
+from data_plane.streams.held_calls import StoredPart
+from data_plane.streams.slots import RECORDS, PartOfCall, pack_calls, read_slot, slot_attributes
 from tests.unit.data_plane.streams.conftest import Bench
 
 
@@ -41,6 +46,7 @@ class SilentCell(MemoryCell):
 
 FIRST = PutCall(b"c" * 16)
 AGAIN = PutCall(b"c" * 16, repeated=True)
+_SLOT = slot_attributes(RECORDS, b"n", 1, 1, 500)
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -70,6 +76,42 @@ def test_of_a_call_that_broke_off_the_rest_is_stored(bench: Bench, restarted: bo
     assert bench.run(scenario()) == [1, 2, 3]
     page = bench.run(bench.read())
     assert [record.data for record in page.records] == [record.data for record in records]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_attempt_may_have_put_other_records_into_the_shard(
+    bench: Bench,
+    restarted: bool,  # noqa: FBT001
+) -> None:
+    """Of a shard that was merged into this one; those of the other one failed."""
+    records = {n: OutgoingRecord("k", b"a:%d" % n) for n in range(8)}
+    first = {position: records[position] for position in (0, 2, 7)}
+
+    async def scenario() -> tuple[PutOutcome, PutOutcome]:
+        stored = await bench.streams.put(bench.stream, bench.shard, first, FIRST)
+        engine = bench.front_end() if restarted else bench.streams
+        return stored, await engine.put(bench.stream, bench.shard, records, AGAIN)
+
+    before, again = bench.run(scenario())
+    assert before.stored.items() <= again.stored.items()
+    page = bench.run(bench.read())
+    where = {position: put.offset for position, put in again.stored.items()}
+    assert where == {n: 1 + offset for offset, n in enumerate((0, 2, 7, 1, 3, 4, 5, 6))}
+    assert {record.offset: record.data for record in page.records} == {
+        where[position]: records[position].data for position in records
+    }
+
+
+def test_parts_of_calls_are_read_as_they_were_packed() -> None:
+    parts = [
+        PartOfCall(b"a" * 16, 0, 1),
+        PartOfCall(b"b" * 16, 1, (1 << 500) - 1),
+        PartOfCall(b"c" * 16, 499, 1 << 499 | 1 << 8),
+    ]
+    item = Item(Key("N|s|0", keys.be64(7)), {**_SLOT, "cp": pack_calls(parts)})
+    assert list(read_slot(item).calls) == parts
+    where = StoredPart(7, 5, parts[2]).puts()
+    assert list(where) == [(8, Put(506, 5)), (499, Put(507, 5))]
 
 
 def test_a_call_that_took_effect_without_an_answer_is_not_stored_again(bench: Bench) -> None:
