@@ -46,8 +46,8 @@ STORED_BEFORE: Final = Put(0, 0)
 class Numbered(NamedTuple):
     """Records that their producer numbers: of each the number, above that of the one before it.
 
-    `sequences` has those of a whole call, by position. `name` (16 bytes) names the producer. Who has
-    a lower `epoch` than the last one is overtaken.
+    `sequences` has those of a whole call, by position. `name` (16 bytes) names the producer. Who
+    has a lower `epoch` than the last one is overtaken.
     """
 
     name: bytes

@@ -32,7 +32,7 @@ class ShardClosedError(Exception):
 
 @dataclass(eq=False, slots=True)
 class _Parcel:
-    """Records of one call for one shard, and what of them is stored so far, by position in the call.
+    """Records of one call for one shard, and what is stored so far, by position in the call.
 
     `numbered`: as their producer numbers them. A parcel that is `refused` goes no further. What of
     it another attempt has stored in slots below `known_to` is known (None: nobody has looked).
@@ -88,7 +88,8 @@ async def append(
 ) -> PutOutcome:
     """Store the records behind all others of the shard, in their order; durable when it returns.
 
-    They are named by their positions in the call, and ordered by them. Of those that are `numbered` what their producer has put before is not stored again.
+    Their positions in the call name and order them. Of those that are `numbered` what their
+    producer has put before is not stored again.
     """
     parcel = _Parcel(records, call, numbered)
     lane = ("stream", at.log.slots)

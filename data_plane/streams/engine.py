@@ -1,6 +1,7 @@
 """The stream engine as its callers see it. Each method is a module of this package."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 
 from data_plane.core.record import Numbered, OutgoingRecord, Put, PutCall
@@ -63,7 +64,7 @@ class Streams:
         return (await producers.of_closed(self._at(stream, shard))).get(producer)
 
     async def stored_of(
-        self, stream: Stream, shard: Shard, call: bytes, wanted: Set[int]
+        self, stream: Stream, shard: Shard, call: bytes, wanted: AbstractSet[int]
     ) -> dict[int, Put]:
         """Where the records at these positions of a call are, of those that a shard has."""
         return await repeats.find(self._at(stream, shard), call, wanted)

@@ -4,7 +4,8 @@ Which records of a call a shard has depends on what was open when they were put:
 its position in the call.
 """
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 from data_plane.core.record import Put
 from data_plane.stored import keys
@@ -16,7 +17,7 @@ from data_plane.streams.held_calls import StoredPart
 from data_plane.streams.slots import read_slot
 
 
-async def find(at: Access, call: bytes, wanted: Set[int]) -> dict[int, Put]:
+async def find(at: Access, call: bytes, wanted: AbstractSet[int]) -> dict[int, Put]:
     """Where the records at these positions of the call are, of those that the shard has.
 
     Looks among what this front end knows, then in the cell (docs/storage.md). Raises
@@ -27,12 +28,12 @@ async def find(at: Access, call: bytes, wanted: Set[int]) -> dict[int, Put]:
     return found if len(found) == len(wanted) else await look_back(at, call, wanted)
 
 
-def among(parts: Iterable[StoredPart], wanted: Set[int]) -> dict[int, Put]:
+def among(parts: Iterable[StoredPart], wanted: AbstractSet[int]) -> dict[int, Put]:
     """Where these parts have the records at these positions."""
     return {position: put for part in parts for position, put in part.puts() if position in wanted}
 
 
-async def look_back(at: Access, call: bytes, wanted: Set[int]) -> dict[int, Put]:
+async def look_back(at: Access, call: bytes, wanted: AbstractSet[int]) -> dict[int, Put]:
     """What the cell has of a call among its last slots. Raises CellUnavailableError."""
     found: dict[int, Put] = {}
     since_us = at.cell.now_us() - REPEATS_US

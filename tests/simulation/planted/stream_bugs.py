@@ -11,7 +11,7 @@ from control_plane.core.stream_definition import Resharding
 from control_plane.places.items import PlacedQueue
 from data_plane.core.stream import Shard, Stream
 from data_plane.log import ends
-from data_plane.operations.put_records import Puts
+from data_plane.operations.put_records import Puts, _Putting
 from data_plane.ports import Attributes, Tallies, Value, no_tallies
 from data_plane.replication import chain
 from data_plane.streams import appending, producers, reading, repeats, tails
@@ -150,6 +150,10 @@ async def _look_into_no_parents(*_puts: object) -> None:
     return None
 
 
+def _hold_nothing_back(_putting: _Putting) -> None:
+    return None
+
+
 def _pack_without_a_way(
     produced: Iterable[Produced], slots_since_all: int, _before: int
 ) -> dict[str, Value]:
@@ -172,6 +176,11 @@ NUMBERED_BUGS: Final = tuple(
             "what parents have is put into children",
             ((Puts, "_pass_over_in_closed", _look_into_no_parents),),
             0,
+        ),
+        (
+            "what failed in one parent holds nothing back that comes from the other",
+            ((_Putting, "stop_behind_failures", _hold_nothing_back),),
+            581,
         ),
     )
 )

@@ -34,13 +34,14 @@ class Engine:
         call: PutCall,
         _numbered: Numbered | None,
     ) -> PutOutcome:
-        self.asked.append((shard.number, [record.data for record in records.values()], call.repeated))
+        self.asked.append(
+            (shard.number, [record.data for record in records.values()], call.repeated)
+        )
         if shard.number == 0:
             return PutOutcome({min(records): Put(7, 1)}, CellUnavailableError("no answer"))
         if shard.number == 1:
             return PutOutcome({}, ShardClosedError())
         return PutOutcome({position: Put(n + 1, 2) for n, position in enumerate(records)}, None)
-
 
     async def produced(self, *_of_whom: object) -> None:
         return None

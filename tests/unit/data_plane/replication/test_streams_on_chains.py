@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from data_plane.core.record import OutgoingRecord, Put, PutCall
+from data_plane.core.record import OutgoingRecord, PutCall
 from data_plane.ports import CellUnavailableError
 from data_plane.replication.chain import Chain
 from data_plane.replication.copying import Position, copy_some
@@ -172,7 +172,7 @@ def test_who_joins_has_the_logs_and_where_they_end(site: Site) -> None:
     engine = site.front_end()
     group = site.group
 
-    async def story() -> list[Put]:
+    async def story() -> int:
         await site.put(engine, "0", "1")
         await engine.anchor(site.stream, site.shard)
         group.at = replace(group.at, epoch=2, members=(*group.at.members, JOINING))
@@ -193,7 +193,9 @@ def test_who_joins_has_the_logs_and_where_they_end(site: Site) -> None:
             group.clock.advance(3600)
             await engine.anchor(site.stream, site.shard)
         fresh = site.front_end()
-        outcome = await fresh.put(site.stream, site.shard, {0: OutgoingRecord("k", b"3")}, PutCall())
+        outcome = await fresh.put(
+            site.stream, site.shard, {0: OutgoingRecord("k", b"3")}, PutCall()
+        )
         return outcome.stored[0].offset
 
     assert asyncio.run(story()) == 4
