@@ -6,7 +6,7 @@ sets. Where the machine's clock steps, cell time does not: it runs on at the pac
 what the world calls a moment of cell time is noted as an *era*.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -98,6 +98,9 @@ class Eras:
         self.kept_until_us = kept_until_us
         self.leaps = leaps
 
+    def __len__(self) -> int:
+        return len(self._eras)
+
     @property
     def is_plain(self) -> bool:
         """Whether cell time always was the world's, as far as is known."""
@@ -153,6 +156,32 @@ class Eras:
         eras = (*kept, era._replace(boundary_us=boundary_us))
         return self._with(eras, self.version + 1, era.shift_us)
 
+    def set_back(self, now_us: int, lead_us: int) -> "Eras":
+        """With a machine's clock that was set back, so that cell time is ahead by `lead_us`.
+
+        It was ahead for as long as cell time is since then; but where starts leapt by as much in
+        all, since each of them by what had been leapt until then.
+        """
+        back_us = lead_us - self.shift_us
+        explained = {era.boundary_us for era in self._eras}
+        unexplained = [leap for leap in self.leaps if leap.from_us not in explained]
+        for first in reversed(range(len(unexplained))) if now_us < self.kept_until_us else ():
+            leaps = unexplained[first:]
+            if -STEP_US <= sum(leap.by_us for leap in leaps) - back_us <= UNDONE_US_MAX:
+                return self._with_leaps_back(leaps, back_us)
+        return self.with_era(Era(now_us - back_us, lead_us))
+
+    def _with_leaps_back(self, leaps: Sequence[Leap], back_us: int) -> "Eras":
+        """As if cell time had been ahead by `back_us` more since these leaps, by each its part."""
+        first_us = leaps[0].from_us
+        later_us = [era.boundary_us for era in self._eras if era.boundary_us > first_us]
+        eras = [era for era in self._eras if era.boundary_us <= first_us]
+        for boundary_us in sorted({*later_us, *(leap.from_us for leap in leaps)}):
+            to_come_us = sum(leap.by_us for leap in leaps if leap.from_us > boundary_us)
+            shift_us = boundary_us + 1 - self.world_us(boundary_us + 1) + back_us - to_come_us
+            eras.append(Era(boundary_us, shift_us))
+        return self._with(tuple(eras[-ERAS_MAX:]), self.version + 1, self.lead_us)
+
     def without_last(self) -> "Eras":
         """As if the last one had not been."""
         return self._with(self._eras[:-1], self.version + 1, self.lead_us)
@@ -165,7 +194,7 @@ class Eras:
         """The same, when the service was closed for so long, by clocks that may have been wrong."""
         from_us = now_us - closed_us
         leaps = self.leaps if from_us < self.kept_until_us else ()
-        if closed_us > UNDONE_US_MAX and len(self._eras) > 1:
+        if closed_us > UNDONE_US_MAX:
             leap = Leap(self._eras[-1].boundary_us, from_us, closed_us)
             leaps = (*leaps, leap)[-LEAPS_MAX:]
         closed_us += self.kept_us(from_us)
@@ -214,9 +243,7 @@ class Eras:
                 undone = self._with(self._eras[:-count], self.version + 1, self.lead_us)
                 for leap in leaps:
                     undone = undone.with_era(Era(leap.from_us, undone.shift_us + leap.by_us))
-                undone = undone.with_lead(self.lead_us)
-                undone.leaps = ()
-                return undone
+                return undone.with_lead(self.lead_us)
         return self
 
     def to_bytes(self) -> bytes:
@@ -398,7 +425,7 @@ class CellClock:
         self._ahead_us = self._present_us - self._ran_us
         self._lead_us = self._present_us - machine_us
         if closed_us < -STEP_US:
-            self._note(present_us + closed_us)
+            self._note_set_back(present_us)
             self._tell(ClockStep(closed_us, cell))
         elif passed_us != whole_us:
             self.eras = self.eras.with_era(Era(present_us, self._lead_us))
@@ -438,7 +465,7 @@ class CellClock:
         else:
             self._ahead_since_us = None
             if ahead_us < -STEP_US:
-                self._note(steady_us + ahead_us)
+                self._note_set_back(steady_us)
         self.eras = self.eras.with_lead(self._lead_us)
         self._tell(ClockStep(by_us))
 
@@ -450,14 +477,16 @@ class CellClock:
             return was_noted or self.eras.undone_by(ahead_us) > 0
         return self._noted > 0 and step_us < -STEP_US and ahead_us <= step_us + STEP_US
 
-    def _note(self, boundary_us: int) -> None:
-        """From this moment on stamps are so far ahead of the world as the lead is now."""
-        self.eras = self.eras.with_era(Era(boundary_us, self._lead_us))
-        self._noted += 1
+    def _note_set_back(self, now_us: int) -> None:
+        """Stamps were, for some time, so far ahead of the world as the lead is now."""
+        before = self.eras
+        self.eras = before.set_back(now_us, self._lead_us)
+        self._noted += len(self.eras) - len(before)
 
     def _believe(self, present_us: int, running_us: int) -> None:
         """The clock has been ahead for so long that it counts as right."""
         if running_us - (self._ahead_since_us or 0) >= BELIEVED_AFTER_US:
             self._ahead_since_us = None
             self._present_us = max(self._present_us, present_us)
-            self._note(self._present_us - 1)
+            self.eras = self.eras.with_era(Era(self._present_us - 1, self._lead_us))
+            self._noted += 1

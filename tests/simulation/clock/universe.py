@@ -1,8 +1,10 @@
 """One seed's universe: two queues, a clock that is set to and fro, and real time."""
 
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from random import Random
 from typing import Any, Final
 
@@ -245,13 +247,18 @@ def _groups_stay_in_order(plan: ClockPlan, world: ClockWorld) -> Iterator[Violat
     """First deliveries of a group come in the order in which its one client has sent.
 
     What was sent before a start with a clock that is ahead by the retention seems to have expired
-    then: it comes when the clock is right, behind what was delivered meanwhile.
+    then: it comes when the clock is right, behind what was delivered meanwhile. That may happen
+    again with what was sent since.
 
     Deliveries count in the order of their answers: of two receives at once, the one that was asked
     for first may get what follows, once the other's message is deleted.
     """
     ahead_us = plan.retention_s * SECOND_US - 60 * SECOND_US
-    misled_us = next((t for t, wrong_us in world.starts if wrong_us > ahead_us), NEVER_US)
+    misled_us = [
+        start_us
+        for (_, before_us), (start_us, wrong_us) in pairwise(((0, 0), *world.starts))
+        if wrong_us > ahead_us and wrong_us != before_us
+    ]
     sent_us = {send.output["MessageId"]: send.invoked_us for send in reversed([*_sends(world)])}
     order: dict[str, list[str]] = defaultdict(list)
     seen: dict[str, list[str]] = defaultdict(list)
@@ -264,8 +271,8 @@ def _groups_stay_in_order(plan: ClockPlan, world: ClockWorld) -> Iterator[Violat
             if message["MessageId"] not in seen[group]:
                 seen[group].append(message["MessageId"])
     for group, ids in order.items():
-        for is_late in (False, True):
-            part = [one for one in ids if (sent_us[one] >= misled_us) == is_late]
+        for starts in range(len(misled_us) + 1):
+            part = [one for one in ids if bisect(misled_us, sent_us[one]) == starts]
             first = [one for one in seen[group] if one in part]
             if first != [one for one in part if one in first]:
                 yield Violation("groups stay in order", f"those of {group} came as {first}", first)
