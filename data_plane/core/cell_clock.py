@@ -163,6 +163,7 @@ class Eras:
         all, since each of them by what had been leapt until then.
         """
         back_us = lead_us - self.shift_us
+        # Each is explained once.
         explained = {era.boundary_us for era in self._eras}
         unexplained = [leap for leap in self.leaps if leap.from_us not in explained]
         for first in reversed(range(len(unexplained))) if now_us < self.kept_until_us else ():

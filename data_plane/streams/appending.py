@@ -218,10 +218,12 @@ def _catch_up(at: Access, parcels: Sequence[_Parcel], tail: Tail) -> bool:
         if parcel.is_over:
             continue
         more: dict[int, Put] = {}
-        if parcel.call.name and (parts := at.log.calls.of(parcel.call.name)):
-            more = repeats.among(parts, set(parcel.left))
         if parcel.call.name:
-            parcel.known_to = tail.following
+            if parts := at.log.calls.of(parcel.call.name):
+                more = repeats.among(parts, set(parcel.left))
+            # Who comes first, and finds a part, was overtaken: there may be others before.
+            was_overtaken = bool(more) and parcel.known_to is None
+            parcel.known_to = 0 if was_overtaken else tail.following
         if parcel.numbered is not None and tail.producers is not None:
             try:
                 again = producers.put_already(at, tail.producers, parcel.numbered, parcel.left)

@@ -55,6 +55,16 @@ def test_what_was_found_stays_mended(seed: int) -> None:
     assert [f"{v.invariant}: {v.text}" for v in run(seed).violations] == []
 
 
+@pytest.mark.parametrize(("seed", "fifo"), [(1000130, False), (1000565, True)])
+def test_what_was_found_in_several_cells_stays_mended(seed: int, *, fifo: bool) -> None:
+    """What was sent between two starts that found the clock ever further ahead stayed hidden.
+
+    And one of the oracle: each of two such starts may mislead.
+    """
+    found = several.run(seed, fifo=fifo).violations
+    assert [f"{v.invariant}: {v.text}" for v in found] == []
+
+
 @pytest.mark.parametrize("bug", CELL_TIME_BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
 def test_a_planted_bug_is_found(bug: PlantedBug) -> None:
     assert seeds_to_find(bug, SEEDS_MAX) is not None

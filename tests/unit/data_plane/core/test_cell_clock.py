@@ -379,6 +379,37 @@ def test_three_starts_put_it_right() -> None:
     assert all(abs(world - true) <= 2 for world, true in zip(worlds, true_s, strict=True))
 
 
+@pytest.mark.parametrize("how", ["serving", "stopped", "ahead again in between"])
+def test_a_clock_that_starts_found_ever_further_ahead_is_set_right(how: str) -> None:
+    """What was sent between the starts is as old as it is, and was ahead by the first alone."""
+    machine = Machine()
+    clock = machine.start()
+    clock.learn(START_US - SECOND_US, None, "there")
+    sent_us = [clock.now_us()]
+    for wrong_us in (HOUR_US, DAY_US):
+        machine.wrong_us = wrong_us
+        machine.passes(SECOND_US)
+        clock = machine.start_again(clock)
+        machine.passes(SECOND_US, clock)
+        sent_us.append(clock.now_us())
+    if how == "ahead again in between":
+        for wrong_us in (0, DAY_US):
+            machine.wrong_us = wrong_us
+            machine.passes(SECOND_US, clock)
+    machine.wrong_us = 0
+    if how == "stopped":
+        clock = machine.start_again(clock)
+    machine.passes(SECOND_US, clock)
+    true_s = [0, 2, 4, (machine.true_us - START_US) // SECOND_US]
+    worlds = _worlds(clock, sent_us)
+    # Twice nobody knows for how long it was closed: a second.
+    assert all(abs(world - true) <= 2 for world, true in zip(worlds, true_s, strict=True))
+    # It is set back by an hour, and wrong: the first leap was an hour, and is explained already.
+    machine.wrong_us = -HOUR_US
+    machine.passes(SECOND_US, clock)
+    assert _worlds(clock, sent_us)[:2] == worlds[:2]
+
+
 @pytest.mark.parametrize("starts_meanwhile", [0, 1])
 def test_a_stop_is_one_when_the_service_has_run_for_an_hour_since(starts_meanwhile: int) -> None:
     """Only then: stops of days add up to anything, and the clock was right."""

@@ -9,7 +9,7 @@ from data_plane.core.record import OutgoingRecord, PutCall
 from data_plane.ports import Key
 from data_plane.stored.shelf import Shelf
 from data_plane.streams import held_calls
-from data_plane.streams.bounds import PART_BYTES, PARTS_HELD_MAX, SLOT_RECORDS_MAX
+from data_plane.streams.bounds import PART_BYTES, PARTS_HELD_MAX, SLOT_BYTES_MAX, SLOT_RECORDS_MAX
 from data_plane.streams.held_calls import HeldCalls
 from data_plane.streams.slots import RECORDS, PartOfCall, RecordSlot, pack_calls
 from tests.unit.data_plane.streams.conftest import Bench
@@ -123,6 +123,21 @@ def test_an_attempt_finds_the_other_one_behind_more_calls_than_are_remembered(
     assert late == overtaking
     texts = bench.run(bench.all_texts(streams=streams))
     assert texts == ["a:0", "a:1", "a:2", *["b:0"] * 10]
+
+
+def test_who_finds_a_part_of_its_call_looks_for_the_rest(bench: Bench) -> None:
+    """The first attempt comes last, to a front end that knows the second one's last slot alone."""
+    records = [OutgoingRecord("k", bytes([n]) * SLOT_BYTES_MAX) for n in range(3)]
+
+    async def scenario() -> tuple[object, object]:
+        second = await bench.put_records(records, call=AGAIN)
+        late = bench.front_end()
+        await late.anchor(bench.stream, bench.shard)
+        return second, await bench.put_records(records, late, FIRST)
+
+    second, late = bench.run(scenario())
+    assert second == late
+    assert len(bench.run(bench.read()).records) == 3
 
 
 def test_own_slots_cost_no_second_look(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
