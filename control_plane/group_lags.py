@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from control_plane.consumer_groups.groups import ConsumerGroups
-from control_plane.stream_operations.describe_group import lag_of
-from control_plane.stream_operations.grouped import shards_read
+from control_plane.stream_operations.group_lag import measured_group
 from control_plane.vital_signs import PATIENCE_S, Look
 from data_plane.core.deadline import deadline
 from data_plane.core.errors import RefusedError
@@ -121,18 +120,9 @@ class GroupLags:
         if others + len(group.streams) > SERIES_MAX:
             self._measured.pop(name, None)
             return 1
-        shards = await shards_read(self._groups, group)
-        offsets = await self._groups.offsets.read(group, {one.key for one in shards})
-        lags = await self._groups.offsets.all_of(
-            [lag_of(self._groups, one, offsets[one.key]) for one in shards]
-        )
-        sums: dict[str, Lag] = {}
-        for one, lag in zip(shards, lags, strict=True):
-            before = sums.get(one.stream.name, Lag(0, 0))
-            behind_ms = max(before.behind_ms, lag.behind_ms)
-            sums[one.stream.name] = Lag(before.records + lag.records, behind_ms)
-        self._measured[name] = sums
-        return 1 + len(shards)
+        measured = await measured_group(self._groups, group)
+        self._measured[name] = measured.lags
+        return 1 + measured.shards
 
 
 def _behind(names: Iterable[_GroupName], last: _GroupName | None) -> list[_GroupName]:

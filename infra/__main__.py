@@ -9,7 +9,7 @@ from cdk_nag import AwsSolutionsChecks
 from infra.app import build
 from infra.asset import is_compiled
 from infra.bundle import function_code
-from infra.options import OptionError
+from infra.option_checks import OptionError
 from infra.stage_file import read_stage
 
 

@@ -9,7 +9,8 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from infra.options import MonitoringOptions, StageOptions
+from infra.monitoring_options import MonitoringOptions
+from infra.options import StageOptions
 
 PERIOD: Final = cdk.Duration.minutes(5)
 _DYNAMODB: Final = "AWS/DynamoDB"

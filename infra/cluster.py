@@ -5,7 +5,6 @@ the beat before it an Express one, of which 44,000 a month cost cents (docs/cost
 """
 
 import json
-from collections.abc import Sequence
 from typing import Any, Final
 
 import aws_cdk as cdk
@@ -19,7 +18,8 @@ from aws_cdk import aws_stepfunctions as stepfunctions
 from control_plane.cluster.state_machine import beat_definition, definition
 from infra.findings import accept
 from infra.functions import retention
-from infra.options import QueueOptions, StageOptions
+from infra.monitoring_options import MonitoringOptions
+from infra.options import StageOptions
 from infra.queue_metrics import MEASURED_MINUTES
 
 OFTEN: Final = ("move_messages", "sweep_dropped")
@@ -118,26 +118,31 @@ class ClusterStack(cdk.Stack):
         self._schedule("Seldom", self.machine, {"tasks": SELDOM}, _rate(hours, "hour"))
         kept = {"tasks": HALF_HOURLY}
         self._schedule("Streams", self.beat, kept, _rate(KEEP_MINUTES, "minute"))
-        if stage.monitoring.queues:
-            self._measure(tasks, stage.monitoring.queues)
+        if stage.monitoring.queues or stage.monitoring.groups:
+            self._measure(tasks, stage.monitoring)
         cdk.CfnOutput(self, "StateMachine", value=self.machine.state_machine_arn)
 
-    def _measure(self, tasks: lambda_.IFunction, queues: Sequence[QueueOptions]) -> None:
-        """Ask for depth and age of queues, without a state machine: a lost answer is no harm."""
-        named = [
-            {"account": one.account, "region": self.region, "queue": one.queue} for one in queues
+    def _measure(self, tasks: lambda_.IFunction, watched: MonitoringOptions) -> None:
+        """Ask for what is gauged, without a state machine: a lost answer is no harm."""
+        queues = [
+            {"account": one.account, "region": self.region, "queue": one.queue}
+            for one in watched.queues
+        ]
+        groups = [
+            {"account": one.account, "region": self.region, "group": one.group}
+            for one in watched.groups
         ]
         rule = events.CfnRule(
             self,
             "Measure",
-            description="Depth and age of queues",
+            description="Depth and age of queues, lags of consumer groups",
             schedule_expression=_rate(MEASURED_MINUTES, "minute"),
             state="ENABLED",
             targets=[
                 events.CfnRule.TargetProperty(
                     id="Tasks",
                     arn=tasks.function_arn,
-                    input=json.dumps({"task": MEASURE, "queues": named}),
+                    input=json.dumps({"task": MEASURE, "queues": queues, "groups": groups}),
                     dead_letter_config=events.CfnRule.DeadLetterConfigProperty(
                         arn=self.not_started.queue_arn
                     ),

@@ -8,7 +8,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 
-from infra import queue_metrics, stream_metrics
+from infra import group_metrics, queue_metrics, stream_metrics
 from infra.alarms import PERIOD, Alarms, table_metric, table_sum, topic
 from infra.cluster import ClusterStack
 from infra.options import StageOptions
@@ -50,6 +50,7 @@ class MonitoringStack(cdk.Stack):
         self._operators_dashboard()
         self._queues(told)
         self._streams()
+        self._groups(told)
 
     def _watch_functions(self) -> None:
         for name, made in self._service.functions().items():
@@ -179,6 +180,21 @@ class MonitoringStack(cdk.Stack):
             widgets=stream_metrics.widgets(streams),
         )
 
+    def _groups(self, told: sns.ITopic | None) -> None:
+        """What owners of consumer groups see, and are told."""
+        groups = self._stage.monitoring.groups
+        if not groups:
+            return
+        for at, group in enumerate(groups):
+            group_metrics.add_filters(self, f"Group{at}", self._service.task.logs, group)
+            _tell(told, group_metrics.alarms(self, group, f"Group{at}"))
+        cloudwatch.Dashboard(
+            self,
+            "Groups",
+            dashboard_name=f"tidegate-{self._stage.name}-groups",
+            widgets=group_metrics.widgets(groups),
+        )
+
     def _queues(self, told: sns.ITopic | None) -> None:
         """What owners of queues see, and are told."""
         queues = self._stage.monitoring.queues
@@ -189,15 +205,19 @@ class MonitoringStack(cdk.Stack):
                 queue_metrics.add_filters(self, f"Queue{at}{name}", door.logs, queue)
             tasks = self._service.task.logs
             queue_metrics.add_filters(self, f"Queue{at}", tasks, queue, queue_metrics.GAUGES)
-            for alarm in queue_metrics.alarms(self, queue, f"Queue{at}"):
-                if told is not None:
-                    alarm.add_alarm_action(actions.SnsAction(told))
+            _tell(told, queue_metrics.alarms(self, queue, f"Queue{at}"))
         cloudwatch.Dashboard(
             self,
             "Queues",
             dashboard_name=f"tidegate-{self._stage.name}-queues",
             widgets=queue_metrics.widgets(queues),
         )
+
+
+def _tell(told: sns.ITopic | None, alarms: Sequence[cloudwatch.Alarm]) -> None:
+    if told is not None:
+        for alarm in alarms:
+            alarm.add_alarm_action(actions.SnsAction(told))
 
 
 def _graph(title: str, metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.GraphWidget:

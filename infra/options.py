@@ -7,6 +7,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
+from infra.monitoring_options import MonitoringOptions
+from infra.option_checks import ACCOUNT, QUEUE, OptionError, match, once, one_of, within
+
 RUNTIMES: Final = {"python3.11": (3, 11), "python3.12": (3, 12), "python3.13": (3, 13)}
 ARCHITECTURES: Final = ("arm64", "x86_64")
 LOG_LEVELS: Final = ("error", "warning", "info")
@@ -15,7 +18,6 @@ LOG_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731
 """For how long CloudWatch can keep logs."""
 
 _STAGE: Final = re.compile(r"[a-z][a-z0-9-]{0,19}")
-_ACCOUNT: Final = re.compile(r"[0-9]{12}")
 _REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]")
 _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _KEY: Final = re.compile(r"arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+")
@@ -23,34 +25,16 @@ _NODE: Final = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,
 _DAYS_OF_MONTH_MAX: Final = 31
 _ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?")
 _BASE_URL: Final = re.compile(_ORIGIN.pattern + r"(/[A-Za-z0-9_~.-]+)*")
-_TOPIC: Final = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]+")
-_EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
-_QUEUE: Final = re.compile(r"[A-Za-z0-9_-]{1,75}(\.fifo)?|[A-Za-z0-9_-]{1,80}")
-_STREAM: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _LABEL: Final = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _HOST: Final = re.compile(rf"(?=.{{4,253}}\Z){_LABEL}(\.{_LABEL})+")
 _CERTIFICATE: Final = re.compile(r"arn:[a-z-]+:acm:[a-z0-9-]+:[0-9]{12}:certificate/[A-Za-z0-9-]+")
 _OBJECT: Final = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _ZONE: Final = re.compile(r"Z[A-Z0-9]{3,31}")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_CALLER: Final = re.compile(rf"{_ACCOUNT.pattern}(/({_QUEUE.pattern}))?")
+_CALLER: Final = re.compile(rf"{ACCOUNT.pattern}(/({QUEUE.pattern}))?")
 FAILOVERS: Final = ("primary", "secondary")
 CHECK_REGIONS_MIN: Final = 3
 CELLS_MAX: Final = 9
-QUEUES_MAX: Final = 16
-_FILTERS_MAX: Final = 100
-_QUEUE_FILTERS: Final = 6
-_STREAM_FILTERS: Final = 5
-"""CloudWatch has 100 metric filters for a log group, and a queue needs six, a stream five."""
-
-
-class OptionError(ValueError):
-    """An option has a wrong value; the message is one line that names the option."""
-
-    def __init__(self, option: str, reason: str) -> None:
-        super().__init__(f"{option}: {reason}")
-        self.option = option
-        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +63,19 @@ class StateOptions:
     restored_stream: str = ""
 
     def __post_init__(self) -> None:
-        _match("table", self.table, _TABLE, "no table's name: 3 to 255 of a-z A-Z 0-9 _ . -")
+        match("table", self.table, _TABLE, "no table's name: 3 to 255 of a-z A-Z 0-9 _ . -")
         for name in self.cells:
-            _match("cells", name, _TABLE, "no table's name: 3 to 255 of a-z A-Z 0-9 _ . -")
+            match("cells", name, _TABLE, "no table's name: 3 to 255 of a-z A-Z 0-9 _ . -")
         if self.restored_table or self.restored_stream:
-            _match("restored_table", self.restored_table, _TABLE, "no table's name")
+            match("restored_table", self.restored_table, _TABLE, "no table's name")
             if f":table/{self.restored_table}/stream/" not in self.restored_stream:
                 raise OptionError("restored_stream", "it is the ARN of the restored_table's stream")
-        _once("cells", [self.own_table, *self.cells])
+        once("cells", [self.own_table, *self.cells])
         if len(self.cells) >= CELLS_MAX:
             raise OptionError("cells", f"{len(self.cells) + 1} cells are more than {CELLS_MAX}")
-        _within("usage_days", self.usage_days, 1, 3653)
-        _within("read_units_per_s_max", self.read_units_per_s_max, 0, 10_000_000)
-        _within("write_units_per_s_max", self.write_units_per_s_max, 0, 10_000_000)
+        within("usage_days", self.usage_days, 1, 3653)
+        within("read_units_per_s_max", self.read_units_per_s_max, 0, 10_000_000)
+        within("write_units_per_s_max", self.write_units_per_s_max, 0, 10_000_000)
 
     @property
     def own_table(self) -> str:
@@ -145,32 +129,32 @@ class ServiceOptions:
 
     def __post_init__(self) -> None:
         for node in self.metadata_cache:
-            _match("metadata_cache", node, _NODE, "not of the form host[:port]")
-        _once("metadata_cache", list(self.metadata_cache))
-        _one_of("metadata_cache_layout", self.metadata_cache_layout, CACHE_LAYOUTS)
+            match("metadata_cache", node, _NODE, "not of the form host[:port]")
+        once("metadata_cache", list(self.metadata_cache))
+        one_of("metadata_cache_layout", self.metadata_cache_layout, CACHE_LAYOUTS)
         if self.metadata_cache_tls and not self.metadata_cache:
             raise OptionError("metadata_cache_tls", "it is for nodes in metadata_cache")
         if not self.rest_api and not self.function_url:
             raise OptionError("rest_api", "without it there must be a function_url")
-        _one_of("runtime", self.runtime, tuple(RUNTIMES))
-        _one_of("architecture", self.architecture, ARCHITECTURES)
-        _within("memory_mb", self.memory_mb, 128, 10_240)
+        one_of("runtime", self.runtime, tuple(RUNTIMES))
+        one_of("architecture", self.architecture, ARCHITECTURES)
+        within("memory_mb", self.memory_mb, 128, 10_240)
         # API Gateway waits for 29 s.
-        _within("timeout_s", self.timeout_s, 1, 29 if self.rest_api else 900)
-        _within("reserved_concurrency", self.reserved_concurrency, 0, 100_000)
-        _within("requests_per_s", self.requests_per_s, 1, 1_000_000)
-        _within("requests_burst", self.requests_burst, 1, 1_000_000)
-        _match("operator", self.operator, _ACCOUNT, "no account id of 12 digits")
-        _within("long_poll_s_max", self.long_poll_s_max, 0, 20)
-        _within("strict_streams_s", self.strict_streams_s, -1, 3_600)
-        _one_of("log_level", self.log_level, LOG_LEVELS)
-        _one_of("log_days", self.log_days, LOG_DAYS)
+        within("timeout_s", self.timeout_s, 1, 29 if self.rest_api else 900)
+        within("reserved_concurrency", self.reserved_concurrency, 0, 100_000)
+        within("requests_per_s", self.requests_per_s, 1, 1_000_000)
+        within("requests_burst", self.requests_burst, 1, 1_000_000)
+        match("operator", self.operator, ACCOUNT, "no account id of 12 digits")
+        within("long_poll_s_max", self.long_poll_s_max, 0, 20)
+        within("strict_streams_s", self.strict_streams_s, -1, 3_600)
+        one_of("log_level", self.log_level, LOG_LEVELS)
+        one_of("log_days", self.log_days, LOG_DAYS)
         for key in self.queue_keys:
-            _match("queue_keys", key, _KEY, "no ARN of a KMS key")
+            match("queue_keys", key, _KEY, "no ARN of a KMS key")
         if self.base_url:
-            _match("base_url", self.base_url, _BASE_URL, "not of the form https://host[/path]")
+            match("base_url", self.base_url, _BASE_URL, "not of the form https://host[/path]")
         if self.endpoint:
-            _match("endpoint", self.endpoint, _ORIGIN, "not of the form http(s)://host[:port]")
+            match("endpoint", self.endpoint, _ORIGIN, "not of the form http(s)://host[:port]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,82 +177,12 @@ class ClusterOptions:
     timeout_s: int = 900
 
     def __post_init__(self) -> None:
-        _within("grace_s", self.grace_s, 0, 86_400)
-        _within("drop_pace", self.drop_pace, 0, 1_000)
-        _within("period_minutes", self.period_minutes, 1, 60)
-        _within("sweep_hours", self.sweep_hours, 1, 168)
-        _within("memory_mb", self.memory_mb, 128, 10_240)
-        _within("timeout_s", self.timeout_s, 10, 900)
-
-
-@dataclass(frozen=True, slots=True)
-class QueueOptions:
-    """A queue whose owner has metrics in CloudWatch, and alarms (0: none).
-
-    `age_s_max`: seconds since the oldest message was sent. `depth_max`: messages that wait to be
-    received. `growth_max`: messages sent within an hour beyond those deleted. `failures_max`:
-    requests within five minutes that failed by the service's fault.
-    """
-
-    queue: str
-    account: str = "000000000000"
-    age_s_max: int = 0
-    depth_max: int = 0
-    growth_max: int = 0
-    failures_max: int = 0
-
-    def __post_init__(self) -> None:
-        _match("queue", self.queue, _QUEUE, "no queue's name")
-        _match("account", self.account, _ACCOUNT, "no account id of 12 digits")
-        _within("age_s_max", self.age_s_max, 0, 1_209_600)
-        _within("depth_max", self.depth_max, 0, 1_000_000_000)
-        _within("growth_max", self.growth_max, 0, 1_000_000_000)
-        _within("failures_max", self.failures_max, 0, 1_000_000_000)
-
-
-@dataclass(frozen=True, slots=True)
-class StreamOptions:
-    """A stream whose owner has metrics in CloudWatch."""
-
-    stream: str
-    account: str = "000000000000"
-
-    def __post_init__(self) -> None:
-        _match("stream", self.stream, _STREAM, "no stream's name")
-        _match("account", self.account, _ACCOUNT, "no account id of 12 digits")
-
-
-@dataclass(frozen=True, slots=True)
-class MonitoringOptions:
-    """Who is told when an alarm goes off: a topic of SNS (its ARN), or an `email` ("": nobody).
-
-    With `email` a topic is made. Each of the `queues` is eight metrics, and each of the `streams`
-    five, which CloudWatch bills.
-    """
-
-    topic: str = ""
-    email: str = ""
-    queues: tuple[QueueOptions, ...] = ()
-    streams: tuple[StreamOptions, ...] = ()
-
-    def __post_init__(self) -> None:
-        if len(self.queues) > QUEUES_MAX:
-            raise OptionError("queues", f"{len(self.queues)} are more than {QUEUES_MAX}")
-        filters = _QUEUE_FILTERS * len(self.queues) + _STREAM_FILTERS * len(self.streams)
-        if filters > _FILTERS_MAX:
-            too_many = f"with {len(self.queues)} queues {filters} metric filters, of {_FILTERS_MAX}"
-            raise OptionError("streams", f"{len(self.streams)} need {too_many}")
-        if self.topic and self.email:
-            raise OptionError("email", "an address can be subscribed to the topic that is named")
-        if self.topic:
-            _match("topic", self.topic, _TOPIC, "no ARN of an SNS topic")
-        if self.email:
-            _match("email", self.email, _EMAIL, "no address")
-
-    @property
-    def tells(self) -> bool:
-        """Whether anybody is told of alarms."""
-        return bool(self.topic or self.email)
+        within("grace_s", self.grace_s, 0, 86_400)
+        within("drop_pace", self.drop_pace, 0, 1_000)
+        within("period_minutes", self.period_minutes, 1, 60)
+        within("sweep_hours", self.sweep_hours, 1, 168)
+        within("memory_mb", self.memory_mb, 128, 10_240)
+        within("timeout_s", self.timeout_s, 10, 900)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,20 +204,20 @@ class NameOptions:
     callers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _match("host", self.host, _HOST, "no host name of at least two parts, in lower case")
-        _match("certificate", self.certificate, _CERTIFICATE, "no ARN of a certificate of ACM")
+        match("host", self.host, _HOST, "no host name of at least two parts, in lower case")
+        match("certificate", self.certificate, _CERTIFICATE, "no ARN of a certificate of ACM")
         if self.zone:
-            _match("zone", self.zone, _ZONE, "no id of a hosted zone")
+            match("zone", self.zone, _ZONE, "no id of a hosted zone")
         if self.weight is not None:
-            _within("weight", self.weight, 0, 255)
+            within("weight", self.weight, 0, 255)
         if self.failover:
-            _one_of("failover", self.failover, FAILOVERS)
+            one_of("failover", self.failover, FAILOVERS)
         if self.failover and self.weight is not None:
             raise OptionError("failover", "a name has this or a weight")
         if self.is_one_of_several and not self.zone:
             raise OptionError("zone", "without it there is no record to take part in")
         for caller in self.callers:
-            _match("callers", caller, _CALLER, "neither an account id nor account/queue")
+            match("callers", caller, _CALLER, "neither an account id nor account/queue")
 
     @property
     def is_one_of_several(self) -> bool:
@@ -331,15 +245,15 @@ class NamesOptions:
     check_regions: tuple[str, ...] = ("us-east-1", "us-west-2", "eu-west-1")
 
     def __post_init__(self) -> None:
-        _match("check_path", self.check_path, re.compile(r"/[a-z0-9/_-]*"), "no path")
-        _one_of("check_every_s", self.check_every_s, (10, 30))
-        _within("check_failures", self.check_failures, 1, 10)
+        match("check_path", self.check_path, re.compile(r"/[a-z0-9/_-]*"), "no path")
+        one_of("check_every_s", self.check_every_s, (10, 30))
+        within("check_failures", self.check_failures, 1, 10)
         if len(set(self.check_regions)) < CHECK_REGIONS_MIN:
             raise OptionError("check_regions", f"Route 53 wants {CHECK_REGIONS_MIN} at least")
         for region in self.check_regions:
-            _match("check_regions", region, _REGION, "no region's name")
-        _once("hosts", [name.host for name in self.hosts])
-        _once("hosts", [caller for name in self.hosts for caller in name.callers or ("",)])
+            match("check_regions", region, _REGION, "no region's name")
+        once("hosts", [name.host for name in self.hosts])
+        once("hosts", [caller for name in self.hosts for caller in name.callers or ("",)])
         if len({name.region for name in self.hosts}) > 1:
             raise OptionError("hosts", "their certificates are in several regions")
 
@@ -372,13 +286,13 @@ class AnchorOptions:
 
     def __post_init__(self) -> None:
         if self.bucket:
-            _match("bucket", self.bucket, _BUCKET, "no bucket's name")
+            match("bucket", self.bucket, _BUCKET, "no bucket's name")
         elif self.account:
             raise OptionError("bucket", "the account needs a name for it")
         if self.account:
-            _match("account", self.account, _ACCOUNT, "no account id of 12 digits")
-            _match("region", self.region, _REGION, "no region's name")
-        _within("days", self.days, 1, 36_500)
+            match("account", self.account, ACCOUNT, "no account id of 12 digits")
+            match("region", self.region, _REGION, "no region's name")
+        within("days", self.days, 1, 36_500)
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,14 +323,14 @@ class AnalyticsOptions:
     anchor: AnchorOptions = field(default_factory=AnchorOptions)
 
     def __post_init__(self) -> None:
-        _within("every_hours", self.every_hours, 1, 23)
-        _within("workers", self.workers, 2, 299)
-        _within("timeout_minutes", self.timeout_minutes, 1, 2880)
-        _within("close_day", self.close_day, 2, 28)
-        _within("late_periods", self.late_periods, 0, 120)
+        within("every_hours", self.every_hours, 1, 23)
+        within("workers", self.workers, 2, 299)
+        within("timeout_minutes", self.timeout_minutes, 1, 2880)
+        within("close_day", self.close_day, 2, 28)
+        within("late_periods", self.late_periods, 0, 120)
         for option in ("accounts", "customers", "prices"):
             if value := getattr(self, option):
-                _match(option, value, _OBJECT, "no name of an object")
+                match(option, value, _OBJECT, "no name of an object")
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,11 +353,11 @@ class StageOptions:
     analytics: AnalyticsOptions = field(default_factory=AnalyticsOptions)
 
     def __post_init__(self) -> None:
-        _match("name", self.name, _STAGE, "not 1 to 20 of a-z 0-9 -, beginning with a letter")
+        match("name", self.name, _STAGE, "not 1 to 20 of a-z 0-9 -, beginning with a letter")
         if self.account:
-            _match("account", self.account, _ACCOUNT, "no account id of 12 digits")
+            match("account", self.account, ACCOUNT, "no account id of 12 digits")
         if self.region:
-            _match("region", self.region, _REGION, "no region's name")
+            match("region", self.region, _REGION, "no region's name")
         if self.service.endpoint and not self.emulator:
             raise OptionError("service.endpoint", "it is for an emulator")
         kept, needed = self.state.usage_days, _DAYS_OF_MONTH_MAX + self.analytics.close_day
@@ -469,24 +383,3 @@ class StageOptions:
             raise OptionError("service.base_url", "queue URLs have the name that the caller used")
         if self.region and self.names.hosts[0].region != self.region:
             raise OptionError("names", f"their certificates are not in {self.region}")
-
-
-def _match(option: str, value: str, pattern: re.Pattern[str], reason: str) -> None:
-    if pattern.fullmatch(value) is None:
-        raise OptionError(option, f"{value!r} is {reason}")
-
-
-def _within(option: str, value: int, lowest: int, highest: int) -> None:
-    if not lowest <= value <= highest:
-        raise OptionError(option, f"{value} is not within {lowest} and {highest}")
-
-
-def _once(option: str, values: list[str]) -> None:
-    for value in values:
-        if values.count(value) > 1:
-            raise OptionError(option, f"{value or 'all others'!r} is there twice")
-
-
-def _one_of(option: str, value: str | int, known: tuple[str, ...] | tuple[int, ...]) -> None:
-    if value not in known:
-        raise OptionError(option, f"{value!r} is none of {', '.join(map(str, known))}")

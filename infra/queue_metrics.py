@@ -13,8 +13,8 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.metric_filters import NAMESPACE, LineMetric, add_filter
-from infra.options import QueueOptions
+from infra.metric_filters import NAMESPACE, LineMetric, add_filter, alarm_above
+from infra.monitoring_options import QueueOptions
 
 _SENDS: Final = '($.operation = "SendMessage" || $.operation = "SendMessageBatch")'
 _DELETES: Final = '($.operation = "DeleteMessage" || $.operation = "DeleteMessageBatch")'
@@ -77,10 +77,10 @@ def alarms(scope: Construct, queue: QueueOptions, id: str) -> list[cloudwatch.Al
     made = []
     if queue.age_s_max:
         what = f"a message of {queue.queue} waits for long"
-        made.append(_above(scope, f"{id}Age", gauge(queue, AGE), queue.age_s_max, what))
+        made.append(alarm_above(scope, f"{id}Age", gauge(queue, AGE), queue.age_s_max, what))
     if queue.depth_max:
         what = f"many messages of {queue.queue} wait"
-        made.append(_above(scope, f"{id}Depth", gauge(queue, DEPTH), queue.depth_max, what))
+        made.append(alarm_above(scope, f"{id}Depth", gauge(queue, DEPTH), queue.depth_max, what))
     if queue.growth_max:
         growth = cloudwatch.MathExpression(
             expression="FILL(sent, 0) - FILL(deleted, 0)",
@@ -91,11 +91,15 @@ def alarms(scope: Construct, queue: QueueOptions, id: str) -> list[cloudwatch.Al
                 "deleted": metric(queue, "NumberOfMessagesDeleted", _GROWTH_MINUTES),
             },
         )
-        made.append(_above(scope, f"{id}Growth", growth, queue.growth_max, f"{queue.queue} grows"))
+        made.append(
+            alarm_above(scope, f"{id}Growth", growth, queue.growth_max, f"{queue.queue} grows")
+        )
     if queue.failures_max:
         failures = metric(queue, "FailedRequests", _FAILURES_MINUTES)
         made.append(
-            _above(scope, f"{id}Failures", failures, queue.failures_max, f"{queue.queue} fails")
+            alarm_above(
+                scope, f"{id}Failures", failures, queue.failures_max, f"{queue.queue} fails"
+            )
         )
     return made
 
@@ -131,22 +135,3 @@ def widgets(queues: Iterable[QueueOptions]) -> list[list[cloudwatch.IWidget]]:
         ]
         for queue in queues
     ]
-
-
-def _above(
-    scope: Construct,
-    id: str,
-    what: cloudwatch.IMetric,
-    threshold: int,
-    description: str,
-) -> cloudwatch.Alarm:
-    return cloudwatch.Alarm(
-        scope,
-        id,
-        alarm_description=description,
-        metric=what,
-        threshold=threshold,
-        evaluation_periods=1,
-        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-    )

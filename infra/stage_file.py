@@ -7,7 +7,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
-from infra.options import OptionError, StageOptions
+from infra.option_checks import OptionError
+from infra.options import StageOptions
 
 STAGES: Final = Path(__file__).parent / "stages"
 

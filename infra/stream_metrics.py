@@ -13,7 +13,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.metric_filters import NAMESPACE, LineMetric, add_filter
-from infra.options import StreamOptions
+from infra.monitoring_options import StreamOptions
 
 _PUTS: Final = '($.operation = "kinesis:PutRecord" || $.operation = "kinesis:PutRecords")'
 _PUT_RECORDS: Final = '$.operation = "kinesis:PutRecords"'

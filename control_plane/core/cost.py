@@ -67,6 +67,10 @@ MEASURES: Final = HOURS_A_MONTH * 12
 """Every five minutes depth and age of the queues that a stage names are told."""
 MEASURE_REQUESTS: Final = 4
 QUEUE_METRICS: Final = 8
+MEASURE_GROUP_READS: Final = 2
+MEASURE_SHARD_READS: Final = 3
+"""Of a consumer group on one stream: of itself, and of each shard, where it is behind."""
+GROUP_METRICS: Final = 2
 MEASURE_LINE_BYTES: Final = 200
 TTL_SLACK_S: Final = 3_600
 SERVER_VCPU: Final = 1
@@ -283,10 +287,10 @@ def _manager(load: Load) -> Iterable[Line]:
     yield line("its tasks", tasks * _decimal(FOLLOWER_GB_S), f"lambda {load.architecture}")
 
 
-def watched_queue(*, alarms: int, reads: int) -> tuple[Line, ...]:
-    """What metrics and alarms of one queue cost; a look at its counters takes so many `reads`."""
+def watched(*, metrics: int, alarms: int, reads: int) -> tuple[Line, ...]:
+    """What metrics and alarms of a queue or a group cost; a look at it takes so many `reads`."""
     return (
-        Line("metrics", Decimal(QUEUE_METRICS), "metric"),
+        Line("metrics", Decimal(metrics), "metric"),
         Line("alarms", Decimal(alarms), "alarm"),
         Line("reads", Decimal(MEASURES * reads) / MILLION, "read unit"),
         Line("log", Decimal(MEASURES * MEASURE_LINE_BYTES) / BYTES_A_GB, "log ingestion"),

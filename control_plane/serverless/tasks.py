@@ -19,7 +19,7 @@ from control_plane.places.placing import GroupPlacing
 from control_plane.places.stored import Places
 from control_plane.serverless.closing import Closing
 from control_plane.serverless.looking import LOOK, look
-from control_plane.serverless.measuring import MEASURE, MEASURED, measure
+from control_plane.serverless.measuring import GROUP_MEASURED, MEASURE, MEASURED, measure
 from control_plane.serverless.opening import Opened
 from control_plane.serverless.several import FRESH_US
 from control_plane.service import RunningService, ServicePorts
@@ -105,6 +105,8 @@ async def perform_on(opened: Opened, event: Event, remaining_us: int) -> Result:
     result = await _perform_on(opened, event, remaining_us)
     for measured in result.get("measured", ()):
         opened.log.act(MEASURED, **measured)
+    for measured in result.get("groups_measured", ()):
+        opened.log.act(GROUP_MEASURED, **measured)
     return result
 
 

@@ -11,9 +11,13 @@ from control_plane.core import capacity
 from control_plane.core.cost import (
     BYTES_A_GB,
     DOORS,
+    GROUP_METRICS,
     LOG_BYTES,
     LOOKS,
+    MEASURE_GROUP_READS,
     MEASURE_REQUESTS,
+    MEASURE_SHARD_READS,
+    QUEUE_METRICS,
     SWEEP_TRANSITIONS,
     TTL_SLACK_S,
     Door,
@@ -21,7 +25,7 @@ from control_plane.core.cost import (
     Timing,
     bill,
     sqs_bill,
-    watched_queue,
+    watched,
 )
 from control_plane.core.price_list import MILLION, PRICES, READ_ON, SECONDS_A_MONTH
 from control_plane.core.request_units import (
@@ -131,15 +135,24 @@ def _manager() -> str:
 
 
 def _watched() -> str:
-    def row(name: str, reads: int) -> Sequence[str]:
-        lines = watched_queue(alarms=2, reads=reads)
+    def row(name: str, reads: int, metrics: int = QUEUE_METRICS) -> Sequence[str]:
+        lines = watched(metrics=metrics, alarms=2, reads=reads)
         each = [f"{line.usd:.3f}" for line in lines]
         return (name, str(reads), *each, f"{sum(line.usd for line in lines):.2f}")
 
     return _markdown(
-        ("a queue", "units", "metrics", "two alarms", "reads", "log", "USD a month"),
-        (row("idle", MEASURE_REQUESTS), row("sent to each minute, kept 4 days", 90)),
+        ("what is watched", "units", "metrics", "two alarms", "reads", "log", "USD a month"),
+        (
+            row("a queue, idle", MEASURE_REQUESTS),
+            row("a queue, sent to each minute, kept 4 days", 90),
+            row("a consumer group that is behind, 1 shard", _group_reads(1), GROUP_METRICS),
+            row("a consumer group that is behind, 20 shards", _group_reads(20), GROUP_METRICS),
+        ),
     )
+
+
+def _group_reads(shards: int) -> int:
+    return MEASURE_GROUP_READS + shards * MEASURE_SHARD_READS
 
 
 def _turns() -> str:

@@ -145,7 +145,8 @@ class Site:
             service, several = self.opened.service, self.opened.several
             if several is not None:
                 await several.freshen()
-            operation = next(one for one in service.operations if one.name == action)
+            known = {one.name: one for one in service.operations}
+            operation = known.get(action) or service.streams.service.operations[action]
             queue = None
             if "QueueUrl" in params:
                 queue = await service.registry.find(ACCOUNT, REGION, params["QueueUrl"])

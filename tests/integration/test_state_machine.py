@@ -143,3 +143,23 @@ def test_depth_and_age_of_a_queue_are_lines_of_the_log(
     assert site.left() == (1, 0)
     assert results_of(site.execute("sweep_dropped")) == {"sweep_dropped": "done"}
     assert site.left() == (0, 0)
+
+
+def test_the_lag_of_a_group_is_a_line_of_the_log(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.call("CreateStream", StreamName="clicks", ShardCount=1)
+    arn = f"arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/clicks"
+    position = {"Type": "TRIM_HORIZON"}
+    site.call(
+        "TidegateCreateGroup", GroupName="billing", StreamARNs=[arn], StartingPosition=position
+    )
+    for data in (b"one", b"two"):
+        site.call("PutRecord", StreamName="clicks", Data=data, PartitionKey="k")
+    capsys.readouterr()
+    groups = [{"account": ACCOUNT, "region": REGION, "group": "billing"}]
+    site.invoke(json.dumps({"task": "measure_queues", "queues": [], "groups": groups}), {})
+    (line,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (line["event"], line["account"], line["group"]) == ("group measured", ACCOUNT, "billing")
+    assert line["records"] == 2
+    assert 0 <= line["behind_ms"] < 300_000

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from infra.bill_tables import TABLES
-from infra.options import AnalyticsOptions, OptionError, StageOptions
+from infra.option_checks import OptionError
+from infra.options import AnalyticsOptions, StageOptions
 from tests.rehearsal.infra.synthesis import (
     EVERYTHING,
     ROOT,

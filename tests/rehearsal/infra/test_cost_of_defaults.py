@@ -2,6 +2,7 @@
 
 from control_plane.core import cost
 from control_plane.core.price_list import HOURS_A_MONTH
+from control_plane.serverless.measuring import EVERY_US
 from infra.options import ClusterOptions, ServiceOptions
 from tests.rehearsal.infra.synthesis import find_node
 
@@ -15,9 +16,11 @@ def test_functions_are_as_big_and_of_the_same_kind() -> None:
 
 def test_queues_have_as_many_metrics_and_are_measured_as_often() -> None:
     find_node()
-    from infra import queue_metrics  # noqa: PLC0415 - CDK starts Node when it is imported
+    from infra import group_metrics, queue_metrics  # noqa: PLC0415 - CDK starts Node when it is imported
 
     assert len(queue_metrics.METRICS + queue_metrics.GAUGES) == cost.QUEUE_METRICS
+    assert len(group_metrics.GAUGES) == cost.GROUP_METRICS
+    assert queue_metrics.MEASURED_MINUTES * 60_000_000 == EVERY_US
     assert HOURS_A_MONTH * 60 / queue_metrics.MEASURED_MINUTES == cost.MEASURES
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from control_plane.cluster.state_machine import beat_definition, definition
 from control_plane.serverless.logs import FunctionLog
-from control_plane.serverless.measuring import MEASURE, MEASURED
+from control_plane.serverless.measuring import GROUP_MEASURED, MEASURE, MEASURED
 from control_plane.serverless.tasks import TASKS
 from data_plane.usage.record import UsageRecord
-from infra.options import MonitoringOptions, StageOptions
+from infra.monitoring_options import MonitoringOptions
+from infra.options import StageOptions
 from tests.rehearsal.infra.synthesis import (
     EVERYTHING,
     ROOT,
@@ -30,6 +31,8 @@ from tests.unit.repeatable import HandClock
 pytestmark = pytest.mark.xdist_group("infra")
 
 EMAIL = MonitoringOptions(email="operators@example.com")
+OF_OWNERS = ("Queue", "Group")
+"""How alarms begin that owners of queues and groups asked for."""
 
 
 def cluster() -> Template:
@@ -157,7 +160,7 @@ def test_operators_are_alarmed_once_for_an_incident() -> None:
     in_composite = {name for name in alarms if f'"{name}"' in text(composite["AlarmRule"])}
 
     assert len(composite["AlarmActions"]) == 1
-    assert {name for name in alarms if not name.startswith("Queue")} == in_composite
+    assert {name for name in alarms if not name.startswith(OF_OWNERS)} == in_composite
     for part in ("Errors", "Throttles", "StreamAge", "SystemErrors", "ManagerFailed", "RestFail"):
         assert any(part in name for name in in_composite), part
 
@@ -178,21 +181,21 @@ def test_each_alarm_is_explained() -> None:
     table = page.partition("### Alarms\n")[2].partition("\n## ")[0]
     alarms = of_type(templates(EVERYTHING)["monitoring"], "AWS::CloudWatch::Alarm")
     # CDK puts eight hexadecimal digits behind.
-    names = {name[:-8] for name in alarms if not name.startswith("Queue")}
+    names = {name[:-8] for name in alarms if not name.startswith(OF_OWNERS)}
 
     assert names
     assert not {name for name in names if f"`{name}`" not in table}
 
 
-def test_owners_of_queues_are_alarmed() -> None:
+def test_owners_of_queues_and_groups_are_alarmed() -> None:
     template = templates(EVERYTHING)["monitoring"]
     alarms = {
         name: one["Properties"]
         for name, one in of_type(template, "AWS::CloudWatch::Alarm").items()
-        if name.startswith("Queue")
+        if name.startswith(OF_OWNERS)
     }
 
-    assert sorted(one["Threshold"] for one in alarms.values()) == [3, 100, 900, 5000]
+    assert sorted(one["Threshold"] for one in alarms.values()) == [3, 100, 700, 900, 5000, 60000]
     assert all(one["AlarmActions"] for one in alarms.values())
 
 
@@ -202,9 +205,10 @@ def test_queue_metrics_count_usage_records_of_the_queue() -> None:
         for one in of_type(templates(EVERYTHING)["monitoring"], "AWS::Logs::MetricFilter").values()
     ]
 
-    assert len(filters) == (6 + 5) * 2 + 2
+    assert len(filters) == (6 + 5) * 2 + 2 + 2
     for one in filters:
-        assert '$.queue = "orders"' in one["FilterPattern"]
+        named = '$.group = "billing"' if "group measured" in text(one) else '$.queue = "orders"'
+        assert named in one["FilterPattern"]
         assert '$.account = "000000000000"' in one["FilterPattern"]
 
 
@@ -238,11 +242,13 @@ def test_metrics_of_a_stream_are_those_of_its_usage_records() -> None:
     }
 
 
-def test_depth_and_age_come_from_the_lines_that_the_function_writes() -> None:
+def test_gauges_come_from_the_lines_that_the_function_writes() -> None:
     lines: list[str] = []
     log = FunctionLog(lines.append, HandClock(), "error")
     log.act(MEASURED, account="000000000000", queue="orders", visible=7, age_s=61)
     log.act(MEASURED, account="000000000000", queue="others", visible=8, age_s=62)
+    log.act(GROUP_MEASURED, account="000000000000", group="billing", records=9, behind_ms=63)
+    log.act(GROUP_MEASURED, account="000000000000", group="orders", records=10, behind_ms=64)
     found = of_type(templates(EVERYTHING)["monitoring"], "AWS::Logs::MetricFilter").values()
     read = {}
     for one in (each["Properties"] for each in found):
@@ -253,7 +259,12 @@ def test_depth_and_age_come_from_the_lines_that_the_function_writes() -> None:
                 value = line[transformation["MetricValue"].removeprefix("$.")]
                 read[transformation["MetricName"]] = value
 
-    assert read == {"ApproximateNumberOfMessagesVisible": 7, "ApproximateAgeOfOldestMessage": 61}
+    assert read == {
+        "ApproximateNumberOfMessagesVisible": 7,
+        "ApproximateAgeOfOldestMessage": 61,
+        "GroupLagRecords": 9,
+        "GroupLagMilliseconds": 63,
+    }
 
 
 def matches(pattern: str, line: dict[str, Any]) -> bool:
@@ -264,7 +275,7 @@ def matches(pattern: str, line: dict[str, Any]) -> bool:
     return all(fnmatchcase(str(line.get(name)), value.strip('"')) for name, value in wanted)
 
 
-def test_the_function_is_asked_for_the_queues_of_the_stage() -> None:
+def test_the_function_is_asked_for_the_queues_and_groups_of_the_stage() -> None:
     rules = of_type(cluster(), "AWS::Events::Rule")
     [(name, rule)] = [(name, one) for name, one in rules.items() if "Measure" in name]
     [target] = rule["Properties"]["Targets"]
@@ -273,6 +284,7 @@ def test_the_function_is_asked_for_the_queues_of_the_stage() -> None:
     assert json.loads(target["Input"]) == {
         "task": MEASURE,
         "queues": [{"account": "000000000000", "region": "eu-west-1", "queue": "orders"}],
+        "groups": [{"account": "000000000000", "region": "eu-west-1", "group": "billing"}],
     }
     assert permission["FunctionName"] == target["Arn"]
     assert permission["SourceArn"] == {"Fn::GetAtt": [name, "Arn"]}

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from data_plane.dynamodb.tables import cell_table, time_to_live
-from infra.options import OptionError, ServiceOptions, StageOptions, StateOptions
+from infra.option_checks import OptionError
+from infra.options import ServiceOptions, StageOptions, StateOptions
 from tests.rehearsal.infra.synthesis import (
     EVERYTHING,
     REGION,

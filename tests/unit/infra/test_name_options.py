@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.options import OptionError
+from infra.option_checks import OptionError
 from infra.stage_file import parse_stage
 
 OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from infra.options import OptionError, StageOptions
+from infra.option_checks import OptionError
+from infra.options import StageOptions
 from infra.stage_file import STAGES, parse_stage, read_stage
 
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:operators"
@@ -29,6 +30,7 @@ def test_what_stages_at_hand_suggest_is_good(path: Path, tmp_path: Path) -> None
     if path.stem == "production":
         assert read_stage(str(suggested)).monitoring.queues
         assert read_stage(str(suggested)).monitoring.streams
+        assert read_stage(str(suggested)).monitoring.groups
 
 
 def test_who_keeps_messages_tells_somebody_of_alarms() -> None:
@@ -138,6 +140,18 @@ def test_lists_are_tuples() -> None:
         (
             {"name": "s", "monitoring": {"queues": [{"queue": f"q{n}"} for n in range(17)]}},
             "monitoring.queues: 17 are more than 16",
+        ),
+        (
+            {"name": "s", "monitoring": {"groups": [{"group": "a b"}]}},
+            "monitoring.groups[0].group: 'a b' is no group's name",
+        ),
+        (
+            {"name": "s", "monitoring": {"groups": [{"group": "a", "lag_ms_max": -1}]}},
+            "monitoring.groups[0].lag_ms_max: -1 is not within 0 and 31536000000",
+        ),
+        (
+            {"name": "s", "monitoring": {"groups": [{"group": f"g{n}"} for n in range(17)]}},
+            "monitoring.groups: 17 are more than 16",
         ),
         (
             {"name": "s", "monitoring": {"streams": [{"stream": "a b"}]}},
