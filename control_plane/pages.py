@@ -6,16 +6,18 @@ import ipaddress
 import re
 import socket
 import stat
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from control_plane.cells import StartError
+from control_plane.kinesis_queues import KinesisQueues
 from control_plane.registry import Registry
 from control_plane.tls import tls_files
 from data_plane.core.addresses import is_loopback
+from data_plane.core.queue import KINESIS_ID
 from data_plane.http.logs import LogWriter
 from data_plane.http.metrics import QUEUES_MAX, QueueName
 from data_plane.http.origins import ForeignPages, foreign, host_name, refuse_none
@@ -111,16 +113,40 @@ async def queue_names(
 ) -> list[QueueName]:
     """Queues of the default account, QUEUES_MAX of them at most. Raises CellUnavailableError."""
     account, region = settings.account, settings.region
-    names: list[QueueName] = []
+
+    async def page(after: str) -> dict[str, str]:
+        limit = _NAMES_IN_A_TURN
+        own = await registry.names(account, region, prefix="", after=after, limit=limit)
+        return {name: name for name in own}
+
+    return [(account, region, name) for name in await _walked(page, turns)]
+
+
+async def kinesis_queue_ids(
+    queues: KinesisQueues, settings: ServerSettings, turns: Turns
+) -> list[QueueName]:
+    """As `queue_names`, queues of the Kinesis API with their ids."""
+    account, region = settings.account, settings.region
+
+    async def page(after: str) -> dict[str, str]:
+        own = await queues.page(account, region, after=after, limit=_NAMES_IN_A_TURN)
+        return {one.name: one.attributes.get(KINESIS_ID, "") for one in own}
+
+    return [(account, region, queue_id) for queue_id in await _walked(page, turns)]
+
+
+async def _walked(page: Callable[[str], Awaitable[Mapping[str, str]]], turns: Turns) -> list[str]:
+    """What pages of _NAMES_IN_A_TURN have by name, each behind the last name of the one before."""
+    found: list[str] = []
     after = ""
-    while len(names) < QUEUES_MAX:
-        own = await registry.names(account, region, prefix="", after=after, limit=_NAMES_IN_A_TURN)
-        names += [(account, region, name) for name in own]
+    while len(found) < QUEUES_MAX:
+        own = await page(after)
+        found += own.values()
         if len(own) < _NAMES_IN_A_TURN:
             break
-        after = own[-1]
+        after = list(own)[-1]
         await turns.rest()
-    return names
+    return found
 
 
 async def _unknown(_request: HttpRequest) -> HttpResponse:

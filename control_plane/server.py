@@ -1,7 +1,7 @@
 """A server put together: which adapter fills which port, what runs beside requests, how it ends."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -22,7 +22,7 @@ from control_plane.export.door import copies_for_exports
 from control_plane.group_lags import GroupLags
 from control_plane.master_keys import OpenedKeys
 from control_plane.metadata_cache.opening import CachePorts, CacheSettings, open_beside_event_loop
-from control_plane.pages import metrics_served, pages
+from control_plane.pages import kinesis_queue_ids, metrics_served, pages, queue_names
 from control_plane.queues_at_start import CREATED, QueuesAtStart
 from control_plane.root_account import open_root_account
 from control_plane.service import RunningService, ServicePorts, ServiceSettings
@@ -43,10 +43,11 @@ from control_plane.tls import cache_tls, tls_files
 from control_plane.together import WATCH_PERIOD_S, Together
 from control_plane.upkeep import Rest, Upkeep
 from control_plane.usage import Usage
-from control_plane.vital_signs import Backlogs, Pulse
+from control_plane.vital_signs import Backlogs, Counted, Pulse, UsedQueue
 from control_plane.waking import ADDRESSES_EVERY_S, Waking
 from data_plane import VERSION
 from data_plane.core.limits import BODY_BYTES_MAX, RECEIVE_BYTES_MAX, RECEIVE_WAIT_S_MAX
+from data_plane.core.queue import Queue
 from data_plane.frontend.served import Served
 from data_plane.frontend.settings import FrontEndSettings
 from data_plane.http.connections import Listeners
@@ -69,6 +70,10 @@ from data_plane.system import SystemClock, SystemEntropy
 _MANAGING_PERIOD_S: Final = 0.25
 _MEMORY_PERIOD_S: Final = 5.0
 _COUNTED_QUEUES_MAX: Final = 20
+_RECORDS_REST_US: Final = 5_000_000
+_RECORDS_REST_PAID_US: Final = 60_000_000
+_RECORDS_COUNTED_MAX: Final = 100
+"""Between two counts of records, and how many queues each is of: it looks at all shards."""
 _BUDGETS_PERIOD_S: Final = 30.0
 _IDLE_MOVES_S: Final = 5.0
 """As long as a task has an owner: one whose server dies is found before that is over."""
@@ -76,6 +81,8 @@ _IDLE_MOVES_S: Final = 5.0
 
 _GROUPS_S_MAX: Final = 0.25
 """For which a look at health asks which groups have queues."""
+
+_Find = Callable[[str, str, str], Awaitable[Queue | None]]
 
 
 class TidegateServer:
@@ -142,8 +149,7 @@ class TidegateServer:
         self._is_paid = is_paid = not opened.forgets
         self._looked_for: Revisits[QueueName] = Revisits()
         self.pulse = Pulse(opened, clock, is_paid=is_paid)
-        told_counts = (self.registry, self.engine.counts, self.metrics, settings, clock)
-        self.backlogs = Backlogs(*told_counts, is_paid=is_paid)
+        self._count_queues(settings, clock)
         groups = self.service.streams.groups
         self.group_lags = GroupLags(groups, settings, clock, is_paid=is_paid)
         self._next_counted = self._answered = 0
@@ -151,6 +157,19 @@ class TidegateServer:
         if several is not None:
             several.heart.served = lambda: served_so_far(self._answered, self.metrics.queues)
             self.managing = beside(several, self.registry, clock, self.waits, entropy)
+
+    def _count_queues(self, settings: ServerSettings, clock: Clock) -> None:
+        """Make what counts messages in queues, and records in those of the Kinesis API."""
+        count, is_paid = self.engine.counts, self._is_paid
+        names = partial(queue_names, self.registry, settings)
+        of_sqs = Counted(self.metrics.queues, names, self.registry.find, count)
+        self.backlogs = Backlogs(of_sqs, clock, is_paid=is_paid)
+        queues = self.service.streams.queues
+        ids = partial(kinesis_queue_ids, queues, settings)
+        rest_us = _RECORDS_REST_PAID_US if is_paid else _RECORDS_REST_US
+        used = self.metrics.queue_records.queues
+        of_kinesis = Counted(used, ids, queues.find, count, _RECORDS_COUNTED_MAX, rest_us)
+        self.record_backlogs = Backlogs(of_kinesis, clock, is_paid=is_paid)
 
     def _held_to_quotas(self, ground: ServicePorts) -> ServicePorts:
         """The ground with what knows what accounts have stored and defined."""
@@ -299,17 +318,24 @@ class TidegateServer:
         now_us = self.clock.now_us()
         self.disk_room.look(self._cells())
         await self.opened.upkeep(now_us)
-        names = list(self.metrics.queues.items())
-        if self._next_counted >= len(names):
+        kinesis, records = self.service.streams.queues, self.metrics.queue_records
+        used: list[tuple[_Find, Callable[[QueueName], None], QueueName, UsedQueue]] = [
+            *(
+                (self.registry.find, self.metrics.forget, *one)
+                for one in self.metrics.queues.items()
+            ),
+            *((kinesis.find, records.forget, *one) for one in records.queues.items()),
+        ]
+        if self._next_counted >= len(used):
             self._next_counted = 0
-        chosen = names[self._next_counted : self._next_counted + _COUNTED_QUEUES_MAX]
+        chosen = used[self._next_counted : self._next_counted + _COUNTED_QUEUES_MAX]
         self._next_counted += _COUNTED_QUEUES_MAX
-        for name, totals in chosen:
+        for find, forget, name, totals in chosen:
             if self._is_paid and not self._looked_for.take(name, totals.used_us, now_us):
                 continue
-            queue = await self.registry.find(*name)
+            queue = await find(*name)
             if queue is None:
-                self.metrics.forget(name)
+                forget(name)
             elif self.opened.forgets:
                 await self.engine.drop_past_counters(queue)
 
@@ -353,6 +379,7 @@ class TidegateServer:
     async def _metrics(self) -> HttpResponse:
         turns = Turns()
         queues = await self.backlogs.counts()
+        queue_records = await self.record_backlogs.counts()
         group_lags = await self.group_lags.lags()
         available = float(await self.pulse.answers())
         now_us = self.clock.now_us()
@@ -379,6 +406,7 @@ class TidegateServer:
                 self.log.dropped,
                 self.observers.failures,
                 group_lags,
+                queue_records,
             )
         )
         text = await written(pieces, turns)

@@ -5,18 +5,17 @@ the store goes on by itself; whoever asks waits a moment for it, and else hears 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from control_plane.cells import OF_DEFINITIONS, PROBE, OpenedCell
 from control_plane.core.revisits import Revisits
-from control_plane.pages import queue_names
-from control_plane.registry import Registry
 from data_plane.core.circuit_breaker import CircuitState
 from data_plane.core.deadline import deadline
 from data_plane.core.message import Counts
 from data_plane.core.queue import Queue
-from data_plane.http.metrics import QUEUES_MAX, Metrics, QueueName
+from data_plane.http.metrics import QUEUES_MAX, QueueName
 from data_plane.http.scrapes import Turns
 from data_plane.ports import (
     CellThrottledError,
@@ -25,7 +24,6 @@ from data_plane.ports import (
     NoThreadError,
 )
 from data_plane.runtime.guard import Guard
-from data_plane.settings import ServerSettings
 
 PATIENCE_S: Final = 0.25
 """So long waits who asks for what a dependency says."""
@@ -104,6 +102,28 @@ def is_away(guard: Guard) -> bool:
     return guard.name.endswith(OF_DEFINITIONS) and guard.state is not CircuitState.CLOSED
 
 
+class UsedQueue(Protocol):
+    """What is known of a queue that was used here."""
+
+    used_us: int
+    """When it was served last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Queues of a kind: those `used` since the start, who lists others, finds and counts them.
+
+    A look is at `at_once_max` of them, the next one goes on behind those, `rest_us` later.
+    """
+
+    used: Mapping[QueueName, UsedQueue]
+    names: Callable[[Turns], Awaitable[list[QueueName]]]
+    find: Callable[[str, str, str], Awaitable[Queue | None]]
+    count: Callable[[Queue], Awaitable[Counts]]
+    at_once_max: int = 10 * QUEUES_MAX
+    rest_us: int = 0
+
+
 class Backlogs:
     """Numbers of messages of the queues that metrics show, as counted last.
 
@@ -111,21 +131,11 @@ class Backlogs:
     queue is counted the less often the longer this server has not served it.
     """
 
-    def __init__(  # noqa: PLR0913 - what is counted, and how
-        self,
-        registry: Registry,
-        count: Callable[[Queue], Awaitable[Counts]],
-        metrics: Metrics,
-        settings: ServerSettings,
-        clock: Clock,
-        *,
-        is_paid: bool,
-    ) -> None:
-        self._registry = registry
-        self._count = count
-        self._metrics = metrics
-        self._settings = settings
+    def __init__(self, queues: Counted, clock: Clock, *, is_paid: bool) -> None:
+        self._queues = queues
         self._clock = clock
+        self._next_us = 0
+        self._last: QueueName | None = None
         self._is_paid = is_paid
         self._counted: dict[QueueName, Counts] = {}
         self._revisits: Revisits[QueueName] = Revisits()
@@ -137,7 +147,9 @@ class Backlogs:
 
     async def counts(self) -> dict[QueueName, Counts]:
         """By queue: of this look, as far as it got, else of earlier ones."""
-        await self._look()
+        now_us, rest_us = self._clock.now_us(), self._queues.rest_us
+        if not now_us < self._next_us <= now_us + rest_us:  # or the clock was set back
+            await self._look()
         return dict(self._counted)
 
     async def _count_all(self) -> None:
@@ -147,36 +159,49 @@ class Backlogs:
                 shown = await self._shown(turns)
                 for name in self._counted.keys() - set(shown):
                     del self._counted[name]
-                for name in shown:
-                    if len(self._counted) >= QUEUES_MAX and name not in self._counted:
+                looked = 0
+                for name in _behind(shown, self._last):
+                    if looked >= self._queues.at_once_max:
                         break
-                    await self._count_one(name, turns)
+                    self._last = name
+                    if len(self._counted) >= QUEUES_MAX and name not in self._counted:
+                        continue
+                    looked += await self._count_one(name, turns)
                     await turns.rest()
         except CellUnavailableError:
             if not self._is_paid:
                 self._counted.clear()  # what lies here and does not answer is not there
+        self._next_us = self._clock.now_us() + self._queues.rest_us
 
     async def _shown(self, turns: Turns) -> list[QueueName]:
         """Queues used since the start, then the default account's."""
         now_us = self._clock.now_us()
         if not self._is_paid or not now_us < self._list_us <= now_us + _NAMES_EVERY_US:
-            self._listed = await queue_names(self._registry, self._settings, turns)
+            self._listed = await self._queues.names(turns)
             self._list_us = now_us + _NAMES_EVERY_US
-        used = [name for name in self._metrics.queues if name[0]]
+        used = [name for name in self._queues.used if name[0]]
         return list(dict.fromkeys([*used, *self._listed]))
 
-    async def _count_one(self, name: QueueName, turns: Turns) -> None:
+    async def _count_one(self, name: QueueName, turns: Turns) -> bool:
+        """Count a queue, if it is time; whether it was."""
         now_us = self._clock.now_us()
-        totals = self._metrics.queues.get(name)
+        totals = self._queues.used.get(name)
         if self._is_paid and not self._revisits.take(name, totals.used_us if totals else 0, now_us):
-            return
+            return False
         try:
-            queue = await self._registry.find(*name)
+            queue = await self._queues.find(*name)
             await turns.rest()
             if queue is None:
                 self._counted.pop(name, None)
             else:
-                self._counted[name] = await self._count(queue)
+                self._counted[name] = await self._queues.count(queue)
         except CellUnavailableError:
             self._revisits.missed(name)
             raise
+        return True
+
+
+def _behind(names: list[QueueName], last: QueueName | None) -> list[QueueName]:
+    """The names in order, from behind the last one on and around."""
+    first = names.index(last) + 1 if last in names else 0
+    return names[first:] + names[:first]

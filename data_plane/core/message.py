@@ -130,9 +130,13 @@ class Redriven(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Approximate numbers of messages of one queue, and when the oldest was sent (0: none)."""
+    """Approximate numbers of messages of one queue, and when the oldest was sent (0: none).
+
+    `dead` are visible dead letters of a queue of the Kinesis API; they are not among `visible`.
+    """
 
     visible: int
     in_flight: int
     delayed: int
     oldest_sent_ms: int
+    dead: int = 0

@@ -28,7 +28,7 @@ from data_plane.http.prometheus_text import (
     labels_text,
     number_text,
 )
-from data_plane.http.queue_record_metrics import QueueRecordMetrics
+from data_plane.http.queue_record_metrics import QueueKey, QueueRecordMetrics
 from data_plane.http.stream_metrics import PREFIX, GroupStream, StreamMetrics, of_groups
 from data_plane.streams.lag import Lag
 
@@ -101,6 +101,8 @@ class Gauges:
     observer_failures: Mapping[str, int] = field(default_factory=dict)
     """Answers and acts that somebody did not hear of, by who that is (observers.py)."""
     group_lags: Mapping[GroupStream, Lag] = field(default_factory=dict)
+    queue_records: Mapping[QueueKey, Counts] = field(default_factory=dict)
+    """Of queues of the Kinesis API, by their ids."""
 
 
 class Metrics:
@@ -109,7 +111,7 @@ class Metrics:
     def __init__(self) -> None:
         self.queues: dict[QueueName, QueueTotals] = {}
         self.streams = StreamMetrics()
-        self._queue_records = QueueRecordMetrics()
+        self.queue_records = QueueRecordMetrics()
         self._requests: dict[tuple[str, int, str], int] = {}
         self._latencies: dict[str, Latencies] = {}
 
@@ -126,7 +128,7 @@ class Metrics:
         if served.queue and served.status == _OK:
             if served.operation.startswith(PREFIX):
                 self.streams.served(served)
-                self._queue_records.served(served)
+                self.queue_records.served(served)
             else:
                 self._count_messages(served)
 
@@ -159,7 +161,7 @@ class Metrics:
         for family in chain(
             self._of_queues(gauges),
             self.streams.families(gauges.now_ms),
-            self._queue_records.families(),
+            self.queue_records.families(gauges.queue_records),
             of_groups(gauges.group_lags),
             self._of_server(gauges),
         ):

@@ -1,6 +1,6 @@
 """Receiving: claims are written before messages are handed out, group by group in order."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -29,8 +29,10 @@ from data_plane.log.moving import Moving
 from data_plane.log.reader import NEVER_MS, Block, Pending, Reader, is_over, is_seen_by
 from data_plane.log.window import sequence_number
 from data_plane.ports import (
+    Attributes,
     CellUnavailableError,
     NoThreadError,
+    Tally,
     Update,
     Value,
     is_replicated,
@@ -406,7 +408,7 @@ class _Claims:
                 remove=frozenset(f"q{i}" for i in stored if i in block.moves and i not in moves),
             ),
             unchanged(block.leases, stored),
-            partial(counting.leased, at.queue, leases=leases, now_ms=now_ms),
+            partial(self._tallies, leases=leases, now_ms=now_ms),
         )
         reader = at.partition.reader
         if not written.applied:
@@ -423,6 +425,16 @@ class _Claims:
         for index, lease in stored.items():
             reader.learn_lease(block, index, lease, moves.get(index, ""))
         return leases
+
+    def _tallies(
+        self, before: Attributes | None, leases: dict[int, Lease], now_ms: int
+    ) -> Iterable[Tally]:
+        queue = self._at.queue
+        moved = counting.leased(queue, before, leases, now_ms)
+        if not queue.is_kinesis:
+            return moved
+        changes = [(index, self._messages[index].sent_ms, new) for index, new in leases.items()]
+        return chain(moved, counting.doomed(queue, before, changes, now_ms))
 
     def _lease(self, pending: Pending, now_ms: int, visible_ms: int, token: bytes) -> Lease:
         """The next lease of a message; that of a move counts no receive."""

@@ -63,6 +63,7 @@ class _Decided(NamedTuple):
     outcomes: dict[str, Outcome]
     done: list[Wish]
     changed: dict[int, Lease]
+    sent_ms: dict[int, int]
 
     @property
     def indexes(self) -> list[int]:
@@ -104,7 +105,7 @@ async def _settle_in(at: Access, block: int, wishes: list[Wish]) -> dict[str, Ou
 
 
 def _decide(at: Access, state: Attributes | None, wishes: Iterable[Wish], now_us: int) -> _Decided:
-    decided = _Decided({}, [], {})
+    decided = _Decided({}, [], {}, {})
     for wish in wishes:
         handle = wish.handle
         is_done = state is not None and leases.is_done(state, handle.index)
@@ -113,6 +114,7 @@ def _decide(at: Access, state: Attributes | None, wishes: Iterable[Wish], now_us
         decided.outcomes[handle.text] = refusal
         if refusal is not None or is_done or held is None or held.fate == RESTORED:
             continue
+        decided.sent_ms[handle.index] = handle.sent_ms
         if wish.act == ACKNOWLEDGE:
             decided.done.append(wish)
         else:
@@ -177,9 +179,11 @@ def _tallies(
     at: Access, before: Attributes | None, decided: _Decided, now_ms: int
 ) -> Iterable[Tally]:
     gone = counting.gone_by(wish.handle for wish in decided.done)
+    changes = [(i, sent_ms, decided.changed.get(i)) for i, sent_ms in decided.sent_ms.items()]
     return chain(
         counting.deleted(at.queue, before, gone, now_ms),
         counting.leased(at.queue, before, decided.changed, now_ms),
+        counting.doomed(at.queue, before, changes, now_ms),
     )
 
 

@@ -20,6 +20,9 @@ DELAYED = b"d"
 DELAYED_LONG = b"e"
 IN_FLIGHT = b"f"
 IN_FLIGHT_LONG = b"g"
+DEAD = b"h"
+DEAD_IN_FLIGHT = b"i"
+DEAD_IN_FLIGHT_LONG = b"j"
 MINUTE_US = 60_000_000
 TENTH_US = 100_000
 SETTLED_US: Final = 2 * MINUTE_US
@@ -28,6 +31,19 @@ SETTLED_US: Final = 2 * MINUTE_US
 _PAGES_MAX: Final = 4
 _STORED_PAGE: Final = 1_000
 """Counters of a day are 1,440."""
+_PASSING: Final = (
+    (DELAYED, TENTH_US),
+    (DELAYED_LONG, MINUTE_US),
+    (IN_FLIGHT, TENTH_US),
+    (IN_FLIGHT_LONG, MINUTE_US),
+)
+"""Counters whose buckets pass by, and how long one is."""
+_PASSING_OF_KINESIS: Final = (
+    *_PASSING[2:],
+    (DEAD_IN_FLIGHT, TENTH_US),
+    (DEAD_IN_FLIGHT_LONG, MINUTE_US),
+)
+"""Likewise, of queues of the Kinesis API, which delay nothing."""
 _KIND = slice(8, 9)
 _BUCKET = slice(9, None)
 
@@ -53,11 +69,13 @@ def _delayed(stamp_us: int, delay_us: int) -> _Bucket:
     return DELAYED, -(-visible_us // TENTH_US)
 
 
-def _flying(held: lease.Lease) -> _Bucket:
+def _flying(
+    held: lease.Lease, kind: bytes = IN_FLIGHT, long_kind: bytes = IN_FLIGHT_LONG
+) -> _Bucket:
     """The counter of messages with such a lease."""
     if held.visible_ms - held.leased_ms > VISIBILITY_TIMEOUT_S_MAX * 1000:
-        return IN_FLIGHT_LONG, -(-held.visible_ms * 1000 // MINUTE_US)
-    return IN_FLIGHT, -(-held.visible_ms * 1000 // TENTH_US)
+        return long_kind, -(-held.visible_ms * 1000 // MINUTE_US)
+    return kind, -(-held.visible_ms * 1000 // TENTH_US)
 
 
 def is_lasting(counter: Key) -> bool:
@@ -65,7 +83,7 @@ def is_lasting(counter: Key) -> bool:
 
     What others lack is right again when the time of their bucket has come: a delay or a visibility.
     """
-    return counter.sort[_KIND] == ALIVE
+    return counter.sort[_KIND] in {ALIVE, DEAD}
 
 
 def counted_ms(queue: Queue, message: Message) -> int:
@@ -105,19 +123,42 @@ def leased(
     for index, new in leases.items():
         moved[_flying(new)] += new.visible_ms > now_ms
         _unlease(moved, before, index, now_ms)
-    return _in_flight(queue, moved)
+    return _moved(queue, moved)
+
+
+def doomed(
+    queue: Queue,
+    before: Attributes | None,
+    changes: Iterable[tuple[int, int, lease.Lease | None]],
+    now_ms: int,
+) -> Iterable[Tally]:
+    """What becomes of dead letters of a queue of the Kinesis API, and of records that will be some.
+
+    Of each record its index, when it was sent, and its new lease (None: it is acknowledged).
+    """
+    moved: Counter[_Bucket] = Counter()
+    done = _done(before)
+    for index, sent_ms, new in changes:
+        if index in done:
+            continue
+        for held, amount in ((_lease_of(before, index), -1), (new, 1)):
+            if held is not None and held.is_of_dead:
+                moved[DEAD, sent_ms * 1000 // MINUTE_US] += amount
+                if held.visible_ms > now_ms:
+                    moved[_flying(held, DEAD_IN_FLIGHT, DEAD_IN_FLIGHT_LONG)] += amount
+    return _moved(queue, moved)
 
 
 def deleted(
     queue: Queue, before: Attributes | None, gone: Mapping[int, Gone], now_ms: int
 ) -> Iterable[Tally]:
     """What a delete takes away, each message once; `gone` is by index."""
-    done = before.get("d", frozenset()) if before is not None else frozenset()
+    done = _done(before)
     minutes: Counter[int] = Counter()
     sizes: Counter[int] = Counter()
     moved: Counter[_Bucket] = Counter()
     for index, one in gone.items():
-        if isinstance(done, frozenset) and index in done:
+        if index in done:
             continue
         # A stream's records may have been put in the millisecond in which the queue began.
         sent_us = one.sent_ms * 1000 + (999 if queue.reads_stream else 0)
@@ -127,7 +168,7 @@ def deleted(
         minutes[minute] -= 1
         sizes[minute] -= one.size_bytes
         _unlease(moved, before, index, now_ms)
-    yield from _in_flight(queue, moved)
+    yield from _moved(queue, moved)
     for minute, amount in minutes.items():
         key = keys.counter(queue.uid, queue.purged_us, ALIVE, minute)
         yield Tally(key, amount)
@@ -140,7 +181,17 @@ def _unlease(moved: Counter[_Bucket], before: Attributes | None, index: int, now
         moved[_flying(lease.from_bytes(stored))] -= 1
 
 
-def _in_flight(queue: Queue, moved: Counter[_Bucket]) -> Iterable[Tally]:
+def _done(state: Attributes | None) -> frozenset[int]:
+    done = state.get("d") if state is not None else None
+    return done if isinstance(done, frozenset) else frozenset()
+
+
+def _lease_of(state: Attributes | None, index: int) -> lease.Lease | None:
+    stored = state.get(f"m{index}") if state is not None else None
+    return lease.from_bytes(stored) if isinstance(stored, bytes) else None
+
+
+def _moved(queue: Queue, moved: Counter[_Bucket]) -> Iterable[Tally]:
     for (kind, bucket), amount in moved.items():
         if amount:
             yield Tally(keys.counter(queue.uid, queue.purged_us, kind, bucket), amount)
@@ -150,6 +201,7 @@ async def counts(cell: Cell, queue: Queue, now_us: int, records: int | None = No
     """The queue's approximate numbers of messages.
 
     Of a queue over a stream, which has so many `records`, counters know what was deleted alone.
+    Dead letters that stay in their queue are visible in none of the others.
     """
     oldest_minute = cell.eras.before_us(now_us, queue.retention_s * 1_000_000) // MINUTE_US
     alive = await _buckets(cell, queue, (ALIVE, oldest_minute), ALIVE)
@@ -160,6 +212,8 @@ async def counts(cell: Cell, queue: Queue, now_us: int, records: int | None = No
     delayed = await _total(cell, queue, DELAYED, DELAYED_LONG, now_us)
     flying = min(await in_flight(cell, queue, now_us), total)
     delayed = min(delayed, total - flying)
+    dead = await _dead(cell, queue, oldest_minute, now_us) if queue.is_kinesis else 0
+    dead = min(dead, total - flying - delayed)
     oldest_ms = next(
         (
             cell.eras.world_ms(keys.slice_of(item.key.sort[_BUCKET]) * (MINUTE_US // 1000))
@@ -169,11 +223,19 @@ async def counts(cell: Cell, queue: Queue, now_us: int, records: int | None = No
         0,
     )
     return Counts(
-        visible=total - flying - delayed,
+        visible=total - flying - delayed - dead,
         in_flight=flying,
         delayed=delayed,
         oldest_sent_ms=oldest_ms,
+        dead=dead,
     )
+
+
+async def _dead(cell: Cell, queue: Queue, oldest_minute: int, now_us: int) -> int:
+    """Dead letters that are visible to who asks for them."""
+    minutes = await _buckets(cell, queue, (DEAD, oldest_minute), DEAD)
+    flying = await _total(cell, queue, DEAD_IN_FLIGHT, DEAD_IN_FLIGHT_LONG, now_us)
+    return max(0, sum(_amount(item) for item in minutes) - flying)
 
 
 async def stored_bytes(cell: Cell, queue: Queue, since_us: int) -> dict[int, int]:
@@ -236,12 +298,7 @@ async def drop_past(cell: Cell, queue: Queue, now_us: int) -> None:
     """Let go of buckets that no count will look at again."""
     past: list[Item] = []
     gone_us = now_us - MINUTE_US
-    for kind, length_us in (
-        (DELAYED, TENTH_US),
-        (DELAYED_LONG, MINUTE_US),
-        (IN_FLIGHT, TENTH_US),
-        (IN_FLIGHT_LONG, MINUTE_US),
-    ):
+    for kind, length_us in _PASSING_OF_KINESIS if queue.is_kinesis else _PASSING:
         past += await cell.query(
             keys.counters(queue.uid),
             after=keys.counter(queue.uid, queue.purged_us, kind, 0).sort[:-8],

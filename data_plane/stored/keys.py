@@ -142,7 +142,7 @@ def before(sort: bytes) -> bytes:
 
 
 def counter(uid: str, purged_us: int, kind: bytes, bucket: int) -> Key:
-    """The key of a counter; `kind` is b"a", b"d" or b"f"."""
+    """The key of a counter; `kind` is one of stored/counting."""
     return Key(counters(uid), be64(purged_us) + kind + be64(bucket))
 
 

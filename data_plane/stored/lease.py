@@ -56,6 +56,11 @@ class Lease(NamedTuple):
         return stored
 
     @property
+    def is_of_dead(self) -> bool:
+        """Whether the record is a dead letter when this ends."""
+        return self.fate in _OF_DEAD
+
+    @property
     def counted(self) -> int:
         """How many of the deliveries count."""
         return max(0, self.receive_count - self.forgiven)

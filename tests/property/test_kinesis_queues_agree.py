@@ -1,7 +1,8 @@
 """A queue of the Kinesis API against a model: front ends that crash, lost replies, reshards.
 
 What was acknowledged never comes back, no record dies before its time or lives beyond it, a restore
-counts once, and in the end all that was not acknowledged is there. Each planted bug is found.
+counts once, and in the end all that was not acknowledged is there, and was counted. Each planted
+bug is found.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from data_plane.log import reader, receiving, settling
 from data_plane.log.dead_letters import with_fate
 from data_plane.log.engine import Log
 from data_plane.ports import CellUnavailableError
-from data_plane.stored import lease
+from data_plane.stored import counting, lease
 from data_plane.stored.lease import Lease
 from tests.unit.data_plane.streams.queue_bench import QueueBench
 
@@ -181,12 +182,18 @@ class Run:
         self.bench.clock.advance(60)
         fresh = self.bench.consumer()
         found: list[str] = []
-        for dead in (False, True):
+        counts = await fresh.counts(self.seen[False])
+        assert counts.in_flight == 0
+        for dead, counted in ((False, counts.visible), (True, counts.dead)):
+            before = len(found)
             while deliveries := await self.receive(fresh, 10, dead=dead):
                 queue = self.seen[dead]
                 wishes = [Wish(decode(d.receipt_handle, queue), ACKNOWLEDGE) for d in deliveries]
                 assert set(await fresh.settle(queue, wishes)) == {None}
                 found += [delivery.message.body for delivery in deliveries]
+            assert len(found) - before == counted, "it was not counted so"
+        counts = await fresh.counts(self.seen[False])
+        assert (counts.visible, counts.dead) == (0, 0)
         assert len(found) == len(set(found))
         missing = self.records.keys() - set(found)
         assert all(self.records[text].may_be_acknowledged for text in missing)
@@ -260,6 +267,16 @@ def _is_received_dead_and_alive(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lease, "is_of_dead", lambda _stored: False)
 
 
+def _counts_restored_as_dead(patch: pytest.MonkeyPatch) -> None:
+    good: Callable[..., Any] = counting.doomed
+
+    def bad(queue: Any, before: Any, changes: Any, now_ms: int) -> Any:
+        restored = [one for one in changes if one[2] is None or one[2].fate != lease.RESTORED]
+        return good(queue, before, restored, now_ms)
+
+    patch.setattr(counting, "doomed", bad)
+
+
 BUGS = (
     _dies_early,
     _never_dies,
@@ -268,6 +285,7 @@ BUGS = (
     _acknowledges_nothing,
     _dies_in_flight,
     _is_received_dead_and_alive,
+    _counts_restored_as_dead,
 )
 
 

@@ -145,6 +145,16 @@ def test_queues_of_kinesis_are_counted_by_their_ids(monkeypatch: pytest.MonkeyPa
     }
 
 
+def test_gauges_of_queues_of_kinesis_are_those_of_the_scrape() -> None:
+    counts = Counts(visible=5, in_flight=3, delayed=0, oldest_sent_ms=1, dead=2)
+    queues = {("1" * 12, "us-east-1", "ab12"): counts}
+    text = b"".join(Metrics().pieces(Gauges({}, 0, 0.0, NOW_MS, {}, queue_records=queues))).decode()
+    labels = '{account="111111111111",queue_id="ab12",region="us-east-1"}'
+    assert f"tidegate_kinesis_visible_queue_records{labels} 5.0\n" in text
+    assert f"tidegate_kinesis_in_flight_queue_records{labels} 3.0\n" in text
+    assert f"tidegate_kinesis_visible_dead_letter_queue_records{labels} 2.0\n" in text
+
+
 def test_lags_of_groups_are_told_by_stream() -> None:
     lags = {("1" * 12, "us-east-1", "billing", "clicks"): Lag(7, 1_500)}
     text = b"".join(Metrics().pieces(Gauges({}, 0, 0.0, NOW_MS, {}, group_lags=lags))).decode()
