@@ -393,6 +393,19 @@ def test_a_change_of_the_count_holds_from_the_next_receive_on(
     assert queue.data() == ["a"]
 
 
+def test_a_record_in_its_last_allowed_receive_dies_though_more_are_allowed_meanwhile(
+    strict: KinesisQueue, kinesis: Any
+) -> None:
+    put(kinesis, "a")
+    strict.hide(0, *strict.receive())
+    (record,) = strict.receive()
+    more = {"DeadLetterConfiguration": {"TargetType": "BUILT_IN", "MaxReceiveCount": 9}}
+    kinesis.update_queue(QueueARN=strict.arn, QueueAttributes=more)
+    strict.hide(0, record)
+    assert strict.receive() == []
+    assert strict.data(dead=True) == ["a"]
+
+
 def test_another_front_end_finds_dead_letters(server: InProcessServer, kinesis: Any) -> None:
     here = KinesisQueue(server, QueueAttributes=TWICE)
     there = here.through(without_waiting(server.another()))
