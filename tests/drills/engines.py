@@ -88,8 +88,11 @@ class Engine:
             self.process = None
 
     def stop(self) -> None:
-        """SIGSTOP: connections stay, and nobody answers."""
+        """SIGSTOP: connections stay, and nobody answers. Returns when all of it stands still."""
+        assert self.process is not None
         self._signal(signal.SIGSTOP)
+        # A thread goes on until it hears of it: for as long as it writes to a disk, say.
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def go_on(self) -> None:
         """SIGCONT: whatever waited is served now."""
