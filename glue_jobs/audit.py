@@ -52,7 +52,7 @@ FINDINGS_MAX: Final = 100_000
 _US_PER_MINUTE: Final = 60_000_000
 
 
-def window_of(exports: Sequence[Export], ledger: Ledger | None, metered_from: int) -> Window:
+def window_of(exports: Sequence[Export], ledger: Ledger | None, usage: Usage) -> Window:
     """From the beginning, where the first export has traces of that; else from that export on.
 
     In no case from before `metered_from`: what was sent while usage was off is in no ledger.
@@ -63,7 +63,22 @@ def window_of(exports: Sequence[Export], ledger: Ledger | None, metered_from: in
         from_minute = began_us // _US_PER_MINUTE
     else:
         from_minute = first.as_of_us // _US_PER_MINUTE + 1
-    return Window(exports[-1].as_of_us, max(from_minute, metered_from))
+    return Window(
+        exports[-1].as_of_us,
+        max(from_minute, usage.metered_from),
+        surely_before(exports, usage.ended_us),
+    )
+
+
+def surely_before(exports: Sequence[Export], ended_us: int) -> int:
+    """The minute before which exports of all cells have all that was served.
+
+    A minute may go on after an export was made in it; not where all had `ended_us` by then, -1: not
+    all have.
+    """
+    complete_us = complete_to_us(exports)
+    minute = complete_us // _US_PER_MINUTE
+    return minute + 1 if 0 <= ended_us <= complete_us else minute
 
 
 def audit(
@@ -87,7 +102,7 @@ def audit(
     slots = stream_records.slots(items, seen, streams).localCheckpoint()
     # Sends to several cells are in no ledger: each would have its own.
     ledger = ledger_of(items, seen, usage) if copies is None else None
-    window = window_of(exports, ledger, usage.metered_from)
+    window = window_of(exports, ledger, usage)
     progress.step("following each message")
     done = evidence.done(items, seen, window.as_of_us).localCheckpoint()
     messages = evidence.messages(evidence.segments(items)).unionByName(
@@ -98,7 +113,7 @@ def audit(
     counted = conservation.conservation(fated).unionByName(of_streams).localCheckpoint()
     progress.done(f"{counted.count():,} partitions of queues")
     progress.step("comparing what was sent, stored and metered")
-    compared = conservation.metered(usage.records, counted, window.as_of_us).localCheckpoint()
+    compared = conservation.metered(usage.records, counted, window).localCheckpoint()
     found = [
         *conservation.by_message(fated, done, definitions),
         *conservation.by_move(fated),

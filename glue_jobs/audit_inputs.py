@@ -42,7 +42,7 @@ class Usage:
     `runs` are those of usage records; `aside` the names of objects that are not what they should
     be. `from_minute` is where a complete account of it begins, -1 where there is none: something is
     missing, or who wrote it is still at work, or is a function. Before `metered_from` usage was off
-    at times.
+    at times. All of it was served before `ended_us`, -1: nobody knows.
     """
 
     records: DataFrame
@@ -52,6 +52,7 @@ class Usage:
     aside: tuple[str, ...] = ()
     from_minute: int = -1
     metered_from: int = 0
+    ended_us: int = -1
 
 
 def no_usage(session: SparkSession) -> Usage:
@@ -89,6 +90,7 @@ def read_usage(session: SparkSession, place: Place) -> Usage:
         tuple(its.name for its in bad if not its.unread),
         max(_metered_from(marks), min(mark.opened for mark in marks)) if is_whole else -1,
         _metered_from(marks),
+        _ended_us(marks, runs),
     )
 
 
@@ -185,11 +187,25 @@ def _all_ended(marks: Sequence[Mark], runs: Iterable[Run]) -> bool:
     return (
         bool(of_servers)
         and all(mark.writer in known for mark in marks)
-        and all(
-            run.writer in known
-            or any(mark.wrote_in(run.from_minute, run.writer) for mark in marks if mark.closed)
-            for run in runs
-        )
+        and _are_all_of(marks, runs)
+    )
+
+
+def _ended_us(marks: Sequence[Mark], runs: Iterable[Run]) -> int:
+    """When the last of those who wrote usage had ended; -1: one is at work, or nobody knows.
+
+    Ledgers have no end: servers write their records, of what these have answered.
+    """
+    ends = [mark.ended_us for mark in marks if mark.kind != "ledger"]
+    return max(ends) if ends and min(ends) >= 0 and _are_all_of(marks, runs) else -1
+
+
+def _are_all_of(marks: Sequence[Mark], runs: Iterable[Run]) -> bool:
+    """Whether the writers that have these marks, and the desks of servers, wrote all records."""
+    known = {mark.writer for mark in marks}
+    return all(
+        run.writer in known or any(mark.wrote_in(run.from_minute, run.writer) for mark in marks)
+        for run in runs
     )
 
 

@@ -29,7 +29,7 @@ FINDING: Final = ("kind", *QUEUE, "uid", "partition", "message", "count", "detai
 `sent` is when it was sent, or the minute in which they were, UTC."""
 
 SURELY: Final = ("surely_sent", "surely_deleted")
-"""What was served before the minute in which an export was made: all of it is in the export."""
+"""What was surely served before the exports were made: all of it is in them."""
 
 _US_PER_MINUTE: Final = 60_000_000
 
@@ -47,10 +47,14 @@ ERRORS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What is compared: to `as_of_us`, and sends of minutes from `from_minute` on."""
+    """What is compared: to `as_of_us`, and sends of minutes from `from_minute` on.
+
+    Exports have all that was served before the minute `surely_before`.
+    """
 
     as_of_us: int
     from_minute: int
+    surely_before: int
 
 
 def _is_in_log() -> Column:
@@ -331,17 +335,17 @@ def by_minute(differences: DataFrame, fated: DataFrame) -> list[DataFrame]:
     ]
 
 
-def metered(usage: DataFrame, counted: DataFrame, as_of_us: int) -> DataFrame:
+def metered(usage: DataFrame, counted: DataFrame, window: Window) -> DataFrame:
     """By queue what usage says was sent, received and deleted, beside what the items say.
 
-    Of usage it is what was served up to the minute of `as_of_us`, that minute with it. Some of it
-    is from after that moment, so SURELY has what was served before that minute began.
+    Of usage it is what was served up to the minute of the last export, that minute with it. Some of
+    it may be from after that moment, so SURELY has what exports surely have.
     """
-    last = as_of_us // _US_PER_MINUTE
+    last = window.as_of_us // _US_PER_MINUTE
     of = usage.where((f.col("status") == "2xx") & (f.col("minute") <= last)).withColumn(
         "queue", _name_of_what()
     )
-    before = f.col("minute") < last
+    before = f.col("minute") < window.surely_before
     sends = ("SendMessage", "SendMessageBatch", "kinesis:PutRecord", "kinesis:PutRecords")
     receives = ("ReceiveMessage", "kinesis:GetRecords", "kinesis:GetRecords/long-term")
     deletes = ("DeleteMessage", "DeleteMessageBatch")

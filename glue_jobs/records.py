@@ -74,6 +74,8 @@ USAGE: Final = Kind(
     at_least=(("requests", "units"),),
 )
 
+_US_PER_MINUTE: Final = 60_000_000
+
 _FILED: Final = re.compile(r"date=(\d{4}-\d{2}-\d{2})/hour=([01]\d|2[0-3])/([0-9a-f]{64})\.parquet")
 
 _OPENED: Final = re.compile(r"date=(\d{4}-\d{2}-\d{2})/")
@@ -111,6 +113,17 @@ class Mark:
     counted_to: int = 0
     unsaved_max: int = -1
     ended: int = 0
+
+    @property
+    def ended_us(self) -> int:
+        """A moment by which the server had ended; -1: as far as is known it has not.
+
+        That of a clean end to the microsecond, where the mark has it; of others, to the minute.
+        """
+        if self.closed and self.counted_to:
+            return self.counted_to
+        minute = self.complete_to if self.closed else self.ended
+        return (minute + 1) * _US_PER_MINUTE if minute else -1
 
     def wrote_in(self, minute: int, writer: str) -> bool:
         """Whether the writer is what one of this server's desks has sent in this minute."""

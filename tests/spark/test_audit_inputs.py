@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from glue_jobs.access import ACCESS
 from glue_jobs.audit_inputs import Usage, put_aside, read_usage
 from glue_jobs.places import FolderPlace
+from tests.spark.cells import MINUTE_US
 from tests.spark.usage_places import write_mark, write_records
 
 A, B = "aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb"
@@ -59,6 +60,7 @@ def test_nothing_is_told_of_a_whole_place(session: SparkSession, tmp_path: Path)
     usage = read_usage(session, FolderPlace(tmp_path))
     assert not usage.told
     assert usage.from_minute == MINUTE
+    assert usage.ended_us == (MINUTE + 4) * MINUTE_US
     assert (usage.records.count(), usage.access.count()) == (4, 2)
 
 
@@ -124,10 +126,17 @@ def test_an_access_record_that_was_dropped_is_missed(
 
 def test_a_writer_that_was_cut_off_is_told(session: SparkSession, tmp_path: Path) -> None:
     whole(tmp_path)
-    write_mark(tmp_path, A, opened=MINUTE, records=3, access=2, complete_to=MINUTE, closed=False)
+    its: dict[str, Any] = {"opened": MINUTE, "complete_to": MINUTE, "records": 3, "access": 2}
+    write_mark(tmp_path, A, **its, closed=False)
     usage = read_usage(session, FolderPlace(tmp_path))
     assert told(usage) == [("writer_cut_off", 1)]
-    assert usage.from_minute == -1
+    assert (usage.from_minute, usage.ended_us) == (-1, -1)
+    # Somebody has ended it since. Of who has no mark nobody knows the end.
+    write_mark(tmp_path, A, **its, closed=False, ended=MINUTE + 50)
+    usage = read_usage(session, FolderPlace(tmp_path))
+    assert (usage.from_minute, usage.ended_us) == (-1, (MINUTE + 51) * MINUTE_US)
+    write_records(tmp_path, [used(1, "c" * 16)])
+    assert read_usage(session, FolderPlace(tmp_path)).ended_us == -1
 
 
 def test_usage_that_was_off_is_told_and_counts_from_then_on(
@@ -178,4 +187,5 @@ def test_usage_of_sandboxes_is_never_whole(session: SparkSession, tmp_path: Path
     write_records(tmp_path, [used(1, "c" * 16)])
     write_records(tmp_path, [accessed(1, writer="c" * 16)], ACCESS)
     write_mark(tmp_path, "c" * 16, day="2026-11-06", records=1, access=1, **its)
-    assert read_usage(session, FolderPlace(tmp_path)).from_minute == -1
+    usage = read_usage(session, FolderPlace(tmp_path))
+    assert (usage.from_minute, usage.ended_us) == (-1, -1)

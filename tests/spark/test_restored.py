@@ -9,9 +9,10 @@ from pyspark.sql import SparkSession
 
 from glue_jobs import audit
 from glue_jobs.arguments import JobError
+from glue_jobs.exports import Export
 from tests.spark.cells import MINUTE_US, T0_US, Cell, be64
 from tests.spark.cells import write_export as put_export
-from tests.spark.test_audit import LEDGER, M0, ORDERS, S, block, named, record
+from tests.spark.test_audit import LEDGER, M0, ORDERS, SERVER, S, block, named, record
 from tests.spark.usage_places import write_mark, write_records
 
 ARN = "arn:aws:dynamodb:us-east-1:123456789012:table"
@@ -83,13 +84,47 @@ def test_what_came_after_a_backup_is_lost(
     assert "not there either" not in details[f"block {block(1).hex()} index 0"]
 
 
+def without_ledger(cell: Cell) -> Cell:
+    for key in [key for key in cell.items if key[0] in {"L|", "M|ledger"}]:
+        del cell.items[key]
+    return cell
+
+
+@pytest.mark.parametrize(("counted_to_s", "unseen"), [(20, 7), (50, 0)])
+def test_what_was_sent_in_the_minute_of_a_restore_is_missed(
+    session: SparkSession, tmp_path: Path, counted_to_s: int, unseen: int
+) -> None:
+    """If the server had ended by then: a later one may have sent it after the export."""
+    minute = M0 + 4
+    before_us = T0_US + 4 * MINUTE_US
+    put_export(tmp_path / "exports", without_ledger(used()).lines(), before_us)
+    put_export(tmp_path / "exports", without_ledger(backed_up()).lines(), before_us + 40 * S)
+    sent = ((M0, 4), (M0 + 2, 3), (M0 + 3, 2), (minute, 7))
+    records = [
+        record(SERVER, number, "orders", "SendMessage", count) | {"minute": at}
+        for number, (at, count) in enumerate(sent, start=1)
+    ]
+    write_records(tmp_path / "usage", records)
+    its: dict[str, Any] = {"opened": M0, "complete_to": minute, "records": len(records)}
+    write_mark(tmp_path / "usage", SERVER, **its, counted_to=before_us + counted_to_s * S)
+    found = {its for its in named(report_of(session, tmp_path)) if its[0].startswith("sends")}
+    assert found == ({("sends_without_message", "orders", "", unseen)} if unseen else set())
+
+
+def test_all_cells_have_what_was_served_before_their_first_export() -> None:
+    def export(cell: str, as_of_us: int) -> Export:
+        return Export("", f"{ARN}/{cell}", as_of_us, 0, is_full=True, files=())
+
+    exports = [export("one", END_US - 5 * S), export("two", END_US + 5 * S)]
+    its_minute = END_US // MINUTE_US - 1
+    for ended_us, before in ((-1, 0), (END_US - 6 * S, 1), (END_US - 4 * S, 0)):
+        assert audit.surely_before(exports, ended_us) == its_minute + before
+
+
 def test_a_table_under_another_name_goes_on_with_what_was_there(
     session: SparkSession, tmp_path: Path
 ) -> None:
-    before, after = used(), backed_up()
-    for cell in (before, after):
-        for key in [key for key in cell.items if key[0] in {"L|", "M|ledger"}]:
-            del cell.items[key]
+    before, after = without_ledger(used()), without_ledger(backed_up())
     put_export(tmp_path / "exports", before.lines(), T0_US + 4 * MINUTE_US, table=f"{ARN}/tidegate")
     put_export(tmp_path / "exports", after.lines(), END_US, table=f"{ARN}/tidegate-2")
     (tmp_path / "usage").mkdir()
