@@ -13,6 +13,10 @@ from data_plane.ports import Attributes, Item, Key
 from tests.rehearsal.forged import Finding
 from tests.rehearsal.stored_items import Directory
 
+_ID_BYTES = 16
+_SLOT_ENTRY_BYTES = 48
+"""In a slot's `u`: the key of deduplication, the id, and more."""
+
 AHEAD_US = 120_000_000
 """Copies may differ by what is younger than a minute: a server that stopped is exported later."""
 
@@ -72,10 +76,10 @@ class CopiesForger:
         content = bytearray(_bytes(its["z"]))
         content[-1] ^= 1
         self._put(queue, place, key, {**its, "z": bytes(content)})
-        self._expect("copies_differ", queue, _message(its, _int(its["i"])))
-        if place == -1:
-            # Of a chain the last copy counts, so it is compared with what it was, too.
-            self._expect("changed", queue, _message(its, _int(its["i"])))
+        message = _message(its, _int(its["i"]))
+        self._expect("copies_differ", queue, message)
+        # Which of the copies it is that was changed.
+        self._expect("changed", queue, message)
 
     def forget_a_delete(self, queue: str, place: int) -> None:
         """A message that was deleted is there again in one copy."""
@@ -129,7 +133,12 @@ def _done(state: Attributes) -> frozenset[int]:
 
 
 def _message(its: Attributes, index: int) -> str:
-    return f"block {_block(its).hex()} index {index}"
+    """The place of a message, and of one in a slot its id, which is in clear there."""
+    place = f"block {_block(its).hex()} index {index}"
+    if isinstance(its["b"], bytes):
+        return place
+    at = (index - _int(its["i"])) * _SLOT_ENTRY_BYTES + _ID_BYTES
+    return f"{place} id {_bytes(its['u'])[at : at + _ID_BYTES].hex()}"
 
 
 def _block(its: Attributes) -> bytes:
