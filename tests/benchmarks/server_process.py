@@ -37,6 +37,9 @@ FIFO_HIGH_THROUGHPUT: Final = {
 
 START_S_MAX: Final = 300.0
 STOP_S_MAX: Final = 300.0
+LAG_S: Final = "60"
+"""With `--lag` a server that a busy machine holds up does not refuse what comes meanwhile."""
+
 _RETRY_S: Final = 0.005
 _REPLY_S_MAX: Final = 60.0
 

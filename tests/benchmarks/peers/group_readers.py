@@ -36,7 +36,8 @@ WRITES_MAX: Final = 10.0
 
 _COMMIT_EVERY_S: Final = 1.0
 _PAUSE_S: Final = 0.002
-_READ_S_MAX: Final = 30.0
+_READ_S_MAX: Final = 300.0
+_END_S_MAX: Final = 30.0
 _SESSION_S: Final = 300
 _PER: Final = 1_000
 _PAGE_MAX: Final = 1_000
@@ -165,7 +166,7 @@ def follow(new: NewReader, port: int, groups: list[str], write: Write, seconds: 
         told: list[Told] = [end.recv() for end in ends]
     finally:
         for reader in readers:
-            reader.join(_READ_S_MAX)
+            reader.join(_END_S_MAX)
             reader.kill()
     slowest = min(one.records / (one.last_s - began_s) for one in told)
     rate_hz = written / took_s
