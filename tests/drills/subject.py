@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from tests.benchmarks.server_process import ServerError, ServerProcess
+from tests.benchmarks.server_process import LAG_S, ServerError, ServerProcess
 from tests.drills.caller import Caller, LostConnectionError, RefusedError
 from tests.drills.content import MIXED, Sizes
 from tests.drills.drill import Plan
@@ -44,7 +44,7 @@ class Subject:
     def __post_init__(self) -> None:
         self.ledger = Ledger(self.name, self.sizes)
         wrapper = (sys.executable, "-m", "tests.drills.planted", self.fault) if self.fault else ()
-        options = ("--log-level", "error")
+        options = ("--log-level", "error", "--lag", LAG_S)
         self.server = ServerProcess(self.data, self.log, options, wrapper)
 
     def __enter__(self) -> Self:
