@@ -65,6 +65,7 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "streams numbered": streams.run_numbered,
     "queues over streams": stream_queues.run,
     "queues over streams replicated": partial(stream_queues.run, loses=True),
+    "queues over streams half way": stream_queues.run_half_way,
     **{
         f"replicated {how}": partial(replicated.run, directed=how)
         for how in directed.STANDARD_KINDS

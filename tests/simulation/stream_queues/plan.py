@@ -5,7 +5,10 @@ from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Final
 
+from tests.simulation.fifo.plan import HASTY_BOUNDS
+from tests.simulation.replicated.plan import SECOND_US
 from tests.simulation.streams.plan import StreamsPlan, make_streams_plan
+from tests.simulation.weather import Weather
 
 MILD_STRIKES: Final = ("front end frozen", "front end restarts", "clock", "expiry", "old map")
 """Those that leave the cells alone."""
@@ -20,6 +23,13 @@ SMALL_READER_BOUNDS: Final[Mapping[str, int]] = {
     "FETCH_ROUNDS_MAX": 2,
 }
 """With these a slot lies in several blocks, and reads take several rounds."""
+
+
+HALF_WAY_BOUNDS: Final[Mapping[str, int]] = {
+    "WINDOW_US": HASTY_BOUNDS["WINDOW_US"],
+    "MOVE_LEASE_MS": 40_000,
+}
+"""With these the copy of a move that nobody went on with is no duplicate any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +59,20 @@ class StreamQueuePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamQueuesPlan(StreamsPlan):
-    """As StreamsPlan, with queues over its streams, and so many consumers instead of readers."""
+    """As StreamsPlan, with queues over its streams, and so many consumers instead of readers.
+
+    In some universes front ends stop `half_way` with what they move.
+    """
 
     queues: tuple[StreamQueuePlan, ...]
     consumers: int
+    half_way: bool = False
 
     @property
     def name(self) -> str:
         """Not that of a universe of streams alone."""
-        return f"{self.seed}/stream queues{'' if self.replication.loss else ' mild'}"
+        kind = " half way" if self.half_way else "" if self.replication.loss else " mild"
+        return f"{self.seed}/stream queues{kind}"
 
 
 def make_stream_queues_plan(seed: int, *, loses: bool = False) -> StreamQueuesPlan:
@@ -81,6 +96,43 @@ def make_stream_queues_plan(seed: int, *, loses: bool = False) -> StreamQueuesPl
     }
     queues = [_queue(random, number, plan.streams) for number in range(random.choice((1, 1, 2)))]
     return StreamQueuesPlan(**its, queues=tuple(queues), consumers=random.choice((0, 1, 2, 2, 3)))
+
+
+def make_half_way_plan(seed: int) -> StreamQueuesPlan:
+    """The plan of a seed in which front ends end in the midst of what they do, and cells stay.
+
+    There is one key, so that nothing is moved behind a record whose move was left half way, until
+    somebody goes on with that.
+    """
+    plan = make_stream_queues_plan(seed)
+    queue = replace(
+        plan.queues[0],
+        name="q0.fifo",
+        stream=plan.streams[0],
+        visibility_s=1,
+        receives_max=1,
+        late=False,
+    )
+    return replace(
+        plan,
+        half_way=True,
+        front_ends=3,
+        bounds={**plan.bounds, **HALF_WAY_BOUNDS},
+        climate=replace(plan.climate, weather=Weather(crash=0.01)),
+        streams=plan.streams[:1],
+        shards=1,
+        keys=1,
+        reshards_us=0,
+        producers=1,
+        queues=(queue,),
+        consumers=3,
+        replication=replace(
+            plan.replication,
+            factor=min(plan.cells, 3),
+            strikes=("front end restarts",),
+            between_strikes_us=10 * SECOND_US,
+        ),
+    )
 
 
 def _queue(random: Random, number: int, streams: tuple[str, ...]) -> StreamQueuePlan:

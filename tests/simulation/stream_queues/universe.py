@@ -14,6 +14,7 @@ from tests.simulation.stream_queues import oracle
 from tests.simulation.stream_queues.plan import (
     StreamQueuePlan,
     StreamQueuesPlan,
+    make_half_way_plan,
     make_stream_queues_plan,
 )
 from tests.simulation.stream_queues.world import StreamQueuesWorld
@@ -31,10 +32,17 @@ LATE_US = 40 * 60 * SECOND_US
 
 def run(seed: int, *, loses: bool = False) -> Outcome:
     """Let the universe of a seed be, and judge it; in some, cells fail, and one is lost."""
+    return _judged(make_stream_queues_plan(seed, loses=loses))
+
+
+def run_half_way(seed: int) -> Outcome:
+    """As the universe of the seed, in which moves of dead letters are often left half way."""
+    return _judged(make_half_way_plan(seed))
+
+
+def _judged(plan: StreamQueuesPlan) -> Outcome:
     with hasty_places(), watched() as promised:
-        make = partial(StreamQueuesWorld, promised=promised)
-        plan = make_stream_queues_plan(seed, loses=loses)
-        return live(plan, _story, oracle.check, make)
+        return live(plan, _story, oracle.check, partial(StreamQueuesWorld, promised=promised))
 
 
 async def _story(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
