@@ -267,19 +267,19 @@ def _read_trace_header(system: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _check_characters(body: str) -> None:
-    wrong = _first_invalid_character(body)
+    wrong = first_invalid_character(body)
     if wrong:
         raise invalid_character(wrong)
 
 
 def _check_characters_of_attribute(text: str) -> None:
     """As for bodies, but under another code: recorded from AWS."""
-    wrong = _first_invalid_character(text)
+    wrong = first_invalid_character(text)
     if wrong:
         raise _refused(invalid_character(wrong, "message attribute").message)
 
 
-def _first_invalid_character(text: str) -> str:
+def first_invalid_character(text: str) -> str:
     """The first character that no message may have, or ""."""
     if text.isascii():  # nearly all are, and bytes are checked several times as fast
         encoded = text.encode()

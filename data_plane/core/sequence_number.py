@@ -36,11 +36,16 @@ def sequence_number(shard: Shard, offset: int, stamp_us: int) -> str:
 
 def sequence_numbers(shard: Shard, places: Iterable[tuple[int, int]]) -> Iterator[str]:
     """Those of a shard's records with these offsets and stamps; many that follow share a stamp."""
+    return map(str, sequence_values(shard, places))
+
+
+def sequence_values(shard: Shard, places: Iterable[tuple[int, int]]) -> Iterator[int]:
+    """The same as whole numbers."""
     frame_us = frame = -1
     for offset, stamp_us in places:
         if stamp_us != frame_us:
             frame_us, frame = stamp_us, _frame(shard, stamp_us)
-        yield str(frame | (offset << _OFFSET_BIT))
+        yield frame | (offset << _OFFSET_BIT)
 
 
 def _frame(shard: Shard, stamp_us: int) -> int:

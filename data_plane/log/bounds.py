@@ -43,6 +43,9 @@ SEGMENTS_HELD_BYTES_MAX = 4 * 1024 * 1024
 SEGMENTS_HELD_MAX = 256
 """Slots whose bodies a partition keeps in memory, to deliver from them."""
 
+OPENED_RECORD_BYTES = 600
+"""What a record of a stream takes in memory as a message, beside its data and its key."""
+
 REFRESH_BLOCKS_MAX = 100
 REFRESH_US = 200_000
 """How often a receive that finds its groups blocked asks whether other front ends freed them."""

@@ -19,7 +19,6 @@ from data_plane.log.desk import Access, Desk
 from data_plane.log.layers import layers
 from data_plane.log.reader import is_over
 from data_plane.log.slots import MESSAGES, Slot
-from data_plane.log.sources import Piece
 from data_plane.log.window import sequence_number
 from data_plane.ports import Attributes
 from data_plane.stored import keys
@@ -171,10 +170,8 @@ async def _show(
     return True
 
 
-async def _messages(at: Access, slot: Slot) -> list[Message]:
+async def _messages(at: Access, slot: Slot) -> Sequence[Message]:
     """Those of a slot, or of a piece of a shard's; none where they cannot be read."""
-    source = at.partition.source
-    if source is not None:
-        piece = Piece(slot.number, slot.key, slot.item)
-        return (await source.open({slot.number: piece}))[slot.number] or []
+    if slot.opened is not None:
+        return slot.opened
     return await readable_messages(LoadedSegment(slot.key, slot.item), at.data_keys, at.bodies)

@@ -8,6 +8,7 @@ from data_plane.core.cell_clock import ONE_TIME
 from data_plane.core.errors import queue_does_not_exist
 from data_plane.core.limits import RETENTION_S_MAX, STREAM_RETENTION_HOURS_MAX
 from data_plane.core.queue import Generation, Queue
+from data_plane.core.stream import Stream
 from data_plane.log.bounds import PARTITIONS_MAX, SLOT_TTL_SLACK_S
 from data_plane.log.partition import Partition
 from data_plane.log.reader import Reader
@@ -67,6 +68,7 @@ class Desk:
         self.dropped: OrderedDict[str, None] = OrderedDict()
         self.learnt: OrderedDict[str, tuple[Generation, ...]] = OrderedDict()
         self.in_flight: OrderedDict[str, InFlight] = OrderedDict()
+        self.as_read: OrderedDict[str, tuple[Queue, Stream, Queue]] = OrderedDict()
         self.damaged_segments = 0
         self._tokens_given = 0
 

@@ -10,6 +10,7 @@ from data_plane.core.errors import queue_does_not_exist
 from data_plane.core.message import Message
 from data_plane.core.queue import Queue
 from data_plane.core.stream import Stream
+from data_plane.log.bounds import PARTITIONS_MAX
 from data_plane.log.desk import Access, Desk, open_generations
 from data_plane.log.reader import Reader
 
@@ -27,7 +28,7 @@ async def layers(desk: Desk, queue: Queue) -> list[list[Access]]:
     stream = await desk.sources.stream_of(queue) if desk.sources is not None else None
     if stream is not None and desk.sources is not None and _is_past(desk, queue, stream):
         stream = await desk.sources.renewed(stream)
-    return [] if stream is None else _shards(desk, as_read(queue, stream), stream)
+    return [] if stream is None else _shards(desk, _as_known(desk, queue, stream), stream)
 
 
 def _is_past(desk: Desk, queue: Queue, stream: Stream) -> bool:
@@ -58,7 +59,17 @@ async def read_by(desk: Desk, queue: Queue) -> Queue:
     if not queue.reads_stream or desk.sources is None:
         return queue
     stream = await desk.sources.stream_of(queue)
-    return queue if stream is None else as_read(queue, stream)
+    return queue if stream is None else _as_known(desk, queue, stream)
+
+
+def _as_known(desk: Desk, queue: Queue, stream: Stream) -> Queue:
+    """As `as_read`; made once for all calls by the same definitions."""
+    known = desk.as_read.get(queue.uid)
+    if known is None or known[0] is not queue or known[1] is not stream:
+        known = desk.as_read[queue.uid] = (queue, stream, as_read(queue, stream))
+        if len(desk.as_read) > PARTITIONS_MAX:
+            desk.as_read.popitem(last=False)
+    return known[2]
 
 
 def as_read(queue: Queue, stream: Stream) -> Queue:

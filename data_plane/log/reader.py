@@ -13,6 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from data_plane.core.cell_clock import ONE_TIME, Eras
+from data_plane.core.message import Message
 from data_plane.core.queue import Queue
 from data_plane.log.bounds import (
     BLOCK_FULL_MESSAGES,
@@ -214,13 +215,15 @@ class Reader:
         if opened:
             self.pending_count += len(opened)
             self.open_slots[slot.number] = opened
-            self.held.add(slot.number, self.held_as(slot.number, slot.key, slot.item))
+            self.held.add(slot.number, self.held_as(slot.number, slot.key, slot.item, slot.opened))
         else:
             self._leave(block, asked_us)
 
-    def held_as(self, slot: int, key: Key, item: Attributes) -> Held:
-        """A slot's bodies in memory, as they are stored."""
-        return Piece(slot, key, item) if self.keeps else LoadedSegment(key, item)
+    def held_as(
+        self, slot: int, key: Key, item: Attributes, opened: Sequence[Message] | None = None
+    ) -> Held:
+        """A slot's bodies in memory, as they are stored if they are not `opened`."""
+        return Piece(slot, key, item, opened) if self.keeps else LoadedSegment(key, item)
 
     # States of blocks
 
@@ -363,6 +366,17 @@ class Reader:
 
         Groups wait for what they have in `earlier` generations.
         """
+        self._look_again(queue, now_us, earlier)
+        now_ms = now_us // 1000
+        taken = self._take_ready(queue, count, now_ms, earlier, across=not self.keeps)
+        if self.keeps and len(taken) < count:
+            # What a group has in one block costs one write: the rest where there is nothing else.
+            self.put_back(taken)
+            return self._take_ready(queue, count, now_ms, earlier, across=True)
+        return taken
+
+    def _look_again(self, queue: Queue, now_us: int, earlier: Sequence["Reader"]) -> None:
+        """Offer the groups that may have something to deliver by now."""
         now_ms = now_us // 1000
         self.expire(queue, now_us)
         if queue.delay_s != self.delay_s:
@@ -378,21 +392,9 @@ class Reader:
             for group in waiting:
                 self.offer(group)
         self.earlier_groups = earlier_groups
-        taken = self._take_ready(queue, count, now_ms, earlier, across=not self.keeps)
-        if self.keeps and len(taken) < count:
-            # What a group has in one block costs one write: the rest where there is nothing else.
-            self.put_back(taken)
-            return self._take_ready(queue, count, now_ms, earlier, across=True)
-        return taken
 
     def _take_ready(
-        self,
-        queue: Queue,
-        count: int,
-        now_ms: int,
-        earlier: Sequence["Reader"],
-        *,
-        across: bool,
+        self, queue: Queue, count: int, now_ms: int, earlier: Sequence["Reader"], *, across: bool
     ) -> list[Pending]:
         """Take of the groups that are ready, `across` blocks or from one block of each group."""
         taken: list[Pending] = []
@@ -409,7 +411,8 @@ class Reader:
         self, queue: Queue, count: int, now_us: int, earlier: Sequence["Reader"] = ()
     ) -> int:
         """How many messages `take` would take, `count` at most."""
-        taken = self.take(queue, count, now_us, earlier)
+        self._look_again(queue, now_us, earlier)
+        taken = self._take_ready(queue, count, now_us // 1000, earlier, across=True)
         self.put_back(taken)
         return len(taken)
 

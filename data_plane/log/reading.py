@@ -1,6 +1,6 @@
 """Reading a partition: on from the cursor, states of blocks anew, bodies of what is claimed."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
 
 from data_plane.core.errors import RefusedError
@@ -199,7 +199,7 @@ def _openable(
     at: Access,
     segments: dict[int, LoadedSegment],
     opener: Opener,
-    opened: dict[int, list[Message] | None],
+    opened: dict[int, Sequence[Message] | None],
 ) -> dict[int, LoadedSegment]:
     """Those whose keys are at hand; those that have lost theirs are noted as damaged."""
     failures = {slot: opener.failure(segment) for slot, segment in segments.items()}
@@ -217,7 +217,7 @@ def _openable(
     return openable
 
 
-async def open_all(at: Access, segments: Mapping[int, Held]) -> dict[int, list[Message] | None]:
+async def open_all(at: Access, segments: Mapping[int, Held]) -> dict[int, Sequence[Message] | None]:
     """The messages of each slot that can be had; None where they are damaged.
 
     Raises RefusedError with a fault of KMS, or CellUnavailableError, where no key is to be had.
@@ -237,9 +237,9 @@ async def open_all(at: Access, segments: Mapping[int, Held]) -> dict[int, list[M
 
 async def _open_own(
     at: Access, segments: dict[int, LoadedSegment]
-) -> dict[int, list[Message] | None]:
+) -> dict[int, Sequence[Message] | None]:
     opener = await at.data_keys.opener(segments.values())
-    opened: dict[int, list[Message] | None] = {}
+    opened: dict[int, Sequence[Message] | None] = {}
     if opener.failures:
         segments = _openable(at, segments, opener, opened)
     apart = {slot: segment for slot, segment in segments.items() if segment.blob}

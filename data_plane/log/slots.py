@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from data_plane.core.message import Outgoing
+from data_plane.core.message import Message, Outgoing
 from data_plane.core.queue import Generation
 from data_plane.ports import Attributes, Item, Key, Value
 from data_plane.stored.keys import slot_of
@@ -38,7 +38,10 @@ class Hashes(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A slot as whoever reads the log needs it; `item`, under `key`, has the bodies."""
+    """A slot as whoever reads the log needs it; `item`, under `key`, has the bodies.
+
+    `opened` are its messages where they had to be opened to read it, as those of a shard's pieces.
+    """
 
     number: int
     kind: str
@@ -49,6 +52,7 @@ class Slot(NamedTuple):
     messages: tuple[Hashes, ...]
     key: Key
     item: Attributes
+    opened: Sequence[Message] | None = None
 
     @property
     def next_index(self) -> int:

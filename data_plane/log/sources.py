@@ -5,13 +5,13 @@ asks of it. A slot of a shard counts as so many *pieces* as it has blocks: each 
 reader, under the offset of its first record.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from data_plane.core.message import Message
 from data_plane.core.queue import Queue
 from data_plane.core.stream import Shard, Stream
-from data_plane.log.bounds import BLOCK_FULL_MESSAGES
+from data_plane.log.bounds import BLOCK_FULL_MESSAGES, OPENED_RECORD_BYTES
 from data_plane.log.slots import Slot
 from data_plane.ports import Attributes, Key
 from data_plane.stored import keys
@@ -29,7 +29,7 @@ class Source(Protocol):
         """
         ...
 
-    async def open(self, pieces: Mapping[int, "Piece"]) -> dict[int, list[Message] | None]:
+    async def open(self, pieces: Mapping[int, "Piece"]) -> dict[int, Sequence[Message] | None]:
         """The messages of each piece that can be had; None where they are damaged.
 
         Raises RefusedError with a fault of KMS where none can be had.
@@ -66,28 +66,30 @@ class Sources(Protocol):
 class Piece:
     """The records of a slot that lie in one block, in memory; `first` is the offset of the first.
 
-    `messages` are those that were opened, None before.
+    `positions` says which of the slot's records they are. They are in `item`, as stored, until they
+    are `opened`. `size_bytes` is about what they take then.
     """
 
-    __slots__ = ("first", "item", "key", "messages")
+    __slots__ = ("first", "item", "key", "opened", "positions", "size_bytes")
 
-    def __init__(self, first: int, key: Key, item: Attributes) -> None:
+    def __init__(
+        self, first: int, key: Key, item: Attributes, opened: Sequence[Message] | None = None
+    ) -> None:
+        records = number(item, "n")
         self.first = first
         self.key = key
-        self.item = item
-        self.messages: list[Message] | None = None
+        self.item = item if opened is None else {}
+        self.opened = opened
+        self.positions = positions_in_block(first, keys.slot_of(key.sort), records)
+        count = len(self.positions)
+        stored_bytes = number(item, "y") * count // max(1, records)
+        self.size_bytes = stored_bytes + OPENED_RECORD_BYTES * count
 
-    @property
-    def positions(self) -> range:
-        """Which of the slot's records they are."""
-        start = self.first - keys.slot_of(self.key.sort)
-        in_block = BLOCK_FULL_MESSAGES - place_of(self.first).position
-        return range(start, min(start + in_block, number(self.item, "n")))
-
-    @property
-    def size_bytes(self) -> int:
-        """About how much it is of what its slot has."""
-        return number(self.item, "y") * len(self.positions) // max(1, number(self.item, "n"))
+    def open(self, of_slot: Sequence[Message]) -> Sequence[Message]:
+        """Keep its own of all messages of the slot, which is not needed any more."""
+        self.opened = of_slot[self.positions.start : self.positions.stop]
+        self.item = {}
+        return self.opened
 
 
 class BlockPlace(NamedTuple):
@@ -101,3 +103,9 @@ def place_of(offset: int) -> BlockPlace:
     """Where the record at an offset has its lease."""
     position = (offset - 1) % BLOCK_FULL_MESSAGES
     return BlockPlace(offset - position, position)
+
+
+def positions_in_block(first: int, slot: int, records: int) -> range:
+    """Which of a slot's records lie in one block, from the one at the offset `first` on."""
+    start = first - slot
+    return range(start, min(start + BLOCK_FULL_MESSAGES - place_of(first).position, records))

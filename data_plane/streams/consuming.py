@@ -1,37 +1,34 @@
 """Streams as queues read them: what `data_plane.log.sources` asks for (docs/storage.md)."""
 
 import base64
-import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, Protocol
 
-from data_plane.core.digests import group_hash
 from data_plane.core.errors import RefusedError
 from data_plane.core.identifiers import random_uuid
 from data_plane.core.long_answers import room_for
 from data_plane.core.message import Message, MessageAttribute
+from data_plane.core.message_rules import first_invalid_character
 from data_plane.core.queue import Queue
-from data_plane.core.sequence_number import sequence_number
+from data_plane.core.sequence_number import sequence_values
 from data_plane.core.stream import Shard, Stream, read_stream_arn
+from data_plane.log.layers import order_hash
 from data_plane.log.slots import END as END_OF_LOG
 from data_plane.log.slots import MESSAGES, UNREADABLE, Hashes, Slot
-from data_plane.log.sources import Piece, Source, place_of
+from data_plane.log.sources import Piece, Source, place_of, positions_in_block
 from data_plane.ports import CellUnavailableError, Item, Key
 from data_plane.stored import keys
 from data_plane.stored.segment import DamagedSegmentError
 from data_plane.streams import reading, searching, tails
 from data_plane.streams.desk import Access, Desk, access_of
-from data_plane.streams.slots import END, RecordSlot, read_slot
+from data_plane.streams.slots import END, PackedRecord, RecordSlot, read_slot
 
 ENCODING: Final = "TidegateEncoding"
 """The message attribute of a record that is no text: its body is base64 of the data."""
 
 _BASE64: Final = ((ENCODING, MessageAttribute("String", b"base64")),)
-_not_in_bodies: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]").search
-"""Characters that the body of an SQS message cannot have (API reference, SendMessage)."""
-
 _NEWER_MAX: Final = 1_000
 _PAGE_BYTES: Final = 1024 * 1024
 """Slots of a page are taken up to so much, one at least."""
@@ -142,9 +139,8 @@ class ShardSource:
         if slots and slots[0].kind != END and slots[0].stamp_us <= over_us:
             first = max(first, await searching.first_since(self.at, over_us + 1))
             slots = await self._slots(first, limit)
-        opened = await self._opened(slots) if self.queue.fifo else [None] * len(slots)
         pieces: list[Slot] = []
-        for slot, messages in zip(slots, opened, strict=False):
+        for slot, messages in zip(slots, await self._opened(slots), strict=False):
             pieces += [piece for piece in self._pieces(slot, messages) if piece.number > after]
         # Where there is nothing, whatever comes begins behind it.
         self._read_to = pieces[-1].number if pieces else after
@@ -166,12 +162,15 @@ class ShardSource:
 
     async def _opened(
         self, slots: Sequence[RecordSlot]
-    ) -> list[list[Message] | DamagedSegmentError | None]:
-        """The messages of the slots, up to the first that is not to be had at present."""
+    ) -> list[list[Message] | DamagedSegmentError]:
+        """The messages of the slots, up to the first that is not to be had at present.
+
+        By them it is known which records wait for others; an end has none.
+        """
         outcomes = await self._unpack([slot for slot in slots if slot.kind != END])
-        opened: list[list[Message] | DamagedSegmentError | None] = []
+        opened: list[list[Message] | DamagedSegmentError] = []
         for slot in slots:
-            outcome = None if slot.kind == END else outcomes[slot.key]
+            outcome = [] if slot.kind == END else outcomes[slot.key]
             if isinstance(outcome, Exception) and not isinstance(outcome, DamagedSegmentError):
                 if opened:
                     break
@@ -191,50 +190,50 @@ class ShardSource:
             if isinstance(outcome, Exception):
                 messages[slot.key] = outcome
             else:
-                messages[slot.key] = [
-                    self._message(slot, position, key, data)
-                    for position, (key, data) in enumerate(outcome)
-                ]
+                messages[slot.key] = list(self._messages(slot, outcome))
         return messages
 
-    def _message(self, slot: RecordSlot, position: int, key: str | None, data: bytes) -> Message:
-        offset = slot.number + position
-        number = sequence_number(self.at.shard, offset, slot.stamp_us)
-        body = _text(data)
-        return Message(
-            id=_message_id(self.queue.uid, self.at.shard.number, offset),
-            body=base64.b64encode(data).decode() if body is None else body,
-            attributes=_BASE64 if body is None else (),
-            trace_header="",
-            group=number if key is None else key,
-            sender=self.at.stream.account,
-            sent_ms=slot.stamp_us // 1000,
-            sequence=int(number),
-            deduplication_id=number,
-        )
+    def _messages(self, slot: RecordSlot, records: Sequence[PackedRecord]) -> Iterator[Message]:
+        shard, account = self.at.shard, self.at.stream.account
+        offsets = range(slot.number, slot.number + len(records))
+        sent_ms = slot.stamp_us // 1000
+        numbers = sequence_values(shard, ((offset, slot.stamp_us) for offset in offsets))
+        of_shard = blake2b(f"{self.queue.uid}|{shard.number}|".encode(), digest_size=16)
+        for offset, sequence, (key, data) in zip(offsets, numbers, records, strict=True):
+            digest = of_shard.copy()
+            digest.update(b"%d" % offset)
+            number = str(sequence)
+            body = _text(data)
+            yield Message(
+                random_uuid(digest.digest()),
+                base64.b64encode(data).decode() if body is None else body,
+                _BASE64 if body is None else (),
+                "",
+                number if key is None else key,
+                account,
+                sent_ms,
+                sequence,
+                number,
+            )
 
     def _pieces(
-        self, slot: RecordSlot, messages: list[Message] | DamagedSegmentError | None
+        self, slot: RecordSlot, messages: list[Message] | DamagedSegmentError
     ) -> list[Slot]:
-        """The slot as the reader of a log knows slots: one for each block that it has records of.
-
-        Of a standard queue nothing is opened for that, as no record has to wait for another.
-        """
+        """The slot as the reader of a log knows slots: one for each block with records of it."""
         if slot.kind == END or isinstance(messages, DamagedSegmentError):
             kind = END_OF_LOG if slot.kind == END else UNREADABLE
-            return [self._slot(slot, kind, slot.number, ())]
+            return [self._slot(slot, kind, slot.number)]
         pieces: list[Slot] = []
-        offset = slot.number
-        while offset < slot.following:
-            groups = tuple(
-                Hashes(b"", b"", self._order(slot, position, messages))
-                for position in Piece(offset, slot.key, slot.item).positions
-            )
-            pieces.append(self._slot(slot, MESSAGES, offset, groups))
-            offset += len(groups)
+        first = slot.number
+        while first < slot.following:
+            own = positions_in_block(first, slot.number, slot.records)
+            pieces.append(self._slot(slot, MESSAGES, first, messages[own.start : own.stop]))
+            first += len(own)
         return pieces
 
-    def _slot(self, slot: RecordSlot, kind: str, first: int, messages: tuple[Hashes, ...]) -> Slot:
+    def _slot(
+        self, slot: RecordSlot, kind: str, first: int, opened: Sequence[Message] = ()
+    ) -> Slot:
         place = place_of(first)
         return Slot(
             first,
@@ -243,35 +242,28 @@ class ShardSource:
             slot.expires_s,
             place.block,
             place.position,
-            messages,
+            tuple(Hashes(b"", b"", order_hash(self.queue, message)) for message in opened),
             slot.key,
             slot.item,
+            opened,
         )
 
-    def _order(self, slot: RecordSlot, position: int, messages: list[Message] | None) -> bytes:
-        """What the record has in common with those that it waits for."""
-        if messages is not None:
-            return group_hash(self.queue, messages[position].group)
-        return _message_id(self.queue.uid, self.at.shard.number, slot.number + position)
-
-    async def open(self, pieces: Mapping[int, Piece]) -> dict[int, list[Message] | None]:
+    async def open(self, pieces: Mapping[int, Piece]) -> dict[int, Sequence[Message] | None]:
         """The messages of each piece that can be had; None where they are damaged."""
-        closed = {one.key: one.item for one in pieces.values() if one.messages is None}
+        closed = {one.key: one.item for one in pieces.values() if one.opened is None}
         outcomes: dict[Key, list[Message] | Exception] = {}
         if closed:
             slots = [read_slot(Item(key, item)) for key, item in closed.items()]
             outcomes = await self._unpack(slots)
-        opened: dict[int, list[Message] | None] = {}
+        opened: dict[int, Sequence[Message] | None] = {}
         failure: Exception | None = None
         for number, piece in pieces.items():
-            if piece.messages is not None:
-                opened[number] = piece.messages
+            if piece.opened is not None:
+                opened[number] = piece.opened
                 continue
             outcome = outcomes[piece.key]
             if isinstance(outcome, list):
-                positions = piece.positions
-                piece.messages = outcome[positions.start : positions.stop]
-                opened[number] = piece.messages
+                opened[number] = piece.open(outcome)
             elif isinstance(outcome, DamagedSegmentError):
                 opened[number] = None
             elif isinstance(outcome, (RefusedError, CellUnavailableError)):
@@ -289,9 +281,4 @@ def _text(data: bytes) -> str | None:
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    return None if _not_in_bodies(text) else text
-
-
-def _message_id(queue_uid: str, shard: int, offset: int) -> bytes:
-    digest = blake2b(f"{queue_uid}|{shard}|{offset}".encode(), digest_size=16)
-    return random_uuid(digest.digest())
+    return None if first_invalid_character(text) else text

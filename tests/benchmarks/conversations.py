@@ -148,7 +148,8 @@ def conversations(port: int, group: Group, tally: Tally) -> Callable[[], Convers
         each = 1 if group.work == "send" else BATCH
         return lambda: _sends(tally, group, group.work, sends, each)
     if group.work == "put":
-        puts = _in_turns(signer, put_requests(port, url, group.count, group.record_bytes))
+        requests = put_requests(port, url, group.count, group.record_bytes, message_groups)
+        puts = _in_turns(signer, requests)
         return lambda: _puts(tally, group, puts)
     if group.work == "read":
         shards = itertools.cycle(range(group.shards))

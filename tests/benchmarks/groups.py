@@ -20,6 +20,7 @@ from tests.benchmarks.peers.group_readers import measure_readers
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.report import Fact, Report
 from tests.benchmarks.server_process import ROOT, Line, ServerError, ServerProcess
+from tests.benchmarks.stream_queues import measure_stream_queues
 
 SESSION_S: Final = 2
 """The shortest that there is: what is promised is that, and a second."""
@@ -37,11 +38,12 @@ _JOINING_S_MAX: Final = 30.0
 
 
 def measure_groups(folder: Path, log_level: str, plan: Plan, report: Report) -> None:
-    """Report hand-overs, joins, and four groups on a stream beside other logs."""
+    """Report hand-overs, joins, queues over streams, and four groups beside other logs."""
     options = ["--log-level", log_level]
     with ServerProcess(folder / "group-data", folder / "group-log", options) as server:
         _hand_overs(server, plan, report)
         _joins(server, plan, report)
+        measure_stream_queues(server, plan, report)
     measure_readers(folder, log_level, plan, report)
 
 

@@ -15,10 +15,10 @@ class Group:
     connection sends as soon as it is answered. Else requests start at that rate whatever the
     answers do, and their time counts from when they should have started. `messages_max` ends the
     work of the group; 0 leaves the end to the clock. To a FIFO queue go messages of so many
-    `message_groups`, in turns; 0: it is a standard one. With a `key` requests are signed, and
-    bodies bear no stamps. Errors that say what is `tolerated` are no failures but the point: they
-    are counted apart. Work on streams has the stream's name for a URL, `count` records of
-    `record_bytes` a call, and reads `shards`.
+    `message_groups`, in turns, and to a stream records of so many keys; 0: it is a standard one,
+    and keys are drawn. With a `key` requests are signed, and bodies bear no stamps. Errors that say
+    what is `tolerated` are no failures but the point: they are counted apart. Work on streams has
+    the stream's name for a URL, `count` records of `record_bytes` a call, and reads `shards`.
     """
 
     work: str

@@ -18,7 +18,7 @@ SCENARIOS: Final = {
     "strangers": "a tenant's sends beside the worst requests of strangers and other tenants",
     "soak": "memory over time under a steady load of everything; only if it is named",
     "streams": "puts and reads of records by batch and connections, and behind a long stream",
-    "groups": "consumer groups: hand-overs, joins, and four groups beside Redis and RabbitMQ",
+    "groups": "consumer groups beside Redis and RabbitMQ, and queues over streams beside FIFO ones",
     "bills": "bills on Spark beside the same sums on DuckDB; only if it is named",
     "fifo_send": "sends to FIFO queues, by connections, partitions and groups",
     "fifo_cycle": "send to a FIFO queue, receive as many, delete them; likewise",
@@ -85,6 +85,8 @@ class Plan:
     group_members: int = 250
     group_readers: int = 4
     group_batch: int = 100
+    stream_queue_messages: int = 40_000
+    stream_queue_connections: tuple[int, ...] = (1, 16)
     peer_connections: tuple[int, ...] = (1, 64)
     peer_backlog: int = 100_000
     peer_backlog_connections: int = 1
@@ -135,6 +137,8 @@ def smoke(plan: Plan) -> Plan:
         stream_backlog=20_000,
         group_members=20,
         group_readers=2,
+        stream_queue_messages=3_000,
+        stream_queue_connections=(4,),
         peer_connections=(1, 16),
         peer_backlog=5_000,
         peer_fill_s_max=5.0,

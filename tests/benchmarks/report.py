@@ -57,7 +57,8 @@ class Row:
 class Fact:
     """A single number; with a limit it is a target that is met up to the limit.
 
-    To miss one that is `required` fails the run: none that a busy machine could miss is.
+    With a `least` it is one that is met from there on. To miss one that is `required` fails the run:
+    none that a busy machine could miss is.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Fact:
     unit: str
     limit: float | None = None
     required: bool = False
+    least: float | None = None
 
     def __post_init__(self) -> None:
         if self.required and self.unit in _OF_TIME:
@@ -73,7 +75,8 @@ class Fact:
     @property
     def is_met(self) -> bool:
         """Whether there is no limit or it is kept. What was not measured does not keep it."""
-        return self.limit is None or self.value <= self.limit
+        is_enough = self.least is None or self.value >= self.least
+        return is_enough and (self.limit is None or self.value <= self.limit)
 
 
 @dataclass(slots=True)
@@ -166,9 +169,12 @@ def latency_text(latency: Latency) -> str:
 def fact_line(fact: Fact) -> str:
     """Render a fact, and what is asked for."""
     line = f"{fact.name:<66}{fact.value:>12,.2f} {fact.unit}"
-    if fact.limit is None:
-        return line
-    return f"{line}  ({'met' if fact.is_met else 'MISSED'}: at most {fact.limit:g})"
+    aims = [
+        f"{which} {aim:g}"
+        for which, aim in (("at least", fact.least), ("at most", fact.limit))
+        if aim is not None
+    ]
+    return f"{line}  ({'met' if fact.is_met else 'MISSED'}: {', '.join(aims)})" if aims else line
 
 
 def machine_facts(data: Path) -> dict[str, Any]:

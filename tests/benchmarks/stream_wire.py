@@ -19,8 +19,13 @@ _FAILED_COUNT: Final = re.compile(rb'"FailedRecordCount" ?: ?([1-9]\d*)')
 _NUMBER: Final = b'"SequenceNumber"'
 
 
-def put_requests(port: int, stream: str, records: int, size_bytes: int) -> list[Request]:
-    """PutRecord of one record of such a size, or PutRecords of several."""
+def put_requests(
+    port: int, stream: str, records: int, size_bytes: int, keys: int = 0
+) -> list[Request]:
+    """PutRecord of one record of such a size, or PutRecords of several.
+
+    With `keys` all of a call have one, of so many; without, each has one that is drawn.
+    """
     if records == 1:
         return [
             request(
@@ -33,9 +38,11 @@ def put_requests(port: int, stream: str, records: int, size_bytes: int) -> list[
             for seed in range(VARIANTS)
         ]
     requests = []
-    for seed in range(_BATCH_VARIANTS):
+    for seed in range(keys or _BATCH_VARIANTS):
         source = random.Random(seed)
         entries = [_record(source, size_bytes) for _ in range(records)]
+        if keys:
+            entries = [{**entry, "PartitionKey": f"key-{seed}"} for entry in entries]
         params = {"StreamName": stream, "Records": entries}
         requests.append(request(port, "PutRecords", params, seed, service=STREAMS))
     return requests

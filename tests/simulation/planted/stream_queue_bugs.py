@@ -1,6 +1,6 @@
 """Planted bugs of queues over streams; see bugs.py."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from data_plane.core.message import Message
@@ -18,7 +18,7 @@ from data_plane.stored.cell_of_queue import Placed
 from data_plane.stored.lease import Lease
 from data_plane.streams import consuming, searching
 from data_plane.streams.consuming import ShardSource
-from data_plane.streams.slots import RecordSlot
+from data_plane.streams.slots import PackedRecord, RecordSlot
 from tests.simulation.planted import PlantedBug
 from tests.simulation.stream_queues.universe import run, run_half_way
 
@@ -37,7 +37,7 @@ _take = Reader.take
 _states_of = reading._states
 _claimed_lease = receiving._Claims._lease
 _starting_us = streamed.starting_us
-_message = ShardSource._message
+_messages = ShardSource._messages
 
 
 # Shards
@@ -103,9 +103,10 @@ def _start_too_late(desk: Desk, stream: Placed, position: str, time_us: int) -> 
 
 
 def _number_of_the_slot(
-    self: ShardSource, slot: RecordSlot, _position: int, key: str | None, data: bytes
-) -> Message:
-    return _message(self, slot, 0, key, data)
+    self: ShardSource, slot: RecordSlot, records: Sequence[PackedRecord]
+) -> Iterator[Message]:
+    for record in records:
+        yield from _messages(self, slot, [record])
 
 
 async def _slots_that_all_have(to: Access, after: int, _first: int) -> list[Slot]:
@@ -125,7 +126,7 @@ _BUGS: Final = (
         "what was done in closed shards is forgotten",
         DELIVERED | DELETED | ORDER,
         ((reading, "_states", _states_of_open_shards),),
-        0,
+        1,
     ),
     (
         "blocks share their leases",
@@ -143,11 +144,11 @@ _BUGS: Final = (
     ("receives begin anew", COUNTS | DEAD, ((receiving._Claims, "_lease", _count_anew),), 0),
     ("deletes leave no mark", DELETED, ((deleting, "Update", _delete_without_the_set),), 0),
     ("the retention of a queue counts", EXPIRED, ((layers, "as_read", _own_retention),), 0),
-    ("a late queue begins too late", DELIVERED, ((streamed, "starting_us", _start_too_late),), 0),
+    ("a late queue begins too late", DELIVERED, ((streamed, "starting_us", _start_too_late),), 2),
     (
         "the records of a slot have one number",
         INTACT,
-        ((ShardSource, "_message", _number_of_the_slot),),
+        ((ShardSource, "_messages", _number_of_the_slot),),
         0,
     ),
     (

@@ -182,6 +182,21 @@ def test_a_reader_that_was_away_begins_at_what_is_left(bench: QueueBench) -> Non
     assert items < 100
 
 
+def test_what_had_expired_before_the_retention_was_raised_stays_away(bench: QueueBench) -> None:
+    """Also where nobody has asked while the retention was low: as it is now it was before."""
+
+    async def found() -> list[str]:
+        await bench.put("ann:1")
+        await bench.put("ann:2")
+        assert [one.message.body for one in await bench.receive(1)] == ["ann:1"]
+        bench.clock.advance(60)
+        bench.stream = replace(bench.stream, expired_us=bench.clock.now_us() - 1)
+        await bench.put("ann:new")
+        return await bench.drain()
+
+    assert bench.run(found()) == ["ann:new"]
+
+
 def test_who_begins_anew_in_the_middle_of_a_slot_misses_nothing(bench: QueueBench) -> None:
     async def found() -> list[str]:
         await bench.put(*TEXTS)
