@@ -3,7 +3,8 @@
 A browser on this machine reaches a server on loopback for every page that it shows: by links,
 images and forms, by scripts, and under a public name that leads to this machine (DNS rebinding).
 Where signatures are verified such a request is nobody's. Where they are not, it is refused by what
-browsers say of it, and pages cannot change: `Sec-Fetch-Site`, `Origin`, `Host` and `User-Agent`.
+browsers say of it, and pages cannot change: `Sec-Purpose`, `Sec-Fetch-Site`, `Origin`, `Host` and
+`User-Agent`.
 """
 
 import re
@@ -40,7 +41,11 @@ needs a name in the public DNS, which has a dot.
 _ADDRESS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-f.]*:[0-9a-f:.]*")
 _PORT: Final = re.compile(r":[0-9]*\Z")
 _PORTS: Final = {"http": ":80", "https": ":443"}
-_TELLING: Final = frozenset({"host", "origin", "sec-fetch-site", "user-agent"})
+_AHEAD: Final = ("sec-purpose", "purpose")
+"""What is loaded before anybody asked for it, as pages may want by speculation rules, has one of
+them, and says `Sec-Fetch-Site: none` as what somebody typed does."""
+
+_TELLING: Final = frozenset({"host", "origin", "sec-fetch-site", "user-agent", *_AHEAD})
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 _BROWSERS: Final = re.compile("Gecko|Chrome/|MSIE|Opera")
 """The User-Agent of each browser that shows images has one of them, as `Gecko/` or `like Gecko`,
@@ -89,6 +94,9 @@ def foreign(
     for name, value in headers:
         if name in _TELLING:
             said.setdefault(name, []).append(value)
+    for name in _AHEAD:
+        for purpose in said.get(name, ()):
+            return f"{name.title()}: {purpose}"
     for site in said.get("sec-fetch-site", ()):
         if site not in _OWN_SITES:
             return f"Sec-Fetch-Site: {site}"

@@ -32,6 +32,8 @@ const form = (attack, method, enctype) => {
   made.submit();
   return frame;
 };
+const ahead = (kind, url) => element("script", {type: "speculationrules",
+  textContent: JSON.stringify({[kind]: [{source: "list", urls: [url]}]})});
 const call = (attack, options) => fetch(post(attack), options);
 const body = new URLSearchParams(make);
 const headers = {"content-type": "application/x-amz-json-1.0",
@@ -46,6 +48,8 @@ Promise.allSettled([
   element("img", {src: get("rebound", "REBOUND")}),
   element("img", {src: get("any-address", "ANY_ADDRESS"), referrerPolicy: "no-referrer"}),
   element("iframe", {sandbox: "allow-scripts", srcdoc: sandboxed}),
+  ahead("prefetch", get("prefetch")),
+  ahead("prerender", get("prerender")),
   form("form-get", "GET", "application/x-www-form-urlencoded"),
   form("form-post", "POST", "application/x-www-form-urlencoded"),
   form("form-text", "POST", "text/plain"),

@@ -59,6 +59,8 @@ def test_further_names() -> None:
         ([("sec-fetch-site", "cross-site")], "Sec-Fetch-Site: cross-site"),
         ([("sec-fetch-site", "none,cross-site")], "Sec-Fetch-Site: none,cross-site"),
         ([("sec-fetch-site", "none"), ("sec-fetch-site", "x")], "Sec-Fetch-Site: x"),
+        ([("sec-fetch-site", "none"), ("sec-purpose", "prefetch")], "Sec-Purpose: prefetch"),
+        ([("sec-fetch-site", "same-origin"), ("purpose", "prefetch")], "Purpose: prefetch"),
         ([("user-agent", AGENT)], "a browser's User-Agent, no Sec-Fetch-Site"),
         ([("user-agent", FIREFOX)], "a browser's User-Agent, no Sec-Fetch-Site"),
         ([("user-agent", OLD)], "a browser's User-Agent, no Sec-Fetch-Site"),
