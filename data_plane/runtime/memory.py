@@ -14,6 +14,10 @@ from typing import Final
 GROWN_BYTES_MIN: Final = 16 * 1_048_576
 """Below this it is not worth the milliseconds."""
 
+_LOOKS_MAX: Final = 6
+"""After so many looks it is trimmed again as long as it has more than it once did: what was in use
+at the last trim may be free now."""
+
 _LIMIT_OF_BEFORE: Final = "memory.limit_in_bytes"
 
 _M_TRIM_THRESHOLD: Final = -1
@@ -36,17 +40,27 @@ class Memory:
             libc.mallopt(_M_MMAP_THRESHOLD, _MMAP_BYTES)
             libc.mallopt(_M_TRIM_THRESHOLD, _TRIM_BYTES)
         self._level_bytes = 0
+        self._least_bytes = 0
+        self._looks = 0
 
     async def give_back(self) -> None:
-        """Trim what has grown since it was trimmed, in a thread; twice a minute is enough."""
+        """Trim, in a thread, where the process has grown, and now and then while it is big.
+
+        To be called every few seconds.
+        """
         if self._trim is None:
             return
         now_bytes = resident_bytes()
-        if now_bytes > self._level_bytes + GROWN_BYTES_MIN:
+        self._looks += 1
+        has_grown = now_bytes > self._level_bytes + GROWN_BYTES_MIN
+        is_big = now_bytes > self._least_bytes + GROWN_BYTES_MIN
+        if has_grown or (is_big and self._looks >= _LOOKS_MAX):
             await asyncio.to_thread(self._trim, 0)
             now_bytes = resident_bytes()
             self._level_bytes = now_bytes
+            self._looks = 0
         self._level_bytes = min(self._level_bytes, now_bytes)
+        self._least_bytes = min(self._least_bytes or now_bytes, now_bytes)
 
 
 def resident_bytes() -> int:

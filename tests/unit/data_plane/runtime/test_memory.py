@@ -33,6 +33,29 @@ def test_it_trims_when_the_process_has_grown_and_not_again(
     asyncio.run(look())
 
 
+def test_what_is_freed_after_a_trim_goes_back_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_use, resident = 40 * MB, 40 * MB
+    monkeypatch.setattr(memory, "resident_bytes", lambda: resident)
+    watched = Memory()
+
+    def trim(_: int) -> None:
+        nonlocal resident
+        resident = in_use
+
+    async def look() -> None:
+        nonlocal in_use, resident
+        watched._trim = trim
+        await watched.give_back()
+        in_use = resident = 500 * MB
+        await watched.give_back()  # in the middle of a storm
+        in_use = 41 * MB
+        for _ in range(6):
+            await watched.give_back()
+        assert resident == in_use
+
+    asyncio.run(look())
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says")
 def test_what_is_resident_is_told() -> None:
     assert 4 * MB < resident_bytes() < 4096 * MB
