@@ -151,6 +151,7 @@ BODY_BYTES_MAX: Final = max(REQUEST_BODY_BYTES_MAX, PUT_BODY_BYTES_MAX)
 REQUEST_TARGET_BYTES_MAX: Final = 16_384
 REQUEST_HEADERS_MAX: Final = 128
 REQUEST_HEADER_BYTES_MAX: Final = 32_768
+"""Of their names and values together."""
 REQUEST_FORM_FIELDS_MAX: Final = RECEIVE_ATTRIBUTE_NAMES_MAX + 100
 """Those of a receive that names as many attributes as it may; a full batch has 400."""
 ACTION_WITHIN_BYTES: Final = 16_384

@@ -1,6 +1,6 @@
 """The first stages: size and syntax of the request, then its operation and parameters."""
 
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Generator, Mapping
 
 from data_plane.core.errors import (
     INVALID_ACTION,
@@ -39,15 +39,17 @@ def check_size_and_syntax(settings: FrontEndSettings) -> Stage:
             raise RefusedError(MALFORMED_QUERY, "The query string contains a syntax error.")
         if not (request.path.isascii() and request.query.isascii()):
             raise RefusedError(MALFORMED_QUERY, "The request's address is not percent-encoded.")
-        headers = request.headers
-        if (
-            len(headers) > REQUEST_HEADERS_MAX
-            or sum(map(len, headers.values())) > REQUEST_HEADER_BYTES_MAX
-        ):
-            raise RefusedError(REQUEST_TOO_LARGE, "The request's headers are too long.")
+        check_headers(request.headers)
         exchange.path_queue = queue_path(path_inside(request))
 
     return stage
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Raise RefusedError(REQUEST_TOO_LARGE) for too many headers, or too long ones."""
+    size = sum(map(len, headers)) + sum(map(len, headers.values()))
+    if len(headers) > REQUEST_HEADERS_MAX or size > REQUEST_HEADER_BYTES_MAX:
+        raise RefusedError(REQUEST_TOO_LARGE, "The request's headers are too long.")
 
 
 def find_operation(services: Services) -> Stage:

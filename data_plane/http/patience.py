@@ -16,9 +16,15 @@ _LOOK_PERIOD_S: Final = 0.05
 
 
 class Patience:
-    """The watches that wait, the eldest first. `slow_bodies` of them wait for slow clients."""
+    """The watches that wait, the eldest first. `slow_bodies` of them wait for slow clients.
 
-    def __init__(self) -> None:
+    Each connection may have one of these, and all together `more_bodies_max` more: in HTTP/2 a
+    stranger could have a hundred on each, with what they hold.
+    """
+
+    def __init__(self, more_bodies_max: int) -> None:
+        self._more_bodies_max = more_bodies_max
+        self._bodies: Counter[int] = Counter()
         self._since_s: dict[Watch, float] = {}
         self._slow: Counter[int] = Counter()
         self.slow_bodies = 0
@@ -37,6 +43,18 @@ class Patience:
         self._slow[port] += change
         if not self._slow[port]:
             del self._slow[port]
+
+    def may_wait_for_body(self, port: int) -> bool:
+        """Whether one more body from this port of a client may be slow to come."""
+        more = self.slow_bodies - len(self._bodies)
+        return port not in self._bodies or more < self._more_bodies_max
+
+    def slow_body(self, port: int, change: int) -> None:
+        """A body from this port is slow to come, or is not waited for any more."""
+        self.slow_bodies += change
+        self._bodies[port] += change
+        if not self._bodies[port]:
+            del self._bodies[port]
 
     def is_slow(self, port: int) -> bool:
         """Whether a request from this port of a client takes long just now."""
@@ -95,7 +113,10 @@ class Watch:
         if self._body_timeout_s is None:
             self._watcher = asyncio.create_task(self._watch_client())
             return
-        self._patience.slow_bodies += 1
+        if not self._patience.may_wait_for_body(self._port):
+            self._stop()
+            return
+        self._patience.slow_body(self._port, 1)
         left_s = max(0.0, self._body_timeout_s - PATIENCE_S)
         self._timer = asyncio.get_running_loop().call_later(left_s, self._stop)
 
@@ -111,19 +132,19 @@ class Watch:
 
     def end_of_body(self) -> None:
         """The body is there, or will not come."""
-        if self._timer is not None:
+        if self._timer is not None or self.is_over:
             self.end()
 
     def end(self) -> None:
         """What was waited for is there, or will not come: leave the task alone."""
         self._patience.end(self)
-        if self._port >= 0:
-            self._patience.slow(self._port, -1)
-            self._port = -1
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-            self._patience.slow_bodies -= 1
+            self._patience.slow_body(self._port, -1)
+        if self._port >= 0:
+            self._patience.slow(self._port, -1)
+            self._port = -1
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None

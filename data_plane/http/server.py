@@ -39,6 +39,7 @@ from data_plane.core.limits import (
     SMALL_BODY_BYTES_MAX,
 )
 from data_plane.frontend.admission import Admission
+from data_plane.frontend.intake import check_headers
 from data_plane.http.answers import LONG_ANSWER_BYTES, Answers
 from data_plane.http.connections import ListeningServer, accepted_connections
 from data_plane.http.cross_origin import AllowedOrigins
@@ -92,7 +93,9 @@ class HttpSettings:
     than `body_bytes_max` are not read, and of those that are not small not more are held at a time
     than have `bodies_bytes_max` together. A client that takes nothing of its answer for
     `send_timeout_s` is cut off (on Linux). Above `connections_max` connections wait to be accepted.
-    What of bodies nobody has read yet is as much as the windows of HTTP/2 let come.
+    What of bodies nobody has read yet is as much as the windows of HTTP/2 let come. There one
+    connection may have several bodies that are slow to come: beyond its first `more_bodies_max`
+    of all connections together.
 
     A header that is not finished takes up to `header_buffer_bytes`, before anybody hears of it. So
     no more connections are accepted than may do that with `headers_bytes_max` (0: any number).
@@ -115,6 +118,7 @@ class HttpSettings:
     body_read_timeout_s: float = 20
     body_bytes_per_s_min: int = 32 * 1024
     bodies_bytes_max: int = BODIES_HELD_BYTES_MAX
+    more_bodies_max: int = 1_024
     send_timeout_s: float = 30
     tls: TlsFiles | None = None
     prefix: str = ""
@@ -155,7 +159,7 @@ class HttpServer:
         self._admission = admission
         self._bodies = Held(settings.bodies_bytes_max)
         self._answers = Answers(settings.send_timeout_s)
-        self.patience = Patience()
+        self.patience = Patience(settings.more_bodies_max)
         self.in_flight = 0
         self._idle: asyncio.Event | None = None
         """While the server stops: set when nothing was in flight for a moment."""
@@ -333,6 +337,7 @@ class HttpServer:
             headers = combine(items)
             if len(received) != len(headers):
                 check_readable(received.keys(), headers)
+            check_headers(headers)  # before they are held for a body that does not come
             version = scope.http_version
             check_host(headers, version, scope.authority)
             if version == HTTP_2 and scope.method not in _PAGE_METHODS:

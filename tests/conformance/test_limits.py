@@ -178,11 +178,14 @@ def test_the_sizes_of_address_and_headers(bench: Bench) -> None:
         "MalformedQueryString", "The request's address is too long."
     )
     too_long = refused("RequestEntityTooLarge", "The request's headers are too long.")
-    room = limits.REQUEST_HEADER_BYTES_MAX - sum(map(len, request.headers.values()))
-    headers = {**request.headers, "x": "h" * room}
+    taken = sum(len(name) + len(value) for name, value in request.headers.items())
+    room = limits.REQUEST_HEADER_BYTES_MAX - taken
+    headers = {**request.headers, "x": "h" * (room - 1)}
     assert bench.send(replace(request, headers=headers)).status == 200
     headers["x"] += "h"
     assert bench.send(replace(request, headers=headers)) == too_long
+    named = {**request.headers, "x" * (room + 1): ""}
+    assert bench.send(replace(request, headers=named)) == too_long
     room = limits.REQUEST_HEADERS_MAX - len(request.headers)
     headers = {**request.headers, **{f"x-{number}": "" for number in range(room)}}
     assert bench.send(replace(request, headers=headers)).status == 200

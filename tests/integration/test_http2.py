@@ -142,6 +142,32 @@ def test_there_are_so_many_streams_at_a_time() -> None:
         assert not any(client.replies[stream].ended for stream in waiting)
 
 
+def test_headers_that_are_too_long_do_not_wait_for_the_body(server: SocketServer) -> None:
+    with Http2Client(server.port) as client:
+        for long in ({"x-long": "x" * 40_000}, {f"x-{n}-{'n' * 4000}": "" for n in range(10)}):
+            stream = client.begin({"content-type": FORM, "content-length": "100", **long})
+            assert client.reply(stream).status == 413
+        assert client.post(LIST).status == 200
+
+
+def test_bodies_that_do_not_come_are_few_beside_the_first_of_each_connection() -> None:
+    with serving(more_bodies_max=2) as server, Http2Client(server.port) as greedy:
+        patience = server.http.patience
+        form = {"content-type": FORM, "content-length": str(len(LIST))}
+        waiting = [greedy.begin(form) for _ in range(5)]
+        refused = [greedy.reply(stream).status for stream in waiting[3:]]
+        assert refused == [408, 408]
+        with Http2Client(server.port) as modest:
+            stream = modest.begin(form)
+            await_fact(lambda: patience.slow_bodies == 4)
+            modest.send(stream, LIST)
+            assert modest.reply(stream).status == 200
+        for stream in waiting[:3]:
+            greedy.send(stream, LIST)
+            assert greedy.reply(stream).status == 200
+        assert patience.slow_bodies == 0
+
+
 @pytest.mark.parametrize("start", [b"", b"PRI * HT", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
 def test_a_connection_without_requests_ends(start: bytes) -> None:
     with (
