@@ -2,16 +2,18 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 import click
+from botocore.exceptions import BotoCoreError, ClientError
 
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.of_account import account_option, of_account
 from control_plane.cli.refusals import or_exit
+from control_plane.cli.streams import give_up_output
 from control_plane.cli.tables import json_option, tell
 from control_plane.cli.times import day
 
@@ -62,19 +64,37 @@ def create_key(
         client = connect()
         return client.tidegate_create_access_key(**given), client.meta.region_name
 
-    with _output(file) as output:
+    with _output(file) as write:
         answer, region = or_exit(create)
-        output.write(
-            f"[default]\naws_access_key_id = {answer['AccessKeyId']}\n"
-            f"aws_secret_access_key = {answer['SecretAccessKey']}\nregion = {region}\n"
-        )
+        try:
+            write(
+                f"[default]\naws_access_key_id = {answer['AccessKeyId']}\n"
+                f"aws_secret_access_key = {answer['SecretAccessKey']}\nregion = {region}\n"
+            )
+        except OSError as error:
+            told = _revoke_unseen(connect, answer["AccessKeyId"], account)
+            raise click.ClickException(f"cannot write: {error.strerror}; {told}") from error
+
+
+def _revoke_unseen(connect: Connect, access_key_id: str, account: str | None) -> str:
+    """Revoke a key whose secret nobody has, and say what became of it."""
+    try:
+        connect().tidegate_revoke_access_key(AccessKeyId=access_key_id, **of_account(account))
+    except (BotoCoreError, ClientError):
+        return f"the key was made, and nobody has its secret: tidegate key revoke {access_key_id}"
+    return f"the key {access_key_id} is revoked, as nobody has its secret"
 
 
 @contextmanager
-def _output(path: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a new file of mode 600: open before there is a secret to write."""
+def _output(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """What writes to standard output, or to a new file of mode 600.
+
+    It is open before there is a secret to write. What it writes has left when it returns.
+    """
     if path is None:
-        yield sys.stdout
+        if sys.stdout is None:
+            raise click.ClickException("standard output is closed: name a --file for the key")
+        yield _print
         return
     try:
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
@@ -82,12 +102,27 @@ def _output(path: Path | None) -> Iterator[TextIO]:
         raise click.ClickException(f"{path}: {error.strerror}") from error
     done = False
     try:
-        with os.fdopen(opened, "w", encoding="utf-8") as file:
-            yield file
+        with os.fdopen(opened, "wb", buffering=0) as file:
+
+            def write(text: str) -> None:
+                left = text.encode()
+                while left:
+                    left = left[file.write(left) :]
+
+            yield write
         done = True
     finally:
         if not done:
             path.unlink()
+
+
+def _print(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError:
+        give_up_output()
+        raise
 
 
 @key.command("list", short_help="List the access keys of an account.")

@@ -274,3 +274,30 @@ def test_a_command_says_in_one_line_that_its_output_has_no_room(
         )
     assert ran.returncode == 1
     assert ran.stderr == b"tidegate: cannot write: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ('exec "$@" >/dev/full', "cannot write: No space left on device; the key AKIA"),
+        ('exec "$@" >&-', "standard output is closed: name a --file for the key\n"),
+        ('ulimit -f 0; exec "$@" --file key', "cannot write: File too large; the key AKIA"),
+    ],
+)
+def test_no_key_is_left_whose_secret_nobody_has(tmp_path: Path, script: str, says: str) -> None:
+    with (tmp_path / "log").open("wb") as log, serving(tmp_path, log.fileno(), auth="on") as server:
+        to = ("--endpoint", server.url, "--data", str(server.data))
+        ran = subprocess.run(
+            ["sh", "-c", script, "sh", *command("key", "create", *to)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 1
+        assert ran.stderr.startswith(f"tidegate: {says}")
+        assert ran.stderr.count("\n") == 1
+        assert not (tmp_path / "key").exists()
+        keys = json.loads(run_command("key", "list", "--json", *to).stdout)
+        assert len(keys) == 1
