@@ -4,13 +4,15 @@ import base64
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.clients.spoiling_proxy import cut_first_answer, spoiling_proxy
+from tests.integration import fork_server, forked
 from tests.integration.server_process import ServerProcess
 
 AWS = Path(sys.executable).parent / "aws"
@@ -22,13 +24,41 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 Call = Callable[..., dict[str, Any]]
 
 
-@pytest.fixture
-def run(server: ServerProcess, client_environment: dict[str, str]) -> Run:
-    """Run `aws sqs` with some arguments."""
+@pytest.fixture(scope="module")
+def forks() -> Iterator[forked.ForkServer | None]:
+    """What starts `aws` from a process that has imported it."""
+    server = forked.ForkServer(fork_server.AWS) if sys.platform == "linux" else None
+    yield server
+    if server is not None:
+        server.close()
 
-    def run_aws(*arguments: str, endpoint: str = server.url) -> subprocess.CompletedProcess[str]:
+
+@pytest.fixture
+def starts(forks: forked.ForkServer | None) -> list[forked.ForkServer]:
+    """Who starts `aws`: the system, if it is empty."""
+    return [] if forks is None else [forks]
+
+
+@pytest.fixture
+def started_by_the_system(starts: list[forked.ForkServer]) -> None:
+    """The commands are as users start them."""
+    starts.clear()
+
+
+@pytest.fixture
+def run(
+    server: ServerProcess, client_environment: dict[str, str], starts: list[forked.ForkServer]
+) -> Run:
+    """Run `aws`, of a service, with some arguments."""
+
+    def run_aws(
+        *arguments: str, service: str = "sqs", endpoint: str = server.url
+    ) -> subprocess.CompletedProcess[str]:
+        line = ["--endpoint-url", endpoint, "--output", "json", service, *arguments]
+        if starts:
+            return forked.run(starts[0], line, client_environment, RUN_S_MAX)
         return subprocess.run(
-            [str(AWS), "--endpoint-url", endpoint, "--output", "json", "sqs", *arguments],
+            [str(AWS), *line],
             env=client_environment,
             capture_output=True,
             text=True,
@@ -41,7 +71,7 @@ def run(server: ServerProcess, client_environment: dict[str, str]) -> Run:
 
 @pytest.fixture
 def aws(run: Run) -> Call:
-    """Run `aws sqs` successfully; what it printed."""
+    """Run `aws` successfully; what it printed."""
 
     def run_well(*arguments: str, **options: str) -> dict[str, Any]:
         ran = run(*arguments, **options)
@@ -152,23 +182,9 @@ def test_queues(aws: Call, run: Run, queue_name: str) -> None:
 
 
 @pytest.fixture
-def streams(server: ServerProcess, client_environment: dict[str, str]) -> Call:
+def streams(aws: Call) -> Call:
     """Run `aws kinesis` successfully; what it printed."""
-
-    def run_well(*arguments: str) -> dict[str, Any]:
-        ran = subprocess.run(
-            [str(AWS), "--endpoint-url", server.url, "--output", "json", "kinesis", *arguments],
-            env=client_environment,
-            capture_output=True,
-            text=True,
-            timeout=RUN_S_MAX,
-            check=False,
-        )
-        assert (ran.returncode, ran.stderr) == (0, "")
-        printed: dict[str, Any] = json.loads(ran.stdout or "{}")
-        return printed
-
-    return run_well
+    return partial(aws, service="kinesis")
 
 
 def test_a_stream(streams: Call, queue_name: str) -> None:
@@ -204,6 +220,7 @@ def test_a_list_in_pages(aws: Call, server: ServerProcess, queue_name: str) -> N
     assert first["QueueUrls"] + rest["QueueUrls"] == urls
 
 
+@pytest.mark.usefixtures("started_by_the_system")
 @pytest.mark.parametrize(
     ("arguments", "code", "operation", "message"),
     [
@@ -230,6 +247,7 @@ def test_an_error_is_said_in_the_words_of_aws(
     assert ran.stderr.strip() == text
 
 
+@pytest.mark.usefixtures("started_by_the_system")
 def test_a_send_whose_answer_was_lost_is_repeated_and_sends_once(
     aws: Call, server: ServerProcess, queue_name: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Starts commands of Tidegate from a process that has imported it: `python -m` this, a socket's fd.
+"""Starts a program from a process that has imported it: `python -m` this, a socket's fd, its name.
 
 A request has the arguments, variables and folder of a process, and four files: what is to be its
 standard input, output and error, and one to which is written how it ended. It is answered with the
@@ -13,7 +13,7 @@ import runpy
 import select
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -22,18 +22,20 @@ from typing import Any, Final
 import control_plane
 import data_plane
 
-PROGRAM: Final = "control_plane.cli"
+TIDEGATE: Final = "control_plane.cli"
+AWS: Final = "awscli"
+"""The AWS CLI: what `aws` runs."""
+
 REQUEST_BYTES_MAX: Final = 100_000
 FILES: Final = 4
 STATUS_BYTES: Final = 4
 
 
-def import_all() -> dict[str, str]:
-    """Import what commands are made of; the variables that libraries were given by that.
+def import_tidegate() -> None:
+    """Import all of it.
 
     Granian stays out, and what needs it: its allocator has a thread, which no fork would have.
     """
-    before = dict(os.environ)
     modules: dict[str, Any] = sys.modules
     modules["granian"] = None  # as if it was not installed
     for package in (data_plane, control_plane):
@@ -45,6 +47,21 @@ def import_all() -> dict[str, str]:
                     if "granian" not in str(error):
                         raise
     del modules["granian"]
+
+
+def import_aws() -> None:
+    """Import what it is made of."""
+    import_module("awscli.clidriver")
+    import_module("awscli.handlers")
+
+
+PROGRAMS: Final[dict[str, Callable[[], None]]] = {TIDEGATE: import_tidegate, AWS: import_aws}
+
+
+def import_all(program: str) -> dict[str, str]:
+    """Import what commands are made of; the variables that libraries were given by that."""
+    before = dict(os.environ)
+    PROGRAMS[program]()
     gc.collect()
     gc.freeze()
     assert len([*Path("/proc/self/task").iterdir()]) == 1, "something has begun a thread"
@@ -111,5 +128,7 @@ def _become(request: Mapping[str, Any], files: Sequence[int], given: Mapping[str
     sys.argv[1:] = request["arguments"]
 
 
-if __name__ == "__main__" and serve(socket.socket(fileno=int(sys.argv[1])), import_all()):
-    runpy.run_module(PROGRAM, run_name="__main__", alter_sys=True)
+if __name__ == "__main__":
+    _, fd, started = sys.argv
+    if serve(socket.socket(fileno=int(fd)), import_all(started)):
+        runpy.run_module(started, run_name="__main__", alter_sys=True)

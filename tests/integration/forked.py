@@ -1,4 +1,4 @@
-"""Commands of Tidegate that need not import it first, which is most of what a start costs.
+"""Commands that need not import their program first, which is most of what a start costs.
 
 What a fork could hide those tests show in which the system starts a server or a command: the
 tutorials, `test_server_process.py`, `tests/clients`, and the drills and rehearsals of a night.
@@ -15,6 +15,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
+from types import MappingProxyType
 from typing import IO, Any, Final
 
 from tests.integration import fork_server
@@ -26,16 +27,24 @@ _COUNT_BEFORE: Final = ("LANG", "LC_", "LD_", "MALLOC_", "PYTHON")
 
 
 class ForkServer:
-    """Starts processes in place of this one, with which it ends."""
+    """Starts processes of a program in place of this one, with which it ends.
 
-    def __init__(self) -> None:
+    `environment` is added to this process's.
+    """
+
+    def __init__(
+        self,
+        program: str = fork_server.TIDEGATE,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._turn = threading.Lock()
-        self._variables = dict(os.environ)
+        self._variables = {**os.environ, **environment}
         self._door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", fork_server.__name__, str(theirs.fileno())],
+                [sys.executable, "-m", fork_server.__name__, str(theirs.fileno()), program],
                 cwd=_ROOT,
+                env=self._variables,
                 pass_fds=[theirs.fileno()],
             )
 
@@ -70,12 +79,12 @@ def starter(environment: Mapping[str, str]) -> ForkServer | None:
 
 
 class Forked:
-    """`tidegate` with these arguments: what tests ask of a subprocess.Popen, and no more.
+    """The program with these arguments: what tests ask of a subprocess.Popen, and no more.
 
     It writes to files that are open here; without one for its output, that is a pipe.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a process has
         self,
         server: ForkServer,
         arguments: Sequence[str],
@@ -83,6 +92,7 @@ class Forked:
         *,
         stdout: int | None,
         stderr: int,
+        folder: Path = _ROOT,
     ) -> None:
         self.returncode: int | None = None
         self.stdout: IO[str] | None = None
@@ -91,7 +101,7 @@ class Forked:
         if theirs is None:
             reading, theirs = os.pipe()
             self.stdout = os.fdopen(reading)
-        request = {"arguments": arguments, "variables": {**environment}, "folder": str(_ROOT)}
+        request = {"arguments": arguments, "variables": {**environment}, "folder": str(folder)}
         try:
             self.pid = server.ask(request, (0, theirs, stderr, ending))
         finally:
@@ -129,12 +139,16 @@ class Forked:
 
 
 def run(
-    server: ForkServer, arguments: Sequence[str], environment: Mapping[str, str], timeout_s: float
+    server: ForkServer,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    timeout_s: float,
+    folder: Path = _ROOT,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, with what it wrote. Raises subprocess.TimeoutExpired."""
     with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
         files = {"stdout": output.fileno(), "stderr": errors.fileno()}
-        process = Forked(server, arguments, environment, **files)
+        process = Forked(server, arguments, environment, folder=folder, **files)
         try:
             code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:

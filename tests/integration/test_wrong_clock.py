@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from data_plane.core.cell_clock import LOOK_EVERY_US
+from tests.integration.forked import ForkServer, Starts
 from tests.integration.server_process import ServerProcess
 
 HOUR_S = 3_600
@@ -102,18 +103,44 @@ class Machine:
         return "\n".join(str(line) for line in lines if line["level"] == "warning")
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    file = tmp_path / "clock"
-    environment = {
+@pytest.fixture(scope="module")
+def clock_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server reads by how much its clock is ahead."""
+    file = tmp_path_factory.mktemp("clock") / "ahead"
+    file.write_text("+0\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def environment(clock_file: Path) -> dict[str, str]:
+    return {
         "LD_PRELOAD": str(_FOUND[0]),
-        "FAKETIME_TIMESTAMP_FILE": str(file),
+        "FAKETIME_TIMESTAMP_FILE": str(clock_file),
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "NO_FAKE_STAT": "1",
     }
+
+
+@pytest.fixture(scope="module")
+def faked(environment: dict[str, str]) -> Iterator[ForkServer]:
+    """What starts servers that have such a clock."""
+    server = ForkServer(environment=environment)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def machine(
+    tmp_path: Path,
+    clock_file: Path,
+    environment: dict[str, str],
+    faked: ForkServer,
+    starts: type[Starts],
+) -> Iterator[Machine]:
+    starts.by = faked
     server = ServerProcess(tmp_path / "data", tmp_path / "log", environment=environment)
-    machine = Machine(server, file)
+    machine = Machine(server, clock_file)
     yield machine
     if server.process is not None:
         server.kill()
