@@ -61,12 +61,15 @@ MAPS = {
 class _QueryLoader(Loader):
     """Answers for SQS with the Query model, else like botocore's own."""
 
+    _query_model: dict[str, Any] | None = None
+
     def load_service_model(
         self, service_name: str, type_name: str, api_version: str | None = None
     ) -> Any:
         model = super().load_service_model(service_name, type_name, api_version)
         if (service_name, type_name) == ("sqs", "service-2"):
-            return query_model(model)
+            self._query_model = self._query_model or query_model(model)
+            return self._query_model
         return model
 
 
