@@ -118,6 +118,11 @@ GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin 
 UNKNOWN = $(filter-out $(KNOWN),$(GIVEN))
 $(if $(UNKNOWN),$(error there is no variable $(UNKNOWN); `make` lists the targets and theirs))
 
+# What `make test` installs and checks first needs one processor here, the other one there.
+ifneq ($(filter test,$(MAKECMDGOALS)),)
+MAKEFLAGS += --jobs=2
+endif
+
 .DEFAULT_GOAL = help
 .PHONY: help serve test test-spark lint nightly bench simulate fuzz drill rehearse bill release lock clean
 
