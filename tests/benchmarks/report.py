@@ -57,8 +57,8 @@ class Row:
 class Fact:
     """A single number; with a limit it is a target that is met up to the limit.
 
-    With a `least` it is one that is met from there on. To miss one that is `required` fails the run:
-    none that a busy machine could miss is.
+    With a `least` it is one that is met from there on. To miss one that is `required` fails the
+    run: none that a busy machine could miss is.
     """
 
     name: str
