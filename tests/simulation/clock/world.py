@@ -10,18 +10,20 @@ class ClockWorld(World):
     """One process after the other on cells of its own: they share cell time.
 
     `wrong_us` is by how much the machine's clock is wrong. `starts` says when a process started,
-    and how wrong it was then. With `follows` what processes go by is
-    that clock, as if there were no other: a planted bug.
+    and how far ahead it may have found the clock of where the one before had seen it. With
+    `follows` what processes go by is that clock, as if there were no other: a planted bug.
     """
 
     wrong_us = 0
     starts: tuple[tuple[int, int], ...] = ()
+    _lowest_us = 0
     follows = False
     clock: CellClock | None = None
 
     def set_clock(self, wrong_us: int) -> None:
         """Somebody sets the machine's clock."""
         self.wrong_us = wrong_us
+        self._lowest_us = min(self._lowest_us, wrong_us)
         self.note(f"the machine's clock is wrong by {wrong_us // 1_000_000} s")
 
     def machine_us(self) -> int:
@@ -30,7 +32,8 @@ class ClockWorld(World):
 
     def begin(self, process: Process) -> None:
         """A process starts where the one before has left its cells."""
-        self.starts = (*self.starts, (self.scheduler.now_us, self.wrong_us))
+        self.starts = (*self.starts, (self.scheduler.now_us, self.wrong_us - self._lowest_us))
+        self._lowest_us = self.wrong_us
         if self.follows:
             process.clock_us = self.machine_us
             for store in self.stores:
