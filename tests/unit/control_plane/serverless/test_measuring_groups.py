@@ -45,7 +45,7 @@ def make_group(site: Site, name: str, *streams: Stream) -> None:
 
 
 def put(site: Site, stream: Stream, count: int, shard: int = 0) -> None:
-    records = [OutgoingRecord("k", b"x")] * count
+    records = dict.fromkeys(range(count), OutgoingRecord("k", b"x"))
     engine = site.service.streams.engine
     site.rig.run(engine.put(stream, stream.shards[shard], records, PutCall()))
 
