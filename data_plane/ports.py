@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 import msgspec
 
 from data_plane.core.caller import AccessKey
-from data_plane.core.cell_clock import Eras
 from data_plane.core.conditions import (
     ALWAYS,
     ITEM_ABSENT,
@@ -27,6 +26,7 @@ from data_plane.core.conditions import (
     Update,
     Value,
 )
+from data_plane.core.eras import Eras
 from data_plane.core.queue import Queue
 from data_plane.core.quotas import Quotas
 

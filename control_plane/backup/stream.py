@@ -11,7 +11,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
-from data_plane.core.cell_clock import eras_from
+from data_plane.core.eras import eras_from
 from data_plane.embedded.copying import CellCopy, CopySource, pages_together
 from data_plane.ports import CellUnavailableError
 

@@ -14,7 +14,7 @@ from typing import Final
 from control_plane.metadata_cache.entries import Entries, Entry
 from control_plane.metadata_cache.nodes import CacheNodes, Found
 from control_plane.recent_items import Recent, read_items
-from data_plane.core.cell_clock import Eras
+from data_plane.core.eras import Eras
 from data_plane.ports import (
     ALWAYS,
     Append,

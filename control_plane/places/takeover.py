@@ -11,9 +11,9 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from control_plane.places.cached import CachedMap
-from data_plane.core.cell_clock import Eras
 from data_plane.core.deadline import deadline_us
 from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.core.eras import Eras
 from data_plane.ports import (
     ALWAYS,
     Append,

@@ -10,7 +10,7 @@ from data_plane.bag.bounds import CALLS_REMEMBERED_MAX, LANES_MAX, UNSURE_CALLS_
 from data_plane.bag.calls import CallPart, merge_ids
 from data_plane.bag.lane import Lane
 from data_plane.bag.lanes import QueueLanes
-from data_plane.core.cell_clock import ONE_TIME
+from data_plane.core.eras import ONE_TIME
 from data_plane.core.errors import (
     QUEUE_DOES_NOT_EXIST,
     RECEIPT_HANDLE_IS_INVALID,

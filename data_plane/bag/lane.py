@@ -23,7 +23,7 @@ from data_plane.bag.bounds import (
     WINDOW_MESSAGES_MAX,
 )
 from data_plane.bag.held_segments import HeldSegments
-from data_plane.core.cell_clock import ONE_TIME, Eras
+from data_plane.core.eras import ONE_TIME, Eras
 from data_plane.core.queue import Queue
 from data_plane.ports import Attributes, Item, Key
 from data_plane.stored import keys, lease

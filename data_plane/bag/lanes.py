@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from data_plane.bag.lane import Lane
 from data_plane.bag.tenants import Tenants
-from data_plane.core.cell_clock import ONE_TIME, Eras
+from data_plane.core.eras import ONE_TIME, Eras
 from data_plane.core.queue import Queue
 from data_plane.stored.bounds import FAIR_LANES
 from data_plane.stored.in_flight import InFlight

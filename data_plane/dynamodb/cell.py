@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Final
 
-from data_plane.core.cell_clock import ONE_TIME, Eras
 from data_plane.core.deadline import left_us
 from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.core.eras import ONE_TIME, Eras
 from data_plane.core.limits import DELAY_S_MAX
 from data_plane.dynamodb.expressions import range_parameters, write_parameters
 from data_plane.dynamodb.items import (

@@ -9,7 +9,7 @@ from typing import Final
 
 import lmdb
 
-from data_plane.core.cell_clock import ONE_TIME, Eras
+from data_plane.core.eras import ONE_TIME, Eras
 from data_plane.embedded.room import cost_bytes
 from data_plane.embedded.transaction import WriteTransaction
 from data_plane.ports import Attributes

@@ -19,9 +19,10 @@ from typing import Final, TypeVar
 
 import lmdb
 
-from data_plane.core.cell_clock import ONE_TIME, CellClock, Eras
+from data_plane.core.cell_clock import CellClock
 from data_plane.core.deadline import deadline_us
 from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.core.eras import ONE_TIME, Eras
 from data_plane.embedded.batch import (
     Batch,
     QueuedWrite,
@@ -99,8 +100,7 @@ class EmbeddedCell:
         self._copies: set[CellCopy] = set()
         self._commits: queue.SimpleQueue[
             tuple[lmdb.Transaction, asyncio.AbstractEventLoop] | Callable[[], None] | None
-        ]
-        self._commits = queue.SimpleQueue()
+        ] = queue.SimpleQueue()
         self._committer = threading.Thread(
             target=self._commit_all, name=f"commit {directory.name}", daemon=True
         )

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
-from data_plane.core.cell_clock import Eras, eras_of
+from data_plane.core.cell_clock import eras_of
 from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.core.eras import Eras
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.embedded.copying import CellCopy
 from data_plane.embedded.counters import CellCounters

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from data_plane.core.cell_clock import ONE_TIME
+from data_plane.core.eras import ONE_TIME
 from data_plane.core.errors import queue_does_not_exist
 from data_plane.core.limits import RETENTION_S_MAX, STREAM_RETENTION_HOURS_MAX
 from data_plane.core.queue import Generation, Queue

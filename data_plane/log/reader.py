@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from data_plane.core.cell_clock import ONE_TIME, Eras
+from data_plane.core.eras import ONE_TIME, Eras
 from data_plane.core.message import Message
 from data_plane.core.queue import Queue
 from data_plane.log.bounds import (

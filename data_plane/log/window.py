@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from data_plane.core.cell_clock import ONE_TIME, Eras
+from data_plane.core.eras import ONE_TIME, Eras
 from data_plane.core.message import Sent
 from data_plane.log.bounds import WINDOW_US
 from data_plane.log.slots import Hashes

@@ -4,9 +4,10 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from data_plane.core.cell_clock import Eras, eras_of
+from data_plane.core.cell_clock import eras_of
 from data_plane.core.conditions import apply, holds
 from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.core.eras import Eras
 from data_plane.ports import (
     ALWAYS,
     SETTLE_US,

@@ -9,9 +9,9 @@ full member, which has only what all others have.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from data_plane.core.cell_clock import Eras
 from data_plane.core.conditions import apply, holds
 from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.core.eras import Eras
 from data_plane.ports import (
     ALWAYS,
     ITEM_ABSENT,

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from data_plane.core.cell_clock import Eras
 from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.core.eras import Eras
 from data_plane.ports import (
     ALWAYS,
     SETTLE_US,

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from data_plane.core.cell_clock import Eras
+from data_plane.core.eras import Eras
 from data_plane.ports import Absent, Attributes, Clause, Condition, Equals, LessThan, Value
 
 

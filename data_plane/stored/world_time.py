@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from data_plane.core.browsing import Browsed, Page
-from data_plane.core.cell_clock import Eras
+from data_plane.core.eras import Eras
 from data_plane.core.message import Delivery, Message
 
 

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from data_plane.core.cell_clock import ONE_TIME, Eras
+from data_plane.core.eras import ONE_TIME, Eras
 from data_plane.core.stream import Shard, Stream
 from data_plane.ports import Cell, Clock, Entropy, Item, Key, Waits
 from data_plane.stored import keys

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import NamedTuple
 
-from data_plane.core.cell_clock import Eras
+from data_plane.core.eras import Eras
 from data_plane.core.limits import SMALL_BODY_BYTES_MAX
 from data_plane.core.long_answers import leave_room, room_for, room_now
 from data_plane.core.record import Record

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from data_plane.core.cell_clock import Eras
+from data_plane.core.eras import Eras
 from data_plane.embedded.encoding import encode_key
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Appended, Attributes, Cell, Clock, Item, Key, Offload, Written

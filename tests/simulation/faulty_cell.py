@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from data_plane.core.cell_clock import Eras
 from data_plane.core.dropping import Dropped, Superfluous
+from data_plane.core.eras import Eras
 from data_plane.dynamodb.store_time import ClockExchange, StoreTime
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import (

@@ -6,7 +6,8 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from data_plane.core.cell_clock import Eras, eras_of
+from data_plane.core.cell_clock import eras_of
+from data_plane.core.eras import Eras
 from tests.simulation.clock.universe import FIFO, STANDARD, ClockPlan, check, make_plan, story
 from tests.simulation.clock.world import ClockWorld
 from tests.simulation.faulty_cell import Store

@@ -7,7 +7,7 @@ from data_plane.bag import block, deleting, lane, reading, receiving, sending, u
 from data_plane.bag.block import GONE, LEASED, Block
 from data_plane.bag.desk import Access, Desk
 from data_plane.bag.lane import Entry, Lane
-from data_plane.core.cell_clock import Eras
+from data_plane.core.eras import Eras
 from data_plane.core.errors import RefusedError
 from data_plane.core.message import Message, SendCall
 from data_plane.core.queue import Queue

@@ -5,7 +5,8 @@ from functools import partial
 from typing import Any, Final
 
 from control_plane.service_clock import StoreClock
-from data_plane.core.cell_clock import CellClock, Eras
+from data_plane.core.cell_clock import CellClock
+from data_plane.core.eras import Eras
 from data_plane.dynamodb.store_time import StoreTime
 from tests.simulation.clock.universe import run
 from tests.simulation.planted import PlantedBug

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
-from data_plane.core.cell_clock import Eras
+from data_plane.core.eras import Eras
 from data_plane.core.message import Delivery, Message
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import ReceiptHandle

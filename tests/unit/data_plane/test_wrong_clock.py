@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import pytest
 
 from data_plane.bag.engine import Bag
-from data_plane.core.cell_clock import BELIEVED_AFTER_US, REMOVED_AFTER_US
+from data_plane.core.cell_clock import BELIEVED_AFTER_US
+from data_plane.core.eras import REMOVED_AFTER_US
 from data_plane.core.message import Delivery, Outgoing, SendCall, Sent
 from data_plane.core.queue import Queue
 from data_plane.core.receipt_handle import decode

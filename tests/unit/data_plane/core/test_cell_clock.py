@@ -3,15 +3,12 @@
 import msgspec
 import pytest
 
-from data_plane.core.cell_clock import (
-    BELIEVED_AFTER_US,
+from data_plane.core.cell_clock import BELIEVED_AFTER_US, WORKED_OFF_AFTER_US, CellClock, ClockStep
+from data_plane.core.eras import (
     ONE_TIME,
     REMOVED_AFTER_US,
     STEP_US,
     UNDONE_US_MAX,
-    WORKED_OFF_AFTER_US,
-    CellClock,
-    ClockStep,
     Era,
     Eras,
     eras_from,

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from data_plane.core.cell_clock import CellClock, Era, eras_from
+from data_plane.core.cell_clock import CellClock
+from data_plane.core.eras import Era, eras_from
 from data_plane.embedded import copying
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.embedded.copying import CHANGED, END, GONE, ITEM, CopyCutOffError, CopyEnd
