@@ -158,7 +158,8 @@ ONCE_MORE = -m tests.lanes.once_more $(if $(STRICT),--strict)
 
 test: $(if $(findstring nightly,$(PYTEST)),$(KINESIS_READY))
 test: lint $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) $(MOTO_TESTS_READY) ## every check and every test but those of a night (STRICT=1 PYTEST=options)
-	$(TEST_ENV)/bin/python $(ONCE_MORE) $(PYTEST)
+	@# A make that a test runs is none of this one's jobs.
+	MAKEFLAGS= $(TEST_ENV)/bin/python $(ONCE_MORE) $(PYTEST)
 
 test-spark: $(SPARK_READY) $(if $(findstring nightly,$(PYTEST)),$(FOCUS_READY) $(GLUE_READY))
 test-spark: ## test the jobs that bill and audit (STRICT=1 PYTEST=options)
