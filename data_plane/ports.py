@@ -181,6 +181,11 @@ class Cell(Protocol):
         """
         ...
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it has no room for messages that are sent, as far as can be told beforehand."""
+        ...
+
     def settled_us(self) -> int:
         """Up to this slice, what was acknowledged is stored, or announced by a late marker.
 

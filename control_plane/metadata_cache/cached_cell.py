@@ -165,6 +165,11 @@ class CachedCell:
         """As of the cell."""
         return self._cell.eras
 
+    @property
+    def is_full(self) -> bool:
+        """As the cell."""
+        return self._cell.is_full
+
     def settled_us(self) -> int:
         """As the cell."""
         return self._cell.settled_us()

@@ -107,6 +107,11 @@ class WaitingCell:
         """As of the cell."""
         return self.inner.eras
 
+    @property
+    def is_full(self) -> bool:
+        """As the cell within."""
+        return self.inner.is_full
+
     def settled_us(self) -> int:
         """As the cell within."""
         return self.inner.settled_us()

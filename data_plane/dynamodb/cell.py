@@ -143,6 +143,11 @@ class DynamoCell:
         """The store's time is the world's."""
         return ONE_TIME
 
+    @property
+    def is_full(self) -> bool:
+        """Never: a table takes what is paid for."""
+        return False
+
     def settled_us(self) -> int:
         """Up to this slice, what was acknowledged is stored, or announced by a late marker."""
         return self._time.settled_us()

@@ -6,7 +6,7 @@ part of it, which is the greater, the less the write helps to free room:
 | grade | leaves, of 16 MiB | what |
 |---|---|---|
 | adds | all of it | messages that are sent; new queues, accounts, users, keys |
-| moves | 12 MiB | copies of messages that move: a dead letter must not end in a refused receive |
+| moves | 12 MiB | messages that move: a dead letter must not end in a refused receive; in chains |
 | serves | 4 MiB | leases, markers, low-water marks, whatever else is written beside messages |
 | frees | nothing | deletes, purges, deletions of queues, what makes no item bigger, removals |
 
@@ -19,6 +19,10 @@ and once for its copy. A lease takes 40 to 90 bytes: the 8 MiB between moves and
 90,000 messages in flight that were not when the disk got full. Between what is sent and what moves
 lie 4 MiB: copies of 4,000 messages of 1 KB, or 4 of 1 MiB. What they run out of is there again when
 the blocks that the messages came from are collected, 20 s after they are done.
+
+In a chain of cells the first one decides, and nothing follows in that log, a purge neither, before
+all have what it took. So the others take it like what moves, and where one `is_full` nothing is
+sent to the first. Between the two lies what was under way when the first of them got full.
 """
 
 from typing import Final
@@ -43,6 +47,8 @@ _DEFINED: Final = ("A|", "I|", "N|", "Q|")
 _TO_BE_DROPPED: Final = ("X|", "Z|")
 _MESSAGE: Final = "s"
 _PURGE: Final = "p"
+_REVISION: Final = "R"
+"""Of an item in a chain: `is_full` of the chain has let it in."""
 
 
 def kept_bytes(grade: int, reserve_bytes: int) -> int:
@@ -94,5 +100,5 @@ def _grade_of_new(attributes: Attributes) -> int:
     """That of a new item among messages, by its kind."""
     kind = attributes.get("k", _MESSAGE)
     if kind == _MESSAGE:
-        return MOVES if attributes.get("r") == 0 else ADDS
+        return MOVES if attributes.get("r") == 0 or _REVISION in attributes else ADDS
     return FREES if kind == _PURGE else SERVES

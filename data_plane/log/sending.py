@@ -29,7 +29,7 @@ from data_plane.log.slots import (
     pack_slot,
 )
 from data_plane.log.window import sent, sequence_number
-from data_plane.ports import Attributes, CellUnavailableError, Tally
+from data_plane.ports import Attributes, CellFullError, CellUnavailableError, Tally
 from data_plane.stored import counting
 from data_plane.stored.bounds import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX
 from data_plane.stored.coalescing import coalesce
@@ -266,9 +266,14 @@ async def _append(at: Access, parcels: list[_Parcel]) -> list[list[Sent] | CellU
         count = len(draft.new)
         queue = parcels[-1].queue
         key = at.partition.slot_key(tail.last.number + 1)
+        calls = calls_attributes(draft.calls, count)
+        if calls.get("r") != 0 and at.cell.is_full:
+            # A chain's first member may have room where others have none. They have some left for
+            # what is decided, and what would not get into them all must not be.
+            raise CellFullError("the cell is full")
         slot = {
             **place(at, tail, MESSAGES, nonce, stamp_us),
-            **calls_attributes(draft.calls, count),
+            **calls,
             **pack_slot(draft.new, sealing, key, nonce),
         }
         tallies = partial(_tallies, at, queue, stamp_us, draft)

@@ -81,6 +81,11 @@ class MemoryCell:
         """Those of its clock."""
         return eras_of(self._clock)
 
+    @property
+    def is_full(self) -> bool:
+        """Never."""
+        return False
+
     def settled_us(self) -> int:
         """The present, or as far before it as late writes reach."""
         return self.now_us() if self._stamps else self._clock.now_us() - SETTLE_US

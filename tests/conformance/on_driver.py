@@ -107,6 +107,10 @@ class OffloadedCell:
     def eras(self) -> Eras:
         return self._cell.eras
 
+    @property
+    def is_full(self) -> bool:
+        return self._cell.is_full
+
     def settled_us(self) -> int:
         with self._lock:
             return self._cell.settled_us()

@@ -5,6 +5,7 @@ import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,7 +16,7 @@ from control_plane.service import OPERATOR, RunningService, ServicePorts, Servic
 from control_plane.stored_bytes import StoredBytes
 from data_plane.core.queue import Queue
 from data_plane.embedded.cell import EmbeddedCell
-from data_plane.ports import Cell
+from data_plane.ports import Cell, CellFullError, Key
 from data_plane.protocol.http import HttpRequest
 from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
@@ -216,6 +217,39 @@ def test_a_purge_frees_a_full_store(tmp_path: Path, names: str, *, fifo: bool) -
         assert [message["Body"] for message in await site.receive("kept")] == [body_of(1)]
 
     play(tmp_path, names, story, fifo=fifo)
+
+
+async def fill_up(cell: EmbeddedCell) -> None:
+    """Fill one cell with messages of nobody's."""
+    for number in count():
+        key = Key("B|ffffffffffffffff|00|0", number.to_bytes(8, "big"))
+        try:
+            await cell.put(key, {"v": 1, "k": "s", "z": body_of(number).encode()})
+        except CellFullError:
+            return
+
+
+@pytest.mark.parametrize("under_way", [False, True])
+def test_a_chain_whose_last_cell_is_full_is_purged(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    under_way: bool,  # noqa: FBT001
+) -> None:
+    """Nothing is left half way that the purge would have to put into the full cell first."""
+
+    async def story(site: Site) -> None:
+        await site.create("big")
+        assert await site.send("big") == 200
+        await fill_up(site.cells["c"])
+        assert [site.cells[name].is_full for name in "abc"] == [False, False, True]
+        if under_way:
+            # What was let in before the cell got full: it is decided, and all get it.
+            monkeypatch.setattr(Chain, "is_full", False)
+        assert {await site.send("big") for _ in range(5)} == {200 if under_way else 503}
+        await site.done("PurgeQueue", QueueUrl=site.name("big"))
+        assert await site.receive("big") == []
+
+    play(tmp_path, "abc", story, fifo=True)
 
 
 @CELLS

@@ -219,6 +219,10 @@ class FaultyCell:
     def eras(self) -> Eras:
         return self._store.cell.eras
 
+    @property
+    def is_full(self) -> bool:
+        return self._store.cell.is_full
+
     def settled_us(self) -> int:
         return self.now_us() if self.chooses_stamps else self._time.settled_us()
 

@@ -25,6 +25,7 @@ STATE = Key(f"S|{UID}|00|0", b"block")
         ({"k": "s"}, ADDS),
         ({"k": "s", "r": 3}, ADDS),
         ({"k": "s", "r": 0}, MOVES),
+        ({"k": "s", "R": 1}, MOVES),  # decided by the first cell of a chain
         ({"k": "m"}, SERVES),
         ({"k": "p"}, FREES),
     ],
