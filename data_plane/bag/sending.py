@@ -210,6 +210,9 @@ async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     messages = [message for parcel in parcels for message in parcel.messages]
     queue = parcels[-1].queue
     attributes, suffix = await _sealed_segment(at, delay_us, parcels, messages)
+    if attributes.get("r") != 0 and at.cell.is_full:
+        # Others of a group may have room. Nobody would know what became of what they took.
+        raise CellFullError("the cell is full")
     size_bytes = number(attributes, "y")
 
     def tallies(stamp_us: int) -> Iterator[Tally]:

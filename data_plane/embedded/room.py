@@ -6,7 +6,7 @@ part of it, which is the greater, the less the write helps to free room:
 | grade | leaves, of 16 MiB | what |
 |---|---|---|
 | adds | all of it | messages that are sent; new queues, accounts, users, keys |
-| moves | 12 MiB | messages that move: a dead letter must not end in a refused receive; in chains |
+| moves | 12 MiB | messages that move: a dead letter must not end in a refused receive; in groups |
 | serves | 4 MiB | leases, markers, low-water marks, whatever else is written beside messages |
 | frees | nothing | deletes, purges, deletions of queues, what makes no item bigger, removals |
 
@@ -20,9 +20,10 @@ and once for its copy. A lease takes 40 to 90 bytes: the 8 MiB between moves and
 lie 4 MiB: copies of 4,000 messages of 1 KB, or 4 of 1 MiB. What they run out of is there again when
 the blocks that the messages came from are collected, 20 s after they are done.
 
-In a chain of cells the first one decides, and nothing follows in that log, a purge neither, before
-all have what it took. So the others take it like what moves, and where one `is_full` nothing is
-sent to the first. Between the two lies what was under way when the first of them got full.
+In a group of cells all have to take what is sent, or it is half way: in a chain nothing follows in
+that log, a purge neither, and nobody knows for a while what was sent of a standard queue. So each
+takes it like what moves, and nothing is sent where one `is_full`. Between the two lies what was
+under way when the first of them got full.
 """
 
 from typing import Final
@@ -47,8 +48,9 @@ _DEFINED: Final = ("A|", "I|", "N|", "Q|")
 _TO_BE_DROPPED: Final = ("X|", "Z|")
 _MESSAGE: Final = "s"
 _PURGE: Final = "p"
+_SEGMENTS: Final = "B|"
 _REVISION: Final = "R"
-"""Of an item in a chain: `is_full` of the chain has let it in."""
+"""Segments that are put, not appended, and items with a revision are of a group of cells."""
 
 
 def kept_bytes(grade: int, reserve_bytes: int) -> int:
@@ -78,7 +80,9 @@ def grade_of_put(key: Key, attributes: Attributes, before_bytes: int, after_byte
     if key.partition.startswith(_TO_BE_DROPPED):
         return FREES
     if key.partition.startswith(_MESSAGES):
-        return _grade_of_new(attributes)
+        grade = _grade_of_new(attributes)
+        is_let_in = key.partition.startswith(_SEGMENTS) or _REVISION in attributes
+        return MOVES if grade == ADDS and is_let_in else grade
     if not before_bytes and key.partition.startswith(_DEFINED):
         return ADDS
     return SERVES
@@ -100,5 +104,5 @@ def _grade_of_new(attributes: Attributes) -> int:
     """That of a new item among messages, by its kind."""
     kind = attributes.get("k", _MESSAGE)
     if kind == _MESSAGE:
-        return MOVES if attributes.get("r") == 0 or _REVISION in attributes else ADDS
+        return MOVES if attributes.get("r") == 0 else ADDS
     return FREES if kind == _PURGE else SERVES

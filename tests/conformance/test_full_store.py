@@ -222,11 +222,29 @@ def test_a_purge_frees_a_full_store(tmp_path: Path, names: str, *, fifo: bool) -
 async def fill_up(cell: EmbeddedCell) -> None:
     """Fill one cell with messages of nobody's."""
     for number in count():
-        key = Key("B|ffffffffffffffff|00|0", number.to_bytes(8, "big"))
+        key = Key("G|ffffffffffffffff|00|0", number.to_bytes(8, "big"))
         try:
             await cell.put(key, {"v": 1, "k": "s", "z": body_of(number).encode()})
         except CellFullError:
             return
+
+
+@pytest.mark.parametrize("under_way", [False, True])
+def test_what_is_sent_beside_a_full_cell_is_stored_in_all_or_in_none(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    under_way: bool,  # noqa: FBT001
+) -> None:
+    async def story(site: Site) -> None:
+        await site.create("big")
+        await fill_up(site.cells["c"])
+        if under_way:
+            monkeypatch.setattr(Fanout, "is_full", False)
+        used_bytes = site.cells["a"].used_bytes
+        assert {await site.send("big") for _ in range(5)} == {200 if under_way else 503}
+        assert (site.cells["a"].used_bytes > used_bytes + 100_000) is under_way
+
+    play(tmp_path, "abc", story, fifo=False)
 
 
 @pytest.mark.parametrize("under_way", [False, True])

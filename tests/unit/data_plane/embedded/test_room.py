@@ -25,7 +25,6 @@ STATE = Key(f"S|{UID}|00|0", b"block")
         ({"k": "s"}, ADDS),
         ({"k": "s", "r": 3}, ADDS),
         ({"k": "s", "r": 0}, MOVES),
-        ({"k": "s", "R": 1}, MOVES),  # decided by the first cell of a chain
         ({"k": "m"}, SERVES),
         ({"k": "p"}, FREES),
     ],
@@ -33,6 +32,15 @@ STATE = Key(f"S|{UID}|00|0", b"block")
 def test_messages_that_are_sent_stop_first(item: Attributes, grade: int) -> None:
     assert grade_of_append(Append(f"B|{UID}|00|0", b"", item, 0)) == grade
     assert grade_of_put(Key(f"G|{UID}|00|0", b""), item, 0, 500) == grade
+
+
+@pytest.mark.parametrize(
+    ("partition", "item"), [("B", {"k": "s", "r": 3}), ("G", {"k": "s", "R": 1})]
+)
+def test_what_a_group_has_let_in_is_taken(partition: str, item: Attributes) -> None:
+    key = Key(f"{partition}|{UID}|00|0", b"")
+    assert grade_of_put(key, item, 0, 500) == MOVES
+    assert grade_of_put(key, {**item, "k": "p"}, 0, 500) == FREES
 
 
 @pytest.mark.parametrize(
