@@ -267,6 +267,10 @@ class BodyStore:
     async def walk_on(self, cell: HeldSegments, waits: Waits, now_us: int, after: str) -> Walked:
         """A step of a walk over all names, those past `after`, that removes orphans."""
         found = await self._blobs.names(after, limit=SWEPT_NAMES_MAX)
+        if cell.now_us() < now_us - ORPHAN_AGE_US_MIN:
+            # Its time is not known yet, or no more: an answer tells it.
+            named = [blob.name for blob in found if segment_of(blob.name) is not None]
+            await _unnamed(cell, waits, named[:1], now_us)
         # The cell's time and the own clock: a blob is old only if both say so.
         orphans = await _orphans(cell, waits, found, min(now_us, cell.now_us()))
         await self._remove(orphans)

@@ -1,8 +1,11 @@
 """Bodies that are too big for a cell's items, with several writers of one log."""
 
+from collections.abc import Sequence
+
 from data_plane.log.engine import Log
 from data_plane.memory.blobs import MemoryBlobs
 from data_plane.memory.cell import MemoryCell
+from data_plane.ports import Attributes, Key
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored import bounds
 from data_plane.stored.bodies import BodyStore
@@ -42,6 +45,37 @@ def test_a_writer_that_is_overtaken_leaves_its_blob_alone() -> None:
         assert removed == 1
         slots = [item for item in bench.cell.items() if "o" in item.attributes]
         assert sorted(str(slot.attributes["o"]) for slot in slots) == await bench.names()
+
+    bench.run(story())
+
+
+class AskedCell:
+    """Knows the time of its store from answers alone, as one on tables does."""
+
+    def __init__(self, cell: MemoryCell) -> None:
+        self._cell = cell
+        self._known_us = 0
+
+    def now_us(self) -> int:
+        return self._known_us
+
+    async def get_many(self, keys: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
+        self._known_us = self._cell.now_us()
+        return await self._cell.get_many(keys, strong=strong)
+
+
+def test_a_walk_that_asks_its_cell_first_finds_what_is_old() -> None:
+    bench = ApartBench()
+
+    async def story() -> None:
+        await bench.send("a:1")
+        await bench.drain(bench.log)
+        for item in bench.cell.items():
+            await bench.cell.delete(item.key)
+        bench.clock.advance(bounds.ORPHAN_AGE_US_MIN // 1_000_000 + 1)
+        waits, now_us = EventLoopWaits(bench.clock), bench.clock.now_us()
+        walked = await bench.bodies.walk_on(AskedCell(bench.cell), waits, now_us, "")
+        assert walked.orphans == 1
 
     bench.run(story())
 
