@@ -117,6 +117,7 @@ def test_what_cannot_finish_in_time_is_refused_so_that_clients_repeat_it(tmp_pat
     assert "cut off" in events(server.log)
 
 
+@pytest.mark.usefixtures("started_by_the_system")  # A fork ignores what its own parent does.
 def test_a_server_outlives_its_terminal_where_that_is_asked_for(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "data", tmp_path / "log", port=0)
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
@@ -129,6 +130,7 @@ def test_a_server_outlives_its_terminal_where_that_is_asked_for(tmp_path: Path) 
     assert server.get("/health")[0] == 200
     assert server.stop() == 0
     assert events(server.log)[-2:] == ["stopping", "stopped"]
+    assert '"signal":"SIGTERM"' in server.log.read_text()
 
 
 @pytest.fixture
