@@ -26,6 +26,7 @@ _ATTEMPTS: Final = 3
 _UNAVAILABLE: Final = 503
 _NAP_S: Final = 0.05
 _JOIN_S_MAX: Final = 200.0
+_DRAIN_S_MAX: Final = 10.0 * VISIBILITY_S
 LATE: Final = ("ReceiptHandleIsInvalid", "InvalidParameterValue")
 """What a FIFO queue says of a delete after the lease has ended."""
 
@@ -311,24 +312,24 @@ class Workers:
         self._senders = self._started(senders)
         self._consumers = self._started(consumers)
 
-    def drain(self, seconds: float) -> None:
-        """Send no more; return when consumers have deleted everything, or nothing for that time.
+    def drain(self) -> None:
+        """Send no more; return when consumers have deleted everything, or nothing for very long.
 
-        However slow the machine is, what comes is not lost. Raises what one of the clients died of.
+        Ten times as long as a lease hides a message. Raises what one of the clients died of.
         """
         self._full.set()
         _join(self._senders)
         for book in self._books:
             left = len(book.left())
-            while left and not self._failures and self._has_less(book, left, seconds):
+            while left and not self._failures and self._has_less(book, left):
                 left = len(book.left())
         self.stop()
 
-    def _has_less(self, book: Book, left: int, seconds: float) -> bool:
-        """Return when less is left of a book; False: not within that time."""
+    def _has_less(self, book: Book, left: int) -> bool:
+        """Return when less is left of a book; False: not for very long."""
         with book.changed:
             return book.changed.wait_for(
-                lambda: len(book.left()) < left or bool(self._failures), seconds
+                lambda: len(book.left()) < left or bool(self._failures), _DRAIN_S_MAX
             )
 
     def stop(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tests.drills import several_cells, several_tables
 from tests.drills.books import FifoBook, StandardBook
-from tests.drills.consumers import VISIBILITY_S, Workers
+from tests.drills.consumers import Workers
 from tests.drills.disk import reason_to_skip
 from tests.drills.drill import Findings, Plan
 from tests.drills.engines import EngineError
@@ -35,7 +35,6 @@ QUEUES: Final = 3
 _GROUPS: Final = ("a", "b")
 _PAUSE_S: Final = 0.3
 _NOTED: Final = (10, 20)
-_DRAIN_S_MAX: Final = 4 * VISIBILITY_S
 
 
 @dataclass(slots=True)
@@ -180,7 +179,7 @@ def _rounds(
             _lose(plan, service, name, faults[name], random, times)
             if service.is_violated and not plan.keep_going:
                 return
-        workers.drain(_DRAIN_S_MAX)
+        workers.drain()
         for book in service.books:
             book.end()
     finally:

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from tests.benchmarks.server_process import ServerProcess
 from tests.drills.books import FifoBook, StandardBook
-from tests.drills.consumers import VISIBILITY_S, Workers
+from tests.drills.consumers import Workers
 from tests.drills.drill import Findings, Plan
 from tests.drills.hurried import ALONE
 from tests.drills.operated import CELLS, Operated
@@ -45,7 +45,6 @@ _NOTED: Final = (5, 40)
 _SHOWN_MAX: Final = 3
 _KEPT_MAX: Final = 400
 _KEPT_EVERY_S: Final = 0.5
-_DRAIN_S_MAX: Final = 4 * VISIBILITY_S
 
 OneBook = TypeVar("OneBook", StandardBook, FifoBook)
 
@@ -182,7 +181,7 @@ def _act(site: Operated, random: Random, names: Sequence[str], workers: Workers)
     site.await_well()
     site.await_progress(random)
     site.say("drain")
-    workers.drain(_DRAIN_S_MAX)
+    workers.drain()
     for book in site.books:
         book.end()
     if LOSE_ALL in names and not site.is_violated:

@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from tests.benchmarks.server_process import ServerProcess
-from tests.drills.consumers import VISIBILITY_S, Workers
+from tests.drills.consumers import Workers
 from tests.drills.disk import Disk, reason_to_skip
 from tests.drills.drill import Findings, Plan
 from tests.drills.full_disk import take_all_room
@@ -30,7 +30,6 @@ disk of 192 MiB was full after ten minutes, and its cell rightly got no copies a
 _SOON: Final = " within a minute of another cell"
 
 _STOPPED_S: Final = (1.0, 6.0)
-_DRAIN_S_MAX: Final = 4 * VISIBILITY_S
 
 
 @dataclass
@@ -181,7 +180,7 @@ def _rounds(
             plan.progress(f"{_DRILL}: round {findings.rounds}, {fault}: {shown}")
             if service.is_violated and not plan.keep_going:
                 return
-        workers.drain(_DRAIN_S_MAX)
+        workers.drain()
         for book in service.books:
             book.end()
     finally:

@@ -18,7 +18,7 @@ from data_plane.dynamodb.items import decode_attributes
 from data_plane.dynamodb.tables import PARTITION
 from tests.benchmarks.server_process import ServerProcess
 from tests.drills.books import FifoBook, StandardBook
-from tests.drills.consumers import GROUPS, VISIBILITY_S, Workers
+from tests.drills.consumers import GROUPS, Workers
 from tests.drills.drill import Findings, Plan
 from tests.drills.engines import Engine, EngineError, engines, reason_to_skip
 from tests.drills.hurried import DIES_AFTER, MAP_AGE_US_MAX, NO_MANAGER, OLD_MAP, SAFE_US, STEPS
@@ -38,7 +38,6 @@ _SERVERS: Final = 2
 _NAMES_MAX: Final = 50
 _DIED_S_MAX: Final = 300.0
 _LOOK_S: Final = 0.1
-_DRAIN_S_MAX: Final = 4 * VISIBILITY_S
 _SECONDS_LEAST: Final = 75.0
 """It takes half of that until engines and servers are there; failures are to be some, too."""
 
@@ -348,7 +347,7 @@ def _rounds(
                 if service.is_violated and not plan.keep_going:
                     return
                 service.victim = random.choice(TABLES[1:])
-        workers.drain(_DRAIN_S_MAX)
+        workers.drain()
         for book in service.books:
             book.end()
     finally:

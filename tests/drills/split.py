@@ -20,7 +20,7 @@ from tests.benchmarks.server_process import FIFO_HIGH_THROUGHPUT, ServerProcess
 from tests.benchmarks.wire import ACCOUNT
 from tests.drills.books import FifoBook
 from tests.drills.caller import Caller
-from tests.drills.consumers import REGION, VISIBILITY_S, Workers
+from tests.drills.consumers import REGION, Workers
 from tests.drills.drill import Findings, Plan
 from tests.drills.hurried import HURRIED, LOADS
 from tests.drills.subject import SERVER_FAILURES
@@ -35,7 +35,6 @@ _SPLITS: Final = (1, 2)
 _FACT_S_MAX: Final = 120.0
 _LOOK_S: Final = 0.1
 _MORE: Final = 40
-_DRAIN_S_MAX: Final = 4 * VISIBILITY_S
 
 
 def split(plan: Plan) -> Findings:
@@ -96,7 +95,7 @@ def _round(server: ServerProcess, book: FifoBook, wanted: int, *, is_killed: boo
             server.start()
         _await_splits(server, book, wanted, before=int(is_killed))
         _await_progress(book)
-        workers.drain(_DRAIN_S_MAX)
+        workers.drain()
         book.end()
     finally:
         workers.stop()
