@@ -107,7 +107,10 @@ class Service:
         if self.is_violated:
             return
         broken = [group for group in groups if not self._is_whole(group)][:2]
-        self.books[0].accuse("answer", f"not whole after {_WHOLE_S_MAX:.0f} s: {broken}")
+        cells = self.insist("TidegateListCells")["Cells"]
+        states = {cell["CellName"]: cell["State"] for cell in cells}
+        said = f"not whole after {_WHOLE_S_MAX:.0f} s: {broken}, cells {states}"
+        self.books[0].accuse("answer", said)
 
     def await_without(self, *lost: str) -> None:
         """Return when one of these cells is a member of no group that has others."""

@@ -27,6 +27,9 @@ _DISK_BYTES: Final = 1024 * 1024 * 1024
 """The file is sparse. Where a cell is lost every minute nothing is collected of what was deleted: a
 disk of 192 MiB was full after ten minutes, and its cell rightly got no copies any more."""
 
+_PAUSE_S: Final = 0.05
+"""However fast a machine is, it must not fill the disks: one of 1 GiB was full after six minutes."""
+
 _SOON: Final = " within a minute of another cell"
 
 _STOPPED_S: Final = (1.0, 6.0)
@@ -167,7 +170,7 @@ def _rounds(
     attributes = {"FifoQueue": "true"}
     service.insist("CreateQueue", QueueName=STANDARD)
     service.insist("CreateQueue", QueueName=FIFO, Attributes=attributes)
-    workers = Workers([service.server], (service.standard, service.fifo))
+    workers = Workers([service.server], (service.standard, service.fifo), _PAUSE_S)
     try:
         while findings.rounds < plan.rounds and time.monotonic() < until_s:
             name = random.choice(list(faults))
