@@ -68,6 +68,8 @@ def only_stream(given: Given) -> Given:
 def position_of(stream: Given, now_us: int) -> tuple[str, int]:
     """Where a queue is to begin: the type, and the time of AT_TIMESTAMP in milliseconds.
 
+    There is nothing before 1970: what is earlier is that.
+
     Raises RefusedError (Validation).
     """
     position = stream.get("StartingPosition") or {"Type": LATEST}
@@ -78,7 +80,7 @@ def position_of(stream: Given, now_us: int) -> tuple[str, int]:
         )
     if time_ms is not None and time_ms * 1_000 > now_us:
         raise RefusedError(VALIDATION, "The Timestamp of StartingPosition is in the future.")
-    return position["Type"], int(time_ms or 0)
+    return position["Type"], max(0, time_ms or 0)
 
 
 def shown_name(queue: Definition) -> str:

@@ -11,7 +11,7 @@ from control_plane.core.stream_queue import STREAM_ARN
 from control_plane.kinesis_queues import KinesisQueues, RecordReaders
 from control_plane.stream_operations import paging
 from control_plane.stream_operations.queue_resource import definition_of, gone
-from data_plane.core.errors import INVALID_ARGUMENT, QUEUE_DOES_NOT_EXIST, RefusedError
+from data_plane.core.errors import QUEUE_DOES_NOT_EXIST, RefusedError
 from data_plane.core.sealing import TokenSeal
 from data_plane.operations.kinesis_queue import QueueId, on_queue, operation, queue_of
 from data_plane.protocol.operation import Call, Operation, Params, Permission
@@ -71,10 +71,8 @@ def list_stream_queues(queues: KinesisQueues, seal: TokenSeal) -> Operation:
         after = ""
         token = params.get("NextToken")
         if token is not None:
-            scope, after = paging.read_scope(seal, call, token)
-            if not scope.startswith(_SCOPE):
-                raise RefusedError(INVALID_ARGUMENT, "Invalid NextToken.")
-            wanted = [(arn, made_ms) for arn, made_ms in json.loads(scope[len(_SCOPE) :])]
+            listed, after = paging.read_list(seal, call, token, _SCOPE)
+            wanted = [(arn, made_ms) for arn, made_ms in listed]
         limit = params.get("MaxResults", QUEUES_MAX)
         found = await _page(queues, call, wanted, after, limit + 1)
         output: dict[str, Any] = {

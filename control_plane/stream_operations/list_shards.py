@@ -17,6 +17,7 @@ from data_plane.protocol.operation import Call, Operation, Params, Permission
 from data_plane.protocol.stream_shapes import LIST_SHARDS_INPUT, LIST_SHARDS_OUTPUT
 
 SHARDS_MAX: Final = 1_000
+_SCOPE: Final = "shards "
 _HOUR_S: Final = 3_600
 _US_PER_S: Final = 1_000_000
 _NOT_WITH_TOKEN: Final = (
@@ -39,7 +40,7 @@ def list_shards(registry: StreamRegistry) -> Operation:
         limit = min(call.params.get("MaxResults", SHARDS_MAX), SHARDS_MAX)
         output: dict[str, object] = {"Shards": [shard_description(one) for one in shards[:limit]]}
         if len(shards) > limit:
-            scope = json.dumps(["shards", definition.name, definition.uid, wanted])
+            scope = _SCOPE + json.dumps([definition.name, definition.uid, wanted])
             last = str(shards[limit - 1].number)
             output["NextToken"] = paging.to_text(seal, call, scope, last)
         return output
@@ -85,8 +86,7 @@ async def _asked_for(
         raise RefusedError(
             INVALID_ARGUMENT, f"NextToken and {given[0]} cannot be provided together."
         )
-    scope, last = paging.read_scope(seal, call, token)
-    _, stream, uid, wanted = json.loads(scope)
+    (stream, uid, wanted), last = paging.read_list(seal, call, token, _SCOPE)
     found = await registry.read(call.account, call.region, stream)
     if found is None or found.uid != uid:
         raise stream_not_found(stream, call.account)

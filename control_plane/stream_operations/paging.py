@@ -1,7 +1,7 @@
 """Tokens that continue a list: sealed, of one list, and expired after five minutes (Kinesis)."""
 
 import json
-from typing import Final
+from typing import Any, Final
 
 from data_plane.core.errors import EXPIRED_NEXT_TOKEN, INVALID_ARGUMENT, RefusedError
 from data_plane.core.sealing import NotSealedHereError, TokenSeal
@@ -21,15 +21,25 @@ def to_text(seal: TokenSeal, call: Call, scope: str, last: str) -> str:
 
 
 def read(seal: TokenSeal, call: Call, scope: str, token: str) -> str:
-    """Behind what the token continues the list `scope`; any list where `scope` is "".
+    """Behind what the token continues the list `scope`.
 
     Raises RefusedError: InvalidArgument, ExpiredNextToken.
     """
-    return read_scope(seal, call, token, scope)[1]
+    return _opened(seal, call, token, scope)[1]
 
 
-def read_scope(seal: TokenSeal, call: Call, token: str, scope: str = "") -> tuple[str, str]:
-    """The list that a token continues, and behind what. Raises as `read`."""
+def read_list(seal: TokenSeal, call: Call, token: str, kind: str) -> tuple[Any, str]:
+    """What the list that a token continues is of, and behind what. Raises as `read`.
+
+    The scope of such a list is its kind, and what it is of as JSON.
+    """
+    scope, last = _opened(seal, call, token)
+    if not scope.startswith(kind):
+        raise RefusedError(INVALID_ARGUMENT, "Invalid NextToken.")
+    return json.loads(scope.removeprefix(kind)), last
+
+
+def _opened(seal: TokenSeal, call: Call, token: str, scope: str = "") -> tuple[str, str]:
     try:
         plain = seal.unseal(from_text(_VERSION, token))
     except NotSealedHereError:

@@ -161,6 +161,31 @@ def test_queues_are_listed_page_by_page(server: InProcessServer, kinesis: Any) -
     )
 
 
+def test_a_token_continues_no_other_list(kinesis: Any) -> None:
+    kinesis.create_stream(StreamName="another")
+    for name in ("first", "second"):
+        kinesis.create_queue(QueueName=name, StreamConfigurationList=[{"StreamARN": STREAM_ARN}])
+    tokens = {
+        "streams": kinesis.list_streams(Limit=1)["NextToken"],
+        "shards": kinesis.list_shards(StreamName=STREAM, MaxResults=1)["NextToken"],
+        "queues": kinesis.list_queues(MaxResults=1)["NextToken"],
+    }
+    lists = {
+        "streams": kinesis.list_streams,
+        "shards": kinesis.list_shards,
+        "queues": kinesis.list_queues,
+    }
+    for listed, call in lists.items():
+        for other, token in tokens.items():
+            if other == listed:
+                assert call(NextToken=token)
+            else:
+                assert error(call, NextToken=token)[:2] == (
+                    "InvalidArgumentException",
+                    "Invalid NextToken.",
+                )
+
+
 def test_a_queue_begins_where_it_is_told(server: InProcessServer, kinesis: Any) -> None:
     put(kinesis, "a")
     server.clock.advance(10)

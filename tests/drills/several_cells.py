@@ -28,7 +28,7 @@ _DISK_BYTES: Final = 1024 * 1024 * 1024
 disk of 192 MiB was full after ten minutes, and its cell rightly got no copies any more."""
 
 _PAUSE_S: Final = 0.05
-"""However fast a machine is, it must not fill the disks: one of 1 GiB was full after six minutes."""
+"""However fast a machine is, it must not fill the disks: it took six minutes without a pause."""
 
 _SOON: Final = " within a minute of another cell"
 
