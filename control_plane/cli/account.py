@@ -98,8 +98,7 @@ def set_quotas(
         return dict(answer.get("Quotas", {}))
 
     found = or_exit(quotas)
-    rows = [(name, str(found[name])) for name in found]
-    tell(("QUOTA", "NUMBER"), rows, as_json=as_json, numbers=True)
+    tell(("QUOTA", "NUMBER"), list(found.items()), as_json=as_json, numbers=True)
 
 
 def _quotas(client: object, account_id: str) -> dict[str, int]:

@@ -86,13 +86,13 @@ def _arn(client: Any, stream: str) -> str:
 def list_groups(connect: Connect, *, as_json: bool) -> None:
     """List groups with what they are at, how many members they have, and their streams."""
 
-    def rows() -> list[tuple[str, ...]]:
+    def rows() -> list[tuple[str | int, ...]]:
         client = connect("kinesis")
         return [
             (
                 one["GroupName"],
                 found["State"],
-                str(len(found["Members"])),
+                len(found["Members"]),
                 ", ".join(map(stream_of, one["StreamARNs"])),
             )
             for one in _groups(client)
@@ -185,14 +185,14 @@ def lag(connect: Connect, name: str | None, *, as_json: bool) -> None:
     if name is not None:
         found = or_exit(lambda: _described(client, name))
         rows = [
-            (*_place(shard), str(shard["LagRecords"]), _seconds(shard["MillisBehindLatest"]))
+            (*_place(shard), shard["LagRecords"], _seconds(shard["MillisBehindLatest"]))
             for shard in found["Shards"]
         ]
         tell(_LAG_COLUMNS, rows, as_json=as_json)
         _note_absent(found)
         return
 
-    def sums() -> list[tuple[str, ...]]:
+    def sums() -> list[tuple[str | float, ...]]:
         return [
             (one["GroupName"], stream_of(arn), *_sum(arn, shards))
             for one in _groups(client)
@@ -203,15 +203,15 @@ def lag(connect: Connect, name: str | None, *, as_json: bool) -> None:
     tell(_SUM_COLUMNS, or_exit(sums), as_json=as_json)
 
 
-def _sum(arn: str, shards: Iterable[dict[str, Any]]) -> tuple[str, str]:
+def _sum(arn: str, shards: Iterable[dict[str, Any]]) -> tuple[int, float]:
     """Of a stream: all that is unread, and the age of the oldest of it."""
     own = [shard for shard in shards if shard["StreamARN"] == arn]
     behind_ms = max((shard["MillisBehindLatest"] for shard in own), default=0)
-    return str(sum(shard["LagRecords"] for shard in own)), _seconds(behind_ms)
+    return sum(shard["LagRecords"] for shard in own), _seconds(behind_ms)
 
 
-def _seconds(milliseconds: int) -> str:
-    return f"{milliseconds / _MS_PER_S:.1f}"
+def _seconds(milliseconds: int) -> float:
+    return round(milliseconds / _MS_PER_S, 1)
 
 
 @group.command("delete")

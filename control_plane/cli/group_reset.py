@@ -104,7 +104,7 @@ def _stream_arn(client: Any, group: str, stream: str | None) -> str:
     raise ValueError(f"group {group} reads {names}: say which one by --stream")
 
 
-def _row(shard: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(shard: Mapping[str, Any]) -> tuple[str | int, ...]:
     position = shard.get("Position")
     then = _NOT_READ if position is None else done(position.get("StartingSequenceNumber"))
     first = NOTHING
@@ -116,8 +116,8 @@ def _row(shard: Mapping[str, Any]) -> tuple[str, ...]:
         number_of(shard["ShardId"]),
         done(shard.get("SequenceNumber")),
         then,
-        str(shard["LagRecords"]),
-        str(shard["LagRecordsAfter"]),
+        shard["LagRecords"],
+        shard["LagRecordsAfter"],
         first,
     )
 

@@ -40,17 +40,17 @@ for _command in (browse, send, receive, redrive, purge, attributes):
 def list_queues(connect: Connect, prefix: str, *, as_json: bool) -> None:
     """List queues with their approximate numbers of messages."""
 
-    def rows() -> list[tuple[str, ...]]:
+    def rows() -> list[tuple[str | int, ...]]:
         client = connect()
         pages = client.get_paginator("list_queues").paginate(
             QueueNamePrefix=prefix, PaginationConfig={"PageSize": 1000}
         )
-        found: list[tuple[str, ...]] = []
+        found: list[tuple[str | int, ...]] = []
         for page in pages:
             for url in page.get("QueueUrls", []):
                 answer = client.get_queue_attributes(QueueUrl=url, AttributeNames=list(_COUNTS))
                 counts = answer["Attributes"]
-                found.append((_name(url), *(counts[count] for count in _COUNTS)))
+                found.append((_name(url), *(int(counts[count]) for count in _COUNTS)))
         return found
 
     tell(_COLUMNS, or_exit(rows), as_json=as_json, numbers=True)

@@ -123,8 +123,8 @@ def redrive(
     rows = [
         (
             task["Status"],
-            str(task.get("ApproximateNumberOfMessagesMoved", 0)),
-            str(task.get("ApproximateNumberOfMessagesToMove", "")),
+            task.get("ApproximateNumberOfMessagesMoved", 0),
+            task.get("ApproximateNumberOfMessagesToMove", ""),
             task.get("FailureReason", ""),
         )
         for task in or_exit(tasks)

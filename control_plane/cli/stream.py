@@ -66,7 +66,7 @@ def create_stream(connect: Connect, name: str, shards: int | None, retention: in
 def list_streams(connect: Connect, *, as_json: bool) -> None:
     """List streams with their open shards."""
 
-    def rows() -> list[tuple[str, ...]]:
+    def rows() -> list[tuple[str | int, ...]]:
         client = connect("kinesis")
         pages = client.get_paginator("list_streams").paginate()
         found = [_summary(client, name) for page in pages for name in page["StreamNames"]]
@@ -75,8 +75,8 @@ def list_streams(connect: Connect, *, as_json: bool) -> None:
                 one["StreamName"],
                 one["StreamStatus"],
                 one["StreamModeDetails"]["StreamMode"],
-                str(one["OpenShardCount"]),
-                str(one["RetentionPeriodHours"]),
+                one["OpenShardCount"],
+                one["RetentionPeriodHours"],
             )
             for one in found
         ]

@@ -1,4 +1,4 @@
-"""Rows of texts, as aligned lines for people or as JSON for programs."""
+"""Rows of texts and numbers, as aligned lines for people or as JSON for programs."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -21,14 +21,15 @@ def lines(rows: Sequence[Sequence[str]], *, numbers: bool = False) -> Iterable[s
 
 def tell(
     columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
+    rows: Iterable[Sequence[str | float]],
     *,
     as_json: bool,
     numbers: bool = False,
 ) -> None:
     """Print rows under their columns, or as JSON, where IN FLIGHT is called `in_flight`."""
     if not as_json:
-        for line in lines([columns, *rows], numbers=numbers):
+        shown = [list(map(str, row)) for row in rows]
+        for line in lines([columns, *shown], numbers=numbers):
             click.echo(line)
         return
     names = [column.lower().replace(" ", "_") for column in columns]

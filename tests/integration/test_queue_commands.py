@@ -40,7 +40,7 @@ def test_messages_go_there_and_back(queue: Shell) -> None:
     assert (ended.exit_code, ended.stdout) == (3, "")
     assert bodies == {"two coffees", "from a pipe", ""}
     (listed,) = json.loads(queue("list", "--json"))
-    assert listed == {"name": "orders", "visible": "0", "in_flight": "0", "delayed": "0"}
+    assert listed == {"name": "orders", "visible": 0, "in_flight": 0, "delayed": 0}
 
 
 def test_a_fifo_queue_needs_a_group(queue: Shell) -> None:

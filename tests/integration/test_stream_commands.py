@@ -110,15 +110,15 @@ def test_streams_are_listed_and_deleted(stream: Shell) -> None:
             "name": "audit",
             "status": "ACTIVE",
             "mode": "ON_DEMAND",
-            "shards": "4",
-            "retention_hours": "48",
+            "shards": 4,
+            "retention_hours": 48,
         },
         {
             "name": "clicks",
             "status": "ACTIVE",
             "mode": "PROVISIONED",
-            "shards": "2",
-            "retention_hours": "24",
+            "shards": 2,
+            "retention_hours": 24,
         },
     ]
     kept = stream.run("delete", "audit", typed="n\n")
