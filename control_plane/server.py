@@ -142,7 +142,7 @@ class TidegateServer:
         told = (self._served, observers.record, observers.failed, self._moves_begun.set)
         self.service = RunningService(ground, _service_settings(settings), *told)
         self.registry, self.engine = self.service.registry, self.service.engine
-        self.usage.follow(ground, self.engine)
+        self.usage.follow(ground, self.service)
         self._listen_for(entropy)
         self.disk_room = DiskRoom()
         self._started_us = self.clock.now_us()

@@ -255,7 +255,7 @@ class RunningService:
         )
         log = Log(fifo_cells, *ports, answer_bytes_max, self.streams.sources, bag.store_copy)
         self.engine = Engine(bag, log)
-        self.sweep = _sweep(ground, self.registry, self.engine)
+        self.sweep = _sweep(ground, self.registry)
         expected = None
         if settings.auto_create_queues:
             self.engine = creating = AutoCreatingEngine(bag, log, self.registry, clock)
@@ -325,7 +325,7 @@ def _extensions(
     )
 
 
-def _sweep(ground: ServicePorts, registry: Registry, engine: Engine) -> Sweep:
+def _sweep(ground: ServicePorts, registry: Registry) -> Sweep:
     paid, pace = None, ground.drop_items_per_s
     if pace is not None:
         paid = Paid(pace, DropTurn(ground.control, ground.clock, ground.entropy))
@@ -336,6 +336,5 @@ def _sweep(ground: ServicePorts, registry: Registry, engine: Engine) -> Sweep:
         ground.clock,
         ground.waits,
         after_us=ground.written_after_us,
-        recorded_us=lambda: min(engine.bag.sent.recorded_us(), engine.log.sent.recorded_us()),
         paid=paid,
     )

@@ -4,11 +4,11 @@ What is to go is stored (docs/storage.md, "Deleted queue", "Purge"), so a step m
 anywhere, and any server may make the next one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from control_plane.core.to_drop import ToDrop
+from control_plane.core.to_drop import ToDrop, was_sent_to
 from control_plane.drop_turn import DropTurn
 from control_plane.last_known import LAST_KNOWN_US_MAX
 from control_plane.registry import Registry
@@ -21,7 +21,7 @@ from data_plane.stored.keys import (
     reader_states_named,
     stream_partitions,
 )
-from data_plane.stored.sent_minutes import ALWAYS_US
+from data_plane.stored.sent_minutes import ALWAYS_US, SentTo, sent_to
 from data_plane.stored.superfluous import superfluous
 
 SWEPT_AFTER_US: Final = LAST_KNOWN_US_MAX + 300_000_000
@@ -44,6 +44,15 @@ AGAIN_US: Final = 60_000_000
 _QUEUES_PER_STEP_MAX: Final = 10
 _MARKS: Final = 100
 
+NoteSent = Callable[[SentTo, int], Awaitable[int]]
+"""Sees that what was sent to a queue up to a stamp is known without its messages; up to where it
+is."""
+
+
+async def note_nothing(_to: SentTo, _until_us: int) -> int:
+    """Where nobody counts what is sent."""
+    return ALWAYS_US
+
 
 async def sweep_dropped(  # noqa: PLR0913 - when it is due is for who calls to say
     registry: Registry,
@@ -52,13 +61,13 @@ async def sweep_dropped(  # noqa: PLR0913 - when it is due is for who calls to s
     items_max: int = ITEMS_PER_STEP_MAX,
     *,
     after_us: int | None = None,
-    recorded_us: int = ALWAYS_US,
+    note_sent: NoteSent = note_nothing,
 ) -> int:
     """Remove up to `items_max` items of queues deleted long enough ago; how many it were.
 
     A step that answers 0 found nothing to do. It may run on several servers, and be cut off
     anywhere. A queue waits for `after_us`, in which a front end may still write to it, and, where
-    its cell has no ledger, until what was sent to it is recorded. Raises CellUnavailableError.
+    its cell has no ledger, until it is noted what was sent to it. Raises CellUnavailableError.
     """
     removed = 0
     wait_us = SWEPT_AFTER_US if after_us is None else after_us
@@ -66,9 +75,11 @@ async def sweep_dropped(  # noqa: PLR0913 - when it is due is for who calls to s
         if now_us - queue.since_us < wait_us or removed >= items_max:
             break
         cell = cells[queue.cell]
-        if not cell.chooses_stamps and recorded_us < queue.since_us + wait_us:
-            break  # What requests under way have sent until then may not be recorded yet.
         if not await registry.is_there(queue):
+            if not (cell.chooses_stamps or queue.is_stream):
+                known_us = await note_sent(was_sent_to(queue), ALWAYS_US)
+                if known_us < queue.since_us + wait_us:
+                    break  # What requests under way have sent until then may not be known yet.
             removed += await _empty(cell, queue, items_max - removed)
         if removed < items_max:
             # Where the queue is still there its deletion was cut off at the start: all is as was.
@@ -146,8 +157,7 @@ class Sweep:
     """What one front end drops beside requests.
 
     `cells` and `fifo_cells` are those of standard and of FIFO queues. It waits for `after_us`, when
-    no request of before is under way any more, and, where cells have no ledger, until what was sent
-    is recorded up to `recorded_us`. `paid` is for cells that charge for what is dropped.
+    no request of before is under way any more. `paid` is for cells that charge for what is dropped.
     """
 
     def __init__(  # noqa: PLR0913 - its ports, and when it may begin
@@ -159,7 +169,6 @@ class Sweep:
         waits: Waits,
         *,
         after_us: int = SWEPT_AFTER_US,
-        recorded_us: Callable[[], int] = lambda: ALWAYS_US,
         paid: Paid | None = None,
     ) -> None:
         self._registry = registry
@@ -168,12 +177,13 @@ class Sweep:
         self._clock = clock
         self._waits = waits
         self._after_us = after_us
-        self._recorded_us = recorded_us
         self._passes: dict[bytes, _Pass] = {}
         self._again_us: dict[bytes, int] = {}
         self._paid = paid
         self._room = 0
         self._idle_until_us = 0
+        self.note_sent: NoteSent = note_nothing
+        """Asked before anything is dropped from a cell without a ledger of sends."""
         self.next_us = 0
         """When the pace allows the next step."""
         self.is_cut_off = False
@@ -247,7 +257,7 @@ class Sweep:
                 now_us,
                 ITEMS_PER_STEP_MAX if self._paid is None else self._room,
                 after_us=self._after_us,
-                recorded_us=self._recorded_us(),
+                note_sent=self.note_sent,
             )
             dropped += count
             self._room -= count
@@ -277,9 +287,10 @@ class Sweep:
         purged_us = min(definition.purged_us, purge.purged_us)
         under_way = self._passes.get(purge.key.sort)
         if under_way is None:
-            recorded_us = ALWAYS_US if cell.chooses_stamps else self._recorded_us()
-            limit_us = min(purged_us, recorded_us)
-            parts = await superfluous(cell, registry.queue(definition), limit_us)
+            queue, limit_us = registry.queue(definition), purged_us
+            if not cell.chooses_stamps:
+                limit_us = min(purged_us, await self.note_sent(sent_to(queue), purged_us))
+            parts = await superfluous(cell, queue, limit_us)
             under_way = self._passes[purge.key.sort] = _Pass(parts, limit_us)
         dropped = await self._go_on(cell, under_way, until_us)
         if not under_way.parts:

@@ -21,7 +21,6 @@ from control_plane.webhooks import Webhooks
 from data_plane.blobs.opening import open_blobs
 from data_plane.blobs.place import BlobsOpenError, place_of
 from data_plane.core.utc import utc_time
-from data_plane.engine import Engine
 from data_plane.frontend.served import Served
 from data_plane.ports import Blobs, Cell, CellUnavailableError, Clock, Entropy, Offload
 from data_plane.runtime.event_loop import EventLoopOffload
@@ -45,6 +44,9 @@ OFF_FILE: Final = "usage.off"
 """Beside it while nothing is counted: since when."""
 
 OFF_SCHEMA: Final = "tidegate.usage.off/1"
+
+_READING_PAUSE_US: Final = 5_000
+"""Between pages of what was sent, in which requests have their turn."""
 
 _THREADS: Final = 1
 _PATIENCE_S: Final = 60.0
@@ -97,16 +99,23 @@ class Usage:
         if self.writer is not None:
             self.writer.hurry = self.due.set
 
-    def follow(self, ground: ServicePorts, engine: Engine) -> None:
-        """Count what the engine stores in cells without a ledger, where there are such."""
+    def follow(self, ground: ServicePorts, service: RunningService) -> None:
+        """Count what the service stores in cells without a ledger, where there are such."""
+        engine = service.engine
         cells, fifo_cells = ground.cells, ground.fifo_cells or ground.cells
         alone = all(cell.chooses_stamps for cell in cells.values())
         if self.place is None or self.writer is None or (alone and ground.fifo_cells is None):
             return
         stores = SentStores(ground.control, cells, fifo_cells, alone)
         desks = (engine.bag.sent, engine.log.sent)
-        sent = SentRecords(stores, desks, self.place, ground.entropy)
+        clock, waits = ground.clock, ground.waits
+
+        async def pause() -> None:
+            await waits.sleep_until(clock.now_us() + _READING_PAUSE_US)
+
+        sent = SentRecords(stores, desks, self.place, ground.entropy, pause)
         engine.before_sends = sent.announce
+        service.sweep.note_sent = sent.note
         self.sent = sent
         self.writer.leave_sends(desk.desk for desk in desks)
         self.writes.append(sent.write)

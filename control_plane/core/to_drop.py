@@ -6,9 +6,11 @@ from typing import Final
 
 from control_plane.core.definition import FORMAT, read_generations
 from control_plane.core.item_field import UnknownItemFormatError
+from control_plane.core.queue_lifecycle import FIFO_SUFFIX
 from data_plane.core.queue import FIRST_GENERATION, Generation, Queue
 from data_plane.core.stream import Stream
 from data_plane.ports import Attributes, Item, Key
+from data_plane.stored.sent_minutes import SentTo
 
 DELETED: Final = "X|"
 """Partition of the deleted queues whose messages are still to be removed."""
@@ -55,6 +57,12 @@ def definition_key(queue: ToDrop) -> Key:
     """Where its definition lies, or one of the same name."""
     kind = "A" if queue.is_stream else "Q"
     return Key(f"{kind}|{queue.account}|{queue.region}", queue.name.encode())
+
+
+def was_sent_to(queue: ToDrop) -> SentTo:
+    """The queue, as what was sent to it is counted."""
+    where = (queue.account, queue.region, queue.name, queue.uid, queue.cell)
+    return SentTo(*where, queue.generations if queue.name.endswith(FIFO_SUFFIX) else ())
 
 
 def key_of(partition: str, uid: str, since_us: int) -> Key:

@@ -8,7 +8,7 @@ part of it, which is the greater, the less the write helps to free room:
 | adds | all of it | messages that are sent; new queues, accounts, users, keys |
 | moves | 12 MiB | messages that move: a dead letter must not end in a refused receive; in groups |
 | serves | 4 MiB | leases, markers, low-water marks, whatever else is written beside messages |
-| frees | nothing | deletes, purges, deletions of queues, what makes no item bigger, removals |
+| frees | nothing | deletes, purges, deletions of queues, notes for these; what is no bigger |
 
 How big each has to be. LMDB copies each page that it changes, and what a commit has freed is used
 by the next but one: so a store that only replaces things needs the pages of three commits. On a
@@ -46,6 +46,10 @@ _MESSAGES: Final = ("B|", "G|")
 _STATES: Final = ("S|", "F|")
 _DEFINED: Final = ("A|", "I|", "N|", "Q|")
 _TO_BE_DROPPED: Final = ("X|", "Z|")
+_SENDS: Final = "M|sends"
+_NOTED: Final = "d"
+"""What was sent, as noted before it is dropped: of the partition above, what has this attribute."""
+
 _MESSAGE: Final = "s"
 _PURGE: Final = "p"
 _SEGMENTS: Final = "B|"
@@ -77,7 +81,7 @@ def grade_of_put(key: Key, attributes: Attributes, before_bytes: int, after_byte
     """That of a put, from the sizes of the item before (0: none) and after."""
     if before_bytes and after_bytes <= before_bytes + _GROWTH_BYTES:
         return FREES
-    if key.partition.startswith(_TO_BE_DROPPED):
+    if key.partition.startswith(_TO_BE_DROPPED) or _is_noted(key, attributes):
         return FREES
     if key.partition.startswith(_MESSAGES):
         grade = _grade_of_new(attributes)
@@ -97,7 +101,11 @@ def grade_of_update(key: Key, change: Update, before_bytes: int, after_bytes: in
         return SERVES
     if before_bytes and after_bytes <= before_bytes + _GROWTH_BYTES:
         return FREES
-    return SERVES
+    return FREES if _is_noted(key, change.assign) else SERVES
+
+
+def _is_noted(key: Key, attributes: Attributes) -> bool:
+    return _NOTED in attributes and key.partition.startswith(_SENDS)
 
 
 def _grade_of_new(attributes: Attributes) -> int:

@@ -5,14 +5,24 @@ what is stored: so whoever adds that up, the server from memory or another one b
 same records, and they count once. See docs/storage.md, "Sends of cells without a ledger".
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import msgspec
 
 from data_plane.core.queue import Generation, Queue
-from data_plane.ports import Attributes, Cell, CellUnavailableError, Entropy, Item, Key, Value
+from data_plane.ports import (
+    Attributes,
+    Cell,
+    CellUnavailableError,
+    Entropy,
+    Item,
+    Key,
+    Update,
+    Value,
+)
 from data_plane.stored.keys import be64
 from data_plane.stored.lease import WRITER_BYTES as DESK_BYTES
 from data_plane.stored.ledger import CallSums
@@ -20,7 +30,8 @@ from data_plane.stored.segment import FORMAT_VERSION, check_version, number, oct
 from data_plane.stored.sent_minutes import Minute, SentKey, SentMinutes, SentTo, sent_to
 from data_plane.usage.place import UsagePlace
 from data_plane.usage.record import SCHEMA, US_PER_MINUTE, WRITER_BYTES, UsageRecord
-from data_plane.usage.sent_reading import DeskMinute, Found, SentReader
+from data_plane.usage.sent_noted import NOTED_VERSION, noted_item, read_noted
+from data_plane.usage.sent_reading import NOTHING_NOTED, DeskMinute, Found, Noted, SentReader
 
 PARTITION: Final = "M|sends"
 MINUTES_SETTLED: Final = 45
@@ -55,17 +66,21 @@ class SentStores(NamedTuple):
 
 
 class _Server(NamedTuple):
-    """Another server: its desks, when it was last heard of, and where its records end."""
+    """A server: its desks, when it was last heard of, where its records end, and what it noted."""
 
     name: bytes
     desks: frozenset[bytes]
     seen_us: int
     complete_to: int
     queues: tuple[SentTo, ...]
+    noted: Mapping[str, Noted]
 
 
 class SentRecords:
-    """Makes records of what a server's desks have sent, and of what others have left behind."""
+    """Makes records of what a server's desks have sent, and of what others have left behind.
+
+    Between two steps of what it reads there is a `pause`.
+    """
 
     def __init__(
         self,
@@ -73,11 +88,16 @@ class SentRecords:
         desks: Sequence[SentMinutes],
         place: UsagePlace,
         entropy: Entropy,
+        pause: Callable[[], Awaitable[None]],
     ) -> None:
         self._stores = stores
         self._desks = desks
         self._place = place
-        self._reader = SentReader(stores.cells, stores.fifo_cells)
+        self._pause = pause
+        self._reader = SentReader(stores.cells, stores.fifo_cells, pause)
+        self._is_reading = False
+        self._noted: dict[str, Noted] = {}
+        self._told_minute = 0
         self._name = entropy.random_bytes(WRITER_BYTES).hex().encode()
         self._announced: dict[str, tuple[SentTo, int]] = {}
         self._put_us = self._retry_us = self._look_us = 0
@@ -115,8 +135,10 @@ class SentRecords:
         try:
             if not self._put_us:
                 await self._tell(now_us)
-            key = Key(PARTITION, self._name + _BETWEEN + queue.uid.encode())
-            await self._stores.control.put(key, _queue_item(to, now_us))
+            item = _queue_item(to, now_us)
+            if to.uid in self._noted:
+                item["v"] = NOTED_VERSION
+            await self._stores.control.update(_queue_key(self._name, to.uid), Update(assign=item))
         except CellUnavailableError:
             self.failures += 1
             self._retry_us = now_us + RETRY_US
@@ -127,15 +149,80 @@ class SentRecords:
         return (self._stores.fifo_cells if queue.fifo else self._stores.cells)[queue.cell]
 
     async def _tell(self, now_us: int) -> None:
+        complete_to = self._complete_to(now_us // US_PER_MINUTE)
         item: Attributes = {
             "v": FORMAT_VERSION,
             "w": b"".join(desk.desk for desk in self._desks),
             "t": now_us,
-            "c": self._complete_to(now_us // US_PER_MINUTE),
+            "c": complete_to,
             "x": now_us // 1_000_000 + KEPT_S,
         }
         await self._stores.control.put(Key(PARTITION, self._name), item)
         self._put_us = now_us
+        self._told_minute = complete_to
+        self._noted = {
+            uid: noted
+            for uid, noted in self._noted.items()
+            if any(at.minute >= complete_to for at in noted.found)
+        }
+
+    # Before messages are dropped
+
+    async def note(self, to: SentTo, until_us: int) -> int:
+        """Note what was sent to a queue with stamps up to this one, so that it may be dropped.
+
+        Nothing of it may be under way any more. Answers up to which stamp it may be: where others
+        have these cells, too, what is recorded. Raises CellUnavailableError.
+        """
+        if not self._stores.alone:
+            return min(desk.recorded_us() for desk in self._desks)
+        async with self._reads():
+            now_us = self._stores.control.now_us()
+            if self._has_sent_to(to.uid):
+                if not self._put_us:
+                    await self._tell(now_us)
+                noted = await self._note(self._own(), to, until_us, now_us)
+                if noted.found:
+                    self._noted[to.uid] = noted
+            for server in () if self._others_done else await self._silent(now_us):
+                if any(queue.uid == to.uid for queue in server.queues):
+                    await self._note(server, to, until_us, now_us)
+        return until_us
+
+    def _has_sent_to(self, uid: str) -> bool:
+        """Whether it may be that this server has."""
+        return uid in self._announced or any(
+            uid in kept.queues for desk in self._desks for kept in desk.minutes.values()
+        )
+
+    def _own(self) -> _Server:
+        desks = frozenset(desk.desk for desk in self._desks)
+        return _Server(self._name, desks, 0, self._told_minute, (), self._noted)
+
+    async def _note(self, server: _Server, to: SentTo, until_us: int, now_us: int) -> Noted:
+        known = server.noted.get(to.uid, NOTHING_NOTED)
+        if until_us <= known.until_us:
+            return known
+        found = await self._reader.read(
+            (to,), server.desks, server.complete_to, server.noted, until_us=until_us
+        )
+        if not found:
+            return NOTHING_NOTED
+        noted = Noted(until_us, found)
+        item = {**_queue_item(to, now_us), **noted_item(noted)}
+        await self._stores.control.update(_queue_key(server.name, to.uid), Update(assign=item))
+        return noted
+
+    @asynccontextmanager
+    async def _reads(self) -> AsyncIterator[None]:
+        """Read what was sent while nobody notes it: what is noted is dropped under who reads."""
+        while self._is_reading:
+            await self._pause()
+        self._is_reading = True
+        try:
+            yield
+        finally:
+            self._is_reading = False
 
     # Each minute
 
@@ -189,7 +276,8 @@ class SentRecords:
 
     async def _read_own(self, desk: SentMinutes, at: int, kept: Minute) -> None:
         """Read what nobody knows of a minute; what has not arrived by now never will."""
-        found = await self._reader.read(kept.queues.values(), {desk.desk}, at)
+        async with self._reads():
+            found = await self._reader.read(kept.queues.values(), {desk.desk}, at, self._noted)
         place = DeskMinute(at, desk.desk)
         await self._put({place: found.get(place, {})})
         del desk.minutes[at]
@@ -221,12 +309,15 @@ class SentRecords:
             return
         # Where only this server can do it, what fails is tried again each minute.
         self._look_us = 0 if self._stores.alone else now_us + LOOK_EVERY_US
-        for server in await self._silent(now_us):
-            await self._finish(server, now_us)
-        self._others_done = True
+        async with self._reads():
+            for server in await self._silent(now_us):
+                await self._finish(server, now_us)
+            self._others_done = True
 
     async def _finish(self, server: _Server, now_us: int) -> None:
-        found = await self._reader.read(server.queues, server.desks, server.complete_to)
+        found = await self._reader.read(
+            server.queues, server.desks, server.complete_to, server.noted
+        )
         settled = now_us // US_PER_MINUTE - MINUTES_SETTLED
         over = {
             place: sums
@@ -240,9 +331,8 @@ class SentRecords:
 
     async def _forget(self, server: bytes, uids: Collection[str]) -> None:
         """Remove what was noted of a server, itself first: what is left then means nothing."""
-        names = [server, *(server + _BETWEEN + uid.encode() for uid in uids)]
-        for name in names:
-            await self._stores.control.delete(Key(PARTITION, name))
+        for key in [Key(PARTITION, server), *(_queue_key(server, uid) for uid in uids)]:
+            await self._stores.control.delete(key)
 
     async def _silent(self, now_us: int) -> list[_Server]:
         items: list[Item] = []
@@ -250,7 +340,7 @@ class SentRecords:
         while page := await self._stores.control.query(PARTITION, after=after, limit=_PAGE):
             after = page[-1].key.sort
             items += page
-        queues: dict[bytes, list[SentTo]] = {}
+        queues: dict[bytes, list[tuple[SentTo, Noted]]] = {}
         for item in items:
             name, between, uid = item.key.sort.partition(_BETWEEN)
             if between:
@@ -282,7 +372,11 @@ def records_of(place: DeskMinute, sums: Mapping[SentKey, CallSums]) -> list[Usag
     ]
 
 
-def _queue_item(to: SentTo, now_us: int) -> Attributes:
+def _queue_key(server: bytes, uid: str) -> Key:
+    return Key(PARTITION, server + _BETWEEN + uid.encode())
+
+
+def _queue_item(to: SentTo, now_us: int) -> dict[str, Value]:
     item: dict[str, Value] = {
         "v": FORMAT_VERSION,
         "a": to.account,
@@ -296,16 +390,16 @@ def _queue_item(to: SentTo, now_us: int) -> Attributes:
     return item
 
 
-def _read_queue(uid: str, item: Attributes) -> SentTo:
-    check_version(item)
+def _read_queue(uid: str, item: Attributes) -> tuple[SentTo, Noted]:
     generations: tuple[Generation, ...] = ()
     if "l" in item:
         generations = msgspec.json.decode(str(item["l"]), type=tuple[Generation, ...])
     account, region, name, cell = (str(item[attribute]) for attribute in "aeqc")
-    return SentTo(account, region, name, uid, cell, generations)
+    to = SentTo(account, region, name, uid, cell, generations)
+    return to, read_noted(to, item)
 
 
-def _read_server(item: Item, queues: Collection[SentTo]) -> _Server:
+def _read_server(item: Item, queues: Collection[tuple[SentTo, Noted]]) -> _Server:
     check_version(item.attributes)
     desks = octets(item.attributes, "w")
     return _Server(
@@ -313,5 +407,6 @@ def _read_server(item: Item, queues: Collection[SentTo]) -> _Server:
         frozenset(desks[at : at + DESK_BYTES] for at in range(0, len(desks), DESK_BYTES)),
         number(item.attributes, "t"),
         number(item.attributes, "c"),
-        tuple(queues),
+        tuple(to for to, _ in queues),
+        {to.uid: noted for to, noted in queues},
     )

@@ -113,7 +113,7 @@ class ServiceInTime:
         self._service = RunningService(
             ground, settings_of_service, self._usage.served, _record_nothing
         )
-        self._usage.follow(ground, self._service.engine)
+        self._usage.follow(ground, self._service)
 
     async def kill(self) -> None:
         """End it: what it has in memory is lost, what it has acknowledged is not."""

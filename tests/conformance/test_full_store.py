@@ -58,7 +58,7 @@ class Site:
         if len(cells) > 1:
             standard = self.fanout = Fanout(lambda: AT, cells, waits, lacking)
             chain = Chain(lambda: AT, cells, waits)
-        ground = ServicePorts(
+        self.ground = ground = ServicePorts(
             cells={"g": standard},
             fifo_cells={"g": chain},
             control=chain,

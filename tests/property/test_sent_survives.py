@@ -1,7 +1,8 @@
 """What is sent to cells without a ledger is in records, each message once, however servers end.
 
 Servers crash, stop, lose the place where records go, and write to a cell that fails before or after
-it took effect. Clients repeat each call until it is acknowledged.
+it took effect. Clients repeat each call until it is acknowledged. Where a server is alone, queues
+are purged, and what was purged is dropped.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from data_plane.bag.engine import Bag
@@ -22,6 +23,8 @@ from data_plane.log.engine import Log
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Cell, CellUnavailableError
 from data_plane.runtime.event_loop import EventLoopWaits
+from data_plane.stored import keys
+from data_plane.stored.sent_minutes import sent_to
 from data_plane.usage.record import UsageRecord
 from data_plane.usage.sent import PARTITION, SILENT_US, SentRecords, SentStores
 from tests.unit.data_plane.bag.conftest import QUEUE
@@ -95,6 +98,7 @@ class World:
 
     clock: HandClock = field(default_factory=HandClock)
     plain: Cell | None = None
+    alone: bool = False
     records: dict[tuple[str, int], UsageRecord] = field(default_factory=dict)
     told: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     left: list[Send] = field(default_factory=list)
@@ -102,7 +106,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.cell = FailingCell(self.plain or MemoryCell(self.clock, stamps=False))
-        self.servers = [self.start() for _ in range(SERVERS)]
+        self.servers = [self.start() for _ in range(1 if self.alone else SERVERS)]
 
     def start(self) -> "Server":
         self.started += 1
@@ -130,6 +134,21 @@ class World:
         for send in waiting:
             await self.send(which, send)
 
+    async def drop(self, queue: Queue) -> None:
+        """Drop what lies there by now, as nothing is under way any more."""
+        await self.retry(0)
+        until_us = self.clock.now_us()
+        self.clock.advance(1)
+        try:
+            assert await self.servers[0].sent.note(sent_to(queue), until_us) == until_us
+        except CellUnavailableError:
+            return
+        partition = keys.slots(queue.uid, 0, 0) if queue.fifo else keys.segments(queue.uid, 0, 0)
+        items = await self.cell.query(partition, limit=1000)
+        # The end of a log stays to be found.
+        gone = items[:-1] if queue.fifo else items
+        self.cell.expire([item.key for item in gone if item.attributes["t"] <= until_us])
+
     async def minute(self) -> None:
         self.clock.advance(60)
         # A call that is repeated after five minutes is another one.
@@ -141,9 +160,11 @@ class World:
     async def end(self) -> None:
         """All is repeated, and all servers are gone but a new one, which others left it to."""
         await self.retry(0)
-        self.servers = [self.start()]
+        if not self.alone or any(server.place.away for server in self.servers):
+            self.servers = [self.start()]
         self.clock.advance(SILENT_US / 1_000_000 + 61)
         await self.servers[0].sent.write()
+        await self.servers[0].sent.write_last()
         noted = await self.cell.query(PARTITION, limit=100)
         assert [item for item in noted if b"|" not in item.key.sort] == []
 
@@ -153,6 +174,10 @@ class World:
             for name in ("requests", "units", "messages", "bytes"):
                 sums[one.queue, one.operation, name] += getattr(one, name)
         return sums
+
+
+async def no_pause() -> None:
+    """Others have nothing to do."""
 
 
 class Server:
@@ -166,9 +191,9 @@ class Server:
         ports = (cells, world.clock, entropy, EventLoopWaits(world.clock))
         self.engine = Engine(Bag(*ports), Log(*ports))
         self.place = Place(world.records)
-        stores = SentStores(cells["a"], cells, cells, alone=False)
+        stores = SentStores(cells["a"], cells, cells, world.alone)
         desks = (self.engine.bag.sent, self.engine.log.sent)
-        self.sent = SentRecords(stores, desks, self.place, entropy)
+        self.sent = SentRecords(stores, desks, self.place, entropy, no_pause)
         self.engine.before_sends = self.sent.announce
 
     async def send(self, send: Send) -> None:
@@ -206,6 +231,8 @@ async def play(world: World, steps: Sequence[tuple[Any, ...]]) -> None:
             await world.minute()
         elif step == "away":
             server.place.away = not server.place.away
+        elif step == "drop":
+            await world.drop(QUEUES[rest[0]])
         elif step == "crash":
             world.servers[which] = world.start()
         elif step == "stop":
@@ -231,3 +258,23 @@ STEP = st.one_of(
 @given(st.lists(STEP, max_size=25))
 def test_every_message_is_in_one_record(steps: list[tuple[Any, ...]]) -> None:
     asyncio.run(play(World(), steps))
+
+
+ALONE = st.just(0)
+STEP_ALONE = st.one_of(
+    st.tuples(st.just("send"), ALONE, st.booleans(), SIZES, FAILS),
+    st.tuples(st.just("send"), ALONE, st.booleans(), SIZES, FAILS),
+    st.tuples(st.just("drop"), ALONE, st.booleans()),
+    st.tuples(st.just("minute"), ALONE),
+    st.tuples(st.sampled_from(["retry", "crash", "crash", "stop", "away"]), ALONE),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(STEP_ALONE, max_size=25))
+@example([("send", 0, False, [1], None), ("minute", 0), ("drop", 0, False), ("crash", 0)])
+@example([("send", 0, False, [1], True), ("drop", 0, False), ("crash", 0), ("drop", 0, False)])
+def test_what_is_dropped_before_it_is_recorded_is_in_one_record(
+    steps: list[tuple[Any, ...]],
+) -> None:
+    asyncio.run(play(World(alone=True), steps))

@@ -10,7 +10,7 @@ from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Append, Attributes, Key
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored.keys import partitions, reader_low_water, reader_states, records
-from data_plane.stored.sent_minutes import ALWAYS_US
+from data_plane.stored.sent_minutes import ALWAYS_US, SentTo, sent_to
 from data_plane.system import SystemClock
 from tests.unit.control_plane.conftest import ACCOUNT
 
@@ -132,6 +132,7 @@ class Purges:
         self.control = control
         self.cell = cell
         self.recorded_us = ALWAYS_US
+        self.asked: list[tuple[SentTo, int]] = []
         control.call("CreateQueue", QueueName="orders")
         self.queue = control.find("orders")
         self.restart()
@@ -143,8 +144,12 @@ class Purges:
         self.sweep = Sweep(
             *(self.control.registry, cells, cells, clock, EventLoopWaits(SystemClock())),
             after_us=36_000_000,
-            recorded_us=lambda: self.recorded_us,
         )
+        self.sweep.note_sent = self.note
+
+    async def note(self, to: SentTo, until_us: int) -> int:
+        self.asked.append((to, until_us))
+        return self.recorded_us
 
     def send(self, number: int) -> None:
         segment: Attributes = {
@@ -246,6 +251,32 @@ def test_a_queue_of_the_same_name_loses_nothing_by_a_purge_of_before(control: An
     assert (its.left(), its.to_drop()) == ([1], 0)
 
 
+@pytest.mark.parametrize("operation", ["PurgeQueue", "DeleteQueue"])
+def test_what_was_sent_is_noted_before_it_is_dropped_at_once(control: Any, operation: str) -> None:
+    its = Purges(control, MemoryCell(control.clock, stamps=False))
+    its.send(1)
+    control.call(operation, QueueUrl="orders")
+    control.clock.advance(36)
+    left: list[list[int]] = []
+
+    async def note(_to: SentTo, until_us: int) -> int:
+        found = await its.cell.query(partitions(its.queue.uid)[0], limit=9)
+        left.append([item.attributes["i"] for item in found])
+        return until_us
+
+    its.sweep.note_sent = note
+    assert (its.step(), its.left(), left[0]) == (1, [], [1])
+
+
+def test_a_cell_with_a_ledger_has_noted_what_was_sent(control: Any) -> None:
+    its = Purges(control, MemoryCell(control.clock))
+    its.send(1)
+    its.purge()
+    control.call("DeleteQueue", QueueUrl="orders")
+    control.clock.advance(36)
+    assert (its.step(), its.asked) == (1, [])
+
+
 def test_what_was_sent_is_recorded_before_it_is_dropped(control: Any) -> None:
     """In a cell without a ledger the messages themselves say what was sent."""
     its = Purges(control, MemoryCell(control.clock, stamps=False))
@@ -256,6 +287,8 @@ def test_what_was_sent_is_recorded_before_it_is_dropped(control: Any) -> None:
     assert (its.step(), its.to_drop()) == (0, 1)
     its.recorded_us = control.clock.now_us()
     assert its.step() == 0  # gone over again a minute later
+    purged_us = control.find("orders").purged_us
+    assert its.asked == [(sent_to(its.queue), purged_us)]
     control.clock.advance(60)
     assert (its.step(), its.left(), its.to_drop()) == (1, [], 0)
 

@@ -76,3 +76,13 @@ def test_the_parts_of_the_reserve_are_as_they_were_reckoned() -> None:
     kept = [kept_bytes(grade, 16 * mib) for grade in (ADDS, MOVES, SERVES, FREES)]
     assert kept == [16 * mib, 12 * mib, 4 * mib, 0]
     assert 3 * full_batch_bytes(16 * mib) < kept_bytes(SERVES, 16 * mib)
+
+
+def test_what_was_sent_is_noted_by_what_frees() -> None:
+    announced: Attributes = {"a": "1"}
+    noted: Attributes = {**announced, "d": 7, "s": "[]"}
+    key = Key("M|sends@2", b"server|uid")
+    for item, grade in ((noted, FREES), (announced, SERVES)):
+        assert grade_of_put(key, item, 90, 300) == grade
+        assert grade_of_update(key, Update(assign=item), 90, 300) == grade
+    assert grade_of_put(Key("M|writing", b"w"), noted, 0, 90) == SERVES
