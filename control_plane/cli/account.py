@@ -1,10 +1,12 @@
 """`tidegate account`: for the operator."""
 
 import click
+from botocore.exceptions import BotoCoreError, ClientError
 
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.quotas import read_quotas
 from control_plane.cli.refusals import or_exit
+from control_plane.cli.streams import print_made
 from control_plane.cli.tables import json_option, tell
 from control_plane.cli.times import day
 
@@ -40,7 +42,18 @@ def create_account(
         **({"Quotas": read_quotas(quotas)} if quotas else {}),
     }
     answer = or_exit(lambda: connect().tidegate_create_account(**given))
-    click.echo(answer["AccountId"])
+    made_id = answer["AccountId"]
+
+    def undo() -> str:
+        if account_id:  # Closed it could never be made again, and who asked knows it.
+            return f"the account {made_id} was made"
+        try:
+            connect().tidegate_close_account(AccountId=made_id)
+        except (BotoCoreError, ClientError):
+            return f"the account {made_id} was made"
+        return f"the account {made_id} is closed, as nobody was told of it"
+
+    print_made(made_id, undo)
 
 
 @account.command("list")

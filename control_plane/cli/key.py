@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.of_account import account_option, of_account
 from control_plane.cli.refusals import or_exit
-from control_plane.cli.streams import give_up_output
+from control_plane.cli.streams import cannot_write, output_name, print_at_once
 from control_plane.cli.tables import json_option, tell
 from control_plane.cli.times import day
 
@@ -64,6 +64,7 @@ def create_key(
         client = connect()
         return client.tidegate_create_access_key(**given), client.meta.region_name
 
+    name = output_name() if file is None else str(file)
     with _output(file) as write:
         answer, region = or_exit(create)
         try:
@@ -73,7 +74,7 @@ def create_key(
             )
         except OSError as error:
             told = _revoke_unseen(connect, answer["AccessKeyId"], account)
-            raise click.ClickException(f"cannot write: {error.strerror}; {told}") from error
+            raise click.ClickException(f"{cannot_write(name, error)}; {told}") from error
 
 
 def _revoke_unseen(connect: Connect, access_key_id: str, account: str | None) -> str:
@@ -94,7 +95,7 @@ def _output(path: Path | None) -> Iterator[Callable[[str], None]]:
     if path is None:
         if sys.stdout is None:
             raise click.ClickException("standard output is closed: name a --file for the key")
-        yield _print
+        yield print_at_once
         return
     try:
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
@@ -114,15 +115,6 @@ def _output(path: Path | None) -> Iterator[Callable[[str], None]]:
     finally:
         if not done:
             path.unlink()
-
-
-def _print(text: str) -> None:
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except OSError:
-        give_up_output()
-        raise
 
 
 @key.command("list", short_help="List the access keys of an account.")

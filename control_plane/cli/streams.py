@@ -2,10 +2,17 @@
 
 import errno
 import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
+import click
+
 _STANDARD: Final = (0, 1, 2)
-_LOST: Final = frozenset({errno.ENOSPC, errno.EIO, errno.EBADF})
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_LOST: Final = _FULL | {errno.EIO, errno.EBADF}
+_OUTPUT: Final = Path("/proc/self/fd/1")
 
 
 def open_closed() -> None:
@@ -30,7 +37,41 @@ def lost(error: OSError) -> str | None:
         return None
     if error.errno == errno.EPIPE:
         return ""
-    return f"cannot write: {error.strerror}" if error.errno in _LOST else None
+    return cannot_write(output_name(), error) if error.errno in _LOST else None
+
+
+def cannot_write(name: str, error: OSError) -> str:
+    """What to say of a file that takes no more: above all where its disk is full."""
+    full = "the disk is full: " if error.errno in _FULL else ""
+    return f"cannot write to {name}: {full}{error.strerror}"
+
+
+def print_at_once(text: str) -> None:
+    """Write to standard output what has left when it returns. Raises OSError."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError:
+        give_up_output()
+        raise
+
+
+def print_made(text: str, undo: Callable[[], str]) -> None:
+    """Print what was made; where that cannot be written `undo` it, and say what it answers."""
+    name = output_name()
+    try:
+        print_at_once(f"{text}\n")
+    except OSError as error:
+        raise click.ClickException(f"{cannot_write(name, error)}; {undo()}") from error
+
+
+def output_name() -> str:
+    """The file that standard output goes to, where it is one."""
+    try:
+        name = str(_OUTPUT.readlink())
+    except OSError:
+        return "standard output"
+    return name if name.startswith("/") else "standard output"
 
 
 def give_up_output() -> None:

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import click
+from botocore.exceptions import BotoCoreError, ClientError
 
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.of_account import account_option, of_account
 from control_plane.cli.refusals import or_exit
+from control_plane.cli.streams import print_made
 from control_plane.cli.tables import json_option, tell
 from control_plane.cli.times import day
 
@@ -39,7 +41,15 @@ def create_user(
     """
     given = {"UserName": name, "Policies": [_read(path) for path in policies]}
     answer = or_exit(lambda: connect().tidegate_create_user(**given, **of_account(account)))
-    click.echo(answer["UserId"])
+
+    def undo() -> str:
+        try:
+            connect().tidegate_delete_user(UserName=name, **of_account(account))
+        except (BotoCoreError, ClientError):
+            return f"the user {name} was made"
+        return f"the user {name} is deleted, as nobody was told of it"
+
+    print_made(answer["UserId"], undo)
 
 
 def _read(path: Path) -> str:

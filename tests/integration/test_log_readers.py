@@ -264,6 +264,9 @@ def test_a_command_whose_reader_has_enough_ends_quietly(server: ServerProcess) -
     assert ran.stderr == ""
 
 
+NO_ROOM = "cannot write to /dev/full: the disk is full: No space left on device"
+
+
 @pytest.mark.parametrize("arguments", [("--help",), ()])
 def test_a_command_says_in_one_line_that_its_output_has_no_room(
     arguments: tuple[str, ...],
@@ -273,15 +276,15 @@ def test_a_command_says_in_one_line_that_its_output_has_no_room(
             command(*arguments), cwd=ROOT, stdout=full, stderr=subprocess.PIPE, check=False
         )
     assert ran.returncode == 1
-    assert ran.stderr == b"tidegate: cannot write: No space left on device\n"
+    assert ran.stderr == f"tidegate: {NO_ROOM}\n".encode()
 
 
 @pytest.mark.parametrize(
     ("script", "says"),
     [
-        ('exec "$@" >/dev/full', "cannot write: No space left on device; the key AKIA"),
+        ('exec "$@" >/dev/full', f"{NO_ROOM}; the key AKIA"),
         ('exec "$@" >&-', "standard output is closed: name a --file for the key\n"),
-        ('ulimit -f 0; exec "$@" --file key', "cannot write: File too large; the key AKIA"),
+        ('ulimit -f 0; exec "$@" --file key', "cannot write to key: File too large; the key AKIA"),
     ],
 )
 def test_no_key_is_left_whose_secret_nobody_has(tmp_path: Path, script: str, says: str) -> None:
@@ -301,3 +304,35 @@ def test_no_key_is_left_whose_secret_nobody_has(tmp_path: Path, script: str, say
         assert not (tmp_path / "key").exists()
         keys = json.loads(run_command("key", "list", "--json", *to).stdout)
         assert len(keys) == 1
+
+
+def test_nothing_is_left_of_which_nobody_was_told(tmp_path: Path) -> None:
+    def names(*listing: str) -> list[str]:
+        found = json.loads(run_command(*listing, "--json", *to).stdout)
+        return [one["name"] for one in found if not one.get("closed")]
+
+    def refused(*arguments: str) -> str:
+        with Path("/dev/full").open("wb") as full:
+            ran = subprocess.run(
+                command(*arguments, *to),
+                cwd=ROOT,
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert ran.returncode == 1
+        assert ran.stderr.count("\n") == 1
+        return ran.stderr.removeprefix(f"tidegate: {NO_ROOM}; ")
+
+    with (tmp_path / "log").open("wb") as log, serving(tmp_path, log.fileno(), auth="on") as server:
+        to = ("--endpoint", server.url, "--data", str(server.data))
+        accounts = names("account", "list")
+        told = refused("user", "create", "ann")
+        assert told == "the user ann is deleted, as nobody was told of it\n"
+        assert names("user", "list") == []
+        assert " is closed, as nobody was told of it\n" in refused("account", "create", "shop")
+        assert names("account", "list") == accounts
+        told = refused("account", "create", "shop", "--id", "123456789012")
+        assert told == "the account 123456789012 was made\n"
+        assert sorted(names("account", "list")) == sorted([*accounts, "shop"])
