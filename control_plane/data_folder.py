@@ -6,7 +6,7 @@ records lie, a missing data file is a loss, and said so.
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,17 +14,14 @@ from control_plane.backup.folder import is_backup
 from control_plane.backup.restoring import RESTORING
 from control_plane.cell_folders import NEW_FOLDER
 from control_plane.cells import StartError
+from control_plane.folder_modes import FOLDER_MODE, USAGE_FOLDER, close_to_others
 from control_plane.manifest import check_not_copied, read_manifest
 from control_plane.places.starting import MANIFEST
 from control_plane.whose_cell import service_above, several_in
-from data_plane.embedded.store import DATA_FILE, DEATH_NOTE, LOCK_FILE, CellInUseError
+from data_plane.embedded.store import DATA_FILE, DEATH_NOTE, CellInUseError
 from data_plane.settings import CREDENTIALS_FILE, KEY_FILE, ServerSettings
 
-_USAGE: Final = "usage"
 _UMASK: Final = 0o077
-_FOLDER_MODE: Final = 0o700
-_FILE_MODE: Final = 0o600
-_FOR_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def prepare_folders(settings: ServerSettings) -> list[str]:
@@ -43,7 +40,7 @@ def prepare_folders(settings: ServerSettings) -> list[str]:
             _check_data_file(settings)
             _check_beside(settings)
     folders = dict.fromkeys((settings.data, *cell_folders(settings)))
-    return [line for folder in folders for line in _close_to_others(folder)]
+    return [line for folder in folders for line in close_to_others(folder)]
 
 
 def cell_folders(settings: ServerSettings) -> Sequence[Path]:
@@ -69,7 +66,7 @@ def death_notes(settings: ServerSettings) -> list[Path]:
 def _check_folder(folder: Path) -> None:
     """Raise StartError unless files can be made in there; a missing one is made."""
     try:
-        folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         found = folder.stat()
     except FileExistsError:
         raise StartError(f"data: {folder} is no directory; name one with --data") from None
@@ -150,9 +147,9 @@ def _check_data_file(settings: ServerSettings) -> None:
     if has_cells or (settings.data / MANIFEST).exists():
         return  # they are, or were, several, which is seen to elsewhere
     left = [name for name in (KEY_FILE, CREDENTIALS_FILE) if (settings.data / name).exists()]
-    usage = settings.data / _USAGE
+    usage = settings.data / USAGE_FOLDER
     if usage.is_dir() and any(usage.iterdir()):
-        left.append(_USAGE)
+        left.append(USAGE_FOLDER)
     if left:
         raise StartError(
             f"data: {settings.data} has {' and '.join(left)}, but no {DATA_FILE}, which held the"
@@ -168,52 +165,3 @@ def _has_bytes(path: Path) -> bool:
         return False
     except OSError:
         return True  # who opens it says why that cannot be done
-
-
-def _foreign(folder: Path) -> str:
-    """The first file of a directory in which nothing is a service's; "": there is none."""
-    try:
-        names = sorted(path.name for path in folder.iterdir() if path.name != "lost+found")
-    except OSError:
-        return ""  # told by who opens it
-    first_cell = NEW_FOLDER.format(number=1)
-    ours = {DATA_FILE, LOCK_FILE, KEY_FILE, CREDENTIALS_FILE, _USAGE, MANIFEST, first_cell}
-    if ours & set(names):
-        return ""
-    return names[0] if names else ""
-
-
-def _close_to_others(folder: Path) -> Iterator[str]:
-    """Take away what others may do with a directory and its data file.
-
-    A directory that has other people's files, and nothing of a service, stays as it is.
-    """
-    if not folder.is_dir():
-        return
-    if foreign := _foreign(folder):
-        yield (
-            f"{folder} has files that are no service's ({foreign}): others may go on using it; a"
-            " directory of its own is safer"
-        )
-        return
-    for path, mode in (
-        (folder, _FOLDER_MODE),
-        (folder / DATA_FILE, _FILE_MODE),
-        (folder / LOCK_FILE, _FILE_MODE),
-    ):
-        try:
-            found = path.stat()
-        except OSError:
-            continue  # missing, or told by who opens it
-        before = stat.S_IMODE(found.st_mode)
-        if not before & _FOR_OTHERS:
-            continue
-        if before & stat.S_ISVTX or found.st_uid != os.geteuid():
-            yield f"others may use {path} (mode {before:o}), which is not this server's own"
-            continue
-        try:
-            path.chmod(mode)
-        except OSError as error:
-            yield f"others may use {path} (mode {before:o}): {error.strerror}"
-        else:
-            yield f"others could use {path} (mode {before:o}): now mode {mode:o}"

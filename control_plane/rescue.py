@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from control_plane.folder_modes import FOLDER_MODE, close_to_others
 from control_plane.places.own import OWN, Own, decode_own
 from control_plane.registry_secret import UnreadableSecretError, check_opens, master_key_of
 from control_plane.rescue_counts import Counts, QueueCount
@@ -102,7 +103,7 @@ def _rescue(
                 owns.extend([decode_own(decode_item(value))] if key == _OWN else [])
                 yield key, value
 
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make(target, tell)
     written = fill(target, whole(), salvage.present_us, salvage.eras())
     if not written:
         for name in (DATA_FILE, LOCK_FILE):
@@ -120,6 +121,12 @@ def _rescue(
     for own in owns:
         tell(_how_to_serve(target, own))
     return Rescued(written, is_whole and not closed)
+
+
+def _make(target: Path, tell: Callable[[str], None]) -> None:
+    target.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    for line in close_to_others(target):
+        tell(line)
 
 
 def _how_to_serve(target: Path, own: Own) -> str:

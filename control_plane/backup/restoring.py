@@ -16,6 +16,7 @@ from control_plane.backup.folder import CellFile, Contents, frames_of, read_mani
 from control_plane.backup.source import BackupError
 from control_plane.cell_folders import NEW_FOLDER, Folders
 from control_plane.cells import LOCAL
+from control_plane.folder_modes import FOLDER_MODE, close_to_others
 from control_plane.manifest import write_manifest
 from control_plane.places.own import OWN, KnownService, decode_own, with_paths
 from control_plane.places.starting import MANIFEST
@@ -60,11 +61,15 @@ class Wanted(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """What was restored, and the options by which a server starts on it."""
+    """What was restored, and the options by which a server starts on it.
+
+    `closed` are lines about directories that others could use.
+    """
 
     contents: Contents
     items: int
     options: Sequence[str]
+    closed: Sequence[str] = ()
 
 
 def restore(wanted: Wanted, clock: Clock) -> Restored:
@@ -88,7 +93,9 @@ def restore(wanted: Wanted, clock: Clock) -> Restored:
     except BaseException:
         _remove_unfinished(wanted, places)
         raise
-    return Restored(contents, items, _options(wanted, contents))
+    folders = dict.fromkeys((wanted.data, *places.values()))
+    closed = [line for folder in folders for line in close_to_others(folder)]
+    return Restored(contents, items, _options(wanted, contents), closed)
 
 
 def _places(wanted: Wanted, contents: Contents) -> Mapping[str, Path]:
@@ -163,11 +170,11 @@ def _fill_all(
     # Those that are not in the backup are missed where they would be made.
     paths = {cell.name: folders.text_of(wanted.data / cell.name) for cell in contents.missing}
     paths |= {name: folders.text_of(path.absolute()) for name, path in places.items()}
-    (wanted.data / RESTORING).mkdir(mode=0o700, parents=True)
+    (wanted.data / RESTORING).mkdir(mode=FOLDER_MODE, parents=True)
     items, known = 0, list[KnownService]()
     for cell, end in zip(contents.cells, ends, strict=True):
         unfinished = places[cell.name] / RESTORING
-        unfinished.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unfinished.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         stored = _items(wanted.backup, cell, paths, folders.data, known)
         items += fill(unfinished, stored, contents.as_of_us, end.eras or None)
     if known:

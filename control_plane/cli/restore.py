@@ -139,6 +139,8 @@ def _restore_backup(wanted: Wanted) -> None:
         f"Lost: what was sent after {contents.as_of} (cell time {contents.as_of_us} us); undone:"
         " what was received or deleted after that"
     )
+    for line in restored.closed:
+        click.echo(f"tidegate: {line}", err=True)
     for cell in contents.missing:
         click.echo(f"tidegate: {cell.name} was not in the backup: {cell.reason}", err=True)
     click.echo(f"Start it: tidegate serve {' '.join(restored.options)}")

@@ -194,3 +194,14 @@ def test_what_the_worlds_time_was_is_copied_too(data: Path, tmp_path: Path) -> N
         assert store.snapshot.get(ERAS_KEY) == eras
     finally:
         store.close()
+
+
+def test_a_directory_that_was_there_is_closed_to_others(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir(mode=0o755)
+    (tmp_path / "new").chmod(0o755)
+    _, lines = run(data, tmp_path / "new")
+    assert lines[0] == f"others could use {tmp_path / 'new'} (mode 755): now mode 700"
+    assert {oct((tmp_path / "new" / name).stat().st_mode)[-3:] for name in (".", "data.mdb")} == {
+        "700",
+        "600",
+    }

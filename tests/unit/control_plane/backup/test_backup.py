@@ -153,6 +153,14 @@ def test_a_restored_service_has_what_the_backup_has(tmp_path: Path, made: Path) 
     assert made.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_directory_that_was_there_is_closed_to_others(tmp_path: Path, made: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new").chmod(0o755)
+    ran = restored(tmp_path)
+    assert f"others could use {tmp_path / 'new'} (mode 755): now mode 700" in ran.output, made
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
 def test_stamps_of_a_restored_cell_are_above_those_of_the_backup(
     tmp_path: Path, made: Path
 ) -> None:
@@ -331,6 +339,8 @@ def test_cells_may_be_restored_to_disks_of_their_own(tmp_path: Path) -> None:
     in_several(data, lambda several: _fill(several.control, data / "master.keys"))
     run("backup", tmp_path / "b", "--data", data, "--keys", tmp_path / "k/keys")
     disks = [tmp_path / name for name in "xyz"]
+    disks[1].mkdir()
+    disks[1].chmod(0o755)
     named = ",".join(map(str, disks))
     wanted = ("restore", tmp_path / "b", "--data", tmp_path / "new", "--keys", tmp_path / "k/keys")
     assert "name 3 directories" in run(*wanted, "--cell-data", "a,b").output
@@ -353,6 +363,7 @@ def test_cells_may_be_restored_to_disks_of_their_own(tmp_path: Path) -> None:
         assert not several.own.empty
 
     assert (tmp_path / "new" / "manifest.json").stat().st_mode & 0o777 == 0o600
+    assert {disk.stat().st_mode & 0o777 for disk in disks} == {0o700}
     prepare_folders(ServerSettings(data=tmp_path / "new", cells=3))
     in_several(tmp_path / "new", is_whole)
 

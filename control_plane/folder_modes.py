@@ -1,0 +1,66 @@
+"""Directories of a service are for its own user alone, also where they were there before it."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from control_plane.cell_folders import NEW_FOLDER
+from control_plane.places.starting import MANIFEST
+from data_plane.embedded.store import DATA_FILE, LOCK_FILE
+from data_plane.settings import CREDENTIALS_FILE, KEY_FILE
+
+USAGE_FOLDER: Final = "usage"
+FOLDER_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
+_FOR_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+def _foreign(folder: Path) -> str:
+    """The first file of a directory in which nothing is a service's; "": there is none."""
+    try:
+        names = sorted(path.name for path in folder.iterdir() if path.name != "lost+found")
+    except OSError:
+        return ""  # told by who opens it
+    first_cell = NEW_FOLDER.format(number=1)
+    ours = {DATA_FILE, LOCK_FILE, KEY_FILE, CREDENTIALS_FILE, USAGE_FOLDER, MANIFEST, first_cell}
+    if ours & set(names):
+        return ""
+    return names[0] if names else ""
+
+
+def close_to_others(folder: Path) -> Iterator[str]:
+    """Take away what others may do with a directory and its data file; what was done, a line each.
+
+    A directory that has other people's files, and nothing of a service, stays as it is.
+    """
+    if not folder.is_dir():
+        return
+    if foreign := _foreign(folder):
+        yield (
+            f"{folder} has files that are no service's ({foreign}): others may go on using it; a"
+            " directory of its own is safer"
+        )
+        return
+    for path, mode in (
+        (folder, FOLDER_MODE),
+        (folder / DATA_FILE, _FILE_MODE),
+        (folder / LOCK_FILE, _FILE_MODE),
+    ):
+        try:
+            found = path.stat()
+        except OSError:
+            continue  # missing, or told by who opens it
+        before = stat.S_IMODE(found.st_mode)
+        if not before & _FOR_OTHERS:
+            continue
+        if before & stat.S_ISVTX or found.st_uid != os.geteuid():
+            yield f"others may use {path} (mode {before:o}), which is not this server's own"
+            continue
+        try:
+            path.chmod(mode)
+        except OSError as error:
+            yield f"others may use {path} (mode {before:o}): {error.strerror}"
+        else:
+            yield f"others could use {path} (mode {before:o}): now mode {mode:o}"
