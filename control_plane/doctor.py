@@ -14,9 +14,14 @@ from cryptography import x509
 
 from control_plane.cells import StartError
 from control_plane.tls import check_tls
+from data_plane.core.cell_clock import CellClock, LeftCell
+from data_plane.core.utc import utc_time
+from data_plane.embedded.file_check import FileDamageError
+from data_plane.embedded.left import left_cell
 from data_plane.embedded.store import DATA_FILE
 from data_plane.ports import Clock
 from data_plane.settings import ServerSettings
+from data_plane.system import running_us
 
 State = Literal["ok", "warning", "error"]
 
@@ -50,7 +55,9 @@ def examine(settings: ServerSettings, clock: Clock) -> Iterator[Finding]:
     """Look at everything that can be looked at without starting a server."""
     checks: list[Check] = [file_limit, port, partial(certificate, clock)]
     if settings.cell == "embedded":
-        checks = [directory, writing, file_system, free_space, syncing, store, keys, *checks]
+        clocks = partial(machine_clock, clock)
+        disk: list[Check] = [directory, writing, file_system, free_space, syncing]
+        checks = [*disk, store, clocks, keys, *checks]
     for check in checks:
         yield check(settings)
 
@@ -147,6 +154,38 @@ def store(settings: ServerSettings) -> Finding:
         remedy = f"restore a backup, or: tidegate rescue {settings.data} NEW"
         return Finding("store", "error", f"{path} is damaged, or no store", remedy)
     return Finding("store", "ok", f"{path} is one")
+
+
+def machine_clock(clock: Clock, settings: ServerSettings) -> Finding:
+    """It is not behind what it has shown: what the store knows of it, as a start would see it."""
+    try:
+        left = _left(settings.data)
+    except (OSError, FileDamageError) as error:
+        return Finding("clock", "ok", f"what the store knows of it cannot be read: {error}")
+    if left is None:
+        return Finding("clock", "ok", "there is no store that knows it")
+    started = CellClock(clock.now_us, running_us, lambda _step: None)
+    started.learn(left.present_us, left.eras.to_bytes(), left.cell)
+    wrong, eras = started.describe(), started.eras
+    written_s = eras.world_us(left.present_us) // 1_000_000
+    at = utc_time(written_s)
+    when = (
+        f"the store was last written to at {at.year:04}-{at.month:02}-{at.day:02}"
+        f"T{at.hour:02}:{at.minute:02}:{at.second:02}Z"
+    )
+    before = f"; it has noted {len(eras) - 1} changes of the clock" if len(eras) > 1 else ""
+    if wrong == "ok":
+        ago_s = clock.now_us() // 1_000_000 - written_s
+        return Finding("clock", "ok", f"{when}, {ago_s} s ago by this machine's clock{before}")
+    remedy = "if this clock is wrong, set it before the start; that it was ahead does no harm"
+    return Finding("clock", "warning", f"this machine's is {wrong}: {when}{before}", remedy)
+
+
+def _left(data: Path) -> LeftCell | None:
+    """How the cell was left that was written to last. Raises OSError, FileDamageError."""
+    files = [path for path in (data / DATA_FILE, *data.glob(f"*/{DATA_FILE}")) if path.is_file()]
+    left = [left_cell(path) for path in files]
+    return max(left, key=lambda one: (one.present_us, one.eras.version), default=None)
 
 
 def keys(settings: ServerSettings) -> Finding:

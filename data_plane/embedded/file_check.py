@@ -72,12 +72,12 @@ def check_size(fd: int) -> None:
     try:
         pages = Pages(fd)
         if pages.size_bytes:
-            _newest(pages)
+            newest_commit(pages)
     except PageError as error:
         raise FileDamageError(str(error)) from error
 
 
-def _newest(pages: Pages) -> Meta:
+def newest_commit(pages: Pages) -> Meta:
     """The last commit. Raises PageError."""
     if pages.meta_errors:
         raise PageError(pages.meta_errors[0])
@@ -91,7 +91,7 @@ def _newest(pages: Pages) -> Meta:
 
 
 def _check(pages: Pages, damaged: DamagedItems, *, whole: bool) -> None:
-    meta = _newest(pages)
+    meta = newest_commit(pages)
     whole = whole or meta.last_page <= PAGES_AT_START_MAX
     walk = Walk(pages, meta.last_page, stops=True, reads_leaves=whole)
     for leaf in walk.leaves(meta.main):
@@ -206,7 +206,7 @@ class RunningCheck:
         """
         try:
             pages = Pages(self._fd)
-            meta = _newest(pages)
+            meta = newest_commit(pages)
             if meta.commit != commit:  # a commit is under way: there is another turn
                 return
             ways = Descents(pages, meta)

@@ -1,5 +1,6 @@
 """Each fault that is planted is named, with what helps."""
 
+import asyncio
 import json
 import os
 import resource
@@ -14,8 +15,11 @@ from click.testing import CliRunner
 from control_plane import doctor
 from control_plane.cli.main import tidegate
 from control_plane.doctor import Finding, examine, kind_of
+from data_plane.core.cell_clock import CellClock
+from data_plane.embedded.cell import EmbeddedCell
+from data_plane.ports import Key
 from data_plane.settings import ServerSettings
-from data_plane.system import SystemClock
+from data_plane.system import SystemClock, running_us
 from tests.integration.certificates import make_certificates
 from tests.ports import free_port
 
@@ -219,3 +223,47 @@ def test_the_nearest_mount_says_the_kind(tmp_path: Path) -> None:
     assert kind_of(tmp_path / "two words/x", mounts) == "nfs4"
     assert kind_of(Path("/"), mounts) == "ext4"
     assert kind_of(tmp_path, tmp_path / "none") == ""
+
+
+class Hours:
+    """A machine's clock that is ahead by some hours."""
+
+    def __init__(self, ahead: int) -> None:
+        self.ahead = ahead
+
+    def now_us(self) -> int:
+        return SystemClock().now_us() + self.ahead * 3_600_000_000
+
+
+def write(folder: Path, machine: Hours) -> None:
+    """Serve a cell for a moment."""
+
+    async def main() -> None:
+        clock = CellClock(machine.now_us, running_us, lambda _step: None)
+        cell = EmbeddedCell(folder, clock)
+        await cell.put(Key("Q|1|us-east-1", b"orders"), {"v": 1})
+        await cell.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("folder", [".", "cell-2"])
+def test_what_the_store_knows_of_the_clock_is_told(tmp_path: Path, folder: str) -> None:
+    def told() -> Finding:
+        found = [one for one in examined(tmp_path) if one.check == "clock"]
+        assert len(found) == 1
+        return found[0]
+
+    assert told()[1:3] == ("ok", "there is no store that knows it")
+    write(tmp_path / folder, Hours(0))
+    assert told().state == "ok"
+    assert " s ago by this machine's clock" in told().said
+    assert "changes" not in told().said
+    write(tmp_path / folder, Hours(2))
+    before = (tmp_path / folder / "data.mdb").read_bytes()
+    ahead = told()
+    assert ahead.state == "warning"
+    assert ahead.said.startswith("this machine's is behind the store by 7")
+    assert (tmp_path / folder / "data.mdb").read_bytes() == before
+    write(tmp_path / folder, Hours(0))
+    assert "; it has noted " in told().said
