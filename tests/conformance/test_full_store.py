@@ -37,6 +37,7 @@ def body_of(number: int) -> str:
 
 
 KINDS = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
+UNDER_WAY = pytest.mark.parametrize("under_way", [False, True], ids=["later", "under way"])
 CELLS = pytest.mark.parametrize("names", ["a", "abc"], ids=["one cell", "several"])
 
 
@@ -229,31 +230,12 @@ async def fill_up(cell: EmbeddedCell) -> None:
             return
 
 
-@pytest.mark.parametrize("under_way", [False, True])
+@UNDER_WAY
+@KINDS
 def test_what_is_sent_beside_a_full_cell_is_stored_in_all_or_in_none(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    under_way: bool,  # noqa: FBT001
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fifo: bool, under_way: bool
 ) -> None:
-    async def story(site: Site) -> None:
-        await site.create("big")
-        await fill_up(site.cells["c"])
-        if under_way:
-            monkeypatch.setattr(Fanout, "is_full", False)
-        used_bytes = site.cells["a"].used_bytes
-        assert {await site.send("big") for _ in range(5)} == {200 if under_way else 503}
-        assert (site.cells["a"].used_bytes > used_bytes + 100_000) is under_way
-
-    play(tmp_path, "abc", story, fifo=False)
-
-
-@pytest.mark.parametrize("under_way", [False, True])
-def test_a_chain_whose_last_cell_is_full_is_purged(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    under_way: bool,  # noqa: FBT001
-) -> None:
-    """Nothing is left half way that the purge would have to put into the full cell first."""
+    """So nothing is left half way that a purge would have to put into the full cell first."""
 
     async def story(site: Site) -> None:
         await site.create("big")
@@ -262,12 +244,15 @@ def test_a_chain_whose_last_cell_is_full_is_purged(
         assert [site.cells[name].is_full for name in "abc"] == [False, False, True]
         if under_way:
             # What was let in before the cell got full: it is decided, and all get it.
-            monkeypatch.setattr(Chain, "is_full", False)
+            monkeypatch.setattr(Chain if fifo else Fanout, "is_full", False)
+        used_bytes = {name: site.cells[name].used_bytes for name in "abc"}
         assert {await site.send("big") for _ in range(5)} == {200 if under_way else 503}
+        for name, before_bytes in used_bytes.items():
+            assert (site.cells[name].used_bytes > before_bytes + 100_000) is under_way
         await site.done("PurgeQueue", QueueUrl=site.name("big"))
         assert await site.receive("big") == []
 
-    play(tmp_path, "abc", story, fifo=True)
+    play(tmp_path, "abc", story, fifo=fifo)
 
 
 @CELLS
