@@ -22,13 +22,14 @@ the blocks that the messages came from are collected, 20 s after they are done.
 
 In a group of cells all have to take what is sent, or it is half way: in a chain nothing follows in
 that log, a purge neither, and nobody knows for a while what was sent of a standard queue. So each
-takes it like what moves, and nothing is sent where one `is_full`. Between the two lies what was
-under way when the first of them got full.
+takes it like what moves, and nothing is sent, and no record put, where one `is_full`. Between the
+two lies what was under way when the first of them got full.
 """
 
 from typing import Final
 
 from data_plane.ports import Append, Attributes, Key, Update
+from data_plane.stored.keys import is_of_shard
 
 ADDS: Final = 16
 MOVES: Final = 12
@@ -87,6 +88,8 @@ def grade_of_put(key: Key, attributes: Attributes, before_bytes: int, after_byte
         grade = _grade_of_new(attributes)
         is_let_in = key.partition.startswith(_SEGMENTS) or _REVISION in attributes
         return MOVES if grade == ADDS and is_let_in else grade
+    if not before_bytes and _REVISION in attributes and is_of_shard(key.partition):
+        return MOVES
     if not before_bytes and key.partition.startswith(_DEFINED):
         return ADDS
     return SERVES

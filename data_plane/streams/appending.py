@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 from data_plane.core.errors import RefusedError
 from data_plane.core.record import STORED_BEFORE, Numbered, OutgoingRecord, Put, PutCall
 from data_plane.log import ends
-from data_plane.ports import CellUnavailableError
+from data_plane.ports import CellFullError, CellUnavailableError
 from data_plane.stored.coalescing import coalesce
 from data_plane.streams import producers, repeats, tails
 from data_plane.streams.bounds import APPEND_ATTEMPTS_MAX, SLOT_BYTES_MAX, SLOT_RECORDS_MAX
@@ -172,6 +172,9 @@ async def _append(at: Access, parcels: Sequence[_Parcel], pieces: Sequence[_Piec
         if await _look_again(at, parcels, tail) or _catch_up(at, parcels, tail):
             return
         _check_open(tail)
+        if at.cell.is_full:
+            # As sends to FIFO queues: what would not get into all cells of a chain must not begin.
+            raise CellFullError("the cell is full")
         stamp_us = next_stamp_us(at, tail)
         key = at.log.slot_key(tail.following)
         expires_s = max(tail.expires_s if tail.stamp_us else 0, at.slot_ttl_s(stamp_us))

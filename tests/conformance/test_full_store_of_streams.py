@@ -7,11 +7,16 @@ from random import Random
 
 import pytest
 
-from tests.conformance.test_full_store import CELLS, Site, play
+from data_plane.embedded.cell import EmbeddedCell
+from data_plane.ports import Key
+from data_plane.replication.chain import Chain
+from data_plane.stored.keys import is_of_shard
+from tests.conformance.test_full_store import CELLS, UNDER_WAY, Site, fill_up, play
 
 KINESIS = "Kinesis_20131202"
 DAY_S = 86_400
 RECORD_BYTES = 22_500
+NOTHING = Key("M|nobody", b"")
 
 
 async def ask(site: Site, operation: str, **params: object) -> int:
@@ -107,8 +112,39 @@ def test_a_lowered_retention_frees_a_store_full_of_records(tmp_path: Path, names
         decrease = "DecreaseStreamRetentionPeriod"
         assert await ask(site, decrease, StreamName="big", RetentionPeriodHours=24) == 200
         await upkeep.step()
+        for cell in site.cells.values():
+            await cell.delete(NOTHING)  # what nobody waits for goes with the next write
         site.clock.advance(60)
         assert await fill(site, "big") > filled * 0.7
         assert site.used_bytes < used_bytes * 1.1
 
     play(tmp_path, names, story, fifo=False)
+
+
+async def slots(cell: EmbeddedCell) -> int:
+    """How many slots of shards lie in a cell."""
+    logs = [name for name in cell.partitions("N|", 100) if is_of_shard(name)]
+    return sum([len(await cell.query(name, limit=100)) for name in logs])
+
+
+@UNDER_WAY
+def test_records_beside_a_full_cell_are_stored_in_all_or_in_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, under_way: bool
+) -> None:
+    async def story(site: Site) -> None:
+        await create(site, "big")
+        assert await put(site, "big", 0) == 200
+        await fill_up(site.cells["c"])
+        assert [cell.is_full for cell in site.cells.values()] == [False, False, True]
+        if under_way:
+            monkeypatch.setattr(Chain, "is_full", False)
+        assert {await put(site, "big", number) for number in range(1, 6)} == {
+            200 if under_way else 503
+        }
+        entries = [{"Data": "eA==", "PartitionKey": "k"}] * 2
+        status, answer = await site.call("PutRecords", KINESIS, StreamName="big", Records=entries)
+        assert (status, answer.get("FailedRecordCount")) == ((200, 0) if under_way else (503, None))
+        stored = {await slots(cell) for cell in site.cells.values()}
+        assert stored == {7 if under_way else 1}
+
+    play(tmp_path, "abc", story, fifo=False)

@@ -40,6 +40,10 @@ def test_messages_that_are_sent_stop_first(item: Attributes, grade: int) -> None
 def test_what_a_group_has_let_in_is_taken(partition: str, item: Attributes) -> None:
     key = Key(f"{partition}|{UID}|00|0", b"")
     assert grade_of_put(key, item, 0, 500) == MOVES
+    records = Key(f"N|{UID}|00000000|0@2", b"")
+    assert grade_of_put(records, {"k": "d", "R": 1}, 0, 500) == MOVES
+    assert grade_of_put(records, {"k": "d"}, 0, 500) == ADDS
+    assert grade_of_put(Key("N|1|ann", b""), {"R": 1}, 0, 500) == ADDS
     assert grade_of_put(key, {**item, "k": "p"}, 0, 500) == FREES
 
 
