@@ -174,7 +174,7 @@ class TidegateServer:
     def _held_to_quotas(self, ground: ServicePorts) -> ServicePorts:
         """The ground with what knows what accounts have stored and defined."""
         if not self.opened.forgets:
-            return held_on_tables(ground, lambda: self.registry)
+            return held_on_tables(ground, lambda: self.service)
         counted = StoredBytes(
             self._cells, lambda: self.registry, lambda: self.service.streams.registry
         )

@@ -144,7 +144,7 @@ def open_service(
         )
         return made if several is None else await _on_several(made, several, own.name)
 
-    opened = held_on_tables(drivers.driver.run(ground()), lambda: service.registry)
+    opened = held_on_tables(drivers.driver.run(ground()), lambda: service)
     told = (observers.served, observers.record, observers.failed)
     service = RunningService(opened, _service_settings(settings), *told)
     usage = _usage_place(settings, drivers) if settings.usage else None

@@ -181,6 +181,7 @@ async def _append(at: Access, parcels: Sequence[_Parcel], pieces: Sequence[_Piec
         slot = {
             **slot_attributes(RECORDS, nonce, stamp_us, expires_s, len(records)),
             "y": size_bytes,
+            "yt": tail.total_bytes + size_bytes,
             **({"cp": parts} if parts else {}),
             **producers.attributes(at, tail, _produced(pieces, stamp_us), stamp_us),
             **pack_slot(records, sealing, key, nonce),
@@ -293,6 +294,7 @@ async def close(at: Access) -> int:
         expires_s = max(tail.expires_s, at.slot_ttl_s(stamp_us))
         slot = {
             **slot_attributes(END, nonce, stamp_us, expires_s, 0),
+            "yt": tail.total_bytes,
             **producers.attributes(at, tail, (), stamp_us),
         }
         if await ends.put_next(at, at.log, tail, slot):

@@ -20,7 +20,7 @@ from data_plane.streams.bounds import (
     TTL_SLACK_S,
 )
 from data_plane.streams.held_calls import HeldCalls
-from data_plane.streams.slots import END, Produced, RecordSlot, read_slot
+from data_plane.streams.slots import END, RECORDS, Produced, RecordSlot, read_slot
 
 
 @dataclass(slots=True)
@@ -30,7 +30,8 @@ class Tail:
     `following` is the next offset, `stamp_us` and `expires_s` are those of the last slot, which is
     the `end` of a closed shard. What slots have of SDK calls goes to the `calls` of the log.
     `producers` are those that number their records (None: nobody has asked), and `produced_at` is
-    the last slot that has such records (0: there is none). See producers.py.
+    the last slot that has such records (0: there is none). See producers.py. `total_bytes` are
+    those of all records so far, as far as they were counted.
     """
 
     number: int
@@ -44,6 +45,7 @@ class Tail:
     producers: dict[bytes, Produced] | None = None
     produced_at: int = 0
     slots_since_all: int = 0
+    total_bytes: int = 0
 
     def take_over(self, item: Item) -> None:
         """The next slot was written, by whomever."""
@@ -52,6 +54,9 @@ class Tail:
             return
         self.number, self.following = slot.number, slot.following
         self.stamp_us, self.expires_s = slot.stamp_us, slot.expires_s
+        own_bytes = slot.size_bytes if slot.kind == RECORDS else 0
+        total_bytes = slot.total_bytes
+        self.total_bytes = self.total_bytes + own_bytes if total_bytes is None else total_bytes
         self.end = slot if slot.kind == END else None
         self.produced_at = max(self.produced_at, slot.produced_before)
         if slot.has_produced:

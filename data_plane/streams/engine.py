@@ -12,6 +12,7 @@ from data_plane.stored.data_keys import DataKeys
 from data_plane.streams import (
     appending,
     lag,
+    measuring,
     producers,
     reading,
     repeats,
@@ -22,6 +23,7 @@ from data_plane.streams import (
 from data_plane.streams.appending import PutOutcome
 from data_plane.streams.consuming import StreamDefinitions, StreamSources
 from data_plane.streams.desk import Access, Desk, access_of
+from data_plane.streams.measuring import Measured
 from data_plane.streams.reading import LookAgain, Place, Read
 from data_plane.streams.slots import Produced
 
@@ -120,6 +122,15 @@ class Streams:
     def sources(self, known: StreamDefinitions) -> StreamSources:
         """The streams as queues read them."""
         return StreamSources(self._desk, known)
+
+    async def measure(self, stream: Stream, known: Mapping[Shard, Measured]) -> None:
+        """Look anew at what is known of the bytes in these shards.
+
+        What was looked at is known, also where others could not be.
+        """
+        looks = [measuring.look(self._at(stream, shard), of) for shard, of in known.items()]
+        for failure in filter(None, await self._desk.waits.all_of(looks)):
+            raise failure
 
     def horizon_us(self, stream: Stream) -> int:
         """The last stamp of what has expired, in all of its shards."""

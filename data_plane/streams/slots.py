@@ -76,6 +76,18 @@ class RecordSlot(NamedTuple):
         return number(self.item, "y")
 
     @property
+    def total_bytes(self) -> int | None:
+        """Of all records of the shard up to its own; None where the slot does not say it."""
+        return number(self.item, "yt") if "yt" in self.item else None
+
+    @property
+    def bytes_below(self) -> int:
+        """Of all records of the shard before its own; 0 where the slot does not say it."""
+        total_bytes = self.total_bytes
+        own_bytes = self.size_bytes if self.kind == RECORDS else 0
+        return 0 if total_bytes is None else total_bytes - own_bytes
+
+    @property
     def key_id(self) -> bytes:
         """The data key that it is sealed with (b"": none)."""
         return octets(self.item, "q") if "q" in self.item else b""

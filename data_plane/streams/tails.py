@@ -58,7 +58,9 @@ async def _open(at: Access) -> bool:
     # What others append from now on stays for longer than this tail is gone by.
     expires_s = (known_us + ANCHOR_SURE_US) // 1_000_000
     at.log.calls.begin(offset)
-    at.log.tail = Tail(offset - 1, offset, stamp_us, expires_s, asked_us, at.log.calls)
+    tail = Tail(offset - 1, offset, stamp_us, expires_s, asked_us, at.log.calls)
+    tail.total_bytes = (last.total_bytes if last is not None else None) or 0
+    at.log.tail = tail
     return True
 
 

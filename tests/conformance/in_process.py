@@ -110,7 +110,7 @@ class InProcessServer:
         self._knows = tenant_usage, webhooks
         self._held_on_tables = held_on_tables
         if held_on_tables:
-            self.ground = stored_on_tables.held_on_tables(self.ground, lambda: self.registry)
+            self.ground = stored_on_tables.held_on_tables(self.ground, lambda: self.service)
         settings = ServiceSettings(
             verifies,
             OPERATOR,

@@ -35,10 +35,24 @@ class Tenant:
         server.run(server.accounts.create_account("tenant", TENANT, quotas))
         self._key: Any = server.run(server.accounts.create_key(TENANT))
         self.sqs = self.at(server)
+        self.kinesis = self.streams_at(server)
         self._sent = 0
 
     def at(self, server: InProcessServer, region: str = "eu-west-1") -> Any:
         return server.client(account=self._key.id, secret=self._key.secret, region=region)
+
+    def streams_at(self, server: InProcessServer, region: str = "eu-west-1") -> Any:
+        return server.kinesis(self._key.id, self._key.secret, region)
+
+    def put(self, name: str, size_bytes: int, key: str = "k", kinesis: Any = None) -> str:
+        """The refusal, "" for none."""
+        data = b"d" * (size_bytes - len(key))
+        client = kinesis or self.kinesis
+        try:
+            client.put_record(StreamName=name, PartitionKey=key, Data=data)
+        except client.exceptions.LimitExceededException as error:
+            return str(error.response["Error"]["Message"])
+        return ""
 
     def send(self, url: str, sqs: Any = None, body: str = BODY) -> str:
         """The code of the refusal, "" for none."""
@@ -178,6 +192,66 @@ def test_looks_cost_the_same_however_much_is_sent(server: InProcessServer) -> No
     for each in costs[1:]:
         assert sum(each.values()) == each["put_item"] == 1
     assert costs[0].get("query", 0) <= 2
+
+
+def test_a_stream_is_held_to_its_bytes_by_all_front_ends(server: InProcessServer) -> None:
+    tenant = Tenant(server, queue_stored_bytes=10_000)
+    tenant.kinesis.create_stream(StreamName="clicks", ShardCount=2)
+    elsewhere = tenant.streams_at(server.another())
+    for n in range(4):
+        assert tenant.put("clicks", 1_000, key=f"key {n}") == ""
+        assert tenant.put("clicks", 1_000, key=f"key {n}", kinesis=elsewhere) == ""
+    server.clock.advance(11)
+    refusal = "Stream clicks has 8000 bytes of records stored, and its quota is 10000."
+    assert tenant.put("clicks", 2_001) == refusal
+    server.clock.advance(11)
+    assert tenant.put("clicks", 2_001, kinesis=elsewhere) == refusal
+    # Its owner frees it.
+    tenant.kinesis.delete_stream(StreamName="clicks")
+    tenant.kinesis.create_stream(StreamName="clicks", ShardCount=1)
+    server.clock.advance(11)
+    assert tenant.put("clicks", 2_001) == ""
+
+
+def test_an_account_is_held_to_what_its_queues_and_streams_have(server: InProcessServer) -> None:
+    tenant = Tenant(server, account_stored_bytes=19_000)
+    other = server.another()
+    there = tenant.streams_at(other, "us-east-2")
+    there.create_stream(StreamName="clicks", ShardCount=12)
+    url = tenant.sqs.create_queue(QueueName="orders")["QueueUrl"]
+    for n in range(18):
+        assert tenant.put("clicks", 1_000, key=f"key {n}", kinesis=there) == ""
+    # This front end serves the queue, and does not know yet what is in the stream.
+    assert tenant.send(url) == ""
+    stored = server.ground.stored
+    assert stored is not None
+    server.run(stored.measure())
+    assert tenant.send(url) == "OverLimit"
+    there.delete_stream(StreamName="clicks")
+    for _ in range(11):
+        server.clock.advance(61)
+        server.run(stored.measure())
+    assert tenant.send(url) == ""
+
+
+def test_looks_at_a_stream_cost_the_same_however_much_is_put(server: InProcessServer) -> None:
+    """Once in ten seconds a query for each of ten shards; between nothing: as without quotas."""
+    tenant = Tenant(server, queue_stored_bytes=10**9, account_stored_bytes=10**9)
+    tenant.kinesis.create_stream(StreamName="clicks", ShardCount=3)
+    for n in range(30):
+        assert tenant.put("clicks", 100, key=f"key {n}") == ""
+    costs = []
+    for wait_s in (11, *(0,) * 20, 11, *(0,) * 20):
+        server.clock.advance(wait_s)
+        before = tenant.requests()
+        assert tenant.put("clicks", 100) == ""
+        after = tenant.requests()
+        costs.append({name: after[name] - before.get(name, 0) for name in after})
+    assert costs[0].pop("query", 0) <= 3
+    assert costs[21].pop("query", 0) <= 3
+    for each in costs[1:]:
+        assert each["put_item"] == 1
+        assert each.get("query", 0) == 0
 
 
 def test_an_account_has_no_more_queues_than_it_may(server: InProcessServer) -> None:

@@ -7,7 +7,8 @@ what survived.
 from collections.abc import Iterator
 from itertools import pairwise
 
-from data_plane.ports import Key
+from data_plane.ports import Attributes, Key
+from data_plane.replication.placement import Member
 from data_plane.stored import keys
 from data_plane.stored.segment import number
 from tests.simulation.faulty_cell import Store
@@ -133,35 +134,31 @@ def survivors(
     return kept, lost
 
 
+def held_by_full(world: ReplicatedWorld, key: Key) -> list[tuple[Member, Attributes | None]]:
+    """What each full member has under a key in the end, in the order of the chain."""
+    stores = {store.name: store for store in world.stores}
+    found = []
+    for member in world.records.present[world.records.group_of(key.partition)].members:
+        if member.full:
+            mark = f"@{member.incarnation}" if member.incarnation else ""
+            here = Key(f"{key.partition}{mark}", key.sort)
+            found.append((member, stores[member.cell].cell._find(here)))
+    return found
+
+
 def members_agree(world: ReplicatedWorld, slots: str) -> Iterator[Violation]:
     """In the end the slots of the last full member are in all members, and equal.
 
     Their partitions begin with `slots`.
     """
-    stores = {store.name: store for store in world.stores}
     for key in world.records.writes:
         if not key.partition.startswith(slots):
             continue
-        full = [
-            member
-            for member in world.records.present[world.records.group_of(key.partition)].members
-            if member.full
-        ]
-        items = [
-            stores[member.cell].cell._find(
-                Key(
-                    f"{key.partition}@{member.incarnation}"
-                    if member.incarnation
-                    else key.partition,
-                    key.sort,
-                )
-            )
-            for member in full
-        ]
-        last = items[-1]
+        held = held_by_full(world, key)
+        _, last = held[-1]
         if last is None or number(last, "x") * SECOND_US <= world.scheduler.now_us:
             continue
-        for member, item in zip(full, items, strict=True):
+        for member, item in held:
             if item is not None and (
                 item.get("w") != last.get("w") or rank_of(item)[0] < rank_of(last)[0]
             ):

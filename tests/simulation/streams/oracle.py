@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
+from data_plane.ports import Item
+from data_plane.streams.slots import RecordSlot, read_slot
 from tests.simulation.history import Attempt, Call
 from tests.simulation.oracle import Violation
-from tests.simulation.replicated.fifo_oracle import members_agree
+from tests.simulation.replicated.fifo_oracle import held_by_full, members_agree
 from tests.simulation.replicated.plan import SECOND_US
 from tests.simulation.streams.plan import RETENTION_US, StreamsPlan
 from tests.simulation.streams.reading import Place, Reading, Seen, seen
@@ -297,6 +299,21 @@ def children_come_after_parents(case: Case) -> Iterator[Violation]:
                     yield Violation("children come after parents", text, [reading.reader])
 
 
+def totals_add_up(case: Case) -> Iterator[Violation]:
+    """Each slot says how much its shard has had so far: what the one below says, and its own."""
+    slots: dict[str, list[RecordSlot]] = defaultdict(list)
+    for key in sorted(case.world.records.writes):
+        if key.partition.startswith(SLOTS):
+            _, item = held_by_full(case.world, key)[-1]
+            if item is not None:
+                slots[key.partition].append(read_slot(Item(key, item)))
+    for partition, those in slots.items():
+        for below, slot in pairwise(those):
+            if slot.number == below.following and slot.bytes_below != below.total_bytes:
+                text = f"{partition} {slot.number}: {slot.bytes_below} and not {below.total_bytes}"
+                yield Violation("totals add up", text, [])
+
+
 INVARIANTS: Final[tuple[Callable[[Case], Iterator[Violation]], ...]] = (
     nothing_breaks,
     acknowledged_is_read,
@@ -308,4 +325,5 @@ INVARIANTS: Final[tuple[Callable[[Case], Iterator[Violation]], ...]] = (
     offsets_are_dense,
     keys_stay_in_order,
     children_come_after_parents,
+    totals_add_up,
 )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from typing import Any, TypeVar
@@ -12,10 +12,13 @@ import pytest
 from control_plane import stored_on_tables
 from control_plane.stored_on_tables import StoredOnTables
 from data_plane.core.queue import Queue
+from data_plane.core.stream import Shard, Stream
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import CellUnavailableError, Item, Tally
 from data_plane.stored import counting
+from data_plane.streams.measuring import Measured
 from tests.unit.data_plane.bag.conftest import QUEUE
+from tests.unit.data_plane.streams.conftest import stream_at
 from tests.unit.repeatable import HandClock
 
 T = TypeVar("T")
@@ -59,18 +62,47 @@ class Names:
         return self.queues.get(name)
 
 
+@dataclass
+class StreamNames:
+    """A registry of these streams."""
+
+    streams: dict[str, Stream] = field(default_factory=dict)
+
+    async def names(self, account: str, region: str, *, after: str, limit: int) -> list[str]:
+        return sorted(
+            stream.name
+            for stream in self.streams.values()
+            if (stream.account, stream.region) == (account, region) and stream.name > after
+        )[:limit]
+
+    async def find(self, _account: str, _region: str, name: str) -> Stream | None:
+        return self.streams.get(name)
+
+
 class Bench:
     def __init__(self) -> None:
         self.clock = HandClock()
         self.cell = CountedCell(self.clock)
         self.names = Names()
+        self.stream_names = StreamNames()
+        self.came_bytes: Counter[tuple[str, int]] = Counter()
+        self.shards_asked = 0
         self.regions: dict[str, list[str]] = {}
         self.stored = StoredOnTables(
             lambda _queue: self.cell,
             lambda: self.names,  # type: ignore[arg-type, return-value]
+            lambda: self.stream_names,  # type: ignore[arg-type, return-value]
+            self._look_at,
             self._regions,
             self.clock,
         )
+
+    async def _look_at(self, stream: Stream, known: Mapping[Shard, Measured]) -> None:
+        self.shards_asked += len(known)
+        if self.cell.away:
+            raise CellUnavailableError
+        for shard, measured in known.items():
+            measured.came_bytes = self.came_bytes[stream.uid, shard.number]
 
     async def _regions(self, account: str) -> list[str]:
         return self.regions.get(account, [])
@@ -79,6 +111,15 @@ class Bench:
         made = replaced(QUEUE, name=f"q{number:03}", uid=f"{number:016x}", **facts)
         self.names.queues[made.name] = made
         return made
+
+    def stream(self, shards: int, **facts: Any) -> Stream:
+        made = tuple(Shard(number, 0, 0, 1) for number in range(shards))
+        whole = replaced(stream_at(self.clock.now_us()), account=QUEUE.account, region=QUEUE.region)
+        stream = replaced(whole, shards=made, **facts)
+        self.stream_names.streams[stream.name] = stream
+        for shard in made:
+            self.came_bytes[stream.uid, shard.number] = 100
+        return stream
 
     def move(self, queue: Queue, count: int, size_bytes: int, ago_s: float = 0) -> None:
         """So many messages, of this size together, come or go."""
@@ -89,11 +130,16 @@ class Bench:
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(call)
 
-    def of_queue(self, queue: Queue) -> int:
+    def of_queue(self, queue: Queue | Stream) -> int:
         return self.run(self.stored.of_one(queue))
 
-    def of_account(self, queue: Queue) -> int:
+    def of_account(self, queue: Queue | Stream) -> int:
         return self.run(self.stored.of_account(queue))
+
+    def shard_looks(self) -> int:
+        """At shards, since this was asked last."""
+        asked, self.shards_asked = self.shards_asked, 0
+        return asked
 
     def looks(self) -> int:
         """At queues, since this was asked last; each is a query and one that finds the end."""
@@ -246,3 +292,63 @@ def test_only_so_many_queues_are_known(bench: Bench, monkeypatch: pytest.MonkeyP
         bench.of_account(queue)
     assert bench.of_account(queues[-1]) == 50
     assert len(bench.stored._known) == 5
+
+
+def test_shards_of_a_stream_are_looked_at_once_in_ten_seconds(bench: Bench) -> None:
+    stream = bench.stream(3)
+    assert [bench.of_queue(stream) for _ in range(50)] == [300] * 50
+    assert bench.shard_looks() == 3
+    bench.came_bytes[stream.uid, 1] += 50
+    bench.clock.advance(LOOK_S - 0.1)
+    assert (bench.of_queue(stream), bench.shard_looks()) == (300, 0)
+    bench.clock.advance(0.1)
+    assert (bench.of_queue(stream), bench.shard_looks()) == (350, 3)
+    # Nobody puts anything into a closed one any more.
+    closed = [one._replace(closed_us=2_000_000) for one in stream.shards[:2]]
+    halved = replaced(stream, shards=(*closed, stream.shards[2]))
+    bench.clock.advance(LOOK_S)
+    assert (bench.of_queue(halved), bench.shard_looks()) == (350, 1)
+    # What was forgotten counts no more.
+    bench.clock.advance(LOOK_S)
+    assert bench.of_queue(replaced(stream, shards=stream.shards[2:])) == 100
+
+
+def test_a_look_is_at_so_many_shards_however_many_there_are(bench: Bench) -> None:
+    stream = bench.stream(25)
+    told = [(bench.of_queue(stream), bench.shard_looks()) for _ in range(6)]
+    assert told == [(1_000, 10), (2_000, 10), (2_500, 5), (2_500, 0), (2_500, 0), (2_500, 0)]
+    bench.came_bytes.update(list(bench.came_bytes))  # one more in each
+    for _ in range(3):
+        bench.clock.advance(LOOK_S)
+        told.append((bench.of_queue(stream), bench.shard_looks()))
+    assert told[6:] == [(2_510, 10), (2_520, 10), (2_525, 10)]
+
+
+def test_an_account_has_what_its_streams_have(bench: Bench) -> None:
+    queue = bench.queue()
+    bench.move(queue, 1, 1_000)
+    bench.stream(25)
+    assert bench.of_account(queue) == 1_000
+    bench.run(bench.stored.measure())
+    assert bench.of_account(queue) == 1_000 + 2_500
+    assert bench.shard_looks() == 25
+    bench.clock.advance(601)
+    assert bench.of_account(bench.queue(1)) == 0
+
+
+def test_while_a_table_is_away_what_is_known_of_a_stream_serves(bench: Bench) -> None:
+    stream = bench.stream(2)
+    assert bench.of_queue(stream) == 200
+    bench.cell.away = True
+    bench.clock.advance(LOOK_S)
+    assert bench.of_queue(stream) == 200
+    assert bench.shard_looks() == 4
+
+
+def test_only_so_many_shards_are_known(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_on_tables, "SHARDS_MAX", 20)
+    streams = [bench.stream(10, name=f"s{n}", uid=f"{n + 99:016x}") for n in range(9)]
+    for stream in streams:
+        bench.of_account(stream)
+    assert bench.of_account(streams[-1]) == 2_000
+    assert bench.stored._shards == 20
