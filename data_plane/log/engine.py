@@ -239,7 +239,7 @@ class Log:
     async def drop_past_counters(self, queue: Queue) -> None:
         """Let go of counters that no count needs any more; now and then for each queue in use."""
         cell, now_us = cell_of(self._desk.cells, queue), self._desk.clock.now_us()
-        await counting.drop_past(cell, queue, now_us)
+        await counting.drop_past(cell, await read_by(self._desk, queue), now_us)
         if not self._desk.damaged_segments and not queue.reads_stream:
             await counting.settle(cell, queue, now_us, partial(self._page_at, queue))
 

@@ -44,6 +44,9 @@ _PASSING_OF_KINESIS: Final = (
     (DEAD_IN_FLIGHT_LONG, MINUTE_US),
 )
 """Likewise, of queues of the Kinesis API, which delay nothing."""
+_LASTING = ((ALIVE, MINUTE_US), (DEAD, MINUTE_US))
+"""Likewise, those that count until the retention is over."""
+_KEPT_US: Final = 86_400_000_000
 _KIND = slice(8, 9)
 _BUCKET = slice(9, None)
 
@@ -83,7 +86,7 @@ def is_lasting(counter: Key) -> bool:
 
     What others lack is right again when the time of their bucket has come: a delay or a visibility.
     """
-    return counter.sort[_KIND] in {ALIVE, DEAD}
+    return counter.sort[_KIND] in dict(_LASTING)
 
 
 def counted_ms(queue: Queue, message: Message) -> int:
@@ -295,16 +298,22 @@ async def _buckets(
 
 
 async def drop_past(cell: Cell, queue: Queue, now_us: int) -> None:
-    """Let go of buckets that no count will look at again."""
+    """Let go of buckets that no count will look at again, some at a time.
+
+    Minutes of messages stay for a day after their retention, which may be raised meanwhile.
+    """
     past: list[Item] = []
-    gone_us = now_us - MINUTE_US
-    for kind, length_us in _PASSING_OF_KINESIS if queue.is_kinesis else _PASSING:
-        past += await cell.query(
-            keys.counters(queue.uid),
-            after=keys.counter(queue.uid, queue.purged_us, kind, 0).sort[:-8],
-            until=keys.counter(queue.uid, queue.purged_us, kind, gone_us // length_us).sort,
-            limit=QUERY_PAGE,
-        )
+    passed = (now_us - MINUTE_US, _PASSING_OF_KINESIS if queue.is_kinesis else _PASSING)
+    kept_us = queue.retention_s * 1_000_000 + _KEPT_US
+    expired = (max(0, cell.eras.before_us(now_us, kept_us)), _LASTING)
+    for gone_us, kinds in (passed, expired):
+        for kind, length_us in kinds:
+            past += await cell.query(
+                keys.counters(queue.uid),
+                after=keys.counter(queue.uid, queue.purged_us, kind, 0).sort[:-8],
+                until=keys.counter(queue.uid, queue.purged_us, kind, gone_us // length_us).sort,
+                limit=QUERY_PAGE,
+            )
     past += await cell.query(
         keys.counters(queue.uid),
         until=keys.counter(queue.uid, queue.purged_us, b"", 0).sort[:8],

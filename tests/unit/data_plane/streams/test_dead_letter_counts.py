@@ -125,6 +125,33 @@ def test_counters_of_the_past_are_dropped(bench: Counted) -> None:
     assert bench.run(story()) == {counting.DEAD}
 
 
+def test_minutes_are_dropped_a_day_after_the_retention_of_the_stream(
+    bench: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In bounded steps; each minute has one that died, and one that was acknowledged."""
+    minutes = 7
+    monkeypatch.setattr(counting, "QUERY_PAGE", 3)
+
+    async def story() -> list[int]:
+        for _ in range(minutes):
+            await bench.put_for("ann", "a", "b")
+            await bench.settle(ACKNOWLEDGE, bench.queue, await bench.take(1, bench.queue))
+            await bench.take(1, bench.queue)
+            bench.clock.advance(60)
+        bench.clock.advance(bench.stream.retention_s + 86_400 - 60 * (minutes + 1))
+        left = [await left_by_a_step()]
+        bench.clock.advance(60 * (minutes + 1))
+        return left + [await left_by_a_step() for _ in range(3)]
+
+    async def left_by_a_step() -> int:
+        await bench.log.drop_past_counters(bench.queue)
+        items = await bench.cell.query(keys.counters(bench.queue.uid), limit=100)
+        return sum(counting.is_lasting(item.key) for item in items)
+
+    assert bench.stream.retention_s < bench.queue.retention_s
+    assert bench.run(story()) == [14, 8, 2, 0]
+
+
 def test_functions_write_at_once_what_would_be_missed_for_long() -> None:
     kinds = (counting.ALIVE, counting.DEAD, counting.IN_FLIGHT, counting.DEAD_IN_FLIGHT)
     lasting = [kind for kind in kinds if counting.is_lasting(keys.counter("u", 0, kind, 1))]
