@@ -16,6 +16,7 @@ from tests.simulation.clock import universe as clock
 from tests.simulation.fifo import universe as fifo
 from tests.simulation.groups import universe as groups
 from tests.simulation.guarantees import universe as guarantees
+from tests.simulation.kinesis_queues import universe as kinesis_queues
 from tests.simulation.planted import PlantedBug, seeds_to_find
 from tests.simulation.planted.body_bugs import BODY_BUGS
 from tests.simulation.planted.bugs import BUGS
@@ -25,6 +26,7 @@ from tests.simulation.planted.dropping_bugs import DROPPING_BUGS, FIFO_DROPPING_
 from tests.simulation.planted.fair_bugs import FAIR_BUGS
 from tests.simulation.planted.group_bugs import GROUP_BUGS
 from tests.simulation.planted.guarantee_bugs import FIFO_GUARANTEE_BUGS, GUARANTEE_BUGS
+from tests.simulation.planted.kinesis_queue_bugs import KINESIS_QUEUE_BUGS
 from tests.simulation.planted.log_bugs import LOG_BUGS
 from tests.simulation.planted.log_reader_bugs import LOG_READER_BUGS
 from tests.simulation.planted.replication_bugs import CHAIN_BUGS, FANOUT_BUGS
@@ -66,6 +68,8 @@ KINDS: Mapping[str, Callable[[int], Outcome]] = {
     "queues over streams": stream_queues.run,
     "queues over streams replicated": partial(stream_queues.run, loses=True),
     "queues over streams half way": stream_queues.run_half_way,
+    "kinesis queues": kinesis_queues.run,
+    "kinesis queues replicated": partial(kinesis_queues.run, loses=True),
     **{
         f"replicated {how}": partial(replicated.run, directed=how)
         for how in directed.STANDARD_KINDS
@@ -92,6 +96,7 @@ PLANTED: Mapping[str, Sequence[PlantedBug]] = {
     "streams": STREAM_BUGS,
     "streams numbered": NUMBERED_BUGS,
     "queues over streams": STREAM_QUEUE_BUGS,
+    "kinesis queues": KINESIS_QUEUE_BUGS,
 }
 
 

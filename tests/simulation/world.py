@@ -52,6 +52,7 @@ class Slot:
         self.name = f"fe{number}"
         self.engine: Engine
         self.front_end: FrontEnd
+        self.registry: Registry
         self.process: Process
         self.cells: dict[str, FaultyCell]
         self.machine_wrong_us = 0
@@ -81,7 +82,7 @@ class Slot:
             process.clock_us = StoreClock(self.cells["meta"]).now_us
         data_cells = world.cells_of_messages(self)
         bodies = {name: self._bodies(place) for name, place in world.places.items()}
-        registry = Registry(
+        self.registry = registry = Registry(
             self.cells["meta"],
             tuple(data_cells),
             process,

@@ -28,6 +28,7 @@ from data_plane.replication.fanout import Fanout
 from data_plane.replication.member_cell import MemberCell
 from data_plane.replication.mending import Lacking
 from data_plane.replication.placement import Placement
+from data_plane.stored import keys
 from data_plane.stored.segment import number
 from tests.simulation.faulty_cell import FaultyCell
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 ACKNOWLEDGED: Final = "what is acknowledged all members have"
 SHOWN: Final = "what is shown all members have"
 
+COUNTERS: Final = keys.counters("")
 LATE_US: Final = 10_000_000
 
 _HANDED_DOWN: ContextVar[Attributes | None] = ContextVar("handed_down", default=None)
@@ -76,9 +78,12 @@ class Promised:
         """All full members have to have the latest that was told, and these at least this.
 
         Not what a cell has removed since the call began, as nobody needs it any more; nor what a
-        cell still has of it that was told to remove it, too, and did not.
+        cell still has of it that was told to remove it, too, and did not; nor counters, which each
+        has of its own.
         """
         if not self.records.group_of(key.partition) or self._was_removed(key, began_us):
+            return
+        if key.partition.startswith(COUNTERS):
             return
         if image is not None and image == self._left.get(key):
             return

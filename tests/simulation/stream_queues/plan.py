@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from tests.simulation.fifo.plan import HASTY_BOUNDS
 from tests.simulation.replicated.plan import SECOND_US
@@ -78,24 +78,33 @@ class StreamQueuesPlan(StreamsPlan):
 def make_stream_queues_plan(seed: int, *, loses: bool = False) -> StreamQueuesPlan:
     """The plan of a seed: cells stay as they are, or fail, and one is lost in the end."""
     random = Random(f"{seed}/stream queues/plan")
-    plan = make_streams_plan(seed, "/stream queues")
-    strikes = plan.replication.strikes
-    replication = replace(
-        plan.replication,
-        loss=random.choice(("first", "last")) if loses else "",
-        strikes=strikes if loses else MILD_STRIKES,
-        unasked=plan.replication.unasked if loses else 0.0,
-    )
-    its = {field.name: getattr(plan, field.name) for field in fields(StreamsPlan)}
-    its |= {
-        "replication": replication,
-        "readers": 0,
-        "puts_each": random.choice((6, 12, 18)),
-        "producers": random.choice((1, 2, 3)),
-        "bounds": {**plan.bounds, **(SMALL_READER_BOUNDS if random.random() < 0.6 else {})},
-    }
+    plan = consumed(random, make_streams_plan(seed, "/stream queues"), loses=loses)
     queues = [_queue(random, number, plan.streams) for number in range(random.choice((1, 1, 2)))]
-    return StreamQueuesPlan(**its, queues=tuple(queues), consumers=random.choice((0, 1, 2, 2, 3)))
+    return StreamQueuesPlan(
+        **fields_of(plan), queues=tuple(queues), consumers=random.choice((0, 1, 2, 2, 3))
+    )
+
+
+def consumed(random: Random, plan: StreamsPlan, *, loses: bool) -> StreamsPlan:
+    """The plan, for queues that read its streams: cells stay as they are, or fail."""
+    return replace(
+        plan,
+        replication=replace(
+            plan.replication,
+            loss=random.choice(("first", "last")) if loses else "",
+            strikes=plan.replication.strikes if loses else MILD_STRIKES,
+            unasked=plan.replication.unasked if loses else 0.0,
+        ),
+        readers=0,
+        puts_each=random.choice((6, 12, 18)),
+        producers=random.choice((1, 2, 3)),
+        bounds={**plan.bounds, **(SMALL_READER_BOUNDS if random.random() < 0.6 else {})},
+    )
+
+
+def fields_of(plan: StreamsPlan) -> dict[str, Any]:
+    """What a plan with queues has of it."""
+    return {field.name: getattr(plan, field.name) for field in fields(StreamsPlan)}
 
 
 def make_half_way_plan(seed: int) -> StreamQueuesPlan:

@@ -1,6 +1,7 @@
 """One seed's universe of queues over streams: main phase, repair, drain, last looks, retention."""
 
 import json
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from control_plane.core.replication import GUARANTEE
@@ -19,8 +20,9 @@ from tests.simulation.stream_queues.plan import (
 )
 from tests.simulation.stream_queues.world import StreamQueuesWorld
 from tests.simulation.streams.clients import create_streams, produce, reshard
-from tests.simulation.streams.plan import RETENTION_US
+from tests.simulation.streams.plan import RETENTION_US, StreamsPlan
 from tests.simulation.streams.universe import leap
+from tests.simulation.streams.world import StreamsWorld
 from tests.simulation.universe import DRAIN_US, Outcome, all_of, live, look_once, restart_all
 
 MAIN_US = 60 * SECOND_US
@@ -65,7 +67,8 @@ async def _story(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
         await restart_all(world)
     await _drain_all(plan, world)
     await _look_again(plan, world)
-    await _while_records_expire(plan, world)
+    names = [queue.name for queue in plan.queues]
+    await while_records_expire(plan, world, partial(look_once, world, names))
 
 
 def _arn(name: str) -> str:
@@ -148,19 +151,20 @@ async def _look_again(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
     await look_once(world, names, "cold")
 
 
-async def _while_records_expire(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
+async def while_records_expire(
+    plan: StreamsPlan, world: StreamsWorld, look: Callable[[str], Awaitable[None]]
+) -> None:
     """Some of what is put now is older than the retention at the next look, the rest at the last.
 
     What is looked for late is still stored: for an hour longer than it is shown.
     """
-    names = [queue.name for queue in plan.queues]
     began_us = world.scheduler.now_us
     await produce(Client(world, "after"), plan, PUTS_THEN)
     middle_us = (began_us + world.scheduler.now_us) // 2
     await leap(world, RETENTION_US // 2)  # Within a day somebody looks after each shard.
     late_us = world.chance.choice((0, LATE_US))
     await leap(world, middle_us + RETENTION_US + late_us - world.scheduler.now_us)
-    await look_once(world, names, "look")
+    await look("look")
     await leap(world, RETENTION_US // 2)
     await leap(world, RETENTION_US // 2)
-    await look_once(world, names, "expired")
+    await look("expired")

@@ -12,11 +12,11 @@ from data_plane.protocol.http import HttpRequest
 from data_plane.streams.engine import Streams
 from tests.simulation.history import Attempt
 from tests.simulation.replicated.promised import Promised
-from tests.simulation.stream_queues.plan import StreamQueuesPlan
+from tests.simulation.streams.plan import StreamsPlan
 from tests.simulation.streams.world import StreamsWorld
 from tests.simulation.world import Slot, World
 
-OF_QUEUES: Final = frozenset(
+OF_SQS: Final = frozenset(
     {
         "CreateQueue",
         "ReceiveMessage",
@@ -35,7 +35,9 @@ class StreamQueuesWorld(StreamsWorld):
     `created_us` says when the queues were made that are there; `drained_us` when all was received.
     """
 
-    def __init__(self, plan: StreamQueuesPlan, promised: Promised) -> None:
+    of_sqs = OF_SQS
+
+    def __init__(self, plan: StreamsPlan, promised: Promised) -> None:
         self.created_us: dict[str, int] = {}
         self.drain_began_us = self.drained_us = 0
         self._made: dict[str, tuple[Streams, StreamRegistry]] = {}
@@ -66,6 +68,6 @@ class StreamQueuesWorld(StreamsWorld):
 
     def http(self, attempt: Attempt) -> HttpRequest:
         """A request of the service that has the operation."""
-        if attempt.call.operation in OF_QUEUES:
+        if attempt.call.operation in self.of_sqs:
             return World.http(self, attempt)
         return super().http(attempt)

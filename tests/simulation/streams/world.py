@@ -12,6 +12,7 @@ from data_plane.operations.shard_iterator import PURPOSE
 from data_plane.ports import Cell
 from data_plane.protocol.http import HttpRequest
 from data_plane.protocol.kinesis import kinesis
+from data_plane.protocol.operation import Operation
 from data_plane.protocol.service import Service
 from data_plane.streams.engine import Streams
 from tests.simulation.history import Attempt
@@ -44,7 +45,20 @@ class StreamsWorld(ReplicatedWorld):
         process.start(slot.repeat(process, upkeep.step))
         seal = registry.token_seal(PURPOSE)
         records = record_operations(engine, registry, seal, process)
-        return (kinesis((*stream_operations(registry), *records), registry.policy_of),)
+        operations = (
+            *stream_operations(registry),
+            *records,
+            *self.further_operations(slot, registry),
+        )
+        return (kinesis(operations, registry.policy_of),)
+
+    def further_operations(
+        self,
+        slot: Slot,  # noqa: ARG002
+        registry: StreamRegistry,  # noqa: ARG002
+    ) -> tuple[Operation, ...]:
+        """What a front end does beside, of the same service."""
+        return ()
 
     def streams_of(self, slot: Slot, cells: Mapping[str, Cell]) -> tuple[Streams, StreamRegistry]:
         """The engine and the registry of a front end's streams."""

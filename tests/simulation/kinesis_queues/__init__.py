@@ -1,0 +1,1 @@
+"""Universes of queues of the Kinesis API."""
