@@ -11,9 +11,10 @@ from data_plane.core.errors import STALE_ASSIGNMENT, RefusedError
 
 
 class CommitOf(NamedTuple):
-    """A commit in a shard of this stream."""
+    """A commit in a shard of the stream of this name and uid."""
 
     stream: str
+    uid: str
     shard: int
     commit: Commit
 
@@ -52,7 +53,7 @@ class Commits:
 
     async def _try(self, group: ConsumerGroup, wanted: CommitOf) -> GroupOffset | None:
         at = group.position_of(wanted.stream)
-        if at is None:
+        if at is None or group.streams[at].uid != wanted.uid:
             return None
         return await self._offsets.commit(group, ShardKey(at, wanted.shard), wanted.commit)
 

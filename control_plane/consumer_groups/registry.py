@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, cast
 from control_plane.consumer_groups.room import GroupRoom
 from control_plane.consumer_groups.sessions import Sessions
 from control_plane.core import group_changes, group_keys
-from control_plane.core.consumer_group import ConsumerGroup, decode, encode
+from control_plane.core.consumer_group import ConsumerGroup, GroupedStream, decode, encode
 from control_plane.last_known import LastKnown, Seen
 from data_plane.core.errors import (
     INTERNAL_FAILURE,
@@ -327,7 +327,7 @@ class GroupRegistry:
         found: dict[int, Stream | None] = {}
         for position, known in enumerate(group.streams):
             stream = await self._known_streams.find(group.account, group.region, known.name)
-            if stream is not None and group_changes.is_outdated(known, stream):
+            if stream is not None and _is_doubtful(known, stream):
                 try:
                     stream = await self._known_streams.renewed(stream)
                 except RefusedError:
@@ -353,6 +353,11 @@ def too_many_changes(group: ConsumerGroup) -> RefusedError:
 def channel(group: ConsumerGroup) -> tuple[str, str]:
     """The channel on which members wait for changes of their group."""
     return ("consumer group", group.uid)
+
+
+def _is_doubtful(known: GroupedStream, stream: Stream) -> bool:
+    """Whether the group may know a later stream than this front end does."""
+    return known.uid != stream.uid or group_changes.is_outdated(known, stream)
 
 
 def _is_news(group: ConsumerGroup, position: int, stream: Stream | None) -> bool:

@@ -162,7 +162,7 @@ def with_streams(group: ConsumerGroup, streams: Mapping[int, Stream | None]) -> 
     """The group with the shards that its streams, by their positions, have now.
 
     None: there is no such stream any more. What is outdated is not looked at. A stream that was
-    made anew is read from its beginning.
+    made anew is read from its beginning, and its shards are others: nobody has them yet.
     """
     holds = dict(group.holds)
     for position, stream in streams.items():
@@ -170,6 +170,8 @@ def with_streams(group: ConsumerGroup, streams: Mapping[int, Stream | None]) -> 
         if stream is not None and is_outdated(known, stream):
             continue
         if stream is not None:
+            if known.uid != stream.uid:
+                holds = {key: hold for key, hold in holds.items() if key.stream != position}
             known = _as_now(known, stream)
             group = group.with_stream(position, known)
         present = set() if stream is None else set(readable(known, stream))
@@ -179,7 +181,7 @@ def with_streams(group: ConsumerGroup, streams: Mapping[int, Stream | None]) -> 
             else:
                 del holds[key]
         holds.update({ShardKey(position, shard): ShardHold() for shard in sorted(present)})
-    if holds.keys() != group.holds.keys():
+    if holds != group.holds:
         held = [key for key in holds if key in group.holds]
         new = sorted(holds.keys() - group.holds.keys())
         kept = sorted([*held, *new[: max(0, GROUP_SHARDS_MAX - len(held))]])

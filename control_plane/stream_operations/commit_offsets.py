@@ -84,7 +84,8 @@ async def _commit(
         "" if offset == END_OFFSET else text,
         entry.get("Metadata", ""),
     )
-    known = await groups.commits.commit(group, CommitOf(stream.name, shard.number, commit))
+    wanted = CommitOf(stream.name, stream.uid, shard.number, commit)
+    known = await groups.commits.commit(group, wanted)
     return told_offset(shard, known)
 
 

@@ -16,6 +16,7 @@ from control_plane.core.consumer_group import ConsumerGroup, ShardKey
 from control_plane.stream_operations.grouped import (
     operation,
     own_stream,
+    present_stream,
     told_position,
     told_shard,
 )
@@ -91,9 +92,9 @@ async def _assignment(groups: ConsumerGroups, answer: BeatAnswer) -> list[dict[s
     assignment: list[dict[str, Any]] = []
     for key, epoch in sorted(answer.shards.items()):
         known = group.streams[key.stream]
-        stream = await groups.streams.find(group.account, group.region, known.name)
+        stream = await present_stream(groups, group, known)
         shard = stream.shard(key.shard) if stream is not None else None
-        if stream is None or shard is None or stream.uid != known.uid:
+        if stream is None or shard is None:
             continue  # It is gone since, and the next heartbeat knows.
         told: dict[str, Any] = {**told_shard(stream, shard), "AssignmentEpoch": epoch}
         if key in answer.told:

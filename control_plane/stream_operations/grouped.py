@@ -1,10 +1,11 @@
 """What operations on consumer groups have in common: names, permissions, and how they are shown."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from control_plane.consumer_groups.groups import ConsumerGroups
-from control_plane.core.consumer_group import ConsumerGroup, ShardKey
+from control_plane.core.consumer_group import ConsumerGroup, GroupedStream, ShardKey
 from control_plane.core.group_offset import END_OFFSET, SHARD_END, GroupOffset
 from data_plane.core.errors import INVALID_ARGUMENT, RefusedError, shard_not_found
 from data_plane.core.sequence_number import parse, sequence_number
@@ -73,6 +74,20 @@ async def shard_named(groups: ConsumerGroups, call: Call, entry: Params) -> tupl
     """The shard that an entry names. Raises RefusedError (ResourceNotFound)."""
     name = own_stream(call.account, call.region, entry["StreamARN"])
     return await shard_of(groups.streams, name, entry["ShardId"])
+
+
+async def present_stream(
+    groups: ConsumerGroups, group: ConsumerGroup, known: GroupedStream
+) -> Stream | None:
+    """A stream of a group as it is now; None where it is gone, be there another one by now."""
+    stream = await groups.streams.find(group.account, group.region, known.name)
+    if stream is None or stream.uid == known.uid:
+        return stream
+    try:
+        # It was made anew, and the group may know that before this front end does.
+        return await groups.streams.renewed(replace(stream, uid=known.uid))
+    except RefusedError:
+        return None
 
 
 def key_of(group: ConsumerGroup, stream: Stream, shard: Shard) -> ShardKey:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from sdk.tests.scripted import ScriptedClient, VirtualClock, cut_off, no_thread, refused
 from tidegate_sdk import (
@@ -345,6 +346,33 @@ def test_a_read_that_fails_goes_on_behind_the_last_record() -> None:
         "StartingSequenceNumber": "1",
     }
     assert here.said == [("assigned", "a"), [1], [2]]
+
+
+def test_a_stream_that_is_made_anew_is_read_when_the_group_tells_of_it() -> None:
+    here = joined("a")
+    here.read(page(1))
+    here.read(refused("ResourceNotFoundException"))
+    here.clock.time_s += 0.1
+    here.next_is("get_shard_iterator", refused("InvalidArgumentException"))
+    assert here.consumer.read_next()
+    here.beat(told(assigned("a", 5), epoch=5))
+    here.next_is("get_shard_iterator", {"ShardIterator": "anew"})
+    here.read(page(2))
+    assert here.said == [("assigned", "a"), [1], ("lost", "a"), ("assigned", "a"), [2]]
+    assert here.client.asked("get_shard_iterator")[-1] == {
+        "StreamARN": ARN,
+        "ShardId": "a",
+        **BEGIN,
+    }
+    here.finish()
+    assert here.committed() == [("a", 1, "1"), ("a", 5, "2")]
+
+
+def test_a_read_that_is_wrong_itself_ends_the_member() -> None:
+    here = joined("a")
+    here.read(refused("InvalidArgumentException"))
+    with pytest.raises(ClientError):
+        here.finish()
 
 
 def test_more_shards_than_workers_are_read_in_turns_without_waiting() -> None:

@@ -264,6 +264,25 @@ def test_a_stream_that_is_made_anew_is_read_from_its_beginning(kinesis: Any, gro
     assert member.commit(shard_name(0), number) == (number, "")
 
 
+def test_a_stream_that_is_made_anew_at_once_is_read_from_its_beginning(
+    kinesis: Any, group: str
+) -> None:
+    member = Member(kinesis, group)
+    member.beat()
+    former = put(kinesis, "old")
+    member.commit(shard_name(0), former)
+    told = dict(member.owned)
+    kinesis.delete_stream(StreamName=STREAM)
+    kinesis.create_stream(StreamName=STREAM, ShardCount=1)
+    number = put(kinesis, "new")
+    assert member.beat() == [shard_name(0)]
+    assert member.owned[shard_name(0)] > told[shard_name(0)]
+    assert member.positions[shard_name(0)] == {"ShardIteratorType": "TRIM_HORIZON"}
+    assert member.read(shard_name(0)) == [(number, "new")]
+    member.owned |= told
+    assert member.commit(shard_name(0), number)[1] == "TidegateStaleAssignment"
+
+
 def test_offsets_are_told_a_page_at_a_time(kinesis: Any, group: str) -> None:
     pages = kinesis.get_paginator("tidegate_get_offsets").paginate(
         GroupName=group, PaginationConfig={"PageSize": 1}

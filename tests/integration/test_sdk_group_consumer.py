@@ -165,6 +165,19 @@ def test_a_member_that_joins_and_leaves_doubles_nothing(kinesis: Any) -> None:
     assert sorted(ledger.numbers + other.numbers) == list(range(200))
 
 
+def test_a_stream_that_is_made_anew_at_once_is_read_from_its_beginning(kinesis: Any) -> None:
+    ledger = Ledger()
+    put(kinesis, 0, 100)
+    with running(GroupConsumer(kinesis, GROUP, ledger.handle, on_lost=ledger.lose)):
+        wait_until(lambda: len(ledger.numbers) == 100, "all records")
+        kinesis.delete_stream(StreamName=STREAM)
+        kinesis.create_stream(StreamName=STREAM, ShardCount=2)
+        put(kinesis, 100, 200)
+        wait_until(lambda: set(ledger.numbers) == set(range(200)), "all records of the new one")
+        wait_until(lambda: not lag(kinesis), "all commits")
+    assert ledger.lost
+
+
 @pytest.mark.parametrize(
     "commits", [CommitPolicy(), COMMIT_BEFORE], ids=["at least once", "at most once"]
 )

@@ -41,6 +41,8 @@ _LEAVE_ATTEMPTS: Final = 3
 
 _GONE: Final = frozenset({"TidegateUnknownMember", "TidegateFencedMember"})
 _PASSING: Final = frozenset({"InternalFailure", "TidegateUnreleasedInstance"})
+_PASSING_READS: Final = frozenset({"ExpiredIteratorException", "ResourceNotFoundException"})
+_PASSING_ITERATORS: Final = frozenset({"InvalidArgumentException", "ResourceNotFoundException"})
 
 _log = logging.getLogger("tidegate_sdk")
 
@@ -325,11 +327,10 @@ class GroupConsumer:
 
     def _note_failed_read(self, shard: HeldShard, error: Exception) -> None:
         code = code_of(error)
-        # A stream that is gone, or made anew, the group tells of.
-        if not is_passing(error) and code not in (
-            "ExpiredIteratorException",
-            "ResourceNotFoundException",
-        ):
+        # A stream that is gone, or made anew, the group tells of. Until then there is no iterator
+        # at a position that the group told, or that a record had.
+        passing = _PASSING_READS if shard.iterator else _PASSING_ITERATORS
+        if not is_passing(error) and code not in passing:
             self._fail(error)
         with self._changed:
             self._held.finish(shard)

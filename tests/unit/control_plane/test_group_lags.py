@@ -71,7 +71,7 @@ def test_a_lag_is_the_sum_of_its_shards_and_the_age_of_the_oldest_record(play: P
         assert await scraped.rounded() == {"readers/clicks": (5, 30), "readers/orders": (0, 0)}
         group = (await site.join("m")).group
         await site.groups.commits.commit(
-            group, CommitOf("clicks", 0, Commit("m", group.epoch, 3, ""))
+            group, CommitOf("clicks", clicks.uid, 0, Commit("m", group.epoch, 3, ""))
         )
         site.clock.advance(EMBEDDED.every_us / US_PER_S)
         assert (await scraped.rounded())["readers/clicks"] == (2, 5)

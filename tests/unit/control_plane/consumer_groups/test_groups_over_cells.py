@@ -17,6 +17,7 @@ from control_plane.consumer_groups.sessions import GUARD_US
 from control_plane.core import group_keys, shard_map
 from control_plane.core.consumer_group import STICKY, ConsumerGroup, ShardKey
 from control_plane.core.group_offset import END_OFFSET, Commit
+from control_plane.stream_operations.grouped import present_stream
 from control_plane.streams import StreamRegistry
 from data_plane.core.errors import LIMIT_EXCEEDED, RefusedError
 from data_plane.core.stream import Stream
@@ -338,7 +339,7 @@ def test_an_end_of_before_a_reset_does_not_count_after_it(site: Site) -> None:
         await site.groups.offsets.commit(group, key, Commit("a", epoch, END_OFFSET, ""))
         await site.groups.heartbeats.leave(group, Beat("a", -1))
         await site.groups.positions.reset(group, [stream], StartingPosition("TRIM_HORIZON"))
-        late = CommitOf("clicks", 0, Commit("a", epoch, END_OFFSET, ""))
+        late = CommitOf("clicks", stream.uid, 0, Commit("a", epoch, END_OFFSET, ""))
         with pytest.raises(RefusedError, match="does not have the shard"):
             await site.groups.commits.commit(group, late)
         return sorted(one.shard for one in (await site.join("b")).shards)
@@ -368,6 +369,50 @@ def test_a_reset_that_somebody_overtakes_is_refused(site: Site) -> None:
     item = run(scenario())
     assert item is not None
     assert item["b"] == "b"
+
+
+def test_a_stream_that_is_made_anew_at_once_has_other_shards(site: Site) -> None:
+    async def scenario() -> None:
+        stream = await site.stream(1)
+        await site.create([stream])
+        former = await site.join("a")
+        [(key, epoch)] = former.shards.items()
+        commit = Commit("a", epoch, 7, "")
+        await site.groups.offsets.commit(former.group, key, commit)
+        await site.streams.delete(stream)
+        anew = await site.stream(1)
+        early = CommitOf("clicks", anew.uid, 0, commit)
+        with pytest.raises(RefusedError, match="does not have the shard"):
+            await site.groups.commits.commit(former.group, early)
+        told = await site.go_on("a", former)
+        assert told.shards == {key: epoch + 1}
+        assert told.told[key].offset is None
+        for uid in (stream.uid, anew.uid):
+            with pytest.raises(RefusedError, match="does not have the shard"):
+                await site.groups.commits.commit(told.group, CommitOf("clicks", uid, 0, commit))
+        assert (await site.go_on("a", told)).shards == told.shards
+
+    run(scenario())
+
+
+def test_who_does_not_know_yet_that_a_stream_was_made_anew_changes_nothing(site: Site) -> None:
+    async def scenario() -> None:
+        stream = await site.stream(1)
+        await site.create([stream])
+        former = await site.join("a")
+        late = StreamRegistry(
+            site.cell, ("a",), site.clock, site.entropy, site.engine, secret=SECRET
+        )
+        assert await late.find(*WHERE, "clicks") == stream
+        await site.streams.delete(stream)
+        anew = await site.stream(1)
+        told = await site.go_on("a", former)
+        group = told.group
+        other = consumer_groups(site.cell, late, site.engine, site.clock, site.entropy, site.waits)
+        assert await other.registry.change(group, lambda known: known) == group
+        assert await present_stream(other, group, group.streams[0]) == anew
+
+    run(scenario())
 
 
 def test_latest_is_stored_before_the_group(site: Site) -> None:

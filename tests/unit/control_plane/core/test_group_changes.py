@@ -194,6 +194,14 @@ def test_a_stream_that_is_gone_or_made_anew() -> None:
     assert anew.streams[0].done == frozenset()
 
 
+def test_shards_of_a_stream_that_was_made_anew_at_once_are_others() -> None:
+    group = of_members("a", "b")
+    anew = then(group, group, stream_of(uid="b" * 16))
+    assert {hold.owner for hold in anew.holds.values()} == {"a", "b"}
+    assert {key: hold.epoch for key, hold in anew.holds.items()} == {ZERO: 4, ONE: 4}
+    assert then(anew, anew, stream_of(uid="b" * 16)) is anew
+
+
 def test_what_is_beyond_the_limit_waits_for_room() -> None:
     shards = shard_map.first_shards(GROUP_SHARDS_MAX, 1)
     plan = shard_map.split(shards[0], 5, GROUP_SHARDS_MAX)
