@@ -49,6 +49,9 @@ def create_group(groups: ConsumerGroups) -> Operation:
             name=params["GroupName"],
             uid=groups.registry.new_uid(),
             created_ms=call.now_us // 1_000,
+            # Above those of groups that had the name before: an epoch takes a write, which takes
+            # longer than a microsecond.
+            epoch=call.now_us,
             session_s=params.get("SessionTimeoutSeconds", GROUP_SESSION_S_DEFAULT),
             rebalance_s=params.get("RebalanceTimeoutSeconds", GROUP_REBALANCE_S_DEFAULT),
             assignor=params.get("Assignor", STICKY),

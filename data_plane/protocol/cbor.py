@@ -12,10 +12,11 @@ regular expressions, numbers of any size, 14 million empty lists.)
 import math
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NoReturn
 
 from data_plane.core.errors import MALFORMED_INPUT, RefusedError
-from data_plane.core.limits import CBOR_ITEMS_MAX, INTEGER_MAX, INTEGER_MIN
+from data_plane.core.limits import CBOR_ITEMS_MAX
 from data_plane.protocol.json_readers import refuse_value
 from data_plane.protocol.kinesis_json import refuse_conversion
 from data_plane.protocol.operation import Params
@@ -150,6 +151,8 @@ def _reader(shape: Shape) -> _Read:
             return _list_reader(_reader(shape.member), of_structures=_is_structure(shape.member))
         case MapOf():
             return _map_reader(_reader(shape.value))
+        case Scalar(kind="integer"):
+            return partial(_read_integer, ends=shape.ends)
         case Scalar():
             return _SCALAR_READERS[shape.kind]
 
@@ -271,9 +274,10 @@ def _read_boolean(body: bytes, at: int, room: _Room) -> tuple[bool, int]:
     return info == _TRUE, behind
 
 
-def _read_integer(body: bytes, at: int, room: _Room) -> tuple[int, int]:
+def _read_integer(body: bytes, at: int, room: _Room, ends: tuple[int, int]) -> tuple[int, int]:
     value, at = _number(body, at, room, "an Integer")
-    return max(INTEGER_MIN, min(value, INTEGER_MAX)), at
+    least, most = ends
+    return max(least, min(value, most)), at
 
 
 def _read_timestamp(body: bytes, at: int, room: _Room) -> tuple[int, int]:
@@ -321,7 +325,6 @@ def _refuse(body: bytes, at: int, room: _Room, otherwise: str) -> NoReturn:
 
 _SCALAR_READERS: Final[dict[str, _Read]] = {
     "string": _read_string,
-    "integer": _read_integer,
     "boolean": _read_boolean,
     "blob": _read_blob,
     "timestamp": _read_timestamp,

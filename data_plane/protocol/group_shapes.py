@@ -13,6 +13,7 @@ from data_plane.core.limits import (
     GROUP_SESSION_S_MIN,
     GROUP_SHARDS_MAX,
     GROUP_STREAMS_MAX,
+    LONG_MAX,
     OFFSET_METADATA_CHARS_MAX,
     RECEIVE_WAIT_S_MAX,
     STREAM_NAME_CHARS_MAX,
@@ -38,8 +39,8 @@ _STREAM_ARN: Final = Scalar("string", Bounds(1, 2_048, r"arn:aws.*:kinesis:.*:\d
 _STREAM_ARNS: Final = ListOf(_STREAM_ARN, bounds=Bounds(1, GROUP_STREAMS_MAX))
 _TOKEN: Final = Scalar("string", Bounds(1, 1_048_576))
 _PAGE: Final = Scalar("integer", Bounds(1, 100))
-_EPOCH: Final = Scalar("integer", Bounds(-2, None))
-_ASSIGNMENT_EPOCH: Final = Scalar("integer", Bounds(0, None))
+_EPOCH: Final = Scalar("integer", Bounds(-2, LONG_MAX))
+_ASSIGNMENT_EPOCH: Final = Scalar("integer", Bounds(0, LONG_MAX))
 _METADATA: Final = Scalar("string", Bounds(0, OFFSET_METADATA_CHARS_MAX))
 _SEQUENCE_NUMBER: Final = Scalar("string", Bounds(None, None, r"SHARD_END|0|([1-9]\d{0,128})"))
 _ASSIGNOR: Final = Scalar("string", Bounds(values=("sticky", "range")))

@@ -13,14 +13,13 @@ import json
 import math
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Final, NoReturn, NotRequired, TypedDict, cast
 
 import msgspec
 
 from data_plane.core.errors import MALFORMED_INPUT, RefusedError
 from data_plane.core.limits import (
-    INTEGER_MAX,
-    INTEGER_MIN,
     LONG_MAX,
     PUT_OUTSIDE_BYTES_MAX,
     PUT_STRINGS_MAX,
@@ -150,7 +149,8 @@ def _type_of(shape: Shape, blob: type) -> Any:
         case MapOf():
             return dict[str, _type_of(shape.value, blob)]  # type: ignore[misc] # as above
         case Scalar(kind="integer"):
-            return Annotated[int, msgspec.Meta(ge=INTEGER_MIN, le=INTEGER_MAX)]
+            least, most = shape.ends
+            return Annotated[int, msgspec.Meta(ge=least, le=most)]
         case Scalar(kind="timestamp"):
             return None  # has to be converted
         case Scalar():
@@ -187,6 +187,8 @@ def reader(shape: Shape, *, blobs_later: bool = False) -> Reader:
             return map_reader(reader(shape.value, blobs_later=blobs_later), "")
         case Scalar(kind="blob"):
             return _read_text_of_blob if blobs_later else _read_blob
+        case Scalar(kind="integer"):
+            return partial(_read_integer, ends=shape.ends)
         case Scalar():
             return _SCALAR_READERS[shape.kind]
 
@@ -208,12 +210,13 @@ def _read_string(value: Any) -> str:
     return value
 
 
-def _read_integer(value: Any) -> int:
+def _read_integer(value: Any, ends: tuple[int, int]) -> int:
     if type(value) is float:
         value = math.floor(value)
     if type(value) is not int:
         refuse_conversion(value, "an Integer")
-    return max(INTEGER_MIN, min(value, INTEGER_MAX))
+    least, most = ends
+    return max(least, min(value, most))
 
 
 def _read_boolean(value: Any) -> bool:
@@ -242,7 +245,6 @@ def _read_blob(value: Any) -> bytes:
 
 _SCALAR_READERS: Final[dict[str, Reader]] = {
     "string": _read_string,
-    "integer": _read_integer,
     "boolean": _read_boolean,
     "timestamp": _read_timestamp,
 }

@@ -8,6 +8,8 @@ their shapes alone has Bounds in them (constraints.py).
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from data_plane.core.limits import INTEGER_MAX, INTEGER_MIN, LONG_MAX, LONG_MIN
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -36,6 +38,17 @@ class Scalar:
 
     kind: str
     bounds: Bounds = ANYTHING
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The least and the most that an integer is read as; what is beyond counts as these.
+
+        It has 32 bits, as AWS has it, or 64 where its bounds need them.
+        """
+        most = self.bounds.most
+        if most is not None and most > INTEGER_MAX:
+            return LONG_MIN, LONG_MAX
+        return INTEGER_MIN, INTEGER_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,6 +184,21 @@ def test_a_stream_and_an_account_have_so_many_groups_at_most(
 # Members
 
 
+def test_a_group_made_anew_goes_on_above_the_epochs_of_the_former(kinesis: Any) -> None:
+    kinesis.create_stream(StreamName=STREAM, ShardCount=2)
+    epochs: list[int] = []
+    for _ in range(2):
+        create(kinesis)
+        for _ in range(3):
+            member = Member(kinesis)
+            member.beat()
+            epochs += member.owned.values()
+            member.leave()
+        kinesis.tidegate_delete_group(GroupName=GROUP)
+    assert epochs == sorted(epochs)
+    assert len(set(epochs)) == 6, "each has both shards under one epoch"
+
+
 def test_members_share_the_shards(kinesis: Any, group: str) -> None:
     first, second = Member(kinesis, group), Member(kinesis, group)
     assert first.beat() == [shard_name(0), shard_name(1)]

@@ -59,11 +59,16 @@ def test_a_sequence_number_of_kinesis_is_a_number(kinesis: Any) -> None:
     assert stored(kinesis) == ["1", number, f"{number}9"]
 
 
-def test_a_lower_epoch_is_fenced(kinesis: Any) -> None:
+@pytest.mark.parametrize("lower", [0, 2**31, PRODUCER_EPOCH_MAX - 1])
+def test_a_lower_epoch_is_fenced(kinesis: Any, lower: int) -> None:
     put(kinesis, "1", epoch=PRODUCER_EPOCH_MAX)
     again = {"PartitionKey": "k", "Data": b"", "TidegateSequence": "2"}
     code, _ = refused(
-        kinesis.put_records, StreamName=STREAM, TidegateProducerId="p", Records=[again]
+        kinesis.put_records,
+        StreamName=STREAM,
+        TidegateProducerId="p",
+        TidegateProducerEpoch=lower,
+        Records=[again],
     )
     assert code == "TidegateFencedProducer"
     assert stored(kinesis) == ["1"]
