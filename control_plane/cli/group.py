@@ -155,16 +155,18 @@ def describe_group(connect: Connect, name: str, *, as_json: bool) -> None:
         for shard in found["Shards"]
     ]
     tell(_SHARD_COLUMNS, shards, as_json=False)
-    _note_absent(found)
+    _note_absent([found])
 
 
-def _note_absent(found: dict[str, Any]) -> None:
-    """Say which streams of a group have nothing that it could read."""
-    read = {shard["StreamARN"] for shard in found["Shards"]}
-    for arn in found["Group"]["StreamARNs"]:
-        if arn not in read:
-            name = stream_of(arn)
-            click.echo(f"There is nothing to read of stream {name}: was it deleted?", err=True)
+def _note_absent(groups: Iterable[dict[str, Any]]) -> None:
+    """Say which streams of groups have nothing that those could read."""
+    absent: dict[str, None] = {}
+    for found in groups:
+        read = {shard["StreamARN"] for shard in found["Shards"]}
+        absent |= dict.fromkeys(arn for arn in found["Group"]["StreamARNs"] if arn not in read)
+    for arn in absent:
+        name = stream_of(arn)
+        click.echo(f"There is nothing to read of stream {name}: was it deleted?", err=True)
 
 
 def _place(shard: dict[str, Any]) -> tuple[str, str, str]:
@@ -189,18 +191,16 @@ def lag(connect: Connect, name: str | None, *, as_json: bool) -> None:
             for shard in found["Shards"]
         ]
         tell(_LAG_COLUMNS, rows, as_json=as_json)
-        _note_absent(found)
+        _note_absent([found])
         return
-
-    def sums() -> list[tuple[str | float, ...]]:
-        return [
-            (one["GroupName"], stream_of(arn), *_sum(arn, shards))
-            for one in _groups(client)
-            for shards in (_described(client, one["GroupName"])["Shards"],)
-            for arn in one["StreamARNs"]
-        ]
-
-    tell(_SUM_COLUMNS, or_exit(sums), as_json=as_json)
+    every = or_exit(lambda: [_described(client, one["GroupName"]) for one in _groups(client)])
+    sums = [
+        (one["Group"]["GroupName"], stream_of(arn), *_sum(arn, one["Shards"]))
+        for one in every
+        for arn in one["Group"]["StreamARNs"]
+    ]
+    tell(_SUM_COLUMNS, sums, as_json=as_json)
+    _note_absent(every)
 
 
 def _sum(arn: str, shards: Iterable[dict[str, Any]]) -> tuple[int, float]:

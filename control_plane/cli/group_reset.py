@@ -79,7 +79,7 @@ def reset(  # noqa: PLR0913 - one for each option
         return {"Shards": [{"StreamARN": arn, "ShardId": shard} for shard in wanted]}
 
     asked = {"GroupName": name, "StartingPosition": start.of_group, **or_exit(named)}
-    foreseen = or_exit(lambda: client.tidegate_reset_offsets(**asked, DryRun=True))["Shards"]
+    foreseen = or_exit(lambda: _foreseen(client, asked))
     tell(_COLUMNS, map(_row, foreseen), as_json=as_json)
     if not as_json:
         click.echo(_said(foreseen))
@@ -90,6 +90,16 @@ def reset(  # noqa: PLR0913 - one for each option
     or_exit(lambda: client.tidegate_reset_offsets(**asked))
     if not as_json:
         click.echo(f"Reset {name}.")
+
+
+def _foreseen(client: Any, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What would become of each shard. Raises ValueError where there is none."""
+    found: list[dict[str, Any]] = client.tidegate_reset_offsets(**asked, DryRun=True)["Shards"]
+    if not found:
+        raise ValueError(
+            f"group {asked['GroupName']} has nothing to read: were its streams deleted?"
+        )
+    return found
 
 
 def _stream_arn(client: Any, group: str, stream: str | None) -> str:

@@ -103,12 +103,20 @@ def test_groups_are_listed_described_and_deleted(shell: Shell) -> None:
     assert json.loads(shell("group", "list", "--json")) == []
 
 
-@pytest.mark.parametrize("command", ["describe", "lag"])
+@pytest.mark.parametrize("command", ["describe billing", "lag billing", "lag"])
 def test_a_stream_that_is_gone_is_told(shell: Shell, command: str) -> None:
-    assert shell.run("group", command, "billing").stderr == ""
+    words = command.split()
+    assert shell.run("group", *words).stderr == ""
     shell("stream", "delete", "clicks", "--yes")
     told = "There is nothing to read of stream clicks: was it deleted?\n"
-    assert shell.run("group", command, "billing").stderr == told
+    assert shell.run("group", *words).stderr == told
+
+
+def test_a_group_whose_streams_are_gone_is_not_reset(shell: Shell) -> None:
+    shell("stream", "delete", "clicks", "--yes")
+    answer = shell.run("group", "reset", "billing", "--to", "trim-horizon", "--yes")
+    told = "tidegate: group billing has nothing to read: were its streams deleted?\n"
+    assert (answer.exit_code, answer.stdout, answer.stderr) == (1, "", told)
 
 
 def test_a_queue_tells_which_stream_it_reads(shell: Shell) -> None:
