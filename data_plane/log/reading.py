@@ -17,7 +17,7 @@ from data_plane.log.bounds import (
 )
 from data_plane.log.desk import Access
 from data_plane.log.held_slots import Held
-from data_plane.log.reader import Block, Pending
+from data_plane.log.reader import Block, Pending, Reader
 from data_plane.log.slots import END, Slot, generation_after, read_slot
 from data_plane.log.sources import Piece
 from data_plane.ports import Attributes, CellUnavailableError, Key
@@ -158,7 +158,8 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
     """
     partition, reader = at.partition, at.partition.reader
     asked_us = at.now_us()
-    stale = not 0 <= asked_us - block.checked_us <= CLAIM_AGE_US_MAX
+    age_us = asked_us - block.checked_us
+    stale = not 0 <= age_us <= CLAIM_AGE_US_MAX
     # Others may let go of what is held while this one waits for the cell.
     segments = (
         {}
@@ -176,6 +177,8 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
         found = await at.cell.get_many([*wanted, state_key] if stale else wanted)
         if stale:
             reader.learn(block, found.get(state_key), asked_us, touched=touched)
+            if not 0 <= age_us <= COLLECT_AFTER_US // 2:
+                _doubt(reader, block)
     messages = [message for message in messages if not message.done]
     for message in messages:
         if message.slot in missing:
@@ -193,6 +196,17 @@ async def load(at: Access, block: Block, messages: list[Pending]) -> dict[int, M
         if bodies is not None and not message.done:
             loaded[message.index] = bodies[message.position]
     return loaded
+
+
+def _doubt(reader: Reader, block: Block) -> None:
+    """The block may have been collected since it was seen: its slots are to be read anew.
+
+    Receives that come next would take the look at the state for one at what they hold. A late
+    write may have made a state anew, that knows of no other deletes.
+    """
+    if not reader.keeps:
+        for slot in {message.slot for message in block.pending.values()}:
+            reader.held.done(slot)
 
 
 def _openable(

@@ -8,7 +8,16 @@ from tests.simulation.planted import PlantedBug, seeds_to_find
 from tests.simulation.planted.guarantee_bugs import FIFO_GUARANTEE_BUGS, GUARANTEE_BUGS
 
 SEEDS_MAX = 100
+
+FOUND = 1001813
+"""Of FIFO queues: a front end stood still until what it held had been deleted and collected."""
+
 KINDS = pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
+
+
+def test_what_was_found_stays_mended() -> None:
+    outcome = run(FOUND, fifo=True)
+    assert [f"{v.invariant}: {v.text}" for v in outcome.violations] == []
 
 
 @KINDS

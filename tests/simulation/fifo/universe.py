@@ -152,11 +152,15 @@ def _pass_time(world: World, leap_us: int) -> None:
 
 async def _empty(plan: FifoPlan, world: World, name: str) -> None:
     """Receive and delete, through every front end, until nothing comes any more."""
+    scheduler = world.scheduler
+    began_us = scheduler.now_us
     for slot in world.slots:
         client = Client(world, f"{name}-{slot.name}", only=slot)
         for queue in plan.queues:
             empty = 0
+            shown_us = began_us + queue.delay_s * 1_000_000
             while empty < EMPTY_RECEIVES:
+                asked_us = scheduler.now_us
                 output = await client.call(
                     "ReceiveMessage",
                     queue.name,
@@ -165,6 +169,6 @@ async def _empty(plan: FifoPlan, world: World, name: str) -> None:
                 messages = output.get("Messages", []) if output else []
                 handles = [message["ReceiptHandle"] for message in messages]
                 await delete(client, queue.name, handles)
-                empty = 0 if handles else empty + 1
+                empty = 0 if handles or asked_us <= shown_us else empty + 1
                 await client.pause(1_000_000, 3_000_000)
     world.note("drained")

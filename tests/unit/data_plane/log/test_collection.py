@@ -97,3 +97,27 @@ def test_a_slot_that_vanishes_takes_all_of_its_messages_along(bench: Bench) -> N
         assert [message.index for message in block.pending.values()] == [0]
 
     bench.run(story())
+
+
+def test_bodies_at_hand_are_not_delivered_by_a_state_that_was_collected(bench: Bench) -> None:
+    """A front end stood still for longer than what is done is kept."""
+
+    async def story() -> None:
+        for text in ("a:1", "b:2", "c:3"):
+            await bench.send(text)
+        behind = bench.front_end()
+        at = access_of(behind._desk, bench.queue, 0, 0)
+        await reading.fetch(at)
+        slots = [
+            message.key
+            for block in at.partition.reader.blocks.values()
+            for message in block.pending.values()
+        ]
+        (first,) = at.partition.reader.blocks
+        await bench.delete(await bench.receive())
+        bench.cell.expire([at.partition.state_key(first), *slots])
+        bench.clock.advance(LATER_S)
+        assert bodies(await bench.receive(1, log=behind)) == []
+        assert at.partition.reader.pending_count == 0
+
+    bench.run(story())
