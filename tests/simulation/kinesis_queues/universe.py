@@ -21,8 +21,8 @@ from tests.simulation.kinesis_queues.plan import (
     make_kinesis_queues_plan,
 )
 from tests.simulation.kinesis_queues.world import KinesisQueuesWorld
-from tests.simulation.replicated.faults import set_tables, settle, strike
-from tests.simulation.replicated.plan import SECOND_US, hasty_places, managers_weather
+from tests.simulation.replicated.faults import faults
+from tests.simulation.replicated.plan import SECOND_US, hasty_places
 from tests.simulation.replicated.promised import watched
 from tests.simulation.stream_queues.universe import LOOK_US, MAIN_US, while_records_expire
 from tests.simulation.streams.clients import create_streams, produce, reshard
@@ -52,21 +52,15 @@ def _resharding() -> Iterator[None]:
 
 
 async def _story(plan: KinesisQueuesPlan, world: KinesisQueuesWorld) -> None:
-    scheduler = world.scheduler
-    until_us = scheduler.now_us + plan.puts_each * 4 * SECOND_US + MAIN_US
+    until_us = world.scheduler.now_us + plan.puts_each * 4 * SECOND_US + MAIN_US
     founder = Client(world, "founder")
     await create_streams(founder, plan)
     await put_on_demand(founder, plan)
     for queue in plan.queues:
         if not queue.late:
             await create(founder, queue)
-    world.weather.change_to(plan.climate.weather)
-    world.managers_weather.change_to(managers_weather(plan))
-    strikes = scheduler.start(strike(world), world)
-    scheduler.start(set_tables(world), world)
-    await _use(plan, world, until_us)
-    strikes.drop()
-    await settle(world)
+    async with faults(plan, world):
+        await _use(plan, world, until_us)
     if plan.drain == "cold":
         await restart_all(world)
     await _drain_all(plan, world)

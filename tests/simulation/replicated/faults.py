@@ -1,7 +1,7 @@
 """What strikes a replicated universe: cells, front ends and managers, alone and together."""
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from itertools import chain
 from random import Random
@@ -24,13 +24,31 @@ from tests.simulation.faults import expire_some
 from tests.simulation.faulty_cell import FaultyCell, Store
 from tests.simulation.process import Process
 from tests.simulation.replicated.managing import Manager
-from tests.simulation.replicated.plan import MAP_AGE_US_MAX, QUEUE_ALONE, SECOND_US
+from tests.simulation.replicated.plan import (
+    MAP_AGE_US_MAX,
+    QUEUE_ALONE,
+    SECOND_US,
+    ChainsPlan,
+    managers_weather,
+)
 from tests.simulation.replicated.world import ReplicatedWorld
 from tests.simulation.world import JUMP_US_MAX
 
 SETTLE_US = 30 * SECOND_US
 WHOLE_US_MAX = 600 * SECOND_US
 NEVER_US = 1 << 60
+
+
+@asynccontextmanager
+async def faults(plan: ChainsPlan, world: ReplicatedWorld) -> AsyncIterator[None]:
+    """Bad weather, and what strikes beside it, while the body is done; then they end."""
+    world.weather.change_to(plan.climate.weather)
+    world.managers_weather.change_to(managers_weather(plan))
+    strikes = world.scheduler.start(strike(world), world)
+    world.scheduler.start(set_tables(world), world)
+    yield
+    strikes.drop()
+    await settle(world)
 
 
 async def strike(world: ReplicatedWorld) -> None:

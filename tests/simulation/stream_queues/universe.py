@@ -7,8 +7,8 @@ from functools import partial
 from control_plane.core.replication import GUARANTEE
 from data_plane.core.queue import EXACTLY_ONCE
 from tests.simulation.clients import Client, consume_from, drain
-from tests.simulation.replicated.faults import set_tables, settle, strike
-from tests.simulation.replicated.plan import SECOND_US, hasty_places, managers_weather
+from tests.simulation.replicated.faults import faults
+from tests.simulation.replicated.plan import SECOND_US, hasty_places
 from tests.simulation.replicated.promised import watched
 from tests.simulation.sealed import ACCOUNT, REGION
 from tests.simulation.stream_queues import oracle
@@ -48,21 +48,15 @@ def _judged(plan: StreamQueuesPlan) -> Outcome:
 
 
 async def _story(plan: StreamQueuesPlan, world: StreamQueuesWorld) -> None:
-    scheduler = world.scheduler
-    until_us = scheduler.now_us + plan.puts_each * 4 * SECOND_US + MAIN_US
+    until_us = world.scheduler.now_us + plan.puts_each * 4 * SECOND_US + MAIN_US
     founder = Client(world, "founder")
     await create_streams(founder, plan)
     for queue in plan.queues:
         await _create_dead_letter_queue(founder, queue)
         if not queue.late:
             await _create(founder, queue)
-    world.weather.change_to(plan.climate.weather)
-    world.managers_weather.change_to(managers_weather(plan))
-    strikes = scheduler.start(strike(world), world)
-    scheduler.start(set_tables(world), world)
-    await _use(plan, world, until_us)
-    strikes.drop()
-    await settle(world)
+    async with faults(plan, world):
+        await _use(plan, world, until_us)
     if plan.drain == "cold":
         await restart_all(world)
     await _drain_all(plan, world)

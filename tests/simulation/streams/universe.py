@@ -4,8 +4,8 @@ from random import Random
 
 from tests.simulation.clients import Client
 from tests.simulation.faults import expire_some
-from tests.simulation.replicated.faults import set_tables, settle, strike
-from tests.simulation.replicated.plan import SECOND_US, hasty_places, managers_weather
+from tests.simulation.replicated.faults import faults
+from tests.simulation.replicated.plan import SECOND_US, hasty_places
 from tests.simulation.replicated.promised import watched
 from tests.simulation.streams import oracle
 from tests.simulation.streams.clients import create_streams, produce, read, reshard
@@ -56,15 +56,10 @@ async def _story(plan: StreamsPlan, world: StreamsWorld) -> None:
     scheduler = world.scheduler
     until_us = scheduler.now_us + plan.puts_each * 4 * SECOND_US + MAIN_US
     await create_streams(Client(world, "founder"), plan)
-    world.weather.change_to(plan.climate.weather)
-    world.managers_weather.change_to(managers_weather(plan))
-    strikes = scheduler.start(strike(world), world)
-    scheduler.start(set_tables(world), world)
-    began_us = scheduler.now_us
-    await _use(plan, world, until_us)
-    ended_us = scheduler.now_us
-    strikes.drop()
-    await settle(world)
+    async with faults(plan, world):
+        began_us = scheduler.now_us
+        await _use(plan, world, until_us)
+        ended_us = scheduler.now_us
     if plan.drain == "cold":
         await restart_all(world)
     await _read_all(plan, world, "drain")
