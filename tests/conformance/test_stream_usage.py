@@ -23,11 +23,21 @@ ARN = f"arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/{NAME}"
 
 
 def told(server: InProcessServer) -> dict[str, UsageRecord]:
-    """The usage records of all that was served, by operation."""
+    """What all minutes' usage records of all that was served add up to, by operation."""
     counting = Counting(())
     for served in server.served:
         counting.served(served)
-    return {record.operation: record for record in counting.take().records("0" * 16, 1)}
+    sums: dict[str, UsageRecord] = {}
+    for record in counting.take().records("0" * 16, 1):
+        before = sums.get(record.operation)
+        sums[record.operation] = record if before is None else _added(before, record)
+    return sums
+
+
+def _added(one: UsageRecord, other: UsageRecord) -> UsageRecord:
+    counts = ("requests", "units", "messages", "bytes", "failed_entries")
+    sums = {name: getattr(one, name) + getattr(other, name) for name in counts}
+    return msgspec.structs.replace(one, **sums)
 
 
 def iterator_of(kinesis: Any) -> str:

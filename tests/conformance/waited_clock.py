@@ -9,17 +9,20 @@ from contextlib import contextmanager
 
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.system import SystemClock, running_us, sleep
+from data_plane.usage.record import US_PER_MINUTE
 
 
 class WaitedClock:
     """The machine's time at first, which a test can put forward.
 
-    Each look takes a microsecond, so that what comes later is later.
+    It begins with a minute, so that what is counted by minutes is the same at all times. Each look
+    takes a microsecond, so that what comes later is later.
     """
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
-        self._now_us = SystemClock().now_us()
+        now_us = SystemClock().now_us()
+        self._now_us = now_us - now_us % US_PER_MINUTE
         self._waiting = 0
         self._since_us = 0
         """When the first of those who wait began to."""
