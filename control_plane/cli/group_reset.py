@@ -82,7 +82,7 @@ def reset(  # noqa: PLR0913 - one for each option
     foreseen = or_exit(lambda: _foreseen(client, asked))
     tell(_COLUMNS, map(_row, foreseen), as_json=as_json)
     if not as_json:
-        click.echo(_said(foreseen))
+        click.echo(_said(foreseen, "It would" if dry_run or not yes else "It will"))
     if dry_run:
         return
     if not yes:
@@ -132,12 +132,12 @@ def _row(shard: Mapping[str, Any]) -> tuple[str | int, ...]:
     )
 
 
-def _said(shards: Iterable[Mapping[str, Any]]) -> str:
+def _said(shards: Iterable[Mapping[str, Any]], it: str) -> str:
     """What a reset amounts to."""
     changes = [shard["LagRecordsAfter"] - shard["LagRecords"] for shard in shards]
     again = sum(change for change in changes if change > 0)
     skipped = -sum(change for change in changes if change < 0)
-    return f"It would read {_records(again)} again, and skip {_records(skipped)}."
+    return f"{it} read {_records(again)} again, and skip {_records(skipped)}."
 
 
 def _records(count: int) -> str:

@@ -138,7 +138,7 @@ def _decide(
 
 
 def _denied(caller: Caller, permission: Permission, decision: Decision) -> RefusedError:
-    action = permission.action_name
+    action = permission.shown_action
     if decision.explicit:
         article = "an" if decision.kind is Kind.IDENTITY else "a"
         why = f"with an explicit deny in {article} {decision.kind.value} policy"

@@ -70,6 +70,12 @@ class Permission(NamedTuple):
         """The action, as policies name it, in lower case."""
         return f"{self.service}:{self.action.lower()}"
 
+    @property
+    def shown_action(self) -> str:
+        """The action, as refusals name it: those of SQS write it in lower case."""
+        action = self.action.lower() if self.service == "sqs" else self.action
+        return f"{self.service}:{action}"
+
 
 PermissionsOf = Callable[[str, str, Params], Awaitable[Sequence[Permission]]]
 """What a call needs, by the caller's account and region and the parameters, not yet validated."""

@@ -68,7 +68,12 @@ def test_a_user_may_do_what_its_policies_say(site: Site) -> None:
     ann.put_record(StreamName=NAME, Data=b"x", PartitionKey="a")
     code, message = _refused(ann.describe_stream, StreamName=NAME)
     assert code == "AccessDeniedException"
-    assert message.startswith(f"User: arn:aws:iam::{ACCOUNT}:user/ann is not authorized to perform")
+    # Unlike SQS, Kinesis names the action as policies do.
+    assert message == (
+        f"User: arn:aws:iam::{ACCOUNT}:user/ann is not authorized to perform: "
+        f"kinesis:DescribeStream on resource: {ARN} "
+        "because no identity-based policy allows the kinesis:DescribeStream action"
+    )
     iterator = site.owner.get_shard_iterator(
         StreamName=NAME, ShardId=FIRST, ShardIteratorType="TRIM_HORIZON"
     )["ShardIterator"]
@@ -125,7 +130,7 @@ def test_a_queue_over_a_stream_takes_who_may_read_the_stream(site: Site) -> None
     wanted = {"QueueName": "work", "Attributes": {"TidegateStreamArn": ARN}}
     code, message = _refused(queues["ann"].create_queue, **wanted)
     assert code == "AccessDenied"
-    assert f"kinesis:getrecords on resource: {ARN}" in message.lower()
+    assert f"kinesis:GetRecords on resource: {ARN}" in message
     queues["bob"].create_queue(**wanted)
     # Who may receive from the queue need not know of the stream.
     url = queues["ann"].get_queue_url(QueueName="work")["QueueUrl"]
@@ -146,7 +151,7 @@ def test_a_queue_of_a_stream_takes_who_may_associate_it(site: Site) -> None:
         clients[user] = site.client(ACCOUNT, user=user)
     code, message = _refused(clients["ann"].create_queue, **wanted)
     assert code == "AccessDeniedException"
-    assert f"kinesis:associatestreamswithqueue on resource: {ARN}" in message.lower()
+    assert f"kinesis:AssociateStreamsWithQueue on resource: {ARN}" in message
     assert _refused(clients["bob"].create_queue, **wanted)[0] == "AccessDeniedException"
     made = clients["eve"].create_queue(**wanted)["QueueDescription"]
     # Who may receive from the queue need not know of the stream.

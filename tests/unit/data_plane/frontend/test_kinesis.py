@@ -210,7 +210,7 @@ def test_who_has_not_signed_or_may_not_is_told_with_400(site: Site) -> None:
     assert told["__type"] == "InvalidSignatureException"
     told = site.refused(site.call("DescribeLimits", {}, key=USER_KEY))
     assert told["__type"] == "AccessDeniedException"
-    assert "kinesis:describelimits" in told["message"]
+    assert "kinesis:DescribeLimits" in told["message"]
     assert site.served[-1].code == "AccessDeniedException"
 
 

@@ -140,7 +140,7 @@ def test_policies_name_its_actions_and_resources(shop: Shop) -> None:
     assert shop.code("PutToy", key=USER_KEY, Name="bear") == ""
     assert shop.code("PutToy", key=USER_KEY, Name="doll") == "AccessDenied"
     refused = shop.call("ListQueues", key=USER_KEY)
-    assert b"toys:listqueues on resource: arn:aws:toys:eu-west-1:111122223333:" in refused.body
+    assert b"toys:ListQueues on resource: arn:aws:toys:eu-west-1:111122223333:" in refused.body
 
 
 def test_a_queue_has_no_say_in_it(shop: Shop) -> None:
