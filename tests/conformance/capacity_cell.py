@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from data_plane.dynamodb.capacity import query_units, read_units, write_units
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import (
     ALWAYS,
@@ -19,6 +18,7 @@ from data_plane.ports import (
     Written,
     no_tallies,
 )
+from tests.conformance.capacity_units import query_units, read_units, write_units
 
 REQUEST_OF = {
     "append": "put_item",

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from data_plane.core.conditions import apply
-from data_plane.dynamodb.capacity import query_units, write_units
 from data_plane.dynamodb.cell import DynamoCell
 from data_plane.dynamodb.opening import connect, make_table
 from data_plane.ports import Append, Appended, Item, Key, Update, Written
 from data_plane.system import SystemClock
+from tests.conformance.capacity_units import query_units, write_units
 from tests.conformance.cost_table import CASES, Case, work
 from tests.conformance.dynamodb_suite import new_table_name
 from tests.conformance.on_driver import inline

@@ -1,7 +1,7 @@
 import pytest
 
-from data_plane.dynamodb.capacity import item_bytes, query_units, read_units, write_units
 from data_plane.ports import Item, Key, Value
+from tests.conformance.capacity_units import item_bytes, query_units, read_units, write_units
 
 KEY = Key("P", b"12345678")
 
