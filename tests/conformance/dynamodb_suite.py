@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 from os import getpid
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pytest
 
-from data_plane.dynamodb.cell import DynamoCell
+from data_plane.dynamodb.cell import DEADLINE_S, DynamoCell
 from data_plane.dynamodb.opening import make_table
 from data_plane.ports import Cell, Clock, Key, Offload
 from tests.conformance.cell_suite import CellSuite, ManualClock, Opened
@@ -22,6 +22,8 @@ from tests.conformance.on_driver import OnDriver, a_driver, in_turn, inline
 T = TypeVar("T")
 
 _NUMBERS = count()
+_DEADLINE_S: Final = 10 * DEADLINE_S
+"""A hundred calls that wait for one thread take a second, and more where others are at work."""
 
 
 def new_table_name() -> str:
@@ -37,7 +39,7 @@ async def on_a_table_of_its_own(
     table = new_table_name()
     make_table(client, table)
     try:
-        yield DynamoCell(client, table, clock, offload)
+        yield DynamoCell(client, table, clock, offload, deadline_s=_DEADLINE_S)
     finally:
         client.delete_table(TableName=table)
 
