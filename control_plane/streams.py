@@ -26,11 +26,13 @@ from control_plane.recent_items import FromCell, RecentItems
 from control_plane.registry import Placing, RoomForDefinitions
 from data_plane.core.errors import (
     INTERNAL_FAILURE,
+    LIMIT_EXCEEDED,
     RESOURCE_IN_USE,
     RefusedError,
     stream_not_found,
 )
 from data_plane.core.identifiers import is_region
+from data_plane.core.limits import STREAM_SHARDS_KEPT_MAX
 from data_plane.core.sealing import TokenSeal
 from data_plane.core.stream import Shard, Stream, is_stream_name
 from data_plane.ports import ITEM_ABSENT, Attributes, Cell, Clock, Entropy, Equals, Key
@@ -321,13 +323,19 @@ class StreamRegistry:
         """Change the shards as `plan` says, and answer when that is done; None: nothing to do.
 
         The plan is stored first, so whoever finds it goes on with it; a change that was under way
-        is completed before. `plan` raises RefusedError where the shards do not allow it.
+        is completed before. `plan` raises RefusedError where the shards do not allow it, and so
+        does this (LimitExceeded) where the stream would have too many, closed ones among them.
         """
         await self.complete(stream)
 
         def begin(definition: StreamDefinition) -> StreamDefinition:
             check_active(definition, self._clock.now_us())
-            return replace(definition, resharding=plan(definition))
+            planned = plan(definition)
+            if planned is not None:
+                now_us, kept_s = self._clock.now_us(), self.stream(definition).kept_s
+                kept = shard_map.forgotten(definition.shards, now_us, kept_s)
+                _check_kept(definition, len([*kept, *planned.children]))
+            return replace(definition, resharding=planned)
 
         begun = await self.change(stream, begin)
         return begun if begun.resharding is None else await self._carry_out(begun)
@@ -392,6 +400,16 @@ def check_active(definition: StreamDefinition, now_us: int) -> None:
             RESOURCE_IN_USE,
             f"Stream {definition.name} under account {definition.account} not ACTIVE, instead in"
             f" state {status}",
+        )
+
+
+def _check_kept(definition: StreamDefinition, shards: int) -> None:
+    """Raise RefusedError (LimitExceeded) for more shards than a definition has room for."""
+    if shards > STREAM_SHARDS_KEPT_MAX:
+        raise RefusedError(
+            LIMIT_EXCEEDED,
+            f"Stream {definition.name} under account {definition.account} would have {shards}"
+            f" shards with those that are closed and kept. Limit: {STREAM_SHARDS_KEPT_MAX}.",
         )
 
 

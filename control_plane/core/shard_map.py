@@ -4,7 +4,7 @@ Shards are split in two, or two that adjoin are merged, so that every record has
 behind and before it (Kinesis developer guide, "Resharding a stream").
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from control_plane.core.stream_definition import Resharding
@@ -120,6 +120,23 @@ def forgotten(shards: Sequence[Shard], now_us: int, kept_s: int) -> tuple[Shard,
     """
     horizon_us = now_us - (kept_s + FORGOTTEN_AFTER_S) * _US_PER_S
     return tuple(one for one in shards if one.is_open or one.closed_us > horizon_us)
+
+
+def open_at(shards: Iterable[Shard], time_us: int) -> set[int]:
+    """The numbers of the shards, of all of a stream, that were open at a time.
+
+    A shard is open from the moment at which the last of its parents has ended. `made_s` is later,
+    by some seconds where shards follow each other quickly.
+    """
+    found = set()
+    ended_us: dict[int, int] = {}
+    for shard in sorted(shards):
+        parents = [ended_us[number] for number in shard.parents if number in ended_us]
+        before_us = max(parents, default=shard.made_s * _US_PER_S - 1)
+        ended_us[shard.number] = before_us if shard.was_never_open else shard.closed_us
+        if before_us < time_us and (shard.is_open or time_us <= ended_us[shard.number]):
+            found.add(shard.number)
+    return found
 
 
 def adjoin(shard: Shard, adjacent: Shard) -> bool:

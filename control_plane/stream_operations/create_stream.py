@@ -43,25 +43,26 @@ def create_stream(registry: StreamRegistry, room: ShardRoom) -> Operation:
         shards = count or ON_DEMAND_SHARDS
         tags = params.get("Tags") or {}
         check_tags(tags, params["StreamName"], call.account)
-        wanted = registry.define(
-            account=call.account,
-            region=call.region,
-            name=params["StreamName"],
-            shards=shards,
-            mode=mode,
-            kept_hours=params.get("TidegateRetentionHoursMax", 0),
-            record_kib_max=params.get("MaxRecordSizeInKiB", 1024),
-            spreads=spreads,
-            tags=tags,
-        )
         try:
             await room.check(call.account, call.region, shards, shards)
-            await registry.create(wanted)
+            await registry.create(
+                registry.define(
+                    account=call.account,
+                    region=call.region,
+                    name=params["StreamName"],
+                    shards=shards,
+                    mode=mode,
+                    kept_hours=params.get("TidegateRetentionHoursMax", 0),
+                    record_kib_max=params.get("MaxRecordSizeInKiB", 1024),
+                    spreads=spreads,
+                    tags=tags,
+                )
+            )
         except RefusedError as refusal:
             # A name that is taken is told first, whether there is room or not.
             is_of_room = refusal.fault in {LIMIT_EXCEEDED, OVER_LIMIT}
-            if is_of_room and await registry.read(wanted.account, wanted.region, wanted.name):
-                raise stream_exists(wanted.name, wanted.account) from None
+            if is_of_room and await registry.read(call.account, call.region, params["StreamName"]):
+                raise stream_exists(params["StreamName"], call.account) from None
             raise
         call.stored.kind = kind_of(mode)
         return {}

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+from control_plane.core import shard_map
 from control_plane.core.stream_definition import StreamDefinition
 from control_plane.stream_operations import paging
 from control_plane.stream_operations.named import definition_of
@@ -116,20 +117,17 @@ def _filtered(definition: StreamDefinition, wanted: dict[str, Any], now_us: int)
             after = shard_number(wanted["ShardId"], name)
             return [shard for shard in shards if shard.number > after]
         case "AT_TRIM_HORIZON":
-            return _open_at(shards, max(horizon_us, definition.shards_since_us))
+            return _open_at(definition, shards, max(horizon_us, definition.shards_since_us))
         case "AT_LATEST":
             return [shard for shard in shards if shard.is_open]
         case "AT_TIMESTAMP":
-            return _open_at(shards, time_us)
+            return _open_at(definition, shards, time_us)
         case "FROM_TIMESTAMP":
             return [one for one in shards if one.is_open or one.closed_us >= time_us]
         case _:
             return shards
 
 
-def _open_at(shards: Sequence[Shard], time_us: int) -> list[Shard]:
-    return [
-        shard
-        for shard in shards
-        if shard.made_s * _US_PER_S <= time_us and (shard.is_open or time_us <= shard.closed_us)
-    ]
+def _open_at(definition: StreamDefinition, shards: Sequence[Shard], time_us: int) -> list[Shard]:
+    found = shard_map.open_at(definition.shards, time_us)
+    return [shard for shard in shards if shard.number in found]

@@ -73,9 +73,12 @@ LIST_RESULTS_MAX: Final = 1000
 MOVE_TASKS_LISTED_MAX: Final = 10
 MOVED_PER_SECOND_MAX: Final = 500
 
-# Streams (Kinesis developer guide, "Quotas and limits"; the first two are our own)
+# Streams (Kinesis developer guide, "Quotas and limits"; the first three are our own)
 STREAM_SHARDS_MAX: Final = 1_000
-"""A definition with so many, and as many closed ones, is an item of a table still."""
+"""Open ones."""
+STREAM_SHARDS_KEPT_MAX: Final = 5_000
+"""With closed ones whose records are kept: a definition with so many is an item of a table still,
+at 56 bytes each."""
 ACCOUNT_SHARDS_MAX: Final = 10_000
 """In a region, by default: a quota says otherwise (AWS: 200 to 20,000, by region)."""
 

@@ -91,6 +91,11 @@ class _Putting:
             elif position not in self.stored and shard in failures:
                 self.failed[position] = failures[shard]
 
+    def give_up(self, why: Exception) -> None:
+        """Let fail what is not stored yet."""
+        for positions in self.shares().values():
+            self.failed.update(dict.fromkeys(positions, why))
+
     def left_in(self, shard: Shard) -> list[int]:
         """The positions of what is not stored yet, and may have gone to this shard.
 
@@ -165,6 +170,8 @@ class Puts:
             putting.stream = await self._streams.renewed(putting.stream)
             # That took time, in which another attempt of the call may have got ahead.
             putting.call = putting.call._replace(repeated=True)
+        else:
+            putting.give_up(CellUnavailableError("shards end faster than records follow them"))
         failures = [one for one in putting.failed.values() if not _is_of_a_rate(one)]
         if not putting.stored and failures:
             raise failures[-1]
@@ -412,7 +419,9 @@ def _check_ordering(stream: Stream, text: str, now_us: int) -> None:
         number = parse(text)
     except ValueError:
         raise refusal from None
-    if max(number.stamp_s, number.made_s) > now_us // 1_000_000 + 1:
+    # Shards that follow others quickly begin some seconds ahead.
+    latest_s = max(now_us // 1_000_000, *(shard.made_s for shard in stream.shards))
+    if max(number.stamp_s, number.made_s) > latest_s + 1:
         raise refusal
 
 

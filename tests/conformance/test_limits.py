@@ -16,6 +16,7 @@ ELSEWHERE = {
         ("STREAM_SHARDS_MAX", "ACCOUNT_SHARDS_MAX"),
         "test_boto3_streams.py",
     ),
+    "STREAM_SHARDS_KEPT_MAX": "test_quick_resharding.py",
     **dict.fromkeys(
         ("STREAM_QUEUES_MAX", "KINESIS_MAX_RECEIVE_COUNT_DEFAULT"),
         "test_kinesis_queue_definitions.py",

@@ -70,3 +70,38 @@ def test_twice_as_many_takes_a_split_of_each() -> None:
     assert change is not None
     assert change.parents == (0, 1, 2, 3)
     assert len(change.children) == 8
+
+
+def test_at_each_moment_shards_of_all_hash_keys_are_open() -> None:
+    """Also where shards follow each other faster than the seconds at which they begin."""
+    shards = shard_map.first_shards(4, NOW_S)
+    moments_us = [(NOW_S + 1) * 1_000_000 + 300_000]
+    for count in (3, 5, 1, 2):
+        change = shard_map.evened_out(open_shards(shards), count, len(shards))
+        assert change is not None
+        ended_us = dict.fromkeys(change.parents, moments_us[-1])
+        shards = shard_map.carried_out(shards, change, ended_us)
+        moments_us.append(moments_us[-1] + 100_000)
+    assert max(one.made_s for one in shards) * 1_000_000 > moments_us[-1] + 1_000_000
+    first_us = NOW_S * 1_000_000
+    assert shard_map.open_at(shards, first_us - 1) == set()
+    for time_us in (first_us, *moments_us, *(us + 1 for us in moments_us)):
+        found = shard_map.open_at(shards, time_us)
+        check_cover(sorted((shards[number] for number in found), key=lambda one: one.first_hash))
+    now_open = {one.number for one in shards if one.is_open}
+    assert shard_map.open_at(shards, moments_us[-1]) == now_open
+
+
+def check_cover(shards: list[Shard]) -> None:
+    """They have all hash keys, each once."""
+    assert (shards[0].first_hash, shards[-1].last_hash) == (0, HASH_KEY_MAX)
+    assert all(one.last_hash + 1 == other.first_hash for one, other in pairwise(shards))
+
+
+def test_children_of_shards_that_are_forgotten_were_open_when_they_were_made() -> None:
+    shards = shard_map.first_shards(1, NOW_S)
+    after = apply(shards, shard_map.split(shards[0], 1_000, 1), NOW_S + 5)
+    assert shard_map.open_at(after, (NOW_S + 5) * 1_000_000) == {0}
+    assert shard_map.open_at(after, (NOW_S + 5) * 1_000_000 + 1) == {1, 2}
+    assert shard_map.open_at(after[1:], (NOW_S + 6) * 1_000_000) == {1, 2}
+    assert shard_map.open_at(after[1:], (NOW_S + 6) * 1_000_000 - 1) == set()
