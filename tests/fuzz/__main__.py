@@ -5,6 +5,7 @@ import base64
 import importlib
 import io
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -26,6 +27,7 @@ ALL: Final = "all"
 _INSTRUMENTED: Final = ["data_plane", "control_plane"]
 _BYTES_MAX: Final = 4096
 _INPUT_S_MAX: Final = 20
+_MEMORY_BYTES_MAX: Final = 4 * 1024**3
 
 
 def main() -> NoReturn:
@@ -119,7 +121,8 @@ class Campaign:
         os._exit(code)  # libFuzzer counts every other way to end as a finding
 
     def mutate(self, seed: int) -> None:
-        """Fuzz without guidance."""
+        """Fuzz without guidance; what asks for too much memory is a finding (libFuzzer's own)."""
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
         streams = [mutations(target.seeds, Random(seed)) for _, target in self._targets]
         while True:
             for number, stream in enumerate(streams):

@@ -1,5 +1,6 @@
 """A mutator without guidance, for where atheris is not to be had: seeds, spoilt by chance."""
 
+import re
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Final
@@ -10,6 +11,7 @@ _TOKENS: Final = (
     *(b"[", b"{", b"]" * 40, b"[" * 2_000, b"-1", b"1e999", b"99999999999999999999", b"\xff\xfe"),
     *("é".encode(), b"${aws:username}", b"*", b"arn:aws:sqs:", b"Attribute.1.Name", b": "),
 )
+_NUMBERS: Final = (b"0", b"-1", b"2147483647", b"9223372036854775807", b"1e999")
 
 
 def mutations(seeds: Sequence[bytes], random: Random) -> Iterator[bytes]:
@@ -36,5 +38,11 @@ def _spoil(octets: bytes, seeds: Sequence[bytes], random: Random) -> bytes:
             bytes(octet ^ 1 << random.randrange(8) for octet in there[:1]) + there[1:] + after,
             other[random.randint(0, len(other)) :],
             there[::-1] + after,
+            _with_another_number(octets[start:], random),
         )
     )
+
+
+def _with_another_number(octets: bytes, random: Random) -> bytes:
+    """The same with another number in the place of the first one."""
+    return re.sub(rb"\d+", random.choice(_NUMBERS), octets, count=1)

@@ -12,6 +12,7 @@ from data_plane.memory.cell import MemoryCell
 from data_plane.protocol.http import HttpRequest, HttpResponse
 from data_plane.runtime.event_loop import EventLoopWaits
 from tests.conformance.in_process import ACCOUNT, ENDPOINT, REGION
+from tests.fuzz import stream_calls
 from tests.property.request_corpus import QUEUES
 from tests.unit.data_plane.master_keys import HeldKeys
 from tests.unit.data_plane.runtime.virtual_loop import VirtualLoop
@@ -55,6 +56,8 @@ class FuzzedServer:
             fifo = '"FifoQueue":"true"' if name.endswith(".fifo") else ""
             body = f'{{"QueueName":"{name}","Attributes":{{{fifo}}}}}'.encode()
             assert self.json("CreateQueue", body).status == 200
+        for action, params in stream_calls.MADE:
+            assert self.kinesis(action, stream_calls.written(params)).status == 200
 
     def json(self, action: str, body: bytes) -> HttpResponse:
         """Answer a body in AWS JSON, which is signed as it is."""
@@ -64,12 +67,22 @@ class FuzzedServer:
         }
         return self.answer("/", headers, body)
 
+    def kinesis(self, action: str, body: bytes) -> HttpResponse:
+        """Answer a body in AWS JSON of a call on streams, which is signed as it is."""
+        headers = {
+            "x-amz-target": f"Kinesis_20131202.{action}",
+            "content-type": "application/x-amz-json-1.1",
+        }
+        return self.answer("/", headers, body, "kinesis")
+
     def form(self, path: str, body: bytes) -> HttpResponse:
         """Answer a form of the Query protocol, which is signed as it is."""
         headers = {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}
         return self.answer(path, headers, body)
 
-    def answer(self, path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+    def answer(
+        self, path: str, headers: Mapping[str, str], body: bytes, service: str = "sqs"
+    ) -> HttpResponse:
         """The answer to a signed POST. What is no answer of 2xx or 4xx is raised."""
         if self._answered == _ANSWERED_MAX or (
             self.served and self.served[-1].code == _CLOSED_AGAIN
@@ -78,19 +91,23 @@ class FuzzedServer:
             self._open()
         self._answered += 1
         self.served.clear()
-        response = self._runner.run(self._front_end.answer(self._sign(path, headers, body)))
+        response = self._runner.run(
+            self._front_end.answer(self._sign(path, headers, body, service))
+        )
         (served,) = self.served
         if served.exception is not None:
             raise served.exception
         assert response.status < 500, (response.status, response.body)
         return response
 
-    def _sign(self, path: str, headers: Mapping[str, str], body: bytes) -> HttpRequest:
+    def _sign(
+        self, path: str, headers: Mapping[str, str], body: bytes, service: str
+    ) -> HttpRequest:
         date = f"{datetime.fromtimestamp(self._loop.now_us() // 1_000_000, UTC):%Y%m%dT%H%M%SZ}"
         day = date[:8]
         sent = {**headers, "host": ENDPOINT.partition("://")[2], "x-amz-date": date}
         names = sorted(sent)
-        scope = f"{day}/{REGION}/sqs/aws4_request"
+        scope = f"{day}/{REGION}/{service}/aws4_request"
         try:
             canonical = sigv4.canonical_request(
                 "POST", path, "", sent, names, sigv4.body_hash(body)
@@ -98,7 +115,7 @@ class FuzzedServer:
         except (RefusedError, UnicodeEncodeError):  # no address: it is not sent
             canonical = ""
         signature = sigv4.signature(
-            sigv4.signing_key(self._key.secret, day, REGION, "sqs"),
+            sigv4.signing_key(self._key.secret, day, REGION, service),
             sigv4.string_to_sign(date, scope, canonical),
         )
         sent["authorization"] = (

@@ -25,6 +25,7 @@ from data_plane.protocol.stream_shapes import SHAPES
 from tests.conformance.in_process import ACCOUNT, REGION
 from tests.conformance.raw_calls import encode_form, form_fields
 from tests.conformance.signing import FORM, Verifier, form_call, json_call, signed
+from tests.fuzz import stream_calls
 from tests.fuzz.served import FuzzedServer
 from tests.property.request_corpus import ARNS, POLICY, REDRIVE, Corpus
 from tests.unit.data_plane.wire import ORDERS
@@ -124,6 +125,20 @@ def json_bodies() -> Target:
     def run(octets: bytes) -> None:
         action, _, body = octets.partition(b"\n")
         _server().json(action.decode("latin-1"), body)
+
+    return Target(seeds, run)
+
+
+def stream_bodies() -> Target:
+    """An action of Kinesis, a line feed and a body in AWS JSON."""
+    seeds = [
+        action.encode() + b"\n" + stream_calls.written(params)
+        for action, params in stream_calls.CALLS
+    ]
+
+    def run(octets: bytes) -> None:
+        action, _, body = octets.partition(b"\n")
+        _server().kinesis(action.decode("latin-1"), body)
 
     return Target(seeds, run)
 
@@ -294,4 +309,5 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "tokens": tokens,
     "policies": policies,
     "kinesis": kinesis_calls,
+    "streams": stream_bodies,
 }

@@ -44,6 +44,7 @@ def test_a_short_campaign_breaks_nothing(record_property: Any) -> None:
         "kinesis",
         "policies",
         "receipt-handles",
+        "streams",
         "tokens",
         "verifier",
     }
