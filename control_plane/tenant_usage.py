@@ -18,7 +18,7 @@ from control_plane.core.month_usage import Amounts, LineKey, MonthUsage, NoPrice
 from data_plane.core.utc import utc_time
 from data_plane.ports import Clock
 from data_plane.usage.hours import MINUTES_PER_HOUR, SUMS, Sums, add_numbers, add_up
-from data_plane.usage.record import UsageRecord
+from data_plane.usage.record import UsageRecord, asked_for
 from data_plane.usage.summary import US_PER_HOUR, UsageSummary
 from glue_jobs.arguments import JobError
 from glue_jobs.price_book import PriceBook
@@ -31,6 +31,7 @@ from glue_jobs.rating import (
     rate_in_order,
     rate_in_proportion,
 )
+from glue_jobs.records import MESSAGES_OF
 
 LOOK_EVERY_US: Final = 10_000_000
 """What others have written may be unseen so long."""
@@ -231,7 +232,8 @@ def _add_usage(lines: dict[LineKey, Amounts], day: str, used: Iterable[Used]) ->
     for one in used:
         key = LineKey(day, one.region, one.queue, one.operation)
         sums = one.sums
-        amounts = Amounts(sums["requests"], sums["units"], sums["messages"], sums["bytes"])
+        messages = sums["messages"] if asked_for(one.operation) in MESSAGES_OF else 0
+        amounts = Amounts(sums["requests"], sums["units"], messages, sums["bytes"])
         lines.setdefault(key, Amounts()).add(amounts)
 
 

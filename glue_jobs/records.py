@@ -23,6 +23,32 @@ COLUMNS: Final = (
 )
 """Of a record, in its order."""
 
+KINESIS: Final = "kinesis:"
+"""Before names of operations that are no operations of SQS."""
+
+MESSAGES_OF: Final = frozenset(
+    {
+        *("SendMessage", "SendMessageBatch", "ReceiveMessage", "TidegateBrowseMessages"),
+        *("DeleteMessage", "DeleteMessageBatch", "ChangeMessageVisibilityBatch"),
+        *(
+            f"{KINESIS}{name}"
+            for name in (
+                *("PutRecord", "PutRecords", "GetRecords"),
+                *("ReceiveQueueRecords", "ReceiveDeadLetterQueueRecords"),
+                *("AcknowledgeQueueRecords", "AcknowledgeDeadLetterQueueRecords"),
+                *("UpdateQueueRecordsVisibility", "UpdateDeadLetterQueueRecordsVisibility"),
+                "RestoreDeadLetterQueueRecords",
+            )
+        ),
+    }
+)
+"""Operations whose `messages` are messages or records: those that sums over operations have.
+
+In that column others say what they changed: how many shards there are, or hours of retention."""
+
+KIND: Final = "/"
+"""Behind the name of an operation, before the kind of its calls."""
+
 NUMBERS_MIN: Final = {
     "number": 1,
     "minute": 0,

@@ -29,6 +29,7 @@ from glue_jobs.invoicing import CORRECTION, USAGE
 from glue_jobs.missing import Missing, days_missing, is_certain
 from glue_jobs.plural import counted, verb
 from glue_jobs.price_book import STORED
+from glue_jobs.records import KIND, MESSAGES_OF
 
 USED: Final = (
     *("requests", "units", "messages", "bytes", "empty_receives", "throttled", "refused", "failed"),
@@ -100,11 +101,15 @@ def _used(usage: DataFrame, section: str, key: str) -> DataFrame:
     requests = f.col("requests")
     throttled = f.col("code").isin(*THROTTLED)
     none, is_stored = f.lit(0).cast("bigint"), f.col("operation") == STORED
+    asked_for = f.substring_index("operation", KIND, 1)
     counted = usage.withColumns(
         {
             "throttled": f.when(throttled, requests).otherwise(none),
             "refused": f.when(~throttled & (f.col("status") == "4xx"), requests).otherwise(none),
             "failed": f.when(f.col("status") == "5xx", requests).otherwise(none),
+            "messages": f.when(asked_for.isin(*sorted(MESSAGES_OF)), f.col("messages")).otherwise(
+                none
+            ),
         }
     )
     summed = (

@@ -10,12 +10,19 @@ from botocore.exceptions import ClientError
 from control_plane.core.month_usage import COST_PLACES, Amounts, LineKey, MonthUsage
 from control_plane.service import OPERATOR
 from data_plane.core.limits import BUDGETS_MAX, USAGE_ROWS_MAX, USAGE_TAGGED_QUEUES_MAX
+from data_plane.protocol.operation import no_work
+from glue_jobs.records import KINESIS, MESSAGES_OF
 from tests.conformance.in_process import REGION, InProcessServer
 
 TENANT, NEIGHBOUR, STREAMS = "111122223333", "222233334444", "333344445555"
 DAYS = ("2026-11-01", "2026-11-02")
 QUEUES = ("jobs", "orders")
 MANY = [f"q{at}" for at in range(USAGE_TAGGED_QUEUES_MAX + 1)]
+STATES = (
+    *("CreateStream", "UpdateShardCount"),
+    *("IncreaseStreamRetentionPeriod", "DecreaseStreamRetentionPeriod"),
+)
+"""Changes that say in `messages` how it is then: docs/usage.md, *Requests on streams*."""
 HOOKS = ("https://hooks.example.com/",)
 
 
@@ -74,6 +81,17 @@ def test_an_account_sees_its_own_usage(server: InProcessServer) -> None:
     assert rows == [(REGION, queue, day) for queue in QUEUES for day in DAYS]
     assert {row["Cost"] for row in answer["Usage"]} == {"0.25"}
     assert "NextToken" not in answer
+
+
+def test_each_operation_that_counts_is_known_to_count_messages_or_not(
+    server: InProcessServer,
+) -> None:
+    of_sqs = {its.name for its in server.operations if its.measure is not no_work}
+    of_streams = server.service.streams.service.operations.values()
+    counting = of_sqs | {f"{KINESIS}{its.name}" for its in of_streams if its.measure is not no_work}
+    changes = {f"{KINESIS}{its}" for its in STATES}
+    assert counting - MESSAGES_OF == changes
+    assert counting - changes == MESSAGES_OF
 
 
 def test_usage_by_tag_is_by_the_tags_that_queues_have(server: InProcessServer) -> None:

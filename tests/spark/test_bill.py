@@ -440,3 +440,23 @@ def test_a_statement_stays_as_it_is_when_its_month_is_billed_again(
     second = Path(bill(session, place, out).invoices[0].statement)
     assert (first == second, second == statement_at(out, TENANT, PERIOD)) == (False, True)
     assert {its: its.read_bytes() for its in content} == content
+
+
+def test_what_changes_of_streams_say_is_no_message_on_a_statement(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    place, out = tmp_path / "usage", tmp_path / "bills"
+    changes = ("IncreaseStreamRetentionPeriod", "UpdateShardCount", "CreateStream/on-demand")
+    rows = [
+        record(writer=A, number=n, operation=f"kinesis:{name}", messages=8760)
+        for n, name in enumerate(changes, start=1)
+    ]
+    carrying = ("kinesis:PutRecords", "kinesis:GetRecords/long-term", "ReceiveMessage")
+    rows += [
+        record(writer=A, number=n, operation=name, messages=25)
+        for n, name in enumerate(carrying, start=4)
+    ]
+    put_records(place, rows)
+    bill(session, place, out)
+    page = statement_at(out, TENANT, PERIOD).read_text()
+    assert "<dt>Messages</dt><dd>75</dd>" in page

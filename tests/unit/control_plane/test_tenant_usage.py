@@ -82,7 +82,7 @@ class Tenants:
             UsageRecord(
                 *(SCHEMA, "a" * 16, self._number, minute, account, "eu-west-1"),
                 *(queue, operation, its.get("status", "2xx"), its.get("code", "")),
-                *(its.get("requests", 1), units, 1, 100, 0),
+                *(its.get("requests", 1), units, its.get("messages", 1), 100, 0),
             )
         )
         return self.counted[-1]
@@ -235,7 +235,17 @@ def test_by_books_in_order_what_comes_first_is_free(tmp_path: Path) -> None:
 
 def test_administration_is_counted_and_costs_nothing(tenants: Tenants) -> None:
     tenants.count(9_000_000, operation="TidegateGetUsage")
-    assert total(tenants.month()) == Amounts(1, 9_000_000, 1, 100, 0)
+    assert total(tenants.month()) == Amounts(1, 9_000_000, 0, 100, 0)
+
+
+def test_what_changes_of_streams_say_is_no_message(tenants: Tenants) -> None:
+    """Their records have hours and shards in the column of messages."""
+    for name in ("IncreaseStreamRetentionPeriod", "UpdateShardCount", "CreateStream/on-demand"):
+        tenants.count(operation=f"kinesis:{name}", messages=8760)
+    assert total(tenants.month()).messages == 0
+    for name in ("kinesis:PutRecords", "kinesis:GetRecords/long-term", "DeleteMessageBatch"):
+        tenants.count(operation=name, messages=25)
+    assert total(tenants.month()).messages == 75
 
 
 def test_where_nothing_came_nothing_is_rated_again(

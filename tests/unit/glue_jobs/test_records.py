@@ -16,6 +16,7 @@ def test_jobs_and_front_ends_mean_the_same_columns() -> None:
     assert (record.SCHEMA, record.MARK_SCHEMA) == (records.SCHEMA, records.MARK_SCHEMA)
     assert record.NAME_CHARS_MAX == records.TEXT_CHARS_MAX
     assert frozenset(record.STATUS_CLASSES) == records.STATUSES
+    assert record.priced_as("GetRecords", "long-term") == f"GetRecords{records.KIND}long-term"
 
 
 def test_a_minute_of_a_desk_is_named_as_servers_name_it() -> None:
