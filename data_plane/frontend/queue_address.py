@@ -53,7 +53,7 @@ def find_queue(queues: Queues, expected: ExpectedQueue | None = None, base_url: 
     base_path = urlsplit(base_url).path
 
     async def stage(exchange: Exchange) -> None:
-        if exchange.path_queue is not None:
+        if exchange.path_queue is not None and not exchange.protocol.at_any_path:
             _check_account(exchange.path_queue[0], exchange.request.path)
         if not exchange.chosen.on_queue:
             return

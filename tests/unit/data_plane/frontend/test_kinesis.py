@@ -139,9 +139,12 @@ def test_a_call_is_answered_in_its_media_type(site: Site) -> None:
     assert site.call("DescribeLimits", {}).status == 200
 
 
-def test_parameters_of_the_media_type_and_any_path_are_tolerated(site: Site) -> None:
+@pytest.mark.parametrize(
+    "path", ["/any/where/at/all", "/a", "/a/b", "/queue/b", f"/{ACCOUNT}/orders"]
+)
+def test_parameters_of_the_media_type_and_any_path_are_tolerated(site: Site, path: str) -> None:
     site.content_type = f" {site.media.upper()} ; charset=utf-8"
-    response = site.call("DescribeLimits", {}, path="/any/where/at/all")
+    response = site.call("DescribeLimits", {}, path=path)
     assert (response.status, dict(response.headers)["content-type"]) == (200, site.media)
 
 
