@@ -386,6 +386,24 @@ def test_wrong_requests_get_the_words_of_aws(
     assert _refused(getattr(kinesis, call), **params)[1] == message
 
 
+def test_the_only_encryption_that_is_started_or_stopped_is_kms(kinesis: Any, stream: str) -> None:
+    def kind() -> str:
+        described = kinesis.describe_stream_summary(StreamName=stream)["StreamDescriptionSummary"]
+        return str(described["EncryptionType"])
+
+    none = {"StreamName": stream, "EncryptionType": "NONE", "KeyId": "alias/a"}
+    refusal = ("InvalidArgumentException", "EncryptionType must be KMS.")
+    assert _refused(kinesis.start_stream_encryption, **none) == refusal
+    assert kind() == "NONE"
+    kinesis.start_stream_encryption(**{**none, "EncryptionType": "KMS"})
+    assert _refused(kinesis.stop_stream_encryption, **none) == refusal
+    assert kind() == "KMS"
+    kinesis.stop_stream_encryption(**{**none, "EncryptionType": "KMS"})
+    assert kind() == "NONE"
+    nowhere = _refused(kinesis.start_stream_encryption, **{**none, "StreamName": "none"})
+    assert nowhere[0] == "ResourceNotFoundException"
+
+
 def test_one_invalid_record_fails_the_whole_call(kinesis: Any, stream: str) -> None:
     records = [
         {"Data": b"x", "PartitionKey": "a"},
