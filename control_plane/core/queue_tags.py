@@ -6,8 +6,15 @@ from typing import Any, Final
 from data_plane.core.errors import INVALID_PARAMETER_VALUE, RefusedError
 from data_plane.core.limits import TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX, TAGS_MAX
 
+RESERVED: Final = "Tag keys cannot start with the reserved prefix aws:."
+
 _RESERVED_PREFIX: Final = "aws:"
 _SYMBOLS: Final = frozenset("_.:/=+-@")
+
+
+def is_reserved(key: str) -> bool:
+    """Whether only AWS itself gives tags with such a key."""
+    return key.lower().startswith(_RESERVED_PREFIX)
 
 
 def check_tags(tags: Mapping[str, Any]) -> None:
@@ -18,8 +25,8 @@ def check_tags(tags: Mapping[str, Any]) -> None:
     for key, value in tags.items():
         if not 1 <= len(key) <= TAG_KEY_CHARS_MAX:
             raise _refused("Tag keys must be between 1 and 128 characters in length.")
-        if key.lower().startswith(_RESERVED_PREFIX):
-            raise _refused("Tag keys cannot start with the reserved prefix aws:.")
+        if is_reserved(key):
+            raise _refused(RESERVED)
         _check_characters("keys", key)
         if not isinstance(value, str):
             raise _refused("the parameter 'value' may not be null")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from control_plane.core.queue_tags import RESERVED, is_reserved
 from data_plane.core.errors import INVALID_ARGUMENT, RefusedError
 from data_plane.core.limits import TAGS_MAX
 
@@ -10,13 +11,15 @@ _PUNCTUATION: Final = frozenset("_./=+-%@:")
 
 
 def check_tags(tags: Mapping[str, str], stream: str, account: str) -> None:
-    """Raise RefusedError (InvalidArgument) for characters that tags may not have, or too many."""
-    check_characters(tags)
+    """Raise RefusedError (InvalidArgument) for tags that a stream may not have, or too many."""
+    check_texts(tags)
     check_count(tags, stream, account)
 
 
-def check_characters(tags: Mapping[str, str]) -> None:
-    """Raise RefusedError (InvalidArgument) for characters that tags may not have."""
+def check_texts(tags: Mapping[str, str]) -> None:
+    """Raise RefusedError (InvalidArgument) for characters, or keys, that tags may not have."""
+    if any(map(is_reserved, tags)):
+        raise RefusedError(INVALID_ARGUMENT, RESERVED)
     if not all(map(_is_allowed, tags)) or not all(map(_is_allowed, tags.values())):
         raise RefusedError(
             INVALID_ARGUMENT,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from control_plane.core.definition import Definition
-from control_plane.core.stream_tags import check_characters, without
+from control_plane.core.stream_tags import check_texts, without
 from control_plane.kinesis_queues import KinesisQueues
 from data_plane.core.errors import (
     INVALID_ARGUMENT,
@@ -52,7 +52,11 @@ def gone(queue: Queue) -> RefusedError:
 
 def check_tags(tags: Mapping[str, str]) -> None:
     """Raise RefusedError (InvalidArgument) for tags that a queue may not have."""
-    check_characters(tags)
+    check_texts(tags)
+    _check_count(tags)
+
+
+def _check_count(tags: Mapping[str, str]) -> None:
     if len(tags) > TAGS_MAX:
         raise RefusedError(INVALID_ARGUMENT, f"A queue cannot have more than {TAGS_MAX} tags.")
 
@@ -63,7 +67,7 @@ async def tag(queues: KinesisQueues, queue: Queue, tags: Mapping[str, str]) -> N
 
     def tagged(known: Definition) -> Definition:
         merged = {**known.tags, **tags}
-        check_tags(merged)
+        _check_count(merged)
         return replace(known, tags=merged)
 
     await change(queues, queue, tagged)

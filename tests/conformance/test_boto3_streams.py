@@ -327,6 +327,21 @@ def test_a_shard_is_split_once(kinesis: Any, stream: str) -> None:
     )
 
 
+@pytest.mark.parametrize("key", ["aws:made-by", "AWS:team", "aws:"])
+def test_keys_of_tags_do_not_begin_as_those_of_aws(kinesis: Any, stream: str, key: str) -> None:
+    refusal = (
+        "InvalidArgumentException",
+        "Tag keys cannot start with the reserved prefix aws:.",
+    )
+    tags = {"team": "a", key: "b"}
+    assert _refused(kinesis.add_tags_to_stream, StreamName=stream, Tags=tags) == refusal
+    assert _refused(kinesis.tag_resource, ResourceARN=ARN, Tags=tags) == refusal
+    another = {"StreamName": "another", "Tags": tags}
+    assert _refused(kinesis.create_stream, **another) == refusal
+    assert kinesis.list_tags_for_stream(StreamName=stream)["Tags"] == []
+    kinesis.add_tags_to_stream(StreamName=stream, Tags={"laws:": "aws:"})
+
+
 def test_a_stream_has_50_tags(kinesis: Any, stream: str) -> None:
     """The words are those of mhart/kinesalite, when it was ten."""
     tags = {str(number): "" for number in range(50)}

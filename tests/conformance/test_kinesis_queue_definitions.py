@@ -272,6 +272,11 @@ def test_a_queue_begins_where_it_is_told(server: InProcessServer, kinesis: Any) 
             "InvalidArgumentException",
             "A queue cannot have more than 50 tags.",
         ),
+        (
+            {"Tags": {"aws:team": "v"}},
+            "InvalidArgumentException",
+            "Tag keys cannot start with the reserved prefix aws:.",
+        ),
     ],
 )
 def test_what_no_queue_can_be_is_refused(
