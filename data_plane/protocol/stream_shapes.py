@@ -74,7 +74,6 @@ STREAM_ARN: Final = _text(1, _ARN_CHARS_MAX, r"arn:aws.*:kinesis:.*:\d{12}:strea
 _RESOURCE_ARN: Final = _text(
     1, _ARN_CHARS_MAX, r"arn:aws.*:kinesis:.*:\d{12}:.*(stream|channel|queue)/\S+"
 )
-_STREAM_ID: Final = _text(1, 24, "[a-z0-9]{20}-[a-z0-9]{3}")
 TOKEN: Final = _text(1, _TOKEN_CHARS_MAX)
 _ITERATOR: Final = _text(1, _ITERATOR_CHARS_MAX)
 _PARTITION_KEY: Final = _text(1, PARTITION_KEY_CHARS_MAX)
@@ -101,10 +100,11 @@ _MODE: Final = Structure(
 )
 _KEPT_HOURS: Final = _number(STREAM_RETENTION_HOURS_MIN, STREAM_RETENTION_HOURS_MAX)
 
-_BY_ARN: Final[dict[str, Shape]] = {"StreamARN": STREAM_ARN, "StreamId": _STREAM_ID}
+# StreamId, which AWS reserves for future use, is not read: it is ignored, whatever it is.
+_BY_ARN: Final[dict[str, Shape]] = {"StreamARN": STREAM_ARN}
 _BY_NAME: Final[dict[str, Shape]] = {"StreamName": _NAME, **_BY_ARN}
 _DRY: Final[dict[str, Shape]] = {"DryRun": BOOLEAN}
-_RESOURCE: Final[dict[str, Shape]] = {"ResourceARN": _RESOURCE_ARN, "StreamId": _STREAM_ID}
+_RESOURCE: Final[dict[str, Shape]] = {"ResourceARN": _RESOURCE_ARN}
 _NAMED: Final = ("StreamName", "StreamARN")
 
 

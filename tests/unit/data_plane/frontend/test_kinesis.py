@@ -169,6 +169,19 @@ def test_bounds_of_parameters(site: Site) -> None:
     assert not site.calls
 
 
+@pytest.mark.parametrize("stream_id", ["x", 7])
+def test_what_is_reserved_for_future_use_is_ignored(site: Site, stream_id: str | int) -> None:
+    headers = {"X-Amz-Target": "Kinesis_20131202.DescribeStream", "Content-Type": site.media}
+    if site.media == JSON:
+        body = json.dumps({"StreamName": "s", "StreamId": stream_id}).encode()
+    else:
+        told = b"\x61x" if stream_id == "x" else b"\x07"
+        body = b"\xa2\x6aStreamName\x61s\x68StreamId" + told
+    response = site.answer(signed("POST", headers=headers, body=body, service="kinesis"))
+    assert response.status == 200
+    assert site.calls[-1].params == {"StreamName": "s"}
+
+
 def test_bodies_that_are_broken_and_members_of_other_types(site: Site) -> None:
     headers = {"X-Amz-Target": "Kinesis_20131202.DescribeStream", "Content-Type": site.media}
     for body in (b"", b"\xc1"):
