@@ -94,11 +94,6 @@ class Streams:
             look_again=look_again,
         )
 
-    async def oldest(self, stream: Stream, shard: Shard) -> Place:
-        """The place of the first record that has not expired."""
-        at = self._at(stream, shard)
-        return Place(await searching.first_since(at, reading.horizon_us(at) + 1))
-
     async def latest(self, stream: Stream, shard: Shard) -> Place:
         """The place behind the last record that there is now."""
         return await reading.latest(self._at(stream, shard))
