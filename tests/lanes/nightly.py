@@ -18,6 +18,9 @@ from tests.drills.__main__ import DRILLS, MEASURED
 ROOT: Final = Path(__file__).parents[2]
 LOGS: Final = ROOT / "build/nightly"
 SEEDS: Final = 200
+ROUNDS: Final = 20
+ROUNDS_OF: Final = {"several-tables": 2}
+"""Of which each has nine faults, of some 40 s."""
 TAIL_LINES: Final = 30
 
 
@@ -46,7 +49,13 @@ def lanes(seed: int) -> list[Lane]:
         Lane("fuzz", ("make", "fuzz", "SECONDS=60", f"FUZZ=--seed {seed}")),
         Lane("bench", ("make", "bench", "BENCH=--smoke")),
         *(
-            Lane(name, ("make", "drill", "ROUNDS=20", f"DRILL=--only {name} --seed {seed}"))
+            Lane(
+                name,
+                (
+                    *("make", "drill", f"ROUNDS={ROUNDS_OF.get(name, ROUNDS)}"),
+                    f"DRILL=--only {name} --seed {seed}",
+                ),
+            )
             for name in drills
         ),
         Lane("planted", ("make", "drill", "ROUNDS=10", f"DRILL=--planted --seed {seed}")),
