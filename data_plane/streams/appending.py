@@ -73,7 +73,7 @@ class _Piece:
 class PutOutcome(NamedTuple):
     """Where the records are, by position in the call, and why not all of them are there, if so.
 
-    After a ShardClosedError the others were not stored; after a CellUnavailableError some may be.
+    After a ShardClosedError the others were not stored; after another failure some may be.
     """
 
     stored: Mapping[int, Put]
@@ -106,7 +106,7 @@ async def _flush(at: Access, entries: list[object]) -> list[object | Exception]:
                 parcel.stored |= await repeats.find(at, parcel.call.name, parcel.records.keys())
         while (pieces := next(_slots(parcels), None)) is not None:
             await _append(at, parcels, pieces)
-    except (CellUnavailableError, RefusedError, ShardClosedError) as error:
+    except Exception as error:  # noqa: BLE001 - raised to those who have something left
         failure = error
     return [
         PutOutcome(

@@ -1,13 +1,14 @@
 """Records get offsets without gaps, in the order of their calls, whoever puts them."""
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 
-from data_plane.core.record import OutgoingRecord
+from data_plane.core.record import OutgoingRecord, Put
 from data_plane.core.sequence_number import parse, sequence_number, sequence_numbers
-from data_plane.ports import Key
-from data_plane.stored import keys
+from data_plane.ports import Attributes, Key, Written
+from data_plane.stored import keys, segment
 from data_plane.streams.appending import ShardClosedError
 from data_plane.streams.bounds import SLOT_BYTES_MAX, SLOT_RECORDS_MAX
 from tests.unit.data_plane.streams.conftest import Bench, texts
@@ -68,6 +69,32 @@ def test_a_call_that_is_too_much_for_a_slot_takes_several(bench: Bench) -> None:
     items = bench.run(bench.cell.query(keys.records(bench.stream.uid, 0), limit=100))
     # Two keys of one byte make two halves of the limit too much for one slot.
     assert [item.attributes["n"] for item in items] == [1, 1, 1, 1, SLOT_RECORDS_MAX, 1]
+
+
+def test_a_slot_that_fails_takes_nothing_from_whoever_is_stored(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = bench.cell.put
+
+    async def put_small(key: Key, attributes: Attributes, *more: Any) -> Written:
+        if len(cast(bytes, attributes["z"])) > SLOT_BYTES_MAX:
+            raise AssertionError("a mistake of the program")
+        return await put(key, attributes, *more)
+
+    async def scenario() -> list[list[Put] | BaseException]:
+        big = [OutgoingRecord("k", bytes(range(256)) * 8 * 1024)]
+        small = [bench.put(f"a:{n}") for n in range(3)]
+        calls = [small[0], small[1], bench.put_records(big), small[2]]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    monkeypatch.setattr(bench.cell, "put", put_small)
+    monkeypatch.setattr(segment, "COMPRESS_BYTES_MIN", 1 << 30)
+    first, second, *failed = bench.run(scenario())
+    assert isinstance(first, list)
+    assert isinstance(second, list)
+    assert [one.offset for one in (*first, *second)] == [1, 2]
+    assert [str(one) for one in failed] == ["a mistake of the program"] * 2
+    assert bench.run(bench.all_texts()) == ["a:0", "a:1"]
 
 
 def test_sequence_numbers_grow_and_say_where_the_record_is(bench: Bench) -> None:
