@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, Protocol
 import lmdb
 import msgspec
 
+from data_plane.embedded.bodies import value_bytes
 from data_plane.embedded.store import Store
 from data_plane.ports import CellUnavailableError
 
@@ -35,7 +36,8 @@ END: Final = b"e"
 PAGE_BYTES: Final = 256 * 1024
 """Read in one turn of the event loop: it takes about a millisecond."""
 LAST_KEYS_MAX: Final = 500
-"""Read in the last turn."""
+LAST_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Read in the last turn; and, of what has changed, in each turn before, or the item past that."""
 
 ROUNDS_OF_PATIENCE: Final = 200
 """After so many rounds that did not catch up with the writers twice as many may be read then."""
@@ -129,10 +131,20 @@ class CellCopy:
         """Whether everything was read once."""
         return self._scanned
 
-    @property
-    def left(self) -> int:
-        """How many of the items that were read have changed since."""
-        return len(self._changed)
+    def can_end(self, rounds: int) -> bool:
+        """Whether what has changed since it was read is little enough for one turn.
+
+        After so many rounds that did not get there it may be more. Raises CellUnavailableError.
+        """
+        patience = rounds // ROUNDS_OF_PATIENCE
+        if len(self._changed) > LAST_KEYS_MAX << patience:
+            return False
+        snapshot = self._store().snapshot
+        try:
+            there = (stored for key in self._changed if (stored := snapshot.get(key)) is not None)
+            return sum(map(value_bytes, there)) <= LAST_BYTES_MAX << patience
+        except lmdb.Error as error:
+            raise CellUnavailableError(f"a read failed: {error}") from error
 
     def next_page(self) -> bytes:
         """Some more frames. Raises CellUnavailableError."""
@@ -143,7 +155,7 @@ class CellCopy:
 
         Raises CellUnavailableError.
         """
-        frames = [frame for keys in self._batches() for frame in self._read(keys)]
+        frames = list(self._read(list(self._changed)))
         self.end = CopyEnd(self._now_us(), self._frames + len(frames), self._eras())
         frames.append(Frame(END, b"", msgspec.json.encode(self.end)))
         return self._page(frames)
@@ -172,19 +184,18 @@ class CellCopy:
 
     def _again(self) -> Iterator[Frame]:
         """Some of what was written behind the reader, as it is now."""
-        yield from self._read(next(self._batches(), []))
-
-    def _batches(self) -> Iterator[list[bytes]]:
-        """Keys that were written behind the reader, which are known to be read from now on."""
-        while self._changed:
-            keys = list(islice(self._changed, LAST_KEYS_MAX))
-            for key in keys:
-                del self._changed[key]
-            yield keys
+        size_bytes = 0
+        for frame in self._read(list(islice(self._changed, LAST_KEYS_MAX))):
+            yield frame
+            size_bytes += len(frame.value)
+            if size_bytes >= LAST_BYTES_MAX:
+                return
 
     def _read(self, keys: Iterable[bytes]) -> Iterator[Frame]:
+        """What was written under these keys, which are known to be read from now on."""
         store = self._store()
         for key in keys:
+            del self._changed[key]
             stored = store.snapshot.get(key)
             if stored is None:
                 yield Frame(GONE, key, b"")
@@ -202,7 +213,7 @@ async def pages_together(copies: Sequence[CellCopy]) -> AsyncIterator[tuple[int,
         for place in unread:
             yield place, copies[place].next_page()
     rounds = 0
-    while behind := [place for place, copy in enumerate(copies) if copy.left > _left_max(rounds)]:
+    while behind := [place for place, copy in enumerate(copies) if not copy.can_end(rounds)]:
         for place in behind:
             yield place, copies[place].next_page()
         rounds += 1
@@ -210,11 +221,6 @@ async def pages_together(copies: Sequence[CellCopy]) -> AsyncIterator[tuple[int,
     last = [copy.last_page() for copy in copies]
     for page in enumerate(last):
         yield page
-
-
-def _left_max(rounds: int) -> int:
-    """How many items may be left for the last turn after so many rounds."""
-    return LAST_KEYS_MAX << rounds // ROUNDS_OF_PATIENCE
 
 
 def _items(snapshot: lmdb.Transaction, after: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -108,6 +108,35 @@ def test_a_copy_that_a_failed_commit_cut_off_fails(tmp_path: Path) -> None:
         asyncio.run(_copied_over_a_failed_commit(tmp_path))
 
 
+async def _pages_over_big_changes(directory: Path) -> tuple[list[bytes], int]:
+    cell = EmbeddedCell(directory, SystemClock())
+    keys = [Key("A|big", bytes((n,))) for n in range(60)]
+    await asyncio.gather(*(cell.put(key, {"n": 0, "z": bytes(30_000)}) for key in keys))
+    pages = []
+    with cell.copying() as copy:
+        async for _place, page in copying.pages_together([copy]):
+            pages.append(page)
+            if copy.is_read and len(pages) < 30:
+                changed = keys[len(pages) % 7 :: 7]
+                await asyncio.gather(*(cell.put(k, {"n": 1, "z": bytes(30_000)}) for k in changed))
+    await cell.close()
+    return pages, len(keys)
+
+
+def test_no_turn_reads_more_of_what_has_changed_than_its_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "PAGE_BYTES", 100_000)
+    monkeypatch.setattr(copying, "LAST_BYTES_MAX", 100_000)
+    pages, count = asyncio.run(_pages_over_big_changes(tmp_path))
+    items, _end = _items(b"".join(pages))
+    of_big = [value for key, value in items.items() if key.startswith(b"A|big\0")]
+    assert len(of_big) == count
+    assert {msgspec.msgpack.decode(value)["n"] for value in of_big} == {1}
+    assert max(len(page) for page in pages) < 100_000 + 31_000
+    assert len(pages) > 30
+
+
 async def _copied_together(folder: Path, writes_between: int) -> list[dict[bytes, bytes]]:
     """Copies of two cells; each write to the second one follows that of the first."""
     cells = [EmbeddedCell(folder / name, SystemClock()) for name in ("one", "two")]
