@@ -163,16 +163,19 @@ class BodyStore:
         return replace(record, attributes={**attributes, "a": b"".join(ids)})
 
     async def put_slot_apart(self, slot: Key, attributes: Attributes, now_us: int) -> Attributes:
-        """As `put_apart`, for a slot of a log that is about to be written with its nonce."""
+        """As `put_apart`, for a slot of a log that is about to be written with its nonce.
+
+        What it lists beside the body may leave no room for one in the item.
+        """
         body = octets(attributes, "z") if "z" in attributes else b""
-        if len(body) <= self.threshold_bytes:
+        if len(body) <= self.threshold_bytes and _has_room(attributes):
             return attributes
         name = slot_blob_name(slot, octets(attributes, "w"))
         return await self._put(name, body, attributes, now_us)
 
     async def _put(self, name: str, body: bytes, attributes: Attributes, now_us: int) -> Attributes:
         self.counters.puts += 1
-        if len(body) > ITEM_BODY_BYTES_MAX:
+        if not _has_room(attributes):
             await self._blobs.put(name, body)
         else:
             try:
@@ -291,6 +294,12 @@ class BodyStore:
         if orphans:
             await self._blobs.delete(orphans)
             self.counters.orphans += len(orphans)
+
+
+def _has_room(attributes: Attributes) -> bool:
+    """Whether an item can hold all of this; its other attributes are few bytes."""
+    sizes = (len(value) for value in attributes.values() if isinstance(value, bytes))
+    return sum(sizes) <= ITEM_BODY_BYTES_MAX
 
 
 async def _orphans(cell: HeldSegments, waits: Waits, found: list[Blob], now_us: int) -> list[str]:

@@ -14,7 +14,7 @@ BLOB_THRESHOLD_BYTES = 8 * 1024
 """Packed bodies that are bigger cost less in a blob store: see docs/cost.md."""
 
 ITEM_BODY_BYTES_MAX = 384 * 1024
-"""DynamoDB takes items of 400 KB; a segment has up to 2.5 KB beside its body."""
+"""DynamoDB takes items of 400 KB: so much of a body and other bytes, and names and numbers."""
 
 PUT_PATIENCE_US = 1_000_000
 """For how long a blob store is waited for by a body that an item can hold, too."""
