@@ -23,6 +23,7 @@ from zlib import crc32
 import lmdb
 
 from data_plane.ports import DamagedItemError
+from data_plane.streams.bounds import ITEM_BYTES_MAX
 
 _MARK_OF_BEFORE: Final = 0xC1
 _HEAD_OF_BEFORE: Final = Struct(">BQIQ")
@@ -34,7 +35,7 @@ _HEAD_MARK: Final = 0xC3
 _HEAD: Final = Struct(">BIQIQ")
 """No item begins with one of these bytes: a MessagePack map has others."""
 
-VALUE_BYTES_MAX: Final = 4 * 1024 * 1024 + _CHECKED.size
+VALUE_BYTES_MAX: Final = ITEM_BYTES_MAX + _CHECKED.size
 
 _PAGE_HEADER_BYTES: Final = 16
 _NODE_HEADER_BYTES: Final = 8

@@ -12,6 +12,7 @@ import msgspec
 
 from data_plane.embedded.bodies import CHECKED_MARK, head_time_to_live_s, value_without_check
 from data_plane.ports import Attributes, DamagedItemError, Key, Value
+from data_plane.streams.bounds import ITEM_BYTES_MAX
 
 FORMAT_KEY: Final = b"\x00format"
 FORMAT: Final = b"tidegate cell 2"
@@ -27,9 +28,6 @@ ERAS_KEY: Final = b"\x00eras"
 
 KEY_BYTES_MAX: Final = 511
 """LMDB's limit."""
-
-ITEM_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Our own: far above any item of docs/storage.md, far below what would stall other writers."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(dict[str, Any])
@@ -60,10 +58,11 @@ def encode_key(key: Key) -> bytes:
 
 
 def encode_item(attributes: Attributes) -> bytes:
-    """The stored value. Raises ValueError if it is too big."""
+    """The stored value."""
     encoded = _encoder.encode(attributes)
     if len(encoded) > ITEM_BYTES_MAX:
-        raise ValueError(f"an item of {len(encoded)} bytes is above {ITEM_BYTES_MAX}")
+        # What is let in is bounded long before; so it could not be read again.
+        raise AssertionError(f"an item of {len(encoded)} bytes is above {ITEM_BYTES_MAX}")
     return encoded
 
 

@@ -36,9 +36,9 @@ def fill(
             waiting.append(item)
             size_bytes += len(item[1] or b"") + _ITEM_BYTES
             if size_bytes > _COMMIT_BYTES:
-                stored += _commit(store, directory, waiting, records)
+                stored += _commit(store, directory, waiting, records, size_bytes)
                 waiting, size_bytes = [], 0
-        return stored + _commit(store, directory, waiting, records)
+        return stored + _commit(store, directory, waiting, records, size_bytes)
     except (lmdb.Error, OSError) as error:
         raise CellOpenError(f"cannot write to {directory}: {error}") from error
     finally:
@@ -50,9 +50,10 @@ def _commit(
     directory: Path,
     items: list[tuple[bytes, bytes | None]],
     records: dict[bytes, bytes],
+    size_bytes: int,
 ) -> int:
     txn, room_bytes = store.begin()
-    if room_bytes < 2 * _COMMIT_BYTES:
+    if room_bytes < 2 * max(size_bytes, _COMMIT_BYTES):
         txn.abort()
         raise CellOpenError(f"the disk of {directory} is full")
     for key, value in items:

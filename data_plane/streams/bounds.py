@@ -1,5 +1,7 @@
 """What the stream engine keeps bounded, and why."""
 
+from data_plane.core.limits import RECORD_KIB_MAX
+
 SLOT_RECORDS_MAX = 500
 """As many as PutRecords takes: a call for one shard is one slot."""
 
@@ -41,6 +43,26 @@ PARTS_HELD_TOGETHER_BYTES_MAX = 32 * 1024 * 1024
 
 PRODUCERS_MAX = 1_000
 """Producers that number their records, of a shard: a slot that lists all has 59 KB of them."""
+
+PRODUCED_BYTES = 59
+CALL_BYTES_MAX = 82
+"""What a slot has of a producer, and of an SDK call at most."""
+
+SLOT_PRODUCERS_MAX = PRODUCERS_MAX + SLOT_RECORDS_MAX
+"""Producers that come at the same time are let in by the same count: each with a record at least.
+"""
+
+BESIDE_BODY_BYTES = 8 * 1024
+"""What else an item has: attributes of some bytes; in a dead letter its group, names, a trace."""
+
+RECORD_TEXT_BYTES_MAX = -(-RECORD_KIB_MAX * 1024 // 3) * 4
+"""Of a record that is no text, in base64, as the message that a queue over a stream makes of it."""
+
+ITEM_BYTES_MAX = (
+    RECORD_TEXT_BYTES_MAX + SLOT_PRODUCERS_MAX * PRODUCED_BYTES + CALL_BYTES_MAX + BESIDE_BODY_BYTES
+)
+"""No item of docs/storage.md is bigger: the greatest is such a message as a dead letter, and the
+next one the slot of such a record that lists all producers."""
 
 PRODUCER_SLOTS_MAX = 64
 """As many slots are read to know the producers of a shard: each so many-th lists all."""

@@ -28,6 +28,7 @@ from data_plane.ports import (
     Tally,
     Update,
 )
+from data_plane.streams.bounds import ITEM_BYTES_MAX
 from tests.conformance.cell_suite import (
     KEY,
     NOON_US,
@@ -259,7 +260,7 @@ def test_a_callers_mistake_concerns_nobody_else(tmp_path: Path) -> None:
             long_key = Key("Q", b"x" * 600)
             mistakes = [
                 cell.put(long_key, {"v": 1}),
-                cell.put(Key("Q", b""), {"z": b"x" * 5 * MIB}),
+                cell.put(Key("Q", b""), {"z": bytes(ITEM_BYTES_MAX)}),
                 cell.put(Key("", b""), {"v": 1}),
                 cell.put(Key("Q\0", b""), {"v": 1}),
                 cell.update(KEY, Update(add={"t": 1})),
@@ -271,7 +272,8 @@ def test_a_callers_mistake_concerns_nobody_else(tmp_path: Path) -> None:
                 *mistakes, cell.append(entry("Q")), return_exceptions=True
             )
             kinds = [type(outcome) for outcome in outcomes[:-1]]
-            assert kinds == [ValueError] * 4 + [TypeError, ValueError, OverflowError]
+            of_keys = [ValueError, AssertionError, ValueError, ValueError]
+            assert kinds == [*of_keys, TypeError, ValueError, OverflowError]
             assert await cell.get(KEY) == {"v": 1, "t": "text"}
             assert cell.counters.commits == commits + 1
             assert len(await cell.query("Q", limit=9)) == 1

@@ -26,6 +26,7 @@ from data_plane.system import SystemEntropy
 from tests.conformance.embedded_cell import MIB, embedded
 from tests.conformance.test_embedded_cell import file_size_limit
 from tests.conformance.waited_clock import WaitedClock, WaitsOnClock
+from tests.unit.data_plane.master_keys import HeldKeys
 
 AT = Placement("g3.00", 4, (Member("a"), Member("b", 3), Member("c")))
 DISK_BYTES = 16 * MIB
@@ -68,7 +69,7 @@ class Site:
             entropy=SystemEntropy(),
             waits=waits,
             registry_secret=bytes(32),
-            master_keys=None,
+            master_keys=HeldKeys(),
             written_after_us=30_000_000,
         )
         self.service = RunningService(
