@@ -23,7 +23,8 @@ the blocks that the messages came from are collected, 20 s after they are done.
 In a group of cells all have to take what is sent, or it is half way: in a chain nothing follows in
 that log, a purge neither, and nobody knows for a while what was sent of a standard queue. So each
 takes it like what moves, and nothing is sent, and no record put, where one `is_full`. Between the
-two lies what was under way when the first of them got full.
+two lies what was under way when the first of them got full. A record above 5 MiB is more than that:
+it may have room in one cell and none in the next, and its shard waits until there is some.
 """
 
 from typing import Final
