@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from sdk.tests.scripted import ScriptedClient, VirtualClock, cut_off, no_thread, refused
+from sdk.tests.scripted import ScriptedClient, VirtualClock, cut_off, refused
 from tidegate_sdk import (
     COMMIT_AFTER,
     COMMIT_BEFORE,
@@ -45,6 +45,12 @@ def page(*numbers: int, ends: bool = False) -> dict[str, Any]:
     return {"Records": records, "MillisBehindLatest": 0, **following}
 
 
+def leave_at_once(target: Callable[[], None], name: str) -> None:
+    """The one thread that is started: it is waited for, where the test has begun to wait."""
+    if name == "tidegate-leaver":
+        target()
+
+
 class Member:
     """A consumer whose threads are the test."""
 
@@ -62,7 +68,7 @@ class Member:
             on_lost=self._callback("lost"),
             clock=self.clock,
             backoff=Backoff(fraction=lambda: 0.0),
-            spawn=no_thread,
+            spawn=leave_at_once,
             **options,
         )
         self.client.lay_down("get_shard_iterator", lambda params: {"ShardIterator": str(params)})

@@ -19,7 +19,8 @@ class CutNetwork:
     """Listens at `url`, and passes connections on to a port of this machine while it `is_up`.
 
     With `answers_lost` set, what comes back next is lost, that often, and its connection reset: the
-    server has done what it was asked, and the client cannot know.
+    server has done what it was asked, and the client cannot know. While it `swallows`, what is sent
+    goes nowhere, and no connection breaks.
     """
 
     def __init__(self, server_port: int) -> None:
@@ -27,6 +28,7 @@ class CutNetwork:
         self._listener = socket.create_server((HOST, 0))
         self.url = "http://{}:{}".format(*self._listener.getsockname())
         self.is_up = True
+        self.swallows = False
         self.answers_lost = 0
         self._lock = threading.Lock()
         self._links: set[socket.socket] = set()
@@ -78,6 +80,8 @@ class CutNetwork:
                     self.answers_lost -= loses
                 if loses:
                     break
+                if self.swallows:
+                    continue
                 target.sendall(data)
         for link in (source, target):
             _reset(link)

@@ -44,7 +44,7 @@ def handle(batch):
     sys.stdout.flush()
 
 client = sdk_client(sys.argv[1], "kinesis")
-GroupConsumer(client, "readers", handle, records_max=5).run()
+GroupConsumer(client, sys.argv[2], handle, records_max=5).run()
 """
 
 
@@ -209,6 +209,25 @@ def test_a_member_that_is_cut_off_for_its_session_drops_all_and_joins_again(
         ledger.check_order()
 
 
+def test_a_program_ends_with_its_session_where_the_network_swallows_all(
+    server: ServerProcess, kinesis: Any
+) -> None:
+    make_group(kinesis, "swallowed", SHORT_SESSION_S)
+    put(kinesis, 0, 300)
+    with (
+        cut_network(server.port) as network,
+        program(PROGRAM, network.url, "swallowed") as started,
+    ):
+        done = {int(started.said.readline()) for _ in range(20)}
+        network.swallows = True
+        # boto3 would wait two minutes for each call.
+        rest = started.stop_within(signal.SIGTERM, 10 * SHORT_SESSION_S)
+    done |= set(map(int, rest.splitlines()))
+    ledger = Ledger()
+    with running(GroupConsumer(kinesis, "swallowed", ledger.handle)):
+        wait_until(lambda: done | set(ledger.numbers) == set(range(300)), "what is not committed")
+
+
 def test_a_handler_that_commits_itself_is_asked_before_a_shard_goes(kinesis: Any) -> None:
     batches: dict[GroupShard, RecordBatch] = {}
 
@@ -233,7 +252,7 @@ def test_a_program_that_is_stopped_commits_what_it_has_done(
     server: ServerProcess, kinesis: Any
 ) -> None:
     put(kinesis, 0, 300)
-    with program(PROGRAM, server.url) as started:
+    with program(PROGRAM, server.url, GROUP) as started:
         done = [int(started.said.readline()) for _ in range(20)]
         done += [int(line) for line in started.stop(signal.SIGTERM).splitlines()]
     assert lag(kinesis) == 300 - len(done) > 0

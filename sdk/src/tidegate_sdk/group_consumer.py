@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, guarded, start_thread
 from tidegate_sdk.failures import code_of, is_passing
+from tidegate_sdk.group_membership import Membership
+from tidegate_sdk.group_reading import behind, is_passing_read, read
 from tidegate_sdk.group_shards import (
     COMMIT_AFTER,
     SHARD_END,
@@ -17,19 +19,12 @@ from tidegate_sdk.group_shards import (
     RecordBatch,
     ShardLostError,
 )
-from tidegate_sdk.stopping import STOP_SIGNALS, stopped_by
+from tidegate_sdk.stopping import STOP_SIGNALS, OwnWork, stopped_by
 
 BatchHandler = Callable[[RecordBatch], object]
 """What it returns means nothing; that it returns means that the batch is done."""
 
 ShardsCallback = Callable[[Sequence[GroupShard]], object]
-
-_JOINS, _LEAVES, _LEAVES_FOR_NOW = 0, -1, -2
-_INTERVALS: Final = 3
-"""A session has so many intervals of heartbeats."""
-
-_WAIT_S_MAX: Final = 20
-"""Of a heartbeat."""
 
 _BEAT_GAP_S: Final = 0.1
 """Heartbeats are so far apart at least."""
@@ -41,8 +36,6 @@ _LEAVE_ATTEMPTS: Final = 3
 
 _GONE: Final = frozenset({"TidegateUnknownMember", "TidegateFencedMember"})
 _PASSING: Final = frozenset({"InternalFailure", "TidegateUnreleasedInstance"})
-_PASSING_READS: Final = frozenset({"ExpiredIteratorException", "ResourceNotFoundException"})
-_PASSING_ITERATORS: Final = frozenset({"InvalidArgumentException", "ResourceNotFoundException"})
 
 _log = logging.getLogger("tidegate_sdk")
 
@@ -62,6 +55,7 @@ class GroupConsumer:
     `on_assigned` is told which shards come, before they are read; `on_revoked` which are given up,
     after their last batch and before their last commit; `on_lost` which other members may have
     already. `stop` ends it: handlers finish, what they did is committed, and the group is left.
+    Calls that hang are left behind when the session is over.
     With an `instance_id` the member is to be back within its session, and keeps its shards.
     `clock`, `backoff` and `spawn` are for tests.
     """
@@ -86,20 +80,18 @@ class GroupConsumer:
     ) -> None:
         if workers < 1:
             raise ValueError("there is one worker at least")
-        self._client, self._group, self._handler = client, group, handler
+        self._client, self._handler = client, handler
         self._commits = commits
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
-        self._instance = {} if instance_id is None else {"InstanceId": instance_id}
         self._workers, self._records_max, self._wait_s = workers, records_max, wait_s
         self._clock, self._backoff, self._spawn = clock, backoff, spawn
         self._changed = threading.Condition(threading.RLock())
         self._held = HeldShards(commits)
-        self._member_id, self._epoch = "", _JOINS
-        self._interval_s = 1.0
-        self._alive_s = clock.now_s()
+        self._membership = Membership(group, instance_id, clock.now_s())
         self._beat_s = clock.now_s()
+        self._work = OwnWork(self._changed, clock)
         self._beats_failed = 0
-        self._is_joining = self._stopping = self._ended = False
+        self._is_joining = self._stopping = self._ended = self._has_left = False
         self._failure: BaseException | None = None
 
     def run(self, *, signals: Sequence[int] = STOP_SIGNALS) -> None:
@@ -112,23 +104,41 @@ class GroupConsumer:
             self._start(self._beat, "tidegate-heartbeat")
             self._start(self._keep, "tidegate-keeper")
             for number in range(self._workers):
-                self._start(self._work, f"tidegate-reader-{number}")
-            with self._changed:
-                while not self._is_over():
-                    self._clock.wait(self._changed, None)
-                self._ended = True
-                self._changed.notify_all()
+                self._start(self._read_on, f"tidegate-reader-{number}")
+            while not self._ended:
+                self._expire()
+                with self._changed:
+                    self._ended = self._is_over()
+                    if not self._ended:
+                        self._clock.wait(self._changed, self._until_end_s())
+                    self._changed.notify_all()
             self._leave()
         if self._failure is not None:
             raise self._failure
 
     def _is_over(self) -> bool:
-        return self._stopping and not self._is_joining and not len(self._held)
+        is_joining = self._is_joining and self._clock.now_s() < self._end_s
+        return self._stopping and not (is_joining or self._work.goes_on or len(self._held))
+
+    @property
+    def _end_s(self) -> float:
+        """What the member has is dropped then: its session is over, or its stop does not get on."""
+        end_s = self._membership.session_end_s
+        if self._stopping and not self._work.goes_on:
+            end_s = min(end_s, self._work.got_on_s + self._membership.session_s)
+        return end_s
+
+    def _until_end_s(self) -> float | None:
+        """So long `run` waits, unless something changes."""
+        left_s = self._end_s - self._clock.now_s()
+        return left_s if left_s > 0 and (len(self._held) or self._is_joining) else None
 
     def stop(self) -> None:
         """Let it end as soon as it may; returns at once. May be called from anywhere, and again."""
         with self._changed:
-            self._stopping = True
+            if not self._stopping:
+                self._stopping = True
+                self._work.got_on()
             self._held.revoke()
             self._changed.notify_all()
 
@@ -147,24 +157,25 @@ class GroupConsumer:
             if not do_next():
                 with self._changed:
                     if not self._ended:
-                        times_s = [next_s(), self._session_end_s if len(self._held) else None]
+                        times_s = [next_s(), self._end_s if len(self._held) else None]
                         known_s = [time_s for time_s in times_s if time_s is not None]
                         idle_s = min(known_s) - self._clock.now_s() if known_s else None
                         self._clock.wait(self._changed, idle_s)
 
     def _expire(self) -> None:
-        """Drop all, where the group has not heard of the member for a session."""
+        """Drop all, where the group has not heard of the member for a session, or a call hangs."""
         with self._changed:
-            is_over = self._clock.now_s() >= self._session_end_s
+            is_over = self._clock.now_s() >= self._end_s
             lost = self._held.drop_all() if is_over else []
         self._tell_lost(lost)
 
     def _tell(self, callback: ShardsCallback, shards: Sequence[GroupShard]) -> None:
         """Tell the program, whose errors end the consumer."""
-        try:
-            callback(shards)
-        except BaseException as error:  # noqa: BLE001 - `run` raises it
-            self._fail(error)
+        with self._work.begun():
+            try:
+                callback(shards)
+            except BaseException as error:  # noqa: BLE001 - `run` raises it
+                self._fail(error)
 
     # Heartbeats
 
@@ -172,12 +183,7 @@ class GroupConsumer:
         self._loop(self.beat_next, self._next_beat_s)
 
     def _next_beat_s(self) -> float | None:
-        return None if self._stopping and self._epoch == _JOINS else self._beat_s
-
-    @property
-    def _session_end_s(self) -> float:
-        """The group takes the member for dead then, if it does not hear from it."""
-        return self._alive_s + self._interval_s * _INTERVALS
+        return None if self._stopping and self._membership.is_to_join else self._beat_s
 
     def beat_next(self) -> bool:
         """Send a heartbeat, if one is due; whether one was. The heartbeat's thread calls it."""
@@ -187,8 +193,9 @@ class GroupConsumer:
             next_s = self._next_beat_s()
             if self._ended or next_s is None or next_s > sent_s:
                 return False
-            params = self._heartbeat()
-            self._is_joining = self._epoch == _JOINS
+            self._is_joining = self._membership.is_to_join
+            waits = not (self._held.is_giving_up or self._stopping)
+            params = self._membership.heartbeat(self._held.owned, sent_s, waits=waits)
         try:
             answer = self._client.tidegate_group_heartbeat(**params)
         except Exception as error:  # noqa: BLE001 - it ends the consumer, or passes
@@ -201,31 +208,25 @@ class GroupConsumer:
             self._changed.notify_all()
         return True
 
-    def _heartbeat(self) -> dict[str, Any]:
-        """The next one; it waits where the member has nothing to give up. The lock is held."""
-        if self._epoch == _JOINS:
-            return {"GroupName": self._group, "MemberEpoch": _JOINS, **self._instance}
-        waits = not (self._held.is_giving_up or self._stopping)
-        return {
-            "GroupName": self._group,
-            "MemberEpoch": self._epoch,
-            "MemberId": self._member_id,
-            "OwnedShards": self._held.owned,
-            "WaitTimeSeconds": max(1, min(_WAIT_S_MAX, int(self._interval_s))) if waits else 0,
-        }
-
     def _note_beat(self, answer: dict[str, Any], sent_s: float) -> None:
         with self._changed:
-            self._member_id, self._epoch = answer["MemberId"], answer["MemberEpoch"]
-            self._interval_s = answer["HeartbeatIntervalMillis"] / 1_000
-            self._alive_s, self._beats_failed = sent_s, 0
-            now_s = self._clock.now_s()
+            is_late, joined = self._ended, self._is_joining
+            if joined or not is_late:
+                self._membership.came(answer, sent_s)
+            # Where `run` has returned, what was joined since is left.
+            params = self._membership.leave() if is_late and joined else None
+        if params is not None:
+            self._say_that_it_leaves(params)
+        if is_late:
+            return
+        with self._changed:
+            self._beats_failed, now_s = 0, self._clock.now_s()
             new, lost = self._held.told(answer["Assignment"], now_s)
             if self._stopping:
                 self._held.revoke()
             if self._held.is_giving_up:
                 # What is given up before is told then (`_forget`).
-                self._beat_s = now_s + self._interval_s
+                self._beat_s = now_s + self._membership.interval_s
             else:
                 self._beat_s = max(now_s, sent_s + _BEAT_GAP_S)
         self._tell_lost(lost)
@@ -244,14 +245,14 @@ class GroupConsumer:
             self._fail(error)
         with self._changed:
             self._beats_failed += 1
-            pause_s = min(self._interval_s, self._backoff.pause_s(self._beats_failed))
+            pause_s = min(self._membership.interval_s, self._backoff.pause_s(self._beats_failed))
             self._beat_s = self._clock.now_s() + pause_s
         _log.warning("No heartbeat, will try again in %.1f s: %s", pause_s, error)
 
     def _join_anew(self) -> None:
         with self._changed:
             lost = self._held.drop_all()
-            self._member_id, self._epoch = "", _JOINS
+            self._membership.is_gone()
             self._beat_s = self._clock.now_s() + _BEAT_GAP_S
             self._changed.notify_all()
         self._tell_lost(lost)
@@ -264,27 +265,35 @@ class GroupConsumer:
                 self._changed.notify_all()
 
     def _leave(self) -> None:
+        """Leave the group; where nobody answers until the session is over, it ends by itself."""
         with self._changed:
-            member_id, self._epoch = self._member_id, _JOINS
-        if not member_id:
+            params, end_s = self._membership.leave(), self._end_s
+        if params is None or self._clock.now_s() >= end_s:
             return
-        epoch = _LEAVES_FOR_NOW if self._instance else _LEAVES
-        params = {"GroupName": self._group, "MemberEpoch": epoch, "MemberId": member_id}
+        self._start(lambda: self._say_that_it_leaves(params), "tidegate-leaver")
+        with self._changed:
+            while not self._has_left and (left_s := end_s - self._clock.now_s()) > 0:
+                self._clock.wait(self._changed, left_s)
+
+    def _say_that_it_leaves(self, params: dict[str, Any]) -> None:
         for attempt in range(1, _LEAVE_ATTEMPTS + 1):
             try:
                 self._client.tidegate_group_heartbeat(**params)
             except Exception as error:  # noqa: BLE001 - its session ends by itself
                 _log.warning("The group was not left: %s", error)
                 if not is_passing(error):
-                    return
+                    break
                 with self._changed:
                     self._clock.wait(self._changed, self._backoff.pause_s(attempt))
             else:
-                return
+                break
+        with self._changed:
+            self._has_left = True
+            self._changed.notify_all()
 
     # What is read and handled
 
-    def _work(self) -> None:
+    def _read_on(self) -> None:
         self._loop(self.read_next, self._held.next_read_s)
 
     def read_next(self) -> bool:
@@ -297,7 +306,7 @@ class GroupConsumer:
         if shard is None:
             return False
         try:
-            page = self._read(shard, self._wait_s if waits else 0)
+            page = read(self._client, shard, self._records_max, self._wait_s if waits else 0)
         except Exception as error:  # noqa: BLE001 - it ends the consumer, or passes
             self._note_failed_read(shard, error)
             return True
@@ -312,25 +321,8 @@ class GroupConsumer:
             self._changed.notify_all()
         return True
 
-    def _read(self, shard: HeldShard, wait_s: int) -> dict[str, Any]:
-        if not shard.iterator:
-            shard.iterator = self._client.get_shard_iterator(
-                StreamARN=shard.name.stream_arn, ShardId=shard.name.shard_id, **shard.position
-            )["ShardIterator"]
-        page: dict[str, Any] = self._client.get_records(
-            ShardIterator=shard.iterator,
-            StreamARN=shard.name.stream_arn,
-            Limit=self._records_max,
-            TidegateWaitTimeSeconds=wait_s,
-        )
-        return page
-
     def _note_failed_read(self, shard: HeldShard, error: Exception) -> None:
-        code = code_of(error)
-        # A stream that is gone, or made anew, the group tells of. Until then there is no iterator
-        # at a position that the group told, or that a record had.
-        passing = _PASSING_READS if shard.iterator else _PASSING_ITERATORS
-        if not is_passing(error) and code not in passing:
+        if not is_passing_read(shard, error):
             self._fail(error)
         with self._changed:
             self._held.finish(shard)
@@ -351,7 +343,7 @@ class GroupConsumer:
             shard.iterator = page.get("NextShardIterator") or ""
             if records:
                 shard.last_read = last
-                shard.position = _behind(last)
+                shard.position = behind(last)
             shard.is_read = "NextShardIterator" not in page
             shard.read_s = self._clock.now_s() + (0 if records else idle_s)
         if records and not self._commits.manual and not self._commits.every_s:
@@ -370,11 +362,14 @@ class GroupConsumer:
         def commit(number: str) -> None:
             self._commit_for_handler(shard, number)
 
-        try:
-            self._handler(RecordBatch(shard.name, records, behind_ms, commit))
-        except BaseException as error:  # noqa: BLE001 - `run` raises it
-            self._fail(error)
-            return False
+        with self._work.begun():
+            if self._ended:
+                return False
+            try:
+                self._handler(RecordBatch(shard.name, records, behind_ms, commit))
+            except BaseException as error:  # noqa: BLE001 - `run` raises it
+                self._fail(error)
+                return False
         if not self._commits.manual:
             with self._changed:
                 shard.done = last
@@ -429,19 +424,21 @@ class GroupConsumer:
                 return
             if not shard.done or int(shard.done) < int(number):
                 shard.done = number
-        if not self._commit_until_told(shard):
+        with self._work.begun(is_own=False):
+            is_told = self._commit_until_told(shard)
+        if not is_told:
             raise ShardLostError(f"{shard.name.shard_id} is another member's by now")
 
     def _commit(self, shard: HeldShard) -> bool:
         """Commit once what is done and not told yet; whether it is told."""
         with self._changed:
             number = shard.to_commit
-            member_id = self._member_id
+            member_id = self._membership.id
         if not number:
             return True
         try:
             answer = self._client.tidegate_commit_offsets(
-                GroupName=self._group,
+                GroupName=self._membership.group,
                 MemberId=member_id,
                 Entries=[{**shard.address, "SequenceNumber": number}],
             )
@@ -455,6 +452,7 @@ class GroupConsumer:
             return False
         with self._changed:
             shard.committed, shard.failures = number, 0
+            self._work.got_on()
             if number == SHARD_END:
                 self._forget(shard)
         return True
@@ -479,7 +477,3 @@ class GroupConsumer:
             if is_lost:
                 self._beat_s = min(self._beat_s, self._clock.now_s() + _BEAT_GAP_S)
         self._tell_lost([shard.name] if is_lost else [])
-
-
-def _behind(number: str) -> dict[str, str]:
-    return {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "StartingSequenceNumber": number}

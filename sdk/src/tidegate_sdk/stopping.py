@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from tidegate_sdk.clock import Clock
+
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -25,3 +27,46 @@ def stopped_by(signals: Sequence[int], stop: Callable[[], None]) -> Iterator[Non
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class OwnWork:
+    """The program's own code, handlers and callbacks, which is waited for however long it takes.
+
+    A call that it makes may hang, and is none of it. `changed` is the lock, told of each end.
+    """
+
+    def __init__(self, changed: threading.Condition, clock: Clock) -> None:
+        self._changed, self._clock = changed, clock
+        self._threads: set[int] = set()
+        self.got_on_s = clock.now_s()
+        """When something was done last."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether any of it is under way. The lock is held."""
+        return bool(self._threads)
+
+    def got_on(self) -> None:
+        """Something is done. The lock is held."""
+        self.got_on_s = self._clock.now_s()
+
+    @contextmanager
+    def begun(self, *, is_own: bool = True) -> Iterator[None]:
+        """This thread is in the program's own code, or in a call that this makes."""
+        me = threading.get_ident()
+        with self._changed:
+            was_own = me in self._threads
+            self._set(me, is_own=is_own)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._set(me, is_own=was_own)
+                self.got_on()
+                self._changed.notify_all()
+
+    def _set(self, thread: int, *, is_own: bool) -> None:
+        if is_own:
+            self._threads.add(thread)
+        else:
+            self._threads.discard(thread)
