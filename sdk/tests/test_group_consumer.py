@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from sdk.tests.scripted import ScriptedClient, VirtualClock, cut_off, refused
+from sdk.tests.scripted import ScriptedClient, VirtualClock, cut_off, leave_at_once, refused
 from tidegate_sdk import (
     COMMIT_AFTER,
     COMMIT_BEFORE,
@@ -43,12 +43,6 @@ def page(*numbers: int, ends: bool = False) -> dict[str, Any]:
     records = [{"SequenceNumber": f"{n}", "Data": b"x", "PartitionKey": "k"} for n in numbers]
     following = {} if ends else {"NextShardIterator": f"behind {numbers[-1:]}"}
     return {"Records": records, "MillisBehindLatest": 0, **following}
-
-
-def leave_at_once(target: Callable[[], None], name: str) -> None:
-    """The one thread that is started: it is waited for, where the test has begun to wait."""
-    if name == "tidegate-leaver":
-        target()
 
 
 class Member:

@@ -362,11 +362,14 @@ class GroupConsumer:
         def commit(number: str) -> None:
             self._commit_for_handler(shard, number)
 
+        batch = RecordBatch(
+            shard.name, records, behind_ms, self._membership.group, shard.epoch, commit
+        )
         with self._work.begun():
             if self._ended:
                 return False
             try:
-                self._handler(RecordBatch(shard.name, records, behind_ms, commit))
+                self._handler(batch)
             except BaseException as error:  # noqa: BLE001 - `run` raises it
                 self._fail(error)
                 return False

@@ -249,6 +249,10 @@ class RecordBatch:
     records: Sequence[Mapping[str, Any]]
     behind_ms: int
     """So long ago what lies behind them arrived; 0: nothing does."""
+    group: str
+    """The consumer group that has the shard."""
+    assignment_epoch: int
+    """Under which it has it: higher with each member that gets the shard, whoever that is."""
     _commit: Callable[[str], None] = field(repr=False)
 
     def commit(self, sequence_number: str | None = None) -> None:
