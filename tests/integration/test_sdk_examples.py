@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -37,15 +38,41 @@ def test_every_program_of_the_page_is_one_that_is_tried() -> None:
     assert len(list(examples())) == PAGE.read_text().count("```python") > 0
 
 
-@pytest.mark.parametrize("example", list(examples()), ids=lambda each: each.printed.split("\n")[0])
-def test_a_program_prints_what_the_page_says(server: ServerProcess, example: Example) -> None:
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[ServerProcess]:
+    """As `make serve` starts it: who has no access key is refused."""
+    started = ServerProcess(tmp_path / "data", tmp_path / "log", auth="on")
+    started.start()
+    yield started
+    started.kill()
+
+
+def first_line(example: Example) -> str:
+    return example.printed.split("\n")[0]
+
+
+@pytest.mark.parametrize("example", list(examples()), ids=first_line)
+def test_a_program_prints_what_the_page_says(guarded: ServerProcess, example: Example) -> None:
+    run(guarded, example)
+
+
+@pytest.mark.parametrize(
+    "example", [each for each in examples() if "GroupConsumer(" in each.program], ids=first_line
+)
+def test_a_program_that_makes_a_group_may_be_run_again(
+    guarded: ServerProcess, example: Example
+) -> None:
+    run(guarded, example)
+    run(guarded, example)
+
+
+def run(server: ServerProcess, example: Example) -> None:
     with subprocess.Popen(
         [sys.executable, "-u", "-c", example.program.replace("127.0.0.1:9324", server.url[7:])],
         env={
             "PYTHONPATH": f"{ROOT / 'sdk/src'}",
             "PATH": "",
-            "AWS_ACCESS_KEY_ID": "any",
-            "AWS_SECRET_ACCESS_KEY": "any",
+            "AWS_SHARED_CREDENTIALS_FILE": str(server.data / "credentials"),
         },
         stdout=subprocess.PIPE,
         text=True,
