@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
 
@@ -443,6 +444,39 @@ def test_a_network_that_fails_is_waited_for_and_a_group_that_is_not_there_is_not
         here.finish()
 
 
-def test_it_has_one_worker_at_least() -> None:
-    with pytest.raises(ValueError, match="one worker"):
-        Member(workers=0)
+@pytest.mark.parametrize("operation", ["get_shard_iterator", "tidegate_group_heartbeat"])
+@pytest.mark.parametrize("error", [cut_off(), refused("AccessDeniedException")], ids=["", "ends"])
+def test_it_says_that_it_tries_again_where_it_does(
+    caplog: pytest.LogCaptureFixture, operation: str, error: Exception
+) -> None:
+    here = joined("a")
+    here.clock.time_s += 0.1
+    here.next_is(operation, error)
+    assert here.consumer.read_next() if operation[0] == "g" else here.consumer.beat_next()
+    ends = here.consumer._failure is error
+    assert [record.levelname for record in caplog.records] == ["ERROR" if ends else "WARNING"]
+    assert ends == isinstance(error, ClientError)
+    assert ("will try again" in caplog.text) != ends
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [("workers", [0]), ("wait_s", [-1, 21]), ("records_max", [0, 10_001])],
+)
+def test_options_beyond_their_limits_are_refused_at_once(option: str, values: list[int]) -> None:
+    for value in values:
+        with pytest.raises(ValueError, match=option.removesuffix("s")):
+            Member(**{option: value})
+
+
+def test_options_may_be_at_their_limits() -> None:
+    Member(workers=1, wait_s=0, records_max=1)
+    Member(wait_s=20, records_max=10_000)
+
+
+@pytest.mark.parametrize("service", ["kinesis", "sqs"])
+def test_a_client_that_knows_no_groups_is_refused(service: str) -> None:
+    made: Any = boto3
+    plain = made.client(service, endpoint_url="http://nowhere.example", region_name="any")
+    with pytest.raises(TypeError, match=r'tidegate_sdk.client\(url, "kinesis"\)'):
+        GroupConsumer(plain, "readers", lambda _: None)

@@ -26,7 +26,7 @@ class KilledError(Exception):
 
 
 class Consumer:
-    """A member of the group that is killed before its step of this number, or at a lost answer."""
+    """A member of the group that is killed before its step of this number."""
 
     def __init__(self, server: InProcessServer, dies_before: int) -> None:
         self.kinesis = server.kinesis(extended=True)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, guarded, start_thread
 from tidegate_sdk.failures import code_of, is_passing
 from tidegate_sdk.group_membership import Membership
-from tidegate_sdk.group_reading import behind, is_passing_read, read
+from tidegate_sdk.group_reading import RECORDS_MAX, WAIT_S_MAX, behind, is_passing_read, read
 from tidegate_sdk.group_shards import (
     COMMIT_AFTER,
     SHARD_END,
@@ -80,6 +80,12 @@ class GroupConsumer:
     ) -> None:
         if workers < 1:
             raise ValueError("there is one worker at least")
+        if not 0 <= wait_s <= WAIT_S_MAX:
+            raise ValueError(f"wait_s is from 0 to {WAIT_S_MAX}")
+        if not 1 <= records_max <= RECORDS_MAX:
+            raise ValueError(f"records_max is from 1 to {RECORDS_MAX}")
+        if not hasattr(client, "tidegate_group_heartbeat"):
+            raise TypeError('make the client with tidegate_sdk.client(url, "kinesis")')
         self._client, self._handler = client, handler
         self._commits = commits
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
@@ -241,13 +247,17 @@ class GroupConsumer:
             _log.warning("The group takes this member for gone, it joins again: %s", error)
             self._join_anew()
             return
-        if not is_passing(error) and code_of(error) not in _PASSING:
+        passes = is_passing(error) or code_of(error) in _PASSING
+        if not passes:
             self._fail(error)
         with self._changed:
             self._beats_failed += 1
             pause_s = min(self._membership.interval_s, self._backoff.pause_s(self._beats_failed))
             self._beat_s = self._clock.now_s() + pause_s
-        _log.warning("No heartbeat, will try again in %.1f s: %s", pause_s, error)
+        if passes:
+            _log.warning("No heartbeat, will try again in %.1f s: %s", pause_s, error)
+        else:
+            _log.error("No heartbeat, which ends the consumer: %s", error)
 
     def _join_anew(self) -> None:
         with self._changed:
@@ -322,7 +332,8 @@ class GroupConsumer:
         return True
 
     def _note_failed_read(self, shard: HeldShard, error: Exception) -> None:
-        if not is_passing_read(shard, error):
+        passes = is_passing_read(shard, error)
+        if not passes:
             self._fail(error)
         with self._changed:
             self._held.finish(shard)
@@ -331,7 +342,10 @@ class GroupConsumer:
             pause_s = self._backoff.pause_s(shard.failures)
             shard.read_s = self._clock.now_s() + pause_s
             self._changed.notify_all()
-        _log.warning("Cannot read %s, will try again in %.1f s: %s", shard.name, pause_s, error)
+        if passes:
+            _log.warning("Cannot read %s, will try again in %.1f s: %s", shard.name, pause_s, error)
+        else:
+            _log.error("Cannot read %s, which ends the consumer: %s", shard.name, error)
 
     def _take(self, shard: HeldShard, page: dict[str, Any], idle_s: float) -> None:
         """Handle what was read, and go on behind it. Nobody else has the shard meanwhile."""

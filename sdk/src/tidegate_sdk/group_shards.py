@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 SHARD_END: Final = "SHARD_END"
+_NEVER_S: Final = float("inf")
 
 
 class GroupShard(NamedTuple):
@@ -61,7 +62,7 @@ class HeldShard:
     """As GetShardIterator takes it."""
     iterator: str = ""
     activity: Activity = Activity.NOTHING
-    read_s: float = float("inf")
+    read_s: float = _NEVER_S
     """Not read before; not at all before the program knows that it has come."""
     commit_s: float = 0.0
     """What is done is committed then, where that goes by time."""
@@ -236,9 +237,6 @@ class HeldShards:
         if self._policy.every_s and shard.to_commit:
             return max(shard.commit_s, shard.keep_s)
         return _NEVER_S
-
-
-_NEVER_S: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
