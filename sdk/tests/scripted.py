@@ -3,12 +3,19 @@
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+T = TypeVar("T")
+
 STEP_S = 0.1
 """Who waits is woken so often, as any condition may."""
+
+FACT_S_MAX = 60
+"""What real threads do in milliseconds is there within this."""
 
 
 class VirtualClock:
@@ -30,6 +37,25 @@ class VirtualClock:
             self.while_waiting()
         finally:
             condition.acquire()
+
+    def take(self, queue: "SimpleQueue[T]", timeout_s: float | None) -> T | None:
+        assert timeout_s is not None, "nobody would end this"
+        until_s = self.time_s + timeout_s
+        while True:
+            self.while_waiting()
+            with suppress(Empty):
+                return queue.get_nowait()
+            self.time_s = min(until_s, self.time_s + STEP_S)
+            if self.time_s >= until_s:
+                return None
+
+
+def beside(what: Callable[[], object]) -> None:
+    """Another thread can do it, and comes to its end."""
+    thread = threading.Thread(target=what, daemon=True)
+    thread.start()
+    thread.join(FACT_S_MAX)
+    assert not thread.is_alive()
 
 
 def no_thread(_target: Callable[[], None], _name: str) -> None:

@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
+from queue import Empty
 from typing import Any
 
 import pytest
@@ -65,7 +67,10 @@ class Site:
     def run(self) -> None:
         """All that is due now."""
         while self.producer.do_next():
-            pass
+            for steps in (self.producer._tellings, self.producer._calls):
+                with suppress(Empty):
+                    if (step := steps.get_nowait()) is not None:
+                        step()
 
     def at(self, time_s: float) -> None:
         """As above, at so many seconds after the start."""

@@ -4,7 +4,10 @@ import random  # noqa: TID251 - a client has no Entropy; nothing but pauses depe
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol
+from queue import Empty, SimpleQueue
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -15,6 +18,9 @@ class Clock(Protocol):
 
     def wait(self, condition: threading.Condition, timeout_s: float | None) -> None:
         """Wait until the condition is notified or so much time has passed; it is held."""
+
+    def take(self, queue: "SimpleQueue[T]", timeout_s: float | None) -> T | None:
+        """The next of a queue; None: nothing came in so much time."""
 
 
 class SystemClock:
@@ -27,6 +33,13 @@ class SystemClock:
     def wait(self, condition: threading.Condition, timeout_s: float | None) -> None:
         """Wait until the condition is notified or so much time has passed; it is held."""
         condition.wait(timeout_s)
+
+    def take(self, queue: "SimpleQueue[T]", timeout_s: float | None) -> T | None:
+        """The next of a queue; None: nothing came in so much time."""
+        try:
+            return queue.get(timeout=None if timeout_s is None else max(0.0, timeout_s))
+        except Empty:
+            return None
 
 
 SYSTEM_CLOCK: Final = SystemClock()

@@ -13,6 +13,8 @@ from hashlib import md5
 from itertools import count
 from typing import Final, NamedTuple
 
+from tidegate_sdk.steady_future import new_future
+
 HASH_KEY_MAX: Final = 2**128 - 1
 
 BATCH_RECORDS_MAX: Final = 500
@@ -53,7 +55,7 @@ class WaitingRecord:
     size_bytes: int
     put_s: float
     order: int = 0
-    stored: "Future[StoredRecord]" = field(default_factory=Future)
+    stored: "Future[StoredRecord]" = field(default_factory=new_future)
 
     @property
     def hash_key(self) -> int:
@@ -64,20 +66,18 @@ class WaitingRecord:
 
 
 @dataclass(slots=True, eq=False)
-class RecordBatch:
+class PutBatch:
     """Records of one call, which is repeated as it is, under its name, until they are stored."""
 
     name: str
     range: HashRange
     records: Sequence[WaitingRecord]
+    put_s: float
+    """When the eldest of its records was put."""
+    size_bytes: int
     attempts: int = 0
     again_s: float | None = None
     """When to repeat it; None: it is being sent."""
-
-    @property
-    def put_s(self) -> float:
-        """When the eldest of its records was put."""
-        return self.records[0].put_s
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class _Lane:
         self.waiting_bytes += record.size_bytes
 
     def take(self, bytes_max: int) -> Iterator[WaitingRecord]:
-        """The next records of a batch, but those that nobody wants any more."""
+        """The next records of a batch."""
         taken = size_bytes = 0
         while self.waiting and taken < BATCH_RECORDS_MAX:
             record = self.waiting[0]
@@ -108,40 +108,43 @@ class Outbox:
     """What waits and what is under way; it tells which batch is next, and when.
 
     A batch is ripe with 500 records or `batch_bytes_max`, or when its first record has waited for
-    `linger_s`, or is to be flushed, or the outbox is full.
+    `linger_s`, or is to be flushed, or somebody waits for room.
     """
 
-    def __init__(self, *, linger_s: float, batch_bytes_max: int, bytes_max: int) -> None:
+    def __init__(self, *, linger_s: float, batch_bytes_max: int) -> None:
         self._linger_s = linger_s
         self._batch_bytes_max = batch_bytes_max
-        self._bytes_max = bytes_max
         self._lanes = [_Lane(WHOLE)]
-        self._under_way: list[RecordBatch] = []
+        self._under_way: list[PutBatch] = []
+        self._given_up: list[Sequence[WaitingRecord]] = []
         self._orders = count(1)
         self._flushed_order = 0
-        self._full = False
+        self._hurries = False
         self.last_order = 0
-        self.size_bytes = 0
+        self.taken_bytes = 0
+        """Of all records that ever came in."""
+        self.settled_bytes = 0
+        """Of those that are stored or given up."""
+
+    @property
+    def size_bytes(self) -> int:
         """Of all records that are not stored or given up yet."""
+        return self.taken_bytes - self.settled_bytes
 
     @property
     def shard_ids(self) -> set[str]:
         """The shards that the lanes are cut by."""
         return {lane.range.shard_id for lane in self._lanes}
 
-    def has_room(self, size_bytes: int) -> bool:
-        """Whether a record of this size may come in; while nothing is there, any may."""
-        has_room = not self.size_bytes or self.size_bytes + size_bytes <= self._bytes_max
-        self._full = self._full or not has_room
-        return has_room
-
-    def add(self, record: WaitingRecord) -> bool:
-        """Take a record in, behind all others; whether a sender has to know of it now."""
+    def add(self, record: WaitingRecord) -> None:
+        """Take a record in, behind all others."""
         self.last_order = record.order = next(self._orders)
-        self.size_bytes += record.size_bytes
-        lane = self._lane_of(record)
-        lane.add(record)
-        return len(lane.waiting) == 1 or self._ripe_s(lane) <= lane.waiting[0].put_s
+        self.taken_bytes += record.size_bytes
+        self._lane_of(record).add(record)
+
+    def hurry(self) -> None:
+        """Somebody waits for room: let nothing linger until there is some."""
+        self._hurries = True
 
     def flush(self, order: int) -> None:
         """Let everything up to this one be ripe at once."""
@@ -161,7 +164,7 @@ class Outbox:
         for record in waiting:
             self._lane_of(record).add(record)
 
-    def next_batch(self, now_s: float, new_name: Callable[[], str]) -> RecordBatch | None:
+    def next_batch(self, now_s: float, new_name: Callable[[], str]) -> PutBatch | None:
         """The batch to send now, which counts as being sent; None: there is none."""
         for batch in self._under_way:
             if batch.again_s is not None and batch.again_s <= now_s:
@@ -169,12 +172,11 @@ class Outbox:
                 return batch
         for lane in self._lanes:
             if lane.waiting and self._ripe_s(lane) <= now_s and not self._is_blocked(lane):
-                taken = lane.take(self._batch_bytes_max)
-                records = [record for record in taken if self._run(record)]
-                if records:
-                    batch = RecordBatch(new_name(), lane.range, records)
-                    self._under_way.append(batch)
-                    return batch
+                records = list(lane.take(self._batch_bytes_max))
+                size_bytes = sum(record.size_bytes for record in records)
+                batch = PutBatch(new_name(), lane.range, records, records[0].put_s, size_bytes)
+                self._under_way.append(batch)
+                return batch
         return None
 
     def next_s(self) -> float | None:
@@ -187,43 +189,48 @@ class Outbox:
         ]
         return min(times_s, default=None)
 
-    def put_again(self, batch: RecordBatch, again_s: float) -> None:
+    def put_again(self, batch: PutBatch, again_s: float) -> None:
         """The batch is to be repeated."""
         batch.again_s = again_s
 
-    def done(self, batch: RecordBatch) -> None:
+    def done(self, batch: PutBatch) -> None:
         """All of the batch is stored or given up."""
         self._under_way.remove(batch)
-        self.size_bytes -= sum(record.size_bytes for record in batch.records)
-        self._full = False
+        self._settle(batch.size_bytes)
+
+    def oldest_s(self) -> float | None:
+        """When the eldest of what has never been sent was put; None: there is nothing."""
+        return min((lane.waiting[0].put_s for lane in self._lanes if lane.waiting), default=None)
 
     def take_older(self, put_s: float) -> list[WaitingRecord]:
-        """Take out what was put before, and has never been sent."""
+        """Take out what was put before, and has never been sent. It counts until `forget`."""
         older: list[WaitingRecord] = []
         for lane in self._lanes:
             while lane.waiting and lane.waiting[0].put_s <= put_s:
                 older.append(lane.waiting.popleft())
                 lane.waiting_bytes -= older[-1].size_bytes
-        self.size_bytes -= sum(record.size_bytes for record in older)
+        if older:
+            self._given_up.append(older)
         return older
 
-    def take_batches(self) -> list[RecordBatch]:
+    def forget(self, records: Sequence[WaitingRecord]) -> None:
+        """Those that were taken out know that they are given up."""
+        self._given_up.remove(records)
+        self._settle(sum(record.size_bytes for record in records))
+
+    def take_batches(self) -> list[PutBatch]:
         """Take out what was sent, and is not answered for good."""
         batches, self._under_way = self._under_way, []
-        self.size_bytes -= sum(record.size_bytes for batch in batches for record in batch.records)
         return batches
 
-    def _run(self, record: WaitingRecord) -> bool:
-        """Whether somebody still wants it; from now on it cannot be cancelled."""
-        wanted = record.stored.set_running_or_notify_cancel()
-        if not wanted:
-            self.size_bytes -= record.size_bytes
-        return wanted
+    def _settle(self, size_bytes: int) -> None:
+        self.settled_bytes += size_bytes
+        self._hurries = False
 
     def _ripe_s(self, lane: _Lane) -> float:
         first = lane.waiting[0]
         if (
-            self._full
+            self._hurries
             or first.order <= self._flushed_order
             or len(lane.waiting) >= BATCH_RECORDS_MAX
             or lane.waiting_bytes >= self._batch_bytes_max
@@ -254,5 +261,5 @@ class Outbox:
     def _records(self) -> Iterator[WaitingRecord]:
         for lane in self._lanes:
             yield from lane.waiting
-        for batch in self._under_way:
-            yield from batch.records
+        for records in (*(batch.records for batch in self._under_way), *self._given_up):
+            yield from records

@@ -1,12 +1,21 @@
-"""A producer of records: it gathers them, puts them in batches, and repeats what fails."""
+"""A producer of records: it gathers them, puts them in batches, and repeats what fails.
+
+An exception of a signal's handler (Ctrl-C) may come between any two steps of who calls. Who holds a
+lock then may hold it for ever. So no thread of a producer takes a lock that callers take: one
+thread, the keeper, has the outbox for itself, and all others hand it what it is to do by a
+SimpleQueue, whose `put` happens whole or not at all.
+"""
 
 import atexit
 import logging
+import os
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -18,10 +27,11 @@ from tidegate_sdk.outbox import (
     WHOLE,
     HashRange,
     Outbox,
-    RecordBatch,
+    PutBatch,
     StoredRecord,
     WaitingRecord,
 )
+from tidegate_sdk.put_records import entry, fail, is_wanted, settle
 
 DELIVERY_S_MAX: Final = 150
 """Tidegate finds a repeated call for five minutes, and boto3 may take two for one call."""
@@ -32,7 +42,14 @@ KEY_CHARS_MAX: Final = 256
 _REMAP_S_MIN: Final = 1.0
 """Between two looks at the shards."""
 
+_KEEPER_S_MAX: Final = 5.0
+"""The keeper, which waits for nobody, answers within milliseconds."""
+
 _log = logging.getLogger("tidegate_sdk")
+
+
+_Step = Callable[[], None]
+_Told = SimpleQueue[bool]
 
 
 class ProducerClosedError(RuntimeError):
@@ -101,18 +118,35 @@ class Producer:
         self._record_bytes_max = record_bytes_max
         self._put_s_max, self._delivery_s_max = put_s_max, delivery_s_max
         self._clock, self._backoff, self._new_name = clock, backoff, new_name
-        lock = threading.RLock()
-        self._work, self._settled = threading.Condition(lock), threading.Condition(lock)
-        self._outbox = Outbox(
-            linger_s=linger_s, batch_bytes_max=batch_bytes_max, bytes_max=buffer_bytes_max
-        )
+        self._process_id = os.getpid()
+        # Of callers: no thread of the producer takes it.
+        self._gate = threading.RLock()
+        self._put_bytes, self._bytes_max = 0, buffer_bytes_max
+        self._events: SimpleQueue[_Step] = SimpleQueue()
+        self._calls: SimpleQueue[_Step | None] = SimpleQueue()
+        self._tellings: SimpleQueue[_Step | None] = SimpleQueue()
+        # What follows is the keeper's.
+        self._outbox = Outbox(linger_s=linger_s, batch_bytes_max=batch_bytes_max)
+        self._wait_for_room: list[_Told] = []
+        self._flushes: list[tuple[int, _Told]] = []
+        self._senders = self._idle_senders = senders
         self._remap_s: float | None = (now_s := clock.now_s())
         self._remap_failures = 0
         self._remapped_s = now_s - _REMAP_S_MIN
+        # Each is written by one step, and read by any thread.
         self._last_failure: Exception | None = None
         self._closing = self._ended = False
+        self._left_waiting: Sequence[WaitingRecord] = ()
+        self._left_batches: Sequence[PutBatch] = ()
         atexit.register(self.close)
-        self._threads = [spawn(self._send, f"tidegate-producer-{n}") for n in range(senders)]
+        self._threads = [
+            spawn(self._keep, "tidegate-producer-keeper"),
+            spawn(partial(_work_off, self._tellings), "tidegate-producer-teller"),
+            *(
+                spawn(partial(_work_off, self._calls), f"tidegate-producer-{n}")
+                for n in range(senders)
+            ),
+        ]
 
     def put(
         self,
@@ -130,14 +164,14 @@ class Producer:
         """
         record = self._record(data, partition_key, explicit_hash_key)
         limit_s = self._put_s_max if timeout_s is None else timeout_s
-        with self._settled:
-            if not self._wait_for(lambda: self._closing or self._has_room(record), limit_s):
+        until_s = self._clock.now_s() + limit_s
+        while (settled_bytes := self._hand_over(record)) is not None:
+            left_s = until_s - self._clock.now_s()
+            if left_s <= 0:
                 raise BufferFullError(f"no room in the buffer within {limit_s} s")
-            if self._closing:
-                raise ProducerClosedError("the producer is closed")
-            record.put_s = self._clock.now_s()
-            if self._outbox.add(record):
-                self._work.notify()
+            told: _Told = SimpleQueue()
+            self._tell_keeper(partial(self._note_full, told, settled_bytes))
+            self._clock.take(told, left_s)
         return record.stored
 
     def flush(self, timeout_s: float | None = None) -> bool:
@@ -145,35 +179,39 @@ class Producer:
 
         Settled is what is stored, or has failed, as its future tells.
         """
-        with self._settled:
-            order = self._outbox.last_order
-            self._outbox.flush(order)
-            self._work.notify_all()
-            return self._wait_for(lambda: self._outbox.is_stored(order), timeout_s)
+        told: _Told = SimpleQueue()
+        self._tell_keeper(partial(self._note_flush, told))
+        is_settled = self._clock.take(told, _KEEPER_S_MAX)
+        if is_settled is False:
+            is_settled = self._clock.take(told, timeout_s)
+        return bool(is_settled)
 
     def close(self, timeout_s: float = 30) -> None:
         """Take no more, send what is there, and fail what is not acknowledged in time.
 
         May be called again, from any thread, also from a handler of signals' main program. A
-        program that ends without it calls it at its exit.
+        program that ends without it calls it at its exit. Threads whose calls hang are left behind;
+        they do not keep the program from ending.
         """
-        with self._settled:
-            self._closing = True
-            self._settled.notify_all()
+        until_s = self._clock.now_s() + timeout_s
+        self._closing = True
+        if os.getpid() != self._process_id:
+            return  # The threads are those of the process that this one is a fork of.
+        self._tell_keeper(self._note_room)
         is_settled = self.flush(timeout_s)
-        with self._settled:
-            self._ended = True
-            waiting = self._outbox.take_older(self._clock.now_s())
-            batches = self._outbox.take_batches()
-            self._work.notify_all()
-            self._settled.notify_all()
-        self._fail_unsent(waiting, "the producer was closed before it could be sent")
-        for batch in batches:
+        told: _Told = SimpleQueue()
+        self._tell_keeper(partial(self._end, told))
+        self._clock.take(told, _KEEPER_S_MAX)
+        # Again, if it is called again: an exception may have come between.
+        self._fail_unsent(self._left_waiting, "the producer was closed before it could be sent")
+        for batch in self._left_batches:
             self._settle_late(batch, "the producer was closed before an answer came")
+        for _, flush_told in self._flushes:
+            flush_told.put(item=True)
         atexit.unregister(self.close)
         for thread in self._threads if is_settled else ():
             if isinstance(thread, threading.Thread) and thread is not threading.current_thread():
-                thread.join()
+                thread.join(max(0.0, until_s - self._clock.now_s()))
 
     def __enter__(self) -> Self:
         return self
@@ -198,84 +236,180 @@ class Producer:
             raise ValueError(
                 f"a record of {size_bytes} bytes with its key: {self._record_bytes_max} are allowed"
             )
-        return WaitingRecord(bytes(data), partition_key, explicit_hash_key, size_bytes, 0.0)
+        # An empty one counts, too: what is there is there by its bytes.
+        held_bytes = max(1, size_bytes)
+        return WaitingRecord(bytes(data), partition_key, explicit_hash_key, held_bytes, 0.0)
 
-    def _has_room(self, record: WaitingRecord) -> bool:
-        """Whether the record may come in; where it may not, senders stop lingering."""
-        has_room = self._outbox.has_room(record.size_bytes)
-        if not has_room:
-            self._work.notify_all()
-        return has_room
+    # What callers do.
 
-    def _wait_for(self, is_so: Callable[[], bool], timeout_s: float | None) -> bool:
-        """Wait until something is so, or for so long; whether it is. The condition is held."""
-        until_s = None if timeout_s is None else self._clock.now_s() + timeout_s
-        while not is_so():
-            left_s = None if until_s is None else until_s - self._clock.now_s()
-            if left_s is not None and left_s <= 0:
-                return False
-            self._clock.wait(self._settled, left_s)
-        return True
+    def _hand_over(self, record: WaitingRecord) -> int | None:
+        """Give a record to the keeper; where there is no room, how much was settled by then.
 
-    def _send(self) -> None:
-        """What a sender does until the end."""
+        An exception may come between any two lines: where the record is handed over and not
+        counted, it counts from when the keeper has it.
+        """
+        with self._gate:
+            if self._closing:
+                raise ProducerClosedError("the producer is closed")
+            settled_bytes = self._outbox.settled_bytes
+            held_bytes = self._held_bytes()
+            if held_bytes and held_bytes + record.size_bytes > self._bytes_max:
+                return settled_bytes
+            record.put_s = self._clock.now_s()
+            put_bytes = max(self._put_bytes, self._outbox.taken_bytes) + record.size_bytes
+            self._events.put(partial(self._note_record, record))
+            self._put_bytes = put_bytes
+        if self._ended:
+            self._take_in()
+        return None
+
+    def _held_bytes(self) -> int:
+        """Of records that are not stored or given up, those on their way to the keeper too."""
+        settled_bytes = self._outbox.settled_bytes
+        return max(self._put_bytes, self._outbox.taken_bytes) - settled_bytes
+
+    def _tell_keeper(self, event: _Step) -> None:
+        self._events.put(event)
+        if self._ended:
+            self._take_in()
+
+    # What the keeper does.
+
+    def _keep(self) -> None:
+        """Until the end: take in what comes, and give out what is due."""
         while not self._ended:
-            if not self.do_next():
-                with self._work:
-                    if not self._ended:
-                        self._clock.wait(self._work, self._idle_s())
+            event = self._clock.take(self._events, self._idle_s())
+            if event is not None:
+                event()
+            while self.do_next():
+                pass
+        self._take_in()
 
     def do_next(self) -> bool:
-        """Do what is due now: look at the shards, give up what is late, send a batch.
-
-        Whether anything was due. The senders call it.
-        """
+        """Take in what has come, and give out one thing that is due. Whether there was one."""
+        self._take_in()
         now_s = self._clock.now_s()
-        batch = None
-        with self._work:
-            remaps = self._remap_s is not None and self._remap_s <= now_s
-            remaps = remaps and self._outbox.size_bytes > 0
-            if remaps:
-                self._remap_s = None
-            late = self._outbox.take_older(now_s - self._delivery_s_max)
-            if not remaps and not self._ended:
-                batch = self._outbox.next_batch(now_s, self._new_name)
-            if late:
-                self._settled.notify_all()
-        self._fail_unsent(late, f"not sent within {self._delivery_s_max} s")
-        if remaps:
-            self._look_at_shards()
-        if batch is not None:
-            self._put(batch)
-        return bool(remaps or late or batch)
+        late = self._outbox.take_older(now_s - self._delivery_s_max)
+        if late:
+            self._tellings.put(partial(self._give_up, late))
+            return True
+        call = self._next_call(now_s) if self._idle_senders and not self._ended else None
+        if call is not None:
+            self._idle_senders -= 1
+            self._calls.put(call)
+        return call is not None
+
+    def _take_in(self) -> None:
+        """What has come by now. After the keeper's end whoever comes too late does it."""
+        for _ in range(self._events.qsize()):
+            with suppress(Empty):
+                self._events.get_nowait()()
+
+    def _next_call(self, now_s: float) -> _Step | None:
+        if self._remap_s is not None and self._remap_s <= now_s and self._outbox.size_bytes:
+            self._remap_s = None
+            return self._look_at_shards
+        batch = self._outbox.next_batch(now_s, self._new_name)
+        return None if batch is None else partial(self._put, batch)
 
     def _idle_s(self) -> float | None:
         """For how long nothing is due."""
-        now_s = self._clock.now_s()
-        times_s = [self._outbox.next_s()]
-        if self._outbox.size_bytes:
-            times_s.append(self._remap_s)
-            times_s.append(now_s + self._delivery_s_max)
+        times_s = []
+        if self._idle_senders:
+            times_s.append(self._outbox.next_s())
+            times_s.append(self._remap_s if self._outbox.size_bytes else None)
+        if (oldest_s := self._outbox.oldest_s()) is not None:
+            times_s.append(oldest_s + self._delivery_s_max)
         known_s = [time_s for time_s in times_s if time_s is not None]
-        return max(0.0, min(known_s) - now_s) if known_s else None
+        return max(0.0, min(known_s) - self._clock.now_s()) if known_s else None
+
+    def _note_record(self, record: WaitingRecord) -> None:
+        if self._ended:
+            self._fail_unsent([record], "the producer was closed before it could be sent")
+        else:
+            self._outbox.add(record)
+
+    def _note_full(self, told: _Told, settled_bytes: int) -> None:
+        """Somebody found no room when so much was settled."""
+        if self._closing or settled_bytes != self._outbox.settled_bytes:
+            told.put(item=True)
+        else:
+            self._outbox.hurry()
+            self._wait_for_room.append(told)
+
+    def _note_room(self) -> None:
+        waiting, self._wait_for_room = self._wait_for_room, []
+        for told in waiting:
+            told.put(item=True)
+
+    def _note_flush(self, told: _Told) -> None:
+        """Say whether all is settled now; if not, say later when it is."""
+        order = self._outbox.last_order
+        is_settled = self._ended or self._outbox.is_stored(order)
+        told.put(is_settled)
+        if not is_settled:
+            self._outbox.flush(order)
+            self._flushes.append((order, told))
+
+    def _note_flushed(self) -> None:
+        flushes, self._flushes = self._flushes, []
+        for order, told in flushes:
+            if self._outbox.is_stored(order):
+                told.put(item=True)
+            else:
+                self._flushes.append((order, told))
+
+    def _note_settled(self, settle: _Step) -> None:
+        if not self._ended:
+            settle()
+            self._note_room()
+            self._note_flushed()
+
+    def _note_stored(self, batch: PutBatch, shard_ids: set[str]) -> None:
+        known = self._outbox.shard_ids
+        if WHOLE.shard_id not in known and not shard_ids <= known and self._remap_s is None:
+            self._remap_s = max(self._clock.now_s(), self._remapped_s + _REMAP_S_MIN)
+        self._outbox.done(batch)
+
+    def _note_sender(self, outcome: _Step) -> None:
+        """A sender's call is over."""
+        outcome()
+        self._idle_senders += 1
+
+    def _note_shards(self, ranges: Sequence[HashRange]) -> None:
+        self._remap_failures = 0
+        self._remapped_s = self._clock.now_s()
+        self._outbox.recut(ranges)
+
+    def _note_unlisted(self, *, is_passing: bool) -> None:
+        self._remap_failures += 1
+        if is_passing:
+            pause_s = self._backoff.pause_s(self._remap_failures)
+            self._remap_s = self._clock.now_s() + pause_s
+
+    def _end(self, told: _Told) -> None:
+        """Lay down what is left, and let the threads end."""
+        if not self._ended:
+            self._left_waiting = self._outbox.take_older(self._clock.now_s())
+            self._left_batches = self._outbox.take_batches()
+            self._ended = True
+        told.put(item=True)
+        self._tellings.put(None)
+        for _ in range(self._senders):
+            self._calls.put(None)
+
+    # What senders do, and who tells what is given up.
 
     def _look_at_shards(self) -> None:
+        outcome: _Step
         try:
-            ranges = list(self._open_shards())
+            outcome = partial(self._note_shards, list(self._open_shards()))
         except Exception as error:  # noqa: BLE001 - the server places records by itself
-            self._remap_failures += 1
-            pause_s = self._backoff.pause_s(self._remap_failures)
-            if is_passing(error):
-                with self._work:
-                    self._remap_s = self._clock.now_s() + pause_s
-            else:
+            passes = is_passing(error)
+            outcome = partial(self._note_unlisted, is_passing=passes)
+            if not passes:
                 _log.warning("Batches are not cut by shards, which cannot be listed: %s", error)
-            return
-        with self._work:
-            self._remap_failures = 0
-            self._remapped_s = self._clock.now_s()
-            self._outbox.recut(ranges)
-            self._work.notify_all()
+        self._tell_keeper(partial(self._note_sender, outcome))
 
     def _open_shards(self) -> Iterable[HashRange]:
         asked: dict[str, Any] = {**self._stream, "ShardFilter": {"Type": "AT_LATEST"}}
@@ -290,96 +424,67 @@ class Producer:
             token = page.get("NextToken")
             asked = {"NextToken": token} if token else {}
 
-    def _put(self, batch: RecordBatch) -> None:
+    def _put(self, batch: PutBatch) -> None:
         """Send a batch, once more if it was sent before, and note what came of it."""
+        if self._ended:
+            return
+        if not batch.attempts:
+            batch.records = [record for record in batch.records if is_wanted(record)]
+        outcome = self._sent(batch) if batch.records else partial(self._outbox.done, batch)
+        self._tell_keeper(partial(self._note_sender, partial(self._note_settled, outcome)))
+
+    def _sent(self, batch: PutBatch) -> _Step:
+        """Send it and settle what can be; what the keeper has to do then."""
         batch.attempts += 1
-        params = {**self._stream, "Records": [_entry(record) for record in batch.records]}
+        params = {**self._stream, "Records": [entry(record) for record in batch.records]}
         try:
             answer = named_calls.call(
                 self._client.put_records, batch.name, batch.attempts - 1, params
             )
         except Exception as error:  # noqa: BLE001 - the futures tell it
-            self._note_failure(batch, error)
-            return
+            return self._failed(batch, error)
         results = answer["Records"]
-        _settle(batch, results)
+        settle(batch, results)
         if answer.get("FailedRecordCount", 0):
             said = next(result for result in results if "ErrorCode" in result)
             text = f"{said['ErrorCode']}: {said.get('ErrorMessage')}"
-            self._note_failure(batch, _PartlyStoredError(text))
-            return
-        self._note_stored(batch, {result["ShardId"] for result in results})
+            return self._failed(batch, _PartlyStoredError(text))
+        return partial(self._note_stored, batch, {result["ShardId"] for result in results})
 
-    def _note_stored(self, batch: RecordBatch, shard_ids: set[str]) -> None:
-        with self._work:
-            if self._ended:
-                return
-            known = self._outbox.shard_ids
-            if WHOLE.shard_id not in known and not shard_ids <= known and self._remap_s is None:
-                self._remap_s = max(self._clock.now_s(), self._remapped_s + _REMAP_S_MIN)
-            self._done(batch)
-
-    def _done(self, batch: RecordBatch) -> None:
-        """The batch is settled: others may follow. The lock is held."""
-        self._outbox.done(batch)
-        self._work.notify_all()
-        self._settled.notify_all()
-
-    def _note_failure(self, batch: RecordBatch, error: Exception) -> None:
+    def _failed(self, batch: PutBatch, error: Exception) -> _Step:
         """Repeat the batch later, or give it up."""
         is_refused = not isinstance(error, _PartlyStoredError) and not is_passing(error)
         now_s = self._clock.now_s()
         until_s = batch.put_s + self._delivery_s_max
-        again_s = min(until_s, now_s + self._backoff.pause_s(batch.attempts))
-        with self._work:
-            if self._ended:
-                return
-            self._last_failure = error
-            if not is_refused and now_s < until_s:
-                self._outbox.put_again(batch, again_s)
-                self._work.notify()
-                return
+        self._last_failure = error
+        if not is_refused and now_s < until_s:
+            again_s = min(until_s, now_s + self._backoff.pause_s(batch.attempts))
+            return partial(self._outbox.put_again, batch, again_s)
         # Its futures tell before others may overtake it.
         if is_refused:
-            _fail(batch.records, error)
+            fail(batch.records, error)
         else:
             self._settle_late(batch, f"not acknowledged within {self._delivery_s_max} s")
-        with self._work:
-            if not self._ended:
-                self._done(batch)
+        return partial(self._outbox.done, batch)
 
-    def _settle_late(self, batch: RecordBatch, why: str) -> None:
+    def _give_up(self, late: Sequence[WaitingRecord]) -> None:
+        self._fail_unsent(late, f"not sent within {self._delivery_s_max} s")
+        self._tell_keeper(partial(self._note_settled, partial(self._outbox.forget, late)))
+
+    def _settle_late(self, batch: PutBatch, why: str) -> None:
         late = DeliveryError(f"{why}: it may be stored or not", may_be_stored=True)
         late.__cause__ = self._last_failure
-        _fail(batch.records, late)
+        fail(batch.records, late)
 
     def _fail_unsent(self, records: Sequence[WaitingRecord], why: str) -> None:
+        late = DeliveryError(why, may_be_stored=False)
+        late.__cause__ = self._last_failure
         for record in records:
-            if record.stored.set_running_or_notify_cancel():
-                late = DeliveryError(why, may_be_stored=False)
-                late.__cause__ = self._last_failure
-                record.stored.set_exception(late)
+            is_wanted(record)
+        fail(records, late)
 
 
-def _entry(record: WaitingRecord) -> dict[str, Any]:
-    entry: dict[str, Any] = {"Data": record.data}
-    if record.partition_key is not None:
-        entry["PartitionKey"] = record.partition_key
-    if record.explicit_hash_key is not None:
-        entry["ExplicitHashKey"] = str(record.explicit_hash_key)
-    return entry
-
-
-def _settle(batch: RecordBatch, results: Sequence[dict[str, Any]]) -> None:
-    """Tell those that are stored where they are."""
-    for record, result in zip(batch.records, results, strict=True):
-        if "SequenceNumber" in result:
-            # It is told already by an earlier attempt, or because the producer was closed.
-            with suppress(InvalidStateError):
-                record.stored.set_result(StoredRecord(result["ShardId"], result["SequenceNumber"]))
-
-
-def _fail(records: Sequence[WaitingRecord], error: Exception) -> None:
-    for record in records:
-        with suppress(InvalidStateError):
-            record.stored.set_exception(error)
+def _work_off(steps: "SimpleQueue[_Step | None]") -> None:
+    """Do one after the other, until there is a None."""
+    while (step := steps.get()) is not None:
+        step()
