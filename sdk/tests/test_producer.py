@@ -341,6 +341,16 @@ def test_what_no_stream_takes_is_refused_at_once(
         make().producer.put(data, key, **options)
 
 
+@pytest.mark.parametrize(
+    ("data", "key", "said"), [("text", "k", "encode a text first"), (b"", 5, "a text or None")]
+)
+def test_what_is_neither_bytes_nor_a_key_is_refused_at_once(
+    make: Make, data: Any, key: Any, said: str
+) -> None:
+    with pytest.raises(TypeError, match=said):
+        make().producer.put(data, key)
+
+
 def test_records_may_say_their_hash_key_or_have_no_key(make: Make) -> None:
     site = make()
     site.client.lay_down("put_records", lambda params: {"Records": _placed(params)})

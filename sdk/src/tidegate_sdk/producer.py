@@ -23,7 +23,6 @@ from tidegate_sdk import named_calls
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, start_thread
 from tidegate_sdk.failures import is_passing
 from tidegate_sdk.outbox import (
-    HASH_KEY_MAX,
     WHOLE,
     HashRange,
     Outbox,
@@ -31,13 +30,12 @@ from tidegate_sdk.outbox import (
     StoredRecord,
     WaitingRecord,
 )
-from tidegate_sdk.put_records import entry, fail, is_wanted, settle
+from tidegate_sdk.put_records import entry, fail, is_wanted, new_record, settle
 
 DELIVERY_S_MAX: Final = 150
 """Tidegate finds a repeated call for five minutes, and boto3 may take two for one call."""
 
 RECORD_BYTES_MAX: Final = 1024 * 1024
-KEY_CHARS_MAX: Final = 256
 
 _REMAP_S_MIN: Final = 1.0
 """Between two looks at the shards."""
@@ -160,9 +158,9 @@ class Producer:
 
         Waits while the buffer is full, `put_s_max` or `timeout_s`. A partition key of None is for
         streams that spread their records by themselves. What a future's callbacks do holds up a
-        sender. Raises ValueError, BufferFullError, ProducerClosedError.
+        sender. Raises TypeError, ValueError, BufferFullError, ProducerClosedError.
         """
-        record = self._record(data, partition_key, explicit_hash_key)
+        record = new_record(data, partition_key, explicit_hash_key, self._record_bytes_max)
         limit_s = self._put_s_max if timeout_s is None else timeout_s
         until_s = self._clock.now_s() + limit_s
         while (settled_bytes := self._hand_over(record)) is not None:
@@ -223,22 +221,6 @@ class Producer:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _record(
-        self, data: bytes, partition_key: str | None, explicit_hash_key: int | None
-    ) -> WaitingRecord:
-        if partition_key is not None and not 0 < len(partition_key) <= KEY_CHARS_MAX:
-            raise ValueError(f"a partition key has 1 to {KEY_CHARS_MAX} characters")
-        if explicit_hash_key is not None and not 0 <= explicit_hash_key <= HASH_KEY_MAX:
-            raise ValueError("a hash key is from 0 to 2**128 - 1")
-        size_bytes = len(data) + len((partition_key or "").encode())
-        if size_bytes > self._record_bytes_max:
-            raise ValueError(
-                f"a record of {size_bytes} bytes with its key: {self._record_bytes_max} are allowed"
-            )
-        # An empty one counts, too: what is there is there by its bytes.
-        held_bytes = max(1, size_bytes)
-        return WaitingRecord(bytes(data), partition_key, explicit_hash_key, held_bytes, 0.0)
 
     # What callers do.
 

@@ -3,9 +3,31 @@
 from collections.abc import Sequence
 from concurrent.futures import InvalidStateError
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
-from tidegate_sdk.outbox import PutBatch, StoredRecord, WaitingRecord
+from tidegate_sdk.outbox import HASH_KEY_MAX, PutBatch, StoredRecord, WaitingRecord
+
+KEY_CHARS_MAX: Final = 256
+
+
+def new_record(
+    data: bytes, partition_key: str | None, explicit_hash_key: int | None, bytes_max: int
+) -> WaitingRecord:
+    """A record that a stream takes. Raises TypeError, ValueError."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"data is bytes, not {type(data).__name__}: encode a text first")
+    if not isinstance(partition_key, str | None):
+        raise TypeError(f"a partition key is a text or None, not {type(partition_key).__name__}")
+    if partition_key is not None and not 0 < len(partition_key) <= KEY_CHARS_MAX:
+        raise ValueError(f"a partition key has 1 to {KEY_CHARS_MAX} characters")
+    if explicit_hash_key is not None and not 0 <= explicit_hash_key <= HASH_KEY_MAX:
+        raise ValueError("a hash key is from 0 to 2**128 - 1")
+    body = bytes(data)
+    size_bytes = len(body) + len((partition_key or "").encode())
+    if size_bytes > bytes_max:
+        raise ValueError(f"a record of {size_bytes} bytes with its key: {bytes_max} are allowed")
+    # An empty one counts, too: what is there is there by its bytes.
+    return WaitingRecord(body, partition_key, explicit_hash_key, max(1, size_bytes), 0.0)
 
 
 def is_wanted(record: WaitingRecord) -> bool:
