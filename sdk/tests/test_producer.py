@@ -8,6 +8,7 @@ from queue import Empty
 from typing import Any
 
 import pytest
+from botocore.exceptions import ParamValidationError
 
 from sdk.tests.scripted import ScriptedClient, VirtualClock, cut_off, no_thread, refused
 from tidegate_sdk import BufferFullError, DeliveryError, Producer, ProducerClosedError
@@ -250,12 +251,15 @@ def test_without_a_list_of_shards_the_server_places_records(make: Make) -> None:
     assert (len(site.sent()), len(site.client.asked("list_shards"))) == (1, 1)
 
 
-def test_a_refusal_is_not_repeated(make: Make) -> None:
+def test_a_refusal_is_not_repeated(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     site = make()
     site.client.lay_down("put_records", refused("ResourceNotFoundException"), site.server)
-    lost = site.producer.put(b"a", "k")
+    lost = [site.producer.put(data, "k") for data in (b"secret", b"private")]
     site.at(1)
-    assert "ResourceNotFoundException" in str(lost.exception(0))
+    assert all("ResourceNotFoundException" in str(future.exception(0)) for future in lost)
+    [said] = caplog.messages
+    assert said.startswith("2 records for clicks are refused, and not stored: An error occurred")
+    assert "ResourceNotFoundException" in said
     later = site.producer.put(b"b", "k")
     site.at(2)
     assert later.result(0)
@@ -313,6 +317,32 @@ def test_close_gives_up_in_time(make: Make) -> None:
     assert site.clock.now_s() == pytest.approx(1_003.05)
     errors = [future.exception(0) for future in (sent, unsent)]
     assert [isinstance(e, DeliveryError) and e.may_be_stored for e in errors] == [True, False]
+
+
+def test_close_warns_of_what_it_gives_up(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    site = make()
+    site.client.lay_down("put_records", cut_off())
+    site.producer.put(b"a", "k")
+    site.at(0.05)
+    site.producer.put(b"b", "k")
+    site.producer.put(b"c", "k").cancel()
+    for _ in range(2):
+        site.producer.close(0)
+    [said] = caplog.messages
+    assert said.startswith("2 records for clicks are not acknowledged, and the producer is closed")
+    assert said.endswith(": EndpointConnectionError")
+
+
+def test_an_error_that_may_quote_records_is_named_in_the_log(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = make()
+    site.client.lay_down("put_records", ParamValidationError(report="value: secret"))
+    site.producer.put(b"secret", "k")
+    site.at(1)
+    assert caplog.messages == [
+        "1 records for clicks are refused, and not stored: ParamValidationError"
+    ]
 
 
 def test_who_cancels_a_record_in_time_has_it_not_sent(make: Make) -> None:

@@ -19,6 +19,8 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Final, Self
 
+from botocore.exceptions import ClientError
+
 from tidegate_sdk import named_calls
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, start_thread
 from tidegate_sdk.failures import is_passing
@@ -112,6 +114,7 @@ class Producer:
             raise ValueError(f"delivery_s_max is above 0, and {DELIVERY_S_MAX} at most")
         named_calls.let_name(client, "PutRecords")
         self._client = client
+        self._stream_name = stream
         self._stream = {"StreamARN" if stream.startswith("arn:") else "StreamName": stream}
         self._record_bytes_max = record_bytes_max
         self._put_s_max, self._delivery_s_max = put_s_max, delivery_s_max
@@ -200,10 +203,12 @@ class Producer:
         told: _Told = SimpleQueue()
         self._tell_keeper(partial(self._end, told))
         self._clock.take(told, _KEEPER_S_MAX)
-        # Again, if it is called again: an exception may have come between.
+        # It stays there until it is told: where an exception comes before, the next close tells it.
+        self._warn_of_left()
         self._fail_unsent(self._left_waiting, "the producer was closed before it could be sent")
         for batch in self._left_batches:
             self._settle_late(batch, "the producer was closed before an answer came")
+        self._left_waiting = self._left_batches = ()
         for _, flush_told in self._flushes:
             flush_told.put(item=True)
         atexit.unregister(self.close)
@@ -223,6 +228,17 @@ class Producer:
         self.close()
 
     # What callers do.
+
+    def _warn_of_left(self) -> None:
+        batched = [record for batch in self._left_batches for record in batch.records]
+        left = sum(not record.stored.done() for record in (*self._left_waiting, *batched))
+        if left:
+            _log.warning(
+                "%d records for %s are not acknowledged, and the producer is closed: %s",
+                left,
+                self._stream_name,
+                type(self._last_failure).__name__ if self._last_failure else "there was no time",
+            )
 
     def _hand_over(self, record: WaitingRecord) -> int | None:
         """Give a record to the keeper; where there is no room, how much was settled by then.
@@ -444,6 +460,13 @@ class Producer:
             return partial(self._outbox.put_again, batch, again_s)
         # Its futures tell before others may overtake it.
         if is_refused:
+            _log.warning(
+                "%d records for %s are refused, and not stored: %s",
+                len(batch.records),
+                self._stream_name,
+                # Other errors may quote the records.
+                error if isinstance(error, ClientError) else type(error).__name__,
+            )
             fail(batch.records, error)
         else:
             self._settle_late(batch, f"not acknowledged within {self._delivery_s_max} s")
