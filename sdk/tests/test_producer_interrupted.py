@@ -41,8 +41,8 @@ def interrupted_at(moment: int) -> Iterator[None]:
 class Interruptions:
     """Producers one after the other, each of which is interrupted one moment later."""
 
-    def __init__(self, call: Callable[[Producer], object]) -> None:
-        self._call = call
+    def __init__(self, call: Callable[[Producer], object], **options: Any) -> None:
+        self._call, self._options = call, options
 
     def run(self) -> int:
         """Until nothing is interrupted any more; how often it was."""
@@ -50,7 +50,7 @@ class Interruptions:
             client, server = ScriptedClient(), Server()
             client.lay_down("list_shards", ONE)
             client.lay_down("put_records", server)
-            producer = Producer(client, "clicks", linger_s=0)
+            producer = Producer(client, "clicks", linger_s=0, **self._options)
             futures = [producer.put(b"first", "k")]
             try:
                 with interrupted_at(moment):
@@ -99,3 +99,9 @@ def put_and_look(producer: Producer) -> None:
 )
 def test_who_is_interrupted_holds_up_nobody(call: Callable[[Producer], object]) -> None:
     assert Interruptions(call).run() > 10
+
+
+def test_who_is_interrupted_while_there_is_no_room_holds_up_nobody() -> None:
+    # The first one, and then the second one with its key.
+    full = Interruptions(lambda producer: producer.put(b"interrupted", "k"), buffer_bytes_max=12)
+    assert full.run() > 10
