@@ -102,8 +102,7 @@ async def _flush(at: Access, entries: list[object]) -> list[object | Exception]:
     try:
         for parcel in parcels:
             if parcel.call.repeated and parcel.call.name:
-                parcel.known_to = (await tails.current(at)).following
-                parcel.stored |= await repeats.find(at, parcel.call.name, parcel.records.keys())
+                await _look_for(at, parcel, parcels)
         while (pieces := next(_slots(parcels), None)) is not None:
             await _append(at, parcels, pieces)
     except Exception as error:  # noqa: BLE001 - raised to those who have something left
@@ -115,6 +114,19 @@ async def _flush(at: Access, entries: list[object]) -> list[object | Exception]:
         )
         for parcel in parcels
     ]
+
+
+async def _look_for(at: Access, parcel: _Parcel, parcels: Sequence[_Parcel]) -> None:
+    """Learn what is stored of a call that is repeated.
+
+    An attempt that came before, and has stood still, may be among the `parcels`: it knows it, too.
+    """
+    known_to = (await tails.current(at)).following
+    found = await repeats.find(at, parcel.call.name, parcel.records.keys())
+    for one in parcels:
+        if one.call.name == parcel.call.name and one.records.keys() <= parcel.records.keys():
+            one.known_to = known_to
+            one.stored |= {n: put for n, put in found.items() if n in one.records}
 
 
 def _slots(parcels: Sequence[_Parcel]) -> Iterator[list[_Piece]]:

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
+from data_plane.frontend.settings import FrontEndSettings
 from data_plane.ports import Item
 from data_plane.streams.slots import RecordSlot, read_slot
 from tests.simulation.history import Attempt, Call
+from tests.simulation.ledger import NEVER_US
 from tests.simulation.oracle import Violation
 from tests.simulation.replicated.fifo_oracle import held_by_full, members_agree
 from tests.simulation.replicated.plan import SECOND_US
@@ -26,6 +28,7 @@ SKIPPED: Final = 1 << 32
 (docs/storage.md, "Anchor")."""
 
 _CLOCK_SLACK_US: Final = 3 * SECOND_US
+_DEADLINE_US: Final = round(FrontEndSettings().request_deadline_s * SECOND_US)
 
 
 @dataclass(slots=True)
@@ -56,10 +59,17 @@ class Put:
         It may have stood still before it asked anything of a cell (docs/promises.md, "Streams").
         """
         return any(
-            later.answered_us is not None
-            and (earlier.answered_us is None or earlier.answered_us > later.answered_us)
+            later.answered_us is not None and _ended_us(earlier) > later.answered_us
             for earlier, later in pairwise(self.call.attempts)
         )
+
+
+def _ended_us(attempt: Attempt) -> int:
+    """When the attempt was surely no more at work: whose deadline passed still may be."""
+    if attempt.answered_us is None:
+        return NEVER_US
+    took_us = attempt.answered_us - attempt.invoked_us
+    return NEVER_US if not attempt.ok and took_us >= _DEADLINE_US else attempt.answered_us
 
 
 class Case:

@@ -102,6 +102,24 @@ def test_an_attempt_may_have_put_other_records_into_the_shard(
     }
 
 
+def test_a_first_attempt_that_stood_still_knows_what_its_repetition_finds(bench: Bench) -> None:
+    """Both wait for the same write; others stored the call meanwhile, and more behind it."""
+    late = bench.front_end()
+
+    async def scenario() -> None:
+        await bench.put("a:1", call=FIRST)
+        for n in range(2, 5):
+            await bench.put(f"a:{n}")
+        await asyncio.gather(
+            bench.put("a:5", streams=late),
+            bench.put("a:1", streams=late, call=FIRST),
+            bench.put("a:1", streams=late, call=AGAIN),
+        )
+
+    bench.run(scenario())
+    assert bench.run(bench.all_texts()) == [f"a:{n}" for n in range(1, 6)]
+
+
 def test_parts_of_calls_are_read_as_they_were_packed() -> None:
     parts = [
         PartOfCall(b"a" * 16, 0, 1),
