@@ -25,6 +25,8 @@ def stop(*_):
     raise Stopped
 
 signal.signal(signal.SIGTERM, stop)
+# Who starts this in the background may have it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 producer = Producer(sdk_client(sys.argv[1], "kinesis"), "clicks", linger_s=0.2)
 number = 0
 try:
