@@ -55,12 +55,13 @@ Play = Callable[[MemberCell, MemberCell], Awaitable[Written]]
 class _Change(NamedTuple):
     """What a member is still to be told: `play` does it there, and may ask the first one.
 
-    `since_us` is when it was done.
+    `since_us` is when it was done, and `decided_by` the member that did it first.
     """
 
     key: Key
     play: Play
     since_us: int
+    decided_by: Member
 
 
 class Fanout:
@@ -305,7 +306,10 @@ class Fanout:
             changes.extend(kept)
 
     def take_over(self, change: _Change) -> None:
-        """Tell it all members: who joined meanwhile may lack it, and twice does no harm."""
+        """Tell it all members but who decided it: who joined meanwhile may lack it.
+
+        Twice does no harm to a copy, which the first member mends then.
+        """
         for member in self._placement().members:
             self._remember(member._replace(full=True), change)
 
@@ -327,7 +331,8 @@ class Fanout:
             self._meet(present)
             told += [member for member in present.members if not at.has(member)]
         finally:
-            change = _Change(key, play, self.now_us())
+            first = at.members[0]._replace(full=True)
+            change = _Change(key, play, self.now_us(), first)
             for member in told:
                 self._remember(member._replace(full=True), change)
 
@@ -349,6 +354,8 @@ class Fanout:
         self._met, self._met_epoch = members, at.epoch
 
     def _remember(self, member: Member, change: _Change) -> None:
+        if member == change.decided_by:
+            return  # It may have changed its mind since: a lease of then would take back that.
         changes = self._pending.setdefault(member, deque())
         changes.append(change)
         if len(changes) > PENDING_MAX:

@@ -222,9 +222,10 @@ async def _play_whatever_is_known(
     return await member.update(key, change, everywhere, tallies)
 
 
-def _tell_by_the_new_map(self: Fanout, _at: Placement, key: Key, play: Play) -> None:
+def _tell_by_the_new_map(self: Fanout, at: Placement, key: Key, play: Play) -> None:
+    change = fanout._Change(key, play, self.now_us(), at.members[0])
     for member in self._placement().members[1:]:
-        self._remember(member._replace(full=True), fanout._Change(key, play, self.now_us()))
+        self._remember(member._replace(full=True), change)
 
 
 async def _complete_nothing(_self: Fanout, _key: Key, _state: Key, _needed: IsNeeded) -> bool:

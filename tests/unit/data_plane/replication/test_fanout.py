@@ -121,6 +121,33 @@ def test_what_a_member_does_not_take_is_told_later_and_in_order(group: Group) ->
     asyncio.run(story())
 
 
+def test_who_decided_is_not_told_by_the_heir_what_it_changed_since(group: Group) -> None:
+    """A queue got a group of its own while its lease was still to be told; then it was changed."""
+    uid = "0011223344556677"
+    state_key = Key(f"S|{uid}|00|0", b"block")
+    heir, left = group.fanout(), set[str]()
+    before = Fanout(
+        Map(group.at), group.cells, group.waits, lacking, alone=lambda: left, heir=lambda _uid: heir
+    )
+    granted, changed = (Lease(ms, 1, 0, 0, 0, b"t" * 13).to_bytes() for ms in (1_000, 25_000))
+
+    async def story() -> None:
+        is_free: Condition = ((Absent("m0"), Equals("m0", granted)),)
+        await before.update(state_key, Update(assign={"v": 1, "m0": granted}), is_free)
+        left.add(uid)
+        await heir.update(
+            state_key, Update(assign={"v": 1, "m0": changed}), ((Equals("m0", granted),),)
+        )
+        assert await before.ship() == 0
+        assert await heir.ship() == 0
+        for name in "abc":
+            state = await group.cells[name].get(state_key)
+            assert state is not None
+            assert state["m0"] == changed
+
+    asyncio.run(story())
+
+
 def test_a_member_that_left_is_told_nothing_more(group: Group) -> None:
     at = Map(group.at)
     cells = Fanout(at, group.cells, group.waits, lacking)
