@@ -276,7 +276,7 @@ def test_what_is_not_acknowledged_in_time_fails_and_says_how(make: Make) -> None
     errors = [future.exception(0) for future in (sent, unsent)]
     assert [isinstance(e, DeliveryError) and e.may_be_stored for e in errors] == [True, False]
     assert "nowhere.example" in str(errors[0] and errors[0].__cause__)
-    assert site.producer._outbox.size_bytes == 0
+    assert site.producer._outbox.held_bytes == 0
 
 
 def test_a_full_buffer_makes_a_put_wait_and_refuses_it_in_the_end(make: Make) -> None:
@@ -290,6 +290,15 @@ def test_a_full_buffer_makes_a_put_wait_and_refuses_it_in_the_end(make: Make) ->
     assert site.sent() == [[b"x" * 8]], "a full buffer does not linger"
     site.producer.put(b"yy", "k")
     assert site.server.stored == [b"x" * 8]
+
+
+def test_a_buffer_of_small_records_counts_what_python_takes_for_each(make: Make) -> None:
+    site = make(buffer_bytes_max=10 * (2_048 + 2), linger_s=5)
+    site.client.lay_down("put_records", *[cut_off()] * 3)
+    for _ in range(10):
+        site.producer.put(b"x", "k")
+    with pytest.raises(BufferFullError):
+        site.producer.put(b"x", "k", timeout_s=0.1)
 
 
 def test_close_sends_what_is_there_and_takes_no_more(make: Make) -> None:
@@ -352,7 +361,7 @@ def test_who_cancels_a_record_in_time_has_it_not_sent(make: Make) -> None:
     assert site.producer.put(b"b", "k").cancel()
     site.at(1)
     assert site.server.stored == [b"a"]
-    assert site.producer._outbox.size_bytes == 0
+    assert site.producer._outbox.held_bytes == 0
 
 
 @pytest.mark.parametrize(

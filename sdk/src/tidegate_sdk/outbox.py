@@ -20,6 +20,9 @@ HASH_KEY_MAX: Final = 2**128 - 1
 BATCH_RECORDS_MAX: Final = 500
 """Of PutRecords."""
 
+RECORD_OVERHEAD_BYTES: Final = 2048
+"""What Python takes for a record beside its data, most of it for its future (measured: 1,920)."""
+
 
 class StoredRecord(NamedTuple):
     """Where a record is: its shard, and its sequence number there."""
@@ -58,6 +61,11 @@ class WaitingRecord:
     stored: "Future[StoredRecord]" = field(default_factory=new_future)
 
     @property
+    def held_bytes(self) -> int:
+        """About what it takes of memory."""
+        return self.size_bytes + RECORD_OVERHEAD_BYTES
+
+    @property
     def hash_key(self) -> int:
         """It goes to the shard that has this."""
         if self.explicit_hash_key is not None:
@@ -74,7 +82,7 @@ class PutBatch:
     records: Sequence[WaitingRecord]
     put_s: float
     """When the eldest of its records was put."""
-    size_bytes: int
+    held_bytes: int
     attempts: int = 0
     again_s: float | None = None
     """When to repeat it; None: it is being sent."""
@@ -122,13 +130,13 @@ class Outbox:
         self._hurries = False
         self.last_order = 0
         self.taken_bytes = 0
-        """Of all records that ever came in."""
+        """Of memory, by all records that ever came in."""
         self.settled_bytes = 0
         """Of those that are stored or given up."""
 
     @property
-    def size_bytes(self) -> int:
-        """Of all records that are not stored or given up yet."""
+    def held_bytes(self) -> int:
+        """Of memory, by all records that are not stored or given up yet."""
         return self.taken_bytes - self.settled_bytes
 
     @property
@@ -139,7 +147,7 @@ class Outbox:
     def add(self, record: WaitingRecord) -> None:
         """Take a record in, behind all others."""
         self.last_order = record.order = next(self._orders)
-        self.taken_bytes += record.size_bytes
+        self.taken_bytes += record.held_bytes
         self._lane_of(record).add(record)
 
     def hurry(self) -> None:
@@ -173,8 +181,8 @@ class Outbox:
         for lane in self._lanes:
             if lane.waiting and self._ripe_s(lane) <= now_s and not self._is_blocked(lane):
                 records = list(lane.take(self._batch_bytes_max))
-                size_bytes = sum(record.size_bytes for record in records)
-                batch = PutBatch(new_name(), lane.range, records, records[0].put_s, size_bytes)
+                held_bytes = sum(record.held_bytes for record in records)
+                batch = PutBatch(new_name(), lane.range, records, records[0].put_s, held_bytes)
                 self._under_way.append(batch)
                 return batch
         return None
@@ -196,7 +204,7 @@ class Outbox:
     def done(self, batch: PutBatch) -> None:
         """All of the batch is stored or given up."""
         self._under_way.remove(batch)
-        self._settle(batch.size_bytes)
+        self._settle(batch.held_bytes)
 
     def oldest_s(self) -> float | None:
         """When the eldest of what has never been sent was put; None: there is nothing."""
@@ -216,15 +224,15 @@ class Outbox:
     def forget(self, records: Sequence[WaitingRecord]) -> None:
         """Those that were taken out know that they are given up."""
         self._given_up.remove(records)
-        self._settle(sum(record.size_bytes for record in records))
+        self._settle(sum(record.held_bytes for record in records))
 
     def take_batches(self) -> list[PutBatch]:
         """Take out what was sent, and is not answered for good."""
         batches, self._under_way = self._under_way, []
         return batches
 
-    def _settle(self, size_bytes: int) -> None:
-        self.settled_bytes += size_bytes
+    def _settle(self, held_bytes: int) -> None:
+        self.settled_bytes += held_bytes
         self._hurries = False
 
     def _ripe_s(self, lane: _Lane) -> float:

@@ -85,9 +85,10 @@ class Producer:
 
     `client` is one that `tidegate_sdk.client(url, "kinesis")` makes, or boto3's; `stream` a name or
     an ARN. Records wait for others for up to `linger_s`, and go out by shard, 500 or
-    `batch_bytes_max` at a time. Unacknowledged records take `buffer_bytes_max` at most; with more,
-    `put` waits for up to `put_s_max`. What is not acknowledged `delivery_s_max` after its put fails
-    with DeliveryError.
+    `batch_bytes_max` at a time. Unacknowledged records take `buffer_bytes_max` of memory at
+    most, counted with what Python takes for each (RECORD_OVERHEAD_BYTES); with more, `put` waits
+    for up to `put_s_max`. What is not acknowledged `delivery_s_max` after its put fails with
+    DeliveryError.
 
     `senders` is how many calls there are at a time, each for other shards. `clock`, `backoff`,
     `new_name` and `spawn` are for tests.
@@ -251,10 +252,10 @@ class Producer:
                 raise ProducerClosedError("the producer is closed")
             settled_bytes = self._outbox.settled_bytes
             held_bytes = self._held_bytes()
-            if held_bytes and held_bytes + record.size_bytes > self._bytes_max:
+            if held_bytes and held_bytes + record.held_bytes > self._bytes_max:
                 return settled_bytes
             record.put_s = self._clock.now_s()
-            put_bytes = max(self._put_bytes, self._outbox.taken_bytes) + record.size_bytes
+            put_bytes = max(self._put_bytes, self._outbox.taken_bytes) + record.held_bytes
             self._events.put(partial(self._note_record, record))
             self._put_bytes = put_bytes
         if self._ended:
@@ -304,7 +305,7 @@ class Producer:
                 self._events.get_nowait()()
 
     def _next_call(self, now_s: float) -> _Step | None:
-        if self._remap_s is not None and self._remap_s <= now_s and self._outbox.size_bytes:
+        if self._remap_s is not None and self._remap_s <= now_s and self._outbox.held_bytes:
             self._remap_s = None
             return self._look_at_shards
         batch = self._outbox.next_batch(now_s, self._new_name)
@@ -315,7 +316,7 @@ class Producer:
         times_s = []
         if self._idle_senders:
             times_s.append(self._outbox.next_s())
-            times_s.append(self._remap_s if self._outbox.size_bytes else None)
+            times_s.append(self._remap_s if self._outbox.held_bytes else None)
         if (oldest_s := self._outbox.oldest_s()) is not None:
             times_s.append(oldest_s + self._delivery_s_max)
         known_s = [time_s for time_s in times_s if time_s is not None]
