@@ -1,8 +1,8 @@
 """Master keys in AWS KMS: they never leave it. What speaks KMS's API elsewhere does, too.
 
 A queue's key is asked in the queue's name: the encryption context names account and queue, so that
-key policies may look at it. SQS's own `alias/aws/sqs` belongs to AWS's SQS; here it stands for the
-service's key.
+key policies may look at it. `alias/aws/sqs` and `alias/aws/kinesis` belong to AWS's services; here
+they stand for the service's key.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ from data_plane.ports import CellUnavailableError, MasterKeysError, Offload, Wra
 T = TypeVar("T")
 
 KIND: Final = "kms:"
-OWN_ALIAS: Final = "alias/aws/sqs"
+OWN_KEYS: Final = ("", "alias/aws/sqs", "alias/aws/kinesis")
 CONNECT_TIMEOUT_S: Final = 1.0
 READ_TIMEOUT_S: Final = 2.0
 ATTEMPTS: Final = 2
@@ -108,7 +108,7 @@ class KmsKeys:
         """A new data key of 32 bytes of this KMS key, and as it may be stored."""
         answer = await self._run(
             self._client.generate_data_key,
-            KeyId=self._arn if key_id in ("", OWN_ALIAS) else key_id,
+            KeyId=self._arn if key_id in OWN_KEYS else key_id,
             NumberOfBytes=SECRET_BYTES,
             EncryptionContext=dict(context),
         )

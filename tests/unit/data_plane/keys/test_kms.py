@@ -70,7 +70,8 @@ def test_what_is_wrapped_opens_for_its_context_alone(client: Any) -> None:
 def test_data_keys_are_of_the_key_that_is_asked_for(client: Any) -> None:
     own, other = new_key(client), new_key(client, "alias/theirs")
     keys = opened(client, own)
-    for key_id, arn in (("", own), ("alias/aws/sqs", own), ("alias/theirs", other), (other, other)):
+    names = (("", own), ("alias/aws/sqs", own), ("alias/aws/kinesis", own))
+    for key_id, arn in (*names, ("alias/theirs", other), (other, other)):
         plain, wrapped = run(keys.generate(CONTEXT, key_id))
         assert wrapped.master_key == f"kms:{arn}"
         assert len(plain) == 32
