@@ -35,6 +35,23 @@ sqs.send_message(QueueUrl=queue, MessageBody="two coffees")
 received = sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=10)["Messages"]
 print([message["Body"] for message in received])
 """
+RECORDS: Final = """
+import sys
+import tidegate_sdk
+
+kinesis = tidegate_sdk.client(
+    sys.argv[1],
+    "kinesis",
+    region_name="us-east-1",
+    aws_access_key_id="bare-root",
+    aws_secret_access_key="bare-secret",
+)
+kinesis.create_stream(StreamName="clicks", ShardCount=2)
+# It changes the locks of futures, which each Python makes in its own way.
+with tidegate_sdk.Producer(kinesis, "clicks") as producer:
+    stored = [producer.put(b"click", str(n)) for n in range(1000)]
+print(len({future.result(0) for future in stored}))
+"""
 COMMANDS: Final = """
 from control_plane.cli.main import COMMANDS
 print(*COMMANDS)
@@ -120,6 +137,8 @@ def test_from_nothing_to_a_message_and_every_command(
         assert (sent.stdout, sent.stderr) == ("['two coffees']\n", "")
         # From nothing, wheels apart: what a newcomer waits for.
         record_property("says", f"a first message after {time.monotonic() - began_s:.0f} s")
+        put = env.run("python", "-c", RECORDS, url)
+        assert (put.stdout, put.stderr) == ("1000\n", "")
         _use_commands(env, url)
     assert env.run("tidegate", "rescue", "data", "rescued").returncode == 0
     assert (
