@@ -110,7 +110,7 @@ async def open_embedded_cell(settings: ServerSettings, clock: Clock) -> OpenedCe
         control=cell,
         forgets=True,
         upkeep=lambda now_us: embedded_upkeep(cell, now_us),
-        is_full=lambda: cell.is_full,
+        is_full=lambda: not cell.has_room(0),
         damaged_items=lambda: cell.damaged_items,
         gauges=lambda: embedded_gauges(cell),
         close=cell.close,

@@ -181,9 +181,8 @@ class Cell(Protocol):
         """
         ...
 
-    @property
-    def is_full(self) -> bool:
-        """Whether it has no room for messages that are sent, as far as can be told beforehand."""
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether it takes so much more of what is sent, as far as can be told beforehand."""
         ...
 
     def settled_us(self) -> int:

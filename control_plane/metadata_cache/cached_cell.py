@@ -165,10 +165,9 @@ class CachedCell:
         """As of the cell."""
         return self._cell.eras
 
-    @property
-    def is_full(self) -> bool:
+    def has_room(self, size_bytes: int) -> bool:
         """As the cell."""
-        return self._cell.is_full
+        return self._cell.has_room(size_bytes)
 
     def settled_us(self) -> int:
         """As the cell."""

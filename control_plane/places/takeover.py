@@ -107,10 +107,9 @@ class WaitingCell:
         """As of the cell."""
         return self.inner.eras
 
-    @property
-    def is_full(self) -> bool:
+    def has_room(self, size_bytes: int) -> bool:
         """As the cell within."""
-        return self.inner.is_full
+        return self.inner.has_room(size_bytes)
 
     def settled_us(self) -> int:
         """As the cell within."""

@@ -210,10 +210,10 @@ async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:
     messages = [message for parcel in parcels for message in parcel.messages]
     queue = parcels[-1].queue
     attributes, suffix = await _sealed_segment(at, delay_us, parcels, messages)
-    if attributes.get("r") != 0 and at.cell.is_full:
+    size_bytes = number(attributes, "y")
+    if attributes.get("r") != 0 and not at.cell.has_room(size_bytes):
         # Others of a group may have room. Nobody would know what became of what they took.
         raise CellFullError("the cell is full")
-    size_bytes = number(attributes, "y")
 
     def tallies(stamp_us: int) -> Iterator[Tally]:
         yield from counting.sent(queue, stamp_us, delay_us, len(messages), size_bytes)

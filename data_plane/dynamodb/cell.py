@@ -143,10 +143,9 @@ class DynamoCell:
         """The store's time is the world's."""
         return ONE_TIME
 
-    @property
-    def is_full(self) -> bool:
-        """Never: a table takes what is paid for."""
-        return False
+    def has_room(self, size_bytes: int) -> bool:  # noqa: ARG002 - as others'
+        """Always: a table takes what is paid for."""
+        return True
 
     def settled_us(self) -> int:
         """Up to this slice, what was acknowledged is stored, or announced by a late marker."""

@@ -140,10 +140,9 @@ class EmbeddedCell:
         self._check()
         return self._store.used_bytes
 
-    @property
-    def is_full(self) -> bool:
-        """Whether messages are refused because neither the store nor its disk has room."""
-        return self._failure is None and self._store.is_full
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether the store, or its disk, has room for so much more of what is sent."""
+        return self._failure is not None or self._store.has_room(size_bytes)
 
     def room(self) -> StoreRoom:
         """What the cell can still take. Raises CellUnavailableError."""

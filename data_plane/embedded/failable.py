@@ -230,8 +230,12 @@ class FailableCell:
 
     @property
     def is_full(self) -> bool:
-        """As the cell."""
-        return self.cell is not None and self.cell.is_full
+        """Whether messages are refused because neither the store nor its disk has room."""
+        return not self.has_room(0)
+
+    def has_room(self, size_bytes: int) -> bool:
+        """As the cell; while it has failed, that is told by the write."""
+        return self.cell is None or self.cell.has_room(size_bytes)
 
     def _open(self) -> EmbeddedCell:
         if self.cell is None:

@@ -22,9 +22,10 @@ the blocks that the messages came from are collected, 20 s after they are done.
 
 In a group of cells all have to take what is sent, or it is half way: in a chain nothing follows in
 that log, a purge neither, and nobody knows for a while what was sent of a standard queue. So each
-takes it like what moves, and nothing is sent, and no record put, where one `is_full`. Between the
-two lies what was under way when the first of them got full. A record above 5 MiB is more than that:
-it may have room in one cell and none in the next, and its shard waits until there is some.
+takes it like what moves, and nothing is sent, and no record put, where one does not say before that
+it `has_room`. Between the two lies what was under way when the first of them got full. A store that
+could still grow has room for twice what one transaction writes: so who was told that a great record
+has room finds it, also where the disk was filled by others since.
 """
 
 from typing import Final

@@ -29,6 +29,7 @@ from data_plane.embedded.file_check import (
     check_file,
     check_size,
 )
+from data_plane.embedded.room import cost_bytes
 from data_plane.embedded.standing import (
     OpenFile,
     missing,
@@ -297,10 +298,10 @@ class Store:
         """Whether the file could not grow when it last had to."""
         return self._full
 
-    @property
-    def is_full(self) -> bool:
-        """Whether neither the file's free pages nor the disk have room for a big message."""
-        return self._full and self._free_bytes() < self._sizes.reserve + _BIG_MESSAGE_BYTES
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether the file's free pages, or the disk, have room for this and for a big message."""
+        needed_bytes = max(cost_bytes(size_bytes), _BIG_MESSAGE_BYTES)
+        return not self._full or self._free_bytes() >= self._sizes.reserve + needed_bytes
 
     def room(self) -> StoreRoom:
         """What the store can still take. Raises OSError."""
@@ -326,7 +327,8 @@ class Store:
 
     def _room_bytes(self) -> int:
         end_bytes = (self._env.info()["last_pgno"] + 1) * self._page_bytes
-        needed_bytes = end_bytes + self._sizes.reserve + self._sizes.batch
+        # Twice: who was told that there is room finds it, also where the file cannot grow since.
+        needed_bytes = end_bytes + self._sizes.reserve + 2 * self._sizes.batch
         if needed_bytes <= self._allocated_bytes or self._grow():
             return UNLIMITED_BYTES
         return self._free_bytes()

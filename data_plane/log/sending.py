@@ -267,7 +267,9 @@ async def _append(at: Access, parcels: list[_Parcel]) -> list[list[Sent] | CellU
         queue = parcels[-1].queue
         key = at.partition.slot_key(tail.last.number + 1)
         calls = calls_attributes(draft.calls, count)
-        if calls.get("r") != 0 and at.cell.is_full:
+        if calls.get("r") != 0 and not at.cell.has_room(
+            sum(message.size_bytes for message in draft.new)
+        ):
             # A chain's first member may have room where others have none. They have some left for
             # what is decided, and what would not get into them all must not be.
             raise CellFullError("the cell is full")

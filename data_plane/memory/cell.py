@@ -81,10 +81,9 @@ class MemoryCell:
         """Those of its clock."""
         return eras_of(self._clock)
 
-    @property
-    def is_full(self) -> bool:
-        """Never."""
-        return False
+    def has_room(self, size_bytes: int) -> bool:  # noqa: ARG002 - as others'
+        """Always."""
+        return True
 
     def settled_us(self) -> int:
         """The present, or as far before it as late writes reach."""

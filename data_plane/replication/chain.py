@@ -104,10 +104,10 @@ class Chain:
         """Those of the first member's, which it goes by."""
         return self._cells[self._placement().members[0].cell].eras
 
-    @property
-    def is_full(self) -> bool:
-        """Whether one of the members is."""
-        return any(self._cells[member.cell].is_full for member in self._placement().members)
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether all members have."""
+        members = self._placement().members
+        return all(self._cells[member.cell].has_room(size_bytes) for member in members)
 
     def settled_us(self) -> int:
         """What the member that is read has settled."""

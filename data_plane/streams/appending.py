@@ -184,7 +184,7 @@ async def _append(at: Access, parcels: Sequence[_Parcel], pieces: Sequence[_Piec
         if await _look_again(at, parcels, tail) or _catch_up(at, parcels, tail):
             return
         _check_open(tail)
-        if at.cell.is_full:
+        if not at.cell.has_room(size_bytes):
             # As sends to FIFO queues: what would not get into all cells of a chain must not begin.
             raise CellFullError("the cell is full")
         stamp_us = next_stamp_us(at, tail)

@@ -107,9 +107,8 @@ class OffloadedCell:
     def eras(self) -> Eras:
         return self._cell.eras
 
-    @property
-    def is_full(self) -> bool:
-        return self._cell.is_full
+    def has_room(self, size_bytes: int) -> bool:
+        return self._cell.has_room(size_bytes)
 
     def settled_us(self) -> int:
         with self._lock:

@@ -16,6 +16,7 @@ from tests.conformance.test_full_store import CELLS, UNDER_WAY, Site, fill_up, p
 KINESIS = "Kinesis_20131202"
 DAY_S = 86_400
 RECORD_BYTES = 22_500
+GREAT_BYTES = 3 * 1024 * 1024
 NOTHING = Key("M|nobody", b"")
 
 
@@ -84,7 +85,7 @@ def test_a_deletion_frees_a_store_full_of_records(tmp_path: Path, names: str) ->
     async def story(site: Site) -> None:
         await create(site, "big")
         filled = await fill(site, "big")
-        assert all(cell.is_full for cell in site.cells.values())
+        assert all(site.full)
         used_bytes = site.used_bytes
         assert await ask(site, "DeleteStream", StreamName="big") == 200
         assert await site.drop_all() > 0
@@ -102,7 +103,7 @@ def test_a_lowered_retention_frees_a_store_full_of_records(tmp_path: Path, names
         increase = "IncreaseStreamRetentionPeriod"
         assert await ask(site, increase, StreamName="big", RetentionPeriodHours=8_760) == 200
         filled = await fill(site, "big")
-        assert all(cell.is_full for cell in site.cells.values())
+        assert all(site.full)
         used_bytes = site.used_bytes
         site.clock.advance(2 * DAY_S)
         upkeep = site.service.streams.upkeep
@@ -135,9 +136,9 @@ def test_records_beside_a_full_cell_are_stored_in_all_or_in_none(
         await create(site, "big")
         assert await put(site, "big", 0) == 200
         await fill_up(site.cells["c"])
-        assert [cell.is_full for cell in site.cells.values()] == [False, False, True]
+        assert site.full == [False, False, True]
         if under_way:
-            monkeypatch.setattr(Chain, "is_full", False)
+            monkeypatch.setattr(Chain, "has_room", lambda *_: True)
         assert {await put(site, "big", number) for number in range(1, 6)} == {
             200 if under_way else 503
         }
@@ -146,5 +147,25 @@ def test_records_beside_a_full_cell_are_stored_in_all_or_in_none(
         assert (status, answer.get("FailedRecordCount")) == ((200, 0) if under_way else (503, None))
         stored = {await slots(cell) for cell in site.cells.values()}
         assert stored == {7 if under_way else 1}
+
+    play(tmp_path, "abc", story, fifo=False)
+
+
+def test_a_great_record_beside_a_nearly_full_cell_is_stored_in_none(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        await create(site, "big")
+        _, summary = await site.call("DescribeStreamSummary", KINESIS, StreamName="big")
+        arn = summary["StreamDescriptionSummary"]["StreamARN"]
+        assert (
+            await ask(site, "UpdateMaxRecordSize", StreamARN=arn, MaxRecordSizeInKiB=4_096) == 200
+        )
+        nearly_full = site.cells["c"]
+        await fill_up(nearly_full, lambda: nearly_full.room().takes <= GREAT_BYTES * 0.9)
+        assert site.full == [False, False, False]
+        data = base64.b64encode(Random(0).randbytes(GREAT_BYTES)).decode()
+        great = {"StreamName": "big", "Data": data, "PartitionKey": "k"}
+        assert await ask(site, "PutRecord", **great) == 503
+        assert await put(site, "big", 1) == 200
+        assert [await slots(cell) for cell in site.cells.values()] == [1, 1, 1]
 
     play(tmp_path, "abc", story, fifo=False)

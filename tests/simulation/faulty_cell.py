@@ -219,9 +219,8 @@ class FaultyCell:
     def eras(self) -> Eras:
         return self._store.cell.eras
 
-    @property
-    def is_full(self) -> bool:
-        return self._store.cell.is_full
+    def has_room(self, size_bytes: int) -> bool:
+        return self._store.cell.has_room(size_bytes)
 
     def settled_us(self) -> int:
         return self.now_us() if self.chooses_stamps else self._time.settled_us()
