@@ -288,7 +288,7 @@ _SAYING_S = 2.0
 )
 @click.pass_context
 def serve(context: click.Context, /, *, show_settings: bool, **options: Any) -> None:
-    """Serve queues until Ctrl-C, SIGTERM or SIGHUP; a second one, 2 s later, ends at once."""
+    """Serve until Ctrl-C, SIGTERM or SIGHUP; a second one, 2 s later, ends at once."""
     root_key = take_root_key(options)
     try:
         # Each other option has the name of its field.

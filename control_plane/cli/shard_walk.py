@@ -16,7 +16,9 @@ from data_plane.system import sleep
 LOOK_S: Final = 1.0
 """How often `follow` lets its caller see to other things."""
 
-_SHORT_WAIT_S: Final = 1
+_ROUND_S: Final = 1.0
+"""How often each shard is asked where there are more than connections that could wait."""
+
 _PAUSE_S: Final = 1.0
 _SERVER_ERROR: Final = 500
 _THROTTLED: Final = frozenset({"ThrottlingException", "ProvisionedThroughputExceededException"})
@@ -145,10 +147,12 @@ def follow(walk: ShardWalk) -> Iterator[Got | None]:
     under_way: set[str] = set()
     workers = 0
     while walk.iterators:
-        long = len(walk.iterators) <= CONNECTIONS_MAX
+        at_once = min(CONNECTIONS_MAX, len(walk.iterators))
+        wait_s, pause_s = RECEIVE_WAIT_S_MAX, 0.0
+        if at_once < len(walk.iterators):
+            wait_s, pause_s = 0, _ROUND_S * at_once / len(walk.iterators)
         for shard in [one for one in walk.iterators if one not in under_way]:
-            wait_s = RECEIVE_WAIT_S_MAX if long else _SHORT_WAIT_S
-            asked.put(_Asked(shard, walk.iterators[shard], wait_s))
+            asked.put(_Asked(shard, walk.iterators[shard], wait_s, pause_s))
             under_way.add(shard)
             if workers < min(CONNECTIONS_MAX, len(under_way)):
                 Thread(target=_fetch, args=(walk, asked, answers), daemon=True).start()

@@ -98,7 +98,10 @@ def _lines(source: BinaryIO) -> Iterator[bytes | None]:
 def _put(client: Any, stream: str, batch: list[bytes], key: str | None) -> list[dict[str, Any]]:
     """Where each record is. Raises ValueError where some are not stored."""
     records = [
-        {"Data": data, "PartitionKey": key or _ENTROPY.random_bytes(_KEY_BYTES).hex()}
+        {
+            "Data": data,
+            "PartitionKey": _ENTROPY.random_bytes(_KEY_BYTES).hex() if key is None else key,
+        }
         for data in batch
     ]
     answer = client.put_records(StreamName=stream, Records=records)

@@ -21,12 +21,7 @@ SHARDS_MAX: Final = 1_000
 _SCOPE: Final = "shards "
 _HOUR_S: Final = 3_600
 _US_PER_S: Final = 1_000_000
-_NOT_WITH_TOKEN: Final = (
-    "StreamName",
-    "StreamARN",
-    "ExclusiveStartShardId",
-    "StreamCreationTimestamp",
-)
+_NOT_WITH_TOKEN: Final = ("StreamName", "ExclusiveStartShardId", "StreamCreationTimestamp")
 
 
 def list_shards(registry: StreamRegistry) -> Operation:
@@ -41,15 +36,18 @@ def list_shards(registry: StreamRegistry) -> Operation:
         limit = min(call.params.get("MaxResults", SHARDS_MAX), SHARDS_MAX)
         output: dict[str, object] = {"Shards": [shard_description(one) for one in shards[:limit]]}
         if len(shards) > limit:
-            scope = _SCOPE + json.dumps([definition.name, definition.uid, wanted])
+            listed_of = [definition.account, definition.name, definition.uid, wanted]
+            scope = _SCOPE + json.dumps(listed_of)
             last = str(shards[limit - 1].number)
             output["NextToken"] = paging.to_text(seal, call, scope, last)
         return output
 
     async def needed(account: str, region: str, params: Params) -> Sequence[Permission]:
-        if params.get("NextToken") and not params.get("StreamName"):
-            return [on_stream("ListShards", StreamName(account, region, "*"))]
-        return [on_stream("ListShards", named(account, region, params))]
+        token = params.get("NextToken")
+        if not token or params.get("StreamName"):
+            return [on_stream("ListShards", named(account, region, params))]
+        owner, stream, *_ = paging.list_of(seal, account, region, token, _SCOPE)
+        return [on_stream("ListShards", StreamName(owner, region, stream))]
 
     return Operation(
         "ListShards",
@@ -69,7 +67,7 @@ async def _asked_for(
     token = params.get("NextToken")
     given = [name for name in _NOT_WITH_TOKEN if params.get(name) is not None]
     if token is None:
-        if not given:
+        if not given and params.get("StreamARN") is None:
             raise RefusedError(
                 INVALID_ARGUMENT, "Either NextToken or StreamName should be provided."
             )
@@ -87,10 +85,16 @@ async def _asked_for(
         raise RefusedError(
             INVALID_ARGUMENT, f"NextToken and {given[0]} cannot be provided together."
         )
-    (stream, uid, wanted), last = paging.read_list(seal, call, token, _SCOPE)
-    found = await registry.read(call.account, call.region, stream)
+    (owner, stream, uid, wanted), last = paging.read_list(seal, call, token, _SCOPE)
+    name = StreamName(owner, call.region, stream)
+    if params.get("StreamARN") is not None and named(call.account, call.region, params) != name:
+        raise RefusedError(
+            INVALID_ARGUMENT,
+            f"NextToken and StreamARN {params['StreamARN']} name different streams.",
+        )
+    found = await registry.read(*name)
     if found is None or found.uid != uid:
-        raise stream_not_found(stream, call.account)
+        raise stream_not_found(stream, owner)
     return int(last) + 1, wanted, found
 
 

@@ -34,19 +34,39 @@ def read_list(seal: TokenSeal, call: Call, token: str, kind: str) -> tuple[Any, 
     The scope of such a list is its kind, and what it is of as JSON.
     """
     scope, last = _opened(seal, call, token)
+    return _what(scope, kind), last
+
+
+def list_of(seal: TokenSeal, account: str, region: str, token: str, kind: str) -> Any:
+    """What the list of the caller's is of that a token continued or continues.
+
+    Raises RefusedError (InvalidArgument).
+    """
+    return _what(_unsealed(seal, account, region, token)[0], kind)
+
+
+def _what(scope: str, kind: str) -> Any:
     if not scope.startswith(kind):
         raise RefusedError(INVALID_ARGUMENT, "Invalid NextToken.")
-    return json.loads(scope.removeprefix(kind)), last
+    return json.loads(scope.removeprefix(kind))
 
 
 def _opened(seal: TokenSeal, call: Call, token: str, scope: str = "") -> tuple[str, str]:
-    try:
-        plain = seal.unseal(from_text(_VERSION, token))
-    except NotSealedHereError:
-        raise RefusedError(INVALID_ARGUMENT, "Invalid NextToken.") from None
-    account, region, listed, last, made_us = json.loads(plain)
-    if (account, region) != (call.account, call.region) or scope not in ("", listed):
+    listed, last, made_us = _unsealed(seal, call.account, call.region, token)
+    if scope not in ("", listed):
         raise RefusedError(INVALID_ARGUMENT, "Invalid NextToken.")
     if call.now_us - made_us > EXPIRES_US:
         raise RefusedError(EXPIRED_NEXT_TOKEN, "The NextToken has expired.")
     return listed, last
+
+
+def _unsealed(seal: TokenSeal, account: str, region: str, token: str) -> tuple[str, str, int]:
+    """The list that a token of this caller's continues, behind what, and when it was made."""
+    try:
+        plain = seal.unseal(from_text(_VERSION, token))
+    except NotSealedHereError:
+        raise RefusedError(INVALID_ARGUMENT, "Invalid NextToken.") from None
+    *caller, listed, last, made_us = json.loads(plain)
+    if caller != [account, region]:
+        raise RefusedError(INVALID_ARGUMENT, "Invalid NextToken.")
+    return listed, last, made_us

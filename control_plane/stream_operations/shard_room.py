@@ -62,9 +62,13 @@ class ShardRoom:
         is_too_big = of_stream > STREAM_SHARDS_MAX
         if not allowed and not is_too_big:
             return
-        opened = (await count_open(self.registry, account, region)).shards
         if is_too_big:
-            raise _refusal(account, region, opened, STREAM_SHARDS_MAX, more)
+            raise RefusedError(
+                LIMIT_EXCEEDED,
+                f"This request would exceed the shard limit of a stream. It would have {of_stream}"
+                f" open shards. Limit: {STREAM_SHARDS_MAX}.",
+            )
+        opened = (await count_open(self.registry, account, region)).shards
         if opened + more > allowed:
             raise _refusal(account, region, opened, allowed, more)
 

@@ -108,6 +108,8 @@ def read_claim(headers: Mapping[str, str], query: str, services: Sequence[str]) 
     else:
         if "AWSAccessKeyId=" in query:
             raise _old_signature()
+        if "kinesis" in services:
+            raise RefusedError(MISSING_AUTHENTICATION_TOKEN, "Missing Authentication Token")
         raise RefusedError(MISSING_AUTHENTICATION_TOKEN, "Request is missing Authentication Token")
     if claim.service not in services:
         raise _no_match(f"Credential should be scoped to correct service: '{services[0]}'. ")

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Sequence
 from typing import Any, Final
 
-from data_plane.core.errors import RefusedError, shard_not_found
+from data_plane.core.errors import INVALID_ARGUMENT, RefusedError, shard_not_found
 from data_plane.core.message import LONG_TERM
 from data_plane.core.sealing import TokenSeal
 from data_plane.core.sequence_number import sequence_numbers
@@ -15,6 +15,7 @@ from data_plane.operations.stream_address import (
     KnownStreams,
     StreamName,
     end_dry_run,
+    named,
     on_stream,
     shard_id,
     shard_numbered,
@@ -44,6 +45,11 @@ def get_records(
     async def perform(call: Call) -> Params:
         params = call.params
         iterator = _iterator(seal, call.region, params)
+        arn = params.get("StreamARN")
+        if arn is not None and named(call.account, call.region, params) != iterator.stream:
+            raise RefusedError(
+                INVALID_ARGUMENT, f"The iterator and StreamARN {arn} name different streams."
+            )
         stream, shard = await _shard(streams, iterator)
         if strict is not None:
             strict.check_iterator(iterator.made_ms)

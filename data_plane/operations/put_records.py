@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import count, groupby, pairwise
 from typing import Final
 
@@ -147,7 +148,7 @@ class Puts:
         """Store the records, each in its shard; those of one shard in their order."""
         numbered = _numbered(call, stream, entries)
         # What is numbered is known by that.
-        named_call = _named_call(call, stream) if numbered is None else PutCall()
+        named_call = _named_call(call, stream, entries) if numbered is None else PutCall()
         # A call that is repeated takes the turns that it took before.
         turn = int.from_bytes(named_call.name) if named_call.name else next(self._turns)
         putting = _Putting(
@@ -294,11 +295,24 @@ def _numbered(call: Call, stream: Stream, entries: Sequence[Params]) -> Numbered
     return Numbered(name, call.params.get(EPOCH, 0), sequences)
 
 
-def _named_call(call: Call, stream: Stream) -> PutCall:
+def _named_call(call: Call, stream: Stream, entries: Sequence[Params]) -> PutCall:
+    """What a repeated call has in common with the first attempt, and no other call has.
+
+    What is put is part of it, so that a client that reuses an invocation id loses nothing.
+    """
     if not call.invocation_id:
         return PutCall()
-    name = call_hash(stream, f"{call.account} {call.invocation_id}")
-    return PutCall(name, repeated=call.attempt > 1)
+    contents = sha256(usedforsecurity=False)
+    for entry in entries:
+        contents.update(entry["Data"])
+    parts = [
+        *(call.account, call.invocation_id, contents.hexdigest()),
+        [len(entry["Data"]) for entry in entries],
+        [entry.get("PartitionKey") for entry in entries],
+        [entry.get("ExplicitHashKey") for entry in entries],
+    ]
+    # The representation of lists is unambiguous, whatever the texts contain.
+    return PutCall(call_hash(stream, repr(parts)), repeated=call.attempt > 1)
 
 
 def put_record(puts: Puts) -> Operation:

@@ -51,7 +51,7 @@ def named(account: str, region: str, params: Mapping[str, Any]) -> StreamName:
     """
     name, arn = params.get("StreamName"), params.get("StreamARN")
     if not arn:
-        if not name:
+        if name is None:
             refuse([missing("streamName")])
         return StreamName(account, region, name)
     parts = read_stream_arn(arn)

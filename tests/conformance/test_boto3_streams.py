@@ -1,10 +1,12 @@
 """Streams by boto3's Kinesis client."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from botocore.awsrequest import AWSPreparedRequest
 from botocore.exceptions import ClientError
 
 from data_plane.core.limits import (
@@ -12,6 +14,7 @@ from data_plane.core.limits import (
     QUOTA_STREAMS_DEFAULT,
     STREAM_SHARDS_MAX,
 )
+from data_plane.protocol.http import HttpRequest
 from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
 from tests.conformance.runners import RUNNERS
 
@@ -182,6 +185,32 @@ def test_a_resource_policy_is_kept(kinesis: Any) -> None:
     )
 
 
+def test_who_reuses_an_invocation_id_loses_nothing(kinesis: Any, stream: str) -> None:
+    def name_it(request: AWSPreparedRequest, **_: object) -> None:
+        request.headers["amz-sdk-invocation-id"] = "one"
+
+    kinesis.meta.events.register_first("before-send.kinesis", name_it)
+    of_one = [
+        {"Data": b"1", "PartitionKey": "a"},
+        {"Data": b"1", "PartitionKey": "b"},
+        {"Data": b"1", "PartitionKey": "a", "ExplicitHashKey": "0"},
+        {"Data": b"2", "PartitionKey": "a"},
+    ]
+    several = [of_one, of_one[::-1], of_one[1:]]
+    for _ in range(2):
+        for record in of_one:
+            kinesis.put_record(StreamName=stream, **record)
+        for records in several:
+            kinesis.put_records(StreamName=stream, Records=records)
+    count = sum(
+        len(page["Records"])
+        for shard in (FIRST, SECOND)
+        for page in _pages(kinesis, _iterator(kinesis, shard))
+    )
+    # Each call once.
+    assert count == len(of_one) + sum(map(len, several))
+
+
 def test_shards_are_counted_and_bounded(kinesis: Any, stream: str) -> None:
     kinesis.create_stream(StreamName="on-demand")
     limits = kinesis.describe_limits()
@@ -193,8 +222,8 @@ def test_shards_are_counted_and_bounded(kinesis: Any, stream: str) -> None:
     wider = {"StreamName": "wider", "ShardCount": STREAM_SHARDS_MAX + 1}
     code, message = _refused(kinesis.create_stream, **wider)
     assert code == "LimitExceededException"
-    opened = 6 + STREAM_SHARDS_MAX
-    assert f"Current shard count for the account: {opened}. Limit: {STREAM_SHARDS_MAX}." in message
+    opened = STREAM_SHARDS_MAX + 1
+    assert f"It would have {opened} open shards. Limit: {STREAM_SHARDS_MAX}." in message
     assert stream in kinesis.list_streams()["StreamNames"]
 
 
@@ -399,6 +428,26 @@ def test_wrong_requests_get_the_words_of_aws(
     kinesis: Any, call: str, params: dict[str, Any], message: str
 ) -> None:
     assert _refused(getattr(kinesis, call), **params)[1] == message
+
+
+def test_an_empty_name_is_one_violation_beside_others(server: InProcessServer) -> None:
+    headers = {
+        "host": "localhost",
+        "content-type": "application/x-amz-json-1.1",
+        "x-amz-target": "Kinesis_20131202.DescribeStream",
+    }
+    body = b'{"StreamName": "", "Limit": 0}'
+    answer = server.answer(HttpRequest("POST", "/", "", headers, body))
+    told = json.loads(answer.body)["message"]
+    assert told.startswith("3 validation errors detected: "), told
+
+
+@pytest.mark.usefixtures("stream")
+def test_an_iterator_is_of_the_stream_that_is_named_with_it(kinesis: Any) -> None:
+    named = {"ShardIterator": _iterator(kinesis, FIRST)}
+    assert kinesis.get_records(**named, StreamARN=ARN)["Records"] == []
+    code, _ = _refused(kinesis.get_records, **named, StreamARN=f"{ARN}2")
+    assert code == "InvalidArgumentException"
 
 
 def test_the_only_encryption_that_is_started_or_stopped_is_kms(kinesis: Any, stream: str) -> None:

@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from data_plane.embedded.cell import EmbeddedCell
 from data_plane.ports import Clock
+from data_plane.protocol.http import HttpRequest
 from tests.conformance.embedded_cell import SMALL
 from tests.conformance.in_process import ACCOUNT, REGION, InProcessServer
 
@@ -89,6 +90,27 @@ def test_another_account_may_do_what_the_stream_says(site: Site) -> None:
     assert _refused(site.bank.describe_stream, StreamARN=ARN)[0] == "AccessDeniedException"
 
 
+def test_what_continues_a_list_of_shards_is_a_call_on_its_stream(site: Site) -> None:
+    site.owner.update_shard_count(
+        StreamName=NAME, TargetShardCount=2, ScalingType="UNIFORM_SCALING"
+    )
+    ann = site.user("kinesis:ListShards")
+    policy = _policy({"Principal": {"AWS": BANK}, "Action": "kinesis:ListShards", "Resource": ARN})
+    site.owner.put_resource_policy(ResourceARN=ARN, Policy=policy)
+    for client, named in ((ann, {"StreamName": NAME}), (site.bank, {"StreamARN": ARN})):
+        token = client.list_shards(**named, MaxResults=1)["NextToken"]
+        assert len(client.list_shards(NextToken=token)["Shards"]) == 2
+        assert len(client.list_shards(NextToken=token, StreamARN=ARN)["Shards"]) == 2
+        other = {"NextToken": token, "StreamARN": f"{ARN}2"}
+        assert _refused(client.list_shards, **other)[0] == "InvalidArgumentException"
+    token = site.owner.list_shards(StreamName=NAME, MaxResults=1)["NextToken"]
+    denied = _policy({"Effect": "Deny", "Action": "kinesis:*", "Resource": ARN})
+    allowed = _policy({"Action": "kinesis:*", "Resource": "*"})
+    site.server.run(site.server.accounts.create_user(ACCOUNT, "bob", [allowed, denied]))
+    bob = site.client(ACCOUNT, user="bob")
+    assert _refused(bob.list_shards, NextToken=token)[0] == "AccessDeniedException"
+
+
 def test_a_stream_is_found_in_its_region_alone(site: Site) -> None:
     """Policies go by the region that a request is signed for."""
     key = site.server.run(site.server.accounts.create_key(ACCOUNT))
@@ -107,6 +129,13 @@ def test_a_stream_is_found_in_its_region_alone(site: Site) -> None:
 
 
 def test_strangers_learn_nothing(site: Site) -> None:
+    headers = {"host": "localhost", "content-type": "application/x-amz-json-1.1"}
+    headers["x-amz-target"] = "Kinesis_20131202.ListStreams"
+    unsigned = site.server.answer(HttpRequest("POST", "/", "", headers, b"{}"))
+    assert unsigned.status == 400
+    told = json.loads(unsigned.body)
+    assert told["__type"].endswith("MissingAuthenticationTokenException")
+    assert told["message"] == "Missing Authentication Token"
     stranger = site.server.kinesis("AKIAIOSFODNN7EXAMPLE", "wrong")
     code, _ = _refused(stranger.describe_stream, StreamName=NAME)
     assert code == "UnrecognizedClientException"

@@ -131,6 +131,7 @@ def test_what_is_wrong_is_said(stream: Shell) -> None:
     wrong = {
         ("get", "none"): 1,
         ("put", "none", "x"): 1,
+        ("put", "clicks", "x", "--key", ""): 1,
         ("tail", "none", "-f"): 1,
         ("delete", "none"): 1,
         ("put", "clicks", "--file", "/nowhere/y"): 1,

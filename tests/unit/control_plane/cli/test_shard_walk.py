@@ -136,10 +136,13 @@ def test_all_shards_are_followed_at_once() -> None:
     assert {asked["TidegateWaitTimeSeconds"] for asked in fake.asked} == {20}
 
 
-def test_of_many_shards_none_keeps_the_others_waiting() -> None:
-    fake = FakeStream({f"S{number}": ((), [b"x"]) for number in range(40)})
-    assert len(following(fake, OLDEST, 40)) == 40
-    assert {asked["TidegateWaitTimeSeconds"] for asked in fake.asked} == {1}
+def test_of_many_shards_none_keeps_the_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeStream({f"S{number}": ((), [b"x"]) for number in range(64)})
+    paused_s: list[float] = []
+    monkeypatch.setattr(shard_walk, "sleep", paused_s.append)
+    assert len(following(fake, OLDEST, 64)) == 64
+    assert {asked["TidegateWaitTimeSeconds"] for asked in fake.asked} == {0}
+    assert set(paused_s) == {0.25}, "sixteen at a time, and each once a second"
 
 
 def refusal(status: int, code: str) -> ClientError:
