@@ -67,11 +67,18 @@ class Site:
 
     def run(self) -> None:
         """All that is due now."""
-        while self.producer.do_next():
-            for steps in (self.producer._tellings, self.producer._calls):
-                with suppress(Empty):
-                    if (step := steps.get_nowait()) is not None:
-                        step()
+        while self._step() or self.producer.do_next() or self._step():
+            pass
+
+    def _step(self) -> bool:
+        """One step of what threads do. Whether there was one."""
+        producer = self.producer
+        for steps in (producer._tellings, producer._callbacks.steps, producer._calls):
+            with suppress(Empty):
+                if (step := steps.get_nowait()) is not None:
+                    step()
+                return True
+        return False
 
     def at(self, time_s: float) -> None:
         """As above, at so many seconds after the start."""
@@ -323,7 +330,7 @@ def test_close_gives_up_in_time(make: Make) -> None:
     site.at(0.05)
     unsent = site.producer.put(b"b", "k")
     site.producer.close(3)
-    assert site.clock.now_s() == pytest.approx(1_003.05)
+    assert 1_002 < site.clock.now_s() < 1_003.05
     errors = [future.exception(0) for future in (sent, unsent)]
     assert [isinstance(e, DeliveryError) and e.may_be_stored for e in errors] == [True, False]
 

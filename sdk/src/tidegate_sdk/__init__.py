@@ -18,12 +18,8 @@ from tidegate_sdk.group_shards import (
     commit_every,
 )
 from tidegate_sdk.outbox import StoredRecord
-from tidegate_sdk.producer import (
-    BufferFullError,
-    DeliveryError,
-    Producer,
-    ProducerClosedError,
-)
+from tidegate_sdk.producer import Producer
+from tidegate_sdk.put_errors import BufferFullError, DeliveryError, ProducerClosedError
 from tidegate_sdk.queue_consumer import QueueConsumer
 from tidegate_sdk.received_message import ReceivedMessage, RejectError, RetryError
 from tidegate_sdk.session import MODELS, client, extend, session

@@ -13,8 +13,6 @@ from hashlib import md5
 from itertools import count
 from typing import Final, NamedTuple
 
-from tidegate_sdk.steady_future import new_future
-
 HASH_KEY_MAX: Final = 2**128 - 1
 
 BATCH_RECORDS_MAX: Final = 500
@@ -56,9 +54,9 @@ class WaitingRecord:
     partition_key: str | None
     explicit_hash_key: int | None
     size_bytes: int
-    put_s: float
+    stored: "Future[StoredRecord]"
+    put_s: float = 0.0
     order: int = 0
-    stored: "Future[StoredRecord]" = field(default_factory=new_future)
 
     @property
     def held_bytes(self) -> int:

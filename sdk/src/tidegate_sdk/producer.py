@@ -4,6 +4,8 @@ An exception of a signal's handler (Ctrl-C) may come between any two steps of wh
 lock then may hold it for ever. So no thread of a producer takes a lock that callers take: one
 thread, the keeper, has the outbox for itself, and all others hand it what it is to do by a
 SimpleQueue, whose `put` happens whole or not at all.
+
+What a program does in callbacks of futures may take any time. It has a thread of its own.
 """
 
 import atexit
@@ -11,7 +13,7 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -24,6 +26,8 @@ from botocore.exceptions import ClientError
 from tidegate_sdk import named_calls
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, start_thread
 from tidegate_sdk.failures import is_passing
+from tidegate_sdk.future_callbacks import FutureCallbacks
+from tidegate_sdk.open_shards import open_shards
 from tidegate_sdk.outbox import (
     WHOLE,
     HashRange,
@@ -32,7 +36,16 @@ from tidegate_sdk.outbox import (
     StoredRecord,
     WaitingRecord,
 )
-from tidegate_sdk.put_records import entry, fail, is_wanted, new_record, settle
+from tidegate_sdk.put_errors import BufferFullError, ProducerClosedError
+from tidegate_sdk.put_records import (
+    entry,
+    fail,
+    fail_sent,
+    fail_unsent,
+    is_wanted,
+    new_record,
+    settle,
+)
 
 DELIVERY_S_MAX: Final = 150
 """Tidegate finds a repeated call for five minutes, and boto3 may take two for one call."""
@@ -45,6 +58,9 @@ _REMAP_S_MIN: Final = 1.0
 _KEEPER_S_MAX: Final = 5.0
 """The keeper, which waits for nobody, answers within milliseconds."""
 
+_CALLBACKS_PART: Final = 0.1
+"""Of the time of `close`: what it gives up then is told to callbacks within this."""
+
 _log = logging.getLogger("tidegate_sdk")
 
 
@@ -52,28 +68,8 @@ _Step = Callable[[], None]
 _Told = SimpleQueue[bool]
 
 
-class ProducerClosedError(RuntimeError):
-    """The producer was closed, and takes no more records."""
-
-
-class BufferFullError(TimeoutError):
-    """The producer's buffer had no room for a record for as long as the caller would wait."""
-
-
 class _PartlyStoredError(Exception):
     """Some records of a call failed."""
-
-
-class DeliveryError(TimeoutError):
-    """A record was not acknowledged in time.
-
-    Where it `may_be_stored` it was sent, and no answer says what came of it: it may be stored, or
-    be stored yet. Otherwise it was never sent. The last failure is the error's cause.
-    """
-
-    def __init__(self, message: str, *, may_be_stored: bool) -> None:
-        super().__init__(message)
-        self.may_be_stored = may_be_stored
 
 
 def _new_name() -> str:
@@ -127,6 +123,7 @@ class Producer:
         self._events: SimpleQueue[_Step] = SimpleQueue()
         self._calls: SimpleQueue[_Step | None] = SimpleQueue()
         self._tellings: SimpleQueue[_Step | None] = SimpleQueue()
+        self._callbacks = FutureCallbacks()
         # What follows is the keeper's.
         self._outbox = Outbox(linger_s=linger_s, batch_bytes_max=batch_bytes_max)
         self._wait_for_room: list[_Told] = []
@@ -138,12 +135,13 @@ class Producer:
         # Each is written by one step, and read by any thread.
         self._last_failure: Exception | None = None
         self._closing = self._ended = False
-        self._left_waiting: Sequence[WaitingRecord] = ()
-        self._left_batches: Sequence[PutBatch] = ()
+        self._free_bytes = 0
+        """Of memory: of all records that came in, those that are settled and called back."""
         atexit.register(self.close)
         self._threads = [
             spawn(self._keep, "tidegate-producer-keeper"),
             spawn(partial(_work_off, self._tellings), "tidegate-producer-teller"),
+            spawn(partial(_work_off, self._callbacks.steps), "tidegate-producer-callbacks"),
             *(
                 spawn(partial(_work_off, self._calls), f"tidegate-producer-{n}")
                 for n in range(senders)
@@ -160,19 +158,25 @@ class Producer:
     ) -> "Future[StoredRecord]":
         """Take a record in; the future tells where it is stored, or why it is not.
 
-        Waits while the buffer is full, `put_s_max` or `timeout_s`. A partition key of None is for
-        streams that spread their records by themselves. What a future's callbacks do holds up a
-        sender. Raises TypeError, ValueError, BufferFullError, ProducerClosedError.
+        Waits while the buffer is full, `put_s_max` or `timeout_s`; not in a future's callback. A
+        partition key of None is for streams that spread their records by themselves. Raises
+        TypeError, ValueError, BufferFullError, ProducerClosedError.
         """
-        record = new_record(data, partition_key, explicit_hash_key, self._record_bytes_max)
+        record = new_record(
+            data,
+            partition_key,
+            explicit_hash_key,
+            self._record_bytes_max,
+            self._callbacks.run_later,
+        )
         limit_s = self._put_s_max if timeout_s is None else timeout_s
         until_s = self._clock.now_s() + limit_s
-        while (settled_bytes := self._hand_over(record)) is not None:
+        while (free_bytes := self._hand_over(record)) is not None:
             left_s = until_s - self._clock.now_s()
             if left_s <= 0:
                 raise BufferFullError(f"no room in the buffer within {limit_s} s")
             told: _Told = SimpleQueue()
-            self._tell_keeper(partial(self._note_full, told, settled_bytes))
+            self._tell_keeper(partial(self._note_full, told, free_bytes))
             self._clock.take(told, left_s)
         return record.stored
 
@@ -192,28 +196,20 @@ class Producer:
         """Take no more, send what is there, and fail what is not acknowledged in time.
 
         May be called again, from any thread, also from a handler of signals' main program. A
-        program that ends without it calls it at its exit. Threads whose calls hang are left behind;
-        they do not keep the program from ending.
+        program that ends without it calls it at its exit. Threads whose calls or callbacks hang are
+        left behind; they do not keep the program from ending.
         """
         until_s = self._clock.now_s() + timeout_s
         self._closing = True
         if os.getpid() != self._process_id:
             return  # The threads are those of the process that this one is a fork of.
-        self._tell_keeper(self._note_room)
-        is_settled = self.flush(timeout_s)
+        self._tell_keeper(self._wake_puts)
+        self.flush(timeout_s * (1 - _CALLBACKS_PART))
         told: _Told = SimpleQueue()
         self._tell_keeper(partial(self._end, told))
         self._clock.take(told, _KEEPER_S_MAX)
-        # It stays there until it is told: where an exception comes before, the next close tells it.
-        self._warn_of_left()
-        self._fail_unsent(self._left_waiting, "the producer was closed before it could be sent")
-        for batch in self._left_batches:
-            self._settle_late(batch, "the producer was closed before an answer came")
-        self._left_waiting = self._left_batches = ()
-        for _, flush_told in self._flushes:
-            flush_told.put(item=True)
         atexit.unregister(self.close)
-        for thread in self._threads if is_settled else ():
+        for thread in self._threads:
             if isinstance(thread, threading.Thread) and thread is not threading.current_thread():
                 thread.join(max(0.0, until_s - self._clock.now_s()))
 
@@ -230,19 +226,8 @@ class Producer:
 
     # What callers do.
 
-    def _warn_of_left(self) -> None:
-        batched = [record for batch in self._left_batches for record in batch.records]
-        left = sum(not record.stored.done() for record in (*self._left_waiting, *batched))
-        if left:
-            _log.warning(
-                "%d records for %s are not acknowledged, and the producer is closed: %s",
-                left,
-                self._stream_name,
-                type(self._last_failure).__name__ if self._last_failure else "there was no time",
-            )
-
     def _hand_over(self, record: WaitingRecord) -> int | None:
-        """Give a record to the keeper; where there is no room, how much was settled by then.
+        """Give a record to the keeper; where there is no room, how much was free by then.
 
         An exception may come between any two lines: where the record is handed over and not
         counted, it counts from when the keeper has it.
@@ -250,10 +235,12 @@ class Producer:
         with self._gate:
             if self._closing:
                 raise ProducerClosedError("the producer is closed")
-            settled_bytes = self._outbox.settled_bytes
+            free_bytes = self._free_bytes
             held_bytes = self._held_bytes()
-            if held_bytes and held_bytes + record.held_bytes > self._bytes_max:
-                return settled_bytes
+            is_full = held_bytes > 0 and held_bytes + record.held_bytes > self._bytes_max
+            # Who makes room cannot wait for it.
+            if is_full and not self._callbacks.is_running_here():
+                return free_bytes
             record.put_s = self._clock.now_s()
             put_bytes = max(self._put_bytes, self._outbox.taken_bytes) + record.held_bytes
             self._events.put(partial(self._note_record, record))
@@ -263,9 +250,9 @@ class Producer:
         return None
 
     def _held_bytes(self) -> int:
-        """Of records that are not stored or given up, those on their way to the keeper too."""
-        settled_bytes = self._outbox.settled_bytes
-        return max(self._put_bytes, self._outbox.taken_bytes) - settled_bytes
+        """Of records that have no room again, those on their way to the keeper too."""
+        free_bytes = self._free_bytes
+        return max(self._put_bytes, self._outbox.taken_bytes) - free_bytes
 
     def _tell_keeper(self, event: _Step) -> None:
         self._events.put(event)
@@ -324,19 +311,25 @@ class Producer:
 
     def _note_record(self, record: WaitingRecord) -> None:
         if self._ended:
-            self._fail_unsent([record], "the producer was closed before it could be sent")
+            fail_unsent(
+                [record], "the producer was closed before it could be sent", self._last_failure
+            )
         else:
             self._outbox.add(record)
 
-    def _note_full(self, told: _Told, settled_bytes: int) -> None:
-        """Somebody found no room when so much was settled."""
-        if self._closing or settled_bytes != self._outbox.settled_bytes:
+    def _note_full(self, told: _Told, free_bytes: int) -> None:
+        """Somebody found no room when so much was free."""
+        if self._closing or free_bytes != self._free_bytes:
             told.put(item=True)
         else:
             self._outbox.hurry()
             self._wait_for_room.append(told)
 
-    def _note_room(self) -> None:
+    def _note_room(self, free_bytes: int) -> None:
+        self._free_bytes = free_bytes
+        self._wake_puts()
+
+    def _wake_puts(self) -> None:
         waiting, self._wait_for_room = self._wait_for_room, []
         for told in waiting:
             told.put(item=True)
@@ -361,7 +354,9 @@ class Producer:
     def _note_settled(self, settle: _Step) -> None:
         if not self._ended:
             settle()
-            self._note_room()
+            # Slow callbacks slow puts down; so what waits for them is bounded, too.
+            called_back = partial(self._note_room, self._outbox.settled_bytes)
+            self._callbacks.steps.put(partial(self._tell_keeper, called_back))
             self._note_flushed()
 
     def _note_stored(self, batch: PutBatch, shard_ids: set[str]) -> None:
@@ -387,12 +382,14 @@ class Producer:
             self._remap_s = self._clock.now_s() + pause_s
 
     def _end(self, told: _Told) -> None:
-        """Lay down what is left, and let the threads end."""
-        if not self._ended:
-            self._left_waiting = self._outbox.take_older(self._clock.now_s())
-            self._left_batches = self._outbox.take_batches()
-            self._ended = True
-        told.put(item=True)
+        """Have given up what is left, and let the threads end."""
+        if self._ended:
+            told.put(item=True)
+            return
+        waiting = self._outbox.take_older(self._clock.now_s())
+        tolds = [*(flush_told for _, flush_told in self._flushes), told]
+        self._ended = True
+        self._tellings.put(partial(self._give_up_left, waiting, self._outbox.take_batches(), tolds))
         self._tellings.put(None)
         for _ in range(self._senders):
             self._calls.put(None)
@@ -402,26 +399,13 @@ class Producer:
     def _look_at_shards(self) -> None:
         outcome: _Step
         try:
-            outcome = partial(self._note_shards, list(self._open_shards()))
+            outcome = partial(self._note_shards, list(open_shards(self._client, self._stream)))
         except Exception as error:  # noqa: BLE001 - the server places records by itself
             passes = is_passing(error)
             outcome = partial(self._note_unlisted, is_passing=passes)
             if not passes:
                 _log.warning("Batches are not cut by shards, which cannot be listed: %s", error)
         self._tell_keeper(partial(self._note_sender, outcome))
-
-    def _open_shards(self) -> Iterable[HashRange]:
-        asked: dict[str, Any] = {**self._stream, "ShardFilter": {"Type": "AT_LATEST"}}
-        while asked:
-            page = self._client.list_shards(**asked)
-            for shard in page["Shards"]:
-                keys = shard["HashKeyRange"]
-                if "EndingSequenceNumber" not in shard["SequenceNumberRange"]:
-                    yield HashRange(
-                        int(keys["StartingHashKey"]), int(keys["EndingHashKey"]), shard["ShardId"]
-                    )
-            token = page.get("NextToken")
-            asked = {"NextToken": token} if token else {}
 
     def _put(self, batch: PutBatch) -> None:
         """Send a batch, once more if it was sent before, and note what came of it."""
@@ -470,24 +454,41 @@ class Producer:
             )
             fail(batch.records, error)
         else:
-            self._settle_late(batch, f"not acknowledged within {self._delivery_s_max} s")
+            fail_sent(
+                batch.records,
+                f"not acknowledged within {self._delivery_s_max} s",
+                self._last_failure,
+            )
         return partial(self._outbox.done, batch)
 
     def _give_up(self, late: Sequence[WaitingRecord]) -> None:
-        self._fail_unsent(late, f"not sent within {self._delivery_s_max} s")
+        fail_unsent(late, f"not sent within {self._delivery_s_max} s", self._last_failure)
         self._tell_keeper(partial(self._note_settled, partial(self._outbox.forget, late)))
 
-    def _settle_late(self, batch: PutBatch, why: str) -> None:
-        late = DeliveryError(f"{why}: it may be stored or not", may_be_stored=True)
-        late.__cause__ = self._last_failure
-        fail(batch.records, late)
-
-    def _fail_unsent(self, records: Sequence[WaitingRecord], why: str) -> None:
-        late = DeliveryError(why, may_be_stored=False)
-        late.__cause__ = self._last_failure
-        for record in records:
-            is_wanted(record)
-        fail(records, late)
+    def _give_up_left(
+        self,
+        waiting: Sequence[WaitingRecord],
+        batches: Sequence[PutBatch],
+        tolds: Sequence[_Told],
+    ) -> None:
+        """What is there when the producer is closed."""
+        batched = [record for batch in batches for record in batch.records]
+        left = sum(not record.stored.done() for record in (*waiting, *batched))
+        fail_unsent(waiting, "the producer was closed before it could be sent", self._last_failure)
+        for batch in batches:
+            fail_sent(
+                batch.records, "the producer was closed before an answer came", self._last_failure
+            )
+        self._callbacks.steps.put(None)
+        if left:
+            _log.warning(
+                "%d records for %s are not acknowledged, and the producer is closed: %s",
+                left,
+                self._stream_name,
+                type(self._last_failure).__name__ if self._last_failure else "there was no time",
+            )
+        for told in tolds:
+            told.put(item=True)
 
 
 def _work_off(steps: "SimpleQueue[_Step | None]") -> None:

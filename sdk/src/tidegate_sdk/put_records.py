@@ -6,14 +6,23 @@ from contextlib import suppress
 from typing import Any, Final
 
 from tidegate_sdk.outbox import HASH_KEY_MAX, PutBatch, StoredRecord, WaitingRecord
+from tidegate_sdk.put_errors import DeliveryError
+from tidegate_sdk.steady_future import RunLater, SteadyFuture
 
 KEY_CHARS_MAX: Final = 256
 
 
 def new_record(
-    data: bytes, partition_key: str | None, explicit_hash_key: int | None, bytes_max: int
+    data: bytes,
+    partition_key: str | None,
+    explicit_hash_key: int | None,
+    bytes_max: int,
+    run_later: RunLater,
 ) -> WaitingRecord:
-    """A record that a stream takes. Raises TypeError, ValueError."""
+    """A record that a stream takes; its future's callbacks are handed to `run_later`.
+
+    Raises TypeError, ValueError.
+    """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"data is bytes, not {type(data).__name__}: encode a text first")
     if not isinstance(partition_key, str | None):
@@ -27,7 +36,9 @@ def new_record(
     if size_bytes > bytes_max:
         raise ValueError(f"a record of {size_bytes} bytes with its key: {bytes_max} are allowed")
     # An empty one counts, too: what is there is there by its bytes.
-    return WaitingRecord(body, partition_key, explicit_hash_key, max(1, size_bytes), 0.0)
+    size_bytes = max(1, size_bytes)
+    future = SteadyFuture(run_later)
+    return WaitingRecord(body, partition_key, explicit_hash_key, size_bytes, future)
 
 
 def is_wanted(record: WaitingRecord) -> bool:
@@ -58,6 +69,22 @@ def settle(batch: PutBatch, results: Sequence[dict[str, Any]]) -> None:
             # It is told already by an earlier attempt, or because the producer was closed.
             with suppress(InvalidStateError):
                 record.stored.set_result(StoredRecord(result["ShardId"], result["SequenceNumber"]))
+
+
+def fail_sent(records: Sequence[WaitingRecord], why: str, cause: Exception | None) -> None:
+    """Tell those that are not told yet that nobody knows whether they are stored."""
+    late = DeliveryError(f"{why}: it may be stored or not", may_be_stored=True)
+    late.__cause__ = cause
+    fail(records, late)
+
+
+def fail_unsent(records: Sequence[WaitingRecord], why: str, cause: Exception | None) -> None:
+    """Tell those that are not told yet that they were never sent."""
+    late = DeliveryError(why, may_be_stored=False)
+    late.__cause__ = cause
+    for record in records:
+        is_wanted(record)
+    fail(records, late)
 
 
 def fail(records: Sequence[WaitingRecord], error: Exception) -> None:

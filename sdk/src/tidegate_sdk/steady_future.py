@@ -1,8 +1,15 @@
-"""Futures of which no caller keeps the lock when an exception of a signal's handler comes."""
+"""Futures of which no caller keeps the lock when an exception of a signal's handler comes.
+
+Nor does a callback hold up who tells them: it is handed on to be run elsewhere.
+"""
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
+
+RunLater = Callable[[Callable[[], None]], None]
 
 
 class _SteadyCondition(threading.Condition):
@@ -28,8 +35,15 @@ class _SteadyCondition(threading.Condition):
                 self._whole.acquire()
 
 
-def new_future() -> "Future[Any]":
-    """A future that is pending."""
-    future: Future[Any] = Future()
-    future._condition = _SteadyCondition()  # noqa: SLF001 - it has no other way
-    return future
+class SteadyFuture(Future[Any]):
+    """A future that hands its callbacks on when it is told or cancelled."""
+
+    def __init__(self, run_later: RunLater) -> None:
+        super().__init__()
+        self._condition = _SteadyCondition()
+        self._run_later = run_later
+
+    def _invoke_callbacks(self) -> None:
+        """As concurrent.futures, which calls this without the lock, but elsewhere."""
+        for callback in self._done_callbacks:  # type: ignore[attr-defined]
+            self._run_later(partial(callback, self))

@@ -1,0 +1,21 @@
+"""Why a record is not taken in, or not stored."""
+
+
+class ProducerClosedError(RuntimeError):
+    """The producer was closed, and takes no more records."""
+
+
+class BufferFullError(TimeoutError):
+    """The producer's buffer had no room for a record for as long as the caller would wait."""
+
+
+class DeliveryError(TimeoutError):
+    """A record was not acknowledged in time.
+
+    Where it `may_be_stored` it was sent, and no answer says what came of it: it may be stored, or
+    be stored yet. Otherwise it was never sent. The last failure is the error's cause.
+    """
+
+    def __init__(self, message: str, *, may_be_stored: bool) -> None:
+        super().__init__(message)
+        self.may_be_stored = may_be_stored
