@@ -77,6 +77,8 @@ class _Meta:
     events = _Events()
 
     class service_model:  # noqa: N801 - as boto3 has it
+        service_name = "kinesis"
+
         class service_id:  # noqa: N801 - as above
             @staticmethod
             def hyphenize() -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ParamValidationError
 
+import tidegate_sdk
 from sdk.tests.scripted import ScriptedClient, VirtualClock, cut_off, no_thread, refused
 from tidegate_sdk import BufferFullError, DeliveryError, Producer, ProducerClosedError
 from tidegate_sdk.clock import Backoff
@@ -388,13 +389,19 @@ def test_what_no_stream_takes_is_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    ("data", "key", "said"), [("text", "k", "encode a text first"), (b"", 5, "a text or None")]
+    ("data", "key", "hash_key", "said"),
+    [
+        ("text", "k", None, "encode a text first"),
+        (b"", 5, None, "a text or None"),
+        (b"", "k", "5", "an int or None, not str"),
+        (b"", "k", 5.0, "an int or None, not float"),
+    ],
 )
 def test_what_is_neither_bytes_nor_a_key_is_refused_at_once(
-    make: Make, data: Any, key: Any, said: str
+    make: Make, data: Any, key: Any, hash_key: Any, said: str
 ) -> None:
     with pytest.raises(TypeError, match=said):
-        make().producer.put(data, key)
+        make().producer.put(data, key, explicit_hash_key=hash_key)
 
 
 def test_records_may_say_their_hash_key_or_have_no_key(make: Make) -> None:
@@ -414,9 +421,39 @@ def _placed(params: dict[str, Any]) -> list[dict[str, str]]:
     return [{"ShardId": "shard-0", "SequenceNumber": "1"} for _ in params["Records"]]
 
 
-def test_it_looks_no_longer_for_repeats_than_a_server_does() -> None:
-    with pytest.raises(ValueError, match="delivery_s_max"):
-        Producer(ScriptedClient(), "clicks", delivery_s_max=151, spawn=no_thread)
+@pytest.mark.parametrize(
+    ("stream", "options", "kind", "said"),
+    [
+        # It looks no longer for repeats than a server does.
+        ("clicks", {"delivery_s_max": 151}, ValueError, "delivery_s_max"),
+        ("clicks", {"senders": 0}, ValueError, "senders"),
+        ("clicks", {"senders": -1}, ValueError, "senders"),
+        ("", {}, ValueError, "no name"),
+        (None, {}, TypeError, "a name or an ARN, not NoneType"),
+    ],
+)
+def test_what_cannot_work_is_refused_when_it_is_made(
+    stream: Any, options: dict[str, Any], kind: type[Exception], said: str
+) -> None:
+    with pytest.raises(kind, match=said):
+        Producer(ScriptedClient(), stream, spawn=no_thread, **options)
+
+
+def test_a_client_of_another_service_is_refused() -> None:
+    sqs = tidegate_sdk.client("http://127.0.0.1:1", region_name="us-east-1")
+    with pytest.raises(TypeError, match="one of kinesis, not of sqs"):
+        Producer(sqs, "clicks", spawn=no_thread)
+
+
+def test_a_fork_takes_no_producer_along(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = make().producer
+    with monkeypatch.context() as forked:
+        forked.setattr("os.getpid", lambda: -1)
+        with pytest.raises(RuntimeError, match="make a producer here"):
+            producer.put(b"a", "k")
+        with pytest.raises(RuntimeError, match="make a producer here"):
+            producer.flush()
+        producer.close()
 
 
 def test_threads_send_by_themselves() -> None:

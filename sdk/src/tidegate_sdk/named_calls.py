@@ -7,11 +7,17 @@ call under the id itself, for as long as it likes.
 
 import re
 import threading
+import uuid
 from typing import Any, Final
 
 _here: Final = threading.local()
 _ATTEMPT: Final = re.compile(r"\battempt=(\d+)")
 _HANDLERS: Final = "tidegate-sdk-named-calls"
+
+
+def new_name() -> str:
+    """As botocore names its calls."""
+    return str(uuid.uuid4())  # noqa: TID251 - no test depends on it
 
 
 def let_name(client: Any, operation: str) -> None:

@@ -12,7 +12,6 @@ import atexit
 import logging
 import os
 import threading
-import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -36,7 +35,8 @@ from tidegate_sdk.outbox import (
     StoredRecord,
     WaitingRecord,
 )
-from tidegate_sdk.put_errors import BufferFullError, ProducerClosedError
+from tidegate_sdk.producer_options import check_options
+from tidegate_sdk.put_errors import BufferFullError, PartlyStoredError, ProducerClosedError
 from tidegate_sdk.put_records import (
     entry,
     fail,
@@ -46,9 +46,6 @@ from tidegate_sdk.put_records import (
     new_record,
     settle,
 )
-
-DELIVERY_S_MAX: Final = 150
-"""Tidegate finds a repeated call for five minutes, and boto3 may take two for one call."""
 
 RECORD_BYTES_MAX: Final = 1024 * 1024
 
@@ -66,14 +63,6 @@ _log = logging.getLogger("tidegate_sdk")
 
 _Step = Callable[[], None]
 _Told = SimpleQueue[bool]
-
-
-class _PartlyStoredError(Exception):
-    """Some records of a call failed."""
-
-
-def _new_name() -> str:
-    return str(uuid.uuid4())  # noqa: TID251 - as botocore names its calls
 
 
 class Producer:
@@ -104,11 +93,10 @@ class Producer:
         senders: int = 4,
         clock: Clock = SYSTEM_CLOCK,
         backoff: Backoff = Backoff(),  # noqa: B008 - immutable
-        new_name: Callable[[], str] = _new_name,
+        new_name: Callable[[], str] = named_calls.new_name,
         spawn: Spawn = start_thread,
     ) -> None:
-        if not 0 < delivery_s_max <= DELIVERY_S_MAX:
-            raise ValueError(f"delivery_s_max is above 0, and {DELIVERY_S_MAX} at most")
+        check_options(client, stream, delivery_s_max, senders)
         named_calls.let_name(client, "PutRecords")
         self._client = client
         self._stream_name = stream
@@ -162,6 +150,7 @@ class Producer:
         partition key of None is for streams that spread their records by themselves. Raises
         TypeError, ValueError, BufferFullError, ProducerClosedError.
         """
+        self._refuse_fork()
         record = new_record(
             data,
             partition_key,
@@ -185,6 +174,7 @@ class Producer:
 
         Settled is what is stored, or has failed, as its future tells.
         """
+        self._refuse_fork()
         told: _Told = SimpleQueue()
         self._tell_keeper(partial(self._note_flush, told))
         is_settled = self._clock.take(told, _KEEPER_S_MAX)
@@ -225,6 +215,11 @@ class Producer:
         self.close()
 
     # What callers do.
+
+    def _refuse_fork(self) -> None:
+        """A process that forks takes no thread along."""
+        if os.getpid() != self._process_id:
+            raise RuntimeError("this process is a fork of the producer's: make a producer here")
 
     def _hand_over(self, record: WaitingRecord) -> int | None:
         """Give a record to the keeper; where there is no room, how much was free by then.
@@ -431,12 +426,12 @@ class Producer:
         if answer.get("FailedRecordCount", 0):
             said = next(result for result in results if "ErrorCode" in result)
             text = f"{said['ErrorCode']}: {said.get('ErrorMessage')}"
-            return self._failed(batch, _PartlyStoredError(text))
+            return self._failed(batch, PartlyStoredError(text))
         return partial(self._note_stored, batch, {result["ShardId"] for result in results})
 
     def _failed(self, batch: PutBatch, error: Exception) -> _Step:
         """Repeat the batch later, or give it up."""
-        is_refused = not isinstance(error, _PartlyStoredError) and not is_passing(error)
+        is_refused = not isinstance(error, PartlyStoredError) and not is_passing(error)
         now_s = self._clock.now_s()
         until_s = batch.put_s + self._delivery_s_max
         self._last_failure = error

@@ -19,3 +19,7 @@ class DeliveryError(TimeoutError):
     def __init__(self, message: str, *, may_be_stored: bool) -> None:
         super().__init__(message)
         self.may_be_stored = may_be_stored
+
+
+class PartlyStoredError(Exception):
+    """Some records of a call failed."""

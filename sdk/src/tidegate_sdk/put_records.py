@@ -29,6 +29,8 @@ def new_record(
         raise TypeError(f"a partition key is a text or None, not {type(partition_key).__name__}")
     if partition_key is not None and not 0 < len(partition_key) <= KEY_CHARS_MAX:
         raise ValueError(f"a partition key has 1 to {KEY_CHARS_MAX} characters")
+    if not isinstance(explicit_hash_key, int | None):
+        raise TypeError(f"a hash key is an int or None, not {type(explicit_hash_key).__name__}")
     if explicit_hash_key is not None and not 0 <= explicit_hash_key <= HASH_KEY_MAX:
         raise ValueError("a hash key is from 0 to 2**128 - 1")
     body = bytes(data)
