@@ -8,7 +8,6 @@ from queue import Empty
 from typing import Any
 
 import pytest
-from botocore.exceptions import ParamValidationError
 
 import tidegate_sdk
 from sdk.tests.scripted import ScriptedClient, VirtualClock, cut_off, no_thread, refused
@@ -259,20 +258,6 @@ def test_without_a_list_of_shards_the_server_places_records(make: Make) -> None:
     assert (len(site.sent()), len(site.client.asked("list_shards"))) == (1, 1)
 
 
-def test_a_refusal_is_not_repeated(make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    site = make()
-    site.client.lay_down("put_records", refused("ResourceNotFoundException"), site.server)
-    lost = [site.producer.put(data, "k") for data in (b"secret", b"private")]
-    site.at(1)
-    assert all("ResourceNotFoundException" in str(future.exception(0)) for future in lost)
-    [said] = caplog.messages
-    assert said.startswith("2 records for clicks are refused, and not stored: An error occurred")
-    assert "ResourceNotFoundException" in said
-    later = site.producer.put(b"b", "k")
-    site.at(2)
-    assert later.result(0)
-
-
 def test_what_is_not_acknowledged_in_time_fails_and_says_how(make: Make) -> None:
     site = make(delivery_s_max=10)
     site.client.lay_down("put_records", cut_off())
@@ -348,18 +333,6 @@ def test_close_warns_of_what_it_gives_up(make: Make, caplog: pytest.LogCaptureFi
     [said] = caplog.messages
     assert said.startswith("2 records for clicks are not acknowledged, and the producer is closed")
     assert said.endswith(": EndpointConnectionError")
-
-
-def test_an_error_that_may_quote_records_is_named_in_the_log(
-    make: Make, caplog: pytest.LogCaptureFixture
-) -> None:
-    site = make()
-    site.client.lay_down("put_records", ParamValidationError(report="value: secret"))
-    site.producer.put(b"secret", "k")
-    site.at(1)
-    assert caplog.messages == [
-        "1 records for clicks are refused, and not stored: ParamValidationError"
-    ]
 
 
 def test_who_cancels_a_record_in_time_has_it_not_sent(make: Make) -> None:

@@ -34,6 +34,10 @@ _CODES_PASSING: Final = frozenset(
 )
 """Of refusals with a status that says that the caller is wrong."""
 
+_CODES_OF_CONTENTS: Final = frozenset(
+    {"InvalidArgumentException", "SerializationException", "ValidationException"}
+)
+
 _NETWORK: Final = (
     ConnectionClosedError,
     ConnectionError,
@@ -65,3 +69,8 @@ def is_passing(error: BaseException) -> bool:
     if isinstance(error, BotoCoreError):
         return isinstance(error, _NETWORK)
     return isinstance(error, OSError | ResponseParserError)
+
+
+def is_of_contents(error: BaseException) -> bool:
+    """Whether a call is refused for what it says, so that a part of it may be taken."""
+    return code_of(error) in _CODES_OF_CONTENTS

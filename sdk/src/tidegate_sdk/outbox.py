@@ -83,7 +83,9 @@ class PutBatch:
     held_bytes: int
     attempts: int = 0
     again_s: float | None = None
-    """When to repeat it; None: it is being sent."""
+    """When to repeat it; None: it is being sent, or waits to be another one's `rest`."""
+    rest: "PutBatch | None" = None
+    """What is sent once this one is stored or given up."""
 
 
 @dataclass(slots=True)
@@ -202,7 +204,21 @@ class Outbox:
     def done(self, batch: PutBatch) -> None:
         """All of the batch is stored or given up."""
         self._under_way.remove(batch)
+        if batch.rest is not None:
+            batch.rest.again_s = batch.rest.put_s
         self._settle(batch.held_bytes)
+
+    def split(self, batch: PutBatch, new_name: Callable[[], str]) -> None:
+        """Send it as two, one after the other: nothing of it is stored."""
+        middle = len(batch.records) // 2
+        records = batch.records[middle:]
+        held_bytes = sum(record.held_bytes for record in records)
+        rest = PutBatch(new_name(), batch.range, records, batch.put_s, held_bytes, rest=batch.rest)
+        self._under_way.append(rest)
+        batch.name, batch.records, batch.rest = new_name(), batch.records[:middle], rest
+        # What was cancelled of it counts here.
+        batch.held_bytes -= held_bytes
+        batch.attempts, batch.again_s = 0, batch.put_s
 
     def oldest_s(self) -> float | None:
         """When the eldest of what has never been sent was put; None: there is nothing."""

@@ -24,7 +24,7 @@ from botocore.exceptions import ClientError
 
 from tidegate_sdk import named_calls
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, start_thread
-from tidegate_sdk.failures import is_passing
+from tidegate_sdk.failures import is_of_contents, is_passing
 from tidegate_sdk.future_callbacks import FutureCallbacks
 from tidegate_sdk.open_shards import open_shards
 from tidegate_sdk.outbox import (
@@ -407,7 +407,9 @@ class Producer:
         if self._ended:
             return
         if not batch.attempts:
-            batch.records = [record for record in batch.records if is_wanted(record)]
+            batch.records = [
+                record for record in batch.records if record.stored.running() or is_wanted(record)
+            ]
         outcome = self._sent(batch) if batch.records else partial(self._outbox.done, batch)
         self._tell_keeper(partial(self._note_sender, partial(self._note_settled, outcome)))
 
@@ -435,6 +437,9 @@ class Producer:
         now_s = self._clock.now_s()
         until_s = batch.put_s + self._delivery_s_max
         self._last_failure = error
+        # What may be stored is not sent under another name.
+        if is_of_contents(error) and len(batch.records) > 1 and batch.attempts == 1:
+            return partial(self._outbox.split, batch, self._new_name)
         if not is_refused and now_s < until_s:
             again_s = min(until_s, now_s + self._backoff.pause_s(batch.attempts))
             return partial(self._outbox.put_again, batch, again_s)

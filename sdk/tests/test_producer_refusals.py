@@ -1,0 +1,83 @@
+"""What a producer does with what the server refuses for good."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ParamValidationError
+
+from sdk.tests.scripted import cut_off, refused
+from sdk.tests.test_producer import Make, make
+
+__all__ = ["make"]
+
+
+def test_a_refusal_is_not_repeated(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    site = make()
+    site.client.lay_down("put_records", refused("ResourceNotFoundException"), site.server)
+    lost = [site.producer.put(data, "k") for data in (b"secret", b"private")]
+    site.at(1)
+    assert all("ResourceNotFoundException" in str(future.exception(0)) for future in lost)
+    [said] = caplog.messages
+    assert said.startswith("2 records for clicks are refused, and not stored: An error occurred")
+    assert "ResourceNotFoundException" in said
+    later = site.producer.put(b"b", "k")
+    site.at(2)
+    assert later.result(0)
+
+
+def test_an_error_that_may_quote_records_is_named_in_the_log(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = make()
+    site.client.lay_down("put_records", ParamValidationError(report="value: secret"))
+    site.producer.put(b"secret", "k")
+    site.at(1)
+    assert caplog.messages == [
+        "1 records for clicks are refused, and not stored: ParamValidationError"
+    ]
+
+
+def test_of_a_batch_only_what_is_refused_fails_and_the_order_is_kept(make: Make) -> None:
+    site = make()
+    data = [str(number).encode() for number in range(500)]
+    bad = {b"99", b"100", b"407"}
+
+    def answer(params: dict[str, Any]) -> Any:
+        if bad.intersection(entry["Data"] for entry in params["Records"]):
+            return refused("ValidationException")
+        return site.server(params)
+
+    site.client.lay_down("put_records", answer)
+    futures = [site.producer.put(each, "k") for each in data]
+    cancelled = site.producer.put(b"not wanted", "k")
+    cancelled.cancel()
+    behind = site.producer.put(b"behind", "k")
+    site.at(1)
+    failed = [each for each, future in zip(data, futures, strict=True) if future.exception(0)]
+    assert set(failed) == bad
+    assert site.server.stored == [each for each in data if each not in bad] + [b"behind"]
+    assert behind.result(0)
+    assert site.producer._held_bytes() == 0
+
+
+def test_what_may_be_stored_is_not_sent_under_another_name(make: Make) -> None:
+    site = make()
+    site.client.lay_down("put_records", cut_off(), refused("ValidationException"))
+    futures = [site.producer.put(each, "k") for each in (b"a", b"b")]
+    site.at(0.05)
+    site.at(1)
+    assert all(future.exception(0) for future in futures)
+    assert site.sent() == [[b"a", b"b"]] * 2
+
+
+def test_a_half_that_is_repeated_holds_up_the_other_one(make: Make) -> None:
+    site = make()
+    site.client.lay_down("put_records", refused("ValidationException"), cut_off(), site.server)
+    site.producer.put(b"a", "k")
+    site.producer.put(b"b", "k")
+    site.at(0.05)
+    assert site.sent() == [[b"a", b"b"], [b"a"]]
+    assert not site.producer.flush(0)
+    site.at(0.2)
+    assert site.sent()[2:] == [[b"a"], [b"b"]]
+    assert site.producer.flush(0)
