@@ -11,7 +11,7 @@ from control_plane.cli.group_reset import reset
 from control_plane.cli.group_shards import done, number_of, stream_of
 from control_plane.cli.refusals import or_exit
 from control_plane.cli.stream_position import PositionType, StreamPosition
-from control_plane.cli.tables import json_option, tell
+from control_plane.cli.tables import Cell, json_option, tell
 from control_plane.cli.times import day
 from data_plane.core.limits import (
     GROUP_SESSION_S_DEFAULT,
@@ -86,14 +86,14 @@ def _arn(client: Any, stream: str) -> str:
 def list_groups(connect: Connect, *, as_json: bool) -> None:
     """List groups with what they are at, how many members they have, and their streams."""
 
-    def rows() -> list[tuple[str | int, ...]]:
+    def rows() -> list[tuple[Cell, ...]]:
         client = connect("kinesis")
         return [
             (
                 one["GroupName"],
                 found["State"],
                 len(found["Members"]),
-                ", ".join(map(stream_of, one["StreamARNs"])),
+                list(map(stream_of, one["StreamARNs"])),
             )
             for one in _groups(client)
             for found in (_of(client, one["GroupName"], MaxResults=1),)
@@ -144,14 +144,14 @@ def describe_group(connect: Connect, name: str, *, as_json: bool) -> None:
     if found["Members"]:
         owners = [shard.get("OwnerMemberId") for shard in found["Shards"]]
         members = [
-            (one["MemberId"], one.get("InstanceId", "-"), str(owners.count(one["MemberId"])))
+            (one["MemberId"], one.get("InstanceId"), owners.count(one["MemberId"]))
             for one in found["Members"]
         ]
         click.echo()
         tell(_MEMBER_COLUMNS, members, as_json=False)
     click.echo()
     shards = [
-        (*_place(shard), done(shard.get("SequenceNumber")), str(shard["LagRecords"]))
+        (*_place(shard), done(shard.get("SequenceNumber")), shard["LagRecords"])
         for shard in found["Shards"]
     ]
     tell(_SHARD_COLUMNS, shards, as_json=False)
@@ -169,9 +169,9 @@ def _note_absent(groups: Iterable[dict[str, Any]]) -> None:
         click.echo(f"There is nothing to read of stream {name}: was it deleted?", err=True)
 
 
-def _place(shard: dict[str, Any]) -> tuple[str, str, str]:
+def _place(shard: dict[str, Any]) -> tuple[str, int, str | None]:
     stream = stream_of(shard["StreamARN"])
-    return stream, number_of(shard["ShardId"]), shard.get("OwnerMemberId", "-")
+    return stream, number_of(shard["ShardId"]), shard.get("OwnerMemberId")
 
 
 @group.command("lag")

@@ -7,10 +7,10 @@ from typing import Any, Final
 import click
 
 from control_plane.cli.connection import Connect
-from control_plane.cli.group_shards import NOTHING, done, number_of, stream_of
+from control_plane.cli.group_shards import done, number_of, stream_of
 from control_plane.cli.refusals import or_exit
 from control_plane.cli.stream_position import PositionType, ShardType, StreamPosition, now
-from control_plane.cli.tables import json_option, tell
+from control_plane.cli.tables import Cell, json_option, tell
 from control_plane.cli.times import day
 
 _COLUMNS: Final = (
@@ -114,10 +114,10 @@ def _stream_arn(client: Any, group: str, stream: str | None) -> str:
     raise ValueError(f"group {group} reads {names}: say which one by --stream")
 
 
-def _row(shard: Mapping[str, Any]) -> tuple[str | int, ...]:
+def _row(shard: Mapping[str, Any]) -> tuple[Cell, ...]:
     position = shard.get("Position")
     then = _NOT_READ if position is None else done(position.get("StartingSequenceNumber"))
-    first = NOTHING
+    first = None
     if shard["LagRecordsAfter"]:
         arrived = now() - timedelta(milliseconds=shard["MillisBehindLatestAfter"])
         first = day(round(arrived.timestamp()))

@@ -2,7 +2,6 @@
 
 from data_plane.core.sequence_number import parse
 
-NOTHING = "-"
 _SHARD_END = "SHARD_END"
 
 
@@ -11,13 +10,13 @@ def stream_of(arn: str) -> str:
     return arn.rpartition("/")[2]
 
 
-def number_of(shard_id: str) -> str:
+def number_of(shard_id: str) -> int:
     """The number of a shard."""
-    return str(int(shard_id.rpartition("-")[2]))
+    return int(shard_id.rpartition("-")[2])
 
 
-def done(number: str | None) -> str:
+def done(number: str | None) -> int | str | None:
     """How far a shard is done: the last record counts so many from the shard's first on."""
     if number is None:
-        return NOTHING
-    return "all" if number == _SHARD_END else str(parse(number).offset)
+        return None
+    return "all" if number == _SHARD_END else parse(number).offset

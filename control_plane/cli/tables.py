@@ -2,8 +2,14 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import click
+
+Cell = str | float | list[str] | None
+"""What a table shows of a thing; None: there is none."""
+
+NOTHING: Final = "-"
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON array of objects, for programs."
@@ -21,19 +27,25 @@ def lines(rows: Sequence[Sequence[str]], *, numbers: bool = False) -> Iterable[s
 
 def tell(
     columns: Sequence[str],
-    rows: Iterable[Sequence[str | float]],
+    rows: Iterable[Sequence[Cell]],
     *,
     as_json: bool,
     numbers: bool = False,
 ) -> None:
     """Print rows under their columns, or as JSON, where IN FLIGHT is called `in_flight`."""
     if not as_json:
-        shown = [list(map(str, row)) for row in rows]
+        shown = [list(map(_shown, row)) for row in rows]
         for line in lines([columns, *shown], numbers=numbers):
             click.echo(line)
         return
     names = [column.lower().replace(" ", "_") for column in columns]
     click.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2))
+
+
+def _shown(cell: Cell) -> str:
+    if cell is None:
+        return NOTHING
+    return ", ".join(cell) if isinstance(cell, list) else str(cell)
 
 
 def printable(text: str, chars_max: int) -> str:

@@ -80,7 +80,7 @@ def test_groups_are_listed_described_and_deleted(shell: Shell) -> None:
     assert rows(shell("group", "list")) == [["billing", "Empty", "0", "clicks"]]
     member = shell.commit(2)
     assert json.loads(shell("group", "list", "--json")) == [
-        {"name": "billing", "state": "Stable", "members": 1, "streams": "clicks"}
+        {"name": "billing", "state": "Stable", "members": 1, "streams": ["clicks"]}
     ]
     attributes, members, shards = shell("group", "describe", "billing").split("\n\n")
     assert "SessionTimeoutSeconds    10" in attributes
@@ -132,6 +132,9 @@ def test_lag_is_shown_by_shards_and_by_groups(shell: Shell) -> None:
         ["clicks", "0", "-", "1"],
         ["clicks", "1", "-", "1"],
     ]
+    told = json.loads(shell("group", "lag", "billing", "--json"))[1]
+    assert told.pop("behind_s") > 0
+    assert told == {"stream": "clicks", "shard": 1, "owner": None, "unread": 1}
     shell("group", "create", "audit", "clicks")
     assert rows(shell("group", "lag"))[0] == ["audit", "clicks", "0", "0.0"]
     [_, told] = json.loads(shell("group", "lag", "--json"))
@@ -164,7 +167,8 @@ def test_a_reset_to_a_record_is_one_of_its_shard(shell: Shell) -> None:
     second = json.loads(lines[1])["SequenceNumber"]
     reset = ("group", "reset", "billing", "--to", second)
     [told] = json.loads(shell(*reset, "--yes", "--json"))
-    assert (told["shard"], told["done_then"], told["unread_then"]) == ("0", "1", 2)
+    assert (told["shard"], told["done"], told["done_then"]) == (0, None, 1)
+    assert (told["unread"], told["unread_then"]) == (3, 2)
     shell("stream", "create", "other")
     shell("group", "create", "both", "clicks", "other")
     unclear = shell.run("group", "reset", "both", "--to", second, "--yes")
