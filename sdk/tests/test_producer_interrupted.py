@@ -1,17 +1,20 @@
 """A producer whose caller is interrupted, as by Ctrl-C, at any moment at which that may be."""
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from sdk.tests.scripted import FACT_S_MAX, ScriptedClient, beside
+from sdk.tests.scripted import FACT_S_MAX, ScriptedClient, beside, cut_off
 from sdk.tests.test_producer import ONE, Server
-from tidegate_sdk import Producer, StoredRecord
+from tidegate_sdk import DeliveryError, Producer, StoredRecord
 
 
 class Interrupted(BaseException):
@@ -31,11 +34,14 @@ def interrupted_at(moment: int) -> Iterator[None]:
             sys.setprofile(None)
             raise Interrupted
 
+    # What it calls, of producers of before, swallows what is raised there.
+    gc.disable()
     sys.setprofile(look)
     try:
         yield
     finally:
         sys.setprofile(None)
+        gc.enable()
 
 
 class Interruptions:
@@ -105,3 +111,29 @@ def test_who_is_interrupted_while_there_is_no_room_holds_up_nobody() -> None:
     # The first one, and then the second one with its key.
     full = Interruptions(lambda producer: producer.put(b"interrupted", "k"), buffer_bytes_max=12)
     assert full.run() > 10
+
+
+def test_what_an_interrupted_close_gives_up_is_told() -> None:
+    for moment in count():
+        client = ScriptedClient()
+        client.lay_down("list_shards", ONE)
+        client.lay_down("put_records", cut_off())
+        producer = Producer(client, "clicks", linger_s=0)
+        given_up, called_back = producer.put(b"x", "k"), SimpleQueue[object]()
+        given_up.add_done_callback(called_back.put)
+        try:
+            with interrupted_at(moment):
+                producer.close(0)
+        except Interrupted:
+            is_over = False
+        else:
+            is_over = True
+        beside(partial(producer.close, 0))
+        assert isinstance(given_up.exception(FACT_S_MAX), DeliveryError)
+        assert called_back.get(timeout=FACT_S_MAX) is given_up
+        for thread in producer._threads:
+            thread.join(FACT_S_MAX)
+            assert not thread.is_alive()
+        if is_over:
+            assert moment > 10
+            return
