@@ -1,13 +1,14 @@
 """A member of a consumer group in virtual time, on a client that answers as a test says."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from sdk.tests.scripted import ScriptedClient, VirtualClock, cut_off, leave_at_once, refused
+from sdk.tests.group_member import ARN, BEGIN, DONE, Member, assigned, joined, page, told
+from sdk.tests.scripted import cut_off, refused
 from tidegate_sdk import (
     COMMIT_AFTER,
     COMMIT_BEFORE,
@@ -15,105 +16,9 @@ from tidegate_sdk import (
     CommitPolicy,
     GroupConsumer,
     GroupShard,
-    RecordBatch,
     ShardLostError,
     commit_every,
 )
-from tidegate_sdk.clock import Backoff
-
-ARN = "arn:aws:kinesis:eu-west-1:000000000000:stream/clicks"
-BEGIN = {"ShardIteratorType": "TRIM_HORIZON"}
-DONE: dict[str, Any] = {"Successful": [], "Failed": []}
-
-
-def assigned(name: str, epoch: int = 1, *, new: bool = True) -> dict[str, Any]:
-    given = {"StreamARN": ARN, "ShardId": name, "AssignmentEpoch": epoch}
-    return {**given, "Position": BEGIN} if new else given
-
-
-def told(*assignment: dict[str, Any], epoch: int = 1, member: str = "me") -> dict[str, Any]:
-    return {
-        "MemberId": member,
-        "MemberEpoch": epoch,
-        "HeartbeatIntervalMillis": 3_000,
-        "Assignment": list(assignment),
-    }
-
-
-def page(*numbers: int, ends: bool = False) -> dict[str, Any]:
-    records = [{"SequenceNumber": f"{n}", "Data": b"x", "PartitionKey": "k"} for n in numbers]
-    following = {} if ends else {"NextShardIterator": f"behind {numbers[-1:]}"}
-    return {"Records": records, "MillisBehindLatest": 0, **following}
-
-
-class Member:
-    """A consumer whose threads are the test."""
-
-    def __init__(self, **options: Any) -> None:
-        self.clock, self.client = VirtualClock(), ScriptedClient()
-        self.said: list[Any] = []
-        self.batches: list[RecordBatch] = []
-        self.meanwhile: Callable[[], Any] = lambda: None
-        self.consumer = GroupConsumer(
-            self.client,
-            "readers",
-            self._handle,
-            on_assigned=self._callback("assigned"),
-            on_revoked=self._callback("revoked"),
-            on_lost=self._callback("lost"),
-            clock=self.clock,
-            backoff=Backoff(fraction=lambda: 0.0),
-            spawn=leave_at_once,
-            **options,
-        )
-        self.client.lay_down("get_shard_iterator", lambda params: {"ShardIterator": str(params)})
-        self.client.lay_down("tidegate_commit_offsets", DONE)
-
-    def _callback(self, word: str) -> Callable[[Sequence[GroupShard]], None]:
-        return lambda shards: self.said.append((word, *[each.shard_id for each in shards]))
-
-    def _handle(self, batch: RecordBatch) -> None:
-        self.batches.append(batch)
-        self.said.append([int(record["SequenceNumber"]) for record in batch.records])
-        self.meanwhile()
-
-    def beat(self, answer: Any) -> dict[str, Any]:
-        """A heartbeat that is answered so: what it said."""
-        self.next_is("tidegate_group_heartbeat", answer)
-        assert self.consumer.beat_next()
-        return self.client.asked("tidegate_group_heartbeat")[-1]
-
-    def next_is(self, operation: str, *answers: Any) -> None:
-        self.client._answers[operation].clear()
-        self.client.lay_down(operation, *answers)
-
-    def read(self, answer: Any) -> None:
-        self.next_is("get_records", answer)
-        assert self.consumer.read_next()
-
-    def keep(self) -> None:
-        while self.consumer.keep_next():
-            pass
-
-    def committed(self) -> list[tuple[str, int, str]]:
-        return [
-            (entry["ShardId"], entry["AssignmentEpoch"], entry["SequenceNumber"])
-            for call in self.client.asked("tidegate_commit_offsets")
-            for entry in call["Entries"]
-        ]
-
-    def finish(self) -> None:
-        """Run to the end, as the threads would."""
-        self.clock.while_waiting = self.keep
-        self.consumer.stop()
-        self.keep()
-        self.consumer.run(signals=())
-
-
-def joined(*shards: str, **options: Any) -> Member:
-    here = Member(**options)
-    here.beat(told(*map(assigned, shards)))
-    return here
 
 
 def test_a_member_joins_reads_handles_and_commits() -> None:
@@ -155,7 +60,7 @@ def test_a_shard_is_read_once_the_program_knows_of_it() -> None:
     def cannot_read(_shards: Sequence[GroupShard]) -> None:
         assert not here.consumer.read_next()
 
-    here.consumer._on_assigned = cannot_read
+    here.calls["assigned"] = cannot_read
     here.beat(told(assigned("a")))
     assert here.consumer._failure is None
     here.read(page(1))
@@ -180,6 +85,7 @@ def test_a_revoked_shard_is_given_up_after_its_batch_and_told_at_once(
     here.keep()
     assert here.said == [("assigned", "a", "b"), [1], (2, 0), ("revoked", "a")]
     assert here.committed() == [("a", 1, "1")]
+    here.clock.time_s += 0.1
     said = here.beat(told(assigned("b", new=False)))
     assert [each["ShardId"] for each in said["OwnedShards"]] == ["b"]
 
@@ -253,6 +159,7 @@ def test_the_end_of_a_shard_is_committed_and_not_read_again() -> None:
     here.keep()
     assert here.committed()[1:] == [("b", 1, "SHARD_END")]
     assert not here.consumer.read_next()
+    here.clock.time_s += 0.1
     assert here.beat(told())["OwnedShards"] == []
     assert ("revoked", "a") not in here.said
 
@@ -411,7 +318,7 @@ def test_a_callback_that_raises_ends_the_member(word: str) -> None:
     def fail(_shards: Sequence[GroupShard]) -> None:
         raise ValueError(word)
 
-    setattr(here.consumer, f"_on_{word}", fail)
+    here.calls[word] = fail
     here.beat(told(assigned("a")))
     if word == "lost":
         here.clock.time_s += 0.1

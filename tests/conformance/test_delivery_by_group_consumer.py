@@ -72,6 +72,7 @@ class Billing:
         self._kinesis = kinesis
         self.codes: list[str | None] = []
         self.lost: list[GroupShard] = []
+        self._clock = VirtualClock()
         self.consumer = GroupConsumer(
             kinesis,
             GROUP,
@@ -79,7 +80,7 @@ class Billing:
             on_lost=self.lost.extend,
             records_max=BATCH_RECORDS,
             wait_s=0,
-            clock=VirtualClock(),
+            clock=self._clock,
             spawn=leave_at_once,
         )
 
@@ -104,14 +105,16 @@ class Billing:
     def work(self) -> None:
         """Do all that there is to do."""
         self.consumer.beat_next()
+        self.consumer.tell_next()
         for _ in range(len(INPUTS) + 1):
             self.consumer.read_next()
             self.consumer.keep_next()
+            self._clock.time_s += 1  # Until it reads again where nothing was.
 
     def end(self) -> None:
         """As a program that is stopped does, or whose handler has raised."""
         self.consumer.stop()
-        while self.consumer.keep_next():
+        while self.consumer.tell_next() or self.consumer.keep_next():
             pass
         self.consumer.run(signals=())
 
@@ -174,7 +177,9 @@ def test_what_a_member_puts_that_has_lost_its_shard_is_refused(
 
     zombie = Zombie(kinesis)
     zombie.consumer.beat_next()
+    zombie.consumer.tell_next()
     zombie.consumer.read_next()
+    zombie.consumer.tell_next()
     assert zombie.codes == ["TidegateFencedProducer"]
     assert [shard.shard_id for shard in zombie.lost] == [shard_name(0)], "its commit failed, too"
     assert zombie.consumer._failure is None

@@ -7,30 +7,29 @@ from typing import Any, Final
 
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, guarded, start_thread
 from tidegate_sdk.failures import code_of, is_passing
+from tidegate_sdk.group_callbacks import Callbacks, ShardNews, ShardsCallback, nothing
 from tidegate_sdk.group_membership import Membership
-from tidegate_sdk.group_reading import RECORDS_MAX, WAIT_S_MAX, behind, is_passing_read, read
+from tidegate_sdk.group_reading import RECORDS_MAX, behind, is_passing_read, read
 from tidegate_sdk.group_shards import (
     COMMIT_AFTER,
     SHARD_END,
     CommitPolicy,
-    GroupShard,
     HeldShard,
     HeldShards,
     RecordBatch,
     ShardLostError,
 )
+from tidegate_sdk.long_poll import WAIT_S_MAX, wait_s_max
 from tidegate_sdk.stopping import STOP_SIGNALS, OwnWork, stopped_by
 
 BatchHandler = Callable[[RecordBatch], object]
 """What it returns means nothing; that it returns means that the batch is done."""
 
-ShardsCallback = Callable[[Sequence[GroupShard]], object]
-
 _BEAT_GAP_S: Final = 0.1
 """Heartbeats are so far apart at least."""
 
 _IDLE_S: Final = 0.5
-"""A shard that had nothing is asked again after this, where there are more shards than workers."""
+"""A shard that had nothing is asked again after this, where the read did not wait for records."""
 
 _LEAVE_ATTEMPTS: Final = 3
 
@@ -38,10 +37,6 @@ _GONE: Final = frozenset({"TidegateUnknownMember", "TidegateFencedMember"})
 _PASSING: Final = frozenset({"InternalFailure", "TidegateUnreleasedInstance"})
 
 _log = logging.getLogger("tidegate_sdk")
-
-
-def _nothing(_shards: Sequence[GroupShard]) -> None:
-    """Nobody wants to know."""
 
 
 class GroupConsumer:
@@ -67,9 +62,9 @@ class GroupConsumer:
         handler: BatchHandler,
         *,
         commits: CommitPolicy = COMMIT_AFTER,
-        on_assigned: ShardsCallback = _nothing,
-        on_revoked: ShardsCallback = _nothing,
-        on_lost: ShardsCallback = _nothing,
+        on_assigned: ShardsCallback = nothing,
+        on_revoked: ShardsCallback = nothing,
+        on_lost: ShardsCallback = nothing,
         instance_id: str | None = None,
         workers: int = 4,
         records_max: int = 1_000,
@@ -88,14 +83,16 @@ class GroupConsumer:
             raise TypeError('make the client with tidegate_sdk.client(url, "kinesis")')
         self._client, self._handler = client, handler
         self._commits = commits
-        self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
-        self._workers, self._records_max, self._wait_s = workers, records_max, wait_s
+        self._workers, self._records_max = workers, records_max
+        self._wait_s = min(wait_s, wait_s_max(client))
         self._clock, self._backoff, self._spawn = clock, backoff, spawn
         self._changed = threading.Condition(threading.RLock())
         self._held = HeldShards(commits)
-        self._membership = Membership(group, instance_id, clock.now_s())
-        self._beat_s = clock.now_s()
+        self._membership = Membership(group, instance_id, clock.now_s(), wait_s_max(client))
+        self._beat_s = self._sent_s = clock.now_s()
         self._work = OwnWork(self._changed, clock)
+        callbacks = Callbacks(on_assigned, on_revoked, on_lost)
+        self._news = ShardNews(callbacks, self._held, self._work, clock, self._fail)
         self._beats_failed = 0
         self._is_joining = self._stopping = self._ended = self._has_left = False
         self._failure: BaseException | None = None
@@ -109,6 +106,7 @@ class GroupConsumer:
         with stopped_by(signals, self.stop):
             self._start(self._beat, "tidegate-heartbeat")
             self._start(self._keep, "tidegate-keeper")
+            self._start(self._tell, "tidegate-teller")
             for number in range(self._workers):
                 self._start(self._read_on, f"tidegate-reader-{number}")
             while not self._ended:
@@ -123,8 +121,12 @@ class GroupConsumer:
             raise self._failure
 
     def _is_over(self) -> bool:
-        is_joining = self._is_joining and self._clock.now_s() < self._end_s
-        return self._stopping and not (is_joining or self._work.goes_on or len(self._held))
+        is_late = self._clock.now_s() >= self._end_s
+        is_joining = self._is_joining and not is_late
+        # A callback whose call hangs keeps what is behind it from being told.
+        tells = self._news.is_due and not (is_late and self._news.is_under_way)
+        goes_on = is_joining or tells or self._work.goes_on or len(self._held) > 0
+        return self._stopping and not goes_on
 
     @property
     def _end_s(self) -> float:
@@ -137,7 +139,8 @@ class GroupConsumer:
     def _until_end_s(self) -> float | None:
         """So long `run` waits, unless something changes."""
         left_s = self._end_s - self._clock.now_s()
-        return left_s if left_s > 0 and (len(self._held) or self._is_joining) else None
+        is_awaited = len(self._held) or self._is_joining or self._news.is_due
+        return left_s if left_s > 0 and is_awaited else None
 
     def stop(self) -> None:
         """Let it end as soon as it may; returns at once. May be called from anywhere, and again."""
@@ -171,17 +174,15 @@ class GroupConsumer:
     def _expire(self) -> None:
         """Drop all, where the group has not heard of the member for a session, or a call hangs."""
         with self._changed:
-            is_over = self._clock.now_s() >= self._end_s
-            lost = self._held.drop_all() if is_over else []
-        self._tell_lost(lost)
+            if self._clock.now_s() >= self._end_s:
+                self._news.are_lost(self._held.drop_all())
 
-    def _tell(self, callback: ShardsCallback, shards: Sequence[GroupShard]) -> None:
-        """Tell the program, whose errors end the consumer."""
-        with self._work.begun():
-            try:
-                callback(shards)
-            except BaseException as error:  # noqa: BLE001 - `run` raises it
-                self._fail(error)
+    def _tell(self) -> None:
+        self._loop(self.tell_next, self._news.next_s)
+
+    def tell_next(self) -> bool:
+        """Tell the program what is new; whether anything was. The teller's thread calls it."""
+        return self._news.tell_next()
 
     # Heartbeats
 
@@ -199,7 +200,7 @@ class GroupConsumer:
             next_s = self._next_beat_s()
             if self._ended or next_s is None or next_s > sent_s:
                 return False
-            self._is_joining = self._membership.is_to_join
+            self._sent_s, self._is_joining = sent_s, self._membership.is_to_join
             waits = not (self._held.is_giving_up or self._stopping)
             params = self._membership.heartbeat(self._held.owned, sent_s, waits=waits)
         try:
@@ -227,19 +228,16 @@ class GroupConsumer:
             return
         with self._changed:
             self._beats_failed, now_s = 0, self._clock.now_s()
-            new, lost = self._held.told(answer["Assignment"], now_s)
-            if self._stopping:
-                self._held.revoke()
-            if self._held.is_giving_up:
+            # Who stops keeps what is under way, and takes nothing more.
+            new, lost = self._held.told(answer["Assignment"], now_s, takes=not self._stopping)
+            self._news.are_lost(lost)
+            self._news.have_come(new)
+            if self._held.is_giving_up or self._stopping:
                 # What is given up before is told then (`_forget`).
                 self._beat_s = now_s + self._membership.interval_s
             else:
-                self._beat_s = max(now_s, sent_s + _BEAT_GAP_S)
-        self._tell_lost(lost)
-        if new:
-            self._tell(self._on_assigned, new)
-        with self._changed:
-            self._held.may_read(new, self._clock.now_s())
+                gap_s = _BEAT_GAP_S if self._membership.may_wait else _IDLE_S
+                self._beat_s = max(now_s, sent_s + gap_s)
             self._changed.notify_all()
 
     def _note_failed_beat(self, error: Exception) -> None:
@@ -261,18 +259,16 @@ class GroupConsumer:
 
     def _join_anew(self) -> None:
         with self._changed:
-            lost = self._held.drop_all()
+            self._news.are_lost(self._held.drop_all())
             self._membership.is_gone()
             self._beat_s = self._clock.now_s() + _BEAT_GAP_S
             self._changed.notify_all()
-        self._tell_lost(lost)
 
-    def _tell_lost(self, lost: Sequence[GroupShard]) -> None:
-        if lost:
-            _log.warning("Lost to other members, perhaps: %s", lost)
-            self._tell(self._on_lost, lost)
-            with self._changed:
-                self._changed.notify_all()
+    def _beat_soon(self) -> None:
+        """The group is to know what the member has no more. The lock is held."""
+        soon_s = max(self._clock.now_s(), self._sent_s + _BEAT_GAP_S)
+        self._beat_s = min(self._beat_s, soon_s)
+        self._changed.notify_all()
 
     def _leave(self) -> None:
         """Leave the group; where nobody answers until the session is over, it ends by itself."""
@@ -312,11 +308,11 @@ class GroupConsumer:
         with self._changed:
             now_s = self._clock.now_s()
             shard = None if self._stopping else self._held.next_to_read(now_s)
-            waits = len(self._held) <= self._workers
+            wait_s = self._wait_s if len(self._held) <= self._workers else 0
         if shard is None:
             return False
         try:
-            page = read(self._client, shard, self._records_max, self._wait_s if waits else 0)
+            page = read(self._client, shard, self._records_max, wait_s)
         except Exception as error:  # noqa: BLE001 - it ends the consumer, or passes
             self._note_failed_read(shard, error)
             return True
@@ -325,7 +321,7 @@ class GroupConsumer:
             shard.failures = 0
             may_handle = self._held.begin(shard)
         if may_handle:
-            self._take(shard, page, 0 if waits else _IDLE_S)
+            self._take(shard, page, 0 if wait_s else _IDLE_S)
         with self._changed:
             self._held.finish(shard)
             self._changed.notify_all()
@@ -402,13 +398,9 @@ class GroupConsumer:
         self._expire()
         with self._changed:
             shard = self._held.next_to_keep(self._clock.now_s())
-            gives_up = shard is not None and shard.is_revoked
-            tells = shard is not None and gives_up and not shard.is_told
+            gives_up = shard is not None and shard.is_told
         if shard is None:
             return False
-        if tells:
-            shard.is_told = True
-            self._tell(self._on_revoked, [shard.name])
         is_committed = self._commit(shard)
         with self._changed:
             shard.is_kept = False
@@ -422,7 +414,7 @@ class GroupConsumer:
     def _forget(self, shard: HeldShard) -> None:
         """The member has it no more, which the group is to know soon. The lock is held."""
         if self._held.drop(shard) and not self._held.is_giving_up:
-            self._beat_s = self._clock.now_s()
+            self._beat_soon()
         self._changed.notify_all()
 
     def _commit_until_told(self, shard: HeldShard) -> bool:
@@ -444,7 +436,7 @@ class GroupConsumer:
         with self._work.begun(is_own=False):
             is_told = self._commit_until_told(shard)
         if not is_told:
-            raise ShardLostError(f"{shard.name.shard_id} is another member's by now")
+            raise ShardLostError(f"{shard.name.shard_id} is not this member's any more")
 
     def _commit(self, shard: HeldShard) -> bool:
         """Commit once what is done and not told yet; whether it is told."""
@@ -492,5 +484,5 @@ class GroupConsumer:
         with self._changed:
             is_lost = self._held.drop(shard)
             if is_lost:
-                self._beat_s = min(self._beat_s, self._clock.now_s() + _BEAT_GAP_S)
-        self._tell_lost([shard.name] if is_lost else [])
+                self._news.are_lost([shard])
+                self._beat_soon()

@@ -15,20 +15,21 @@ _INTERVALS: Final = 3
 _SESSION_S: Final = 10.0
 """Of a group that has not told its own: the default of Tidegate."""
 
-_WAIT_S_MAX: Final = 20
-"""Of a heartbeat."""
-
 
 class Membership:
-    """Joins, comes and leaves. `now_s` is when it begins; with an `instance_id` it may be back."""
+    """Joins, comes and leaves. `now_s` is when it begins; with an `instance_id` it may be back.
 
-    def __init__(self, group: str, instance_id: str | None, now_s: float) -> None:
+    Heartbeats wait for `wait_s_max` at most.
+    """
+
+    def __init__(self, group: str, instance_id: str | None, now_s: float, wait_s_max: int) -> None:
         self.group = group
         self.id = ""
         self.session_s = _SESSION_S
         self._instance = {} if instance_id is None else {"InstanceId": instance_id}
         self._epoch = _JOINS
         self._came_s = now_s
+        self._wait_s_max = wait_s_max
 
     @property
     def interval_s(self) -> float:
@@ -39,6 +40,11 @@ class Membership:
     def session_end_s(self) -> float:
         """The group takes the member for dead then, if it does not hear from it."""
         return self._came_s + self.session_s
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a heartbeat may wait at the server at all."""
+        return self._wait_s_max > 0
 
     @property
     def is_to_join(self) -> bool:
@@ -57,7 +63,7 @@ class Membership:
             "MemberEpoch": self._epoch,
             "MemberId": self.id,
             "OwnedShards": owned,
-            "WaitTimeSeconds": max(1, min(_WAIT_S_MAX, int(self.interval_s))) if waits else 0,
+            "WaitTimeSeconds": min(self._wait_s_max, max(1, int(self.interval_s))) if waits else 0,
         }
 
     def came(self, answer: Mapping[str, Any], sent_s: float) -> None:

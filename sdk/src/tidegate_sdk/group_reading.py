@@ -6,8 +6,7 @@ from tidegate_sdk.failures import code_of, is_passing
 from tidegate_sdk.group_shards import HeldShard
 
 RECORDS_MAX: Final = 10_000
-WAIT_S_MAX: Final = 20
-"""Of GetRecords: its Limit, and TidegateWaitTimeSeconds."""
+"""Of GetRecords: its Limit."""
 
 _PASSING_READS: Final = frozenset({"ExpiredIteratorException", "ResourceNotFoundException"})
 _PASSING_ITERATORS: Final = frozenset({"InvalidArgumentException", "ResourceNotFoundException"})

@@ -129,11 +129,11 @@ class HeldShards:
         return any(shard.is_revoked for shard in self._held.values())
 
     def told(
-        self, assignment: Iterable[Mapping[str, Any]], now_s: float
-    ) -> tuple[list[GroupShard], list[GroupShard]]:
-        """Take over what is new, and mark what is to be given up; what is new, and what is lost."""
-        new: list[GroupShard] = []
-        lost: list[GroupShard] = []
+        self, assignment: Iterable[Mapping[str, Any]], now_s: float, *, takes: bool
+    ) -> tuple[list[HeldShard], list[HeldShard]]:
+        """Mark what is to be given up, and take what is new, or not: what is new, what is lost."""
+        new: list[HeldShard] = []
+        lost: list[HeldShard] = []
         wanted: set[GroupShard] = set()
         for each in assignment:
             name = GroupShard(each["StreamARN"], each["ShardId"])
@@ -142,24 +142,23 @@ class HeldShards:
             if known is not None and known.epoch == each["AssignmentEpoch"]:
                 continue
             if known is not None:
-                lost.append(self._held.pop(name).name)
+                lost.append(self._held.pop(name))
             # Without a position it was told before, and read to its end or given up since.
-            if "Position" in each:
+            if takes and "Position" in each:
                 self._held[name] = HeldShard(
                     name,
                     each["AssignmentEpoch"],
                     dict(each["Position"]),
                     commit_s=now_s + self._policy.every_s,
                 )
-                new.append(name)
+                new.append(self._held[name])
         self.revoke(self._held.keys() - wanted)
         return new, lost
 
-    def may_read(self, names: Iterable[GroupShard], now_s: float) -> None:
-        """The program knows that these have come."""
-        for name in names:
-            if name in self._held:
-                self._held[name].read_s = now_s
+    def were_told(self, shards: Iterable[HeldShard], now_s: float, *, goes: bool) -> None:
+        """The program knows that these have come, and are read from now; or that they go."""
+        for shard in shards:
+            shard.read_s, shard.is_told = now_s, goes
 
     def begin(self, shard: HeldShard) -> bool:
         """A handler is to work on what was read; whether it may."""
@@ -184,11 +183,11 @@ class HeldShards:
         """The member does not have it any more; whether it had."""
         return self.has(shard) and self._held.pop(shard.name, None) is not None
 
-    def drop_all(self) -> list[GroupShard]:
+    def drop_all(self) -> list[HeldShard]:
         """The member has none of them any more."""
-        names = list(self._held)
+        shards = list(self._held.values())
         self._held.clear()
-        return names
+        return shards
 
     def next_to_read(self, now_s: float) -> HeldShard | None:
         """The shard to read now, which counts as being read; None: there is none."""
@@ -198,6 +197,13 @@ class HeldShards:
         shard = min(ready, key=lambda each: each.read_s)
         shard.activity = Activity.READS
         return shard
+
+    def next_to_tell(self) -> HeldShard | None:
+        """A shard that goes, and that no handler works on: the program is to know; None: none."""
+        for shard in self._held.values():
+            if shard.is_revoked and not shard.is_told and shard.activity is not Activity.HANDLES:
+                return shard
+        return None
 
     def next_to_keep(self, now_s: float) -> HeldShard | None:
         """The shard to give up, or to commit, now; None: there is none."""
@@ -231,7 +237,7 @@ class HeldShards:
         """When the shard is given up or committed by who does so beside the workers."""
         if shard.is_kept or (shard.activity is Activity.HANDLES and not self._policy.every_s):
             return _NEVER_S
-        ends = shard.is_revoked or shard.to_commit == SHARD_END
+        ends = shard.is_told if shard.is_revoked else shard.to_commit == SHARD_END
         if ends and shard.activity is not Activity.HANDLES:
             return shard.keep_s
         if self._policy.every_s and shard.to_commit:
@@ -257,10 +263,20 @@ class RecordBatch:
         """Say that all up to this record is done; without a number, the whole batch.
 
         May be called from any thread, and late. It repeats what fails by the network. Raises
-        ShardLostError where somebody else has the shard by now.
+        ShardLostError where somebody else may have the shard by now, and ValueError or TypeError
+        where the number is none of the batch.
         """
-        self._commit(sequence_number or str(self.records[-1]["SequenceNumber"]))
+        last = str(self.records[-1]["SequenceNumber"])
+        if sequence_number is None:
+            sequence_number = last
+        if not isinstance(sequence_number, str):
+            raise TypeError(f"a sequence number is a text, as the record has it: {sequence_number}")
+        is_number = sequence_number.isascii() and sequence_number.isdecimal()
+        first = int(self.records[0]["SequenceNumber"])
+        if not is_number or not first <= int(sequence_number) <= int(last):
+            raise ValueError(f"this is no record of the batch: {sequence_number!r}")
+        self._commit(sequence_number)
 
 
 class ShardLostError(Exception):
-    """Another member has the shard by now, and handles what is not committed."""
+    """The shard is not the member's any more: whoever has it handles what is not committed."""

@@ -36,7 +36,7 @@ class OwnWork:
     """
 
     def __init__(self, changed: threading.Condition, clock: Clock) -> None:
-        self._changed, self._clock = changed, clock
+        self.changed, self._clock = changed, clock
         self._threads: set[int] = set()
         self.got_on_s = clock.now_s()
         """When something was done last."""
@@ -54,16 +54,16 @@ class OwnWork:
     def begun(self, *, is_own: bool = True) -> Iterator[None]:
         """This thread is in the program's own code, or in a call that this makes."""
         me = threading.get_ident()
-        with self._changed:
+        with self.changed:
             was_own = me in self._threads
             self._set(me, is_own=is_own)
         try:
             yield
         finally:
-            with self._changed:
+            with self.changed:
                 self._set(me, is_own=was_own)
                 self.got_on()
-                self._changed.notify_all()
+                self.changed.notify_all()
 
     def _set(self, thread: int, *, is_own: bool) -> None:
         if is_own:
