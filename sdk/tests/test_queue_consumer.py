@@ -3,10 +3,12 @@
 import signal
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import tidegate_sdk
 from sdk.tests.scripted import ScriptedClient, VirtualClock, cut_off, no_thread, refused
 from tidegate_sdk import QueueConsumer, ReceivedMessage, RejectError, RetryError
 from tidegate_sdk.clock import Backoff
@@ -318,6 +320,24 @@ def test_what_ends_a_thread_ends_the_consumer() -> None:
     assert isinstance(here.consumer._failure, SystemExit)
 
 
+def test_what_interrupts_run_stops_it_first() -> None:
+    here = desk()
+    here.receive(message("a"), message("b"))
+
+    def interrupt() -> None:
+        here.clock.while_waiting = lambda: here.at(1)
+        raise KeyboardInterrupt
+
+    here.clock.while_waiting = interrupt
+    # The clock of tests waits for nothing without an end.
+    here.consumer._patience_s = lambda: 60.0  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        here.consumer.run(signals=())
+    assert here.hidden() == [("a-1", 0), ("b-1", 0)]
+    assert here.consumer._ended
+    assert not here.consumer.receive_next()
+
+
 def test_it_gives_up_waiting_for_handlers_in_time() -> None:
     here = desk(stop_s_max=5)
     here.receive(message("a"))
@@ -327,10 +347,41 @@ def test_it_gives_up_waiting_for_handlers_in_time() -> None:
     assert here.clock.now_s() == pytest.approx(1_005)
 
 
-@pytest.mark.parametrize("options", [{"visibility_s": 0}, {"workers": 0}, {"prefetch": -1}])
+@pytest.mark.parametrize(
+    "options",
+    [{"visibility_s": 0}, {"workers": 0}, {"prefetch": -1}, {"wait_s": -1}, {"wait_s": 21}],
+)
 def test_settings_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"visibility_s|one worker"):
+    with pytest.raises(ValueError, match=r"visibility_s|one worker|wait_s"):
         desk(**options)
+
+
+def test_a_client_of_another_service_and_no_handler_are_refused_at_once() -> None:
+    endpoint: dict[str, Any] = {"region_name": "any"}
+    kinesis = tidegate_sdk.client("http://nowhere.example", "kinesis", **endpoint)
+    queues = tidegate_sdk.client("http://nowhere.example", **endpoint)
+    nothing: Any = None
+    with pytest.raises(TypeError, match=r"tidegate_sdk.client\(url\)"):
+        QueueConsumer(kinesis, URL, lambda _: None)
+    with pytest.raises(TypeError, match="handler"):
+        QueueConsumer(queues, URL, nothing)
+    QueueConsumer(queues, URL, lambda _: None)
+
+
+def test_a_consumer_runs_once() -> None:
+    here = desk()
+    here.consumer.stop()
+    here.consumer.run(signals=())
+    with pytest.raises(RuntimeError, match="runs once"):
+        here.consumer.run(signals=())
+
+
+def test_a_poll_waits_for_half_of_the_clients_read_timeout() -> None:
+    client: Any = ScriptedClient()
+    client.meta = SimpleNamespace(config=SimpleNamespace(read_timeout=10))
+    client.lay_down("receive_message", NOTHING)
+    assert QueueConsumer(client, URL, lambda _: None, wait_s=20).receive_next()
+    assert client.asked("receive_message")[0]["WaitTimeSeconds"] == 5
 
 
 def _stopped_meanwhile(_params: dict[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from botocore.exceptions import ClientError
+
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, guarded, start_thread
 from tidegate_sdk.failures import code_of, is_passing
 from tidegate_sdk.group_callbacks import Callbacks, ShardNews, ShardsCallback, nothing
+from tidegate_sdk.group_leaving import Leaving
 from tidegate_sdk.group_membership import Membership
 from tidegate_sdk.group_reading import RECORDS_MAX, behind, is_passing_read, read
 from tidegate_sdk.group_shards import (
@@ -20,7 +23,7 @@ from tidegate_sdk.group_shards import (
     ShardLostError,
 )
 from tidegate_sdk.long_poll import WAIT_S_MAX, wait_s_max
-from tidegate_sdk.stopping import STOP_SIGNALS, OwnWork, stopped_by
+from tidegate_sdk.stopping import STOP_SIGNALS, OwnWork, run_to_end, stopped_by
 
 BatchHandler = Callable[[RecordBatch], object]
 """What it returns means nothing; that it returns means that the batch is done."""
@@ -31,10 +34,12 @@ _BEAT_GAP_S: Final = 0.1
 _IDLE_S: Final = 0.5
 """A shard that had nothing is asked again after this, where the read did not wait for records."""
 
-_LEAVE_ATTEMPTS: Final = 3
-
 _GONE: Final = frozenset({"TidegateUnknownMember", "TidegateFencedMember"})
 _PASSING: Final = frozenset({"InternalFailure", "TidegateUnreleasedInstance"})
+_LOST: Final = frozenset(
+    {"TidegateStaleAssignment", "ResourceNotFoundException", "InvalidArgumentException"}
+)
+"""Of a commit: the last two where its stream is gone, or another one by now."""
 
 _log = logging.getLogger("tidegate_sdk")
 
@@ -81,8 +86,11 @@ class GroupConsumer:
             raise ValueError(f"records_max is from 1 to {RECORDS_MAX}")
         if not hasattr(client, "tidegate_group_heartbeat"):
             raise TypeError('make the client with tidegate_sdk.client(url, "kinesis")')
-        self._client, self._handler = client, handler
-        self._commits = commits
+        if not isinstance(commits, CommitPolicy):
+            raise TypeError("commits is COMMIT_AFTER, or one of its like")
+        if not all(map(callable, (handler, on_assigned, on_revoked, on_lost))):
+            raise TypeError("the handler and callbacks are functions")
+        self._client, self._handler, self._commits = client, handler, commits
         self._workers, self._records_max = workers, records_max
         self._wait_s = min(wait_s, wait_s_max(client))
         self._clock, self._backoff, self._spawn = clock, backoff, spawn
@@ -93,32 +101,48 @@ class GroupConsumer:
         self._work = OwnWork(self._changed, clock)
         callbacks = Callbacks(on_assigned, on_revoked, on_lost)
         self._news = ShardNews(callbacks, self._held, self._work, clock, self._fail)
+        self._leaving = Leaving(client, self._changed, clock, backoff)
         self._beats_failed = 0
-        self._is_joining = self._stopping = self._ended = self._has_left = False
+        self._is_joining = self._has_run = self._stopping = self._ended = False
         self._failure: BaseException | None = None
 
     def run(self, *, signals: Sequence[int] = STOP_SIGNALS) -> None:
         """Work until `stop` is called or one of the signals comes (in the main thread alone).
 
         Raises what ended it otherwise: what the handler or a callback raised, or an error that
-        does not pass by itself, as where there is no such group, or access is denied.
+        does not pass by itself, as where there is no such group, or access is denied. What
+        interrupts it, as Ctrl-C may without signals, stops it as `stop` does and is raised then.
         """
+        with self._changed:
+            if self._has_run:
+                raise RuntimeError("a consumer runs once: make another one")
+            self._has_run = True
         with stopped_by(signals, self.stop):
-            self._start(self._beat, "tidegate-heartbeat")
-            self._start(self._keep, "tidegate-keeper")
-            self._start(self._tell, "tidegate-teller")
-            for number in range(self._workers):
-                self._start(self._read_on, f"tidegate-reader-{number}")
-            while not self._ended:
-                self._expire()
+            try:
+                run_to_end(self._start_all, self._wait_until_over, self.stop)
+            finally:
                 with self._changed:
-                    self._ended = self._is_over()
-                    if not self._ended:
-                        self._clock.wait(self._changed, self._until_end_s())
+                    self._ended = True
                     self._changed.notify_all()
-            self._leave()
+                self._leave()
         if self._failure is not None:
             raise self._failure
+
+    def _start_all(self) -> None:
+        self._start(self._beat, "tidegate-heartbeat")
+        self._start(self._keep, "tidegate-keeper")
+        self._start(self._tell, "tidegate-teller")
+        for number in range(self._workers):
+            self._start(self._read_on, f"tidegate-reader-{number}")
+
+    def _wait_until_over(self) -> None:
+        while not self._ended:
+            self._expire()
+            with self._changed:
+                self._ended = self._is_over()
+                if not self._ended:
+                    self._clock.wait(self._changed, self._until_end_s())
+                self._changed.notify_all()
 
     def _is_over(self) -> bool:
         is_late = self._clock.now_s() >= self._end_s
@@ -223,7 +247,7 @@ class GroupConsumer:
             # Where `run` has returned, what was joined since is left.
             params = self._membership.leave() if is_late and joined else None
         if params is not None:
-            self._say_that_it_leaves(params)
+            self._leaving.say(params)
         if is_late:
             return
         with self._changed:
@@ -276,26 +300,8 @@ class GroupConsumer:
             params, end_s = self._membership.leave(), self._end_s
         if params is None or self._clock.now_s() >= end_s:
             return
-        self._start(lambda: self._say_that_it_leaves(params), "tidegate-leaver")
-        with self._changed:
-            while not self._has_left and (left_s := end_s - self._clock.now_s()) > 0:
-                self._clock.wait(self._changed, left_s)
-
-    def _say_that_it_leaves(self, params: dict[str, Any]) -> None:
-        for attempt in range(1, _LEAVE_ATTEMPTS + 1):
-            try:
-                self._client.tidegate_group_heartbeat(**params)
-            except Exception as error:  # noqa: BLE001 - its session ends by itself
-                _log.warning("The group was not left: %s", error)
-                if not is_passing(error):
-                    break
-                with self._changed:
-                    self._clock.wait(self._changed, self._backoff.pause_s(attempt))
-            else:
-                break
-        with self._changed:
-            self._has_left = True
-            self._changed.notify_all()
+        self._start(lambda: self._leaving.say(params), "tidegate-leaver")
+        self._leaving.wait(end_s)
 
     # What is read and handled
 
@@ -457,6 +463,9 @@ class GroupConsumer:
             _log.warning("%s: %s", failed["ErrorCode"], failed.get("ErrorMessage", ""))
             if failed["ErrorCode"] in _PASSING:
                 return self._note_failed_commit(shard, None)
+            if failed["ErrorCode"] not in _LOST:
+                said: Any = {"Error": {"Code": failed["ErrorCode"], "Message": str(failed)}}
+                return self._note_failed_commit(shard, ClientError(said, "TidegateCommitOffsets"))
             self._lose(shard)
             return False
         with self._changed:

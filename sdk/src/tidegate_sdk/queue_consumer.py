@@ -15,8 +15,9 @@ from tidegate_sdk.held_messages import (
     HeldMessages,
     QueueCall,
 )
+from tidegate_sdk.long_poll import WAIT_S_MAX, wait_s_max
 from tidegate_sdk.received_message import ReceivedMessage, RejectError, RetryError
-from tidegate_sdk.stopping import STOP_SIGNALS, stopped_by
+from tidegate_sdk.stopping import STOP_SIGNALS, run_to_end, stopped_by
 
 Handler = Callable[[ReceivedMessage], object]
 """What it returns means nothing; that it returns means that the message is done."""
@@ -62,11 +63,17 @@ class QueueConsumer:
     ) -> None:
         if not 1 <= visibility_s <= VISIBILITY_S_MAX:
             raise ValueError(f"visibility_s is from 1 to {VISIBILITY_S_MAX}")
+        if not 0 <= wait_s <= WAIT_S_MAX:
+            raise ValueError(f"wait_s is from 0 to {WAIT_S_MAX}")
+        if not hasattr(client, "receive_message"):
+            raise TypeError("make the client with tidegate_sdk.client(url)")
+        if not callable(handler):
+            raise TypeError("the handler is a function")
         if workers < 1 or prefetch < 0:
             raise ValueError("there is one worker at least, and nothing or more is prefetched")
         self._client, self._queue_url, self._handler = client, queue_url, handler
         self._workers, self._held_max = workers, workers + prefetch
-        self._wait_s, self._visibility_s = wait_s, visibility_s
+        self._wait_s, self._visibility_s = min(wait_s, wait_s_max(client)), visibility_s
         self._retry_first_s, self._retry_s_max = retry_first_s, retry_s_max
         self._stop_s_max = stop_s_max
         self._clock, self._backoff, self._spawn = clock, backoff, spawn
@@ -75,7 +82,7 @@ class QueueConsumer:
             is_fifo=queue_url.endswith(".fifo"), visibility_s=visibility_s, linger_s=linger_s
         )
         self._stopped_s: float | None = None
-        self._receives = self._ended = False
+        self._receives = self._has_run = self._ended = False
         self._failure: BaseException | None = None
         self._failures_in_row = 0
 
@@ -83,22 +90,34 @@ class QueueConsumer:
         """Work until `stop` is called or one of the signals comes (in the main thread alone).
 
         Raises what ended it otherwise: an error of the queue that does not pass by itself, as where
-        it does not exist or access is denied. Networks and servers that fail are waited for.
+        it does not exist or access is denied. Networks and servers that fail are waited for. What
+        interrupts it, as Ctrl-C may without signals, stops it as `stop` does and is raised then.
         """
+        with self._changed:
+            if self._has_run:
+                raise RuntimeError("a consumer runs once: make another one")
+            self._has_run = True
         with stopped_by(signals, self.stop):
-            self._receives = self._stopped_s is None
-            self._start(self._receive, "tidegate-receiver")
-            for number in range(self._workers):
-                self._start(self._handle, f"tidegate-handler-{number}")
-            for number in range(_CALLERS):
-                self._start(self._call, f"tidegate-caller-{number}")
-            with self._changed:
-                while not self._is_over():
-                    self._clock.wait(self._changed, self._patience_s())
-                self._ended = True
-                self._changed.notify_all()
+            try:
+                run_to_end(self._start_all, self._wait_until_over, self.stop)
+            finally:
+                with self._changed:
+                    self._ended = True
+                    self._changed.notify_all()
         if self._failure is not None:
             raise self._failure
+
+    def _start_all(self) -> None:
+        self._start(self._receive, "tidegate-receiver")
+        for number in range(self._workers):
+            self._start(self._handle, f"tidegate-handler-{number}")
+        for number in range(_CALLERS):
+            self._start(self._call, f"tidegate-caller-{number}")
+
+    def _wait_until_over(self) -> None:
+        with self._changed:
+            while not self._is_over():
+                self._clock.wait(self._changed, self._patience_s())
 
     def _start(self, loop: Callable[[], None], name: str) -> None:
         self._spawn(guarded(loop, self._fail), name)
@@ -138,6 +157,8 @@ class QueueConsumer:
 
     def _receive(self) -> None:
         """What the receiver does until it is stopped."""
+        with self._changed:
+            self._receives = not self._is_stopped()
         try:
             while not self._is_stopped():
                 if not self.receive_next():

@@ -29,6 +29,22 @@ def stopped_by(signals: Sequence[int], stop: Callable[[], None]) -> Iterator[Non
             signal.signal(number, handler)
 
 
+def run_to_end(
+    start: Callable[[], None], wait_until_over: Callable[[], None], stop: Callable[[], None]
+) -> None:
+    """Start something, and wait until it is over.
+
+    What interrupts that, as Ctrl-C may, is raised once it has stopped; the next one at once.
+    """
+    try:
+        start()
+        wait_until_over()
+    except BaseException:
+        stop()
+        wait_until_over()
+        raise
+
+
 class OwnWork:
     """The program's own code, handlers and callbacks, which is waited for however long it takes.
 
