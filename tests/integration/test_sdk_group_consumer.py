@@ -267,6 +267,23 @@ def test_a_program_that_is_stopped_commits_what_it_has_done(
     assert sorted(done + ledger.numbers) == list(range(300))
 
 
+def test_a_stop_ends_whose_callbacks_take_longer_than_heartbeats_are_apart(kinesis: Any) -> None:
+    ledger = Ledger()
+    make_group(kinesis, "slow", SHORT_SESSION_S)
+
+    def take_long(shards: Sequence[GroupShard]) -> None:
+        ledger.lose(shards)
+        threading.Event().wait(SHORT_SESSION_S / 2)
+
+    consumer = GroupConsumer(
+        kinesis, "slow", ledger.handle, on_assigned=ledger.note, on_revoked=take_long
+    )
+    with running(consumer):
+        wait_until(lambda: len(ledger.assigned) == 2, "both shards")
+    assert sorted(ledger.lost) == sorted(ledger.assigned)
+    assert kinesis.tidegate_describe_group(GroupName="slow")["Members"] == []
+
+
 def test_a_group_that_is_not_there_ends_its_member(kinesis: Any) -> None:
     with pytest.raises(ClientError, match="ResourceNotFound"):
         GroupConsumer(kinesis, "others", lambda _: None).run()
