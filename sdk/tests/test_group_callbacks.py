@@ -133,6 +133,25 @@ def test_a_shard_that_goes_before_it_was_told_is_told_in_order() -> None:
     here.finish()
 
 
+def test_a_shard_that_is_given_up_is_told_at_once_while_another_callback_takes_long() -> None:
+    here = joined("a", "b", "c")
+    owned: list[list[str]] = []
+
+    def beat(shards: Sequence[GroupShard]) -> None:
+        if shards[0].shard_id == "b":
+            here.clock.time_s += 0.1
+            said = here.beat(told(assigned("c", new=False)))
+            owned.append([shard["ShardId"] for shard in said["OwnedShards"]])
+
+    here.clock.time_s += 0.1
+    here.next_is("tidegate_group_heartbeat", told(assigned("c", new=False)))
+    assert here.consumer.beat_next()
+    here.calls["revoked"] = beat
+    here.keep()
+    assert here.consumer._failure is None
+    assert owned == [["b", "c"]]
+
+
 def test_what_is_given_up_is_not_logged_as_lost(caplog: pytest.LogCaptureFixture) -> None:
     client = ScriptedClient()
     nobody = GroupConsumer(client, "readers", lambda _: None, clock=VirtualClock())

@@ -257,7 +257,7 @@ class GroupConsumer:
             self._news.are_lost(lost)
             self._news.have_come(new)
             if self._held.is_giving_up or self._stopping:
-                # What is given up before is told then (`_forget`).
+                # What is given up before is told at once (`_forget`).
                 self._beat_s = now_s + self._membership.interval_s
             else:
                 gap_s = _BEAT_GAP_S if self._membership.may_wait else _IDLE_S
@@ -419,7 +419,7 @@ class GroupConsumer:
 
     def _forget(self, shard: HeldShard) -> None:
         """The member has it no more, which the group is to know soon. The lock is held."""
-        if self._held.drop(shard) and not self._held.is_giving_up:
+        if self._held.drop(shard) and not (self._stopping and self._held.is_giving_up):
             self._beat_soon()
         self._changed.notify_all()
 
