@@ -144,11 +144,15 @@ class Puts:
         if self._check_room is not None:
             await self._check_room(stream, size_bytes)
 
-    async def put(self, call: Call, stream: Stream, entries: Sequence[Params]) -> _Putting:
+    async def put(
+        self, operation: str, call: Call, stream: Stream, entries: Sequence[Params]
+    ) -> _Putting:
         """Store the records, each in its shard; those of one shard in their order."""
         numbered = _numbered(call, stream, entries)
         # What is numbered is known by that.
-        named_call = _named_call(call, stream, entries) if numbered is None else PutCall()
+        named_call = PutCall()
+        if numbered is None:
+            named_call = _named_call(operation, call, stream, entries)
         # A call that is repeated takes the turns that it took before.
         turn = int.from_bytes(named_call.name) if named_call.name else next(self._turns)
         putting = _Putting(
@@ -295,7 +299,7 @@ def _numbered(call: Call, stream: Stream, entries: Sequence[Params]) -> Numbered
     return Numbered(name, call.params.get(EPOCH, 0), sequences)
 
 
-def _named_call(call: Call, stream: Stream, entries: Sequence[Params]) -> PutCall:
+def _named_call(operation: str, call: Call, stream: Stream, entries: Sequence[Params]) -> PutCall:
     """What a repeated call has in common with the first attempt, and no other call has.
 
     What is put is part of it, so that a client that reuses an invocation id loses nothing.
@@ -306,7 +310,7 @@ def _named_call(call: Call, stream: Stream, entries: Sequence[Params]) -> PutCal
     for entry in entries:
         contents.update(entry["Data"])
     parts = [
-        *(call.account, call.invocation_id, contents.hexdigest()),
+        *(operation, call.account, stream.uid, call.invocation_id, contents.hexdigest()),
         [len(entry["Data"]) for entry in entries],
         [entry.get("PartitionKey") for entry in entries],
         [entry.get("ExplicitHashKey") for entry in entries],
@@ -327,7 +331,7 @@ def put_record(puts: Puts) -> Operation:
             _check_ordering(stream, ordered, call.now_us)
         await puts.check_room(stream, size_bytes)
         end_dry_run(call.params)
-        putting = await puts.put(call, stream, [call.params])
+        putting = await puts.put("PutRecord", call, stream, [call.params])
         if putting.failed:
             raise putting.failed[0]
         _note(call, [size_bytes])
@@ -359,7 +363,7 @@ def put_records(puts: Puts) -> Operation:
             raise RefusedError(INVALID_ARGUMENT, "Records size exceeds 10 MB limit")
         await puts.check_room(stream, sum(sizes_bytes))
         end_dry_run(call.params)
-        putting = await puts.put(call, stream, entries)
+        putting = await puts.put("PutRecords", call, stream, entries)
         new = [n for n, (_, put) in putting.stored.items() if put is not STORED_BEFORE]
         _note(call, [sizes_bytes[position] for position in new])
         return {

@@ -196,7 +196,7 @@ def test_who_reuses_an_invocation_id_loses_nothing(kinesis: Any, stream: str) ->
         {"Data": b"1", "PartitionKey": "a", "ExplicitHashKey": "0"},
         {"Data": b"2", "PartitionKey": "a"},
     ]
-    several = [of_one, of_one[::-1], of_one[1:]]
+    several = [of_one, of_one[::-1], of_one[1:], of_one[:1]]
     for _ in range(2):
         for record in of_one:
             kinesis.put_record(StreamName=stream, **record)

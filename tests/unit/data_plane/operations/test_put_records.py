@@ -63,7 +63,7 @@ def put(engine: Any, params: Params, hashes: Sequence[int], **entry: str) -> Any
         | {name: text.format(n) for name, text in entry.items()}
         for n, hash_key in enumerate(hashes)
     ]
-    return asyncio.run(puts.put(call, BEFORE, entries))
+    return asyncio.run(puts.put("PutRecords", call, BEFORE, entries))
 
 
 def test_what_may_be_stored_is_not_put_into_a_child() -> None:
