@@ -15,7 +15,6 @@ CELL = Structure(
         "LatencyMicroseconds": INTEGER,
         "LagMicroseconds": INTEGER,
         "UsedBytes": INTEGER,
-        "CapacityBytes": INTEGER,
         "Groups": INTEGER,
         "GroupsDecided": INTEGER,
         "GroupsJoining": INTEGER,

@@ -63,14 +63,9 @@ class Health:
     def filling(self, cell: CellRecord) -> str:
         """The state that the cell should have by how full it is, as far as that is known."""
         reports = self._seen(cell.name)
-        if not reports or any(report.full for report in reports):
-            return FULL if reports else cell.state
-        if not cell.capacity_bytes:
-            return ACTIVE
-        used = max(report.used_bytes for report in reports) / cell.capacity_bytes
-        if used >= self.options.full_ratio:
-            return FULL
-        return FULL if cell.state == FULL and used >= self.options.room_ratio else ACTIVE
+        if not reports:
+            return cell.state
+        return FULL if any(report.full for report in reports) else ACTIVE
 
     def failing_since_us(self, cell: str) -> int:
         """Since when somebody sees it fail; now, where nobody does."""

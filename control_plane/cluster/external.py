@@ -31,24 +31,32 @@ def release(observation: Observation, health: Health, members: dict[str, int]) -
     """What takes members from groups that have more than they want; `members` as in `join`.
 
     First those on cells that should have none, never the one that joined last for no such reason:
-    it joined for another one to go. A cell that drains leaves also groups for which too few cells
-    stay, while all of these answer and no other one may join.
+    it joined for another one to go.
     """
     states = _states(observation)
-    stay = staying(observation)
     for group in observation.groups:
-        may_lack = (
-            any(states[cell] == DRAINING for cell in group.full_cells)
-            and not any(cell in health.down for cell in group.full_cells)
-            and all(group.has(cell) for cell in health.usable)
-        )
-        wanted = wanted_copies(group, stay) if may_lack else group.factor
-        if group.joining is not None or len(group.full_cells) <= wanted:
+        held = copies_held(group, observation, health)
+        if group.joining is not None or len(group.full_cells) <= held:
             continue
         cell = leaving(group, states, health, members)
         members[cell] -= 1
         forced = group.empty and len(group.full_cells) <= copies_kept(group.factor)
         yield Release(group.name, group.epoch, cell, forced)
+
+
+def copies_held(group: Group, observation: Observation, health: Health) -> int:
+    """How many full members the group parts with none at.
+
+    Its factor, but a cell that drains leaves also groups for which too few cells stay, while all
+    of their members answer and no other cell may join.
+    """
+    states = _states(observation)
+    may_lack = (
+        any(states[cell] == DRAINING for cell in group.full_cells)
+        and not any(cell in health.down for cell in group.full_cells)
+        and all(group.has(cell) for cell in health.usable)
+    )
+    return wanted_copies(group, staying(observation)) if may_lack else group.factor
 
 
 def leaving(

@@ -20,8 +20,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     no say; after `gone_us` they count as gone, with what they told nobody. Groups lose members of
     one cell alone within `safe_us`. A joining member is copied to `grace_us` after its epoch began,
     when no front end knows an older map. At most `joins_max` groups have a joining member at a
-    time. Cells are full at `full_ratio` of their capacity and
-    have room again below `room_ratio`; one with `hot_ratio` times the mean load, and at least
+    time. A cell with `hot_ratio` times the mean load, and at least
     `hot_requests_per_s`, is too hot. A partition is split at `split_appends_per_s`.
     """
 
@@ -33,8 +32,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     safe_us: int = 60_000_000
     grace_us: int = 600_000_000
     joins_max: int = 16
-    full_ratio: float = 0.9
-    room_ratio: float = 0.8
     hot_ratio: float = 2.0
     hot_requests_per_s: float = 500.0
     split_appends_per_s: float = 20.0
@@ -72,12 +69,11 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class CellRecord(msgspec.Struct, frozen=True):
-    """A cell as the registry has it; without a capacity (0) it is never full."""
+    """A cell as the registry has it."""
 
     name: str
     state: str = ACTIVE
     since_us: int = 0
-    capacity_bytes: int = 0
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -90,7 +86,6 @@ class Report(msgspec.Struct, frozen=True):
     cell: str
     failing_since_us: int | None = None
     answering_since_us: int = 0
-    used_bytes: int = 0
     full: bool = False
     requests_per_s: float = 0.0
     lag_us: int = 0

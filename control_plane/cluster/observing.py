@@ -85,8 +85,7 @@ def _observation(  # noqa: PLR0913, PLR0917 - one for each part of it
     return Observation(
         at_us=cluster.clock.now_us(),
         cells=tuple(
-            CellRecord(cell.name, cell.state, cell.since_us, cell.capacity_bytes)
-            for cell in known.cells.values()
+            CellRecord(cell.name, cell.state, cell.since_us) for cell in known.cells.values()
         ),
         groups=tuple(_group(held, empty) for held in known.placements.values()),
         probes=probes,
@@ -132,7 +131,6 @@ def _reports(cells: Mapping[str, CellSeen]) -> tuple[Report, ...]:
             name,
             failing_since_us=None if seen.answers else seen.since_us,
             answering_since_us=seen.since_us if seen.answers else 0,
-            used_bytes=seen.used_bytes,
             full=seen.full,
             requests_per_s=seen.requests_per_s,
             lag_us=seen.lag_us,

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import structs
 
 from control_plane.cluster.cell_health import Health
-from control_plane.cluster.external import staying, wanted_copies
+from control_plane.cluster.external import copies_held, staying
 from control_plane.cluster.internal import joining_groups
 from control_plane.cluster.observation import Group, Observation, Options
 from control_plane.places.changes import copies_kept
@@ -78,7 +78,7 @@ def _draining(observation: Observation, options: Options, health: Health) -> Ite
             for group in observation.groups
             if cell.name in group.full_cells
             and group.joining is None
-            and len(group.full_cells) <= wanted_copies(group, staying(observation))
+            and len(group.full_cells) <= copies_held(group, observation, health)
             and not _can_join(group, health, health.hot)
         ]
         if stay:

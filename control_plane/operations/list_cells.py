@@ -49,8 +49,6 @@ def _rendered_cell(cell: ToldCell) -> Params:
         shown["Inode"] = cell.inode
     if cell.failed:
         shown["Reason"] = cell.failed
-    if record.capacity_bytes:
-        shown["CapacityBytes"] = record.capacity_bytes
     if seen is not None:
         health = "available" if seen.answers else "unavailable"
         shown |= {

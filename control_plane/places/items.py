@@ -65,13 +65,12 @@ class StoredPlacement:
 class CellRecord:
     """A cell as the registry knows it; `address` says where it is, by kind.
 
-    Without a known capacity `capacity_bytes` is 0. `state` is one of STATES, since `since_us`.
+    `state` is one of STATES, since `since_us`.
     """
 
     name: str
     kind: str
     address: Mapping[str, str]
-    capacity_bytes: int = 0
     state: str = ACTIVE
     since_us: int = 0
     created_s: int = 0
@@ -242,7 +241,7 @@ def encode_cell(cell: CellRecord) -> Attributes:
         "w": cell.nonce,
         "t": cell.kind,
         "a": json.dumps(dict(cell.address), separators=(",", ":"), sort_keys=True),
-        "q": cell.capacity_bytes,
+        "q": 0,  # version 0.1 reads it
         "z": cell.state,
         "s": cell.since_us,
         "b": cell.created_s,
@@ -258,7 +257,6 @@ def decode_cell(name: str, item: Attributes) -> CellRecord:
         name,
         text(item, "t"),
         json.loads(text(item, "a")),
-        integer(item, "q"),
         text(item, "z"),
         integer(item, "s"),
         integer(item, "b"),

@@ -321,12 +321,6 @@ class Places:
 
         return await self._edit_cell(name, changed)
 
-    async def set_capacity(self, name: str, capacity_bytes: int) -> CellRecord:
-        """Say how much a cell takes (0: unknown). Raises KeyError as `set_state`."""
-        return await self._edit_cell(
-            name, lambda record: replace(record, capacity_bytes=capacity_bytes)
-        )
-
     async def _edit_cell(self, name: str, edit: Callable[[CellRecord], CellRecord]) -> CellRecord:
         nonce = self._new_nonce()
         item = await self._cell.get(cell_key(name))

@@ -39,16 +39,13 @@ def observations(draw: st.DrawFn) -> Observation:
     seconds = st.one_of(st.integers(0, 20), st.integers(0, 100), st.integers(0, 2_000))
     ages = seconds.map(lambda age_s: NOW_US - age_s * SECOND_US)
     states = st.sampled_from([ACTIVE] * 4 + [DRAINING, FAILED, FULL, REMOVED])
-    cells = [
-        CellRecord(name, draw(states), draw(ages), draw(st.sampled_from([0, 100])))
-        for name in names
-    ]
+    cells = [CellRecord(name, draw(states), draw(ages)) for name in names]
 
     def report(name: str) -> Report:
         failing = draw(st.one_of(st.none(), st.none(), ages))
         load = draw(st.sampled_from([0.0, 10.0, 5000.0]))
         full = draw(st.sampled_from([False] * 9 + [True]))
-        return Report(name, failing, draw(ages), draw(st.integers(0, 100)), full, load)
+        return Report(name, failing, draw(ages), full, load)
 
     def group(number: int) -> Group:
         factor = draw(st.integers(1, 5))

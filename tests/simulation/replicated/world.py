@@ -146,7 +146,7 @@ class ReplicatedWorld(World):
         for store in self.stores:
             store.witness = self.records.at(store)
         for name in self.cell_names:
-            record = CellRecord(name, "simulated", {}, 0, ACTIVE, nonce=b"\0" * 8)
+            record = CellRecord(name, "simulated", {}, ACTIVE, nonce=b"\0" * 8)
             self.stores[0].cell._put(cell_key(name), encode_cell(record))
         for number, group in enumerate(self.group_names):
             chosen = [

@@ -160,10 +160,9 @@ class BecomeFull(Case):
 
     def prepare(self, scene: Scene) -> None:
         scene.place(GROUP, "abc")
-        scene.run(scene.places.set_capacity("a", 100))
 
     def beat(self, scene: Scene) -> None:
-        full = CellSeen(answers=True, since_us=0, used_bytes=95)
+        full = CellSeen(answers=True, since_us=0, full=True)
         scene.beat(a=full)
 
     def check(self, scene: Scene) -> None:

@@ -281,21 +281,16 @@ def test_a_group_moves_to_the_cells_that_were_chosen_for_it_and_stays_there() ->
 
 
 def test_cells_become_full_and_have_room_again() -> None:
-    def change(state: str, used: int) -> list[Any]:
-        cells = (CellRecord("a", state, 0, 100), *map(CellRecord, "bc"))
-        told = front_end(answers("a", used_bytes=used))
+    def change(state: str, *, full: bool) -> list[Any]:
+        cells = (CellRecord("a", state), *map(CellRecord, "bc"))
+        told = front_end(answers("a", full=full))
         groups = (group("g", "a", "b", "c"),)
         return planned(Observation(at_us=NOW_US, cells=cells, groups=groups, front_ends=(told,)))
 
-    assert change("active", 90) == [ChangeCell("a", "active", "full")]
-    assert change("active", 89) == change("full", 80) == []
-    assert change("full", 79) == [ChangeCell("a", "full", "active")]
-    assert not any(isinstance(one, ChangeCell) for one in change("draining", 95))
-
-
-def test_a_cell_that_refuses_data_is_full_whatever_its_capacity() -> None:
-    refuses = seen(group("g", "a", "b", "c"), front_ends=(front_end(answers("b", full=True)),))
-    assert planned(refuses) == [ChangeCell("b", "active", "full")]
+    assert change("active", full=True) == [ChangeCell("a", "active", "full")]
+    assert change("active", full=False) == change("full", full=True) == []
+    assert change("full", full=False) == [ChangeCell("a", "full", "active")]
+    assert not any(isinstance(one, ChangeCell) for one in change("draining", full=True))
 
 
 def test_a_cell_that_was_down_gets_members_when_it_has_answered_for_a_while() -> None:

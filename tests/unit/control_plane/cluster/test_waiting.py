@@ -67,6 +67,13 @@ def test_where_all_is_well_nothing_is_waited_for() -> None:
             ),
         ),
         (
+            seen(WELL, states={"c": "draining"}, probes=(fails("a"), fails("b"))),
+            (
+                "c drains, and g3.00 cannot leave it: every other cell has a copy already;"
+                " `tidegate cells add` gives them another cell"
+            ),
+        ),
+        (
             seen(group("g3.00", "a", "b"), states={"c": "draining"}),
             (
                 "a copy of g3.00 is missing: c drains (`tidegate cells restore c`);"
@@ -127,6 +134,7 @@ def test_where_all_is_well_nothing_is_waited_for() -> None:
         "not there",
         "too few",
         "full",
+        "others down",
         "drained",
         "removed",
         "failed",

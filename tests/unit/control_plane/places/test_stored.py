@@ -109,8 +109,6 @@ def test_cells_and_their_states(site: Site) -> None:
     drained = run(lambda: site.places.set_state("a", DRAINING))
     assert (drained.state, drained.since_us) == (DRAINING, site.clock.now_us())
     assert run(lambda: site.places.set_state("a", DRAINING)) == drained
-    assert run(lambda: site.places.set_capacity("a", 7)).capacity_bytes == 7
-    assert run(lambda: site.places.set_state("a", ACTIVE)).capacity_bytes == 7
     with pytest.raises(KeyError):
         run(lambda: site.places.set_state("b", ACTIVE))
 
