@@ -1,6 +1,4 @@
-"""A fixed set of universes of streams, and the bugs that they show."""
-
-from functools import cache
+"""Universes of streams that once failed, and the bugs that they show."""
 
 import pytest
 
@@ -9,7 +7,6 @@ from tests.simulation.planted.stream_bugs import BUGS, NUMBERED_BUGS
 from tests.simulation.streams.plan import LEAPS, make_streams_plan
 from tests.simulation.streams.universe import run, run_numbered
 
-SEEDS = range(6)
 FOUND = (0, 59, 92, 297, 396, 1151, 2015)
 """Seeds that once showed a bug: a search by time that never ended where slots between two were
 gone; readers that never met the end of a shard, where all of it had expired, or where it was made
@@ -18,13 +15,9 @@ mistakes of the oracle: an attempt that was overtaken, records that expire while
 shards that nobody looked after for a day."""
 
 
-run_once = cache(run)
-"""Two tests look at the same universes."""
-
-
-@pytest.mark.parametrize("seed", [*SEEDS, *FOUND[1:]])
-def test_nothing_is_wrong_with_the_universes_of_these_seeds(seed: int) -> None:
-    assert [f"{one.invariant}: {one.text}" for one in run_once(seed).violations] == []
+@pytest.mark.parametrize("seed", FOUND)
+def test_what_was_found_once_stays_away(seed: int) -> None:
+    assert [f"{one.invariant}: {one.text}" for one in run(seed).violations] == []
 
 
 def test_a_seed_run_twice_gives_the_same_history() -> None:
@@ -37,7 +30,7 @@ def test_universes_are_of_all_sorts() -> None:
     plans = [make_streams_plan(seed) for seed in range(100)]
     assert {plan.leaps_us for plan in plans} == {*LEAPS}
     assert {plan.replication.loss for plan in plans} == {"", "first", "last"}
-    outcomes = [run_once(seed) for seed in SEEDS]
+    outcomes = [run(seed) for seed in (19, 30)]
     operations = {attempt.call.operation for one in outcomes for attempt in one.history.attempts}
     assert operations >= {"PutRecord", "PutRecords", "GetRecords", "SplitShard", "UpdateShardCount"}
     assert sum(one.requests for one in outcomes) / len(outcomes) > 500

@@ -381,7 +381,10 @@ def purged_table() -> tuple[Cell, list[tuple[str, bytes]]]:
     return cell, gone
 
 
-@pytest.mark.parametrize("half", [0, 1, 3])
+@pytest.mark.parametrize(
+    "half",
+    [pytest.param(0, marks=pytest.mark.nightly), 1, pytest.param(3, marks=pytest.mark.nightly)],
+)
 def test_what_is_dropped_from_a_table_after_a_purge_is_purged(
     session: SparkSession, tmp_path: Path, half: int
 ) -> None:
@@ -404,7 +407,10 @@ def test_what_is_dropped_from_a_table_after_a_purge_is_purged(
     assert fates(report, FIFO) == {"sent": 5, "deleted": 1, "purged": 2, "stored": 2}
 
 
-@pytest.mark.parametrize("half", [0, 1, 2])
+@pytest.mark.parametrize(
+    "half",
+    [pytest.param(0, marks=pytest.mark.nightly), 1, pytest.param(2, marks=pytest.mark.nightly)],
+)
 def test_what_an_embedded_cell_drops_after_a_purge_is_purged(
     session: SparkSession, tmp_path: Path, half: int
 ) -> None:

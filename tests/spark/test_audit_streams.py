@@ -371,7 +371,7 @@ def test_a_copy_does_not_lack_what_went_before_the_retention_was_raised(
     assert "copy_lacks" not in {kind for kind, *_ in named(report)}
 
 
-@pytest.mark.parametrize("at", ["cell-2", "cell-3"])
+@pytest.mark.parametrize("at", [pytest.param("cell-2", marks=pytest.mark.nightly), "cell-3"])
 def test_copies_of_a_stream_are_compared(session: SparkSession, tmp_path: Path, at: str) -> None:
     cells = copies()
     incarnation = dict(name[:2] for name in MEMBERS)[at]

@@ -47,7 +47,9 @@ def used() -> Cell:
     return cell
 
 
-@pytest.mark.parametrize("is_last_minute_recorded", [True, False])
+@pytest.mark.parametrize(
+    "is_last_minute_recorded", [pytest.param(True, marks=pytest.mark.nightly), False]
+)
 def test_what_came_after_a_backup_is_lost(
     session: SparkSession, tmp_path: Path, *, is_last_minute_recorded: bool
 ) -> None:
@@ -90,7 +92,9 @@ def without_ledger(cell: Cell) -> Cell:
     return cell
 
 
-@pytest.mark.parametrize(("counted_to_s", "unseen"), [(20, 7), (50, 0)])
+@pytest.mark.parametrize(
+    ("counted_to_s", "unseen"), [(20, 7), pytest.param(50, 0, marks=pytest.mark.nightly)]
+)
 def test_what_was_sent_in_the_minute_of_a_restore_is_missed(
     session: SparkSession, tmp_path: Path, counted_to_s: int, unseen: int
 ) -> None:

@@ -146,7 +146,11 @@ def billed(out: Path) -> dict[Key, tuple[int, int, int, Decimal]]:
 
 
 @pytest.mark.parametrize(
-    ("spread", "of_acme"), [("in proportion", "in order"), ("in order", "in proportion")]
+    ("spread", "of_acme"),
+    [
+        ("in proportion", "in order"),
+        pytest.param("in order", "in proportion", marks=pytest.mark.nightly),
+    ],
 )
 def test_usage_of_a_month_equals_its_bill(
     session: SparkSession, tmp_path: Path, spread: str, of_acme: str

@@ -136,6 +136,7 @@ def test_who_edits_the_pointer_of_a_closed_month_changes_no_bill(
     assert second.findings[-1] == f"{told}; nothing is corrected"
 
 
+@pytest.mark.nightly
 def test_who_edits_the_pointer_of_an_open_month_changes_no_bill(
     session: SparkSession, tmp_path: Path
 ) -> None:

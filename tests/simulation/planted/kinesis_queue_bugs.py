@@ -128,14 +128,14 @@ def _count_acknowledged_as_dead(
 
 _BUGS: Final = (
     ("records die early", DIES, ((receiving, "with_fate", _die_early),), 1),
-    ("records die late", LIVES, ((receiving, "with_fate", _die_late),), 2),
+    ("records die late", LIVES, ((receiving, "with_fate", _die_late),), 90),
     (
         "a front end keeps to its first MaxReceiveCount",
         LIVES | DIES,
         ((KinesisQueues, "find", _find_as_at_first),),
-        13,
+        60,
     ),
-    ("restores forgive nothing", COUNTED, ((receiving, "with_fate", _forgive_nothing),), 2),
+    ("restores forgive nothing", COUNTED, ((receiving, "with_fate", _forgive_nothing),), 34),
     (
         "dead letters are received in flight",
         LEASES,
@@ -143,7 +143,7 @@ _BUGS: Final = (
             (Reader, "free_ms", _free_while_in_flight),
             (receiving, "_free_ms", lambda *_: 0),
         ),
-        2,
+        34,
     ),
     (
         "records do not die",
@@ -153,40 +153,40 @@ _BUGS: Final = (
             (receiving, "is_seen_by", lambda *_: True),
             (lease, "is_of_dead", lambda _stored: False),
         ),
-        2,
+        90,
     ),
     (
         "acknowledgements are not written",
         ACKNOWLEDGED,
         ((settling, "_decide", _acknowledge_nothing),),
-        1,
+        41,
     ),
-    ("restores are done again", OLD, ((settling, "_refusal", _restore_again),), 9),
-    ("old handles are good", OLD, ((settling, "_refusal", _take_any_handle),), 2),
-    ("handles end with their leases", GOOD, ((settling, "_refusal", _refuse_what_has_ended),), 13),
+    ("restores are done again", OLD, ((settling, "_refusal", _restore_again),), 43),
+    ("old handles are good", OLD, ((settling, "_refusal", _take_any_handle),), 44),
+    ("handles end with their leases", GOOD, ((settling, "_refusal", _refuse_what_has_ended),), 44),
     (
         "handles are good at one front end",
         GOOD,
         ((settling, "_refusal", _refuse_those_of_others),),
-        13,
+        60,
     ),
     (
         "records have an id for each queue",
         ONE_ID,
         ((receive_queue_records, "_record_id", _id_of_the_queue),),
-        2,
+        51,
     ),
     (
         "restored records are counted as dead",
         COUNTS,
         ((counting, "doomed", _count_restored_as_dead),),
-        13,
+        68,
     ),
     (
         "acknowledged dead letters are counted",
         COUNTS,
         ((counting, "doomed", _count_acknowledged_as_dead),),
-        13,
+        68,
     ),
 )
 KINESIS_QUEUE_BUGS: Final = tuple(

@@ -120,36 +120,36 @@ async def _store_no_copy(_at: Access, _block: Block, _begun: object) -> None:
 
 
 _BUGS: Final = (
-    ("children are read beside their parents", ORDER, ((Access, "may_be_read", True),), 2),
-    ("keys do not wait for parents", ORDER, ((Reader, "take", _take_beside_parents),), 15),
+    ("children are read beside their parents", ORDER, ((Access, "may_be_read", True),), 47),
+    ("keys do not wait for parents", ORDER, ((Reader, "take", _take_beside_parents),), 37),
     (
         "what was done in closed shards is forgotten",
         DELIVERED | DELETED | ORDER,
         ((reading, "_states", _states_of_open_shards),),
-        1,
+        37,
     ),
     (
         "blocks share their leases",
         DELETED | DELIVERED,
         ((consuming, "place_of", _same_block_for_all),),
-        0,
+        50,
     ),
-    ("leases of records end at once", LEASES, ((Lease, "free_ms", _free_now),), 0),
+    ("leases of records end at once", LEASES, ((Lease, "free_ms", _free_now),), 5),
     (
         "records are claimed without a condition",
         LEASES | COUNTS,
         ((receiving, "unchanged", _claim_unconditionally),),
-        0,
+        50,
     ),
-    ("receives begin anew", COUNTS | DEAD, ((receiving._Claims, "_lease", _count_anew),), 0),
-    ("deletes leave no mark", DELETED, ((deleting, "Update", _delete_without_the_set),), 0),
-    ("the retention of a queue counts", EXPIRED, ((layers, "as_read", _own_retention),), 0),
-    ("a late queue begins too late", DELIVERED, ((streamed, "starting_us", _start_too_late),), 2),
+    ("receives begin anew", COUNTS | DEAD, ((receiving._Claims, "_lease", _count_anew),), 5),
+    ("deletes leave no mark", DELETED, ((deleting, "Update", _delete_without_the_set),), 50),
+    ("the retention of a queue counts", EXPIRED, ((layers, "as_read", _own_retention),), 50),
+    ("a late queue begins too late", DELIVERED, ((streamed, "starting_us", _start_too_late),), 36),
     (
         "the records of a slot have one number",
         INTACT,
         ((ShardSource, "_messages", _number_of_the_slot),),
-        0,
+        50,
     ),
     (
         "dead letters are not stored",
@@ -169,7 +169,7 @@ _HALF_WAY: Final = (
         "a dead letter that is half way down a chain is stored again",
         COUNTS | DEAD,
         ((moving, "_slots_behind", _slots_that_all_have),),
-        32,
+        50,
     ),
 )
 STREAM_QUEUE_BUGS: Final = tuple(
