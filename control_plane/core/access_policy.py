@@ -6,7 +6,7 @@ policy quotas", the grammar of IAM's policies, and messages recorded from AWS.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from data_plane.core.errors import (
 from data_plane.core.identifiers import is_account
 from data_plane.core.json_documents import compact, json_object, without_nulls
 from data_plane.core.limits import (
+    OPERATION_BODY_BYTES_MAX,
     PERMISSION_LABEL_CHARS_MAX,
     POLICY_BYTES_MAX,
     POLICY_CONDITIONS_MAX,
@@ -30,7 +31,7 @@ from data_plane.core.limits import (
 )
 from data_plane.policy.evaluate import OWNER_ONLY_ACTIONS
 from data_plane.policy.language import VERSIONS, Kind, compile_policy, statements_of, texts_of
-from data_plane.policy.patterns import NO_ARN
+from data_plane.policy.patterns import NO_ARN, read_parts, text_test
 
 GRANTABLE_ACTIONS: Final = frozenset(
     {
@@ -45,6 +46,12 @@ GRANTABLE_ACTIONS: Final = frozenset(
         "SendMessage",
     }
 )
+ACTIONS: Final = GRANTABLE_ACTIONS - {"*"} | OWNER_ONLY_ACTIONS | set(OPERATION_BODY_BYTES_MAX)
+"""All operations, ours and batches among them."""
+
+_IN_POLICIES: Final = [name.lower() for name in ACTIONS if not name.endswith("Batch")]
+"""The permission for a batch is that of the single message, and the only one that AWS takes."""
+
 _is_label: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{PERMISSION_LABEL_CHARS_MAX}}}").fullmatch
 _is_action: Final = re.compile(r"\*|[sS][qQ][sS]:[A-Za-z*?]+").fullmatch
 
@@ -64,8 +71,13 @@ def parse(value: str) -> str:
     if any(doubt != NO_ARN for doubt in compile_policy(value, Kind.RESOURCE).doubts):
         raise _invalid_policy()
     statements = statements_of(json_object(value) or {})
-    if not all(map(_is_action, chain.from_iterable(map(_actions, statements)))):
+    actions = list(chain.from_iterable(map(_actions, statements)))
+    if not all(map(_is_action, actions)):
         raise _invalid_policy()
+    for action in actions:
+        name = action.rpartition(":")[2]
+        if not names_any(name, _IN_POLICIES):
+            raise _no_such_action(name)
     _check_quotas(statements)
     return value
 
@@ -98,11 +110,13 @@ def check_permission(label: str, accounts: Sequence[str], actions: Sequence[str]
                 "Only the queue owner is allowed to invoke this action.",
             )
         if action not in GRANTABLE_ACTIONS:
-            raise invalid_parameter(
-                "ActionName",
-                f"SQS:{action}",
-                "Please refer to the appropriate WSDL for a list of valid actions.",
-            )
+            raise _no_such_action(action)
+
+
+def names_any(pattern: str, names: Iterable[str]) -> bool:
+    """Whether an action of a policy, without its service, is one of these in lower case."""
+    matches = text_test(read_parts(pattern.lower(), wildcards=True, variables=False))
+    return any(matches(name, {}) for name in names)
 
 
 def with_permission(
@@ -224,6 +238,14 @@ def _check_quota(what: str, found: int, allowed: int) -> None:
             OVER_LIMIT,
             f"{found} {what} were found in the submitted policy, max allowed is {allowed}",
         )
+
+
+def _no_such_action(name: str) -> RefusedError:
+    return invalid_parameter(
+        "ActionName",
+        f"SQS:{name}",
+        "Please refer to the appropriate WSDL for a list of valid actions.",
+    )
 
 
 def _invalid_policy() -> RefusedError:

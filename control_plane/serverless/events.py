@@ -109,7 +109,7 @@ def _request(
         body=b"" if refusal else body,
         client=client,
         # AWS's doors speak TLS alone; an emulator says what it speaks.
-        secure=combined.get("x-forwarded-proto", "https") == "https",
+        secure=combined.get("x-forwarded-proto", "https").lower() == "https",
         refusal=refusal,
         prefix=address.prefix,
         request_id=request_id if _is_uuid(request_id) else "",

@@ -83,7 +83,7 @@ def _base_url(exchange: Exchange) -> str:
     """Scheme, host and what leads to the service as the caller used them, also by a proxy."""
     headers = exchange.request.headers
     host = headers.get("host", "")
-    scheme = headers.get("x-forwarded-proto", "").partition(",")[0].strip()
+    scheme = headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
     if scheme not in ("http", "https"):
         scheme = "https" if exchange.request.secure else "http"
     prefix = exchange.request.prefix

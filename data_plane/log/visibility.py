@@ -5,7 +5,6 @@ from functools import partial
 
 from data_plane.core.errors import (
     INVALID_PARAMETER_VALUE,
-    MESSAGE_NOT_INFLIGHT,
     RefusedError,
     handle_expired,
     no_such_lease,
@@ -96,12 +95,8 @@ def _decide(
         visible_ms = now_ms + visibility_s * 1000 if visibility_s else 0
         if leases.is_done(state, handle.index) or held is None:
             outcomes[text] = no_such_lease(text)
-        elif held.token != handle.token:
+        elif held.token != handle.token or held.visible_ms <= now_ms:
             outcomes[text] = handle_expired(text)
-        elif held.visible_ms <= now_ms:
-            outcomes[text] = RefusedError(
-                MESSAGE_NOT_INFLIGHT, "The specified message isn't in flight."
-            )
         elif visible_ms > held.leased_ms + total_ms_max:
             outcomes[text] = RefusedError(
                 INVALID_PARAMETER_VALUE,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.client_calls import error
-from tests.conformance.fifo_calls import Fifo, by_group
+from tests.conformance.fifo_calls import EXPIRED, Fifo, by_group
 from tests.conformance.in_process import InProcessServer
 
 
@@ -117,6 +117,27 @@ def test_the_handle_of_an_earlier_receive_has_expired(fifo: Fifo, server: InProc
     fifo.delete(new)
     server.clock.advance(31)
     assert fifo.bodies() == []
+
+
+def test_a_change_after_the_visibility_has_ended_is_refused(
+    fifo: Fifo, server: InProcessServer
+) -> None:
+    fifo.send("a1")
+    (held,) = fifo.receive()
+    server.clock.advance(31)
+    handle = held["ReceiptHandle"]
+    change = {"ReceiptHandle": handle, "VisibilityTimeout": 30}
+    refused = error(fifo.sqs.change_message_visibility, QueueUrl=fifo.url, **change)
+    assert refused == ("InvalidParameterValue", EXPIRED.format(handle), 400)
+    answer = fifo.sqs.change_message_visibility_batch(
+        QueueUrl=fifo.url, Entries=[{"Id": "late", **change}]
+    )
+    (failed,) = answer["Failed"]
+    assert (failed["Code"], failed["Message"]) == (
+        "ReceiptHandleIsInvalid",
+        "The receipt handle has expired",
+    )
+    assert fifo.bodies() == ["a1"]
 
 
 def test_a_handle_that_was_prolonged_has_not_expired(fifo: Fifo, server: InProcessServer) -> None:

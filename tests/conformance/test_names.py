@@ -22,13 +22,14 @@ class Named(InProcessServer):
         self.run(self.accounts.create_account("tests", ACCOUNT, {}))
         self.key = self.run(self.accounts.create_key(ACCOUNT))
         self.takes_for = ""
+        self.scheme = "https"
 
     def at(self, name: str, protocol: str = "json") -> Any:
         self.endpoint = name
         return self.client(protocol, self.key.id, secret=self.key.secret)
 
     def answer(self, request: HttpRequest) -> HttpResponse:
-        headers = {**request.headers, "x-forwarded-proto": "https"}
+        headers = {**request.headers, "x-forwarded-proto": self.scheme}
         if self.takes_for:
             headers["host"] = self.takes_for
         return super().answer(replace(request, headers=headers))
@@ -41,8 +42,11 @@ def server() -> Iterator[Named]:
     started.close()
 
 
-@pytest.mark.parametrize("protocol", ["json", "query"])
-def test_a_queue_has_the_name_under_which_it_is_asked_for(server: Named, protocol: str) -> None:
+@pytest.mark.parametrize(("protocol", "scheme"), [("json", "https"), ("query", "HTTPS")])
+def test_a_queue_has_the_name_under_which_it_is_asked_for(
+    server: Named, protocol: str, scheme: str
+) -> None:
+    server.scheme = scheme
     shop, bank = server.at(SHOP, protocol), server.at(BANK, protocol)
     made = shop.create_queue(QueueName="orders")["QueueUrl"]
     found = bank.get_queue_url(QueueName="orders")["QueueUrl"]

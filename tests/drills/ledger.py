@@ -25,6 +25,8 @@ LATE_S_MAX: Final = FOREIGN_LEASE_GUARD_MS / 1000 + 0.1
 leases of the one before it end later."""
 
 NEVER_S: Final = float("inf")
+LATE: Final = ("MessageNotInflight", "The receipt handle has expired")
+"""What a change of visibility is told that comes after its end, by the kind of queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +277,8 @@ class Ledger:
         """Whether it may be that a message was not in flight; then it can be received now."""
         with self.changed:
             entry = self.entries.get(change.number)
-            if entry is not None and entry.stored and "MessageNotInflight" not in answer:
+            is_late = any(told in answer for told in LATE)
+            if entry is not None and entry.stored and not is_late:
                 return False
             if entry is not None and entry.noted == change.noted:
                 entry.due_s = now_s

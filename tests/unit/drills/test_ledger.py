@@ -347,6 +347,8 @@ def test_a_message_not_in_flight_explains_a_refused_change_and_nothing_else_does
     number = sent(ledger)
     change = ledger.change_asked(number, 0, 4.0)
     assert ledger.change_refused(change, '{"__type":"...#MessageNotInflight"}', 5.0)
+    told = '{"__type":"...#InvalidParameterValue","message":"...: The receipt handle has expired."}'
+    assert ledger.change_refused(change, told, 5.0)
     assert not ledger.change_refused(change, '{"__type":"...#InvalidParameterValue"}', 5.0)
     ledger.delete_asked(number)
     assert ledger.change_refused(change, '{"__type":"...#InvalidParameterValue"}', 5.0)

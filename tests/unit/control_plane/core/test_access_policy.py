@@ -131,6 +131,27 @@ def test_a_wrong_statement_is_refused(statement: object) -> None:
     assert refusal(parse, policy(STATEMENT, statement)) == INVALID
 
 
+NO_SUCH_ACTIONS = ["SendMessageBatch", "DeleteMessageBatch", "Foo", "Sned*", "*Batch"]
+
+
+@pytest.mark.parametrize("name", NO_SUCH_ACTIONS)
+@pytest.mark.parametrize("member", ["Action", "NotAction"])
+def test_an_action_that_does_not_exist_is_refused(name: str, member: str) -> None:
+    """What denies it would deny nothing."""
+    denies = changed(Effect="Deny", Action=...) | {member: ["sqs:ReceiveMessage", f"sqs:{name}"]}
+    assert refusal(parse, policy(STATEMENT, denies)) == (
+        f"InvalidParameterValue: Value SQS:{name} for parameter ActionName is invalid."
+        " Reason: Please refer to the appropriate WSDL for a list of valid actions."
+    )
+
+
+@pytest.mark.parametrize(
+    "action", ["sqs:sendmessage", "SQS:SetQueueAttributes", "sqs:?endMessage", "*"]
+)
+def test_actions_are_of_any_case_and_may_have_wildcards(action: str) -> None:
+    assert parse(policy(changed(Action=action))) == policy(changed(Action=action))
+
+
 WRONG_DOCUMENTS = [
     "badjson",
     "[]",

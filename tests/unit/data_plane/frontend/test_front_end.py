@@ -242,9 +242,10 @@ def test_a_target_names_the_operation_of_all_that_is_no_form(content_type: str) 
     assert b'"MessageId"' in answer.body
 
 
-def test_the_legacy_rendering_is_by_accept() -> None:
+@pytest.mark.parametrize("accept", ["application/json", "Application/JSON"])
+def test_the_legacy_rendering_is_by_accept(accept: str) -> None:
     request = query_request(FORM)
-    request = replace(request, headers={**request.headers, "accept": "application/json"})
+    request = replace(request, headers={**request.headers, "accept": accept})
     answer = Server().answer(request)
     assert answer.body.startswith(b'{"SendMessageResponse":{"ResponseMetadata":{"RequestId":')
     answer = Server().answer(replace(request, body=b"Action=SendMessage"))
