@@ -126,17 +126,24 @@ class SeveralTables:
 
         return answered
 
+    def _untold_us(self) -> dict[str, int]:
+        """The groups whose copies are to be told of something, and since when."""
+        fanouts = self.standard.fanouts().items()
+        return {name: us for name, one in fanouts if (us := one.oldest_us()) is not None}
+
     async def ship(self) -> None:
         """Tell the copies what consumers did, or the cluster manager that they do not know it.
 
         For this sandbox may never run again. Raises CellUnavailableError where nobody hears it.
         """
-        fanouts = self.standard.fanouts().values()
+        asked: set[str] = set()
         with deadline_at_most(self._clock.now_us() + SHIP_US_MAX):
-            for fanout in fanouts:
-                if fanout.oldest_us() is not None:
-                    await fanout.ship()
-        untold_us = [us for one in fanouts if (us := one.oldest_us()) is not None]
+            # What a queue's own group is handed by another one on the way is told, too.
+            while waiting := self._untold_us().keys() - asked:
+                asked |= waiting
+                for name in waiting:
+                    await self.standard.fanouts()[name].ship()
+        untold_us = self._untold_us().values()
         if not untold_us and not self._is_noted:
             return
         now_us = self._clock.now_us()

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple
@@ -210,11 +211,11 @@ class ReplicatedWorld(World):
         used, done = self.cells_used[process.name], self.shipped.setdefault(process.name, [])
         while True:
             began_us = self.scheduler.now_us
-            try:
-                left = [await fanout.ship() for fanout in used.fanouts().values()]
-            except CellUnavailableError:
-                left = [1]
-            if not any(left):
+            with suppress(CellUnavailableError):
+                for fanout in used.fanouts().values():
+                    await fanout.ship()
+            # A queue's own group may have been handed some on the way.
+            if all(fanout.oldest_us() is None for fanout in used.fanouts().values()):
                 done.append((began_us, self.scheduler.now_us))
             every_us = self.replication.ships_every_us
             await self.scheduler.pause(10 * SECOND_US if self.quiet_since_us else every_us)

@@ -13,7 +13,8 @@ from tests.unit.data_plane.replication.conftest import CellThatFails
 from tests.unit.repeatable import HandClock, SeededEntropy
 
 GROUP = "g3.00"
-STATE = Key("S|0011223344556600|00|0", bytes(10))
+UID = "0011223344556600"
+STATE = Key(f"S|{UID}|00|0", bytes(10))
 DELETE = Update({"v": 1}, {"d": frozenset({1})})
 
 
@@ -86,6 +87,29 @@ def test_what_a_copy_does_not_take_is_noted_until_it_does(sandbox: Sandbox) -> N
         sandbox.control.requests.clear()
         await sandbox.several.ship()
         assert not sandbox.control.requests
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_what_the_own_group_of_a_queue_is_handed_on_the_way_is_told_or_noted(
+    sandbox: Sandbox, *, takes: bool
+) -> None:
+    async def story() -> None:
+        several = sandbox.several
+        await sandbox.begin()
+        done_us = sandbox.clock.now_us()
+        await several.standard[GROUP].update(STATE, DELETE)
+        held = await several.places.read(GROUP)
+        await several.places.part(GROUP, UID, epoch=held.placement.epoch)
+        sandbox.clock.advance(60)
+        await several.freshen()
+        assert UID in several.known.alone(GROUP)
+        sandbox.tables["c"].down = not takes
+        await several.ship()
+        assert await sandbox.notes() == ([] if takes else [done_us])
+        sandbox.tables["c"].down = False
+        assert ((await sandbox.knowing())["c"] is not None) is takes
 
     asyncio.run(story())
 
