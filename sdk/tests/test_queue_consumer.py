@@ -285,6 +285,32 @@ def test_what_a_long_poll_brings_after_the_stop_is_given_back() -> None:
     assert here.hidden() == [("a-1", 0)]
 
 
+def test_what_a_poll_brings_that_run_left_behind_is_given_back() -> None:
+    here = desk(stop_s_max=5)
+
+    def ends_late(_params: dict[str, Any]) -> dict[str, Any]:
+        here.consumer.stop()
+        here.consumer.run(signals=())
+        return {"Messages": [message("a"), message("b")]}
+
+    here.client.lay_down("receive_message", ends_late)
+    here.consumer._receive()
+    assert here.clock.now_s() == pytest.approx(1_005)
+    assert here.hidden() == [("a-1", 0), ("b-1", 0)]
+    assert (here.handled, len(here.consumer._held)) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("stop_s_max", "wait_s"), [(None, 10), (60, 10), (20, 10), (9, 4), (1, 0), (-1, 0)]
+)
+def test_a_poll_leaves_time_to_give_back_what_it_brings(
+    stop_s_max: float | None, wait_s: int
+) -> None:
+    here = desk(stop_s_max=stop_s_max)
+    here.receive()
+    assert here.client.asked("receive_message")[0]["WaitTimeSeconds"] == wait_s
+
+
 def test_a_network_that_fails_is_waited_for() -> None:
     here = desk()
     here.client.lay_down(

@@ -14,3 +14,10 @@ def wait_s_max(client: Any) -> int:
     config = getattr(getattr(client, "meta", None), "config", None)
     timeout_s = getattr(config, "read_timeout", None)
     return WAIT_S_MAX if timeout_s is None else min(WAIT_S_MAX, int(timeout_s / 2))
+
+
+def wait_s_within(wait_s: int, stop_s_max: float | None) -> int:
+    """A wait that leaves time for giving back what it brings, if a stop takes so long at most."""
+    if stop_s_max is None or stop_s_max / 2 >= wait_s:
+        return wait_s
+    return max(0, int(stop_s_max / 2))

@@ -15,7 +15,7 @@ from tidegate_sdk.held_messages import (
     HeldMessages,
     QueueCall,
 )
-from tidegate_sdk.long_poll import WAIT_S_MAX, wait_s_max
+from tidegate_sdk.long_poll import WAIT_S_MAX, wait_s_max, wait_s_within
 from tidegate_sdk.received_message import ReceivedMessage, RejectError, RetryError
 from tidegate_sdk.stopping import STOP_SIGNALS, run_to_end, stopped_by
 
@@ -73,7 +73,8 @@ class QueueConsumer:
             raise ValueError("there is one worker at least, and nothing or more is prefetched")
         self._client, self._queue_url, self._handler = client, queue_url, handler
         self._workers, self._held_max = workers, workers + prefetch
-        self._wait_s, self._visibility_s = min(wait_s, wait_s_max(client)), visibility_s
+        self._wait_s = wait_s_within(min(wait_s, wait_s_max(client)), stop_s_max)
+        self._visibility_s = visibility_s
         self._retry_first_s, self._retry_s_max = retry_first_s, retry_s_max
         self._stop_s_max = stop_s_max
         self._clock, self._backoff, self._spawn = clock, backoff, spawn
@@ -165,6 +166,10 @@ class QueueConsumer:
                     with self._changed:
                         if not self._is_stopped() and self._room() < 1:
                             self._clock.wait(self._changed, None)
+            # `run` may have given up waiting for the last poll: then nobody else gives back what
+            # it brought.
+            while self.call_next():
+                pass
         finally:
             with self._changed:
                 self._receives = False
