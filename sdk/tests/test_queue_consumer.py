@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tidegate_sdk
-from sdk.tests.scripted import ScriptedClient, VirtualClock, cut_off, no_thread, refused
+from sdk.tests.scripted import STEP_S, ScriptedClient, VirtualClock, cut_off, no_thread, refused
 from tidegate_sdk import QueueConsumer, ReceivedMessage, RejectError, RetryError
 from tidegate_sdk.clock import Backoff
 
@@ -309,6 +309,37 @@ def test_a_poll_leaves_time_to_give_back_what_it_brings(
     here = desk(stop_s_max=stop_s_max)
     here.receive()
     assert here.client.asked("receive_message")[0]["WaitTimeSeconds"] == wait_s
+
+
+def test_polls_of_an_empty_queue_that_do_not_wait_have_pauses_between_them() -> None:
+    here = desk(wait_s=0)
+    pauses_s = []
+    for _ in range(6):
+        before_s = here.clock.now_s()
+        here.receive()
+        pauses_s.append(here.clock.now_s() - before_s)
+    assert pauses_s == pytest.approx([0.1, 0.2, 0.4, 0.8, 1, 1])
+    before_s = here.clock.now_s()
+    here.receive(message("a"))
+    assert here.clock.now_s() == before_s
+    here.receive()
+    assert here.clock.now_s() == pytest.approx(before_s + 0.1)
+
+
+def test_a_stop_ends_the_pause_between_polls() -> None:
+    here = desk(wait_s=0)
+    for _ in range(5):
+        here.receive()
+    here.clock.while_waiting = here.consumer.stop
+    before_s = here.clock.now_s()
+    here.receive()
+    assert here.clock.now_s() == pytest.approx(before_s + STEP_S)
+
+
+def test_polls_that_wait_have_no_pauses_between_them() -> None:
+    here = desk()
+    here.receive()
+    assert here.clock.now_s() == 1_000
 
 
 def test_a_network_that_fails_is_waited_for() -> None:

@@ -23,6 +23,9 @@ Handler = Callable[[ReceivedMessage], object]
 """What it returns means nothing; that it returns means that the message is done."""
 
 VISIBILITY_S_MAX: Final = 43_200
+_IDLE_S_MAX: Final = 1.0
+"""Between polls of an empty queue that do not wait for messages."""
+
 _CALLERS: Final = 2
 """A call that hangs is not to keep messages from being extended."""
 
@@ -85,7 +88,7 @@ class QueueConsumer:
         self._stopped_s: float | None = None
         self._receives = self._has_run = self._ended = False
         self._failure: BaseException | None = None
-        self._failures_in_row = 0
+        self._failures_in_row = self._empty_in_row = 0
 
     def run(self, *, signals: Sequence[int] = STOP_SIGNALS) -> None:
         """Work until `stop` is called or one of the signals comes (in the main thread alone).
@@ -201,6 +204,9 @@ class QueueConsumer:
             self._failures_in_row = 0
             self._held.take(messages, self._clock.now_s())
             self._changed.notify_all()
+        self._empty_in_row = 0 if messages else self._empty_in_row + 1
+        if self._empty_in_row and not self._wait_s:
+            self._pause(min(_IDLE_S_MAX, self._backoff.pause_s(self._empty_in_row)))
         return True
 
     def _note_failed_receive(self, error: Exception) -> None:
@@ -210,6 +216,10 @@ class QueueConsumer:
         self._failures_in_row += 1
         pause_s = self._backoff.pause_s(self._failures_in_row)
         _log.warning("Cannot receive, will try again in %.1f s: %s", pause_s, error)
+        self._pause(pause_s)
+
+    def _pause(self, pause_s: float) -> None:
+        """Let time pass; a stop ends it."""
         until_s = self._clock.now_s() + pause_s
         with self._changed:
             while not self._is_stopped() and (left_s := until_s - self._clock.now_s()) > 0:
