@@ -10,7 +10,7 @@ import pytest
 
 import tidegate_sdk
 from sdk.tests.scripted import STEP_S, ScriptedClient, VirtualClock, cut_off, no_thread, refused
-from tidegate_sdk import QueueConsumer, ReceivedMessage, RejectError, RetryError
+from tidegate_sdk import QueueConsumer, ReceivedMessage
 from tidegate_sdk.clock import Backoff
 
 URL = "http://queues.example/0/orders"
@@ -177,35 +177,6 @@ def test_an_entry_that_failed_by_the_servers_fault_is_repeated() -> None:
         here.at(time_s)
     assert here.deleted() == [["a-1", "b-1"], ["b-1"], ["b-1"]]
     assert len(here.consumer._held) == 0
-
-
-@pytest.mark.parametrize(
-    ("raised", "count", "hidden_s"),
-    [
-        (ValueError(), 1, 2),
-        (ValueError(), 4, 16),
-        (ValueError(), 99, 100),
-        (RetryError(77), 1, 77),
-        (RejectError(), 1, 0),
-    ],
-)
-def test_a_poison_message_comes_again_later(raised: Exception, count: int, hidden_s: int) -> None:
-    here = desk(retry_first_s=2, retry_s_max=100)
-    here.raises["a"] = raised
-    here.receive(message("a", count=count))
-    here.handle()
-    here.at(0)
-    assert here.hidden() == [(f"a-{count}", hidden_s)]
-    assert (here.deleted(), len(here.consumer._held)) == ([], 0)
-
-
-def test_a_message_may_be_rejected_for_good() -> None:
-    here = desk(linger_s=0)
-    here.raises["a"] = RejectError("nonsense", delete=True)
-    here.receive(message("a"))
-    here.handle()
-    here.at(0)
-    assert here.deleted() == [["a-1"]]
 
 
 def test_messages_of_a_group_are_handled_one_at_a_time() -> None:

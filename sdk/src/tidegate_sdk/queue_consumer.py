@@ -260,19 +260,29 @@ class QueueConsumer:
         """Call the handler; after how many seconds the message is to come again, None: never."""
         try:
             self._handler(message)
-        except RejectError as reason:
-            _log.warning("Message %s is rejected: %s", message.id, reason)
-            return None if reason.delete else 0
-        except RetryError as reason:
-            return ceil(min(max(0, reason.after_s), VISIBILITY_S_MAX))
-        except Exception:  # noqa: BLE001 - whatever a handler raises, the message comes again
-            retry_s = self._retry_s(message)
-            _log.exception("Message %s failed, and comes again in %d s", message.id, retry_s)
-            return retry_s
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises, the message comes again
+            return self._hide_s_after(message, error)
         except BaseException as error:  # noqa: BLE001 - what ends a thread ends the consumer
             self._fail(error)
             return 0
         return None
+
+    def _hide_s_after(self, message: ReceivedMessage, error: Exception) -> int | None:
+        """What a failure of the handler means for the message, as `_work_on` says it."""
+        try:
+            if isinstance(error, RejectError):
+                _log.warning("Message %s is rejected: %s", message.id, error)
+                return None if error.delete else 0
+            if isinstance(error, RetryError):
+                return ceil(min(max(0, error.after_s), VISIBILITY_S_MAX))
+            retry_s = self._retry_s(message)
+        except Exception:  # noqa: BLE001 - an error that is not as it should be ends nothing either
+            retry_s = self._visibility_s
+            _log.exception("Message %s failed, and so did finding out when it is due", message.id)
+        _log.error(
+            "Message %s failed, and comes again in %d s", message.id, retry_s, exc_info=error
+        )
+        return retry_s
 
     def _retry_s(self, message: ReceivedMessage) -> int:
         doublings = min(message.receive_count - 1, VISIBILITY_S_MAX.bit_length())

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
+from math import isnan
 from typing import Any, Self
 
 
@@ -56,9 +58,19 @@ class RejectError(Exception):
 class RetryError(Exception):
     """A handler raises it for a message that is to come again after so many seconds.
 
-    They are rounded up to whole ones.
+    They are rounded up to whole ones. Raises TypeError, ValueError for what is no time.
     """
 
-    def __init__(self, after_s: float, reason: str = "") -> None:
+    def __init__(self, after_s: float | timedelta, reason: str = "") -> None:
         super().__init__(reason)
+        if isinstance(after_s, timedelta):
+            after_s = after_s.total_seconds()
+        if not isinstance(after_s, int | float):
+            raise TypeError(f"after_s is seconds or a timedelta, not {type(after_s).__name__}")
+        if isnan(after_s):
+            raise ValueError("after_s is not a number")
         self.after_s = after_s
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle, which else makes an exception of its text alone."""
+        return type(self), (self.after_s, *self.args)
