@@ -123,10 +123,10 @@ class ScriptedClient:
         return answer
 
 
-def refused(code: str, status: int = 400) -> ClientError:
+def refused(code: str, status: int = 400, *, attempts_before: int = 0) -> ClientError:
     answer: Any = {
         "Error": {"Code": code, "Message": code},
-        "ResponseMetadata": {"HTTPStatusCode": status},
+        "ResponseMetadata": {"HTTPStatusCode": status, "RetryAttempts": attempts_before},
     }
     return ClientError(answer, "Call")
 

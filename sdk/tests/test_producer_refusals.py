@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
-from botocore.exceptions import ParamValidationError
+from botocore.exceptions import ClientError, ParamValidationError
 
 from sdk.tests.scripted import cut_off, refused
 from sdk.tests.test_producer import Make, make
+from tidegate_sdk import DeliveryError
 
 __all__ = ["make"]
 
@@ -35,6 +36,75 @@ def test_an_error_that_may_quote_records_is_named_in_the_log(
     assert caplog.messages == [
         "1 records for clicks are refused, and not stored: ParamValidationError"
     ]
+
+
+@pytest.mark.parametrize(
+    "unsure", [cut_off(), refused("InternalFailure", 500), refused("RequestTimeoutException", 408)]
+)
+def test_a_refusal_says_nothing_of_an_attempt_whose_answer_was_lost(
+    make: Make, caplog: pytest.LogCaptureFixture, unsure: Exception
+) -> None:
+    site = make()
+    site.client.lay_down("put_records", unsure, refused("UnrecognizedClientException"))
+    futures = [site.producer.put(each, "k") for each in (b"a", b"b")]
+    site.at(0.05)
+    site.at(1)
+    for future in futures:
+        error = future.exception(0)
+        assert isinstance(error, DeliveryError)
+        assert error.may_be_stored
+        assert "UnrecognizedClient" in str(error.__cause__)
+    [said] = caplog.messages
+    assert said.startswith("2 records for clicks were sent before, and may be stored or not;")
+
+
+def test_a_refusal_says_nothing_of_an_attempt_that_botocore_repeated(make: Make) -> None:
+    site = make()
+    site.client.lay_down("put_records", refused("ValidationException", attempts_before=1))
+    futures = [site.producer.put(each, "k") for each in (b"a", b"b")]
+    site.at(1)
+    errors = [future.exception(0) for future in futures]
+    assert [isinstance(each, DeliveryError) and each.may_be_stored for each in errors] == [True] * 2
+    assert site.sent() == [[b"a", b"b"]]
+
+
+def test_what_was_too_fast_and_then_is_refused_is_not_stored(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = make()
+    site.client.lay_down(
+        "put_records", refused("LimitExceededException"), refused("AccessDeniedException")
+    )
+    future = site.producer.put(b"a", "k")
+    site.at(0.05)
+    site.at(1)
+    assert isinstance(future.exception(0), ClientError)
+    assert "not stored" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("ProvisionedThroughputExceededException", "1 records for clicks are refused"),
+        ("InternalFailure", "1 records for clicks were sent before"),
+    ],
+)
+def test_of_a_batch_that_is_stored_in_part_only_the_rest_is_refused(
+    make: Make, caplog: pytest.LogCaptureFixture, code: str, said: str
+) -> None:
+    site = make()
+    half = {
+        "FailedRecordCount": 1,
+        "Records": [{"ShardId": "shard-0", "SequenceNumber": "7"}, {"ErrorCode": code}],
+    }
+    site.client.lay_down("put_records", half, refused("AccessDeniedException"))
+    stored, rest = [site.producer.put(each, "k") for each in (b"a", b"b")]
+    site.at(0.05)
+    site.at(1)
+    assert stored.result(0).sequence_number == "7"
+    assert isinstance(rest.exception(0), DeliveryError if "before" in said else ClientError)
+    [line] = caplog.messages
+    assert line.startswith(said)
 
 
 def test_of_a_batch_only_what_is_refused_fails_and_the_order_is_kept(make: Make) -> None:

@@ -13,7 +13,8 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 _STATUS_SERVER: Final = 500
-_STATUSES_PASSING: Final = frozenset({408, 429})
+_STATUS_LATE: Final = 408
+_STATUSES_PASSING: Final = frozenset({_STATUS_LATE, 429})
 
 _CODES_PASSING: Final = frozenset(
     {
@@ -69,6 +70,20 @@ def is_passing(error: BaseException) -> bool:
     if isinstance(error, BotoCoreError):
         return isinstance(error, _NETWORK)
     return isinstance(error, OSError | ResponseParserError)
+
+
+def may_be_done(error: BaseException) -> bool:
+    """Whether the call may have been done all the same, at this attempt or one of botocore's.
+
+    botocore repeats a call by itself, and tells how the last attempt went.
+    """
+    if isinstance(error, ClientError):
+        answer: Any = error.response
+        said = answer.get("ResponseMetadata", {})
+        status = said.get("HTTPStatusCode", 0)
+        is_unsure: bool = status >= _STATUS_SERVER or status == _STATUS_LATE
+        return is_unsure or bool(said.get("RetryAttempts", 0))
+    return is_passing(error)
 
 
 def is_of_contents(error: BaseException) -> bool:

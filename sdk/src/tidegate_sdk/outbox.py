@@ -82,6 +82,8 @@ class PutBatch:
     """When the eldest of its records was put."""
     held_bytes: int
     attempts: int = 0
+    may_be_stored: bool = False
+    """An attempt was made of which nobody knows what it stored."""
     again_s: float | None = None
     """When to repeat it; None: it is being sent, or waits to be another one's `rest`."""
     rest: "PutBatch | None" = None

@@ -20,11 +20,10 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Final, Self
 
-from botocore.exceptions import ClientError
-
 from tidegate_sdk import named_calls
+from tidegate_sdk.batch_sending import BatchSending, Step
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, start_thread
-from tidegate_sdk.failures import is_of_contents, is_passing
+from tidegate_sdk.failures import is_passing
 from tidegate_sdk.future_callbacks import FutureCallbacks
 from tidegate_sdk.open_shards import open_shards
 from tidegate_sdk.outbox import (
@@ -36,16 +35,8 @@ from tidegate_sdk.outbox import (
     WaitingRecord,
 )
 from tidegate_sdk.producer_options import check_options
-from tidegate_sdk.put_errors import BufferFullError, PartlyStoredError, ProducerClosedError
-from tidegate_sdk.put_records import (
-    entry,
-    fail,
-    fail_sent,
-    fail_unsent,
-    is_wanted,
-    new_record,
-    settle,
-)
+from tidegate_sdk.put_errors import BufferFullError, ProducerClosedError
+from tidegate_sdk.put_records import fail_sent, fail_unsent, is_wanted, new_record
 
 RECORD_BYTES_MAX: Final = 1024 * 1024
 
@@ -60,8 +51,6 @@ _CALLBACKS_PART: Final = 0.1
 
 _log = logging.getLogger("tidegate_sdk")
 
-
-_Step = Callable[[], None]
 _Told = SimpleQueue[bool]
 
 
@@ -108,9 +97,9 @@ class Producer:
         # Of callers: no thread of the producer takes it.
         self._gate = threading.RLock()
         self._put_bytes, self._bytes_max = 0, buffer_bytes_max
-        self._events: SimpleQueue[_Step] = SimpleQueue()
-        self._calls: SimpleQueue[_Step | None] = SimpleQueue()
-        self._tellings: SimpleQueue[_Step | None] = SimpleQueue()
+        self._events: SimpleQueue[Step] = SimpleQueue()
+        self._calls: SimpleQueue[Step | None] = SimpleQueue()
+        self._tellings: SimpleQueue[Step | None] = SimpleQueue()
         self._callbacks = FutureCallbacks()
         # What follows is the keeper's.
         self._outbox = Outbox(linger_s=linger_s, batch_bytes_max=batch_bytes_max)
@@ -120,8 +109,18 @@ class Producer:
         self._remap_s: float | None = (now_s := clock.now_s())
         self._remap_failures = 0
         self._remapped_s = now_s - _REMAP_S_MIN
+        self._sending = BatchSending(
+            client,
+            stream,
+            self._stream,
+            self._outbox,
+            note_stored=self._note_stored,
+            delivery_s_max=delivery_s_max,
+            clock=clock,
+            backoff=backoff,
+            new_name=new_name,
+        )
         # Each is written by one step, and read by any thread.
-        self._last_failure: Exception | None = None
         self._closing = self._ended = False
         self._free_bytes = 0
         """Of memory: of all records that came in, those that are settled and called back."""
@@ -249,7 +248,7 @@ class Producer:
         free_bytes = self._free_bytes
         return max(self._put_bytes, self._outbox.taken_bytes) - free_bytes
 
-    def _tell_keeper(self, event: _Step) -> None:
+    def _tell_keeper(self, event: Step) -> None:
         self._events.put(event)
         if self._ended:
             self._take_in()
@@ -286,7 +285,7 @@ class Producer:
             with suppress(Empty):
                 self._events.get_nowait()()
 
-    def _next_call(self, now_s: float) -> _Step | None:
+    def _next_call(self, now_s: float) -> Step | None:
         if self._remap_s is not None and self._remap_s <= now_s and self._outbox.held_bytes:
             self._remap_s = None
             return self._look_at_shards
@@ -307,7 +306,9 @@ class Producer:
     def _note_record(self, record: WaitingRecord) -> None:
         if self._ended:
             fail_unsent(
-                [record], "the producer was closed before it could be sent", self._last_failure
+                [record],
+                "the producer was closed before it could be sent",
+                self._sending.last_failure,
             )
         else:
             self._outbox.add(record)
@@ -346,7 +347,7 @@ class Producer:
             else:
                 self._flushes.append((order, told))
 
-    def _note_settled(self, settle: _Step) -> None:
+    def _note_settled(self, settle: Step) -> None:
         if not self._ended:
             settle()
             # Slow callbacks slow puts down; so what waits for them is bounded, too.
@@ -360,7 +361,7 @@ class Producer:
             self._remap_s = max(self._clock.now_s(), self._remapped_s + _REMAP_S_MIN)
         self._outbox.done(batch)
 
-    def _note_sender(self, outcome: _Step) -> None:
+    def _note_sender(self, outcome: Step) -> None:
         """A sender's call is over."""
         outcome()
         self._idle_senders += 1
@@ -392,7 +393,7 @@ class Producer:
     # What senders do, and who tells what is given up.
 
     def _look_at_shards(self) -> None:
-        outcome: _Step
+        outcome: Step
         try:
             outcome = partial(self._note_shards, list(open_shards(self._client, self._stream)))
         except Exception as error:  # noqa: BLE001 - the server places records by itself
@@ -410,59 +411,11 @@ class Producer:
             batch.records = [
                 record for record in batch.records if record.stored.running() or is_wanted(record)
             ]
-        outcome = self._sent(batch) if batch.records else partial(self._outbox.done, batch)
+        outcome = self._sending.send(batch) if batch.records else partial(self._outbox.done, batch)
         self._tell_keeper(partial(self._note_sender, partial(self._note_settled, outcome)))
 
-    def _sent(self, batch: PutBatch) -> _Step:
-        """Send it and settle what can be; what the keeper has to do then."""
-        batch.attempts += 1
-        params = {**self._stream, "Records": [entry(record) for record in batch.records]}
-        try:
-            answer = named_calls.call(
-                self._client.put_records, batch.name, batch.attempts - 1, params
-            )
-        except Exception as error:  # noqa: BLE001 - the futures tell it
-            return self._failed(batch, error)
-        results = answer["Records"]
-        settle(batch, results)
-        if answer.get("FailedRecordCount", 0):
-            said = next(result for result in results if "ErrorCode" in result)
-            text = f"{said['ErrorCode']}: {said.get('ErrorMessage')}"
-            return self._failed(batch, PartlyStoredError(text))
-        return partial(self._note_stored, batch, {result["ShardId"] for result in results})
-
-    def _failed(self, batch: PutBatch, error: Exception) -> _Step:
-        """Repeat the batch later, or give it up."""
-        is_refused = not isinstance(error, PartlyStoredError) and not is_passing(error)
-        now_s = self._clock.now_s()
-        until_s = batch.put_s + self._delivery_s_max
-        self._last_failure = error
-        # What may be stored is not sent under another name.
-        if is_of_contents(error) and len(batch.records) > 1 and batch.attempts == 1:
-            return partial(self._outbox.split, batch, self._new_name)
-        if not is_refused and now_s < until_s:
-            again_s = min(until_s, now_s + self._backoff.pause_s(batch.attempts))
-            return partial(self._outbox.put_again, batch, again_s)
-        # Its futures tell before others may overtake it.
-        if is_refused:
-            _log.warning(
-                "%d records for %s are refused, and not stored: %s",
-                len(batch.records),
-                self._stream_name,
-                # Other errors may quote the records.
-                error if isinstance(error, ClientError) else type(error).__name__,
-            )
-            fail(batch.records, error)
-        else:
-            fail_sent(
-                batch.records,
-                f"not acknowledged within {self._delivery_s_max} s",
-                self._last_failure,
-            )
-        return partial(self._outbox.done, batch)
-
     def _give_up(self, late: Sequence[WaitingRecord]) -> None:
-        fail_unsent(late, f"not sent within {self._delivery_s_max} s", self._last_failure)
+        fail_unsent(late, f"not sent within {self._delivery_s_max} s", self._sending.last_failure)
         self._tell_keeper(partial(self._note_settled, partial(self._outbox.forget, late)))
 
     def _give_up_left(
@@ -474,10 +427,14 @@ class Producer:
         """What is there when the producer is closed."""
         batched = [record for batch in batches for record in batch.records]
         left = sum(not record.stored.done() for record in (*waiting, *batched))
-        fail_unsent(waiting, "the producer was closed before it could be sent", self._last_failure)
+        fail_unsent(
+            waiting, "the producer was closed before it could be sent", self._sending.last_failure
+        )
         for batch in batches:
             fail_sent(
-                batch.records, "the producer was closed before an answer came", self._last_failure
+                batch.records,
+                "the producer was closed before an answer came",
+                self._sending.last_failure,
             )
         self._callbacks.steps.put(None)
         if left:
@@ -485,13 +442,15 @@ class Producer:
                 "%d records for %s are not acknowledged, and the producer is closed: %s",
                 left,
                 self._stream_name,
-                type(self._last_failure).__name__ if self._last_failure else "there was no time",
+                type(self._sending.last_failure).__name__
+                if self._sending.last_failure
+                else "there was no time",
             )
         for told in tolds:
             told.put(item=True)
 
 
-def _work_off(steps: "SimpleQueue[_Step | None]") -> None:
+def _work_off(steps: "SimpleQueue[Step | None]") -> None:
     """Do one after the other, until there is a None."""
     while (step := steps.get()) is not None:
         step()

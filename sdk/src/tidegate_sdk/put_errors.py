@@ -10,7 +10,7 @@ class BufferFullError(TimeoutError):
 
 
 class DeliveryError(TimeoutError):
-    """A record was not acknowledged in time.
+    """A record was not acknowledged in time, or its repeat was refused.
 
     Where it `may_be_stored` it was sent, and no answer says what came of it: it may be stored, or
     be stored yet. Otherwise it was never sent. The last failure is the error's cause.
@@ -22,4 +22,8 @@ class DeliveryError(TimeoutError):
 
 
 class PartlyStoredError(Exception):
-    """Some records of a call failed."""
+    """Some records of a call failed; whether one of those may be stored all the same."""
+
+    def __init__(self, message: str, *, may_be_stored: bool) -> None:
+        super().__init__(message)
+        self.may_be_stored = may_be_stored

@@ -6,10 +6,13 @@ from contextlib import suppress
 from typing import Any, Final
 
 from tidegate_sdk.outbox import HASH_KEY_MAX, PutBatch, StoredRecord, WaitingRecord
-from tidegate_sdk.put_errors import DeliveryError
+from tidegate_sdk.put_errors import DeliveryError, PartlyStoredError
 from tidegate_sdk.steady_future import RunLater, SteadyFuture
 
 KEY_CHARS_MAX: Final = 256
+
+_TOO_FAST: Final = "ProvisionedThroughputExceededException"
+"""Of a record: it is not stored. After an InternalFailure nobody knows."""
 
 
 def new_record(
@@ -71,6 +74,15 @@ def settle(batch: PutBatch, results: Sequence[dict[str, Any]]) -> None:
             # It is told already by an earlier attempt, or because the producer was closed.
             with suppress(InvalidStateError):
                 record.stored.set_result(StoredRecord(result["ShardId"], result["SequenceNumber"]))
+
+
+def partly_stored(results: Sequence[dict[str, Any]]) -> PartlyStoredError:
+    """What an answer says in which records failed."""
+    failed = [result for result in results if "ErrorCode" in result]
+    return PartlyStoredError(
+        f"{failed[0]['ErrorCode']}: {failed[0].get('ErrorMessage')}",
+        may_be_stored=any(result["ErrorCode"] != _TOO_FAST for result in failed),
+    )
 
 
 def fail_sent(records: Sequence[WaitingRecord], why: str, cause: Exception | None) -> None:
