@@ -123,9 +123,11 @@ class ScriptedClient:
         return answer
 
 
-def refused(code: str, status: int = 400, *, attempts_before: int = 0) -> ClientError:
+def refused(
+    code: str, status: int = 400, *, text: str = "", attempts_before: int = 0
+) -> ClientError:
     answer: Any = {
-        "Error": {"Code": code, "Message": code},
+        "Error": {"Code": code, "Message": text or code},
         "ResponseMetadata": {"HTTPStatusCode": status, "RetryAttempts": attempts_before},
     }
     return ClientError(answer, "Call")

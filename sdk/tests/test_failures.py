@@ -3,7 +3,7 @@ from botocore.exceptions import NoCredentialsError, ParamValidationError, ReadTi
 
 from sdk.tests.scripted import cut_off, refused
 from tidegate_sdk.clock import Backoff
-from tidegate_sdk.failures import is_passing
+from tidegate_sdk.failures import is_of_contents, is_passing
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,34 @@ from tidegate_sdk.failures import is_passing
 )
 def test_errors_of_networks_and_servers_pass(error: Exception, passes: bool) -> None:  # noqa: FBT001
     assert is_passing(error) == passes
+
+
+_ONE_WRONG = "1 validation error detected: Value"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_so"),
+    [
+        (refused("ValidationException", text=f"{_ONE_WRONG} 'a b' at 'streamName' failed"), False),
+        (refused("ValidationException", text=f"{_ONE_WRONG} 'a b' at 'streamARN' failed"), False),
+        (refused("InvalidArgumentException", text="StreamARN arn:foo is not the ARN"), False),
+        (refused("AccessDeniedException"), False),
+        (ValueError(), False),
+        (
+            refused(
+                "ValidationException",
+                text=f"{_ONE_WRONG} null at 'records.1.member.partitionKey' failed",
+            ),
+            True,
+        ),
+        (refused("SerializationException"), True),
+    ],
+)
+def test_a_part_of_a_call_may_be_taken_where_its_records_are_wrong(
+    error: Exception,
+    is_so: bool,  # noqa: FBT001
+) -> None:
+    assert is_of_contents(error) == is_so
 
 
 def test_pauses_double_up_to_the_longest() -> None:

@@ -107,7 +107,35 @@ def test_of_a_batch_that_is_stored_in_part_only_the_rest_is_refused(
     assert line.startswith(said)
 
 
-def test_of_a_batch_only_what_is_refused_fails_and_the_order_is_kept(make: Make) -> None:
+def test_a_wrong_name_of_a_stream_costs_one_call(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = make()
+    text = "1 validation error detected: Value 'clicks!' at 'streamName' failed to satisfy"
+    site.client.lay_down("put_records", refused("ValidationException", text=text))
+    futures = [site.producer.put(b"x", "k") for _ in range(100)]
+    site.at(1)
+    assert all(isinstance(future.exception(0), ClientError) for future in futures)
+    assert (len(site.sent()), len(caplog.messages)) == (1, 1)
+
+
+def test_what_is_refused_of_a_batch_is_logged_when_its_producer_is_closed(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = make()
+    wrong = refused("ValidationException")
+    site.client.lay_down("put_records", wrong, wrong, cut_off())
+    for data in (b"a", b"b"):
+        site.producer.put(data, "k")
+    site.at(0.05)
+    assert site.sent() == [[b"a", b"b"], [b"a"], [b"b"]]
+    site.producer.close(0)
+    assert caplog.messages[0].startswith("1 records for clicks are refused")
+
+
+def test_of_a_batch_only_what_is_refused_fails_and_the_order_is_kept(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
     site = make()
     data = [str(number).encode() for number in range(500)]
     bad = {b"99", b"100", b"407"}
@@ -128,6 +156,8 @@ def test_of_a_batch_only_what_is_refused_fails_and_the_order_is_kept(make: Make)
     assert site.server.stored == [each for each in data if each not in bad] + [b"behind"]
     assert behind.result(0)
     assert site.producer._held_bytes() == 0
+    [said] = caplog.messages
+    assert said.startswith("3 records for clicks are refused, and not stored")
 
 
 def test_what_may_be_stored_is_not_sent_under_another_name(make: Make) -> None:

@@ -60,6 +60,7 @@ class BatchSending:
         settle(batch, results)
         if answer.get("FailedRecordCount", 0):
             return self._failed(batch, partly_stored(results))
+        self._log_if_last(batch)
         return partial(self._note_stored, batch, {result["ShardId"] for result in results})
 
     def _failed(self, batch: PutBatch, error: Exception) -> Step:
@@ -84,21 +85,41 @@ class BatchSending:
         if is_refused:
             self._refuse(batch, error)
         else:
+            self._log_if_last(batch)
             fail_sent(batch.records, f"not acknowledged within {self._delivery_s_max} s", error)
         return partial(self._outbox.done, batch)
 
     def _refuse(self, batch: PutBatch, error: Exception) -> None:
         """Fail what is not stored. A refusal says nothing of an attempt whose answer was lost."""
         left = [record for record in batch.records if not record.stored.done()]
-        if not left:
-            return
-        # Other errors may quote the records.
-        said = error if isinstance(error, ClientError) else type(error).__name__
         if batch.may_be_stored:
-            text = "%d records for %s were sent before, and may be stored or not; now refused: %s"
-            _log.warning(text, len(left), self._stream, said)
+            if left:
+                _log.warning(
+                    "%d records for %s were sent before, and may be stored or not; now refused: %s",
+                    len(left),
+                    self._stream,
+                    _shown(error),
+                )
+            self._log_if_last(batch)
             fail_sent(left, "sent once without an answer, and then refused", error)
         else:
-            text = "%d records for %s are refused, and not stored: %s"
-            _log.warning(text, len(left), self._stream, said)
+            batch.refused, batch.refusal = batch.refused + len(left), error
+            self._log_if_last(batch)
             fail(left, error)
+
+    def _log_if_last(self, batch: PutBatch) -> None:
+        """A batch that was sent by parts has one line in the log, not one for each record."""
+        if batch.rest is None:
+            self.log_refused(batch)
+
+    def log_refused(self, batch: PutBatch) -> None:
+        """Say how many records are refused by now, if any."""
+        if batch.refused:
+            text = "%d records for %s are refused, and not stored: %s"
+            _log.warning(text, batch.refused, self._stream, _shown(batch.refusal))
+            batch.refused = 0
+
+
+def _shown(error: Exception | None) -> object:
+    """Other errors than a service's may quote the records."""
+    return error if isinstance(error, ClientError) else type(error).__name__

@@ -1,5 +1,6 @@
 """Which errors of calls pass by themselves, and which never do."""
 
+import re
 from typing import Any, Final
 
 from botocore.exceptions import (
@@ -38,6 +39,9 @@ _CODES_PASSING: Final = frozenset(
 _CODES_OF_CONTENTS: Final = frozenset(
     {"InvalidArgumentException", "SerializationException", "ValidationException"}
 )
+
+_OF_STREAM: Final = re.compile(r"at 'stream(?:Name|ARN)'|^Stream(?:Name|ARN) ", re.IGNORECASE)
+"""Of their messages: the stream's name or ARN cannot be one."""
 
 _NETWORK: Final = (
     ConnectionClosedError,
@@ -87,5 +91,8 @@ def may_be_done(error: BaseException) -> bool:
 
 
 def is_of_contents(error: BaseException) -> bool:
-    """Whether a call is refused for what it says, so that a part of it may be taken."""
-    return code_of(error) in _CODES_OF_CONTENTS
+    """Whether a call is refused for records in it, so that a part of it may be taken."""
+    if not isinstance(error, ClientError) or code_of(error) not in _CODES_OF_CONTENTS:
+        return False
+    answer: Any = error.response
+    return not _OF_STREAM.search(answer["Error"].get("Message") or "")

@@ -84,6 +84,9 @@ class PutBatch:
     attempts: int = 0
     may_be_stored: bool = False
     """An attempt was made of which nobody knows what it stored."""
+    refused: int = 0
+    """So many records were refused, of this and of the parts before it."""
+    refusal: Exception | None = None
     again_s: float | None = None
     """When to repeat it; None: it is being sent, or waits to be another one's `rest`."""
     rest: "PutBatch | None" = None
@@ -207,6 +210,7 @@ class Outbox:
         """All of the batch is stored or given up."""
         self._under_way.remove(batch)
         if batch.rest is not None:
+            batch.rest.refused, batch.rest.refusal = batch.refused, batch.refusal
             batch.rest.again_s = batch.rest.put_s
         self._settle(batch.held_bytes)
 

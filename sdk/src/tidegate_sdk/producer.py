@@ -431,6 +431,7 @@ class Producer:
             waiting, "the producer was closed before it could be sent", self._sending.last_failure
         )
         for batch in batches:
+            self._sending.log_refused(batch)
             fail_sent(
                 batch.records,
                 "the producer was closed before an answer came",
