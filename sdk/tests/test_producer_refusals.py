@@ -1,13 +1,18 @@
 """What a producer does with what the server refuses for good."""
 
+import pickle
+import traceback
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
+import tidegate_sdk
 from sdk.tests.scripted import cut_off, refused
 from sdk.tests.test_producer import Make, make
 from tidegate_sdk import DeliveryError
+from tidegate_sdk.put_errors import like
 
 __all__ = ["make"]
 
@@ -24,6 +29,68 @@ def test_a_refusal_is_not_repeated(make: Make, caplog: pytest.LogCaptureFixture)
     later = site.producer.put(b"b", "k")
     site.at(2)
     assert later.result(0)
+
+
+def _told_by(future: Future[Any]) -> tuple[Exception, str]:
+    """What a future raises, and how it is shown then."""
+    try:
+        future.result(0)
+    except Exception as error:  # noqa: BLE001 - whatever it is
+        return error, traceback.format_exc()
+    raise AssertionError("it is stored")
+
+
+def test_each_record_has_an_error_of_its_own_of_the_clients_class(make: Make) -> None:
+    kinesis = tidegate_sdk.client("http://nowhere.example", "kinesis", region_name="any")
+    gone = kinesis.exceptions.ResourceNotFoundException(
+        {"Error": {"Code": "ResourceNotFoundException", "Message": "gone"}}, "PutRecords"
+    )
+    site = make()
+    site.client.lay_down("put_records", gone)
+    futures = [site.producer.put(b"x", "k") for _ in range(20)]
+    site.at(1)
+    told = [_told_by(future) for future in futures]
+    assert {type(error) for error, _ in told} == {kinesis.exceptions.ResourceNotFoundException}
+    assert {str(error) for error, _ in told} == {str(gone)}
+    assert {error.response["Error"]["Message"] for error, _ in told} == {"gone"}  # type: ignore[attr-defined]
+    assert len({id(error) for error, _ in told}) == 20
+    assert len({shown.count("\n") for _, shown in told}) == 1, "they grow with each one"
+    assert "batch_sending.py" in told[0][1], "where it comes from"
+
+
+def test_each_record_that_is_late_has_an_error_of_its_own(make: Make) -> None:
+    site = make(delivery_s_max=1)
+    site.client.lay_down("put_records", cut_off())
+    futures = [site.producer.put(b"x", "k") for _ in range(3)]
+    site.at(1)
+    errors = [future.exception(0) for future in futures]
+    assert len({id(error) for error in errors}) == 3
+    assert len({id(error.__cause__) for error in errors if error}) == 1
+
+
+class _WantsMoreError(Exception):
+    def __init__(self, text: str, _code: int) -> None:
+        super().__init__(text)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(2, "no such file", "a"), UnicodeDecodeError("a", b"b", 0, 1, "c"), cut_off()],
+)
+def test_an_error_like_another_says_the_same(error: Exception) -> None:
+    other = like(error)
+    assert (type(other), str(other), other is error) == (type(error), str(error), False)
+
+
+def test_a_delivery_error_may_be_pickled() -> None:
+    error = DeliveryError("late", may_be_stored=True)
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - the test's own
+    assert (type(again), str(again), again.may_be_stored) == (DeliveryError, "late", True)
+
+
+def test_an_error_of_which_none_can_be_made_is_shared() -> None:
+    error = _WantsMoreError("text", 5)
+    assert like(error) is error
 
 
 def test_an_error_that_may_quote_records_is_named_in_the_log(

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from tidegate_sdk.outbox import HASH_KEY_MAX, PutBatch, StoredRecord, WaitingRecord
-from tidegate_sdk.put_errors import DeliveryError, PartlyStoredError
+from tidegate_sdk.put_errors import DeliveryError, PartlyStoredError, like
 from tidegate_sdk.steady_future import RunLater, SteadyFuture
 
 KEY_CHARS_MAX: Final = 256
@@ -102,7 +102,7 @@ def fail_unsent(records: Sequence[WaitingRecord], why: str, cause: Exception | N
 
 
 def fail(records: Sequence[WaitingRecord], error: Exception) -> None:
-    """Tell those that are not told yet why they are not stored."""
+    """Tell those that are not told yet why they are not stored, each by an error of its own."""
     for record in records:
         with suppress(InvalidStateError):
-            record.stored.set_exception(error)
+            record.stored.set_exception(like(error))
