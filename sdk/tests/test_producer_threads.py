@@ -3,13 +3,15 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
 from sdk.tests.scripted import FACT_S_MAX, ScriptedClient, beside, cut_off
 from sdk.tests.test_producer import ONE, Server
-from tidegate_sdk import DeliveryError, Producer
+from tidegate_sdk import DeliveryError, Producer, ProducerClosedError
+from tidegate_sdk.clock import SYSTEM_CLOCK
 
 
 @contextmanager
@@ -61,6 +63,44 @@ def test_close_leaves_calls_behind_that_hang() -> None:
         beside(lambda: producer.close(0.1))
         errors = [future.exception(0) for future in (sent, unsent)]
     assert [isinstance(e, DeliveryError) and e.may_be_stored for e in errors] == [True, False]
+
+
+def test_close_without_an_end_waits_for_what_takes_long() -> None:
+    client = ScriptedClient()
+    client.lay_down("list_shards", ONE)
+    with hanging(client, "put_records") as hangs:
+        producer = Producer(client, "clicks", linger_s=0, put_s_max=float("inf"))
+        future = producer.put(b"a", "k")
+        assert hangs.wait(FACT_S_MAX)
+        client.lay_down("put_records", Server())
+        closing = threading.Thread(target=producer.close, args=(None,), daemon=True)
+        closing.start()
+        for _ in range(1_000 * FACT_S_MAX):
+            try:
+                producer.put(b"b", "k")
+            except ProducerClosedError:
+                break
+            closing.join(0.001)
+    closing.join(FACT_S_MAX)
+    assert not closing.is_alive()
+    assert future.result(0)
+
+
+def test_a_time_without_an_end_may_be_waited_for() -> None:
+    queue: SimpleQueue[int] = SimpleQueue()
+    queue.put(5)
+    assert SYSTEM_CLOCK.take(queue, float("inf")) == 5
+    condition = threading.Condition()
+    with condition:
+        notifies = threading.Thread(target=_notify, args=(condition,), daemon=True)
+        notifies.start()
+        SYSTEM_CLOCK.wait(condition, float("inf"))
+    notifies.join(FACT_S_MAX)
+
+
+def _notify(condition: threading.Condition) -> None:
+    with condition:
+        condition.notify_all()
 
 
 @pytest.fixture

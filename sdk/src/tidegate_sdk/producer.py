@@ -12,7 +12,7 @@ import atexit
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -34,7 +34,7 @@ from tidegate_sdk.outbox import (
     StoredRecord,
     WaitingRecord,
 )
-from tidegate_sdk.producer_options import check_options
+from tidegate_sdk.producer_options import check_counts, check_seconds, check_stream
 from tidegate_sdk.put_errors import BufferFullError, ProducerClosedError
 from tidegate_sdk.put_records import fail_sent, fail_unsent, is_wanted, new_record
 
@@ -85,7 +85,14 @@ class Producer:
         new_name: Callable[[], str] = named_calls.new_name,
         spawn: Spawn = start_thread,
     ) -> None:
-        check_options(client, stream, delivery_s_max, senders)
+        check_stream(client, stream)
+        check_seconds(delivery_s_max=delivery_s_max, linger_s=linger_s, put_s_max=put_s_max)
+        check_counts(
+            batch_bytes_max=batch_bytes_max,
+            buffer_bytes_max=buffer_bytes_max,
+            record_bytes_max=record_bytes_max,
+            senders=senders,
+        )
         named_calls.let_name(client, "PutRecords")
         self._client = client
         self._stream_name = stream
@@ -124,16 +131,16 @@ class Producer:
         self._closing = self._ended = False
         self._free_bytes = 0
         """Of memory: of all records that came in, those that are settled and called back."""
+        self._threads = [spawn(work, f"tidegate-producer-{name}") for name, work in self._works()]
         atexit.register(self.close)
-        self._threads = [
-            spawn(self._keep, "tidegate-producer-keeper"),
-            spawn(partial(_work_off, self._tellings), "tidegate-producer-teller"),
-            spawn(partial(_work_off, self._callbacks.steps), "tidegate-producer-callbacks"),
-            *(
-                spawn(partial(_work_off, self._calls), f"tidegate-producer-{n}")
-                for n in range(senders)
-            ),
-        ]
+
+    def _works(self) -> Iterator[tuple[str, Step]]:
+        """What each thread does, by its name."""
+        yield "keeper", self._keep
+        yield "teller", partial(_work_off, self._tellings)
+        yield "callbacks", partial(_work_off, self._callbacks.steps)
+        for number in range(self._senders):
+            yield f"{number}", partial(_work_off, self._calls)
 
     def put(
         self,
@@ -181,26 +188,28 @@ class Producer:
             is_settled = self._clock.take(told, timeout_s)
         return bool(is_settled)
 
-    def close(self, timeout_s: float = 30) -> None:
+    def close(self, timeout_s: float | None = 30) -> None:
         """Take no more, send what is there, and fail what is not acknowledged in time.
 
+        None: it waits until all is settled, and callbacks have returned.
         May be called again, from any thread, also from a handler of signals' main program. A
         program that ends without it calls it at its exit. Threads whose calls or callbacks hang are
         left behind; they do not keep the program from ending.
         """
-        until_s = self._clock.now_s() + timeout_s
+        until_s = None if timeout_s is None else self._clock.now_s() + timeout_s
         self._closing = True
         if os.getpid() != self._process_id:
             return  # The threads are those of the process that this one is a fork of.
         self._tell_keeper(self._wake_puts)
-        self.flush(timeout_s * (1 - _CALLBACKS_PART))
+        self.flush(None if timeout_s is None else timeout_s * (1 - _CALLBACKS_PART))
         told: _Told = SimpleQueue()
         self._tell_keeper(partial(self._end, told))
         self._clock.take(told, _KEEPER_S_MAX)
         atexit.unregister(self.close)
         for thread in self._threads:
             if isinstance(thread, threading.Thread) and thread is not threading.current_thread():
-                thread.join(max(0.0, until_s - self._clock.now_s()))
+                left_s = None if until_s is None else max(0.0, until_s - self._clock.now_s())
+                thread.join(left_s)
 
     def __enter__(self) -> Self:
         return self
