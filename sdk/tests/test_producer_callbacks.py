@@ -124,6 +124,36 @@ def test_a_callback_that_ends_its_thread_is_logged(
     assert caplog.messages == ["a callback of a record's future failed"]
 
 
+def _raise(error: BaseException) -> Callable[[object], None]:
+    def callback(_future: object) -> None:
+        raise error
+
+    return callback
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), ValueError("no")])
+def test_a_callback_of_a_future_that_is_told_runs_at_once_and_does_not_end_who_adds_it(
+    start: Start, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    producer = start(linger_s=0)
+    future = producer.put(b"a", "k")
+    assert future.result(FACT_S_MAX)
+    called: list[int] = []
+    future.add_done_callback(lambda _: called.append(threading.get_ident()))
+    future.add_done_callback(_raise(error))
+    producer.close()
+    future.add_done_callback(lambda _: called.append(threading.get_ident()))
+    assert called == [threading.get_ident()] * 2
+    assert caplog.messages == ["a callback of a record's future failed"]
+
+
+def test_ctrl_c_in_a_callback_is_for_who_adds_it(start: Start) -> None:
+    future = start(linger_s=0).put(b"a", "k")
+    assert future.result(FACT_S_MAX)
+    with pytest.raises(KeyboardInterrupt):
+        future.add_done_callback(_raise(KeyboardInterrupt()))
+
+
 def test_a_callback_that_blocks_does_not_hold_up_close(blocked: Blocked) -> None:
     client = ScriptedClient()
     client.lay_down("list_shards", ONE)

@@ -30,7 +30,7 @@ class FutureCallbacks:
         self._thread_id = threading.get_ident()
         try:
             callback()
-        except BaseException:  # noqa: BLE001 - SystemExit, too, would end the thread
+        except BaseException:  # noqa: BLE001 - KeyboardInterrupt, too, would end the thread
             _log.exception("a callback of a record's future failed")
         finally:
             self._thread_id = None

@@ -3,11 +3,14 @@
 Nor does a callback hold up who tells them: it is handed on to be run elsewhere.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, Final
+
+_log: Final = logging.getLogger("tidegate_sdk")
 
 RunLater = Callable[[Callable[[], None]], None]
 
@@ -42,6 +45,22 @@ class SteadyFuture(Future[Any]):
         super().__init__()
         self._condition = _SteadyCondition()
         self._run_later = run_later
+
+    def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
+        """As concurrent.futures: where the future is told already, the callback runs here at once.
+
+        Nor does SystemExit come out of it: who adds a callback is not to end by what it does.
+        """
+
+        def logged(future: Future[Any]) -> None:
+            try:
+                fn(future)
+            except KeyboardInterrupt:
+                raise  # It is of who adds the callback, not of what this does.
+            except BaseException:  # noqa: BLE001 - SystemExit, too
+                _log.exception("a callback of a record's future failed")
+
+        super().add_done_callback(logged)
 
     def _invoke_callbacks(self) -> None:
         """As concurrent.futures, which calls this without the lock, but elsewhere."""
