@@ -121,7 +121,7 @@ def test_a_callback_that_ends_its_thread_is_logged(
     assert second.result(FACT_S_MAX)
     called.result(FACT_S_MAX)
     assert producer.put(b"c", "k").result(FACT_S_MAX)
-    assert caplog.messages == ["a callback of a record's future failed"]
+    assert caplog.messages == ["a callback of a future of a record for clicks failed"]
 
 
 def _raise(error: BaseException) -> Callable[[object], None]:
@@ -144,7 +144,7 @@ def test_a_callback_of_a_future_that_is_told_runs_at_once_and_does_not_end_who_a
     producer.close()
     future.add_done_callback(lambda _: called.append(threading.get_ident()))
     assert called == [threading.get_ident()] * 2
-    assert caplog.messages == ["a callback of a record's future failed"]
+    assert caplog.messages == ["a callback of a future of a record for clicks failed"]
 
 
 def test_ctrl_c_in_a_callback_is_for_who_adds_it(start: Start) -> None:

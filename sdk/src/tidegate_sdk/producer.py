@@ -107,7 +107,7 @@ class Producer:
         self._events: SimpleQueue[Step] = SimpleQueue()
         self._calls: SimpleQueue[Step | None] = SimpleQueue()
         self._tellings: SimpleQueue[Step | None] = SimpleQueue()
-        self._callbacks = FutureCallbacks()
+        self._callbacks = FutureCallbacks(stream)
         # What follows is the keeper's.
         self._outbox = Outbox(linger_s=linger_s, batch_bytes_max=batch_bytes_max)
         self._wait_for_room: list[_Told] = []
@@ -131,7 +131,8 @@ class Producer:
         self._closing = self._ended = False
         self._free_bytes = 0
         """Of memory: of all records that came in, those that are settled and called back."""
-        self._threads = [spawn(work, f"tidegate-producer-{name}") for name, work in self._works()]
+        prefix = f"tidegate-producer-{stream.rpartition('/')[2]}"
+        self._threads = [spawn(work, f"{prefix}-{name}") for name, work in self._works()]
         atexit.register(self.close)
 
     def _works(self) -> Iterator[tuple[str, Step]]:
@@ -162,7 +163,7 @@ class Producer:
             partition_key,
             explicit_hash_key,
             self._record_bytes_max,
-            self._callbacks.run_later,
+            self._callbacks,
         )
         limit_s = self._put_s_max if timeout_s is None else timeout_s
         until_s = self._clock.now_s() + limit_s
@@ -409,7 +410,8 @@ class Producer:
             passes = is_passing(error)
             outcome = partial(self._note_unlisted, is_passing=passes)
             if not passes:
-                _log.warning("Batches are not cut by shards, which cannot be listed: %s", error)
+                text = "Batches for %s are not cut by shards, which cannot be listed: %s"
+                _log.warning(text, self._stream_name, error)
         self._tell_keeper(partial(self._note_sender, outcome))
 
     def _put(self, batch: PutBatch) -> None:

@@ -5,9 +5,10 @@ from concurrent.futures import InvalidStateError
 from contextlib import suppress
 from typing import Any, Final
 
+from tidegate_sdk.future_callbacks import FutureCallbacks
 from tidegate_sdk.outbox import HASH_KEY_MAX, PutBatch, StoredRecord, WaitingRecord
 from tidegate_sdk.put_errors import DeliveryError, PartlyStoredError, like
-from tidegate_sdk.steady_future import RunLater, SteadyFuture
+from tidegate_sdk.steady_future import SteadyFuture
 
 KEY_CHARS_MAX: Final = 256
 
@@ -20,9 +21,9 @@ def new_record(
     partition_key: str | None,
     explicit_hash_key: int | None,
     bytes_max: int,
-    run_later: RunLater,
+    callbacks: FutureCallbacks,
 ) -> WaitingRecord:
-    """A record that a stream takes; its future's callbacks are handed to `run_later`.
+    """A record that a stream takes, with a future that hands its callbacks on.
 
     Raises TypeError, ValueError.
     """
@@ -42,7 +43,7 @@ def new_record(
         raise ValueError(f"a record of {size_bytes} bytes with its key: {bytes_max} are allowed")
     # An empty one counts, too: what is there is there by its bytes.
     size_bytes = max(1, size_bytes)
-    future = SteadyFuture(run_later)
+    future = SteadyFuture(callbacks)
     return WaitingRecord(body, partition_key, explicit_hash_key, size_bytes, future)
 
 

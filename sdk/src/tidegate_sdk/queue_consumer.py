@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any, Final
 
@@ -75,6 +75,8 @@ class QueueConsumer:
         if workers < 1 or prefetch < 0:
             raise ValueError("there is one worker at least, and nothing or more is prefetched")
         self._client, self._queue_url, self._handler = client, queue_url, handler
+        # For the log, and names of threads.
+        self._queue = queue_url.rpartition("/")[2]
         self._workers, self._held_max = workers, workers + prefetch
         self._wait_s = wait_s_within(min(wait_s, wait_s_max(client)), stop_s_max)
         self._visibility_s = visibility_s
@@ -124,7 +126,7 @@ class QueueConsumer:
                 self._clock.wait(self._changed, self._patience_s())
 
     def _start(self, loop: Callable[[], None], name: str) -> None:
-        self._spawn(guarded(loop, self._fail), name)
+        self._spawn(guarded(loop, self._fail), f"{name}-{self._queue}")
 
     def stop(self) -> None:
         """Let it end as soon as it may; returns at once. May be called from anywhere, and again."""
@@ -144,7 +146,8 @@ class QueueConsumer:
             return True
         is_late = self._patience_s() == 0
         if is_late:
-            _log.warning("Stopped, and left %d messages as they are", len(self._held))
+            text = "Stopped, and left %d messages of %s as they are"
+            _log.warning(text, len(self._held), self._queue)
         return is_late
 
     def _patience_s(self) -> float | None:
@@ -156,7 +159,10 @@ class QueueConsumer:
     def _fail(self, error: BaseException) -> None:
         """End because of this."""
         with self._changed:
-            self._failure = self._failure or error
+            if self._failure is None:
+                self._failure = error
+                # Errors of queues do not name them.
+                error.add_note(f"It ended the consumer of {self._queue_url}")
             self.stop()
 
     def _receive(self) -> None:
@@ -211,11 +217,13 @@ class QueueConsumer:
 
     def _note_failed_receive(self, error: Exception) -> None:
         if not is_passing(error):
+            _log.error("Cannot receive from %s, which ends the consumer: %s", self._queue, error)
             self._fail(error)
             return
         self._failures_in_row += 1
         pause_s = self._backoff.pause_s(self._failures_in_row)
-        _log.warning("Cannot receive, will try again in %.1f s: %s", pause_s, error)
+        text = "Cannot receive from %s, will try again in %.1f s: %s"
+        _log.warning(text, self._queue, pause_s, error)
         self._pause(pause_s)
 
     def _pause(self, pause_s: float) -> None:
@@ -269,19 +277,18 @@ class QueueConsumer:
 
     def _hide_s_after(self, message: ReceivedMessage, error: Exception) -> int | None:
         """What a failure of the handler means for the message, as `_work_on` says it."""
+        which = f"Message {message.id} of {self._queue}"
         try:
             if isinstance(error, RejectError):
-                _log.warning("Message %s is rejected: %s", message.id, error)
+                _log.warning("%s is rejected: %s", which, error)
                 return None if error.delete else 0
             if isinstance(error, RetryError):
                 return ceil(min(max(0, error.after_s), VISIBILITY_S_MAX))
             retry_s = self._retry_s(message)
         except Exception:  # noqa: BLE001 - an error that is not as it should be ends nothing either
             retry_s = self._visibility_s
-            _log.exception("Message %s failed, and so did finding out when it is due", message.id)
-        _log.error(
-            "Message %s failed, and comes again in %d s", message.id, retry_s, exc_info=error
-        )
+            _log.exception("%s failed, and so did finding out when it is due", which)
+        _log.error("%s failed, and comes again in %d s", which, retry_s, exc_info=error)
         return retry_s
 
     def _retry_s(self, message: ReceivedMessage) -> int:
@@ -312,8 +319,7 @@ class QueueConsumer:
             self._note_failed_call(call, error)
             return True
         said = {entry["Id"]: entry for entry in answer.get("Failed", ())}
-        for entry in said.values():
-            _log.warning("%s: %s", entry["Code"], entry.get("Message", ""))
+        self._log_failed(call, said)
         failed = [held for n, held in enumerate(call.held) if str(n) in said]
         passing = [held for n, held in enumerate(call.held) if _passes(said.get(str(n)))]
         with self._changed:
@@ -336,12 +342,24 @@ class QueueConsumer:
             QueueUrl=self._queue_url, Entries=entries
         )
 
+    def _log_failed(self, call: QueueCall, said: Mapping[str, Any]) -> None:
+        what = "delete" if isinstance(call, DeleteCall) else "extend or give back"
+        for number, held in enumerate(call.held):
+            if (entry := said.get(str(number))) is not None:
+                why = f"{entry['Code']}: {entry.get('Message', '')}"
+                _log.warning(
+                    "Cannot %s message %s of %s: %s", what, held.message.id, self._queue, why
+                )
+
     def _note_failed_call(self, call: QueueCall, error: Exception) -> None:
         passes = is_passing(error)
         if not passes:
+            text = "Cannot delete or extend messages of %s, which ends the consumer: %s"
+            _log.error(text, self._queue, error)
             self._fail(error)
         else:
-            _log.warning("Cannot delete or extend messages, will try again: %s", error)
+            text = "Cannot delete or extend messages of %s, will try again: %s"
+            _log.warning(text, self._queue, error)
         with self._changed:
             now_s = self._clock.now_s()
             if passes:

@@ -3,16 +3,13 @@
 Nor does a callback hold up who tells them: it is handed on to be run elsewhere.
 """
 
-import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-_log: Final = logging.getLogger("tidegate_sdk")
-
-RunLater = Callable[[Callable[[], None]], None]
+from tidegate_sdk.future_callbacks import FutureCallbacks
 
 
 class _SteadyCondition(threading.Condition):
@@ -41,28 +38,19 @@ class _SteadyCondition(threading.Condition):
 class SteadyFuture(Future[Any]):
     """A future that hands its callbacks on when it is told or cancelled."""
 
-    def __init__(self, run_later: RunLater) -> None:
+    def __init__(self, callbacks: FutureCallbacks) -> None:
         super().__init__()
         self._condition = _SteadyCondition()
-        self._run_later = run_later
+        self._callbacks = callbacks
 
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
         """As concurrent.futures: where the future is told already, the callback runs here at once.
 
-        Nor does SystemExit come out of it: who adds a callback is not to end by what it does.
+        SystemExit does not come out of it: who adds a callback is not to end by what it does.
         """
-
-        def logged(future: Future[Any]) -> None:
-            try:
-                fn(future)
-            except KeyboardInterrupt:
-                raise  # It is of who adds the callback, not of what this does.
-            except BaseException:  # noqa: BLE001 - SystemExit, too
-                _log.exception("a callback of a record's future failed")
-
-        super().add_done_callback(logged)
+        super().add_done_callback(self._callbacks.logged(fn))
 
     def _invoke_callbacks(self) -> None:
         """As concurrent.futures, which calls this without the lock, but elsewhere."""
         for callback in self._done_callbacks:  # type: ignore[attr-defined]
-            self._run_later(partial(callback, self))
+            self._callbacks.run_later(partial(callback, self))
