@@ -175,28 +175,20 @@ def test_parts_of_seconds_are_rounded_up(server: ServerProcess, failure: Excepti
     assert counts == [1, 2]
 
 
-def test_what_cannot_be_retried_ends_the_consumer_and_goes_back(server: ServerProcess) -> None:
+def test_a_retry_at_no_time_is_a_failure_as_any_other(server: ServerProcess) -> None:
     sqs = sdk_client(server.url, "sqs")
     url = sqs.create_queue(QueueName="orders")["QueueUrl"]
     send(sqs, url, 1)
+    counts: list[int] = []
 
-    def handle(_message: ReceivedMessage) -> None:
-        raise RetryError("soon")  # type: ignore[arg-type]
+    def handle(message: ReceivedMessage) -> None:
+        counts.append(message.receive_count)
+        if len(counts) == 1:
+            raise RetryError("soon")  # type: ignore[arg-type]
 
-    consumer = QueueConsumer(sqs, url, handle, wait_s=1, visibility_s=3_600)
-    ends: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            consumer.run(signals=())
-        except TypeError as error:
-            ends.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(FACT_S_MAX)
-    assert len(ends) == 1
-    assert sqs.receive_message(QueueUrl=url)["Messages"]
+    with running(QueueConsumer(sqs, url, handle, wait_s=2, retry_first_s=1)):
+        wait_until(lambda: not left(sqs, url), "its delete")
+    assert counts == [1, 2]
 
 
 def test_a_queue_that_is_deleted_ends_its_consumer(server: ServerProcess) -> None:
