@@ -1,6 +1,5 @@
 """Several consumers and producers of a process are told apart by the log and by their threads."""
 
-import threading
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from sdk.tests.scripted import ScriptedClient, cut_off, refused
 from sdk.tests.test_producer import Make, Server, make
 from sdk.tests.test_queue_consumer import NOTHING, URL, desk, message
 from tidegate_sdk import Producer, QueueConsumer, RejectError
+from tidegate_sdk.clock import start_thread
 
 __all__ = ["make"]
 
@@ -96,9 +96,8 @@ def test_threads_are_named_by_their_queue_or_stream() -> None:
 
     def spawn(target: Any, name: str) -> None:
         names.append(name)
-        if name == "tidegate-producer-clicks-keeper":
-            # Its producer ends at once.
-            threading.Thread(target=target, daemon=True).start()
+        if name.startswith("tidegate-producer"):
+            start_thread(target, name)  # They end when it is closed.
 
     client = ScriptedClient()
     client.lay_down("receive_message", NOTHING)

@@ -75,13 +75,13 @@ class QueueConsumer:
         if workers < 1 or prefetch < 0:
             raise ValueError("there is one worker at least, and nothing or more is prefetched")
         self._client, self._queue_url, self._handler = client, queue_url, handler
-        # For the log, and names of threads.
-        self._queue = queue_url.rpartition("/")[2]
         self._workers, self._held_max = workers, workers + prefetch
         self._wait_s = wait_s_within(min(wait_s, wait_s_max(client)), stop_s_max)
         self._visibility_s = visibility_s
         self._retry_first_s, self._retry_s_max = retry_first_s, retry_s_max
         self._stop_s_max = stop_s_max
+        # For the log, and names of threads.
+        self._queue = queue_url.rpartition("/")[2]
         self._clock, self._backoff, self._spawn = clock, backoff, spawn
         self._changed = threading.Condition(threading.RLock())
         self._held = HeldMessages(
