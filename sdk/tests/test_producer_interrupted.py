@@ -22,15 +22,19 @@ class Interrupted(BaseException):
 
 
 @contextmanager
-def interrupted_at(moment: int) -> Iterator[None]:
+def interrupted_at(
+    moment: int, *, is_spared: Callable[[Any], bool] = lambda _frame: False
+) -> Iterator[None]:
     """Raise at the so many-th moment at which Python calls handlers of signals.
 
     It does so where a function begins, and behind each call.
     """
     moments = count()
 
-    def look(_frame: Any, event: str, _argument: Any) -> None:
-        if event in {"call", "c_return"} and next(moments) == moment:
+    def look(frame: Any, event: str, _argument: Any) -> None:
+        if event not in {"call", "c_return"} or is_spared(frame):
+            return
+        if next(moments) == moment:
             sys.setprofile(None)
             raise Interrupted
 

@@ -3,16 +3,17 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
-
-from botocore.exceptions import ClientError
 
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, guarded, start_thread
 from tidegate_sdk.failures import code_of, is_passing
 from tidegate_sdk.group_callbacks import Callbacks, ShardNews, ShardsCallback, nothing
+from tidegate_sdk.group_commits import commit
 from tidegate_sdk.group_leaving import Leaving
 from tidegate_sdk.group_membership import Membership
-from tidegate_sdk.group_reading import RECORDS_MAX, behind, is_passing_read, read
+from tidegate_sdk.group_options import check_names, check_work
+from tidegate_sdk.group_reading import behind, is_passing_read, read
 from tidegate_sdk.group_shards import (
     COMMIT_AFTER,
     SHARD_END,
@@ -22,7 +23,7 @@ from tidegate_sdk.group_shards import (
     RecordBatch,
     ShardLostError,
 )
-from tidegate_sdk.long_poll import WAIT_S_MAX, wait_s_max
+from tidegate_sdk.long_poll import wait_s_max
 from tidegate_sdk.stopping import STOP_SIGNALS, OwnWork, run_to_end, stopped_by
 
 BatchHandler = Callable[[RecordBatch], object]
@@ -36,10 +37,6 @@ _IDLE_S: Final = 0.5
 
 _GONE: Final = frozenset({"TidegateUnknownMember", "TidegateFencedMember"})
 _PASSING: Final = frozenset({"InternalFailure", "TidegateUnreleasedInstance"})
-_LOST: Final = frozenset(
-    {"TidegateStaleAssignment", "ResourceNotFoundException", "InvalidArgumentException"}
-)
-"""Of a commit: the last two where its stream is gone, or another one by now."""
 
 _log = logging.getLogger("tidegate_sdk")
 
@@ -78,23 +75,18 @@ class GroupConsumer:
         backoff: Backoff = Backoff(),  # noqa: B008 - immutable
         spawn: Spawn = start_thread,
     ) -> None:
-        if workers < 1:
-            raise ValueError("there is one worker at least")
-        if not 0 <= wait_s <= WAIT_S_MAX:
-            raise ValueError(f"wait_s is from 0 to {WAIT_S_MAX}")
-        if not 1 <= records_max <= RECORDS_MAX:
-            raise ValueError(f"records_max is from 1 to {RECORDS_MAX}")
-        if not hasattr(client, "tidegate_group_heartbeat"):
-            raise TypeError('make the client with tidegate_sdk.client(url, "kinesis")')
-        if not isinstance(commits, CommitPolicy):
-            raise TypeError("commits is COMMIT_AFTER, or one of its like")
+        check_names(client, group, instance_id)
+        check_work(commits, workers, records_max, wait_s)
         if not all(map(callable, (handler, on_assigned, on_revoked, on_lost))):
             raise TypeError("the handler and callbacks are functions")
         self._client, self._handler, self._commits = client, handler, commits
         self._workers, self._records_max = workers, records_max
         self._wait_s = min(wait_s, wait_s_max(client))
         self._clock, self._backoff, self._spawn = clock, backoff, spawn
-        self._changed = threading.Condition(threading.RLock())
+        # `run` and `stop` take the lock itself: a signal that interrupts the taking of a condition,
+        # which is written in Python, would leave it taken.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._held = HeldShards(commits)
         self._membership = Membership(group, instance_id, clock.now_s(), wait_s_max(client))
         self._beat_s = self._sent_s = clock.now_s()
@@ -103,7 +95,7 @@ class GroupConsumer:
         self._news = ShardNews(callbacks, self._held, self._work, clock, self._fail)
         self._leaving = Leaving(client, self._changed, clock, backoff)
         self._beats_failed = 0
-        self._is_joining = self._has_run = self._stopping = self._ended = False
+        self._is_joining = self._has_run = self._stopping = self._ended = self._leaves = False
         self._failure: BaseException | None = None
 
     def run(self, *, signals: Sequence[int] = STOP_SIGNALS) -> None:
@@ -113,7 +105,7 @@ class GroupConsumer:
         does not pass by itself, as where there is no such group, or access is denied. What
         interrupts it, as Ctrl-C may without signals, stops it as `stop` does and is raised then.
         """
-        with self._changed:
+        with self._lock:
             if self._has_run:
                 raise RuntimeError("a consumer runs once: make another one")
             self._has_run = True
@@ -121,28 +113,35 @@ class GroupConsumer:
             try:
                 run_to_end(self._start_all, self._wait_until_over, self.stop)
             finally:
-                with self._changed:
-                    self._ended = True
-                    self._changed.notify_all()
-                self._leave()
+                self._end()
         if self._failure is not None:
             raise self._failure
 
     def _start_all(self) -> None:
-        self._start(self._beat, "tidegate-heartbeat")
         self._start(self._keep, "tidegate-keeper")
         self._start(self._tell, "tidegate-teller")
         for number in range(self._workers):
             self._start(self._read_on, f"tidegate-reader-{number}")
+        # Last: the shards that it takes, the others give up. If one of them cannot be started,
+        # there are none.
+        self._start(self._beat, "tidegate-heartbeat")
 
     def _wait_until_over(self) -> None:
         while not self._ended:
             self._expire()
-            with self._changed:
+            with self._lock:
                 self._ended = self._is_over()
                 if not self._ended:
                     self._clock.wait(self._changed, self._until_end_s())
                 self._changed.notify_all()
+        self._end()
+
+    def _end(self) -> None:
+        """May be called again, where it was interrupted."""
+        self._ended = True
+        with self._lock:
+            self._changed.notify_all()
+        self._leave()
 
     def _is_over(self) -> bool:
         is_late = self._clock.now_s() >= self._end_s
@@ -168,7 +167,7 @@ class GroupConsumer:
 
     def stop(self) -> None:
         """Let it end as soon as it may; returns at once. May be called from anywhere, and again."""
-        with self._changed:
+        with self._lock:
             if not self._stopping:
                 self._stopping = True
                 self._work.got_on()
@@ -197,7 +196,7 @@ class GroupConsumer:
 
     def _expire(self) -> None:
         """Drop all, where the group has not heard of the member for a session, or a call hangs."""
-        with self._changed:
+        with self._lock:
             if self._clock.now_s() >= self._end_s:
                 self._news.are_lost(self._held.drop_all())
 
@@ -296,11 +295,13 @@ class GroupConsumer:
 
     def _leave(self) -> None:
         """Leave the group; where nobody answers until the session is over, it ends by itself."""
-        with self._changed:
+        with self._lock:
             params, end_s = self._membership.leave(), self._end_s
         if params is None or self._clock.now_s() >= end_s:
             return
-        self._start(lambda: self._leaving.say(params), "tidegate-leaver")
+        if not self._leaves:
+            self._start(lambda: self._leaving.say(params), "tidegate-leaver")
+            self._leaves = True
         self._leaving.wait(end_s)
 
     # What is read and handled
@@ -375,11 +376,9 @@ class GroupConsumer:
             if not self._commit_until_told(shard):
                 return False
 
-        def commit(number: str) -> None:
-            self._commit_for_handler(shard, number)
-
+        commit_to = partial(self._commit_for_handler, shard)
         batch = RecordBatch(
-            shard.name, records, behind_ms, self._membership.group, shard.epoch, commit
+            shard.name, records, behind_ms, self._membership.group, shard.epoch, commit_to
         )
         with self._work.begun():
             if self._ended:
@@ -452,21 +451,9 @@ class GroupConsumer:
         if not number:
             return True
         try:
-            answer = self._client.tidegate_commit_offsets(
-                GroupName=self._membership.group,
-                MemberId=member_id,
-                Entries=[{**shard.address, "SequenceNumber": number}],
-            )
+            commit(self._client, self._membership.group, member_id, shard, number)
         except Exception as error:  # noqa: BLE001 - it ends the consumer, or passes
-            return self._note_failed_commit(shard, error)
-        for failed in answer.get("Failed", ()):
-            _log.warning("%s: %s", failed["ErrorCode"], failed.get("ErrorMessage", ""))
-            if failed["ErrorCode"] in _PASSING:
-                return self._note_failed_commit(shard, None)
-            if failed["ErrorCode"] not in _LOST:
-                said: Any = {"Error": {"Code": failed["ErrorCode"], "Message": str(failed)}}
-                return self._note_failed_commit(shard, ClientError(said, "TidegateCommitOffsets"))
-            self._lose(shard)
+            self._note_failed_commit(shard, error)
             return False
         with self._changed:
             shard.committed, shard.failures = number, 0
@@ -475,19 +462,20 @@ class GroupConsumer:
                 self._forget(shard)
         return True
 
-    def _note_failed_commit(self, shard: HeldShard, error: Exception | None) -> bool:
-        if error is not None and code_of(error) in _GONE:
+    def _note_failed_commit(self, shard: HeldShard, error: Exception) -> None:
+        if isinstance(error, ShardLostError):
+            _log.warning("Cannot commit %s, which is lost: %s", shard.name, error)
+            self._lose(shard)
+        elif code_of(error) in _GONE:
             self._join_anew()
-            return False
-        if error is not None and not is_passing(error):
+        elif not is_passing(error) and code_of(error) not in _PASSING:
             self._fail(error)
             self._lose(shard)
-            return False
-        with self._changed:
-            shard.failures += 1
-            shard.keep_s = self._clock.now_s() + self._backoff.pause_s(shard.failures)
-        _log.warning("Cannot commit %s, will try again: %s", shard.name, error)
-        return False
+        else:
+            with self._changed:
+                shard.failures += 1
+                shard.keep_s = self._clock.now_s() + self._backoff.pause_s(shard.failures)
+            _log.warning("Cannot commit %s, will try again: %s", shard.name, error)
 
     def _lose(self, shard: HeldShard) -> None:
         with self._changed:

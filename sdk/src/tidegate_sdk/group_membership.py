@@ -77,10 +77,8 @@ class Membership:
         self.id, self._epoch = "", _JOINS
 
     def leave(self) -> dict[str, Any] | None:
-        """What says that it goes, after which it is none any more; None: it is none."""
-        member_id = self.id
-        self.is_gone()
-        if not member_id:
+        """What says that it goes; None: it is no member."""
+        if not self.id:
             return None
         epoch = _LEAVES_FOR_NOW if self._instance else _LEAVES
-        return {"GroupName": self.group, "MemberEpoch": epoch, "MemberId": member_id}
+        return {"GroupName": self.group, "MemberEpoch": epoch, "MemberId": self.id}

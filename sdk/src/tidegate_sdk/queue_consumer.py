@@ -83,7 +83,10 @@ class QueueConsumer:
         # For the log, and names of threads.
         self._queue = queue_url.rpartition("/")[2]
         self._clock, self._backoff, self._spawn = clock, backoff, spawn
-        self._changed = threading.Condition(threading.RLock())
+        # `run` and `stop` take the lock itself: a signal that interrupts the taking of a condition,
+        # which is written in Python, would leave it taken.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._held = HeldMessages(
             is_fifo=queue_url.endswith(".fifo"), visibility_s=visibility_s, linger_s=linger_s
         )
@@ -99,7 +102,7 @@ class QueueConsumer:
         it does not exist or access is denied. Networks and servers that fail are waited for. What
         interrupts it, as Ctrl-C may without signals, stops it as `stop` does and is raised then.
         """
-        with self._changed:
+        with self._lock:
             if self._has_run:
                 raise RuntimeError("a consumer runs once: make another one")
             self._has_run = True
@@ -107,21 +110,23 @@ class QueueConsumer:
             try:
                 run_to_end(self._start_all, self._wait_until_over, self.stop)
             finally:
-                with self._changed:
-                    self._ended = True
+                self._ended = True
+                with self._lock:
                     self._changed.notify_all()
         if self._failure is not None:
             raise self._failure
 
     def _start_all(self) -> None:
-        self._start(self._receive, "tidegate-receiver")
-        for number in range(self._workers):
-            self._start(self._handle, f"tidegate-handler-{number}")
         for number in range(_CALLERS):
             self._start(self._call, f"tidegate-caller-{number}")
+        for number in range(self._workers):
+            self._start(self._handle, f"tidegate-handler-{number}")
+        # Last: what it takes, the others give back. If one of them cannot be started, there is
+        # nothing to give back.
+        self._start(self._receive, "tidegate-receiver")
 
     def _wait_until_over(self) -> None:
-        with self._changed:
+        with self._lock:
             while not self._is_over():
                 self._clock.wait(self._changed, self._patience_s())
 
@@ -130,7 +135,7 @@ class QueueConsumer:
 
     def stop(self) -> None:
         """Let it end as soon as it may; returns at once. May be called from anywhere, and again."""
-        with self._changed:
+        with self._lock:
             if self._stopped_s is None:
                 self._stopped_s = self._clock.now_s()
                 self._held.stop(self._stopped_s)

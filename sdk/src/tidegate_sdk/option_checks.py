@@ -1,0 +1,31 @@
+"""What consumers are made with: a mistake there shows when they are made, by the option's name."""
+
+from math import isnan
+
+
+def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
+    """Raises TypeError, ValueError."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is a whole number, not {value!r}")
+    if most is None and value < least:
+        raise ValueError(f"{name} is {least} or more, not {value}")
+    if most is not None and not least <= value <= most:
+        raise ValueError(f"{name} is from {least} to {most}, not {value}")
+
+
+def check_seconds(name: str, value: object, *, may_be_none: bool = False) -> None:
+    """Raises TypeError, ValueError."""
+    if value is None and may_be_none:
+        return
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{name} is a number of seconds, not {value!r}")
+    if isnan(value) or value < 0:
+        raise ValueError(f"{name} is a number of seconds that is 0 or more, not {value}")
+
+
+def check_text(name: str, value: object) -> None:
+    """Raises TypeError, ValueError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is a text, not {value!r}")
+    if not value:
+        raise ValueError(f"{name} is empty")
