@@ -8,7 +8,15 @@ import pytest
 
 from sdk.tests.group_member import Member, assigned, joined, page, told
 from sdk.tests.scripted import ScriptedClient, VirtualClock, beside, refused
-from tidegate_sdk import COMMIT_MANUALLY, GroupConsumer, GroupShard, commit_every
+from tidegate_sdk import (
+    COMMIT_AFTER,
+    COMMIT_BEFORE,
+    COMMIT_MANUALLY,
+    CommitPolicy,
+    GroupConsumer,
+    GroupShard,
+    commit_every,
+)
 
 
 def assignment(*names: str) -> dict[str, Any]:
@@ -75,6 +83,43 @@ def test_what_is_given_up_is_told_no_sooner_than_heartbeats_may_come() -> None:
     assert not here.consumer.beat_next()
     here.clock.time_s += 0.1
     here.beat(told())
+
+
+@pytest.mark.parametrize("commits", [COMMIT_AFTER, COMMIT_BEFORE, commit_every(99)])
+def test_a_shard_that_is_read_to_its_end_goes_before_its_end_is_committed(
+    commits: CommitPolicy,
+) -> None:
+    here = joined("a", commits=commits)
+    here.calls["revoked"] = lambda _: here.said.append(here.committed()[-1:])
+    here.read(page(1, ends=True))
+    here.keep()
+    before = [] if commits.every_s else [("a", 1, "1")]
+    assert here.said == [("assigned", "a"), [1], ("revoked", "a"), before]
+    assert here.committed()[-1] == ("a", 1, "SHARD_END")
+    here.finish()
+    assert here.said[4:] == [], "once"
+
+
+def test_who_commits_in_on_revoked_gets_on_behind_the_end_of_a_shard() -> None:
+    here = joined("a", commits=COMMIT_MANUALLY)
+    here.calls["revoked"] = lambda _: here.batches[-1].commit()
+    here.read(page(1))
+    here.read(page(2, ends=True))
+    here.keep()
+    assert here.committed() == [("a", 1, "2"), ("a", 1, "SHARD_END")]
+    assert len(here.consumer._held) == 0
+
+
+def test_who_commits_the_end_of_a_shard_late_is_told_of_it_once() -> None:
+    here = joined("a", commits=COMMIT_MANUALLY)
+    here.read(page(1, ends=True))
+    here.keep()
+    assert here.committed() == []
+    here.clock.time_s += 0.1
+    here.beat(told())
+    here.finish()
+    assert here.said[1:] == [[1], ("revoked", "a")]
+    assert here.committed() == [], "nobody said that it is done"
 
 
 @pytest.mark.parametrize("word", ["assigned", "revoked", "lost"])

@@ -49,9 +49,10 @@ class GroupConsumer:
     shards side by side. When it raises, the consumer ends with that error, and commits nothing of
     the batch.
 
-    `on_assigned` is told which shards come, before they are read; `on_revoked` which are given up,
-    after their last batch and before their last commit; `on_lost` which other members may have
-    already. `stop` ends it: handlers finish, what they did is committed, and the group is left.
+    `on_assigned` is told which shards come, before they are read; `on_revoked` which are given up
+    or were read to their end, after their last batch and before their last commit; `on_lost` which
+    other members may have already. `stop` ends it: handlers finish, what they did is committed, and
+    the group is left.
     Calls that hang are left behind when the session is over.
     With an `instance_id` the member is to be back within its session, and keeps its shards.
     `clock`, `backoff` and `spawn` are for tests.
@@ -403,7 +404,7 @@ class GroupConsumer:
         self._expire()
         with self._changed:
             shard = self._held.next_to_keep(self._clock.now_s())
-            gives_up = shard is not None and shard.is_told
+            gives_up = shard is not None and shard.is_revoked and shard.is_told
         if shard is None:
             return False
         is_committed = self._commit(shard)

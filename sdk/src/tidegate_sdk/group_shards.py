@@ -76,15 +76,19 @@ class HeldShard:
     """Whether it was read to its end."""
     is_revoked: bool = False
     is_told: bool = False
-    """Whether the program knows that it is given up."""
+    """Whether the program knows that it goes: it is given up, or was read to its end."""
     is_kept: bool = False
     """Whether a call that commits or gives up is under way."""
     failures: int = 0
 
     @property
     def to_commit(self) -> str:
-        """The sequence number to commit: the end, where nothing is left; nothing: there is none."""
-        number = SHARD_END if self.is_read and self.done == self.last_read else self.done
+        """The sequence number to commit: the end, where nothing is left; nothing: there is none.
+
+        The end comes after the program knows of it, and has done what it does then.
+        """
+        is_over = self.is_read and self.is_told and self.done == self.last_read
+        number = SHARD_END if is_over else self.done
         return "" if number == self.committed else number
 
     def has_committed(self, number: str) -> bool:
@@ -201,7 +205,8 @@ class HeldShards:
     def next_to_tell(self) -> HeldShard | None:
         """A shard that goes, and that no handler works on: the program is to know; None: none."""
         for shard in self._held.values():
-            if shard.is_revoked and not shard.is_told and shard.activity is not Activity.HANDLES:
+            goes = (shard.is_revoked or shard.is_read) and not shard.is_told
+            if goes and shard.activity is not Activity.HANDLES:
                 return shard
         return None
 
