@@ -57,6 +57,7 @@ def group_heartbeat(groups: ConsumerGroups) -> Operation:
             "MemberId": beat.member,
             "MemberEpoch": answer.group.epoch,
             "HeartbeatIntervalMillis": interval_ms(answer.group),
+            "RebalanceTimeoutSeconds": answer.group.rebalance_s,
             "Assignment": await _assignment(groups, answer),
         }
 

@@ -111,6 +111,7 @@ HEARTBEAT_OUTPUT: Final = Structure(
         "MemberId": _MEMBER_ID,
         "MemberEpoch": _EPOCH,
         "HeartbeatIntervalMillis": INTEGER,
+        "RebalanceTimeoutSeconds": INTEGER,
         "Assignment": ListOf(
             Structure(
                 {

@@ -276,6 +276,10 @@ def test_a_slow_member_is_dropped_after_the_rebalance_timeout(
     slow.beat()
     other.beat()
     slow.beat(releases=False)
+    known = kinesis.tidegate_group_heartbeat(
+        GroupName=GROUP, MemberId=other.id, MemberEpoch=other.epoch
+    )
+    assert known["RebalanceTimeoutSeconds"] == 5
     server.clock.advance(6)
     assert other.beat() == [shard_name(0), shard_name(1)]
     with pytest.raises(ClientError, match="TidegateUnknownMember"):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from tidegate_sdk.batch_handling import TOO_LONG, BatchHandler, BatchHandling
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, guarded, start_thread
 from tidegate_sdk.failures import code_of, is_passing
 from tidegate_sdk.group_callbacks import Callbacks, ShardNews, ShardsCallback, nothing
@@ -26,9 +27,6 @@ from tidegate_sdk.group_shards import (
 from tidegate_sdk.long_poll import wait_s_max
 from tidegate_sdk.stopping import STOP_SIGNALS, OwnWork, run_to_end, stopped_by
 
-BatchHandler = Callable[[RecordBatch], object]
-"""What it returns means nothing; that it returns means that the batch is done."""
-
 _BEAT_GAP_S: Final = 0.1
 """Heartbeats are so far apart at least."""
 
@@ -45,15 +43,14 @@ class GroupConsumer:
     """Reads the shards that a consumer group gives to this member; `handler` gets their records.
 
     `client` is one that `tidegate_sdk.client(url, "kinesis")` makes. `handler` is called with
-    batches of `records_max` records at most, of each shard in order, one at a time; of `workers`
-    shards side by side. When it raises, the consumer ends with that error, and commits nothing of
-    the batch.
+    batches of `records_max` records at most, fewer where they take long (docs/sdk.md), of each
+    shard in order, one at a time; of `workers` shards side by side. When it raises, the consumer
+    ends with that error, and commits nothing of the batch.
 
     `on_assigned` is told which shards come, before they are read; `on_revoked` which are given up
     or were read to their end, after their last batch and before their last commit; `on_lost` which
     other members may have already. `stop` ends it: handlers finish, what they did is committed, and
-    the group is left.
-    Calls that hang are left behind when the session is over.
+    the group is left. Calls that hang are left behind when the session is over.
     With an `instance_id` the member is to be back within its session, and keeps its shards.
     `clock`, `backoff` and `spawn` are for tests.
     """
@@ -80,8 +77,8 @@ class GroupConsumer:
         check_work(commits, workers, records_max, wait_s)
         if not all(map(callable, (handler, on_assigned, on_revoked, on_lost))):
             raise TypeError("the handler and callbacks are functions")
-        self._client, self._handler, self._commits = client, handler, commits
-        self._workers, self._records_max = workers, records_max
+        self._client, self._commits = client, commits
+        self._workers, self._handling = workers, BatchHandling(handler, records_max, clock)
         self._wait_s = min(wait_s, wait_s_max(client))
         self._clock, self._backoff, self._spawn = clock, backoff, spawn
         # `run` and `stop` take the lock itself: a signal that interrupts the taking of a condition,
@@ -266,8 +263,7 @@ class GroupConsumer:
 
     def _note_failed_beat(self, error: Exception) -> None:
         if code_of(error) in _GONE:
-            _log.warning("The group takes this member for gone, it joins again: %s", error)
-            self._join_anew()
+            self._join_anew(error)
             return
         passes = is_passing(error) or code_of(error) in _PASSING
         if not passes:
@@ -281,7 +277,12 @@ class GroupConsumer:
         else:
             _log.error("No heartbeat, which ends the consumer: %s", error)
 
-    def _join_anew(self) -> None:
+    def _join_anew(self, error: Exception) -> None:
+        _log.warning(
+            "The group takes this member for gone, it joins again: %s. If that comes often: %s",
+            error,
+            TOO_LONG,
+        )
         with self._changed:
             self._news.are_lost(self._held.drop_all())
             self._membership.is_gone()
@@ -320,7 +321,7 @@ class GroupConsumer:
         if shard is None:
             return False
         try:
-            page = read(self._client, shard, self._records_max, wait_s)
+            page = read(self._client, shard, self._handling.records_max(shard.name), wait_s)
         except Exception as error:  # noqa: BLE001 - it ends the consumer, or passes
             self._note_failed_read(shard, error)
             return True
@@ -385,7 +386,7 @@ class GroupConsumer:
             if self._ended:
                 return False
             try:
-                self._handler(batch)
+                self._handling.handle(batch, self._membership.rebalance_s)
             except BaseException as error:  # noqa: BLE001 - `run` raises it
                 self._fail(error)
                 return False
@@ -468,7 +469,7 @@ class GroupConsumer:
             _log.warning("Cannot commit %s, which is lost: %s", shard.name, error)
             self._lose(shard)
         elif code_of(error) in _GONE:
-            self._join_anew()
+            self._join_anew(error)
         elif not is_passing(error) and code_of(error) not in _PASSING:
             self._fail(error)
             self._lose(shard)

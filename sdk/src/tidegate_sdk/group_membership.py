@@ -13,7 +13,8 @@ _INTERVALS: Final = 3
 """A session has so many intervals of heartbeats."""
 
 _SESSION_S: Final = 10.0
-"""Of a group that has not told its own: the default of Tidegate."""
+_REBALANCE_S: Final = 60.0
+"""Of a group that has not told its own: the defaults of Tidegate."""
 
 
 class Membership:
@@ -26,6 +27,8 @@ class Membership:
         self.group = group
         self.id = ""
         self.session_s = _SESSION_S
+        self.rebalance_s = _REBALANCE_S
+        """Within this a shard that is taken away is to be given up."""
         self._instance = {} if instance_id is None else {"InstanceId": instance_id}
         self._epoch = _JOINS
         self._came_s = now_s
@@ -70,6 +73,7 @@ class Membership:
         """The group has answered a heartbeat that was sent then."""
         self.id, self._epoch = answer["MemberId"], answer["MemberEpoch"]
         self.session_s = answer["HeartbeatIntervalMillis"] / 1_000 * _INTERVALS
+        self.rebalance_s = answer.get("RebalanceTimeoutSeconds", self.rebalance_s)
         self._came_s = sent_s
 
     def is_gone(self) -> None:
