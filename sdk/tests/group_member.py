@@ -37,7 +37,9 @@ def page(*numbers: int, ends: bool = False) -> dict[str, Any]:
 class Member:
     """A consumer whose threads are the test."""
 
-    def __init__(self, *, read_timeout: float | None = None, **options: Any) -> None:
+    def __init__(
+        self, *, read_timeout: float | None = None, handler: Any = None, **options: Any
+    ) -> None:
         self.clock, self.client = VirtualClock(), ScriptedClient()
         if read_timeout is not None:
             made: Any = self.client
@@ -46,11 +48,11 @@ class Member:
         self.batches: list[RecordBatch] = []
         self.meanwhile: Callable[[], Any] = lambda: None
         self.calls: dict[str, ShardsCallback] = {}
-        """What callbacks do, by the words for them."""
+        """What callbacks do and return, by the words for them."""
         self.consumer = GroupConsumer(
             self.client,
             "readers",
-            self._handle,
+            handler or self._handle,
             on_assigned=self._callback("assigned"),
             on_revoked=self._callback("revoked"),
             on_lost=self._callback("lost"),
@@ -62,10 +64,10 @@ class Member:
         self.client.lay_down("get_shard_iterator", lambda params: {"ShardIterator": str(params)})
         self.client.lay_down("tidegate_commit_offsets", DONE)
 
-    def _callback(self, word: str) -> Callable[[Sequence[GroupShard]], None]:
-        def say(shards: Sequence[GroupShard]) -> None:
+    def _callback(self, word: str) -> Callable[[Sequence[GroupShard]], object]:
+        def say(shards: Sequence[GroupShard]) -> object:
             self.said.append((word, *[each.shard_id for each in shards]))
-            self.calls.get(word, nothing)(shards)
+            return self.calls.get(word, nothing)(shards)
 
         return say
 

@@ -7,6 +7,7 @@ from typing import Final
 from tidegate_sdk.batch_pace import BatchPace
 from tidegate_sdk.clock import Clock
 from tidegate_sdk.group_shards import GroupShard, RecordBatch
+from tidegate_sdk.program_functions import that_ends
 
 BatchHandler = Callable[[RecordBatch], object]
 """What it returns means nothing; that it returns means that the batch is done."""
@@ -23,7 +24,7 @@ class BatchHandling:
     """Calls the handler. A shard is handled by one thread at a time."""
 
     def __init__(self, handler: BatchHandler, records_max: int, clock: Clock) -> None:
-        self._handler, self._clock = handler, clock
+        self._handler, self._clock = that_ends("handler", handler), clock
         self._pace = BatchPace(records_max)
 
     def records_max(self, shard: GroupShard) -> int:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tidegate_sdk.clock import Clock
 from tidegate_sdk.group_shards import GroupShard, HeldShard, HeldShards
+from tidegate_sdk.program_functions import that_ends
 from tidegate_sdk.stopping import OwnWork
 
 ShardsCallback = Callable[[Sequence[GroupShard]], object]
@@ -54,9 +55,9 @@ class ShardNews:
     ) -> None:
         self._held, self._work = held, work
         self._callbacks = {
-            _What.COME: callbacks.on_assigned,
-            _What.GO: callbacks.on_revoked,
-            _What.LOST: callbacks.on_lost,
+            _What.COME: that_ends("on_assigned", callbacks.on_assigned),
+            _What.GO: that_ends("on_revoked", callbacks.on_revoked),
+            _What.LOST: that_ends("on_lost", callbacks.on_lost),
         }
         self._changed, self._clock, self._fail = work.changed, clock, fail
         self._news: deque[_News] = deque()

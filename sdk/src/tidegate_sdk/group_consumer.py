@@ -75,8 +75,6 @@ class GroupConsumer:
     ) -> None:
         check_names(client, group, instance_id)
         check_work(commits, workers, records_max, wait_s)
-        if not all(map(callable, (handler, on_assigned, on_revoked, on_lost))):
-            raise TypeError("the handler and callbacks are functions")
         self._client, self._commits = client, commits
         self._workers, self._handling = workers, BatchHandling(handler, records_max, clock)
         self._wait_s = min(wait_s, wait_s_max(client))

@@ -16,6 +16,7 @@ from tidegate_sdk.held_messages import (
     QueueCall,
 )
 from tidegate_sdk.long_poll import WAIT_S_MAX, wait_s_max, wait_s_within
+from tidegate_sdk.program_functions import that_ends
 from tidegate_sdk.received_message import ReceivedMessage, RejectError, RetryError
 from tidegate_sdk.stopping import STOP_SIGNALS, run_to_end, stopped_by
 
@@ -70,11 +71,10 @@ class QueueConsumer:
             raise ValueError(f"wait_s is from 0 to {WAIT_S_MAX}")
         if not hasattr(client, "receive_message"):
             raise TypeError("make the client with tidegate_sdk.client(url)")
-        if not callable(handler):
-            raise TypeError("the handler is a function")
         if workers < 1 or prefetch < 0:
             raise ValueError("there is one worker at least, and nothing or more is prefetched")
-        self._client, self._queue_url, self._handler = client, queue_url, handler
+        self._client, self._queue_url = client, queue_url
+        self._handler = that_ends("handler", handler)
         self._workers, self._held_max = workers, workers + prefetch
         self._wait_s = wait_s_within(min(wait_s, wait_s_max(client)), stop_s_max)
         self._visibility_s = visibility_s
