@@ -64,7 +64,7 @@ def no_thread(_target: Callable[[], None], _name: str) -> None:
 
 def leave_at_once(target: Callable[[], None], name: str) -> None:
     """As above, but for the thread that a consumer waits for at its end."""
-    if name == "tidegate-leaver":
+    if name.startswith("tidegate-leaver-"):
         target()
 
 

@@ -375,6 +375,16 @@ def test_it_gives_up_waiting_for_handlers_in_time() -> None:
     assert here.clock.now_s() == pytest.approx(1_005)
 
 
+def test_threads_have_the_name_of_the_queue() -> None:
+    names: list[str] = []
+    consumer = QueueConsumer(
+        ScriptedClient(), FIFO, print, workers=1, spawn=lambda _, name: names.append(name)
+    )
+    consumer._start_all()
+    whose = ["caller-0", "caller-1", "handler-0", "receiver"]
+    assert names == [f"tidegate-{each}-orders.fifo" for each in whose]
+
+
 @pytest.mark.parametrize(
     "options",
     [{"visibility_s": 0}, {"workers": 0}, {"prefetch": -1}, {"wait_s": -1}, {"wait_s": 21}],

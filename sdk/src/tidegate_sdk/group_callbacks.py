@@ -3,20 +3,17 @@
 However long a callback takes, heartbeats, reads and commits go on beside it.
 """
 
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from tidegate_sdk.clock import Clock
+from tidegate_sdk.consumer_log import ConsumerLog
 from tidegate_sdk.group_shards import GroupShard, HeldShard, HeldShards
 from tidegate_sdk.program_functions import that_ends
 from tidegate_sdk.stopping import OwnWork
 
 ShardsCallback = Callable[[Sequence[GroupShard]], object]
-
-_log = logging.getLogger("tidegate_sdk")
 
 
 def nothing(_shards: Sequence[GroupShard]) -> None:
@@ -34,7 +31,7 @@ class Callbacks(NamedTuple):
 class _What(Enum):
     COME = "come"
     GO = "go"
-    LOST = "lost"
+    LOST = "are lost"
 
 
 class _News(NamedTuple):
@@ -50,16 +47,16 @@ class ShardNews:
         callbacks: Callbacks,
         held: HeldShards,
         work: OwnWork,
-        clock: Clock,
         fail: Callable[[BaseException], None],
+        log: ConsumerLog,
     ) -> None:
-        self._held, self._work = held, work
+        self._held, self._work, self._log = held, work, log
         self._callbacks = {
             _What.COME: that_ends("on_assigned", callbacks.on_assigned),
             _What.GO: that_ends("on_revoked", callbacks.on_revoked),
             _What.LOST: that_ends("on_lost", callbacks.on_lost),
         }
-        self._changed, self._clock, self._fail = work.changed, clock, fail
+        self._changed, self._clock, self._fail = work.changed, work.clock, fail
         self._news: deque[_News] = deque()
         self.is_under_way = False
         """Whether a callback is called just now."""
@@ -96,12 +93,14 @@ class ShardNews:
             news = self._news[0]
         names = [shard.name for shard in news.shards]
         if news.what is _What.LOST:
-            _log.warning("Lost to other members, perhaps: %s", names)
+            self._log.warning("Lost to other members, perhaps: %s", names)
         with self._work.begun():
             self.is_under_way = True
             try:
                 self._callbacks[news.what](names)
             except BaseException as error:  # noqa: BLE001 - `run` raises it
+                text = "The callback of shards that %s failed, which ends the consumer: %s"
+                self._log.exception(text, news.what.value, names)
                 self._fail(error)
             with self._changed:
                 self.is_under_way = False

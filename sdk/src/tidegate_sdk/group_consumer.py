@@ -1,6 +1,5 @@
 """A member of a consumer group: it reads the shards that the group gives it, and commits."""
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,6 +7,7 @@ from typing import Any, Final
 
 from tidegate_sdk.batch_handling import TOO_LONG, BatchHandler, BatchHandling
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, guarded, start_thread
+from tidegate_sdk.consumer_log import log_of
 from tidegate_sdk.failures import code_of, is_passing
 from tidegate_sdk.group_callbacks import Callbacks, ShardNews, ShardsCallback, nothing
 from tidegate_sdk.group_commits import commit
@@ -35,8 +35,6 @@ _IDLE_S: Final = 0.5
 
 _GONE: Final = frozenset({"TidegateUnknownMember", "TidegateFencedMember"})
 _PASSING: Final = frozenset({"InternalFailure", "TidegateUnreleasedInstance"})
-
-_log = logging.getLogger("tidegate_sdk")
 
 
 class GroupConsumer:
@@ -76,7 +74,9 @@ class GroupConsumer:
         check_names(client, group, instance_id)
         check_work(commits, workers, records_max, wait_s)
         self._client, self._commits = client, commits
-        self._workers, self._handling = workers, BatchHandling(handler, records_max, clock)
+        self._log = log_of(f"group {group}")
+        self._workers = workers
+        self._handling = BatchHandling(handler, records_max, clock, self._log)
         self._wait_s = min(wait_s, wait_s_max(client))
         self._clock, self._backoff, self._spawn = clock, backoff, spawn
         # `run` and `stop` take the lock itself: a signal that interrupts the taking of a condition,
@@ -88,8 +88,8 @@ class GroupConsumer:
         self._beat_s = self._sent_s = clock.now_s()
         self._work = OwnWork(self._changed, clock)
         callbacks = Callbacks(on_assigned, on_revoked, on_lost)
-        self._news = ShardNews(callbacks, self._held, self._work, clock, self._fail)
-        self._leaving = Leaving(client, self._changed, clock, backoff)
+        self._news = ShardNews(callbacks, self._held, self._work, self._fail, self._log)
+        self._leaving = Leaving(client, self._changed, clock, backoff, self._log)
         self._beats_failed = 0
         self._is_joining = self._has_run = self._stopping = self._ended = self._leaves = False
         self._failure: BaseException | None = None
@@ -114,13 +114,13 @@ class GroupConsumer:
             raise self._failure
 
     def _start_all(self) -> None:
-        self._start(self._keep, "tidegate-keeper")
-        self._start(self._tell, "tidegate-teller")
+        self._start(self._keep, "keeper")
+        self._start(self._tell, "teller")
         for number in range(self._workers):
-            self._start(self._read_on, f"tidegate-reader-{number}")
+            self._start(self._read_on, f"reader-{number}")
         # Last: the shards that it takes, the others give up. If one of them cannot be started,
         # there are none.
-        self._start(self._beat, "tidegate-heartbeat")
+        self._start(self._beat, "heartbeat")
 
     def _wait_until_over(self) -> None:
         while not self._ended:
@@ -171,7 +171,7 @@ class GroupConsumer:
             self._changed.notify_all()
 
     def _start(self, loop: Callable[[], None], name: str) -> None:
-        self._spawn(guarded(loop, self._fail), name)
+        self._spawn(guarded(loop, self._fail), f"tidegate-{name}-{self._membership.group}")
 
     def _fail(self, error: BaseException) -> None:
         """End because of this."""
@@ -271,12 +271,12 @@ class GroupConsumer:
             pause_s = min(self._membership.interval_s, self._backoff.pause_s(self._beats_failed))
             self._beat_s = self._clock.now_s() + pause_s
         if passes:
-            _log.warning("No heartbeat, will try again in %.1f s: %s", pause_s, error)
+            self._log.warning("No heartbeat, will try again in %.1f s: %s", pause_s, error)
         else:
-            _log.error("No heartbeat, which ends the consumer: %s", error)
+            self._log.error("No heartbeat, which ends the consumer: %s", error)
 
     def _join_anew(self, error: Exception) -> None:
-        _log.warning(
+        self._log.warning(
             "The group takes this member for gone, it joins again: %s. If that comes often: %s",
             error,
             TOO_LONG,
@@ -300,7 +300,7 @@ class GroupConsumer:
         if params is None or self._clock.now_s() >= end_s:
             return
         if not self._leaves:
-            self._start(lambda: self._leaving.say(params), "tidegate-leaver")
+            self._start(lambda: self._leaving.say(params), "leaver")
             self._leaves = True
         self._leaving.wait(end_s)
 
@@ -346,9 +346,11 @@ class GroupConsumer:
             shard.read_s = self._clock.now_s() + pause_s
             self._changed.notify_all()
         if passes:
-            _log.warning("Cannot read %s, will try again in %.1f s: %s", shard.name, pause_s, error)
+            self._log.warning(
+                "Cannot read %s, will try again in %.1f s: %s", shard.name, pause_s, error
+            )
         else:
-            _log.error("Cannot read %s, which ends the consumer: %s", shard.name, error)
+            self._log.error("Cannot read %s, which ends the consumer: %s", shard.name, error)
 
     def _take(self, shard: HeldShard, page: dict[str, Any], idle_s: float) -> None:
         """Handle what was read, and go on behind it. Nobody else has the shard meanwhile."""
@@ -464,7 +466,7 @@ class GroupConsumer:
 
     def _note_failed_commit(self, shard: HeldShard, error: Exception) -> None:
         if isinstance(error, ShardLostError):
-            _log.warning("Cannot commit %s, which is lost: %s", shard.name, error)
+            self._log.warning("Cannot commit %s, which is lost: %s", shard.name, error)
             self._lose(shard)
         elif code_of(error) in _GONE:
             self._join_anew(error)
@@ -475,7 +477,7 @@ class GroupConsumer:
             with self._changed:
                 shard.failures += 1
                 shard.keep_s = self._clock.now_s() + self._backoff.pause_s(shard.failures)
-            _log.warning("Cannot commit %s, will try again: %s", shard.name, error)
+            self._log.warning("Cannot commit %s, will try again: %s", shard.name, error)
 
     def _lose(self, shard: HeldShard) -> None:
         with self._changed:

@@ -1,23 +1,27 @@
 """How a member says that it leaves its group: some times, and nobody waits for it without end."""
 
-import logging
 import threading
 from typing import Any, Final
 
 from tidegate_sdk.clock import Backoff, Clock
+from tidegate_sdk.consumer_log import ConsumerLog
 from tidegate_sdk.failures import is_passing
 
 _ATTEMPTS: Final = 3
-
-_log = logging.getLogger("tidegate_sdk")
 
 
 class Leaving:
     """`changed` is the lock, told when it is over."""
 
     def __init__(
-        self, client: Any, changed: threading.Condition, clock: Clock, backoff: Backoff
+        self,
+        client: Any,
+        changed: threading.Condition,
+        clock: Clock,
+        backoff: Backoff,
+        log: ConsumerLog,
     ) -> None:
+        self._log = log
         self._client, self._changed, self._clock, self._backoff = client, changed, clock, backoff
         self._is_over = False
 
@@ -27,7 +31,7 @@ class Leaving:
             try:
                 self._client.tidegate_group_heartbeat(**heartbeat)
             except Exception as error:  # noqa: BLE001 - its session ends by itself
-                _log.warning("The group was not left: %s", error)
+                self._log.warning("The group was not left: %s", error)
                 if not is_passing(error):
                     break
                 with self._changed:

@@ -118,12 +118,12 @@ class QueueConsumer:
 
     def _start_all(self) -> None:
         for number in range(_CALLERS):
-            self._start(self._call, f"tidegate-caller-{number}")
+            self._start(self._call, f"caller-{number}")
         for number in range(self._workers):
-            self._start(self._handle, f"tidegate-handler-{number}")
+            self._start(self._handle, f"handler-{number}")
         # Last: what it takes, the others give back. If one of them cannot be started, there is
         # nothing to give back.
-        self._start(self._receive, "tidegate-receiver")
+        self._start(self._receive, "receiver")
 
     def _wait_until_over(self) -> None:
         with self._lock:
@@ -131,7 +131,7 @@ class QueueConsumer:
                 self._clock.wait(self._changed, self._patience_s())
 
     def _start(self, loop: Callable[[], None], name: str) -> None:
-        self._spawn(guarded(loop, self._fail), f"{name}-{self._queue}")
+        self._spawn(guarded(loop, self._fail), f"tidegate-{name}-{self._queue}")
 
     def stop(self) -> None:
         """Let it end as soon as it may; returns at once. May be called from anywhere, and again."""

@@ -52,7 +52,7 @@ class OwnWork:
     """
 
     def __init__(self, changed: threading.Condition, clock: Clock) -> None:
-        self.changed, self._clock = changed, clock
+        self.changed, self.clock = changed, clock
         self._threads: set[int] = set()
         self.got_on_s = clock.now_s()
         """When something was done last."""
@@ -64,7 +64,7 @@ class OwnWork:
 
     def got_on(self) -> None:
         """Something is done. The lock is held."""
-        self.got_on_s = self._clock.now_s()
+        self.got_on_s = self.clock.now_s()
 
     @contextmanager
     def begun(self, *, is_own: bool = True) -> Iterator[None]:
