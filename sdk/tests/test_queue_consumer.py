@@ -390,7 +390,7 @@ def test_threads_have_the_name_of_the_queue() -> None:
     [{"visibility_s": 0}, {"workers": 0}, {"prefetch": -1}, {"wait_s": -1}, {"wait_s": 21}],
 )
 def test_settings_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"visibility_s|one worker|wait_s"):
+    with pytest.raises(ValueError, match=f"^{next(iter(options))} is "):
         desk(**options)
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from tidegate_sdk.option_checks import check_seconds
+
 SHARD_END: Final = "SHARD_END"
 _NEVER_S: Final = float("inf")
 
@@ -41,6 +43,9 @@ COMMIT_MANUALLY: Final = CommitPolicy(manual=True)
 
 def commit_every(seconds: float) -> CommitPolicy:
     """After so much time what was handled until then, and when a shard is given up."""
+    check_seconds("commit_every", seconds)
+    if not seconds:
+        raise ValueError("commit_every is above 0; COMMIT_AFTER commits after each batch")
     return CommitPolicy(every_s=seconds)
 
 

@@ -1,6 +1,6 @@
 """What consumers are made with: a mistake there shows when they are made, by the option's name."""
 
-from math import isnan
+from threading import TIMEOUT_MAX
 
 
 def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
@@ -13,14 +13,12 @@ def check_whole(name: str, value: object, least: int, most: int | None = None) -
         raise ValueError(f"{name} is from {least} to {most}, not {value}")
 
 
-def check_seconds(name: str, value: object, *, may_be_none: bool = False) -> None:
+def check_seconds(name: str, value: object) -> None:
     """Raises TypeError, ValueError."""
-    if value is None and may_be_none:
-        return
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise TypeError(f"{name} is a number of seconds, not {value!r}")
-    if isnan(value) or value < 0:
-        raise ValueError(f"{name} is a number of seconds that is 0 or more, not {value}")
+    if not 0 <= value <= TIMEOUT_MAX:  # Nor is what is no number, nan.
+        raise ValueError(f"{name} is a number of seconds, 0 or more, not {value}")
 
 
 def check_text(name: str, value: object) -> None:

@@ -16,6 +16,7 @@ from tidegate_sdk.held_messages import (
     QueueCall,
 )
 from tidegate_sdk.long_poll import WAIT_S_MAX, wait_s_max, wait_s_within
+from tidegate_sdk.option_checks import check_seconds, check_text, check_whole
 from tidegate_sdk.program_functions import that_ends
 from tidegate_sdk.received_message import ReceivedMessage, RejectError, RetryError
 from tidegate_sdk.stopping import STOP_SIGNALS, run_to_end, stopped_by
@@ -65,14 +66,18 @@ class QueueConsumer:
         backoff: Backoff = Backoff(),  # noqa: B008 - immutable
         spawn: Spawn = start_thread,
     ) -> None:
-        if not 1 <= visibility_s <= VISIBILITY_S_MAX:
-            raise ValueError(f"visibility_s is from 1 to {VISIBILITY_S_MAX}")
-        if not 0 <= wait_s <= WAIT_S_MAX:
-            raise ValueError(f"wait_s is from 0 to {WAIT_S_MAX}")
         if not hasattr(client, "receive_message"):
             raise TypeError("make the client with tidegate_sdk.client(url)")
-        if workers < 1 or prefetch < 0:
-            raise ValueError("there is one worker at least, and nothing or more is prefetched")
+        check_text("queue_url", queue_url)
+        check_whole("workers", workers, 1)
+        check_whole("prefetch", prefetch, 0)
+        check_whole("wait_s", wait_s, 0, WAIT_S_MAX)
+        check_whole("visibility_s", visibility_s, 1, VISIBILITY_S_MAX)
+        check_seconds("linger_s", linger_s)
+        check_seconds("retry_first_s", retry_first_s)
+        check_seconds("retry_s_max", retry_s_max)
+        if stop_s_max is not None:
+            check_seconds("stop_s_max", stop_s_max)
         self._client, self._queue_url = client, queue_url
         self._handler = that_ends("handler", handler)
         self._workers, self._held_max = workers, workers + prefetch
