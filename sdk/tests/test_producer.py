@@ -401,10 +401,10 @@ def _placed(params: dict[str, Any]) -> list[dict[str, str]]:
         ("clicks", {"delivery_s_max": 151}, ValueError, "delivery_s_max"),
         ("clicks", {"senders": 0}, ValueError, "senders"),
         ("clicks", {"senders": -1}, ValueError, "senders"),
-        ("clicks", {"senders": 1.5}, TypeError, "senders is a whole number, not float"),
+        ("clicks", {"senders": 1.5}, TypeError, "senders is a whole number, not 1.5"),
         ("clicks", {"delivery_s_max": None}, TypeError, "delivery_s_max is a number of seconds"),
         ("clicks", {"delivery_s_max": float("nan")}, ValueError, "delivery_s_max"),
-        ("clicks", {"linger_s": None}, TypeError, "linger_s is a number of seconds, not NoneType"),
+        ("clicks", {"linger_s": None}, TypeError, "linger_s is a number of seconds, not None"),
         ("clicks", {"linger_s": -1}, ValueError, "linger_s"),
         ("clicks", {"put_s_max": None}, TypeError, "put_s_max"),
         ("clicks", {"put_s_max": float("nan")}, ValueError, "put_s_max"),
@@ -412,8 +412,8 @@ def _placed(params: dict[str, Any]) -> list[dict[str, str]]:
         ("clicks", {"buffer_bytes_max": 0}, ValueError, "buffer_bytes_max is 1 or more"),
         ("clicks", {"batch_bytes_max": 1e6}, TypeError, "batch_bytes_max"),
         ("clicks", {"record_bytes_max": None}, TypeError, "record_bytes_max"),
-        ("", {}, ValueError, "no name"),
-        (None, {}, TypeError, "a name or an ARN, not NoneType"),
+        ("", {}, ValueError, "stream is empty"),
+        (None, {}, TypeError, "stream is a text, not None"),
     ],
 )
 def test_what_cannot_work_is_refused_when_it_is_made(

@@ -1,6 +1,4 @@
-"""What consumers are made with: a mistake there shows when they are made, by the option's name."""
-
-from threading import TIMEOUT_MAX
+"""What producers and consumers are made with: a mistake shows then, by the option's name."""
 
 
 def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
@@ -13,12 +11,13 @@ def check_whole(name: str, value: object, least: int, most: int | None = None) -
         raise ValueError(f"{name} is from {least} to {most}, not {value}")
 
 
-def check_seconds(name: str, value: object) -> None:
-    """Raises TypeError, ValueError."""
+def check_seconds(name: str, value: object) -> float:
+    """The seconds. Raises TypeError, ValueError."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise TypeError(f"{name} is a number of seconds, not {value!r}")
-    if not 0 <= value <= TIMEOUT_MAX:  # Nor is what is no number, nan.
+    if not value >= 0:  # Nor is what is no number, nan.
         raise ValueError(f"{name} is a number of seconds, 0 or more, not {value}")
+    return value
 
 
 def check_text(name: str, value: object) -> None:

@@ -26,6 +26,7 @@ from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, start_thread
 from tidegate_sdk.failures import is_passing
 from tidegate_sdk.future_callbacks import FutureCallbacks
 from tidegate_sdk.open_shards import open_shards
+from tidegate_sdk.option_checks import check_seconds, check_text, check_whole
 from tidegate_sdk.outbox import (
     WHOLE,
     HashRange,
@@ -34,7 +35,7 @@ from tidegate_sdk.outbox import (
     StoredRecord,
     WaitingRecord,
 )
-from tidegate_sdk.producer_options import check_counts, check_seconds, check_stream
+from tidegate_sdk.producer_options import check_client, check_delivery
 from tidegate_sdk.put_errors import BufferFullError, ProducerClosedError
 from tidegate_sdk.put_records import fail_sent, fail_unsent, is_wanted, new_record
 
@@ -85,14 +86,15 @@ class Producer:
         new_name: Callable[[], str] = named_calls.new_name,
         spawn: Spawn = start_thread,
     ) -> None:
-        check_stream(client, stream)
-        check_seconds(delivery_s_max=delivery_s_max, linger_s=linger_s, put_s_max=put_s_max)
-        check_counts(
-            batch_bytes_max=batch_bytes_max,
-            buffer_bytes_max=buffer_bytes_max,
-            record_bytes_max=record_bytes_max,
-            senders=senders,
-        )
+        check_client(client)
+        check_text("stream", stream)
+        check_seconds("linger_s", linger_s)
+        check_seconds("put_s_max", put_s_max)
+        check_delivery(delivery_s_max)
+        check_whole("batch_bytes_max", batch_bytes_max, 1)
+        check_whole("buffer_bytes_max", buffer_bytes_max, 1)
+        check_whole("record_bytes_max", record_bytes_max, 1)
+        check_whole("senders", senders, 1)
         named_calls.let_name(client, "PutRecords")
         self._client = client
         self._stream_name = stream
