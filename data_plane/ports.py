@@ -277,9 +277,8 @@ class Replicated(Protocol):
     ) -> bool:
         """See that all have an item, before it counts as acknowledged, unless nobody needs it.
 
-        Before that, that they know `state`, the item that says what became of it, as by `share`.
-        `is_needed` judges by both. False where the one that decides does not have the item. Raises
-        CellUnavailableError.
+        Before that, that they know `state`, which says what became of it, by `share`; `is_needed`
+        judges by both. False where the one that decides has no item. Raises CellUnavailableError.
         """
         ...
 
@@ -289,6 +288,10 @@ class Replicated(Protocol):
 
     async def share(self, key: Key) -> Attributes | None:
         """See that all know of an item what the one that decides knows: that. Raises as above."""
+        ...
+
+    async def get_now(self, key: Key) -> Attributes | None:
+        """Read an item where it is by now: an older map may lead to a cell that was dropped."""
         ...
 
     async def tell(self) -> None:

@@ -103,13 +103,12 @@ class CachedMap:
             self._is_reading = False
 
     async def refresh_anew(self) -> None:
-        """Go by a map that is read from now on. Raises StalePlacementError where there is none yet.
+        """Go by a map that is read from now on, also while one is that was asked for before.
 
-        And CellUnavailableError, and as `read`.
+        Raises StalePlacementError where it cannot be believed, CellUnavailableError, and as `read`.
         """
-        if self._is_reading:
-            raise StalePlacementError("the map of cells is being read")
-        if not await self.refresh():
+        begun_us = self._running_us()
+        if not self.take(await self._read(), begun_us):
             raise StalePlacementError(f"the map of cells that was read is no good: {self.refused}")
 
     async def try_refresh(self) -> bool:

@@ -214,18 +214,29 @@ class WaitingCell:
         return self.inner.collects()
 
     async def share(self, key: Key) -> Attributes | None:
-        """As `Fanout.share`; what a chain shows all members know, by a map that is read now.
+        """As `Fanout.share`; what a chain shows all members know."""
+
+        async def ask(inner: Chain | Fanout) -> Attributes | None:
+            return await (inner.share(key) if isinstance(inner, Fanout) else inner.get(key))
+
+        return await self._asked(key.partition, ask)
+
+    async def get_now(self, key: Key) -> Attributes | None:
+        """Read an item by a map that is read now.
 
         By an older one a member may be asked that was dropped, and lacks what was written since.
         """
 
         async def ask(inner: Chain | Fanout) -> Attributes | None:
-            if isinstance(inner, Fanout):
-                return await inner.share(key)
-            await self._known.refresh_anew()
+            await self._waits.coalesce(self._known, key, self._read_map)
             return await inner.get(key)
 
         return await self._asked(key.partition, ask)
+
+    async def _read_map(self, asked: list[object]) -> list[object]:
+        """One read for all who ask by then."""
+        await self._known.refresh_anew()
+        return asked
 
     async def tell(self) -> None:
         """As `Fanout.tell`; what a chain shows all members know."""

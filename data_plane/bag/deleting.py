@@ -63,9 +63,14 @@ async def _delete_fenced(at: Access, block_id: bytes, handles: list[ReceiptHandl
     """
     queue, key = at.queue, Key(at.lane.states, block_id)
     state = await at.cell.get(key)
+    is_sure = False
     for _ in range(LEASE_ATTEMPTS_MAX):
         held = [h for h in handles if state is not None and holds_lease(state, h)]
         lost = {handle.text for handle in handles} - {handle.text for handle in held}
+        if lost and not is_sure and is_replicated(at.cell):
+            # Is it so, or was a cell asked that belongs to the queue's cells no more?
+            state, is_sure = await at.cell.get_now(key), True
+            continue
         if state is None or not held:
             return lost
         now_ms = at.now_ms()

@@ -24,6 +24,7 @@ from data_plane.ports import (
     Key,
     Update,
     Value,
+    is_replicated,
 )
 from data_plane.stored import counting, lease
 from data_plane.stored.lease import unchanged
@@ -72,9 +73,14 @@ async def _change_in(
     """Change messages of one block: the outcome of each."""
     key = Key(at.lane.states, block_id)
     state = await at.cell.get(key)
+    is_sure = False
     for _ in range(LEASE_ATTEMPTS_MAX):
         now_ms = at.now_ms()
         outcomes, leases = _decide(state, wanted, now_ms, terms)
+        if len(leases) < len(wanted) and not is_sure and is_replicated(at.cell):
+            # Is it so, or was a cell asked that belongs to the queue's cells no more?
+            state, is_sure = await at.cell.get_now(key), True
+            continue
         if state is None or not leases:
             return outcomes
         written = await at.cell.update(

@@ -23,7 +23,7 @@ from data_plane.log.layers import layers
 from data_plane.log.reader import is_over
 from data_plane.log.slots import MESSAGES
 from data_plane.log.window import sequence_number
-from data_plane.ports import Attributes, Equals, Key, Lacks, Update
+from data_plane.ports import Attributes, Equals, Key, Lacks, Update, is_replicated
 from data_plane.stored import counting, keys
 from data_plane.stored.bounds import DATA_TTL_SLACK_S, QUERY_PAGE
 from data_plane.stored.cell_of_queue import cell_of
@@ -68,6 +68,8 @@ async def repeat(desk: Desk, queue: Queue, attempt: str, visibility_s: int) -> l
     """
     cell, key = cell_of(desk.cells, queue), _key(queue, attempt)
     item = await cell.get(key)
+    if item is None and is_replicated(cell):
+        item = await cell.get_now(key)
     if item is None:
         return []
     check_version(item)
@@ -85,7 +87,7 @@ async def repeat(desk: Desk, queue: Queue, attempt: str, visibility_s: int) -> l
         at = access_of(desk, queue, partition, generation)
         asked_us = at.now_us()
         state = await at.cell.get(at.partition.state_key(block))
-        if state is None:
+        if not all(_has_lease(state, handle) for handle in held):
             state = await leases.state_now(at, block)
         if any(_is_changed(state, handle, taken_s) for handle in held):
             raise invalid_parameter("ReceiveRequestAttemptId", attempt, _NOT_RETRYABLE)
@@ -110,6 +112,11 @@ def _is_changed(state: Attributes | None, handle: ReceiptHandle, taken_s: int | 
     if taken_s is None or known is None or known.token != handle.token:
         return False
     return known.visible_ms != (known.leased_ms + taken_s * 1000 if taken_s else 0)
+
+
+def _has_lease(state: Attributes | None, handle: ReceiptHandle) -> bool:
+    known = leases.lease_in(state, handle.index)
+    return known is not None and known.token == handle.token
 
 
 async def _lease_again(  # noqa: PLR0913, PLR0917 - a block as it was seen

@@ -40,11 +40,12 @@ async def _delete_in(at: Access, block: int, handles: list[ReceiptHandle]) -> di
     state = await leases.state_of(at, block, handles)
     is_sure = not is_replicated(at.cell)
     for _ in range(CLAIM_ATTEMPTS_MAX):
-        if state is None and not is_sure:
-            # Was it collected, or does a cell lack it that belongs to the queue's cells no more?
-            state, is_sure = await leases.state_now(at, block), True
         now_ms = at.now_ms()
         outcomes = {handle.text: _judge(at, state, handle, now_ms) for handle in handles}
+        if not is_sure and (state is None or any(outcomes.values())):
+            # Is it so, or was a cell asked that belongs to the queue's cells no more?
+            state, is_sure = await leases.state_now(at, block), True
+            continue
         indexes = [
             handle.index
             for handle in handles

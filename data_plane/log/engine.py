@@ -1,6 +1,7 @@
 """The log engine as its callers see it. Each method is a module of this package."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
@@ -26,7 +27,7 @@ from data_plane.log import (
 from data_plane.log.desk import Desk, channel, open_generations
 from data_plane.log.layers import read_by
 from data_plane.log.sources import Sources
-from data_plane.ports import Cell, Clock, Entropy, Queues, Waits
+from data_plane.ports import Cell, CellUnavailableError, Clock, Entropy, Queues, Waits
 from data_plane.stored import counting
 from data_plane.stored.bodies import BodyStore
 from data_plane.stored.cell_of_queue import Placed, cell_of
@@ -111,7 +112,8 @@ class Log:
             self._desk, queue, count=count, visibility_s=visibility_s, until_us=until_us
         )
         if attempt and deliveries:
-            await attempts.remember(self._desk, queue, attempt, deliveries, visibility_s)
+            with suppress(CellUnavailableError):  # What was taken is handed out all the same.
+                await attempts.remember(self._desk, queue, attempt, deliveries, visibility_s)
         return in_world_time(deliveries, cell_of(self._desk.cells, queue).eras)
 
     async def receive_records(

@@ -70,7 +70,7 @@ async def state_now(at: Access, block: int) -> Attributes | None:
     Raises CellUnavailableError.
     """
     key = at.partition.state_key(block)
-    return await at.cell.share(key) if is_replicated(at.cell) else await at.cell.get(key)
+    return await at.cell.get_now(key) if is_replicated(at.cell) else await at.cell.get(key)
 
 
 def _is_good(held: Lease, handle: ReceiptHandle, now_ms: int) -> bool:

@@ -76,11 +76,12 @@ async def _settle_in(at: Access, block: int, wishes: list[Wish]) -> dict[str, Ou
     state = await leases.state_of(at, block, [wish.handle for wish in wishes])
     is_sure = not is_replicated(at.cell)
     for _ in range(CLAIM_ATTEMPTS_MAX):
-        if state is None and not is_sure:
-            # Does a cell lack it that belongs to the queue's cells no more?
-            state, is_sure = await leases.state_now(at, block), True
         asked_us = at.now_us()
         decided = _decide(at, state, wishes, asked_us)
+        if not is_sure and (state is None or any(decided.outcomes.values())):
+            # Is it so, or was a cell asked that belongs to the queue's cells no more?
+            state, is_sure = await leases.state_now(at, block), True
+            continue
         if state is None or not decided.indexes:
             return decided.outcomes
         done = [wish.handle.index for wish in decided.done]

@@ -20,6 +20,7 @@ from data_plane.ports import (
     CellUnavailableError,
     Update,
     Value,
+    is_replicated,
 )
 from data_plane.stored import counting
 from data_plane.stored.lease import Lease, unchanged
@@ -60,10 +61,15 @@ async def _change_in(
 ) -> dict[str, Outcome]:
     """Change messages of one block: what became of each handle."""
     state = await leases.state_of(at, block, [handle for handle, _ in wanted.values()])
+    is_sure = not is_replicated(at.cell)
     for _ in range(CLAIM_ATTEMPTS_MAX):
         asked_us = at.now_us()
         now_ms = asked_us // 1000
         outcomes, changed = _decide(state, wanted, now_ms, total_ms_max)
+        if not is_sure and any(outcomes.values()):
+            # Is it so, or was a cell asked that belongs to the queue's cells no more?
+            state, is_sure = await leases.state_now(at, block), True
+            continue
         if state is None or not changed:
             return outcomes
         written = await at.cell.update(

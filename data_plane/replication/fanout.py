@@ -192,6 +192,10 @@ class Fanout:
             check_joined(at, self._at(key.partition))
         return found
 
+    async def get_now(self, key: Key) -> Attributes | None:
+        """As `get`: whoever gives the placement reads it anew."""
+        return await self.get(key)
+
     async def tell(self) -> None:
         """See that the others know of all that was done here until now, or are no members.
 

@@ -1,28 +1,48 @@
 """Engines of front ends whose map of the cells is old, as the simulator found them."""
 
 import asyncio
+from dataclasses import replace
 
 from control_plane.places.cached import CachedMap
-from control_plane.places.group_cells import Members, fifo_cells
+from control_plane.places.group_cells import Members, fifo_cells, standard_cells
 from control_plane.places.items import StoredPlacement
 from control_plane.places.stored import PlaceMap
+from data_plane.bag.engine import Bag
 from data_plane.core.message import Outgoing, SendCall
+from data_plane.core.queue import EXACTLY_ONCE
 from data_plane.core.receipt_handle import decode
 from data_plane.log.engine import Log
 from tests.unit.data_plane.replication.conftest import Group
-from tests.unit.data_plane.replication.test_engines import FIFO
+from tests.unit.data_plane.replication.test_engines import FIFO, STANDARD
 from tests.unit.repeatable import SeededEntropy
 
 
-def front_end(group: Group) -> tuple[Log, CachedMap]:
+def map_of(group: Group) -> CachedMap:
     async def read() -> PlaceMap:
         stored = StoredPlacement(group.at, 3, b"")
         return PlaceMap({"g3.00": stored}, {}, group.clock.now_us())
 
-    known = CachedMap(read, group.clock)
+    return CachedMap(read, group.clock)
+
+
+def front_end(group: Group) -> tuple[Log, CachedMap]:
+    known = map_of(group)
     cells = fifo_cells(Members(group.cells, known, group.clock, group.waits))
     log = Log({"g3.00": cells["g3.00"]}, group.clock, SeededEntropy(), group.waits)
     return log, known
+
+
+def standard_front_end(group: Group) -> tuple[Bag, CachedMap]:
+    known = map_of(group)
+    cells = standard_cells(Members(group.cells, known, group.clock, group.waits))
+    bag = Bag({"g3.00": cells["g3.00"]}, group.clock, SeededEntropy(), group.waits)
+    return bag, known
+
+
+def call_of(*bodies: str) -> SendCall:
+    return SendCall(
+        "s", [Outgoing(body=body, size=1, group=body, deduplication_id=body) for body in bodies]
+    )
 
 
 async def send_without(group: Group, member: str) -> tuple[Log, Log]:
@@ -32,9 +52,7 @@ async def send_without(group: Group, member: str) -> tuple[Log, Log]:
     await old_map.refresh()
     group.drop(member)
     await known.refresh()
-    await log.send(
-        FIFO, SendCall("s", [Outgoing(body="1", size=1, group="g", deduplication_id="1")])
-    )
+    await log.send(FIFO, call_of("1"))
     return log, old
 
 
@@ -70,5 +88,85 @@ def test_a_head_that_was_dropped_does_not_say_that_a_block_was_collected() -> No
         # The old map's first member is a, which knows nothing of the lease that all others have.
         (again,) = await old.receive(FIFO, count=1, visibility_s=5, until_us=0)
         assert (again.message.body, again.receive_count) == ("1", 2)
+
+    asyncio.run(story())
+
+
+def test_a_member_that_was_dropped_does_not_say_that_a_message_is_not_in_flight() -> None:
+    group = Group()
+
+    async def story() -> None:
+        log, known = front_end(group)
+        old, old_map = front_end(group)
+        await known.refresh()
+        await old_map.refresh()
+        await log.send(FIFO, call_of("1", "2"))
+        (first,) = await log.receive(FIFO, count=1, visibility_s=5, until_us=0)
+        group.drop("c")
+        await known.refresh()
+        (second,) = await log.receive(FIFO, count=1, visibility_s=5, until_us=0)
+        # The old map's last member is c: it knows the block, and of one lease.
+        for held in (second, first):
+            handle = decode(held.receipt_handle, FIFO)
+            assert await old.change_visibility(FIFO, [(handle, 30)]) == [None]
+        group.clock.advance(6)
+        assert await log.receive(FIFO, count=2, visibility_s=5, until_us=0) == []
+        assert await old.delete(FIFO, [decode(second.receipt_handle, FIFO)]) == [None]
+        group.clock.advance(25)
+        (again,) = await log.receive(FIFO, count=2, visibility_s=5, until_us=0)
+        assert again.message.body == first.message.body
+
+    asyncio.run(story())
+
+
+def test_nor_that_a_handle_has_expired() -> None:
+    group = Group()
+
+    async def story() -> None:
+        log, known = front_end(group)
+        old, old_map = front_end(group)
+        await known.refresh()
+        await old_map.refresh()
+        await log.send(FIFO, call_of("1", "2"))
+        assert await log.receive(FIFO, count=1, visibility_s=5, until_us=0)
+        group.drop("c")
+        await known.refresh()
+        (second,) = await log.receive(FIFO, count=1, visibility_s=5, until_us=0)
+        assert await old.delete(FIFO, [decode(second.receipt_handle, FIFO)]) == [None]
+
+    asyncio.run(story())
+
+
+def test_nor_does_one_of_a_standard_queue() -> None:
+    group = Group()
+    queue = replace(STANDARD, attributes={"TidegateDeliveryGuarantee": EXACTLY_ONCE})
+
+    async def story() -> None:
+        bag, known = standard_front_end(group)
+        old, old_map = standard_front_end(group)
+        other, other_map = standard_front_end(group)
+        await old_map.refresh()
+        await other_map.refresh()
+        group.drop("a")
+        await known.refresh()
+        await bag.send(queue, call_of("1"))
+        (taken,) = await bag.receive(queue, count=1, visibility_s=5, until_us=0)
+        handle = decode(taken.receipt_handle, queue)
+        assert await old.change_visibility(queue, [(handle, 30)]) == [None]
+        group.clock.advance(6)
+        assert await bag.receive(queue, count=1, visibility_s=5, until_us=0) == []
+        assert await other.delete(queue, [handle]) == [None]
+
+    asyncio.run(story())
+
+
+def test_nor_that_an_attempt_took_nothing() -> None:
+    group = Group()
+
+    async def story() -> None:
+        log, old = await send_without(group, "c")
+        taken = await log.receive(FIFO, count=1, visibility_s=30, until_us=0, attempt="x")
+        again = await old.receive(FIFO, count=1, visibility_s=30, until_us=0, attempt="x")
+        assert [held.message.body for held in (*taken, *again)] == ["1", "1"]
 
     asyncio.run(story())
