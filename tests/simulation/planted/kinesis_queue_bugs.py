@@ -133,7 +133,7 @@ _BUGS: Final = (
         "a front end keeps to its first MaxReceiveCount",
         LIVES | DIES,
         ((KinesisQueues, "find", _find_as_at_first),),
-        60,
+        3,
     ),
     ("restores forgive nothing", COUNTED, ((receiving, "with_fate", _forgive_nothing),), 34),
     (
@@ -143,7 +143,7 @@ _BUGS: Final = (
             (Reader, "free_ms", _free_while_in_flight),
             (receiving, "_free_ms", lambda *_: 0),
         ),
-        34,
+        16,
     ),
     (
         "records do not die",
@@ -162,8 +162,8 @@ _BUGS: Final = (
         41,
     ),
     ("restores are done again", OLD, ((settling, "_refusal", _restore_again),), 43),
-    ("old handles are good", OLD, ((settling, "_refusal", _take_any_handle),), 44),
-    ("handles end with their leases", GOOD, ((settling, "_refusal", _refuse_what_has_ended),), 44),
+    ("old handles are good", OLD, ((settling, "_refusal", _take_any_handle),), 13),
+    ("handles end with their leases", GOOD, ((settling, "_refusal", _refuse_what_has_ended),), 16),
     (
         "handles are good at one front end",
         GOOD,
@@ -180,13 +180,13 @@ _BUGS: Final = (
         "restored records are counted as dead",
         COUNTS,
         ((counting, "doomed", _count_restored_as_dead),),
-        68,
+        19,
     ),
     (
         "acknowledged dead letters are counted",
         COUNTS,
         ((counting, "doomed", _count_acknowledged_as_dead),),
-        68,
+        19,
     ),
 )
 KINESIS_QUEUE_BUGS: Final = tuple(

@@ -120,7 +120,7 @@ async def _store_no_copy(_at: Access, _block: Block, _begun: object) -> None:
 
 
 _BUGS: Final = (
-    ("children are read beside their parents", ORDER, ((Access, "may_be_read", True),), 47),
+    ("children are read beside their parents", ORDER, ((Access, "may_be_read", True),), 2),
     ("keys do not wait for parents", ORDER, ((Reader, "take", _take_beside_parents),), 37),
     (
         "what was done in closed shards is forgotten",
@@ -169,7 +169,7 @@ _HALF_WAY: Final = (
         "a dead letter that is half way down a chain is stored again",
         COUNTS | DEAD,
         ((moving, "_slots_behind", _slots_that_all_have),),
-        50,
+        12,
     ),
 )
 STREAM_QUEUE_BUGS: Final = tuple(

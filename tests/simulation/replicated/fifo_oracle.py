@@ -17,7 +17,7 @@ from tests.simulation.fifo.case import FifoCase
 from tests.simulation.fifo.journal import SLOTS, STATES, Desk, Journal
 from tests.simulation.fifo.ledger import Outcome, Use
 from tests.simulation.oracle import Violation
-from tests.simulation.replicated.plan import OLD_MAP_US, ReplicatedFifoPlan
+from tests.simulation.replicated.plan import ReplicatedFifoPlan
 from tests.simulation.replicated.records import Applied, Replica, rank_of
 from tests.simulation.replicated.world import ReplicatedWorld
 
@@ -49,17 +49,20 @@ def check(plan: ReplicatedFifoPlan, world: ReplicatedWorld) -> list[Violation]:
 def _may_not_know(case: FifoCase, world: ReplicatedWorld, use: Use) -> bool:
     """Whether a front end that refused a handle may have seen less than the first member has.
 
-    By an old map it asks a member that was dropped. And of what is half way down the chain nobody
-    knows yet.
+    Of what is half way down the chain nobody knows yet; and a member may be dropped while it is
+    asked.
     """
     records, began_us = world.records, use.attempt.invoked_us
-    if records.had_old_maps(began_us, OLD_MAP_US):
-        return True
+    answered_us = use.attempt.answered_us
+    assert answered_us is not None
     log, block = (place := case.place_of(use.handle)[0]).log, place.block
     key = Key(keys.slot_states(log.uid, log.partition, log.generation), keys.be64(block))
-    at = records.placement(records.group_of(key.partition), began_us)
+    group = records.group_of(key.partition)
+    at = records.placement(group, began_us)
+    if at != records.placement(group, answered_us):
+        return True
     first, last = [(at.members[i].cell, at.members[i].incarnation) for i in (0, at.tail)]
-    return records.rank(key, first, use.attempt.answered_us) > records.rank(key, last, began_us)
+    return records.rank(key, first, answered_us) > records.rank(key, last, began_us)
 
 
 def _journal(world: ReplicatedWorld) -> Journal:

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from control_plane.places.groups import read_place
@@ -160,15 +159,6 @@ class Records:
     def queue_group(self, queue: str) -> str:
         """The group of a queue, by its name."""
         return self.groups[self.uids[queue]]
-
-    def had_old_maps(self, time_us: int, for_us: int) -> bool:
-        """Whether some group had lost a member not so long before."""
-        return any(
-            after_us <= time_us <= after_us + for_us
-            for changes in self.placed_us.values()
-            for (_, before), (after_us, after) in pairwise(changes)
-            if any(not after.has(member) for member in before.members)
-        )
 
     def dropped_us(self, group: str, at: Replica | None) -> int | None:
         """When a member was dropped; None for one that is a member, or never was."""
