@@ -4,6 +4,7 @@ So nothing that comes later is missed, however long it takes until a member read
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
 from control_plane.consumer_groups.offsets import Offsets
@@ -108,7 +109,8 @@ class Positions:
     ) -> ConsumerGroup:
         """Store a new group that begins there. Raises RefusedError.
 
-        Its offsets are stored before it, so that nobody ever finds it without them.
+        Until its offsets are stored it is marked as one that is removed: nobody finds it without
+        them, and who comes for the name after a crash removes what is there of it.
         """
         await self._registry.check_room(wanted)
         found: dict[ShardKey, int] = {}
@@ -126,8 +128,11 @@ class Positions:
                     ShardKey(at, number): offset or 0
                     for number, offset in zip(numbers, offsets, strict=True)
                 }
-        await self._offsets.begin(wanted, found)
-        return await self._registry.create(wanted)
+        if not found:
+            return await self._registry.create(wanted)
+        marked = await self._registry.create(replace(wanted, is_deleted=True))
+        await self._offsets.begin(marked, found)
+        return await self._registry.complete(marked)
 
     async def reset(
         self, group: ConsumerGroup, streams: Sequence[Stream], position: StartingPosition

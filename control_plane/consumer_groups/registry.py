@@ -169,17 +169,19 @@ class GroupRegistry:
     # Changing
 
     async def check_room(self, wanted: ConsumerGroup) -> None:
-        """Raise RefusedError (LimitExceeded) where there are too many groups for another one.
+        """Raise RefusedError where there are too many groups for another one (LimitExceeded).
 
-        Those that are made at the same moment do not see each other, and may exceed it.
+        And where its name is taken (ResourceInUse). Those that are made at the same moment do not
+        see each other, and may exceed it.
         """
         limits = await self.room.limits(wanted.account)
         names: set[str] = set()
         readers: Counter[str] = Counter()
         async for group in self.all_of(wanted.account, wanted.region):
-            if group.name != wanted.name:
-                names.add(group.name)
-                readers.update(stream.name for stream in group.streams)
+            if group.name == wanted.name:
+                raise _taken(wanted)
+            names.add(group.name)
+            readers.update(stream.name for stream in group.streams)
         if len(names) >= limits.groups:
             raise RefusedError(
                 LIMIT_EXCEEDED,
@@ -196,17 +198,36 @@ class GroupRegistry:
         return self._entropy.random_bytes(_UID_BYTES).hex()
 
     async def create(self, wanted: ConsumerGroup) -> ConsumerGroup:
-        """Store a new group. Raises RefusedError (ResourceInUse) where the name is taken."""
-        account, region, name = wanted.account, wanted.region, wanted.name
-        item = await self._item(account, region, name)
-        if item is not None and (before := decode(account, region, name, item)).is_deleted:
-            await self._remove(before)
-        stored, _ = await self._put(wanted, ITEM_ABSENT)
+        """Store a new group. Raises RefusedError (ResourceInUse) where the name is taken.
+
+        One that `is_deleted` has only its name until `complete`. Where there is such a one its
+        maker, or remover, gets the time to end; after that it is removed.
+        """
+        for attempt in range(ATTEMPTS_MAX):
+            stored, occupant = await self._put(wanted, ITEM_ABSENT)
+            if stored is not None:
+                return stored
+            other = _marked(wanted, occupant)
+            await self._back_off(attempt)
+            if other is not None and attempt == ATTEMPTS_MAX - 2:
+                # Marked anew: who makes it cannot complete it without what is removed now.
+                other, _ = await self._put(other, ((Equals("w", other.nonce),),))
+                if other is not None:
+                    await self._remove(other)
+        raise too_many_changes(wanted)
+
+    async def complete(self, marked: ConsumerGroup) -> ConsumerGroup:
+        """Let a group that was created as deleted be there, with the offsets that it has by now.
+
+        Raises RefusedError where another one came for the name meanwhile: then nothing is left of
+        this one.
+        """
+        wanted = replace(marked, is_deleted=False)
+        stored, occupant = await self._put(wanted, ((Equals("w", marked.nonce),),))
         if stored is None:
-            raise RefusedError(
-                RESOURCE_IN_USE,
-                f"Group {wanted.name} under account {wanted.account} already exists.",
-            )
+            await self._remove(marked)
+            _marked(wanted, occupant)
+            raise too_many_changes(wanted)
         return stored
 
     async def change(self, known: ConsumerGroup, edit: group_changes.Edit) -> ConsumerGroup:
@@ -343,6 +364,22 @@ def check_empty(group: ConsumerGroup) -> None:
             RESOURCE_IN_USE,
             f"Group {group.name} under account {group.account} has members. Stop them first.",
         )
+
+
+def _taken(group: ConsumerGroup) -> RefusedError:
+    return RefusedError(
+        RESOURCE_IN_USE, f"Group {group.name} under account {group.account} already exists."
+    )
+
+
+def _marked(wanted: ConsumerGroup, occupant: Attributes | None) -> ConsumerGroup | None:
+    """What has the name and is being made or removed. Raises RefusedError where a group has it."""
+    if occupant is None:
+        return None
+    other = decode(wanted.account, wanted.region, wanted.name, occupant)
+    if not other.is_deleted:
+        raise _taken(wanted)
+    return other
 
 
 def too_many_changes(group: ConsumerGroup) -> RefusedError:

@@ -16,7 +16,7 @@ from data_plane.core.stream import Stream
 from data_plane.ports import CellUnavailableError
 from data_plane.settings import ServerSettings
 from data_plane.streams.lag import Lag
-from tests.unit.control_plane.consumer_groups.test_groups_over_cells import WHERE, Site
+from tests.unit.control_plane.consumer_groups.group_site import WHERE, Site
 
 US_PER_S = 1_000_000
 
