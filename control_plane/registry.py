@@ -229,9 +229,13 @@ class Registry:
                     found.append(source)
         return found
 
-    async def dropped(self, limit: int) -> list[ToDrop]:
-        """Queues whose deletion was begun and not swept yet, the oldest first."""
-        return [to_drop.read(item) for item in await self._cell.query(to_drop.DELETED, limit=limit)]
+    async def dropped(self, limit: int, after: bytes = b"") -> list[ToDrop]:
+        """Queues whose deletion was begun and not swept yet, the oldest first.
+
+        Those behind the one whose key ends in `after`.
+        """
+        items = await self._cell.query(to_drop.DELETED, after=after, limit=limit)
+        return [to_drop.read(item) for item in items]
 
     async def is_there(self, queue: ToDrop) -> bool:
         """Whether the queue, or the stream, exists: its deletion was cut off at the start."""

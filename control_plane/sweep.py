@@ -54,37 +54,63 @@ async def note_nothing(_to: SentTo, _until_us: int) -> int:
     return ALWAYS_US
 
 
-async def sweep_dropped(  # noqa: PLR0913 - when it is due is for who calls to say
-    registry: Registry,
-    cells: Mapping[str, Cell],
-    now_us: int,
-    items_max: int = ITEMS_PER_STEP_MAX,
-    *,
-    after_us: int | None = None,
-    note_sent: NoteSent = note_nothing,
-) -> int:
-    """Remove up to `items_max` items of queues deleted long enough ago; how many it were.
+class DeletedQueues:
+    """Removes what queues that were deleted `after_us` ago, or before, left behind in `cells`.
 
-    A step that answers 0 found nothing to do. It may run on several servers, and be cut off
-    anywhere. A queue waits for `after_us`, in which a front end may still write to it, and, where
-    its cell has no ledger, until it is noted what was sent to it. Raises CellUnavailableError.
+    Until then a front end may still write to them. Several servers may do it, and be cut off
+    anywhere.
     """
-    removed = 0
-    wait_us = SWEPT_AFTER_US if after_us is None else after_us
-    for queue in await registry.dropped(_QUEUES_PER_STEP_MAX):
-        if now_us - queue.since_us < wait_us or removed >= items_max:
-            break
-        cell = cells[queue.cell]
-        if not await registry.is_there(queue):
+
+    def __init__(
+        self, registry: Registry, cells: Mapping[str, Cell], after_us: int = SWEPT_AFTER_US
+    ) -> None:
+        self._registry = registry
+        self._cells = cells
+        self._after_us = after_us
+        self._position = b""
+        self.failed: dict[str, CellUnavailableError] = {}
+        """What cells answered that are not asked until this is cleared."""
+
+    async def remove(
+        self,
+        now_us: int,
+        items_max: int = ITEMS_PER_STEP_MAX,
+        note_sent: NoteSent = note_nothing,
+    ) -> int:
+        """Remove up to `items_max` items of the next few queues; how many it were.
+
+        A queue whose cell has no ledger waits until it is noted what was sent to it. One that has
+        to wait, or whose cell does not answer, holds up no other one. Raises CellUnavailableError
+        where the registry does not answer.
+        """
+        removed = 0
+        page = await self._registry.dropped(_QUEUES_PER_STEP_MAX, self._position)
+        due = [queue for queue in page if now_us - queue.since_us >= self._after_us]
+        for queue in due:
+            try:
+                removed += await self._remove(queue, items_max - removed, note_sent)
+            except CellUnavailableError as error:
+                self.failed[queue.cell] = error
+            if removed >= items_max:
+                return removed
+        self._position = due[-1].key.sort if len(due) == _QUEUES_PER_STEP_MAX else b""
+        return removed
+
+    async def _remove(self, queue: ToDrop, items_max: int, note_sent: NoteSent) -> int:
+        if queue.cell in self.failed:
+            return 0
+        removed = 0
+        if not await self._registry.is_there(queue):
+            cell = self._cells[queue.cell]
             if not (cell.chooses_stamps or queue.is_stream):
                 known_us = await note_sent(was_sent_to(queue), ALWAYS_US)
-                if known_us < queue.since_us + wait_us:
-                    break  # What requests under way have sent until then may not be known yet.
-            removed += await _empty(cell, queue, items_max - removed)
+                if known_us < queue.since_us + self._after_us:
+                    return 0  # What requests under way have sent until then may not be known yet.
+            removed = await _empty(cell, queue, items_max)
         if removed < items_max:
             # Where the queue is still there its deletion was cut off at the start: all is as was.
-            await registry.swept(queue)
-    return removed
+            await self._registry.swept(queue)
+        return removed
 
 
 async def _empty(cell: Cell, queue: ToDrop, budget: int) -> int:
@@ -172,6 +198,7 @@ class Sweep:
         paid: Paid | None = None,
     ) -> None:
         self._registry = registry
+        self._deleted = DeletedQueues(registry, fifo_cells, after_us)
         self._cells = cells
         self._fifo_cells = fifo_cells
         self._clock = clock
@@ -225,7 +252,7 @@ class Sweep:
         failure: CellUnavailableError | None = None
         dropped = 0
         try:
-            dropped += await self._deleted(until_us)
+            dropped += await self._drop_deleted(until_us)
         except CellUnavailableError as error:
             failure = error
         purges = await self._registry.purges(_QUEUES_PER_STEP_MAX)
@@ -248,24 +275,22 @@ class Sweep:
             raise failure
         return dropped
 
-    async def _deleted(self, until_us: int) -> int:
+    async def _drop_deleted(self, until_us: int) -> int:
         dropped = 0
+        self._deleted.failed.clear()
         while (now_us := self._clock.now_us()) < until_us and not self._is_spent():
-            count = await sweep_dropped(
-                self._registry,
-                self._fifo_cells,
-                now_us,
-                ITEMS_PER_STEP_MAX if self._paid is None else self._room,
-                after_us=self._after_us,
-                note_sent=self.note_sent,
-            )
+            items_max = ITEMS_PER_STEP_MAX if self._paid is None else self._room
+            count = await self._deleted.remove(now_us, items_max, self.note_sent)
             dropped += count
             self._room -= count
             if count == 0:
-                return dropped
+                break
             if self._paid is None:
                 await self._waits.sleep_until(self._clock.now_us() + PAUSE_US)
-        self.is_cut_off = True
+        else:
+            self.is_cut_off = True
+        for failure in self._deleted.failed.values():
+            raise failure
         return dropped
 
     def _is_spent(self) -> bool:

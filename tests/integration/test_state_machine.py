@@ -20,7 +20,9 @@ def deployed() -> Iterator[Site]:
 @pytest.fixture
 def site(deployed: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     prepare(deployed, monkeypatch)
-    monkeypatch.setattr(deployed.opened.service.sweep, "_after_us", -10_000_000)
+    sweep = deployed.opened.service.sweep
+    for one in (sweep, sweep._deleted):
+        monkeypatch.setattr(one, "_after_us", -10_000_000)
     monkeypatch.setattr("data_plane.stored.bodies.ORPHAN_AGE_US_MIN", -10_000_000)
     return deployed
 

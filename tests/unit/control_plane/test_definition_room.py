@@ -15,7 +15,7 @@ from control_plane.definition_room import DefinitionCount, DefinitionRoom
 from control_plane.registry import Registry
 from control_plane.stored_bytes import StoredBytes
 from control_plane.streams import StreamRegistry
-from control_plane.sweep import SWEPT_AFTER_US, sweep_dropped
+from control_plane.sweep import SWEPT_AFTER_US, DeletedQueues
 from data_plane.core.errors import RefusedError
 from data_plane.core.quotas import Quotas, parse_quotas
 from data_plane.embedded.cell import EmbeddedCell
@@ -165,7 +165,7 @@ def test_a_cell_counts_what_is_defined_as_it_is_written(tmp_path: Path) -> None:
         assert (await store.counted()).queues == 1
         store.clock.advance(SWEPT_AFTER_US / 1_000_000)
         data = MemoryCell(store.clock)
-        await sweep_dropped(store.registry, {"a": data}, store.clock.now_us())
+        await DeletedQueues(store.registry, {"a": data}).remove(store.clock.now_us())
         assert not await store.registry.dropped(9)
         half = size_bytes // 2
         assert half + 100 < (await store.counted()).size_bytes < half + 500

@@ -22,7 +22,7 @@ from control_plane.places.placing import GroupPlacing
 from control_plane.registry import Registry
 from control_plane.stream_upkeep import StreamUpkeep
 from control_plane.streams import StreamRegistry
-from control_plane.sweep import SWEPT_AFTER_US, sweep_dropped
+from control_plane.sweep import SWEPT_AFTER_US, DeletedQueues
 from data_plane.core.errors import RefusedError
 from data_plane.core.record import OutgoingRecord, PutCall
 from data_plane.core.stream import Shard, Stream
@@ -135,7 +135,7 @@ def test_on_several_cells_a_stream_lies_in_a_group_that_lists_it(bench: Bench) -
         bench.clock.advance(SWEPT_AFTER_US / 1_000_000)
         assert await placing.queues_of(made.cell) == [listed]
         cells = {made.cell: bench.cell}
-        assert await sweep_dropped(queues, cells, bench.clock.now_us()) == 1
+        assert await DeletedQueues(queues, cells).remove(bench.clock.now_us()) == 1
         assert await bench.cell.get(slot) is None
         assert await placing.queues_of(made.cell) == []
 

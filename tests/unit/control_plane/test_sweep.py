@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from control_plane.sweep import SWEPT_AFTER_US, Sweep, sweep_dropped
+from control_plane.sweep import SWEPT_AFTER_US, DeletedQueues, Sweep
 from data_plane.embedded.traces import TRACE_KEPT_S
 from data_plane.memory.cell import MemoryCell
-from data_plane.ports import Append, Attributes, Key
+from data_plane.ports import Append, Attributes, CellUnavailableError, Key
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.stored.keys import partitions, reader_low_water, reader_states, records
 from data_plane.stored.sent_minutes import ALWAYS_US, SentTo, sent_to
@@ -50,7 +50,7 @@ def test_a_deleted_queue_leaves_nothing_behind(control: Any, kind: type[MemoryCe
 
     def step() -> int:
         now_us = control.clock.now_us()
-        return asyncio.run(sweep_dropped(control.registry, cells, now_us, items_max=10))
+        return asyncio.run(DeletedQueues(control.registry, cells).remove(now_us, items_max=10))
 
     assert [step() for _ in range(7)] == [10, 10, 10, 10, 10, 6, 0]
     assert data.items() == []
@@ -72,7 +72,7 @@ def test_a_deleted_queue_over_a_stream_leaves_the_stream(control: Any) -> None:
     asyncio.run(fill_shards())
     control.clock.advance(SWEPT_AFTER_US / 1_000_000)
     cells, now_us = {"a": data, "b": data}, control.clock.now_us()
-    assert asyncio.run(sweep_dropped(control.registry, cells, now_us)) == 4
+    assert asyncio.run(DeletedQueues(control.registry, cells).remove(now_us)) == 4
     assert {item.key.partition for item in data.items()} == {
         records(reader.stream_uid, 0),
         records(reader.stream_uid, 0x1F),
@@ -86,7 +86,9 @@ def test_a_deleted_queue_keeps_its_name_while_there_are_traces_of_it(control: An
     control.clock.advance(SWEPT_AFTER_US / 1_000_000)
     control.call("CreateQueue", QueueName="orders")
     swept_s = control.clock.now_us() // 1_000_000
-    asyncio.run(sweep_dropped(control.registry, {"a": data, "b": data}, control.clock.now_us()))
+    asyncio.run(
+        DeletedQueues(control.registry, {"a": data, "b": data}).remove(control.clock.now_us())
+    )
     assert asyncio.run(control.registry.dropped(10)) == []
     (name,) = asyncio.run(control.cell.query(f"X|{ACCOUNT}", limit=9))
     assert (name.key.sort[8:].decode(), name.attributes["q"]) == (uid, "orders")
@@ -98,7 +100,7 @@ def test_nothing_is_removed_while_a_front_end_may_still_write(control: Any) -> N
     fill(data, deleted_queue(control), 1)
     control.clock.advance(SWEPT_AFTER_US / 1_000_000 - 1)
     now_us = control.clock.now_us()
-    assert asyncio.run(sweep_dropped(control.registry, {"a": data, "b": data}, now_us)) == 0
+    assert asyncio.run(DeletedQueues(control.registry, {"a": data, "b": data}).remove(now_us)) == 0
     assert len(data.items()) == 8
 
 
@@ -120,9 +122,70 @@ def test_a_deletion_that_was_cut_off_harms_nothing(control: Any) -> None:
 
     control.clock.advance(SWEPT_AFTER_US / 1_000_000)
     now_us = control.clock.now_us()
-    assert asyncio.run(sweep_dropped(control.registry, {"a": data, "b": data}, now_us)) == 0
+    assert asyncio.run(DeletedQueues(control.registry, {"a": data, "b": data}).remove(now_us)) == 0
     assert len(data.items()) == 8
     assert asyncio.run(control.registry.dropped(10)) == []
+
+
+class SilentCell(MemoryCell):
+    """A cell that does not answer."""
+
+    async def drop(self, *_: Any) -> int:
+        self.requests["drop"] += 1
+        raise CellUnavailableError("silent")
+
+
+def deleted_queues(control: Any, count: int) -> list[Any]:
+    names = [f"orders{number}" for number in range(count)]
+    for name in names:
+        control.call("CreateQueue", QueueName=name)
+    queues = [control.find(name) for name in names]
+    for name in names:
+        control.call("DeleteQueue", QueueUrl=name)
+        control.clock.advance(1)
+    return queues
+
+
+def test_a_cell_that_does_not_answer_holds_up_no_deleted_queue_of_others(control: Any) -> None:
+    silent, data = SilentCell(control.clock), DroppingCell(control.clock)
+    queues = deleted_queues(control, 50)
+    assert [queue.cell for queue in queues[:20]].count("b") > 1
+    for queue in queues:
+        fill(data, queue.uid, 1)
+    control.clock.advance(60)
+    cells: Any = {"a": data, "b": silent}
+    waits = EventLoopWaits(SystemClock())
+    sweep = Sweep(control.registry, cells, cells, control.clock, waits, after_us=36_000_000)
+    for _ in range(6):
+        with pytest.raises(CellUnavailableError, match="silent"):
+            asyncio.run(sweep.step())
+    assert silent.requests["drop"] <= 6  # It is asked once a step.
+    left = asyncio.run(control.registry.dropped(99))
+    assert [one.uid for one in left] == [one.uid for one in queues if one.cell == "b"]
+    cells["b"] = data
+    for _ in range(6):
+        asyncio.run(sweep.step())
+    assert data.items() == asyncio.run(control.registry.dropped(99)) == []
+
+
+def test_a_deleted_queue_that_has_to_wait_holds_up_no_other_one(control: Any) -> None:
+    data = DroppingCell(control.clock, stamps=False)
+    queues = deleted_queues(control, 15)
+    for queue in queues:
+        fill(data, queue.uid, 1)
+    control.clock.advance(60)
+    cells: Any = {"a": data, "b": data}
+    waits = EventLoopWaits(SystemClock())
+    sweep = Sweep(control.registry, cells, cells, control.clock, waits, after_us=36_000_000)
+
+    async def note(to: SentTo, until_us: int) -> int:
+        return until_us if to.uid in {queue.uid for queue in queues[11:]} else 0
+
+    sweep.note_sent = note
+    for _ in range(3):
+        asyncio.run(sweep.step())
+    left = asyncio.run(control.registry.dropped(99))
+    assert [one.uid for one in left] == [one.uid for one in queues[:11]]
 
 
 class Purges:
