@@ -99,5 +99,6 @@ class Heart:
         for fanout in self._fanouts().values():
             for member, changes in fanout.pending().items():
                 if changes:
-                    lags[member.cell] = max(lags.get(member.cell, 0), fanout.lag_us(now_us))
+                    lag_us = fanout.lag_us(now_us, member)
+                    lags[member.cell] = max(lags.get(member.cell, 0), lag_us)
         return lags

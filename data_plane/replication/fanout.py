@@ -276,13 +276,20 @@ class Fanout:
 
     # Telling the others
 
-    def oldest_us(self) -> int | None:
-        """Since when the oldest change is known to the first member alone; None: there is none."""
-        return min((told[0].since_us for told in self._pending.values() if told), default=None)
+    def oldest_us(self, member: Member | None = None) -> int | None:
+        """Since when the oldest change is known to the first member alone; None: there is none.
 
-    def lag_us(self, now_us: int) -> int:
-        """For how long the oldest change has been known to the first member alone."""
-        oldest_us = self.oldest_us()
+        With a `member` only what that one is still to be told counts.
+        """
+        pending = self._pending.values() if member is None else [self._pending.get(member)]
+        return min((told[0].since_us for told in pending if told), default=None)
+
+    def lag_us(self, now_us: int, member: Member | None = None) -> int:
+        """For how long the oldest change has been known to the first member alone.
+
+        With a `member` as `oldest_us`.
+        """
+        oldest_us = self.oldest_us(member)
         return 0 if oldest_us is None else max(0, now_us - oldest_us)
 
     def pending(self) -> dict[Member, int]:

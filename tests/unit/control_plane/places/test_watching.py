@@ -17,12 +17,13 @@ from control_plane.places.watching import (
     probe_by_write,
 )
 from data_plane.core.deadline import deadline
-from data_plane.ports import Append, CellFullError, CellUnavailableError, Key, Written
+from data_plane.ports import Append, CellFullError, CellUnavailableError, Key, Update, Written
 from data_plane.replication.chain import Chain
 from data_plane.replication.fanout import Fanout
 from data_plane.replication.member_cell import StalePlacementError
 from data_plane.runtime.event_loop import EventLoopWaits
 from data_plane.runtime.interrupting import Interrupting
+from tests.unit.data_plane.replication.conftest import Group as Copies
 from tests.unit.repeatable import HandClock
 
 from .conftest import CellThatFails, Site, run
@@ -190,6 +191,35 @@ def test_a_heartbeat_has_rates_of_the_last_seconds(site: Site) -> None:
     assert beat.epochs["g3.07"] == 1
     site.clock.advance(2)
     assert made.beat().appends == ()
+
+
+def test_each_cell_lags_by_what_it_is_to_be_told_itself(site: Site) -> None:
+    """Also where another copy of its group, or of another group, has been silent for longer."""
+    copies = Copies(site.clock)
+    common, own = copies.fanout(), copies.fanout()
+    known = CachedMap(site.places.read_all, site.clock)
+    watch = CellWatch({}, site.clock)
+    made = Heart("0123456789ab", watch, known, site.clock, lambda: {"g3.00": common, "own": own})
+    key = Key("S|0011223344556677|00|0", b"block")
+
+    async def story() -> None:
+        copies.cells["c"].down = True
+        await common.update(key, Update(assign={"v": 1}))
+        await common.ship()
+        site.clock.advance(60)
+        await common.update(key, Update(assign={"v": 1}, add={"d": frozenset({1})}))
+        assert made.cell_lags_us() == {"b": 0, "c": 60_000_000}
+        site.clock.advance(2)
+        await own.update(key, Update(assign={"v": 1}, add={"d": frozenset({2})}))
+        site.clock.advance(1)
+        assert made.cell_lags_us() == {"b": 3_000_000, "c": 63_000_000}
+        copies.cells["c"].down = False
+        await common.ship()
+        assert made.cell_lags_us() == {"b": 1_000_000, "c": 1_000_000}
+        await own.ship()
+        assert made.cell_lags_us() == {}
+
+    asyncio.run(story())
 
 
 class Group:
