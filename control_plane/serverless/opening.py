@@ -294,8 +294,7 @@ async def _open_bodies(
 
 def _usage_place(settings: FunctionSettings, drivers: _Drivers) -> UsagePlace:
     """The place of usage, which nobody looks at yet: an answer does not depend on it."""
-    place = place_of(settings.usage, "", endpoint=settings.endpoint, region=settings.region)
-    assert isinstance(place, S3Place)  # noqa: S101 - the settings take no other
+    place = settings.usage_place
     offload = drivers.offload("usage")
     blobs = S3Blobs(drivers.s3(place), place.bucket, place.prefix, drivers.clock, offload)
     return UsagePlace(blobs, offload)

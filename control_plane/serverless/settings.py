@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from data_plane.blobs.place import S3Place, place_of
 from data_plane.core.addresses import is_base_url
 from data_plane.core.limits import DROP_ITEMS_PER_S_MAX, RECEIVE_WAIT_S_MAX
 from data_plane.settings import STRICT_STREAMS_S_MAX, ServerSettings, SettingError
@@ -81,6 +82,13 @@ class FunctionSettings:
     def own_cell(self) -> str:
         """The name of the cell in `table`, as definitions of queues have it."""
         return self.cell_name or self.table
+
+    @property
+    def usage_place(self) -> S3Place:
+        """The place that `usage` names."""
+        place = place_of(self.usage, "", endpoint=self.endpoint, region=self.region)
+        assert isinstance(place, S3Place)  # noqa: S101 - `read_settings` takes no other
+        return place
 
 
 def read_settings(

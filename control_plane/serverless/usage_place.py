@@ -7,12 +7,11 @@ from control_plane.serverless.clock import InvocationClock
 from control_plane.serverless.settings import PREFIX, FunctionSettings, VariableError
 from control_plane.serverless.usage import store
 from data_plane.blobs.buckets import connect
-from data_plane.blobs.place import BlobsOpenError, S3Place, place_of
+from data_plane.blobs.place import BlobsOpenError
 from data_plane.blobs.s3 import S3Blobs
 from data_plane.runtime.blocking import BlockingDriver
 from data_plane.system import sleep
 
-_S3: Final = "s3://"
 _CONNECTIONS: Final = 1
 
 
@@ -20,11 +19,7 @@ class UsagePlace:
     """A prefix in a bucket. Raises VariableError where there is no such place to be had."""
 
     def __init__(self, settings: FunctionSettings, clock: InvocationClock) -> None:
-        bucket, _, folder = settings.usage.removeprefix(_S3).partition("/")
-        place = place_of(
-            _S3 + bucket, folder.strip("/"), endpoint=settings.endpoint, region=settings.region
-        )
-        assert isinstance(place, S3Place)  # noqa: S101 - the settings take no other
+        place = settings.usage_place
         try:
             client = connect(place, connections_max=_CONNECTIONS)
         except BlobsOpenError as error:
