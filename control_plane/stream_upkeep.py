@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from control_plane.consumer_groups.forgetting import Forgetting
 from control_plane.core import shard_map
@@ -20,6 +20,13 @@ _ALL_KNOW_US: Final = LAST_KNOWN_US_MAX + 300_000_000
 """After this no front end goes by a definition of before."""
 
 
+class LookedAfter(NamedTuple):
+    """Behind which stream to go on (None: there are no more), and what one failed of."""
+
+    left: bytes | None
+    failure: CellUnavailableError | None
+
+
 class StreamUpkeep:
     """What streams need beside requests, over one registry, its engine and its groups."""
 
@@ -33,14 +40,16 @@ class StreamUpkeep:
 
     async def step(self) -> None:
         """Look after every stream once. Raises CellUnavailableError, when it has tried all."""
-        await self.walk()
+        walked = await self.walk()
+        if walked.failure is not None:
+            raise walked.failure
 
     async def walk(
         self, after: bytes = b"", is_late: Callable[[], bool] = lambda: False
-    ) -> bytes | None:
+    ) -> LookedAfter:
         """Look after streams, those behind `after`, until it is late.
 
-        Where to go on; None: there are no more. Raises CellUnavailableError as `step` does.
+        Raises CellUnavailableError where the registry does not answer.
         """
         failure: CellUnavailableError | None = None
         left: bytes | None = None
@@ -52,9 +61,7 @@ class StreamUpkeep:
             if is_late():
                 left = place_of(definition)
                 break
-        if failure is not None:
-            raise failure
-        return left
+        return LookedAfter(left, failure)
 
     async def _look_after(self, definition: StreamDefinition) -> None:
         stream = self._registry.stream(definition)

@@ -24,6 +24,7 @@ from control_plane.serverless.opening import Opened
 from control_plane.serverless.several import FRESH_US
 from control_plane.service import RunningService, ServicePorts
 from data_plane.core.deadline import deadline
+from data_plane.ports import CellUnavailableError
 
 ROUNDS_MAX: Final = 90
 """Of 15 minutes each, that is a day. What is left then is for the next execution to do."""
@@ -187,12 +188,19 @@ async def _sweep_bodies(bench: Bench, event: Event) -> Result:
 
 
 async def _keep_streams(bench: Bench, event: Event) -> Result:
-    """Look after every stream once; `after` has the last one that was, in hexadecimal digits."""
-    after = (event.get("after") or {}).get("stream", "")
-    left = await bench.service.streams.upkeep.walk(bytes.fromhex(after), bench.is_late)
-    if left is None:
-        return {"more": False}
-    return {"after": {"stream": left.hex()}, "more": True}
+    """Look after every stream once; `after` has the last one that was, in hexadecimal digits.
+
+    And what one before failed of: that is raised when all were tried.
+    """
+    after = event.get("after") or {}
+    upkeep = bench.service.streams.upkeep
+    walked = await upkeep.walk(bytes.fromhex(after.get("stream", "")), bench.is_late)
+    failed = after.get("failed") or ("" if walked.failure is None else repr(walked.failure))
+    if walked.left is not None:
+        return {"after": {"stream": walked.left.hex(), "failed": failed}, "more": True}
+    if failed:
+        raise walked.failure or CellUnavailableError(failed)
+    return {"more": False}
 
 
 async def _move_messages(bench: Bench, _event: Event) -> Result:

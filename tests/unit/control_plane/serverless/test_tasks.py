@@ -15,6 +15,7 @@ from control_plane.service import RunningService, ServicePorts, ServiceSettings
 from control_plane.sweep import SWEPT_AFTER_US
 from data_plane.core.message import Outgoing, SendCall
 from data_plane.core.queue import Queue
+from data_plane.core.stream import Shard, Stream
 from data_plane.ports import CellUnavailableError, Key
 from data_plane.protocol.operation import Call, Params
 from data_plane.stored.bodies import BodyStore, blob_name
@@ -250,6 +251,32 @@ def test_streams_are_looked_after_where_it_stopped_in_whatever_sandbox(site: Sit
         rounds += 1
     assert rounds == 3 + 1, "one stream in each, and nothing more in the last"
     assert site.anchored() == 3
+
+
+def test_a_stream_whose_cell_does_not_answer_holds_up_no_other(site: Site) -> None:
+    for name in ("a", "b", "c"):
+        site.make_stream(name)
+        site.clock.advance(1)
+
+    def sandbox() -> RunningService:
+        service = site.sandbox()
+        engine = service.streams.engine
+        anchor = engine.anchor
+
+        async def silent(stream: Stream, shard: Shard) -> None:
+            if stream.name == "a":
+                raise CellUnavailableError("silent")
+            await anchor(stream, shard)
+
+        engine.anchor = silent  # type: ignore[method-assign]
+        return service
+
+    event: dict[str, Any] = {"task": "keep_streams"}
+    for _ in range(3):
+        event = site.do(event, ONE_STEP_S, sandbox())
+    with pytest.raises(CellUnavailableError, match="silent"):
+        site.do(event, ONE_STEP_S, sandbox())
+    assert site.anchored() == 2
 
 
 # Bodies
