@@ -99,9 +99,11 @@ async def _merge(target: MemberCell, item: Item, present: Attributes) -> Attribu
     for _ in range(_MERGES_MAX):
         missing = {name: value for name, value in item.attributes.items() if name not in present}
         sets = {
-            name: value
+            name: added
             for name, value in item.attributes.items()
-            if isinstance(value, frozenset) and name in present and value != present[name]
+            if isinstance(value, frozenset)
+            and isinstance(known := present.get(name), frozenset)
+            and (added := value - known)
         }
         if not missing and not sets:
             return present

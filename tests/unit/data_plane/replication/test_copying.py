@@ -98,6 +98,20 @@ def test_states_of_standard_queues_are_united(group: Group) -> None:
     asyncio.run(story())
 
 
+def test_a_member_that_knows_more_is_written_nothing(group: Group) -> None:
+    async def story() -> None:
+        key = Key(f"{STATES}@2", b"0")
+        known = {"v": 1, "d": frozenset({1, 2})}
+        await group.cells["a"].put(Key(STATES, b"0"), {"v": 1, "d": frozenset({1})})
+        await group.cells["d"].put(key, known)
+        group.forget()
+        await copy_all(group, "a")
+        assert await group.cells["d"].get(key) == known
+        assert group.cells["d"].requests["update"] == 0
+
+    asyncio.run(story())
+
+
 def leased(receive_count: int, until_ms: int) -> bytes:
     return Lease(until_ms, receive_count, 1, 1, 0, bytes(8)).to_bytes()
 
