@@ -80,7 +80,7 @@ class Report(msgspec.Struct, frozen=True):
     """What one observer sees of one cell.
 
     `failing_since_us` is None while it answers, which it has done since `answering_since_us`. One
-    that is `full` has refused data. `lag_us` is what its copies are behind.
+    that is `full` has refused data.
     """
 
     cell: str
@@ -88,7 +88,6 @@ class Report(msgspec.Struct, frozen=True):
     answering_since_us: int = 0
     full: bool = False
     requests_per_s: float = 0.0
-    lag_us: int = 0
 
 
 class FifoLoad(msgspec.Struct, frozen=True):

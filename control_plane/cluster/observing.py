@@ -133,7 +133,6 @@ def _reports(cells: Mapping[str, CellSeen]) -> tuple[Report, ...]:
             answering_since_us=seen.since_us if seen.answers else 0,
             full=seen.full,
             requests_per_s=seen.requests_per_s,
-            lag_us=seen.lag_us,
         )
         for name, seen in cells.items()
     )

@@ -19,8 +19,8 @@ class CachedMap:
     """What `read` answered last, and can be believed.
 
     `own` is the registry's own placement, `running_us` a clock that nobody sets, if there is one.
-    `refused` says why the last answer was not taken, "" where it was; `refusals` counts those.
-    `lost` is called with the name of a group that has lost a member.
+    `refused` says why the last answer was not taken, "" where it was. `lost` is called with the
+    name of a group that has lost a member.
     """
 
     def __init__(
@@ -38,7 +38,6 @@ class CachedMap:
         self._map = PlaceMap()
         self._is_reading = False
         self.refused = ""
-        self.refusals = 0
         self.lost: Callable[[str], None] = lambda _group: None
 
     @property
@@ -142,7 +141,6 @@ class CachedMap:
             self._begun_us = self._running_us() if begun_us is None else begun_us
             self.refused = ""
             return True
-        self.refusals += 1
         return False
 
     def _go_by(self, fresh: PlaceMap) -> None:
