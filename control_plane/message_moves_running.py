@@ -95,6 +95,8 @@ class MoveRunner:
         self._owner = ""
         self._after = b""
         self._looks_until_us: dict[str, int] = {}
+        self._own_met: set[str] = set()
+        self._has_met_all = True
 
     async def has_work(self) -> bool:
         """Whether there may be a running task. Raises CellUnavailableError."""
@@ -105,13 +107,19 @@ class MoveRunner:
 
         Raises CellUnavailableError; what was not done stays due.
         """
+        if not self._after:
+            self._own_met, self._has_met_all = set(), True
         leads = await self._moves.leads(self._after, TASKS_PER_STEP_MAX)
         self._after = leads[-1].key.sort if len(leads) == TASKS_PER_STEP_MAX else b""
         met: list[Part] = []
         for outcome in await self._waits.all_of([self._follow(lead) for lead in leads]):
             if isinstance(outcome, Exception):
+                self._has_met_all = False
                 raise outcome
             met.append(outcome)
+        if not self._after and self._has_met_all:
+            # Others have ended, or are another server's by now.
+            self._looks_until_us = {one: self._looks_until_us[one] for one in self._own_met}
         return Stepped(met.count(Part.OWN), met.count(Part.OTHERS), not self._after)
 
     async def _follow(self, lead: Lead) -> Part:
@@ -125,6 +133,7 @@ class MoveRunner:
             return Part.NONE
         if not await self._own(source, task):
             return Part.OTHERS
+        self._own_met.add(task.id)
         return Part.OWN if await self._run(source, task) else Part.NONE
 
     async def _own(self, source: Queue, task: MoveTask) -> bool:
@@ -200,8 +209,6 @@ class MoveRunner:
         ended = self._outcome(task, redriven, now_us)
         if failure is not None:
             self._looks_until_us[task.id] = now_us + CUT_OFF_US
-        if ended is not None:
-            del self._looks_until_us[task.id]
 
         def note(current: MoveTask) -> MoveTask:
             noted = move_task.paid(current, allowed, moved)

@@ -454,6 +454,22 @@ async def test_a_step_without_tasks_is_one_query(site: Site) -> None:
     assert dict(site.meta.requests - before) == {"query": 1}
 
 
+@story
+async def test_a_server_forgets_tasks_that_it_does_not_run_any_more(site: Site) -> None:
+    await site.bury(9)
+    slow = {"DestinationArn": arn("other"), "MaxNumberOfMessagesPerSecond": 1}
+    handle = await site.start(**slow)
+    await site.steps(1)
+    await site.call("CancelMessageMoveTask", TaskHandle=handle)
+    await site.steps(1, Server(site), site.one)
+    assert not site.one.runner._looks_until_us
+    await site.start(**slow)
+    await site.steps(1)
+    site.clock.advance(300)
+    await site.steps(1, Server(site), site.one)  # The other one takes it over.
+    assert not site.one.runner._looks_until_us
+
+
 def test_many_tasks_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_moves_running, "TASKS_PER_STEP_MAX", 2)
 
