@@ -64,13 +64,18 @@ async def observe(cluster: Cluster) -> Observation:
     return _observation(cluster, known, beats, probes, removal, logs, empty)
 
 
-def seen_here(cluster: Cluster, removal: Removal | None) -> Observation | None:
-    """What this process knows and sees itself, without asking anybody; None if it sees nothing."""
+def seen_here(
+    cluster: Cluster, removal: Removal | None, empty: Collection[str]
+) -> Observation | None:
+    """What this process knows and sees itself, without asking anybody; None if it sees nothing.
+
+    The last removal, and which groups are `empty`, are of the last observation.
+    """
     beat = cluster.beat()
     if cluster.known is None or beat is None:
         return None
     known = PlaceMap(cluster.known.placements, cluster.known.cells)
-    return _observation(cluster, known, [beat], _reports(beat.cells), removal)
+    return _observation(cluster, known, [beat], _reports(beat.cells), removal, empty=empty)
 
 
 def _observation(  # noqa: PLR0913, PLR0917 - one for each part of it

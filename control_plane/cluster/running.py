@@ -8,7 +8,7 @@ while, for what nobody has thought of. An execution that finds nothing to do tak
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -27,7 +27,7 @@ from control_plane.cluster.executing import (
     Perform,
     Steps,
 )
-from control_plane.cluster.observation import Options, Removal
+from control_plane.cluster.observation import Options, Removal, observation_of
 from control_plane.cluster.observing import seen_here
 from control_plane.cluster.tasks import perform
 from control_plane.cluster.waiting import waits_for
@@ -94,6 +94,7 @@ class Running:
         self._begun_us = 0
         self._begins_again_us = 0
         self._removal: Removal | None = None
+        self._empty: Collection[str] = ()
         self._doing: dict[asyncio.Task[Any] | None, _Doing] = {}
         self._told: deque[str] = deque(maxlen=_TOLD_MAX)
         self._failed = ""
@@ -166,7 +167,7 @@ class Running:
         return [doing for doing in self._doing.values() if doing.since_us <= least_us]
 
     def _waits(self, now_us: int) -> list[str]:
-        seen = seen_here(self._cluster, self._removal)
+        seen = seen_here(self._cluster, self._removal, self._empty)
         return [] if seen is None else waits_for(seen, self._cluster.options, now_us)
 
     def _signs(self, beat: Heartbeat, known: CachedMap, now_us: int) -> Signs:
@@ -244,8 +245,9 @@ class Running:
         if result is None:
             raise LookupError(f"a server does {task!r} by itself")
         if task == "observe":
-            removal = result["observed"]["removal"]
-            self._removal = msgspec.convert(removal, Removal | None)
+            observed = observation_of(result["observed"])
+            self._removal = observed.removal
+            self._empty = [group.name for group in observed.groups if group.empty]
         rounds = int(event.get("rounds", 0)) + 1
         more = bool(result["more"]) and rounds < ROUNDS_MAX
         answer = {"task": task, "outcome": "done", "after": {}, "rounds": rounds}

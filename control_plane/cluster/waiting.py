@@ -11,7 +11,7 @@ from msgspec import structs
 from control_plane.cluster.cell_health import Health
 from control_plane.cluster.external import copies_held, staying
 from control_plane.cluster.internal import joining_groups
-from control_plane.cluster.observation import Group, Observation, Options
+from control_plane.cluster.observation import CellRecord, Group, Observation, Options
 from control_plane.places.changes import copies_kept
 from control_plane.places.groups import REGISTRY
 from control_plane.places.items import ACTIVE, DRAINING, FAILED, FULL, REMOVED
@@ -169,7 +169,17 @@ def _why(
     reasons = _reasons(observation, options, health, groups)
     if not reasons:
         reasons.append("every other cell has a copy already")
-    return f"{', '.join(reasons)}; `tidegate cells add` gives them another cell"
+    why = ", ".join(reasons)
+    is_soon = any(
+        _is_soon(cell, health) and not all(group.has(cell.name) for group in groups)
+        for cell in observation.cells
+    )
+    return why if is_soon else f"{why}; `tidegate cells add` gives them another cell"
+
+
+def _is_soon(cell: CellRecord, health: Health) -> bool:
+    """Whether it gets copies as soon as it has answered for long enough."""
+    return cell.state == ACTIVE and cell.name not in health.usable | health.down
 
 
 def _reasons(
@@ -187,9 +197,9 @@ def _reasons(
             reasons.append(f"{name} does not answer (`tidegate cells fail {name}` if it is lost)")
         elif cell.state == FULL:
             reasons.append(f"{name} is full")
-        elif cell.state == ACTIVE and name not in health.usable:
+        elif _is_soon(cell, health):
             seconds = _seconds(options.back_after_us)
-            reasons.append(f"{name} has not answered for {seconds} yet")
+            reasons.append(f"{name} gets copies once it has answered for {seconds}")
         elif name in health.hot:
             reasons.append(f"{name} has too much to do")
     return reasons

@@ -10,7 +10,7 @@ import pytest
 from control_plane.cluster.executing import Finished
 from control_plane.cluster.running import Running
 from control_plane.places.cached import CachedMap
-from control_plane.places.items import DRAINING, FAILED, CellSeen, Heartbeat
+from control_plane.places.items import DRAINING, FAILED, REMOVED, CellSeen, Heartbeat
 from tests.unit.control_plane.cluster.scene import Scene
 from tests.unit.repeatable import SeededEntropy
 
@@ -215,3 +215,16 @@ async def test_tasks_are_answered_as_the_state_machine_wants_them(rig: Rig) -> N
     assert answer == told
     with pytest.raises(LookupError):
         await rig.running._perform(None, {"task": "sweep_bodies"})
+
+
+@in_loop
+async def test_a_group_without_queues_waits_for_no_copy_once_cells_were_looked_at(
+    rig: Rig,
+) -> None:
+    # The service had four cells for a while: the group has had four copies.
+    rig.scene.place("g4.00", "abc", factor=4)
+    await rig.scene.places.set_state("d", REMOVED)
+    await rig.known.refresh()
+    await rig.running._perform(None, {"task": "observe"})
+    assert rig.running.told().waits == ()
+    assert rig.running.told().state == "ok"

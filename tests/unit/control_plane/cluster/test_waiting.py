@@ -97,8 +97,8 @@ def test_where_all_is_well_nothing_is_waited_for() -> None:
         (
             seen(group("g3.00", "a", "b"), probes=(Report("c", None, NOW_US - SECOND_US),)),
             (
-                "a copy of g3.00 is missing: c has not answered for 10 s yet;"
-                " `tidegate cells add` gives them another cell"
+                # Another cell would have to wait as long.
+                "a copy of g3.00 is missing: c gets copies once it has answered for 10 s"
             ),
         ),
         (
