@@ -3,6 +3,7 @@
 import click
 from botocore.exceptions import BotoCoreError, ClientError
 
+from control_plane.cli.confirming import confirm
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.quotas import read_quotas
 from control_plane.cli.refusals import or_exit
@@ -85,7 +86,7 @@ def list_accounts(connect: Connect, *, as_json: bool) -> None:
 def close_account(connect: Connect, account_id: str, *, yes: bool) -> None:
     """Close an account for good: none of its access keys works any more. Its queues stay."""
     if not yes:
-        click.confirm(f"Close account {account_id} for good?", abort=True)
+        confirm(f"Close account {account_id} for good?")
     or_exit(lambda: connect().tidegate_close_account(AccountId=account_id))
     click.echo(f"Closed {account_id}.")
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import click
 
+from control_plane.cli.confirming import confirm
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.refusals import or_exit
 from control_plane.cli.tables import lines
@@ -87,7 +88,7 @@ def remove_cell(connect: Connect, name: str, *, yes: bool, lose_messages: bool) 
         found = or_exit(lambda: connect().tidegate_list_cells())
         for line in _held(found, name):
             click.echo(line)
-        click.confirm(f"Remove {name} for good?", abort=True)
+        confirm(f"Remove {name} for good?")
     wanted = {"CellName": name, **({"LoseMessages": True} if lose_messages else {})}
     or_exit(lambda: connect().tidegate_remove_cell(**wanted))
     click.echo(f"Removed {name}.")

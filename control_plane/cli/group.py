@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from control_plane.cli.confirming import confirm
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.group_reset import reset
 from control_plane.cli.group_shards import done, number_of, stream_of
@@ -223,6 +224,6 @@ def delete_group(connect: Connect, name: str, *, yes: bool) -> None:
     client = connect("kinesis")
     or_exit(lambda: _of(client, name, MaxResults=1))
     if not yes:
-        click.confirm(f"Delete group {name}, and how far it is in its streams?", abort=True)
+        confirm(f"Delete group {name}, and how far it is in its streams?")
     or_exit(lambda: client.tidegate_delete_group(GroupName=name))
     click.echo(f"Deleted {name}.")

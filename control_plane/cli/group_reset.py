@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from control_plane.cli.confirming import confirm
 from control_plane.cli.connection import Connect
 from control_plane.cli.group_shards import done, number_of, stream_of
 from control_plane.cli.refusals import or_exit
@@ -86,7 +87,7 @@ def reset(  # noqa: PLR0913 - one for each option
     if dry_run:
         return
     if not yes:
-        click.confirm(f"Reset group {name}?", abort=True)
+        confirm(f"Reset group {name}?")
     or_exit(lambda: client.tidegate_reset_offsets(**asked))
     if not as_json:
         click.echo(f"Reset {name}.")

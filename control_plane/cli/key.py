@@ -10,6 +10,7 @@ from typing import Final
 import click
 from botocore.exceptions import BotoCoreError, ClientError
 
+from control_plane.cli.confirming import confirm
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.of_account import account_option, of_account
 from control_plane.cli.refusals import or_exit
@@ -147,7 +148,7 @@ def list_keys(connect: Connect, account: str | None, *, as_json: bool) -> None:
 def revoke_key(connect: Connect, access_key_id: str, account: str | None, *, yes: bool) -> None:
     """Revoke an access key: it works for five seconds at most, then never again."""
     if not yes:
-        click.confirm(f"Revoke access key {access_key_id} for good?", abort=True)
+        confirm(f"Revoke access key {access_key_id} for good?")
     or_exit(
         lambda: connect().tidegate_revoke_access_key(
             AccessKeyId=access_key_id, **of_account(account)

@@ -3,6 +3,7 @@
 import click
 
 from control_plane.cli.browse import browse
+from control_plane.cli.confirming import confirm
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.queue_messages import (
     attributes,
@@ -26,7 +27,10 @@ _COUNTS = (
 @click.group(cls=ConnectedGroup)
 @connecting
 def queue() -> None:
-    """List, create, change and delete queues; send, receive, browse and move messages."""
+    """List, create, change and delete queues; send, receive, browse and move messages.
+
+    A NAME may be a queue's URL, too, as `create` prints it.
+    """
 
 
 for _command in (browse, send, receive, redrive, purge, attributes):
@@ -80,11 +84,9 @@ def create_queue(connect: Connect, name: str, given_texts: tuple[str, ...]) -> N
 @click.pass_obj
 def delete_queue(connect: Connect, name: str, *, yes: bool) -> None:
     """Delete a queue and all messages in it."""
-    client = connect()
-    url = or_exit(lambda: client.get_queue_url(QueueName=name))["QueueUrl"]
     if not yes:
-        click.confirm(f"Delete queue {name} and all messages in it?", abort=True)
-    or_exit(lambda: client.delete_queue(QueueUrl=url))
+        confirm(f"Delete queue {name} and all messages in it?")
+    or_exit(lambda: connect().delete_queue(QueueUrl=name))
     click.echo(f"Deleted {name}.")
 
 

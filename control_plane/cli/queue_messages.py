@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from control_plane.cli.confirming import confirm
 from control_plane.cli.connection import Connect
 from control_plane.cli.refusals import or_exit
 from control_plane.cli.tables import json_option, tell
@@ -14,10 +15,6 @@ from control_plane.core.stream_queue import POSITION, STREAM_ARN, TIMESTAMP
 
 _OF_STREAMS: Final = (STREAM_ARN, POSITION, TIMESTAMP)
 """What a queue over a stream has, and tells only who names it."""
-
-
-def _url(client: Any, name: str) -> str:
-    return str(client.get_queue_url(QueueName=name)["QueueUrl"])
 
 
 @click.command(short_help="Send a message.")
@@ -46,8 +43,7 @@ def send(  # noqa: PLR0913 - one for each option
     said = {key: value for key, value in given.items() if value is not None}
 
     def sent() -> str:
-        client = connect()
-        answer = client.send_message(QueueUrl=_url(client, name), MessageBody=text, **said)
+        answer = connect().send_message(QueueUrl=name, MessageBody=text, **said)
         return str(answer["MessageId"])
 
     click.echo(or_exit(sent))
@@ -76,18 +72,17 @@ def receive(  # noqa: PLR0913 - one for each option
     Code 3: there was none.
     """
     client = connect()
-    url = or_exit(lambda: _url(client, name))
     asked: dict[str, Any] = {"MaxNumberOfMessages": at_most, "WaitTimeSeconds": wait}
     asked |= {"AttributeNames": ["All"], "MessageAttributeNames": ["All"]}
     if visibility is not None:
         asked["VisibilityTimeout"] = visibility
-    messages = or_exit(lambda: client.receive_message(QueueUrl=url, **asked)).get("Messages", [])
+    messages = or_exit(lambda: client.receive_message(QueueUrl=name, **asked)).get("Messages", [])
     for message in messages:
         click.echo(json.dumps(message, default=bytes.hex) if as_json else message["Body"])
         if delete:
             handle = message["ReceiptHandle"]
             sys.stdout.flush()
-            or_exit(lambda: client.delete_message(QueueUrl=url, ReceiptHandle=handle))  # noqa: B023 - called at once
+            or_exit(lambda: client.delete_message(QueueUrl=name, ReceiptHandle=handle))  # noqa: B023 - called at once
     if not messages:
         sys.exit(3)
 
@@ -138,11 +133,9 @@ def redrive(
 @click.pass_obj
 def purge(connect: Connect, name: str, *, yes: bool) -> None:
     """Delete all messages of a queue, also those in flight; the queue stays."""
-    client = connect()
-    url = or_exit(lambda: _url(client, name))
     if not yes:
-        click.confirm(f"Delete all messages in queue {name}?", abort=True)
-    or_exit(lambda: client.purge_queue(QueueUrl=url))
+        confirm(f"Delete all messages in queue {name}?")
+    or_exit(lambda: connect().purge_queue(QueueUrl=name))
     click.echo(f"Purged {name}.")
 
 
@@ -157,11 +150,10 @@ def attributes(connect: Connect, name: str, changes: tuple[str, ...], *, as_json
 
     def after() -> dict[str, str]:
         client = connect()
-        url = _url(client, name)
         if given:
-            client.set_queue_attributes(QueueUrl=url, Attributes=given)
+            client.set_queue_attributes(QueueUrl=name, Attributes=given)
         names = ["All", *_OF_STREAMS]
-        answer = client.get_queue_attributes(QueueUrl=url, AttributeNames=names)
+        answer = client.get_queue_attributes(QueueUrl=name, AttributeNames=names)
         return dict(answer["Attributes"])
 
     found = or_exit(after)
@@ -183,5 +175,5 @@ def read_attributes(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def _arn(client: Any, name: str) -> str:
-    answer = client.get_queue_attributes(QueueUrl=_url(client, name), AttributeNames=["QueueArn"])
+    answer = client.get_queue_attributes(QueueUrl=name, AttributeNames=["QueueArn"])
     return str(answer["Attributes"]["QueueArn"])

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from control_plane.cli.confirming import confirm
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.refusals import or_exit
 from control_plane.cli.shard_walk import parents_of, shards_of
@@ -116,7 +117,7 @@ def delete_stream(connect: Connect, name: str, *, yes: bool) -> None:
     client = connect("kinesis")
     or_exit(lambda: _summary(client, name))
     if not yes:
-        click.confirm(f"Delete stream {name} and all records in it?", abort=True)
+        confirm(f"Delete stream {name} and all records in it?")
     or_exit(lambda: client.delete_stream(StreamName=name))
     click.echo(f"Deleted {name}.")
 

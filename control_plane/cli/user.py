@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 from botocore.exceptions import BotoCoreError, ClientError
 
+from control_plane.cli.confirming import confirm
 from control_plane.cli.connection import Connect, ConnectedGroup, connecting
 from control_plane.cli.of_account import account_option, of_account
 from control_plane.cli.refusals import or_exit
@@ -90,6 +91,6 @@ def list_users(connect: Connect, account: str | None, *, as_json: bool) -> None:
 def delete_user(connect: Connect, name: str, account: str | None, *, yes: bool) -> None:
     """Delete a user; none of its access keys works any more."""
     if not yes:
-        click.confirm(f"Delete user {name} and its access keys?", abort=True)
+        confirm(f"Delete user {name} and its access keys?")
     or_exit(lambda: connect().tidegate_delete_user(UserName=name, **of_account(account)))
     click.echo(f"Deleted {name}.")

@@ -1,6 +1,7 @@
 """`tidegate queue` from a shell: messages there and back, dead letters, attributes, JSON."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,7 +83,53 @@ def test_a_purge_asks_first(queue: Shell) -> None:
 
 
 def test_what_is_not_there_is_said_in_a_line(queue: Shell) -> None:
-    for words in (("send", "none", "x"), ("receive", "none"), ("redrive", "none")):
+    for words in (
+        ("send", "none", "x"),
+        ("receive", "none"),
+        ("redrive", "none"),
+        ("purge", "none", "--yes"),
+        ("delete", "none", "--yes"),
+    ):
         ended = queue.run(*words)
         assert (ended.exit_code, ended.stdout) == (1, "")
         assert ended.stderr.count("\n") == 1
+
+
+def test_a_url_is_as_good_as_a_name(queue: Shell) -> None:
+    dead = queue("create", "dead").strip()
+    arn = json.loads(queue("attributes", dead, "--json"))["QueueArn"]
+    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": "1"})
+    url = queue("create", "orders", "--attribute", f"RedrivePolicy={policy}").strip()
+    queue("send", url, "two coffees")
+    assert queue("receive", url, "--delete") == "two coffees\n"
+    assert queue("redrive", dead, "--to", url)
+    assert queue("purge", url, "--yes") == f"Purged {url}.\n"
+    assert queue("delete", url, "--yes") == f"Deleted {url}.\n"
+    assert [one["name"] for one in json.loads(queue("list", "--json"))] == ["dead"]
+
+
+def test_a_command_needs_no_rights_but_those_of_what_it_does(tmp_path: Path) -> None:
+    guarded = ServerProcess(
+        tmp_path / "data", tmp_path / "log", options=("--auto-create-queues",), auth="on"
+    )
+    guarded.start()
+    policy, key = tmp_path / "worker.json", tmp_path / "worker"
+    actions = ["sqs:ReceiveMessage", "sqs:DeleteMessage"]
+    statement = {"Effect": "Allow", "Action": actions, "Resource": "*"}
+    policy.write_text(json.dumps({"Version": "2012-10-17", "Statement": statement}))
+
+    def done(*words: str, credentials: Path = guarded.data / "credentials") -> str:
+        group, *others = words
+        options = (group, "--endpoint", guarded.url, "--credentials", str(credentials))
+        ended = CliRunner().invoke(tidegate, [*options, *others])
+        assert ended.exit_code == 0, ended.output
+        return ended.stdout
+
+    try:
+        done("user", "create", "worker", "--policy", str(policy))
+        done("key", "create", "--user", "worker", "--file", str(key))
+        done("queue", "send", "fresh", "two coffees")  # which makes the queue
+        received = done("queue", "receive", "fresh", "--delete", credentials=key)
+        assert received == "two coffees\n"
+    finally:
+        guarded.kill()

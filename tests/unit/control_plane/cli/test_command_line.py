@@ -170,9 +170,6 @@ class FakeClient:
     def __init__(self) -> None:
         self.deleted: list[str] = []
 
-    def get_queue_url(self, **names: str) -> dict[str, str]:
-        return {"QueueUrl": f"http://host/000000000000/{names['QueueName']}"}
-
     def delete_queue(self, **names: str) -> None:
         self.deleted.append(names["QueueUrl"])
 
@@ -194,7 +191,14 @@ def test_delete_asks_first(client: FakeClient) -> None:
     assert "Delete queue orders and all messages in it?" in refused.output
     assert client.deleted == []
     assert invoke("queue", "delete", "orders", answer="y\n").exit_code == 0
-    assert client.deleted == ["http://host/000000000000/orders"]
+    assert client.deleted == ["orders"]
+
+
+def test_a_question_that_nobody_answers_tells_of_an_option(client: FakeClient) -> None:
+    ended = invoke("queue", "delete", "orders")
+    assert (ended.exit_code, client.deleted) == (1, [])
+    assert ended.stdout == "Delete queue orders and all messages in it? [y/N]: \n"
+    assert ended.stderr == "Error: nobody answered, so nothing was done; see --yes\n"
 
 
 def test_delete_does_not_ask_when_told_so(client: FakeClient) -> None:
