@@ -193,7 +193,8 @@ class NameOptions:
     of a hosted zone of Route 53) the name gets a record there. Where stages in several regions have
     the same host, each has its part of the answers, while it is well: by `weight`, or as `failover`
     "primary" or "secondary". The `callers` are accounts, and queues as "account/queue"; a name
-    without any is for all others.
+    without any is for all others. Nothing holds a caller to it: all names of a stage lead to the
+    same service, until the record of one leads to another.
     """
 
     host: str
@@ -256,18 +257,6 @@ class NamesOptions:
         once("hosts", [caller for name in self.hosts for caller in name.callers or ("",)])
         if len({name.region for name in self.hosts}) > 1:
             raise OptionError("hosts", "their certificates are in several regions")
-
-    def host_of(self, account: str, queue: str) -> str:
-        """The host meant for a queue: its own, its account's, or that of all others; else "".
-
-        Nothing holds a caller to it: all names of a stage lead to the same service, until the
-        record of one leads to another.
-        """
-        for caller in (f"{account}/{queue}", account, ""):
-            for name in self.hosts:
-                if caller in (name.callers or ("",)):
-                    return name.host
-        return ""
 
 
 @dataclass(frozen=True, slots=True)

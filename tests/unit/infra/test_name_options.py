@@ -26,7 +26,6 @@ def named(host: str, *callers: str) -> dict[str, Any]:
 
 def test_a_stage_has_no_names_by_itself() -> None:
     assert parse_stage({"name": "s"}).names.hosts == ()
-    assert parse_stage({"name": "s"}).names.host_of(SHOP, "orders") == ""
 
 
 def test_the_example_in_the_documentation_is_a_stage() -> None:
@@ -39,21 +38,10 @@ def test_the_example_in_the_documentation_is_a_stage() -> None:
     ).partition("[[names.hosts]]")
     names = parse_stage({"name": "s", **tomllib.loads("".join(example[1:]))}).names
     assert names.check_every_s == 10
-    assert names.host_of("111122223333", "orders") == "shop.example.com"
-    assert names.host_of("555566667777", "orders") == "queue.example.com"
-
-
-def test_names_are_for_queues_then_accounts_then_all_others() -> None:
-    names = stage(
-        named("orders.example.com", f"{SHOP}/orders", f"{SHOP}/orders.fifo"),
-        named("shop.example.com", SHOP),
-        named("queue.example.com"),
-    ).names
-    assert names.host_of(SHOP, "orders") == "orders.example.com"
-    assert names.host_of(SHOP, "orders.fifo") == "orders.example.com"
-    assert names.host_of(SHOP, "invoices") == "shop.example.com"
-    assert names.host_of(BANK, "orders") == "queue.example.com"
-    assert stage(named("shop.example.com", SHOP)).names.host_of(BANK, "orders") == ""
+    assert [(name.host, name.callers) for name in names.hosts] == [
+        ("queue.example.com", ()),
+        ("shop.example.com", (SHOP, f"{BANK}/orders")),
+    ]
 
 
 def test_a_name_in_several_regions_has_its_part() -> None:
