@@ -16,6 +16,11 @@ _MS: Final = 1000
 _REGISTRY: Final = "registry"
 """The group that is not of queues."""
 
+_PRESENT: Final = "at present: "
+"""Before what the manager is doing; what it did comes behind, the latest first."""
+
+_DONE_SHOWN: Final = 5
+
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 
 
@@ -240,7 +245,8 @@ def _listing(found: Mapping[str, Any], *, all_groups: bool) -> Iterator[str]:
         yield ""
         yield f"The cluster manager: {state}".rstrip()
         yield from (f"  waits: {wait}" for wait in found.get("ManagerWaits", []))
-        yield from (f"  {activity}" for activity in activities)
+        present = sum(activity.startswith(_PRESENT) for activity in activities)
+        yield from (f"  {activity}" for activity in activities[: present + _DONE_SHOWN])
 
 
 def _cell_row(cell: Mapping[str, Any]) -> Sequence[str]:

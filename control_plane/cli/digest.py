@@ -26,7 +26,7 @@ def digest() -> None:
     """Chain the objects of a place by signed digests, and verify them."""
 
 
-@digest.command("key")
+@digest.command("key", short_help="Make a key that signs digests.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def key(file: Path) -> None:
     """Make a key that signs digests, for its owner alone, and FILE.pub, which verifies them."""
@@ -41,7 +41,7 @@ def key(file: Path) -> None:
     click.echo(f"public key: {public}")
 
 
-@digest.command("public-key")
+@digest.command("public-key", short_help="Print the public key, PEM, of a key that signs.")
 @click.argument("key", metavar="FILE|KMS-ARN")
 def public_key(key: str) -> None:
     """Print the public key, PEM, of a key that signs: a file's, or one of KMS."""
@@ -51,7 +51,7 @@ def public_key(key: str) -> None:
         raise click.ClickException(str(error)) from error
 
 
-@digest.command("add")
+@digest.command("add", short_help="Add the digest of an hour.")
 @click.argument("place", metavar=_PLACE)
 @click.option(
     "--hour",
@@ -117,7 +117,7 @@ def _rules(
     return Rules(tuple(sorted(apart)), tuple(sorted(changing)), kept_days(kept), every_hours)
 
 
-@digest.command()
+@digest.command(short_help="Name every object that is not as the digests say.")
 @click.argument("place", metavar=_PLACE)
 @click.option(
     "--key",

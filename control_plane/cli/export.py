@@ -40,7 +40,7 @@ def export() -> None:
     """
 
 
-@export.command("to", hidden=True)
+@export.command("to", short_help="Export cells to a directory.", hidden=True)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
     "--data",
@@ -115,7 +115,7 @@ def _with_progress(items: Iterator[Item]) -> Iterator[Item]:
         yield item
 
 
-@export.command("show")
+@export.command("show", short_help="Show the items of an export.")
 @click.argument("folder", metavar="EXPORT", type=click.Path(path_type=Path, exists=True))
 @click.option("--partition", metavar="TEXT", default="", help="Only items whose key begins so.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, help="How many items at most.")

@@ -81,7 +81,7 @@ def _arn(client: Any, stream: str) -> str:
     return str(answer["StreamDescriptionSummary"]["StreamARN"])
 
 
-@group.command("list")
+@group.command("list", short_help="List groups, their members and streams.")
 @json_option
 @click.pass_obj
 def list_groups(connect: Connect, *, as_json: bool) -> None:
@@ -175,7 +175,7 @@ def _place(shard: dict[str, Any]) -> tuple[str, int, str | None]:
     return stream, number_of(shard["ShardId"]), shard.get("OwnerMemberId")
 
 
-@group.command("lag")
+@group.command("lag", short_help="Show what groups have not read yet.")
 @click.argument("name", required=False)
 @json_option
 @click.pass_obj

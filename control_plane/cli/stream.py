@@ -85,7 +85,7 @@ def list_streams(connect: Connect, *, as_json: bool) -> None:
     tell(_COLUMNS, or_exit(rows), as_json=as_json)
 
 
-@stream.command("describe")
+@stream.command("describe", short_help="Show a stream and its shards.")
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, as AWS spells it.")
 @click.pass_obj

@@ -72,6 +72,14 @@ def test_the_list(client: FakeClient) -> None:
     assert "g1.00" in invoke("cells", "list", "--groups").output
 
 
+def test_the_list_ends_with_what_was_done_last(client: FakeClient) -> None:
+    done = [f"2026-11-27T00:00:{at:02}Z release cell-2 in g3.{at:02}: done" for at in range(20)]
+    now = [f"at present: complete cell-3 in g2.0{at}" for at in range(4)]
+    client.answers["tidegate_list_cells"] = {**LISTED, "ManagerActivities": [*now, *done]}
+    ends = invoke("cells", "list").output.splitlines()[-9:]
+    assert ends == [f"  {one}" for one in [*now, *done[:5]]]
+
+
 def test_who_fails_one_of_two_cells_is_told_that_there_is_no_other(client: FakeClient) -> None:
     client.answers["tidegate_list_cells"] = LISTED
     said = invoke("cells", "fail", "cell-2").output

@@ -67,6 +67,19 @@ def test_help_explains_every_option(path: str) -> None:
     assert invoke(*path.split()[1:], "--help").exit_code == 0
 
 
+@pytest.mark.parametrize(
+    "path", [path for path, command in ALL_COMMANDS.items() if isinstance(command, click.Group)]
+)
+def test_what_commands_are_for_has_room_in_a_line(path: str) -> None:
+    command = ALL_COMMANDS[path]
+    assert isinstance(command, click.Group)
+    context = click.Context(command, terminal_width=80)
+    formatter = context.make_formatter()
+    command.format_commands(context, formatter)
+    lines = formatter.getvalue().splitlines()
+    assert [line for line in lines if line.endswith("...")] == []
+
+
 def test_help_of_serve_shows_defaults_and_variables() -> None:
     text = " ".join(invoke("serve", "--help").output.split())
     for expected in (
