@@ -96,7 +96,11 @@ def _set(statement: Statement, pdf: _Paper) -> _Paper:
     _charges(pdf, statement)
     if statement.missing:
         _missing(pdf, statement)
-    for section, title in (("account", "Accounts"), ("queue", "Queues"), ("tag", "Tags of queues")):
+    for section, title in (
+        ("account", "Accounts"),
+        ("queue", "Queues, streams and groups"),
+        ("tag", "Tags of queues"),
+    ):
         if len(statement.sections[section]) > (1 if section == "account" else 0):
             _section(pdf, statement, section, title)
     _notes(pdf, statement)

@@ -99,6 +99,14 @@ def test_page_and_document_say_the_same() -> None:
     assert "1 requests" not in page
 
 
+def test_groups_and_streams_are_not_called_queues() -> None:
+    latin = statement(name="ACMÉ", buyer={"name": "ACMÉ"})
+    page, words = as_page(statement()).decode(), words_of(as_pdf(latin))
+    assert "<h2>Requests by queue, stream and group</h2>" in page
+    assert "<h2>Queues, streams and groups</h2>" in page
+    assert "Queues,streamsandgroups" in "".join(words.split())
+
+
 def test_letters_that_standard_fonts_lack_are_set_in_another() -> None:
     latin = as_pdf(statement(name="ACMÉ", buyer={}))
     wide = as_pdf(statement(name="Łódź", buyer={}))
