@@ -185,7 +185,7 @@ def _is_soon(cell: CellRecord, health: Health) -> bool:
 def _reasons(
     observation: Observation, options: Options, health: Health, groups: Sequence[Group]
 ) -> list[str]:
-    reasons = []
+    reasons, soon = [], []
     for cell in observation.cells:
         name = cell.name
         if cell.state == REMOVED or all(group.has(name) for group in groups):
@@ -198,10 +198,12 @@ def _reasons(
         elif cell.state == FULL:
             reasons.append(f"{name} is full")
         elif _is_soon(cell, health):
-            seconds = _seconds(options.back_after_us)
-            reasons.append(f"{name} gets copies once it has answered for {seconds}")
+            soon.append(name)
         elif name in health.hot:
             reasons.append(f"{name} has too much to do")
+    if soon:
+        seconds = _seconds(options.back_after_us)
+        reasons.append(f"to get copies {', '.join(soon)} must have answered for {seconds}")
     return reasons
 
 

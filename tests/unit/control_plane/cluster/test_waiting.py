@@ -98,8 +98,17 @@ def test_where_all_is_well_nothing_is_waited_for() -> None:
             seen(group("g3.00", "a", "b"), probes=(Report("c", None, NOW_US - SECOND_US),)),
             (
                 # Another cell would have to wait as long.
-                "a copy of g3.00 is missing: c gets copies once it has answered for 10 s"
+                "a copy of g3.00 is missing: to get copies c must have answered for 10 s"
             ),
+        ),
+        (
+            seen(
+                WELL,
+                cells="abcde",
+                states={"a": "draining"},
+                probes=(Report("d", None, NOW_US), Report("e", None, NOW_US)),
+            ),
+            "a drains, and g3.00 cannot leave it: to get copies d, e must have answered for 10 s",
         ),
         (
             seen(group("g1.00", "c", factor=1), probes=(fails("c"),)),
@@ -139,6 +148,7 @@ def test_where_all_is_well_nothing_is_waited_for() -> None:
         "removed",
         "failed",
         "unsteady",
+        "just added",
         "last copy",
         "a minute",
         "blind",
