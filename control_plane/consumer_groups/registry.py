@@ -90,7 +90,7 @@ class GroupRegistry:
         return found
 
     def used_lately(self) -> list[tuple[str, str, str]]:
-        """Account, region and name of groups in which this front end has changed something."""
+        """Account, region and name of groups that this front end has read or changed of late."""
         return self._recent.names()
 
     async def _read_recent(self, name: tuple[str, str, str]) -> Seen[ConsumerGroup]:

@@ -14,7 +14,6 @@ from data_plane.log.partition import Tail
 from data_plane.log.slots import (
     END,
     PURGE,
-    START,
     Slot,
     common_attributes,
     generation_after,
@@ -92,11 +91,6 @@ async def purge(partitions: Sequence[Access]) -> int:
         if stamp_us < latest_us:
             await append_record(at, PURGE, {"l": latest_us}, stamp_us_min=latest_us)
     return latest_us
-
-
-async def append_start(at: Access) -> int:
-    """Append a record that raises `x` of all that follow to what the retention asks for."""
-    return await append_record(at, START)
 
 
 async def append_record(

@@ -222,7 +222,7 @@ def open_generations(desk: Desk, queue: Queue) -> list[list[Access]]:
 
 
 def access_of(desk: Desk, queue: Queue, number: int, generation: int) -> Access:
-    """Access to the partition that a receipt handle names. Raises as `open_queue`."""
+    """Access to the partition that a receipt handle names. Raises as `open_generations`."""
     if queue.uid in desk.dropped:
         raise queue_does_not_exist()
     return Access(desk, queue, desk.partition(queue, number, generation))

@@ -121,7 +121,7 @@ class Log:
     ) -> list[Delivery]:
         """As `receive`, from a queue of the Kinesis API: dead letters where it is seen so.
 
-        None where as many are in flight as may be.
+        Nothing where as many are in flight as may be.
         """
         flying, now_us = self._desk.in_flight_of(queue), self._desk.clock.now_us()
         if flying.must_look(now_us):

@@ -12,6 +12,7 @@ from data_plane.core.queue import Queue
 from data_plane.log import appending, reading
 from data_plane.log.bounds import COLLECT_BLOCKS_MAX, IDLE_US_MAX, LOW_WATER_MESSAGES
 from data_plane.log.desk import Access, Desk, open_generations
+from data_plane.log.slots import START
 from data_plane.ports import CellUnavailableError, Equals, Key, LessThan, Update
 from data_plane.stored import keys
 from data_plane.stored.bounds import QUERY_PAGE
@@ -110,7 +111,7 @@ async def restamp(desk: Desk, queue: Queue) -> None:
 
 
 async def _restamp(at: Access) -> None:
-    await appending.append_start(at)
+    await appending.append_record(at, START)  # raises `x` of all that follows
     until: bytes | None = None
     while page := await at.cell.query(
         at.partition.slots, until=until, limit=QUERY_PAGE, reverse=True

@@ -99,7 +99,7 @@ class RecordSlot(NamedTuple):
 
     @property
     def produced(self) -> Iterable[Produced]:
-        """Producers that number the records here; of all that there are where it `lists_all`."""
+        """Producers that number the records here; all that there are if `slots_since_all` is 0."""
         for name, epoch, sequence, stamp_us in _PRODUCED.iter_unpack(_octets_or_none(self, "pe")):
             yield Produced(name, epoch, int.from_bytes(sequence), stamp_us)
 

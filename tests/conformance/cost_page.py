@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Final
 
-from control_plane.core import capacity
 from control_plane.core.cost import (
     BYTES_A_GB,
     DOORS,
@@ -38,6 +37,7 @@ from control_plane.core.request_units import (
 )
 from data_plane.blobs.prices import READ_UNIT_BYTES, READS, WRITE_UNIT_BYTES
 from data_plane.core.limits import RETENTION_S_DEFAULT
+from tests.conformance import capacity_on_paper as capacity
 
 TRANSITIONS_OF_TWO: Final = SWEEP_TRANSITIONS + 3
 """Of an execution of the cluster manager for two tasks, with one round each."""

