@@ -76,6 +76,7 @@ class HeldMessages:
         self._linger_s = linger_s
         self._held: dict[str, HeldMessage] = {}
         self._is_stopping = False
+        self._give_back_s = float("inf")
 
     def __len__(self) -> int:
         return len(self._held)
@@ -86,20 +87,22 @@ class HeldMessages:
             self._held[message.receipt_handle] = HeldMessage(
                 message, now_s + self._visibility_s, now_s + self._extend_after_s
             )
-        if self._is_stopping:
-            self.stop(now_s)
 
-    def stop(self, now_s: float) -> None:
-        """Give back what nobody has begun, now and from now on."""
+    def stop(self, give_back_s: float) -> None:
+        """Begin nothing more; what waits stays hidden until then, and is given back.
+
+        What is given back while the consumer's own poll is under way comes again by that.
+        """
         self._is_stopping = True
-        for held in self._in(Stage.WAITS):
-            self._hide(held, 0, now_s)
+        self._give_back_s = min(self._give_back_s, give_back_s)
 
     def next_to_handle(self, now_s: float) -> HeldMessage | None:
         """The next message, which counts as being handled; None: there is none.
 
         One whose visibility may have ended is somebody else's, and forgotten.
         """
+        if self._is_stopping:
+            return None
         busy: set[str] = set()
         if self._is_fifo:
             busy = {held.message.group for held in self._in(Stage.IS_HANDLED, Stage.TO_HIDE)}
@@ -121,6 +124,9 @@ class HeldMessages:
 
     def hide(self, held: HeldMessage, seconds: int, now_s: float) -> None:
         """It is to come again; of its group nothing comes before it."""
+        if self._is_stopping:
+            held.stage, held.hide_s = Stage.WAITS, seconds
+            return
         self._hide(held, seconds, now_s)
         self._give_back_group(held, now_s)
 
@@ -128,11 +134,15 @@ class HeldMessages:
         """It is not this consumer's any more. Who handles it goes on."""
         if held.stage is Stage.WAITS:
             del self._held[held.message.receipt_handle]
-            self._give_back_group(held, now_s)
+            if not self._is_stopping:
+                self._give_back_group(held, now_s)
         held.extend_s = float("inf")
 
     def next_call(self, now_s: float) -> QueueCall | None:
         """The call to make now, whose messages are in no other one; None: there is none."""
+        if self._give_back_s <= now_s:
+            for held in self._in(Stage.WAITS):
+                self._hide(held, held.hide_s, now_s)
         extended = self._ready(lambda held: held.extend_s <= now_s + self._extend_after_s / 2)
         due = [
             *self._free(Stage.TO_HIDE, now_s),
@@ -157,6 +167,8 @@ class HeldMessages:
     def next_s(self) -> float | None:
         """When a call is due that is not now; None: not before something happens."""
         times_s = [held.extend_s for held in self._ready(lambda _: True)]
+        if self._in(Stage.WAITS):
+            times_s.append(self._give_back_s)
         for held in self._in(Stage.TO_HIDE, Stage.TO_DELETE):
             if not held.in_call:
                 lingers = held.stage is Stage.TO_DELETE and not self._is_stopping

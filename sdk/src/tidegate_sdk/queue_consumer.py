@@ -28,6 +28,9 @@ VISIBILITY_S_MAX: Final = 43_200
 _IDLE_S_MAX: Final = 1.0
 """Between polls of an empty queue that do not wait for messages."""
 
+_POLL_LATE_S: Final = 5.0
+"""A poll that has not ended so long after its wait hangs: a stop gives back what it holds."""
+
 _CALLERS: Final = 2
 """A call that hangs is not to keep messages from being extended."""
 
@@ -143,8 +146,14 @@ class QueueConsumer:
         with self._lock:
             if self._stopped_s is None:
                 self._stopped_s = self._clock.now_s()
-                self._held.stop(self._stopped_s)
+                poll_s = self._poll_ends_within_s() if self._receives else 0
+                self._held.stop(self._stopped_s + poll_s)
             self._changed.notify_all()
+
+    def _poll_ends_within_s(self) -> float:
+        """So long a stop waits for the poll that may be under way, with what nobody has begun."""
+        late_s = self._wait_s + _POLL_LATE_S
+        return late_s if self._stop_s_max is None else min(late_s, self._stop_s_max * 3 / 4)
 
     def _is_stopped(self) -> bool:
         return self._stopped_s is not None
@@ -185,6 +194,9 @@ class QueueConsumer:
                     with self._changed:
                         if not self._is_stopped() and self._room() < 1:
                             self._clock.wait(self._changed, None)
+            with self._changed:
+                self._held.stop(self._clock.now_s())
+                self._changed.notify_all()
             # `run` may have given up waiting for the last poll: then nobody else gives back what
             # it brought.
             while self.call_next():
