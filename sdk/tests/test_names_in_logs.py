@@ -17,7 +17,7 @@ __all__ = ["make"]
     ("operation", "said"),
     [
         ("receive_message", "Cannot receive from orders, "),
-        ("delete_message_batch", "Cannot delete or extend messages of orders, "),
+        ("delete_message_batch", "Cannot delete messages of orders, "),
     ],
 )
 @pytest.mark.parametrize(

@@ -70,8 +70,9 @@ QueueCall = VisibilityCall | DeleteCall
 class HeldMessages:
     """What a consumer holds of one queue; of a FIFO queue one message of each group at a time."""
 
-    def __init__(self, *, is_fifo: bool, visibility_s: int, linger_s: float) -> None:
+    def __init__(self, *, is_fifo: bool, held_max: int, visibility_s: int, linger_s: float) -> None:
         self._is_fifo = is_fifo
+        self._held_max = held_max
         self._visibility_s = visibility_s
         self._linger_s = linger_s
         self._held: dict[str, HeldMessage] = {}
@@ -80,6 +81,11 @@ class HeldMessages:
 
     def __len__(self) -> int:
         return len(self._held)
+
+    @property
+    def room(self) -> int:
+        """So many more may be held."""
+        return self._held_max - len(self._held)
 
     def take(self, messages: Iterable[ReceivedMessage], now_s: float) -> None:
         """Hold what was received just now."""
@@ -103,9 +109,7 @@ class HeldMessages:
         """
         if self._is_stopping:
             return None
-        busy: set[str] = set()
-        if self._is_fifo:
-            busy = {held.message.group for held in self._in(Stage.IS_HANDLED, Stage.TO_HIDE)}
+        busy = self._busy_groups()
         for held in self._in(Stage.WAITS):
             if held.stage is not Stage.WAITS:
                 continue  # since its group was given back
@@ -144,8 +148,9 @@ class HeldMessages:
             for held in self._in(Stage.WAITS):
                 self._hide(held, held.hide_s, now_s)
         extended = self._ready(lambda held: held.extend_s <= now_s + self._extend_after_s / 2)
+        hidden = self._by_time(Stage.TO_HIDE)
         due = [
-            *self._free(Stage.TO_HIDE, now_s),
+            *(hidden if hidden and hidden[0].since_s <= now_s else ()),
             *(extended if any(held.extend_s <= now_s for held in extended) else ()),
         ][:BATCH_MAX]
         if due:
@@ -155,13 +160,10 @@ class HeldMessages:
                 for held, hidden in zip(due, hides, strict=True)
             ]
             return VisibilityCall(_called(due), seconds, hides)
-        deleted = self._free(Stage.TO_DELETE, now_s)[:BATCH_MAX]
-        if deleted and (
-            len(deleted) == BATCH_MAX
-            or self._is_stopping
-            or min(held.since_s for held in deleted) + self._linger_s <= now_s
-        ):
-            return DeleteCall(_called(deleted))
+        deleted = self._by_time(Stage.TO_DELETE)
+        is_full = sum(held.since_s <= now_s for held in deleted) >= BATCH_MAX
+        if is_full or min(self._delete_times_s(deleted), default=now_s + 1) <= now_s:
+            return DeleteCall(_called(deleted[:BATCH_MAX]))
         return None
 
     def next_s(self) -> float | None:
@@ -169,10 +171,8 @@ class HeldMessages:
         times_s = [held.extend_s for held in self._ready(lambda _: True)]
         if self._in(Stage.WAITS):
             times_s.append(self._give_back_s)
-        for held in self._in(Stage.TO_HIDE, Stage.TO_DELETE):
-            if not held.in_call:
-                lingers = held.stage is Stage.TO_DELETE and not self._is_stopping
-                times_s.append(held.since_s + self._linger_s * lingers)
+        times_s += [held.since_s for held in self._by_time(Stage.TO_HIDE)]
+        times_s += self._delete_times_s(self._by_time(Stage.TO_DELETE))
         return min(times_s, default=None)
 
     def has_been_called(
@@ -202,15 +202,25 @@ class HeldMessages:
 
     def has_failed(
         self, held: Iterable[HeldMessage], now_s: float, pause_s: Callable[[int], float]
-    ) -> None:
-        """The call for these is repeated, after a pause that goes by how often it has failed."""
+    ) -> float:
+        """The call for these is repeated, after a pause that goes by how often it has failed.
+
+        While a message is hidden a pause takes half of what is left of that, or the first pause,
+        at most: a server that is back is asked before it is too late. Returns the shortest pause.
+        """
+        pauses_s: list[float] = []
         for each in held:
             each.in_call = False
             each.failures += 1
+            again_s, left_s = pause_s(each.failures), each.lease_end_s - now_s
+            if left_s > 0:
+                again_s = min(again_s, max(left_s / 2, pause_s(1)))
             if each.stage in (Stage.TO_HIDE, Stage.TO_DELETE):
-                each.since_s = now_s + pause_s(each.failures)
+                each.since_s = now_s + again_s
             else:
-                each.extend_s = now_s + pause_s(each.failures)
+                each.extend_s = now_s + again_s
+            pauses_s.append(again_s)
+        return min(pauses_s, default=0.0)
 
     @property
     def _extend_after_s(self) -> float:
@@ -228,8 +238,28 @@ class HeldMessages:
     def _in(self, *stages: Stage) -> list[HeldMessage]:
         return [held for held in self._held.values() if held.stage in stages]
 
-    def _free(self, stage: Stage, now_s: float) -> list[HeldMessage]:
-        return [held for held in self._in(stage) if not held.in_call and held.since_s <= now_s]
+    def _busy_groups(self) -> set[str]:
+        """Of these nothing may begin."""
+        if not self._is_fifo:
+            return set()
+        return {held.message.group for held in self._in(Stage.IS_HANDLED, Stage.TO_HIDE)}
+
+    def _by_time(self, stage: Stage) -> list[HeldMessage]:
+        """Those in no call, which go together: where one is due, so are those that have failed."""
+        free = [held for held in self._in(stage) if not held.in_call]
+        return sorted(free, key=lambda held: held.since_s)
+
+    def _delete_times_s(self, held: Iterable[HeldMessage]) -> list[float]:
+        """When each of these is to be deleted: at the latest when it would be extended."""
+        busy = self._busy_groups()
+        may_begin = any(held.message.group not in busy for held in self._in(Stage.WAITS))
+        # Where nothing may begin, and nothing be received before there is room, workers are idle.
+        lingers = not self._is_stopping and (self.room > 0 or may_begin)
+        linger_s = self._linger_s if lingers else 0.0
+        return [
+            each.since_s if each.failures else min(each.since_s + linger_s, each.extend_s)
+            for each in held
+        ]
 
     def _ready(self, is_due: Callable[[HeldMessage], bool]) -> list[HeldMessage]:
         """Those to extend that are in no call."""

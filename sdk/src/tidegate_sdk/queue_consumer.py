@@ -7,7 +7,7 @@ from math import ceil
 from typing import Any, Final
 
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, guarded, start_thread
-from tidegate_sdk.failures import is_passing
+from tidegate_sdk.failures import code_of, is_passing
 from tidegate_sdk.held_messages import (
     BATCH_MAX,
     DeleteCall,
@@ -83,7 +83,7 @@ class QueueConsumer:
             check_seconds("stop_s_max", stop_s_max)
         self._client, self._queue_url = client, queue_url
         self._handler = that_ends("handler", handler)
-        self._workers, self._held_max = workers, workers + prefetch
+        self._workers = workers
         self._wait_s = wait_s_within(min(wait_s, wait_s_max(client)), stop_s_max)
         self._visibility_s = visibility_s
         self._retry_first_s, self._retry_s_max = retry_first_s, retry_s_max
@@ -96,7 +96,10 @@ class QueueConsumer:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._held = HeldMessages(
-            is_fifo=queue_url.endswith(".fifo"), visibility_s=visibility_s, linger_s=linger_s
+            is_fifo=queue_url.endswith(".fifo"),
+            held_max=workers + prefetch,
+            visibility_s=visibility_s,
+            linger_s=linger_s,
         )
         self._stopped_s: float | None = None
         self._receives = self._has_run = self._ended = False
@@ -184,6 +187,14 @@ class QueueConsumer:
                 error.add_note(f"It ended the consumer of {self._queue_url}")
             self.stop()
 
+    def _fail_of_queue(self, text: str, error: Exception) -> None:
+        """End because of what a call said: one line in the log, whichever calls say so, too."""
+        with self._changed:
+            known = self._failure
+            self._fail(error)
+        if known is None or code_of(known) != code_of(error):
+            _log.error(text, self._queue, error)
+
     def _receive(self) -> None:
         """What the receiver does until it is stopped."""
         with self._changed:
@@ -192,7 +203,7 @@ class QueueConsumer:
             while not self._is_stopped():
                 if not self.receive_next():
                     with self._changed:
-                        if not self._is_stopped() and self._room() < 1:
+                        if not self._is_stopped() and self._held.room < 1:
                             self._clock.wait(self._changed, None)
             with self._changed:
                 self._held.stop(self._clock.now_s())
@@ -206,13 +217,10 @@ class QueueConsumer:
                 self._receives = False
                 self._changed.notify_all()
 
-    def _room(self) -> int:
-        return self._held_max - len(self._held)
-
     def receive_next(self) -> bool:
         """Receive once, if there is room; whether there was. The receiver calls it."""
         with self._changed:
-            room = min(BATCH_MAX, self._room())
+            room = min(BATCH_MAX, self._held.room)
         if room < 1 or self._is_stopped():
             return False
         try:
@@ -239,8 +247,7 @@ class QueueConsumer:
 
     def _note_failed_receive(self, error: Exception) -> None:
         if not is_passing(error):
-            _log.error("Cannot receive from %s, which ends the consumer: %s", self._queue, error)
-            self._fail(error)
+            self._fail_of_queue("Cannot receive from %s, which ends the consumer: %s", error)
             return
         self._failures_in_row += 1
         pause_s = self._backoff.pause_s(self._failures_in_row)
@@ -365,30 +372,31 @@ class QueueConsumer:
         )
 
     def _log_failed(self, call: QueueCall, said: Mapping[str, Any]) -> None:
-        what = "delete" if isinstance(call, DeleteCall) else "extend or give back"
         for number, held in enumerate(call.held):
             if (entry := said.get(str(number))) is not None:
                 why = f"{entry['Code']}: {entry.get('Message', '')}"
                 _log.warning(
-                    "Cannot %s message %s of %s: %s", what, held.message.id, self._queue, why
+                    "Cannot %s message %s of %s: %s", _what(call), held.message.id, self._queue, why
                 )
 
     def _note_failed_call(self, call: QueueCall, error: Exception) -> None:
-        passes = is_passing(error)
-        if not passes:
-            text = "Cannot delete or extend messages of %s, which ends the consumer: %s"
-            _log.error(text, self._queue, error)
-            self._fail(error)
-        else:
-            text = "Cannot delete or extend messages of %s, will try again: %s"
-            _log.warning(text, self._queue, error)
-        with self._changed:
-            now_s = self._clock.now_s()
-            if passes:
-                self._held.has_failed(call.held, now_s, self._backoff.pause_s)
-            else:
+        if not is_passing(error):
+            what = _what(call)
+            self._fail_of_queue(f"Cannot {what} messages of %s, which ends the consumer: %s", error)
+            with self._changed:
+                now_s = self._clock.now_s()
                 self._held.has_been_called(call, call.held, (), now_s, now_s)
+                self._changed.notify_all()
+            return
+        with self._changed:
+            pause_s = self._held.has_failed(call.held, self._clock.now_s(), self._backoff.pause_s)
             self._changed.notify_all()
+        text = "Cannot %s messages of %s, will try again in %.1f s: %s"
+        _log.warning(text, _what(call), self._queue, pause_s, error)
+
+
+def _what(call: QueueCall) -> str:
+    return "delete" if isinstance(call, DeleteCall) else "extend or give back"
 
 
 def _passes(failed: dict[str, Any] | None) -> bool:
