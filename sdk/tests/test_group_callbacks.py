@@ -15,6 +15,7 @@ from tidegate_sdk import (
     CommitPolicy,
     GroupConsumer,
     GroupShard,
+    ShardLostError,
     commit_every,
 )
 
@@ -108,6 +109,48 @@ def test_who_commits_in_on_revoked_gets_on_behind_the_end_of_a_shard() -> None:
     here.keep()
     assert here.committed() == [("a", 1, "2"), ("a", 1, "SHARD_END")]
     assert len(here.consumer._held) == 0
+
+
+def fail_for_a(shards: Sequence[GroupShard]) -> None:
+    if shards[0].shard_id == "a":
+        raise OSError("the disk is full")
+
+
+@pytest.mark.parametrize(
+    ("commits", "before"),
+    [
+        (COMMIT_AFTER, ["1", "2"]),
+        (COMMIT_BEFORE, ["1", "2"]),
+        (commit_every(1), ["1"]),
+        (COMMIT_MANUALLY, []),
+    ],
+)
+def test_neither_the_rest_nor_the_end_of_a_shard_is_committed_whose_on_revoked_raises(
+    commits: CommitPolicy, before: list[str]
+) -> None:
+    here = joined("a", commits=commits)
+    here.calls["revoked"] = fail_for_a
+    here.read(page(1))
+    here.clock.time_s += 1
+    here.keep()
+    here.read(page(2, ends=True))
+    with pytest.raises(OSError, match="disk"):
+        here.finish()
+    assert [number for _, _, number in here.committed()] == before
+    with pytest.raises(ShardLostError):
+        here.batches[-1]._commit("3")
+
+
+def test_an_on_revoked_that_raises_at_a_stop_spoils_its_shard_alone() -> None:
+    here = joined("a", "b", commits=commit_every(9))
+    here.calls["revoked"] = fail_for_a
+    here.clock.time_s += 0.1
+    here.read(page(1))
+    here.read(page(2))
+    assert {batch.shard.shard_id for batch in here.batches} == {"a", "b"}
+    with pytest.raises(OSError, match="disk"):
+        here.finish()
+    assert [name for name, _, _ in here.committed()] == ["b"]
 
 
 def test_who_commits_the_end_of_a_shard_late_is_told_of_it_once() -> None:

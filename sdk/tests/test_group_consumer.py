@@ -104,21 +104,15 @@ def test_a_revoked_shard_that_is_only_read_is_given_up_meanwhile() -> None:
 
 
 @pytest.mark.parametrize("code", ["TidegateFencedMember", "TidegateUnknownMember"])
-@pytest.mark.parametrize("by", ["heartbeat", "commit"])
-def test_a_member_that_is_gone_drops_all_and_joins_anew(code: str, by: str) -> None:
+def test_a_member_that_is_gone_drops_all_and_joins_anew(code: str) -> None:
     here = joined("a")
-    if by == "heartbeat":
-        here.clock.time_s += 0.1
-        here.beat(refused(code))
-    else:
-        here.next_is("tidegate_commit_offsets", refused(code))
-        here.read(page(1))
+    here.clock.time_s += 0.1
+    here.beat(refused(code))
     assert here.said[-1] == ("lost", "a")
     assert not here.consumer.read_next()
     here.clock.time_s += 0.1
     said = here.beat(told(assigned("a", 5), member="again"))
     assert said == {"GroupName": "readers", "MemberEpoch": 0}
-    here.next_is("tidegate_commit_offsets", DONE)
     here.read(page(1))
     assert here.committed()[-1] == ("a", 5, "1")
     assert here.client.asked("tidegate_commit_offsets")[-1]["MemberId"] == "again"

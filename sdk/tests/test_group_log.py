@@ -30,8 +30,9 @@ def test_each_error_of_a_handler_is_in_the_log_at_once_and_the_first_is_raised(
     assert "shard_id='a'" in caplog.text
     assert "the root cause" in said[0]
     assert "the first to begin" not in said[0], "while that handler was at work"
-    with pytest.raises(ValueError, match="the root cause"):
+    with pytest.raises(ValueError, match="the root cause") as raised:
         here.finish()
+    assert raised.value.__notes__ == ["It ended the consumer of group readers"]
 
 
 def test_an_error_of_a_callback_is_in_the_log_at_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -53,6 +54,7 @@ def test_a_commit_that_is_refused_for_a_while_says_why(caplog: pytest.LogCapture
     here.read(page(1))
     assert len(here.committed()) == 2
     assert "group readers: Cannot commit GroupShard" in caplog.text
+    assert "will try again in 0.1 s" in caplog.text
     assert "the cell is away" in caplog.text
     assert "None" not in caplog.text
 

@@ -101,6 +101,8 @@ class ShardNews:
             except BaseException as error:  # noqa: BLE001 - `run` raises it
                 text = "The callback of shards that %s failed, which ends the consumer: %s"
                 self._log.exception(text, news.what.value, names)
+                if news.what is _What.GO:
+                    self._give_up_as_it_is(news.shards)
                 self._fail(error)
             with self._changed:
                 self.is_under_way = False
@@ -108,3 +110,9 @@ class ShardNews:
                 goes = news.what is _What.GO
                 self._held.were_told(news.shards, self._clock.now_s(), goes=goes)
         return True
+
+    def _give_up_as_it_is(self, shards: list[HeldShard]) -> None:
+        """The program could not finish with them: nothing more of them is committed."""
+        with self._changed:
+            for shard in shards:
+                self._held.drop(shard)

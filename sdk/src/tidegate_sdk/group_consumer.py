@@ -176,7 +176,9 @@ class GroupConsumer:
     def _fail(self, error: BaseException) -> None:
         """End because of this."""
         with self._changed:
-            self._failure = self._failure or error
+            if self._failure is None:
+                self._failure = error
+                error.add_note(f"It ended the consumer of group {self._membership.group}")
             self.stop()
 
     def _loop(self, do_next: Callable[[], bool], next_s: Callable[[], float | None]) -> None:
@@ -448,8 +450,9 @@ class GroupConsumer:
     def _commit(self, shard: HeldShard) -> bool:
         """Commit once what is done and not told yet; whether it is told."""
         with self._changed:
-            number = shard.to_commit
-            member_id = self._membership.id
+            if not self._held.has(shard):
+                return False
+            number, member_id = shard.to_commit, self._membership.id
         if not number:
             return True
         try:
@@ -468,16 +471,16 @@ class GroupConsumer:
         if isinstance(error, ShardLostError):
             self._log.warning("Cannot commit %s, which is lost: %s", shard.name, error)
             self._lose(shard)
-        elif code_of(error) in _GONE:
-            self._join_anew(error)
         elif not is_passing(error) and code_of(error) not in _PASSING:
             self._fail(error)
             self._lose(shard)
         else:
             with self._changed:
                 shard.failures += 1
-                shard.keep_s = self._clock.now_s() + self._backoff.pause_s(shard.failures)
-            self._log.warning("Cannot commit %s, will try again: %s", shard.name, error)
+                pause_s = self._backoff.pause_s(shard.failures)
+                shard.keep_s = self._clock.now_s() + pause_s
+            text = "Cannot commit %s, will try again in %.1f s: %s"
+            self._log.warning(text, shard.name, pause_s, error)
 
     def _lose(self, shard: HeldShard) -> None:
         with self._changed:
