@@ -9,9 +9,9 @@ import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
 import tidegate_sdk
-from sdk.tests.scripted import cut_off, refused
-from sdk.tests.test_producer import Make, make
-from tidegate_sdk import DeliveryError
+from sdk.tests.scripted import ScriptedClient, cut_off, refused
+from sdk.tests.test_producer import Make, Server, make
+from tidegate_sdk import DeliveryError, Producer
 from tidegate_sdk.put_errors import like
 
 __all__ = ["make"]
@@ -29,6 +29,32 @@ def test_a_refusal_is_not_repeated(make: Make, caplog: pytest.LogCaptureFixture)
     later = site.producer.put(b"b", "k")
     site.at(2)
     assert later.result(0)
+
+
+@pytest.mark.parametrize(("method", "told"), [("put", (b"x", "k")), ("flush", ()), ("close", ())])
+@pytest.mark.parametrize(
+    ("timeout_s", "error"),
+    [(-1, ValueError), (float("nan"), ValueError), ("5", TypeError), (True, TypeError)],
+)
+def test_a_timeout_that_cannot_be_is_refused_and_changes_nothing(
+    make: Make, method: str, told: tuple[Any, ...], timeout_s: Any, error: type[Exception]
+) -> None:
+    producer = make().producer
+    with pytest.raises(error, match=r"^timeout_s is a number of seconds"):
+        getattr(producer, method)(*told, timeout_s=timeout_s)
+    assert not producer._closing
+    assert not producer._put_bytes
+
+
+@pytest.mark.parametrize("timeout_s", [float("inf"), 1e12, None])
+def test_a_close_may_take_for_ever(timeout_s: float | None) -> None:
+    client = ScriptedClient()
+    client.lay_down("list_shards", refused("AccessDeniedException"))
+    client.lay_down("put_records", Server())
+    producer = Producer(client, "clicks")
+    stored = producer.put(b"x", "k")
+    producer.close(timeout_s=timeout_s)
+    assert stored.result(0)
 
 
 def _told_by(future: Future[Any]) -> tuple[Exception, str]:

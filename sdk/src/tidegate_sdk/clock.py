@@ -23,7 +23,7 @@ class Clock(Protocol):
         """The next of a queue; None: nothing came in so much time."""
 
 
-def _in_bounds(timeout_s: float | None) -> float | None:
+def in_bounds(timeout_s: float | None) -> float | None:
     """As Python can wait: it refuses centuries."""
     return None if timeout_s is None else min(max(0.0, timeout_s), threading.TIMEOUT_MAX)
 
@@ -37,12 +37,12 @@ class SystemClock:
 
     def wait(self, condition: threading.Condition, timeout_s: float | None) -> None:
         """Wait until the condition is notified or so much time has passed; it is held."""
-        condition.wait(_in_bounds(timeout_s))
+        condition.wait(in_bounds(timeout_s))
 
     def take(self, queue: "SimpleQueue[T]", timeout_s: float | None) -> T | None:
         """The next of a queue; None: nothing came in so much time."""
         try:
-            return queue.get(timeout=_in_bounds(timeout_s))
+            return queue.get(timeout=in_bounds(timeout_s))
         except Empty:
             return None
 

@@ -20,6 +20,12 @@ def check_seconds(name: str, value: object) -> float:
     return value
 
 
+def check_timeout(value: object) -> None:
+    """None is without one. Raises TypeError, ValueError."""
+    if value is not None:
+        check_seconds("timeout_s", value)
+
+
 def check_text(name: str, value: object) -> None:
     """Raises TypeError, ValueError."""
     if not isinstance(value, str):

@@ -22,11 +22,11 @@ from typing import Any, Final, Self
 
 from tidegate_sdk import named_calls
 from tidegate_sdk.batch_sending import BatchSending, Step
-from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, start_thread
+from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, in_bounds, start_thread
 from tidegate_sdk.failures import is_passing
 from tidegate_sdk.future_callbacks import FutureCallbacks
 from tidegate_sdk.open_shards import open_shards
-from tidegate_sdk.option_checks import check_seconds, check_text, check_whole
+from tidegate_sdk.option_checks import check_seconds, check_text, check_timeout, check_whole
 from tidegate_sdk.outbox import (
     WHOLE,
     HashRange,
@@ -159,6 +159,7 @@ class Producer:
         partition key of None is for streams that spread their records by themselves. Raises
         TypeError, ValueError, BufferFullError, ProducerClosedError.
         """
+        check_timeout(timeout_s)
         self._refuse_fork()
         record = new_record(
             data,
@@ -181,8 +182,9 @@ class Producer:
     def flush(self, timeout_s: float | None = None) -> bool:
         """Send what is there now without lingering; whether all of it is settled.
 
-        Settled is what is stored, or has failed, as its future tells.
+        Settled is what is stored, or has failed, as its future tells. Raises TypeError, ValueError.
         """
+        check_timeout(timeout_s)
         self._refuse_fork()
         told: _Told = SimpleQueue()
         self._tell_keeper(partial(self._note_flush, told))
@@ -197,8 +199,9 @@ class Producer:
         None: it waits until all is settled, and callbacks have returned.
         May be called again, from any thread, also from a handler of signals' main program. A
         program that ends without it calls it at its exit. Threads whose calls or callbacks hang are
-        left behind; they do not keep the program from ending.
+        left behind; they do not keep the program from ending. Raises TypeError, ValueError.
         """
+        check_timeout(timeout_s)
         until_s = None if timeout_s is None else self._clock.now_s() + timeout_s
         self._closing = True
         if os.getpid() != self._process_id:
@@ -211,8 +214,8 @@ class Producer:
         atexit.unregister(self.close)
         for thread in self._threads:
             if isinstance(thread, threading.Thread) and thread is not threading.current_thread():
-                left_s = None if until_s is None else max(0.0, until_s - self._clock.now_s())
-                thread.join(left_s)
+                left_s = None if until_s is None else until_s - self._clock.now_s()
+                thread.join(in_bounds(left_s))
 
     def __enter__(self) -> Self:
         return self
