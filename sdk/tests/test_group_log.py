@@ -3,7 +3,7 @@
 import pytest
 
 from sdk.tests.group_member import DONE, Member, assigned, joined, page, told
-from sdk.tests.scripted import ScriptedClient, refused
+from sdk.tests.scripted import ScriptedClient, cut_off, refused
 from tidegate_sdk import GroupConsumer
 
 
@@ -65,6 +65,21 @@ def test_who_is_dropped_reads_why_that_may_be(caplog: pytest.LogCaptureFixture) 
     here.beat(refused("TidegateUnknownMember"))
     assert "group readers: The group takes this member for gone" in caplog.text
     assert "RebalanceTimeoutSeconds" in caplog.text
+    assert "on_assigned" in caplog.text
+
+
+@pytest.mark.parametrize("beats_fail", [False, True], ids=["frozen", "server away"])
+def test_who_was_away_for_its_session_is_not_told_to_be_faster(
+    caplog: pytest.LogCaptureFixture, *, beats_fail: bool
+) -> None:
+    here = joined("a")
+    here.clock.time_s += 8 if beats_fail else 9
+    if beats_fail:
+        here.beat(cut_off())
+        here.clock.time_s += 0.5
+    here.beat(refused("TidegateUnknownMember"))
+    assert "group readers: The group takes this member for gone" in caplog.text
+    assert "RebalanceTimeoutSeconds" not in caplog.text
 
 
 def test_threads_have_the_name_of_the_group() -> None:

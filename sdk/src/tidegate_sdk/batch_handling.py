@@ -13,8 +13,9 @@ BatchHandler = Callable[[RecordBatch], object]
 """What it returns means nothing; that it returns means that the batch is done."""
 
 TOO_LONG: Final = (
-    "a batch, or on_revoked, is to take less than the group's rebalance timeout. Make the consumer "
-    "with fewer records_max, or the group with more RebalanceTimeoutSeconds"
+    "a batch with its on_revoked, and on_assigned, are to take less than the group's rebalance "
+    "timeout. Make the consumer with fewer records_max, or the group with more "
+    "RebalanceTimeoutSeconds"
 )
 
 

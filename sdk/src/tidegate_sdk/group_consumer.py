@@ -278,11 +278,10 @@ class GroupConsumer:
             self._log.error("No heartbeat, which ends the consumer: %s", error)
 
     def _join_anew(self, error: Exception) -> None:
-        self._log.warning(
-            "The group takes this member for gone, it joins again: %s. If that comes often: %s",
-            error,
-            TOO_LONG,
-        )
+        was_away = self._beats_failed or self._clock.now_s() >= self._membership.session_end_s
+        hint = "" if was_away else f". If that comes often: {TOO_LONG}"
+        text = "The group takes this member for gone, it joins again: %s%s"
+        self._log.warning(text, error, hint)
         with self._changed:
             self._news.are_lost(self._held.drop_all())
             self._membership.is_gone()
