@@ -38,6 +38,54 @@ def test_what_a_batch_takes_once_does_not_keep_batches_small(batch_s: float) -> 
     assert sizes(lambda _records: batch_s, 99, first=1)[-1] == 1_000
 
 
+@pytest.mark.parametrize("batch_s", [5.0, 22.5, 29.0])
+def test_batches_that_take_the_same_whatever_they_have_grow_fast(batch_s: float) -> None:
+    assert sizes(lambda _records: batch_s, 12, first=1)[-1] == 1_000
+
+
+@pytest.mark.parametrize("batch_s", [1.0, 12.0, 26.0])
+def test_batches_that_were_small_as_there_was_no_more_do_not_set_the_pace(batch_s: float) -> None:
+    pace = BatchPace(1_000)
+    pace.has_taken(HERE, 1_000, batch_s, REBALANCE_S)
+    for lone_s in (batch_s * 1.1, batch_s * 0.8, batch_s):
+        pace.has_taken(HERE, 1, lone_s, REBALANCE_S)
+        assert pace.records_max(HERE) == 1_000
+
+
+def test_a_small_batch_may_raise_the_pace_of_the_one_before() -> None:
+    pace = BatchPace(1_000)
+    pace.has_taken(HERE, 10, 1, REBALANCE_S)
+    pace.has_taken(HERE, 5, 1, REBALANCE_S)
+    assert pace.records_max(HERE) > 90
+
+
+@pytest.mark.parametrize(("lone_s", "records"), [(15, 2), (1, 20), (0.1, 200)])
+def test_a_lone_record_that_is_slower_than_those_before_sets_the_pace(
+    lone_s: float, records: int
+) -> None:
+    pace = BatchPace(1_000)
+    pace.has_taken(HERE, 1_000, 10, REBALANCE_S)
+    pace.has_taken(HERE, 1, lone_s, REBALANCE_S)
+    assert pace.records_max(HERE) == records
+
+
+def test_what_took_too_long_does_not_come_back_after_a_lone_record() -> None:
+    pace = BatchPace(1_000)
+    pace.has_taken(HERE, 1_000, 40, REBALANCE_S)
+    pace.has_taken(HERE, 1, 10, REBALANCE_S)
+    assert pace.records_max(HERE) == 2
+
+
+def test_shards_that_went_long_ago_are_forgotten() -> None:
+    pace = BatchPace(1_000)
+    for number in range(3_000):
+        pace.has_taken(GroupShard("clicks", f"{number}"), 1_000, 100, REBALANCE_S)
+        pace.has_taken(HERE, 1_000, 50, REBALANCE_S)
+    assert pace.records_max(GroupShard("clicks", "2999")) == 200
+    assert pace.records_max(HERE) == 400
+    assert len(pace._known) <= 1_000
+
+
 def test_batches_do_not_go_on_to_shrink_where_that_makes_nothing_better() -> None:
     had = sizes(lambda _records: 45.0, 99)
     assert min(had) >= 400
