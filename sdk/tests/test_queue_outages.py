@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from botocore.exceptions import NoCredentialsError
 
 from sdk.tests.scripted import cut_off, refused
 from sdk.tests.test_queue_consumer import FIFO, NOTHING, Desk, desk, message
@@ -122,6 +123,19 @@ def test_one_line_says_that_a_queue_is_gone(caplog: pytest.LogCaptureFixture) ->
     assert len(here.client.asked("delete_message_batch")) == 1
     assert len(here.hidden()) == 1
     assert len([line for line in caplog.messages if "ends the consumer" in line]) == 1
+
+
+def test_another_error_than_the_one_that_ended_it_has_a_line_of_its_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    here = desk(linger_s=0)
+    here.raises["a"] = SystemExit()
+    here.receive(message("a"))
+    here.handle()
+    here.client._answers.clear()
+    here.client.lay_down("change_message_visibility_batch", NoCredentialsError())
+    here.at(0)
+    assert "Unable to locate credentials" in caplog.text
 
 
 def test_a_call_that_is_tried_again_says_when(caplog: pytest.LogCaptureFixture) -> None:

@@ -192,7 +192,7 @@ class QueueConsumer:
         with self._changed:
             known = self._failure
             self._fail(error)
-        if known is None or code_of(known) != code_of(error):
+        if type(known) is not type(error) or code_of(known) != code_of(error):
             _log.error(text, self._queue, error)
 
     def _receive(self) -> None:
