@@ -279,7 +279,7 @@ class GroupConsumer:
 
     def _join_anew(self, error: Exception) -> None:
         was_away = self._beats_failed or self._clock.now_s() >= self._membership.session_end_s
-        hint = "" if was_away else f". If that comes often: {TOO_LONG}"
+        hint = "" if was_away else f" (If that comes often: {TOO_LONG}.)"
         text = "The group takes this member for gone, it joins again: %s%s"
         self._log.warning(text, error, hint)
         with self._changed:
