@@ -252,9 +252,13 @@ class Registry:
             await self._cell.put(*to_drop.name_of(queue, self._clock.now_us()))
         await self._cell.delete(queue.key)
 
-    async def purges(self, limit: int) -> list[ToDrop]:
-        """Purges that were begun, and after which not all was dropped, the oldest first."""
-        return [to_drop.read(item) for item in await self._cell.query(to_drop.PURGED, limit=limit)]
+    async def purges(self, limit: int, after: bytes = b"") -> list[ToDrop]:
+        """Purges that were begun, and after which not all was dropped, the oldest first.
+
+        Those behind the one whose key ends in `after`.
+        """
+        items = await self._cell.query(to_drop.PURGED, after=after, limit=limit)
+        return [to_drop.read(item) for item in items]
 
     async def purge_dropped(self, purge: ToDrop) -> None:
         """Forget the purge: nothing is left to drop."""

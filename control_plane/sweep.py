@@ -206,6 +206,8 @@ class Sweep:
         self._after_us = after_us
         self._passes: dict[bytes, _Pass] = {}
         self._again_us: dict[bytes, int] = {}
+        self._position = b""
+        self._met: set[bytes] = set()
         self._paid = paid
         self._room = 0
         self._idle_until_us = 0
@@ -255,12 +257,11 @@ class Sweep:
             dropped += await self._drop_deleted(until_us)
         except CellUnavailableError as error:
             failure = error
-        purges = await self._registry.purges(_QUEUES_PER_STEP_MAX)
-        self._forget_others(purges)
-        for purge in purges:
+        purges = await self._registry.purges(_QUEUES_PER_STEP_MAX, self._position)
+        self._met.update(purge.key.sort for purge in purges)
+        due = [p for p in purges if self._clock.now_us() - p.since_us >= self._after_us]
+        for purge in due:
             now_us = self._clock.now_us()
-            if now_us - purge.since_us < self._after_us:
-                break
             if now_us >= until_us or self._is_spent():
                 self.is_cut_off = True
                 break
@@ -271,6 +272,11 @@ class Sweep:
             except CellUnavailableError as error:
                 self._again(purge)
                 failure = error
+        else:
+            # The others have their turn, too, where these have to wait.
+            self._position = due[-1].key.sort if len(due) == _QUEUES_PER_STEP_MAX else b""
+            if not self._position:
+                self._forget_others()
         if failure is not None:
             raise failure
         return dropped
@@ -346,8 +352,9 @@ class Sweep:
     def _again(self, purge: ToDrop) -> None:
         self._again_us[purge.key.sort] = self._clock.now_us() + AGAIN_US
 
-    def _forget_others(self, purges: list[ToDrop]) -> None:
-        known = {purge.key.sort for purge in purges}
+    def _forget_others(self) -> None:
+        """What was not met since this was done last is a purge no more."""
         for memory in (self._passes, self._again_us):
-            for sort in memory.keys() - known:
+            for sort in memory.keys() - self._met:
                 del memory[sort]
+        self._met.clear()

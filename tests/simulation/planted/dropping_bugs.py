@@ -36,8 +36,8 @@ def _any_state(_part: Superfluous, _block: bytes, _state: Attributes) -> Verdict
     return Verdict.REMOVE
 
 
-async def _as_if_begun_sooner(registry: Registry, limit: int) -> list[ToDrop]:
-    purges = await _purges(registry, limit)
+async def _as_if_begun_sooner(registry: Registry, limit: int, after: bytes) -> list[ToDrop]:
+    purges = await _purges(registry, limit, after)
     return [replace(purge, since_us=purge.since_us - SOONER_US) for purge in purges]
 
 

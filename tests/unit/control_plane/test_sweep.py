@@ -1,10 +1,12 @@
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from control_plane.sweep import SWEPT_AFTER_US, DeletedQueues, Sweep
+from control_plane.sweep import AGAIN_US, SWEPT_AFTER_US, DeletedQueues, Sweep
+from data_plane.core.dropping import Dropped
 from data_plane.embedded.traces import TRACE_KEPT_S
 from data_plane.memory.cell import MemoryCell
 from data_plane.ports import Append, Attributes, CellUnavailableError, Key
@@ -134,6 +136,9 @@ class SilentCell(MemoryCell):
         self.requests["drop"] += 1
         raise CellUnavailableError("silent")
 
+    async def drop_superfluous(self, *_: Any) -> Dropped:
+        raise CellUnavailableError("silent")
+
 
 def deleted_queues(control: Any, count: int) -> list[Any]:
     names = [f"orders{number}" for number in range(count)]
@@ -256,6 +261,30 @@ def test_what_was_purged_is_dropped_and_nothing_else(control: Any) -> None:
     its.restart()
     assert (its.step(), its.left(), its.to_drop()) == (1, [2], 0)
     assert its.step() == 0
+
+
+def test_purges_in_a_cell_that_does_not_answer_hold_up_no_others(control: Any) -> None:
+    silent, data = SilentCell(control.clock), MemoryCell(control.clock)
+    for number in range(60):
+        control.call("CreateQueue", QueueName=f"orders{number}")
+        control.call("PurgeQueue", QueueUrl=f"orders{number}")
+        control.clock.advance(1)
+    purged = asyncio.run(control.registry.purges(99))
+    in_silent = [one.name for one in purged if control.find(one.name).cell == "b"]
+    assert len(in_silent) > 20
+    control.clock.advance(60)
+    cells: Any = {"a": data, "b": silent}
+    waits = EventLoopWaits(SystemClock())
+    sweep = Sweep(control.registry, cells, cells, control.clock, waits, after_us=36_000_000)
+    for _ in range(7):
+        with suppress(CellUnavailableError):
+            asyncio.run(sweep.step())
+    assert [one.name for one in asyncio.run(control.registry.purges(99))] == in_silent
+    cells["b"] = data
+    control.clock.advance(AGAIN_US / 1_000_000)
+    for _ in range(7):
+        asyncio.run(sweep.step())
+    assert asyncio.run(control.registry.purges(99)) == []
 
 
 def test_each_purge_waits_for_the_requests_of_before(control: Any) -> None:
