@@ -45,11 +45,18 @@ def call_of(*bodies: str) -> SendCall:
     )
 
 
-async def send_without(group: Group, member: str) -> tuple[Log, Log]:
-    """Drop the member and send a message: who sent it, and who has not heard of the drop."""
+async def two_front_ends(group: Group) -> tuple[Log, CachedMap, Log]:
+    """One, its map, and another one, which will not hear of what changes in that."""
     log, known = front_end(group)
     old, old_map = front_end(group)
+    await known.refresh()
     await old_map.refresh()
+    return log, known, old
+
+
+async def send_without(group: Group, member: str) -> tuple[Log, Log]:
+    """Drop the member and send a message: who sent it, and who has not heard of the drop."""
+    log, known, old = await two_front_ends(group)
     group.drop(member)
     await known.refresh()
     await log.send(FIFO, call_of("1"))
@@ -96,10 +103,7 @@ def test_a_member_that_was_dropped_does_not_say_that_a_message_is_not_in_flight(
     group = Group()
 
     async def story() -> None:
-        log, known = front_end(group)
-        old, old_map = front_end(group)
-        await known.refresh()
-        await old_map.refresh()
+        log, known, old = await two_front_ends(group)
         await log.send(FIFO, call_of("1", "2"))
         (first,) = await log.receive(FIFO, count=1, visibility_s=5, until_us=0)
         group.drop("c")
@@ -123,10 +127,7 @@ def test_nor_that_a_handle_has_expired() -> None:
     group = Group()
 
     async def story() -> None:
-        log, known = front_end(group)
-        old, old_map = front_end(group)
-        await known.refresh()
-        await old_map.refresh()
+        log, known, old = await two_front_ends(group)
         await log.send(FIFO, call_of("1", "2"))
         assert await log.receive(FIFO, count=1, visibility_s=5, until_us=0)
         group.drop("c")
