@@ -187,8 +187,8 @@ def _with_options(
 
 def _connect(context: click.Context, options: dict[str, Any]) -> Connect:
     source = context.get_parameter_source
-    if source("data") is ParameterSource.COMMANDLINE:
-        # Who names a directory means its credentials, whatever the shell exports.
+    if ParameterSource.COMMANDLINE in (source("data"), source("credentials")):
+        # Who names a directory or a file means its credentials, whatever the shell exports.
         for name in _CREDENTIALS:
             if source(name) is ParameterSource.ENVIRONMENT:
                 options[name] = None

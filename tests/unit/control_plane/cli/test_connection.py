@@ -135,6 +135,8 @@ def test_options_go_over_variables_over_the_file(connected: Recorder, tmp_path: 
     exported = {"AWS_ACCESS_KEY_ID": "ENV", "AWS_SHARED_CREDENTIALS_FILE": "named"}
     create("--data", "data", AWS_SECRET_ACCESS_KEY="env", **exported)
     assert connected.who == ("ROOT", "secret of ROOT", "eu-west-1"), "whose directory was named"
+    create("--credentials", "named", AWS_ACCESS_KEY_ID="ENV", AWS_SECRET_ACCESS_KEY="env")
+    assert connected.who == ("NAMED", "secret of NAMED", "us-east-1"), "whose file was named"
 
 
 @pytest.mark.parametrize(
