@@ -3,7 +3,8 @@
 Nothing here does I/O or looks at a clock. Each message waits, is handled, and then is deleted or
 hidden, which is to say that it comes again after a while. As long as it waits or is handled its
 visibility is extended. No two calls for one message are under way at a time: the later one could
-reach the server first.
+reach the server first. What may be visible again may be somebody else's by now, whom a call with
+its old receipt handle would take it from: it is let go. Only its delete is still sent.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -103,19 +104,12 @@ class HeldMessages:
         self._give_back_s = min(self._give_back_s, give_back_s)
 
     def next_to_handle(self, now_s: float) -> HeldMessage | None:
-        """The next message, which counts as being handled; None: there is none.
-
-        One whose visibility may have ended is somebody else's, and forgotten.
-        """
+        """The next message, which counts as being handled; None: there is none."""
         if self._is_stopping:
             return None
         busy = self._busy_groups()
         for held in self._in(Stage.WAITS):
-            if held.stage is not Stage.WAITS:
-                continue  # since its group was given back
             if held.lease_end_s <= now_s:
-                if not held.in_call:
-                    self.lose(held, now_s)
                 busy.add(held.message.group)
             elif not self._is_fifo or held.message.group not in busy:
                 held.stage = Stage.IS_HANDLED
@@ -134,13 +128,13 @@ class HeldMessages:
         self._hide(held, seconds, now_s)
         self._give_back_group(held, now_s)
 
-    def lose(self, held: HeldMessage, now_s: float) -> None:
-        """It is not this consumer's any more. Who handles it goes on."""
-        if held.stage is Stage.WAITS:
-            del self._held[held.message.receipt_handle]
-            if not self._is_stopping:
-                self._give_back_group(held, now_s)
-        held.extend_s = float("inf")
+    def let_go(self, now_s: float) -> bool:
+        """Lose what may be visible again, but for what is done; whether there is more room now."""
+        before = len(self._held)
+        for held in self._in(Stage.WAITS, Stage.IS_HANDLED, Stage.TO_HIDE):
+            if held.lease_end_s <= now_s and not held.in_call:
+                self._lose(held, now_s)
+        return len(self._held) < before
 
     def next_call(self, now_s: float) -> QueueCall | None:
         """The call to make now, whose messages are in no other one; None: there is none."""
@@ -195,7 +189,7 @@ class HeldMessages:
             if isinstance(call, DeleteCall) or call.hides[number]:
                 del self._held[held.message.receipt_handle]
             elif held in refused:
-                self.lose(held, now_s)
+                self._lose(held, now_s)
             else:
                 held.lease_end_s = called_s + self._visibility_s
                 held.extend_s = called_s + self._extend_after_s
@@ -225,6 +219,14 @@ class HeldMessages:
     @property
     def _extend_after_s(self) -> float:
         return self._visibility_s / _EXTENSIONS
+
+    def _lose(self, held: HeldMessage, now_s: float) -> None:
+        """It is not this consumer's any more. Who handles it goes on."""
+        if held.stage in (Stage.WAITS, Stage.TO_HIDE):
+            del self._held[held.message.receipt_handle]
+            if held.stage is Stage.WAITS and not self._is_stopping:
+                self._give_back_group(held, now_s)
+        held.lease_end_s, held.extend_s = now_s, float("inf")
 
     def _hide(self, held: HeldMessage, seconds: int, now_s: float) -> None:
         held.stage, held.since_s, held.hide_s = Stage.TO_HIDE, now_s, seconds

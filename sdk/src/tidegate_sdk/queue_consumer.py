@@ -273,7 +273,7 @@ class QueueConsumer:
     def handle_next(self) -> bool:
         """Let the handler work on the next message; whether there was one. The workers call it."""
         with self._changed:
-            held = self._held.next_to_handle(self._clock.now_s())
+            held = self._held.next_to_handle(self._let_go())
         if held is None:
             return False
         hide_s: int | None = 0
@@ -282,6 +282,13 @@ class QueueConsumer:
         finally:  # It goes back in any case: nobody would end with what is never done.
             self._settle(held, hide_s)
         return True
+
+    def _let_go(self) -> float:
+        """Lose what may be somebody else's by now, which is returned. The lock is held."""
+        now_s = self._clock.now_s()
+        if self._held.let_go(now_s):
+            self._changed.notify_all()
+        return now_s
 
     def _settle(self, held: HeldMessage, hide_s: int | None) -> None:
         """A handler is done with it, or it is to come again after so many seconds."""
@@ -338,7 +345,7 @@ class QueueConsumer:
     def call_next(self) -> bool:
         """Extend, give back or delete what is due; whether anything was. The callers call it."""
         with self._changed:
-            called_s = self._clock.now_s()
+            called_s = self._let_go()
             call = self._held.next_call(called_s)
         if call is None:
             return False
