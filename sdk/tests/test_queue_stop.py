@@ -86,3 +86,45 @@ def test_a_poll_that_hangs_is_not_waited_for_without_end(
 
     polling(here, hang)
     assert before == []
+
+
+def attempts(here: Desk, operation: str) -> list[float]:
+    """When the calls of this kind were made that begin from now on, none of which comes through."""
+    times_s: list[float] = []
+
+    def note(_params: dict[str, Any]) -> Any:
+        times_s.append(here.clock.now_s() - 1_000)
+        return cut_off()
+
+    here.client._answers[operation].clear()
+    here.client.lay_down(operation, note)
+    return times_s
+
+
+@pytest.mark.parametrize("operation", ["delete_message_batch", "change_message_visibility_batch"])
+def test_pauses_become_short_before_the_end_of_a_stop(operation: str) -> None:
+    here = desk(stop_s_max=10, linger_s=0)
+    here.receive(message("a"))
+    if operation == "delete_message_batch":
+        here.handle()
+    times_s = attempts(here, operation)
+    here.consumer.stop()
+    for hundredths in range(1_000):
+        here.at(hundredths / 100)
+    assert 9.8 <= times_s[-1] < 10
+    assert len(times_s) <= 15
+
+
+def test_a_pause_that_began_before_a_stop_ends_before_its_end() -> None:
+    here = desk(stop_s_max=2, linger_s=0)
+    here.receive(message("a"))
+    here.handle()
+    times_s = attempts(here, "delete_message_batch")
+    for tenths in range(71):
+        here.at(tenths / 10)
+    before = len(times_s)
+    here.consumer.stop()
+    for tenths in range(71, 90):
+        here.at(tenths / 10)
+    assert times_s[before] == pytest.approx(8)
+    assert 8.7 <= times_s[-1] < 9

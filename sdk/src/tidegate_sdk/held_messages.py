@@ -78,7 +78,7 @@ class HeldMessages:
         self._linger_s = linger_s
         self._held: dict[str, HeldMessage] = {}
         self._is_stopping = False
-        self._give_back_s = float("inf")
+        self._give_back_s = self._over_s = float("inf")
 
     def __len__(self) -> int:
         return len(self._held)
@@ -95,13 +95,22 @@ class HeldMessages:
                 message, now_s + self._visibility_s, now_s + self._extend_after_s
             )
 
-    def stop(self, give_back_s: float) -> None:
-        """Begin nothing more; what waits stays hidden until then, and is given back.
+    def stop(self, now_s: float, over_s: float, give_back_s: float) -> None:
+        """Begin nothing more; what waits stays hidden until `give_back_s`, and is given back.
 
-        What is given back while the consumer's own poll is under way comes again by that.
+        What is given back while the consumer's own poll is under way comes again by that. Nobody
+        waits for calls after `over_s`.
         """
-        self._is_stopping = True
-        self._give_back_s = min(self._give_back_s, give_back_s)
+        self._is_stopping, self._over_s, self._give_back_s = True, over_s, give_back_s
+        for held in self._held.values():
+            if held.failures:
+                latest_s = now_s + (over_s - now_s) / 2
+                held.since_s = min(held.since_s, latest_s)
+                held.extend_s = min(held.extend_s, latest_s)
+
+    def poll_has_ended(self, now_s: float) -> None:
+        """Nothing more is received after a stop: what waits is given back now."""
+        self._give_back_s = min(self._give_back_s, now_s)
 
     def next_to_handle(self, now_s: float) -> HeldMessage | None:
         """The next message, which counts as being handled; None: there is none."""
@@ -200,15 +209,17 @@ class HeldMessages:
         """The call for these is repeated, after a pause that goes by how often it has failed.
 
         While a message is hidden a pause takes half of what is left of that, or the first pause,
-        at most: a server that is back is asked before it is too late. Returns the shortest pause.
+        at most: a server that is back is asked before it is too late. So it is before the end of a
+        stop. Returns the shortest pause.
         """
         pauses_s: list[float] = []
         for each in held:
             each.in_call = False
             each.failures += 1
-            again_s, left_s = pause_s(each.failures), each.lease_end_s - now_s
-            if left_s > 0:
-                again_s = min(again_s, max(left_s / 2, pause_s(1)))
+            again_s = pause_s(each.failures)
+            for left_s in (each.lease_end_s - now_s, self._over_s - now_s):
+                if left_s > 0:
+                    again_s = min(again_s, max(left_s / 2, pause_s(1)))
             if each.stage in (Stage.TO_HIDE, Stage.TO_DELETE):
                 each.since_s = now_s + again_s
             else:

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from math import ceil
+from math import ceil, inf
 from typing import Any, Final
 
 from tidegate_sdk.clock import SYSTEM_CLOCK, Backoff, Clock, Spawn, guarded, start_thread
@@ -148,9 +148,10 @@ class QueueConsumer:
         """Let it end as soon as it may; returns at once. May be called from anywhere, and again."""
         with self._lock:
             if self._stopped_s is None:
-                self._stopped_s = self._clock.now_s()
+                now_s = self._stopped_s = self._clock.now_s()
+                over_s = inf if self._stop_s_max is None else now_s + self._stop_s_max
                 poll_s = self._poll_ends_within_s() if self._receives else 0
-                self._held.stop(self._stopped_s + poll_s)
+                self._held.stop(now_s, over_s, now_s + poll_s)
             self._changed.notify_all()
 
     def _poll_ends_within_s(self) -> float:
@@ -206,7 +207,7 @@ class QueueConsumer:
                         if not self._is_stopped() and self._held.room < 1:
                             self._clock.wait(self._changed, None)
             with self._changed:
-                self._held.stop(self._clock.now_s())
+                self._held.poll_has_ended(self._clock.now_s())
                 self._changed.notify_all()
             # `run` may have given up waiting for the last poll: then nobody else gives back what
             # it brought.
