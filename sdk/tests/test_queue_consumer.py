@@ -239,7 +239,7 @@ def test_stopping_gives_back_what_is_not_begun_and_finishes_the_rest() -> None:
     here.handle()
     assert not here.consumer.handle_next()
     here.at(0)
-    assert (here.hidden(), here.deleted()) == ([("b-1", 0)], [["a-1"]])
+    assert (here.hidden(), here.deleted()) == ([("b-1", 11)], [["a-1"]])
     here.consumer.run(signals=())
 
 
@@ -253,7 +253,7 @@ def test_what_a_long_poll_brings_after_the_stop_is_given_back() -> None:
     here.client.lay_down("receive_message", stop_meanwhile)
     assert here.consumer.receive_next()
     here.at(0)
-    assert here.hidden() == [("a-1", 0)]
+    assert here.hidden() == [("a-1", 11)]
 
 
 def test_what_a_poll_brings_that_run_left_behind_is_given_back() -> None:
@@ -344,7 +344,7 @@ def test_what_ends_a_thread_ends_the_consumer() -> None:
     here.receive(message("a"))
     here.handle()
     here.at(0)
-    assert here.hidden() == [("a-1", 0)]
+    assert here.hidden() == [("a-1", 11)]
     assert isinstance(here.consumer._failure, SystemExit)
 
 
@@ -361,7 +361,7 @@ def test_what_interrupts_run_stops_it_first() -> None:
     here.consumer._patience_s = lambda: 60.0  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         here.consumer.run(signals=())
-    assert here.hidden() == [("a-1", 0), ("b-1", 0)]
+    assert here.hidden() == [("a-1", 11), ("b-1", 11)]
     assert here.consumer._ended
     assert not here.consumer.receive_next()
 

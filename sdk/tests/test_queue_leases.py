@@ -42,7 +42,7 @@ def test_it_is_given_back_as_long_as_it_is_hidden() -> None:
     away(here, 5.9)
     here.consumer.stop()
     here.at(5.9)
-    assert here.hidden() == [("a-1", 0)]
+    assert here.hidden() == [("a-1", 11)]
 
 
 def test_what_a_handler_is_at_work_on_is_not_extended_but_deleted_in_the_end() -> None:

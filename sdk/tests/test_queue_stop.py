@@ -34,8 +34,36 @@ def test_what_nobody_began_is_given_back_when_the_poll_under_way_has_ended(url: 
 
     polling(here, end_late)
     assert given_back == []
-    assert here.hidden() == [("a-1", 0), ("b-1", 0), ("c-1", 0)]
+    assert here.hidden() == [("a-1", 2), ("b-1", 2), ("c-1", 2)]
     here.consumer.run(signals=())
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "stopped_s", "hidden_s"), [(10, 0, 11), (20, 0, 21), (2, 0.5, 3), (0, 0, 1)]
+)
+def test_what_is_given_back_is_hidden_from_consumers_that_stop_at_the_same_time(
+    wait_s: int, stopped_s: float, hidden_s: int
+) -> None:
+    here = desk(wait_s=wait_s)
+    here.receive(message("a"))
+    here.consumer.stop()
+    here.at(stopped_s)
+    assert here.hidden() == [("a-1", hidden_s)]
+
+
+def test_when_their_polls_have_ended_what_fails_comes_as_ever() -> None:
+    here = desk()
+    here.raises["a"] = ValueError()
+    here.receive(message("a"))
+
+    def stop_and_take_long() -> None:
+        here.consumer.stop()
+        here.clock.time_s += 20
+
+    here.meanwhile = stop_and_take_long
+    here.handle()
+    here.at(20)
+    assert here.hidden() == [("a-1", 2)]
 
 
 def test_what_waits_for_the_poll_to_end_stays_hidden() -> None:
@@ -48,7 +76,7 @@ def test_what_waits_for_the_poll_to_end_stays_hidden() -> None:
         return cut_off()
 
     polling(here, end_late)
-    assert here.hidden() == [("a-1", 9)] * 3 + [("a-1", 0)]
+    assert here.hidden() == [("a-1", 9)] * 3 + [("a-1", 2)]
 
 
 def test_what_fails_during_a_stop_is_given_back_with_those_behind_it_after_the_poll() -> None:
@@ -59,14 +87,14 @@ def test_what_fails_during_a_stop_is_given_back_with_those_behind_it_after_the_p
     given_back: list[Any] = []
 
     def fail_meanwhile() -> dict[str, Any]:
-        here.consumer._settle(held, 2)
+        here.consumer._settle(held, 20)
         here.at(1)
         given_back.extend(here.hidden())
         return NOTHING
 
     polling(here, fail_meanwhile)
     assert given_back == []
-    assert here.hidden() == [("a1-1", 2), ("a2-1", 0)]
+    assert here.hidden() == [("a1-1", 20), ("a2-1", 10)]
 
 
 @pytest.mark.parametrize(("stop_s_max", "late_s"), [(None, 15), (60, 15), (8, 6)])

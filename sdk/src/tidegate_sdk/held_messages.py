@@ -10,6 +10,7 @@ its old receipt handle would take it from: it is let go. Only its delete is stil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import ceil
 from typing import Final
 
 from tidegate_sdk.received_message import ReceivedMessage
@@ -79,6 +80,7 @@ class HeldMessages:
         self._held: dict[str, HeldMessage] = {}
         self._is_stopping = False
         self._give_back_s = self._over_s = float("inf")
+        self._polls_end_s = float("-inf")
 
     def __len__(self) -> int:
         return len(self._held)
@@ -95,13 +97,15 @@ class HeldMessages:
                 message, now_s + self._visibility_s, now_s + self._extend_after_s
             )
 
-    def stop(self, now_s: float, over_s: float, give_back_s: float) -> None:
+    def stop(self, now_s: float, over_s: float, give_back_s: float, polls_end_s: float) -> None:
         """Begin nothing more; what waits stays hidden until `give_back_s`, and is given back.
 
-        What is given back while the consumer's own poll is under way comes again by that. Nobody
-        waits for calls after `over_s`.
+        What is given back while the consumer's own poll is under way comes again by that. As other
+        consumers may stop now, too, nothing is visible before `polls_end_s`, when all their polls
+        have ended. Nobody waits for calls after `over_s`.
         """
         self._is_stopping, self._over_s, self._give_back_s = True, over_s, give_back_s
+        self._polls_end_s = polls_end_s
         for held in self._held.values():
             if held.failures:
                 latest_s = now_s + (over_s - now_s) / 2
@@ -159,7 +163,7 @@ class HeldMessages:
         if due:
             hides = [held.stage is Stage.TO_HIDE for held in due]
             seconds = [
-                held.hide_s if hidden else self._visibility_s
+                self._hide_s(held, now_s) if hidden else self._visibility_s
                 for held, hidden in zip(due, hides, strict=True)
             ]
             return VisibilityCall(_called(due), seconds, hides)
@@ -241,6 +245,11 @@ class HeldMessages:
 
     def _hide(self, held: HeldMessage, seconds: int, now_s: float) -> None:
         held.stage, held.since_s, held.hide_s = Stage.TO_HIDE, now_s, seconds
+
+    def _hide_s(self, held: HeldMessage, now_s: float) -> int:
+        if not self._is_stopping:
+            return held.hide_s
+        return max(held.hide_s, ceil(self._polls_end_s - now_s))
 
     def _give_back_group(self, first: HeldMessage, now_s: float) -> None:
         if self._is_fifo:

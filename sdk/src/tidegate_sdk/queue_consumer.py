@@ -31,6 +31,9 @@ _IDLE_S_MAX: Final = 1.0
 _POLL_LATE_S: Final = 5.0
 """A poll that has not ended so long after its wait hangs: a stop gives back what it holds."""
 
+_STOPS_APART_S: Final = 1.0
+"""Consumers that stop within it do not receive what the others give back."""
+
 _CALLERS: Final = 2
 """A call that hangs is not to keep messages from being extended."""
 
@@ -151,7 +154,8 @@ class QueueConsumer:
                 now_s = self._stopped_s = self._clock.now_s()
                 over_s = inf if self._stop_s_max is None else now_s + self._stop_s_max
                 poll_s = self._poll_ends_within_s() if self._receives else 0
-                self._held.stop(now_s, over_s, now_s + poll_s)
+                polls_end_s = now_s + self._wait_s + _STOPS_APART_S
+                self._held.stop(now_s, over_s, now_s + poll_s, polls_end_s)
             self._changed.notify_all()
 
     def _poll_ends_within_s(self) -> float:
