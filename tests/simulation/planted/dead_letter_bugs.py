@@ -190,7 +190,7 @@ FIFO_DEAD_LETTER_BUGS: Final = (
         "copies beyond the window not looked for",
         ONCE,
         ((log_moving, "_is_stored", _not_in_log),),
-        239,
+        4,
     ),
     FifoRedriveBug("moves not learnt", WAYS, ((Reader, "learn_lease", _no_move_learnt),), 242),
     FifoRedriveBug(
