@@ -43,12 +43,11 @@ from data_plane.stored.bounds import (
     DATA_TTL_SLACK_S,
     LONG_WORK_BYTES,
     QUERY_PAGE,
-    SEGMENT_BYTES_MAX,
-    SEGMENT_MESSAGES_MAX,
 )
 from data_plane.stored.coalescing import coalesce
 from data_plane.stored.ledger import CallToSend, SentCall, call_units, calls_attributes
 from data_plane.stored.merging import is_needed
+from data_plane.stored.parcels import chunks_of
 from data_plane.stored.segment import (
     FORMAT_VERSION,
     CallInSegment,
@@ -183,27 +182,13 @@ def _message_id(desk: Desk) -> bytes:
 
 async def _flush(at: Access, delay_us: int, entries: list[object]) -> list[Exception | None]:
     parcels = cast(list[_Parcel], entries)
-    chunks = _chunks(parcels)
+    chunks = chunks_of(parcels)
     written = await at.desk.waits.all_of([_append(at, delay_us, chunk) for chunk in chunks])
     outcomes: list[Exception | None] = []
     for chunk, outcome in zip(chunks, written, strict=True):
         failed = outcome if isinstance(outcome, Exception) else None
         outcomes += [failed] * len(chunk)
     return outcomes
-
-
-def _chunks(parcels: list[_Parcel]) -> list[list[_Parcel]]:
-    """Share the parcels out over segments."""
-    chunks: list[list[_Parcel]] = []
-    room = room_bytes = 0
-    for parcel in parcels:
-        if not chunks or len(parcel.messages) > room or parcel.size_bytes > room_bytes:
-            chunks.append([])
-            room, room_bytes = SEGMENT_MESSAGES_MAX, SEGMENT_BYTES_MAX
-        chunks[-1].append(parcel)
-        room -= len(parcel.messages)
-        room_bytes -= parcel.size_bytes
-    return chunks
 
 
 async def _append(at: Access, delay_us: int, parcels: list[_Parcel]) -> None:

@@ -31,9 +31,9 @@ from data_plane.log.slots import (
 from data_plane.log.window import sent, sequence_number
 from data_plane.ports import Attributes, CellFullError, CellUnavailableError, Tally
 from data_plane.stored import counting
-from data_plane.stored.bounds import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX
 from data_plane.stored.coalescing import coalesce
 from data_plane.stored.ledger import CallToSend, SentCall, call_units, calls_attributes
+from data_plane.stored.parcels import chunks_of
 
 NEVER_US = 1 << 62
 _UUID_BYTES = 16
@@ -160,26 +160,12 @@ def _deduplication_hashes(queue: Queue, message: Outgoing) -> tuple[bytes, bytes
 
 async def _flush(at: Access, entries: list[object]) -> list[object | Exception]:
     outcomes: list[object | Exception] = []
-    for chunk in _chunks(cast(list[_Parcel], entries)):
+    for chunk in chunks_of(cast(list[_Parcel], entries)):
         try:
             outcomes += await _append(at, chunk)
         except Exception as failure:  # noqa: BLE001 - raised to each sender by the caller
             outcomes += [failure] * len(chunk)
     return outcomes
-
-
-def _chunks(parcels: list[_Parcel]) -> list[list[_Parcel]]:
-    """Share the parcels out over slots, in their order."""
-    chunks: list[list[_Parcel]] = []
-    room = room_bytes = 0
-    for parcel in parcels:
-        if not chunks or len(parcel.messages) > room or parcel.size_bytes > room_bytes:
-            chunks.append([])
-            room, room_bytes = SEGMENT_MESSAGES_MAX, SEGMENT_BYTES_MAX
-        chunks[-1].append(parcel)
-        room -= len(parcel.messages)
-        room_bytes -= parcel.size_bytes
-    return chunks
 
 
 class _Draft:
