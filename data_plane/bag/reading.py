@@ -144,7 +144,8 @@ Body = list[Message] | Exception | None
 async def load(at: Access, block: Block, indexes: list[int]) -> dict[int, Message]:
     """These messages, with the block's state learnt anew if it is old.
 
-    Those whose segment is no more, or cannot be read, are marked gone.
+    Those whose segment is no more, or cannot be read, are marked gone. Those whose segment others
+    let go meanwhile are left out: whoever takes them next reads it again.
     """
     asked_us = at.now_us()
     stale = block.is_old(asked_us)
@@ -172,7 +173,12 @@ async def load(at: Access, block: Block, indexes: list[int]) -> dict[int, Messag
         else:
             at.lane.held.add(block, LoadedSegment(key, item))
     # Held on to: the block may let go of segments while their bodies are under way.
-    segments = {first: _still_wanted(at, block.segments.get(first)) for first in sorted(firsts)}
+    absent = {first for first, key in segment_keys.items() if key not in found}
+    segments = {
+        first: _still_wanted(at, block.segments.get(first))
+        for first in sorted(firsts)
+        if first in absent or first in block.segments
+    }
     wanted = [segment for segment in segments.values() if segment is not None]
     opener = await at.data_keys.opener(wanted)
     bodies = await _bodies(at, block, wanted, opener)
@@ -187,7 +193,7 @@ async def load(at: Access, block: Block, indexes: list[int]) -> dict[int, Messag
     loaded: dict[int, Message] = {}
     for index in indexes:
         first = block.first_of[index]
-        messages = opened[first]
+        messages = opened.get(first, [])
         if messages is None:
             at.lane.gone(block, (index,))
         elif messages:

@@ -4,7 +4,24 @@ import pytest
 
 from tests.simulation.universe import run
 
-FOUND = (30, 70, 452, 1038, 1090, 1489, 1563, 3572, 7468, 11229, 11393, 29542, 34150, 42617, 446)
+FOUND = (
+    30,
+    70,
+    452,
+    1038,
+    1090,
+    1489,
+    1563,
+    3572,
+    7468,
+    11229,
+    11393,
+    29542,
+    34150,
+    42617,
+    446,
+    1002177,
+)
 """Seeds that once showed a bug of the engine, or of the oracle."""
 
 

@@ -1,6 +1,7 @@
 """What a front end remembers of blocks: overtaken answers, and markers that it skipped."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -83,6 +84,31 @@ def test_a_block_that_is_collected_before_its_lease_is_written_is_not_a_new_one(
         assert await bench.receive(visibility_s=0)
         monkeypatch.setattr(bench.cell, "update", collected_before)
         assert await bench.receive() == []
+
+    bench.run(story())
+
+
+def test_what_is_let_go_while_another_segment_is_read_is_not_taken_for_gone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that comes late has the segments of a block read again, claimed ones, too."""
+    get_many = bench.cell.get_many
+
+    async def meanwhile(wanted: Sequence[Key], *, strong: bool = True) -> dict[Key, Attributes]:
+        monkeypatch.undo()
+        (lanes,) = bench.bag._desk.lanes.values()
+        (block,) = lanes.lane(0).blocks.values()
+        block.learn({"v": 1}, block.checked_us - 1)
+        return await get_many(wanted, strong=strong)
+
+    async def story() -> None:
+        await bench.send("read again")
+        await bench.send("at hand")
+        assert len(await bench.receive(1, visibility_s=1)) == 1
+        bench.clock.advance(1.001)
+        monkeypatch.setattr(bench.cell, "get_many", meanwhile)
+        assert [one.message.body for one in await bench.receive()] == ["read again"]
+        assert [one.message.body for one in await bench.receive()] == ["at hand"]
 
     bench.run(story())
 
