@@ -157,7 +157,7 @@ serve: $(SERVE_READY) ## serve on 127.0.0.1:9324, data under ./data (AUTH= HOST=
 ONCE_MORE = -m tests.lanes.once_more $(if $(STRICT),--strict)
 
 test: $(if $(findstring nightly,$(PYTEST)),$(KINESIS_READY))
-test: lint $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) $(MOTO_TESTS_READY) ## every check and every test but those of a night (STRICT=1 PYTEST=options)
+test: lint $(TEST_READY) $(CLIENTS_READY) $(VECTORS_READY) $(MOTO_TESTS_READY) ## every check, and every test but simulations and those of a night (STRICT=1 PYTEST=options)
 	@# A make that a test runs is none of this one's jobs.
 	MAKEFLAGS= $(TEST_ENV)/bin/python $(ONCE_MORE) $(PYTEST)
 
@@ -189,7 +189,8 @@ bill: $(SERVE_READY) $(SPARK_READY) ## bill a month (PERIOD=YYYY-MM ACCOUNT= USA
 		$(if $(EXPORTS),--exports "$(EXPORTS)") $(if $(CLOSE),--close) \
 		$(if $(ACCEPT),--accept "$(ACCEPT)") || [ $$? -eq 1 ] # findings are no failure of make's
 
-simulate: $(TEST_READY) ## run seeded simulations (SEEDS=... SIMULATE=options)
+simulate: $(TEST_READY) ## run seeded simulations, kept seeds and planted bugs first (SEEDS=... SIMULATE=options STRICT=1 PYTEST=options)
+	$(TEST_ENV)/bin/python $(ONCE_MORE) tests/simulation $(PYTEST)
 	$(TEST_ENV)/bin/python -m tests.simulation --seeds $(or $(SEEDS),1000) $(SIMULATE)
 
 fuzz: $(TEST_READY) ## fuzz what reads bytes of strangers (TARGET=... SECONDS=... FUZZ=options)
