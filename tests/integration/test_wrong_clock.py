@@ -21,14 +21,14 @@ DAY_S = 24 * HOUR_S
 SOON_S = 60
 """What is due by real time comes within so long, on a machine that has much else to do."""
 
-# Waits are by real time, seconds in each of these tests: those of an hour are for each run.
-A_DAY = pytest.param(DAY_S, marks=pytest.mark.nightly)
-A_DAY_BACK = pytest.param(-DAY_S, marks=pytest.mark.nightly)
-
 _FOUND = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
-pytestmark = pytest.mark.skipif(
-    not _FOUND, reason="no libfaketime: apt-get install faketime to set a server's clock"
-)
+# Waits are by real time, seconds in each of these tests.
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(
+        not _FOUND, reason="no libfaketime: apt-get install faketime to set a server's clock"
+    ),
+]
 
 
 @dataclass
@@ -161,7 +161,7 @@ def goes_on(machine: Machine) -> None:
     assert machine.receive("orders.fifo", 2) == ["c", "d"]
 
 
-@pytest.mark.parametrize("ahead_s", [HOUR_S, A_DAY])
+@pytest.mark.parametrize("ahead_s", [HOUR_S, DAY_S])
 def test_a_clock_that_was_ahead_at_the_start_and_is_set_right(
     machine: Machine, ahead_s: int
 ) -> None:
@@ -178,7 +178,7 @@ def test_a_clock_that_was_ahead_at_the_start_and_is_set_right(
     assert f"set back by {ahead_s} s" in machine.warnings
 
 
-@pytest.mark.parametrize("ahead_s", [HOUR_S, A_DAY])
+@pytest.mark.parametrize("ahead_s", [HOUR_S, DAY_S])
 def test_a_clock_that_was_ahead_until_the_server_stopped(machine: Machine, ahead_s: int) -> None:
     machine.start(ahead_s)
     machine.send("sent ahead")
@@ -217,7 +217,7 @@ def test_several_cells_have_one_time(machine: Machine) -> None:
     assert machine.health["clock"].startswith("behind the store by ")
 
 
-@pytest.mark.parametrize("step_s", [HOUR_S, A_DAY, -HOUR_S, A_DAY_BACK])
+@pytest.mark.parametrize("step_s", [HOUR_S, DAY_S, -HOUR_S, -DAY_S])
 def test_a_clock_that_is_set_while_the_server_serves_and_back(
     machine: Machine, step_s: int
 ) -> None:
