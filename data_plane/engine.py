@@ -96,13 +96,17 @@ class Engine:
         changes: Sequence[tuple[ReceiptHandle, int]],
         *,
         extended: bool = False,
+        repeated: bool = False,
     ) -> list[RefusedError | None]:
         """Make leased messages visible again so many seconds from now (0: at once).
 
-        SQS's bound on the total time since the receive does not hold for `extended` changes.
+        SQS's bound on the total time since the receive does not hold for `extended` changes. An
+        earlier attempt of a `repeated` call may have done the same.
         """
         note_begun()  # likewise: who waits for it has work in hand
-        return await self._of(queue).change_visibility(queue, changes, extended=extended)
+        return await self._of(queue).change_visibility(
+            queue, changes, extended=extended, repeated=repeated
+        )
 
     async def browse(self, queue: Queue, *, count: int, position: bytes = b"") -> Page:
         """A page of messages as they lie there, in the order of the queue's engine.

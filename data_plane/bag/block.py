@@ -1,7 +1,7 @@
 """A block and its segments as one front end knows them."""
 
-from data_plane.bag.bounds import PUT_BEHIND_RECEIVES, READY_AGE_US_MAX
-from data_plane.ports import Attributes, Value
+from data_plane.bag.bounds import OVERTAKEN_US_MAX, PUT_BEHIND_RECEIVES, READY_AGE_US_MAX
+from data_plane.ports import Attributes
 from data_plane.stored import lease
 from data_plane.stored.segment import LoadedSegment
 
@@ -20,6 +20,7 @@ class Block:
         "first_of",
         "id",
         "leases",
+        "leases_asked_us",
         "marked_ms",
         "marked_us",
         "moves",
@@ -36,6 +37,7 @@ class Block:
         self.id = block_id
         self.status: dict[int, int] = {}
         self.leases: dict[int, bytes] = {}
+        self.leases_asked_us: dict[int, int] = {}
         self.moves: dict[int, str] = {}
         self.first_of: dict[int, int] = {}
         self.slices: dict[int, int] = {}
@@ -83,23 +85,46 @@ class Block:
             if name == "d" and isinstance(value, frozenset):
                 for index in value:
                     self.status[index] = GONE
-                    self.leases.pop(index, None)
-                    self.moves.pop(index, None)
+                    self.forget_lease(index)
             elif name[0] == "m" and isinstance(value, bytes):
                 index = int(name[1:])
-                self._learn_lease(index, value, state.get(f"q{index}"))
+                if self.learn_lease(index, value, asked_us):
+                    self.note_move(index, str(state.get(f"q{index}") or ""))
             elif name[0] == "s" and isinstance(value, bytes):
                 self.slices[int(name[1:])] = int.from_bytes(value, "big")
             elif name == "f" and isinstance(value, int):
                 self.total = value
 
-    def _learn_lease(self, index: int, stored: bytes, move: Value | None) -> None:
-        held = lease.from_bytes(stored)
-        self.first_of[index] = held.first
+    def learn_lease(self, index: int, stored: bytes, asked_us: int) -> bool:
+        """Take over a lease that was asked for, or written, then; whether it is the one that holds.
+
+        Its count only grows. Of two with the same count the one that was asked for later is newer,
+        but one that was asked for earlier may be, too: a write of others came in between. Of those
+        the one holds that ends first. If it is the wrong one, a write is refused, and tells; the
+        other wrong one would hide the message.
+        """
         known = self.leases.get(index)
-        if known is None or lease.from_bytes(known).receive_count <= held.receive_count:
-            self.leases[index] = stored
-            self.note_move(index, str(move) if move else "")
+        if known is not None and known != stored:
+            count = lease.receive_count(stored)
+            if count < lease.receive_count(known):
+                return False
+            is_overtaken = 0 < self.leases_asked_us.get(index, 0) - asked_us <= OVERTAKEN_US_MAX
+            if (
+                is_overtaken
+                and count == lease.receive_count(known)
+                and lease.visible_ms(known) <= lease.visible_ms(stored)
+            ):
+                return False
+        self.first_of[index] = lease.from_bytes(stored).first
+        self.leases[index] = stored
+        self.leases_asked_us[index] = asked_us
+        return True
+
+    def forget_lease(self, index: int) -> None:
+        """The message is gone."""
+        self.leases.pop(index, None)
+        self.leases_asked_us.pop(index, None)
+        self.moves.pop(index, None)
 
     def is_put_behind(self, index: int) -> bool:
         """Whether the message came back so often that it queues behind what was visible before."""

@@ -36,6 +36,9 @@ COLLECT_BLOCKS_MAX = 64
 READY_AGE_US_MAX = 5_000_000
 """Prefetched messages are looked at again after this time, well before blocks are collected."""
 
+OVERTAKEN_US_MAX = 120_000_000
+"""An answer to what was asked for so long before is no overtaken one: the clock was set back."""
+
 CALLS_REMEMBERED_MAX = 100_000
 UNSURE_CALLS_MAX = 1_000
 """Failed sends that a front end keeps, up to a segment each, for the seconds until SDKs retry."""

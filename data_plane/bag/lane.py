@@ -333,16 +333,15 @@ class Lane:
                 block.status[index] = LEASED
                 self.settle(block, index, now_ms)
 
-    def leased(self, block: Block, leases: dict[int, bytes], now_us: int) -> None:
-        """Leases that this front end wrote took effect, also on messages it has not met yet."""
-        now_ms = now_us // 1000
-        block.checked_us = now_us
+    def leased(self, block: Block, leases: dict[int, bytes], asked_us: int) -> None:
+        """Leases that this front end wrote then took effect, on messages it has not met, too."""
+        block.checked_us = asked_us
         block.touched = True
-        block.leases.update(leases)
-        for index in leases:
+        for index, stored in leases.items():
+            block.learn_lease(index, stored, asked_us)
             if block.status.get(index, GONE) != GONE:
                 block.status[index] = LEASED
-                self.settle(block, index, now_ms)
+                self.settle(block, index, asked_us // 1000)
         self._unload(block)
 
     def _unload(self, block: Block) -> None:
@@ -360,8 +359,7 @@ class Lane:
             if block.status.get(index, GONE) != GONE and block.entries:
                 self.window_gone += 1
             block.status[index] = GONE
-            block.leases.pop(index, None)
-            block.moves.pop(index, None)
+            block.forget_lease(index)
 
     # The window
 

@@ -36,17 +36,27 @@ Wanted = dict[int, tuple[ReceiptHandle, int]]
 
 
 class _Terms(NamedTuple):
-    """How long a message may be in flight in all; whether its last receiver alone may say so."""
+    """What holds for a call.
+
+    How long a message may be in flight in all; whether its last receiver alone may say so; whether
+    the call is a repeated one.
+    """
 
     total_ms_max: int
     fenced: bool
+    repeated: bool
 
 
 async def change_visibility(
-    desk: Desk, queue: Queue, changes: Sequence[tuple[ReceiptHandle, int]], *, extended: bool
+    desk: Desk,
+    queue: Queue,
+    changes: Sequence[tuple[ReceiptHandle, int]],
+    *,
+    extended: bool,
+    repeated: bool,
 ) -> list[Outcome]:
     """Set the visibility of leased messages anew, from now. See `Bag.change_visibility`."""
-    terms = _Terms(NEVER_MS if extended else VISIBILITY_TOTAL_MS_MAX, queue.is_fenced)
+    terms = _Terms(NEVER_MS if extended else VISIBILITY_TOTAL_MS_MAX, queue.is_fenced, repeated)
     lanes = open_lanes_of(desk, queue, [handle for handle, _ in changes])
     blocks: dict[tuple[int, bytes], Wanted] = {}
     for handle, visibility_s in changes:
@@ -75,40 +85,47 @@ async def _change_in(
     state = await at.cell.get(key)
     is_sure = False
     for _ in range(LEASE_ATTEMPTS_MAX):
-        now_ms = at.now_ms()
-        outcomes, leases = _decide(state, wanted, now_ms, terms)
+        asked_us = at.now_us()
+        now_ms = asked_us // 1000
+        outcomes, leases, over = _decide(state, wanted, now_ms, terms)
         if len(leases) < len(wanted) and not is_sure and is_replicated(at.cell):
             # Is it so, or was a cell asked that belongs to the queue's cells no more?
             state, is_sure = await at.cell.get_now(key), True
             continue
-        if state is None or not leases:
+        if state is None or not (leases or over):
             return outcomes
-        written = await at.cell.update(
-            key,
-            Update(assign=_assignments(at, block_id, leases)),
-            unchanged(
-                {index: state[f"m{index}"] for index in leases},
-                {index: new.to_bytes() for index, new in leases.items()},
-            ),
-            partial(counting.leased, at.queue, leases=leases, now_ms=now_ms),
-        )
-        if written.applied:
-            await _announce(at, block_id, state, leases)
-            return outcomes
-        state = written.before
+        if leases:
+            written = await at.cell.update(
+                key,
+                Update(assign=_assignments(at, block_id, leases)),
+                unchanged(
+                    {index: state[f"m{index}"] for index in leases},
+                    {index: new.to_bytes() for index, new in leases.items()},
+                ),
+                partial(counting.leased, at.queue, leases=leases, now_ms=now_ms),
+            )
+            if not written.applied:
+                state = written.before
+                continue
+        fair.visibility_changed(at, block_id, leases)
+        leases |= over
+        hidden_until_ms = _hidden_until(at, block_id, state, leases, terms)
+        await _announce(at, block_id, leases, hidden_until_ms, asked_us)
+        return outcomes
     raise CellUnavailableError("the block changes faster than it can be written")
 
 
 def _decide(
     state: Attributes | None, wanted: Wanted, now_ms: int, terms: _Terms
-) -> tuple[dict[int, Outcome], dict[int, lease.Lease]]:
-    """What to answer for each message, and the leases to write.
+) -> tuple[dict[int, Outcome], dict[int, lease.Lease], dict[int, lease.Lease]]:
+    """What to answer for each message, the leases to write, and those that are over.
 
     A change that comes after the visibility has ended succeeds and leaves the message visible
     (recorded from AWS).
     """
     outcomes: dict[int, Outcome] = {}
     leases: dict[int, lease.Lease] = {}
+    over: dict[int, lease.Lease] = {}
     for index, (handle, visibility_s) in wanted.items():
         stored = state.get(f"m{index}") if state is not None else None
         if state is None or not isinstance(stored, bytes) or not _can_change(state, index):
@@ -120,6 +137,7 @@ def _decide(
             outcomes[index] = handle_expired(handle.text)
         elif held.visible_ms <= now_ms:
             outcomes[index] = _not_in_flight() if terms.fenced else None
+            over[index] = held
         elif visible_ms > held.leased_ms + terms.total_ms_max:
             outcomes[index] = RefusedError(
                 INVALID_PARAMETER_VALUE,
@@ -129,7 +147,7 @@ def _decide(
         else:
             outcomes[index] = None
             leases[index] = held._replace(visible_ms=visible_ms)
-    return outcomes, leases
+    return outcomes, leases, over
 
 
 def _not_in_flight() -> RefusedError:
@@ -150,18 +168,43 @@ def _assignments(at: Access, block_id: bytes, leases: dict[int, lease.Lease]) ->
     return assign
 
 
+def _hidden_until(
+    at: Access, block_id: bytes, before: Attributes, leases: dict[int, lease.Lease], terms: _Terms
+) -> dict[int, int]:
+    """Until when, in ms, a front end may take each message for hidden.
+
+    By what was found, and by what is known here. An attempt before this one may have changed that
+    and told nobody, as its reply was lost, or the marker: then the call is a repeated one.
+    """
+    block = at.lane.known(block_id)
+    known = {} if block is None else block.leases
+    return {
+        index: NEVER_MS
+        if terms.repeated
+        else max(
+            lease.visible_ms(octets(before, f"m{index}")),
+            lease.visible_ms(known.get(index, bytes(6))),
+        )
+        for index in leases
+    }
+
+
 async def _announce(
-    at: Access, block_id: bytes, before: Attributes, leases: dict[int, lease.Lease]
+    at: Access,
+    block_id: bytes,
+    leases: dict[int, lease.Lease],
+    hidden_until_ms: dict[int, int],
+    asked_us: int,
 ) -> None:
     """Let this front end's receives know, and all others where something is visible earlier."""
-    fair.visibility_changed(at, block_id, leases)
     block = at.lane.known(block_id)
     if block is not None:
-        at.lane.leased(block, {i: new.to_bytes() for i, new in leases.items()}, at.now_us())
+        stored = {index: new.to_bytes() for index, new in leases.items()}
+        changed = {i: new for i, new in stored.items() if new != block.leases.get(i)}
+        if changed:
+            at.lane.leased(block, changed, asked_us)
     shortened = [
-        new.visible_ms
-        for index, new in leases.items()
-        if new.visible_ms < lease.from_bytes(octets(before, f"m{index}")).visible_ms
+        new.visible_ms for index, new in leases.items() if new.visible_ms < hidden_until_ms[index]
     ]
     if shortened:
         await upkeep.mark(at, block_id, min(shortened))

@@ -164,6 +164,7 @@ class Log:
         changes: Sequence[tuple[ReceiptHandle, int]],
         *,
         extended: bool = False,
+        repeated: bool = False,  # noqa: ARG002 - a receive that finds nothing looks at leases
     ) -> list[RefusedError | None]:
         """Make leased messages visible again so many seconds from now (0: at once).
 

@@ -45,7 +45,8 @@ def change_message_visibility(engine: MessageEngine) -> Operation:
 
     async def perform(call: Call) -> Params:
         queue = queue_of(call)
-        (refusal,) = await _change(engine, queue, [_read_change(call.params, queue)])
+        change = _read_change(call.params, queue)
+        (refusal,) = await _change(engine, queue, [change], repeated=call.attempt > 1)
         if refusal is not None:
             raise refusal
         return DONE
@@ -64,7 +65,7 @@ def change_message_visibility_batch(engine: MessageEngine) -> Operation:
             ENTRY_NAME,
             ("ReceiptHandle", "VisibilityTimeout"),
             lambda entry: _read_change(entry, queue),
-            lambda changes: _change(engine, queue, changes),
+            lambda changes: _change(engine, queue, changes, repeated=call.attempt > 1),
         )
         return batch_output(entries, outcomes)
 
@@ -96,7 +97,7 @@ def _read_change(params: Entry, queue: Queue) -> _Change:
 
 
 async def _change(
-    engine: MessageEngine, queue: Queue, changes: Sequence[_Change]
+    engine: MessageEngine, queue: Queue, changes: Sequence[_Change], *, repeated: bool
 ) -> Sequence[RefusedError | None]:
     """Change all of them, those within the bounds of SQS first: one outcome for each."""
     outcomes: list[RefusedError | None] = [None] * len(changes)
@@ -104,7 +105,9 @@ async def _change(
         places = [place for place, change in enumerate(changes) if change.extended == extended]
         wanted = [(changes[place].handle, changes[place].timeout_s) for place in places]
         if wanted:
-            found = await engine.change_visibility(queue, wanted, extended=extended)
+            found = await engine.change_visibility(
+                queue, wanted, extended=extended, repeated=repeated
+            )
             for place, outcome in zip(places, found, strict=True):
                 outcomes[place] = outcome
     return outcomes

@@ -53,9 +53,11 @@ class MessageEngine(Protocol):
         changes: Sequence[tuple[ReceiptHandle, int]],
         *,
         extended: bool = False,
+        repeated: bool = False,
     ) -> list[RefusedError | None]:
         """One outcome per handle and new timeout in seconds, counted from now.
 
-        SQS's bound on the total time since the receive does not hold for `extended` changes.
+        SQS's bound on the total time since the receive does not hold for `extended` changes. An
+        earlier attempt of a `repeated` call may have done the same.
         """
         ...

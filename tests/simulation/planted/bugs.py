@@ -205,13 +205,13 @@ async def _delete_one_by_one(
     return [(await _delete(desk, queue, [handle]))[0] for handle in handles]
 
 
-def _leased_also_unmet(self: Lane, block: Block, leases: dict[int, bytes], now_us: int) -> None:
-    block.checked_us = now_us
+def _leased_also_unmet(self: Lane, block: Block, leases: dict[int, bytes], asked_us: int) -> None:
+    block.checked_us = asked_us
     block.leases.update(leases)
     for index in leases:
         if block.status.get(index) != GONE:
             block.status[index] = LEASED
-            self.settle(block, index, now_us // 1000)
+            self.settle(block, index, asked_us // 1000)
 
 
 async def _wait_with_one_deadline(at: Access, sent: SendCall) -> dict[int, bytes]:

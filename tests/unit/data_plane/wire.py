@@ -74,6 +74,7 @@ class FakeBag:
     deleted: list[int] = field(default_factory=list)
     changed: list[tuple[int, int]] = field(default_factory=list)
     extended: list[bool] = field(default_factory=list)
+    repeated: list[bool] = field(default_factory=list)
     browsed: list[tuple[int, bytes]] = field(default_factory=list)
     attempts: list[str] = field(default_factory=list)
     dead_letter_source: str = ""
@@ -145,10 +146,12 @@ class FakeBag:
         changes: Sequence[tuple[ReceiptHandle, int]],
         *,
         extended: bool = False,
+        repeated: bool = False,
     ) -> list[RefusedError | None]:
         assert queue.name in {"orders", "orders.fifo"}
         self.changed += [(read.index, timeout_s) for read, timeout_s in changes]
         self.extended += [extended] * len(changes)
+        self.repeated += [repeated] * len(changes)
         return [self._outcome(read) for read, _ in changes]
 
     def _outcome(self, read: ReceiptHandle) -> RefusedError | None:

@@ -36,6 +36,17 @@ def test_a_refusal_of_the_store_is_the_answer() -> None:
         assert Server().json(action, params)[1]["message"] == "gone"
 
 
+def test_the_engine_is_told_of_repeated_changes() -> None:
+    server = Server()
+    change = {"ReceiptHandle": handle(1), "VisibilityTimeout": 1}
+    batch = {"QueueUrl": URL, "Entries": [{"Id": "one", **change}]}
+    for attempt in (1, 2):
+        headers = {"amz-sdk-invocation-id": "i", "amz-sdk-request": f"attempt={attempt}; max=3"}
+        server.json("ChangeMessageVisibility", {"QueueUrl": URL, **change}, headers)
+        server.json("ChangeMessageVisibilityBatch", batch, headers)
+    assert server.bag.repeated == [False, False, True, True]
+
+
 @pytest.mark.parametrize(
     ("action", "name"),
     [
